@@ -16,7 +16,7 @@ from axon.backend.gpu.roles import ir as roles
 from axon.backend.gpu.runtime.ways import plan
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.verify import verify_kernels
-from axon.backend.kernel.verify_text import verify_text
+from axon.backend.kernel.verify import verify_module
 from axon.backend.plan.ir import Plan, kernels_in
 from axon.backend.plan.verify import verify_deaths, verify_fused, verify_replanned
 from axon.base.diagnostics import counted
@@ -79,7 +79,7 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
         Stage("tile", "kernels", "tiles", tile.verify, "cut as the mapping says", CUT),
         Stage("roles", "tiles", "roles", roles.verify, "who copies and who computes", CUT),
         Stage("lower_roles", "roles", "barriers", prove, "proved while it is compiled, or before it is simulated", CUT),
-        Stage("emit", "barriers", "Python", verify_text, "plain kernels are emitted from their nests", "kernel and mapping"),
+        Stage("emit", "barriers", "Python", verify_module, "plain kernels are emitted from their nests", "kernel and mapping"),
     ),
 }
 

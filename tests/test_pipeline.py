@@ -15,14 +15,16 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.backend.cpu import build as cpu_build
 from axon.backend.cpu.executable import CpuExecutable
+from axon.backend.gpu.emit.source import emitted
 from axon.backend.gpu.roles import lower as lower_roles
 from axon.backend.gpu.roles.ir import Put, RoleFor
 from axon.backend.gpu.runtime.foreseen import made as made_by_part
 from axon.backend.gpu.runtime.foreseen import reads
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.ir import For, Load
+from axon.backend.kernel.code import Code
+from axon.backend.kernel.ir import Function, Import, Module, Name, call
 from axon.backend.plan.deaths import lives_of
 from axon.base.element import Element
 from axon.base.errors import AxonError
@@ -301,22 +303,29 @@ def test_what_is_not_proved_is_not_simulated(monkeypatch: pytest.MonkeyPatch) ->
     assert "after `lower_roles`: " in raised.value.diagnostics[0].notes[0]
 
 
-def test_emitted_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_emitted_kernels() -> None:
     """A name that a writer forgets to assign would be a zero for numba."""
-    text = "def f(x, first, last):\n    if first < last:\n        y = 1.0\n    x[first] = y\n    return 0\n"
-    source = cpu_build.Source("f", text, (Element.F32, None, None))
-    with pytest.raises(FormInvalid, match="after `emit`: 'y' is read before it is assigned, in the emitted function `f`"):
-        cpu_build.compile_source(source)
-    for change, why in [
-        (("        y = 1.0", "        z = 1.0"), "'y' is not defined"),
-        (("        y = 1.0", "        y = expo(1.0)"), "'expo' is not defined"),
-        (("        y = 1.0", "        first = 1"), "the parameter 'first' is assigned"),
-        (("    return 0", "    return 0)"), "no Python"),
+
+    def function(write: Callable[[Code, Name, Name], None]) -> Function:
+        code = Code()
+        x, y, first = code.named("x"), code.named("y"), code.named("first")
+        with code.when(first < 1):
+            code.assign(y, 1.0)
+        write(code, y, first)
+        return code.function("f", (x, first))
+
+    for write, why in [
+        (lambda code, y, _: code.give(y), "after `emit`: 'y' is read before it is assigned, in the emitted function `f`"),
+        (lambda code, _, first: code.assign(first, 1), "the parameter 'first' is assigned"),
     ]:
         with pytest.raises(FormInvalid, match=why):
-            cpu_build.compile_source(replace(source, text=text.replace(*change)))
-    sound = text.replace("    if", "    y = 0.0\n    if")
-    assert cpu_build.compile_source(replace(source, text=sound))[1]
+            function(write)
+    made = function(lambda code, _, first: code.give(call("expo", first)))
+    with pytest.raises(FormInvalid, match="after `emit`: 'expo' is not defined"):
+        emitted(Module((), (made,)), (), 1, 1, 0)
+    assert emitted(Module(((Import("math", ("expo",)),),), (made,)), (), 1, 1, 0).text.startswith(
+        "from math import expo\n\n\ndef f("
+    )
 
 
 # ── time ────────────────────────────────────────────────────────────────────────────────────────────────────────────────

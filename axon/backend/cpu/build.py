@@ -29,10 +29,8 @@ from typing import Any
 
 from axon.backend import kernel_cache as cache
 from axon.backend.cpu.function import BufferParameter, Function, LanesParameter, SizeParameter, TensorParameter
-from axon.backend.kernel.verify_text import verify_text
 from axon.backend.needs import Missing
 from axon.base.element import Element
-from axon.base.passes import verifying
 
 _FORMAT = 1
 
@@ -116,10 +114,6 @@ def compile_source(source: Source) -> tuple[str, bytes]:
     from numba.core.compiler import compile_extra
     from numba.core.registry import cpu_target
 
-    from axon.backend.cpu.intrinsics import namespace
-
-    with verifying("emit"):
-        verify_text(source.text, namespace())
     arguments = tuple(types.int64 if e is None else types.CPointer(getattr(types, POINTERS[e])) for e in source.types)
     context = cpu_target.target_context
     result = compile_extra(cpu_target.typing_context, context, function(source), arguments, types.int64, _flags(), {})
@@ -222,7 +216,7 @@ def _tools() -> str:
     features = llvm.get_host_cpu_features().flatten()
     here = Path(__file__)
     kernel = here.parents[1] / "kernel"
-    sources = (here, here.with_name("intrinsics.py"), kernel / "llvm.py", kernel / "verify_text.py")
+    sources = (here, here.with_name("intrinsics.py"), kernel / "llvm.py", kernel / "verify.py")
     intrinsics = "\0".join(file.read_text(encoding="utf-8") for file in sources)
     tools = [f"{name} {version(name)}" for name in ("numba", "llvmlite")]
     machine = (llvm.get_default_triple(), llvm.get_host_cpu_name(), features)

@@ -69,9 +69,9 @@ class Code:
         """Whether the program must stop. See Note [Failures] in `writer`."""
         return self.local("bad")
 
-    def function(self, name: str, parameters: Sequence[Name]) -> Function:
+    def function(self, name: str, parameters: Sequence[Name], note: str = "") -> Function:
         """What was written as a function, verified, and without what nothing needs. KernelInvalid for a defect of the writer."""
-        made = Function(name, tuple(parameters), self.body, tuple(self.names))
+        made = Function(name, tuple(parameters), self.body, tuple(self.names), note=note)
         with verifying("emit"):
             verify(made)
         return tidied(made)

@@ -8,8 +8,8 @@ operators (`base + 8 * lane`); a comparison for equality, which Python keeps for
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import isfinite
 from typing import TypeAlias, assert_never
@@ -106,9 +106,9 @@ class Name(Built):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant(Built):
-    """A number or a truth value. Constants are equal if they are written alike: 0, 0.0, -0.0 and False are four."""
+    """A number, a truth value or a word. Constants are equal if they are written alike: 0, 0.0, -0.0 and False are four."""
 
-    value: float
+    value: float | str
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Constant) and repr(self.value) == repr(other.value)
@@ -156,7 +156,16 @@ class Several(Built):
     items: tuple[Expression, ...]
 
 
-Expression: TypeAlias = "Name | Constant | Given | Call | Operator | Prefix | Item | Several"
+@dataclass(frozen=True, slots=True)
+class Choice(Built):
+    """One of two, of which the other is not evaluated."""
+
+    condition: Expression
+    then: Expression
+    otherwise: Expression
+
+
+Expression: TypeAlias = "Name | Constant | Given | Call | Operator | Prefix | Item | Several | Choice"
 Like: TypeAlias = "Built | float"  # an expression, or a number that stands for a constant
 
 
@@ -204,7 +213,10 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
+    """A text with places, as those of `str.format`, for names."""
+
     text: str
+    names: tuple[Name, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +230,44 @@ Body: TypeAlias = "tuple[Statement, ...]"
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`names` are those made for it, in their order: the earlier of two that want one text gets it."""
+    """`names` are those made for it, in their order: the earlier of two that want one text gets it. One that others call is called
+    by a name of the module's; `decorator` is what makes it what they call, `note` a comment at the end of its first line."""
 
-    name: str
+    name: str | Name
     parameters: tuple[Name, ...]
     body: Body
     names: tuple[Name, ...]
+    decorator: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """Names that a text has from a module."""
+
+    module: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A kernel's text: imports, in groups; what is computed before it runs and the functions that it calls, in their order; and
+    last, the kernel. `names` are those that all of them see, `comments` stand at its head."""
+
+    imports: tuple[tuple[Import, ...], ...]
+    body: tuple[Assign | Function, ...]
+    names: tuple[Name, ...] = ()
+    comments: tuple[str, ...] = ()
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        return tuple(part for part in self.body if isinstance(part, Function))
+
+    @property
+    def statements(self) -> Body:
+        """What all functions do, what makes them what others call, and what is computed before the kernel."""
+        decorators = (Do(Given(function.decorator)) for function in self.functions if function.decorator)
+        return (*decorators, *(s for part in self.body for s in (part.body if isinstance(part, Function) else (part,))))
 
 
 TRUE, FALSE = Constant(True), Constant(False)
@@ -265,6 +309,8 @@ def is_atom(value: Expression) -> bool:
 def parts(expression: Expression) -> tuple[Expression, ...]:
     """What an expression is made of."""
     match expression:
+        case Name() | Constant() | Given():
+            return ()
         case Call(function=function, arguments=arguments):
             return (function, *arguments) if isinstance(function, Name) else arguments
         case Operator(left=left, right=right):
@@ -275,17 +321,46 @@ def parts(expression: Expression) -> tuple[Expression, ...]:
             return of, place
         case Several(items=items):
             return items
-        case Name() | Constant() | Given():
-            return ()
+        case Choice(condition=condition, then=then, otherwise=otherwise):
+            return condition, then, otherwise
         case _:
             assert_never(expression)
 
 
+def filled(expression: Expression, values: Mapping[Name, Expression]) -> Expression:
+    """An expression with values in place of names."""
+
+    def visit(inner: Expression) -> Expression:
+        match inner:
+            case Name():
+                return values.get(inner, inner)
+            case Call(arguments=arguments):
+                return replace(inner, arguments=tuple(map(visit, arguments)))
+            case Operator(left=left, right=right):
+                return replace(inner, left=visit(left), right=visit(right))
+            case Prefix(operand=operand):
+                return replace(inner, operand=visit(operand))
+            case Item(of=of, place=place):
+                return Item(visit(of), visit(place))
+            case Several(items=items):
+                return Several(tuple(map(visit, items)))
+            case Choice(condition=condition, then=then, otherwise=otherwise):
+                return Choice(visit(condition), visit(then), visit(otherwise))
+            case Constant() | Given():
+                return inner
+            case _:
+                assert_never(inner)
+
+    return visit(expression)
+
+
 def expressions(expression: Expression) -> Iterator[Expression]:
-    """An expression and all that it is made of."""
-    yield expression
-    for part in parts(expression):
-        yield from expressions(part)
+    """An expression and all that it is made of, in the order of the text, operators first."""
+    todo = [expression]
+    while todo:
+        inner = todo.pop()
+        yield inner
+        todo.extend(reversed(parts(inner)))
 
 
 def read(statement: Statement) -> tuple[Expression, ...]:
@@ -336,6 +411,8 @@ def mentions(body: Body) -> Iterator[Name]:
                 yield from (e for e in expressions(target) if isinstance(e, Name))
             case For(name=name):
                 yield name
+            case Comment(names=names):
+                yield from names
             case _:
                 pass
     yield from (e for e in evaluated(body) if isinstance(e, Name))
@@ -348,12 +425,30 @@ def called(body: Body) -> set[str]:
 
 def around(body: Body) -> set[str]:
     """What a body finds in its surroundings: functions, and constants that Python has no literals for."""
-    numbers = (c.value for c in evaluated(body) if isinstance(c, Constant))
-    return called(body) | {repr(abs(n)) for n in numbers if not isfinite(n)}
+    return {text for text in map(_found, evaluated(body)) if text}
 
 
-_FOLDED: dict[str, Callable[[int, int], int]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
-_NEUTRAL = {"+": 0, "-": 0, "*": 1}  # on the right; of `+` and `*` also on the left
+def _found(expression: Expression) -> str:
+    """What an expression finds in its surroundings itself; nothing is empty."""
+    match expression:
+        case Call(function=str(name)):
+            return name
+        case Constant(value=int() | float() as number) if not isfinite(number):
+            return repr(abs(number))
+        case _:
+            return ""
+
+
+def surroundings(body: Body) -> set[str]:
+    """The names that a body finds in its surroundings: of what has a dot, those before it."""
+    texts = {e.text if isinstance(e, Given) else _found(e) for e in evaluated(body)}
+    return {head for head in (text.partition(".")[0] for text in texts) if head.isidentifier()}
+
+
+_FOLDED: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, ">>": operator.rshift,
+}  # fmt: skip
+_NEUTRAL = {"+": 0, "-": 0, "*": 1, ">>": 0}  # on the right; of `+` and `*` also on the left
 
 
 def _operator(op: str, left: Like, right: Like) -> Expression:
@@ -367,7 +462,7 @@ def _operator(op: str, left: Like, right: Like) -> Expression:
             return Constant(0)
         if b == _NEUTRAL[op]:
             return left
-        if a == _NEUTRAL[op] and op != "-":
+        if a == _NEUTRAL[op] and op in ("+", "*"):
             return right
     return Operator(op, left, right)
 

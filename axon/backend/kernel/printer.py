@@ -1,12 +1,14 @@
-"""Kernels as text: the Python of a function, whose names get their texts here.
+"""Kernels as text: the Python of a function or of a module, whose names get their texts here.
 
 written    a Function -> its text, and what its names are called
+printed    a Module -> its text
+bare       a Module -> its text without comments, its names numbered: equal for modules that differ in these alone
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from keyword import kwlist
 from typing import assert_never
@@ -15,6 +17,7 @@ from axon.backend.kernel.ir import (
     Assign,
     Body,
     Call,
+    Choice,
     Comment,
     Constant,
     Do,
@@ -23,8 +26,10 @@ from axon.backend.kernel.ir import (
     Function,
     Given,
     If,
+    Import,
     Item,
     Kind,
+    Module,
     Name,
     Operator,
     Prefix,
@@ -32,10 +37,10 @@ from axon.backend.kernel.ir import (
     Several,
     Statement,
     While,
-    around,
-    evaluated,
     mentions,
+    surroundings,
 )
+from axon.backend.kernel.tidy import without_comments
 
 _BINDS = {
     op: level
@@ -43,8 +48,10 @@ _BINDS = {
     for op in ops.split()
 }
 _BITS = frozenset(("|", "^", "&", "<<", ">>"))
-_COMPARES, _SIGNED, _TIGHT = _BINDS["<"], 10, 11
+_CHOICE, _COMPARES, _SIGNED, _TIGHT = -1, _BINDS["<"], 10, 11
 _LONGEST = 24  # characters of a readable name
+_WIDTH = 120  # characters of an import's line
+_RESERVED = frozenset((*kwlist, "__debug__", "range"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +60,80 @@ class Written:
     names: Mapping[Name, str]
 
 
-def written(function: Function) -> Written:
-    """The function's lines. No name has the text of anything that it finds in its surroundings."""
-    body = function.body
-    given = {e.text.partition(".")[0] for e in evaluated(body) if isinstance(e, Given)}
-    mentioned = {*function.parameters, *mentions(body)}
-    names = texts([name for name in function.names if name in mentioned], {*kwlist, "__debug__", "range", *around(body), *given})
+def written(function: Function, taken: Mapping[Name, str] | None = None) -> Written:
+    """The function's lines. No name has the text of anything that it finds in its surroundings, where some names are `taken`."""
+    outside = taken or {}
+    used = {*_RESERVED, *surroundings(function.body), *outside.values()}
+    names = {**texts(_mentioned(function.names, (*function.parameters, *mentions(function.body))), used), **outside}
+    return Written(_function(function, names), names)
+
+
+def printed(module: Module) -> str:
+    """The module's text."""
+    names = names_of(module)
+    return _module(module, lambda function: written(function, names).lines, names)
+
+
+def names_of(module: Module) -> Mapping[Name, str]:
+    """What a module's own names are called. They are found first: no function has another meaning for one of them."""
+    called = {f.name for f in module.functions if isinstance(f.name, str)}
+    used = {*_RESERVED, *called, *surroundings(module.statements)}
+    return texts(_mentioned(module.names, _mentions_of(module)), used)
+
+
+def bare(module: Module) -> str:
+    """What a module means is the same for two of which this is."""
+    plain = without_comments(module)
+    names = {name: f"_{n}" for n, name in enumerate(dict.fromkeys(_mentions_of(plain)))}
+    return _module(plain, lambda function: _function(function, names), names)
+
+
+def _mentions_of(module: Module) -> Iterator[Name]:
+    """The names in a module, in the order in which they are mentioned."""
+    for part in module.body:
+        if isinstance(part, Function):
+            yield from (*([part.name] if isinstance(part.name, Name) else ()), *part.parameters)
+            yield from mentions(part.body)
+        else:
+            yield from mentions((part,))
+
+
+def _mentioned(names: Sequence[Name], mentioned: Iterable[Name]) -> list[Name]:
+    """Those that are mentioned, or of which others are called."""
+    found = set(mentioned)
+    found |= {name.of for name in found if name.of}
+    return [name for name in names if name in found]
+
+
+def _module(module: Module, lines_of: Callable[[Function], Sequence[str]], names: Mapping[Name, str]) -> str:
+    lines = [f"# {line}".rstrip() for line in module.comments]
+    for number, group in enumerate(module.imports):
+        lines += [*([""] if number else []), *(line for given in group for line in _import(given))]
+    before: Assign | Function | None = None
+    for part in module.body:
+        gap = 2 if Function in (type(part), type(before)) else 0 if before else 1
+        lines += [*[""] * gap, *(lines_of(part) if isinstance(part, Function) else _statement(part, names))]
+        before = part
+    return "\n".join([*lines, ""])
+
+
+def _import(given: Import) -> list[str]:
+    line = f"from {given.module} import {', '.join(given.names)}"
+    if len(line) <= _WIDTH:
+        return [line]
+    lines = ["   "]
+    for name in given.names:
+        if len(lines[-1]) + len(name) > _WIDTH:
+            lines.append("   ")
+        lines[-1] += f" {name},"
+    return [f"from {given.module} import (", *lines, ")"]
+
+
+def _function(function: Function, names: Mapping[Name, str]) -> tuple[str, ...]:
     parameters = ", ".join(names[p] for p in function.parameters)
-    lines = [f"def {function.name}({parameters}):", *_body(body, names, "    ")]
-    return Written(tuple(lines), names)
+    name = function.name if isinstance(function.name, str) else names[function.name]
+    head = _noted(f"def {name}({parameters}):", function.note)
+    return (*([f"@{function.decorator}"] if function.decorator else ()), head, *_body(function.body, names, "    "))
 
 
 def texts(names: Sequence[Name], taken: Collection[str]) -> dict[Name, str]:
@@ -101,13 +173,15 @@ def _body(body: Body, names: Mapping[Name, str], indent: str) -> Iterator[str]:
 
 def _statement(statement: Statement, names: Mapping[Name, str]) -> Iterator[str]:
     def text(expression: Expression) -> str:
-        return _text(expression, names)[0]
+        return shown(expression, names)
 
     match statement:
-        case Assign(target=Several(items=targets), value=Several(items=values)):
-            yield _noted(f"{', '.join(map(text, targets))} = {', '.join(map(text, values))}", statement.note)
         case Assign(target=target, value=value):
-            yield _noted(f"{text(target)} = {text(value)}", statement.note)
+            of, what = (
+                ", ".join(map(text, e.items)) if isinstance(e, Several) and isinstance(target, Several) else text(e)
+                for e in (target, value)
+            )
+            yield _noted(f"{of} = {what}", statement.note)
         case Do(value=value):
             yield _noted(text(value), statement.note)
         case If(condition=condition, then=then, otherwise=otherwise):
@@ -126,12 +200,17 @@ def _statement(statement: Statement, names: Mapping[Name, str]) -> Iterator[str]
         case While(condition=condition, body=body):
             yield _noted(f"while {text(condition)}:", statement.note)
             yield from _body(body, names, "    ")
-        case Comment(text=said):
-            yield f"# {said}"
+        case Comment(text=said, names=mentioned):
+            yield f"# {said.format(*(names[name] for name in mentioned)) if mentioned else said}"
         case Return(value=value):
             yield f"return {text(value)}"
         case _:
             assert_never(statement)
+
+
+def shown(expression: Expression, names: Mapping[Name, str]) -> str:
+    """An expression's text."""
+    return _text(expression, names)[0]
 
 
 def _noted(line: str, note: str) -> str:
@@ -142,7 +221,7 @@ def _text(expression: Expression, names: Mapping[Name, str]) -> tuple[str, int]:
     """The text of an expression, and how tightly it binds."""
 
     def plain(inner: Expression) -> str:
-        return _text(inner, names)[0]
+        return shown(inner, names)
 
     def tight(inner: Expression, least: int, op: str = "") -> str:
         text, binds = _text(inner, names)
@@ -170,6 +249,8 @@ def _text(expression: Expression, names: Mapping[Name, str]) -> tuple[str, int]:
             return f"{tight(of, _TIGHT)}[{plain(place)}]", _TIGHT
         case Several(items=items):
             return f"({', '.join(map(plain, items))}{',' if len(items) == 1 else ''})", _TIGHT
+        case Choice(condition=condition, then=then, otherwise=otherwise):
+            return f"{tight(then, 0)} if {tight(condition, 0)} else {tight(otherwise, 0)}", _CHOICE
         case _:
             assert_never(expression)
 
@@ -181,8 +262,8 @@ def _is_unclear(op: str, inner: Expression) -> bool:
     return op in _BITS or (_BINDS.get(op) == _COMPARES and inner.op in _BITS) or (op, inner.op) == ("or", "and")
 
 
-def _constant(value: float) -> tuple[str, int]:
-    """A number; numba takes the least i64, written as one number, for a u64 with a sign."""
+def _constant(value: float | str) -> tuple[str, int]:
+    """A number or a word; numba takes the least i64, written as one number, for a u64 with a sign."""
     if value == -(2**63) and isinstance(value, int):
         return "(-9223372036854775807 - 1)", _TIGHT
     text = repr(value)

@@ -228,11 +228,10 @@ class Best:
         if not self.anywhere:
             return self.combine(writer, left, right[:-1], right[-1])
         held = self.elements[0]
-        wins = writer.binary("gt" if self.kind == "argmax" else "lt", right[0], left[0], held)
+        wins = self._beats(writer, right[0], left[0])
         alike = writer.binary("eq", right[0], left[0], held)
         if held.is_float:
             here, there = (writer.binary("ne", x, x, held) for x in (right[0], left[0]))
-            wins = writer.call("either", wins, writer.call("both", here, writer.call("negation", there)))
             alike = writer.call("either", alike, writer.call("both", here, there))
         for element, mine, other in zip(self.elements[1:-1], right[1:-1], left[1:-1], strict=True):
             wins = writer.call("either", wins, writer.call("both", alike, writer.binary("lt", mine, other, element)))
@@ -241,17 +240,19 @@ class Best:
         return (*_choose(writer, wins, right[:-1], left[:-1]), writer.call("either", left[-1], right[-1]))
 
     def combine(self, writer: Writer, state: State, values: State, where: Expression | None) -> State:
-        held = self.elements[0]
-        op = "gt" if self.kind == "argmax" else "lt"
-        wins = writer.binary(op, values[0], state[0], held)
-        if held.is_float:  # the first NaN is best of all
-            new, old = (writer.binary(op, x, x, held) for op, x in (("ne", values[0]), ("eq", state[0])))
-            wins = writer.call("either", wins, writer.call("both", new, old))
-        wins = writer.call("either", wins, writer.call("negation", state[-1]))
+        wins = writer.call("either", self._beats(writer, values[0], state[0]), writer.call("negation", state[-1]))
         if where is not None:
             wins = writer.call("both", wins, where)
         chosen = _choose(writer, wins, values, state[:-1])
         return (*chosen, writer.call("either", state[-1], TRUE if where is None else where))
+
+    def _beats(self, writer: Writer, new: Expression, old: Expression) -> Expression:
+        """Whether a value is better than one that was there before: the first that is no number is best of all."""
+        held = self.elements[0]
+        if not held.is_float:
+            return writer.binary("gt" if self.kind == "argmax" else "lt", new, old, held)
+        worse = writer.binary("le" if self.kind == "argmax" else "ge", new, old, held)
+        return writer.call("both", writer.call("negation", worse), writer.binary("eq", old, old, held))
 
     def alone(self, writer: Writer, values: State, where: Expression | None) -> State:
         return self.combine(writer, self.nothing(writer), values, where)

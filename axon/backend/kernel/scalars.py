@@ -1,4 +1,4 @@
-"""Scalar expressions of epilogues and streams as Python for numba: floats are float32 whatever their element type.
+"""Scalar expressions of epilogues and streams as statements: floats are float32 whatever their element type.
 
 A kernel may keep more precision than an element type has; values are rounded when they are stored. Integers are exact: they wrap
 in their element type, as core says. numba computes with them in 64 bits, whose lower half is what 32 bits would give.
@@ -6,8 +6,13 @@ in their element type, as core says. numba computes with them in 64 bits, whose 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from functools import partial, reduce
+from math import isfinite
 
+from axon.backend.kernel.code import Code
+from axon.backend.kernel.ir import Choice, Constant, Expression, Operator, Prefix, call, is_atom
+from axon.backend.kernel.writer import affine
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core import integer_ranges as ranges
@@ -18,63 +23,30 @@ from axon.shapes.dimension import Atom, Dim, Quotient
 from axon.shapes.width import held
 
 _UNARY = {
-    "exp": "libdevice.expf({0})",
-    "log": "libdevice.logf({0})",
-    "sqrt": "libdevice.fsqrt_rn({0})",
-    "rsqrt": "ptx.frsqrt({0})",
-    "sin": "libdevice.sinf({0})",
-    "cos": "libdevice.cosf({0})",
-    "tanh": "libdevice.tanhf({0})",
-    "erf": "libdevice.erff({0})",
-    "floor": "libdevice.floorf({0})",
-    "ceil": "libdevice.ceilf({0})",
-    "round": "libdevice.rintf({0})",
-    "neg": "-{0}",
-    "not": "not {0}",
-}
-_UNARY_FLOAT = {
-    "abs": "libdevice.fabsf({0})",
-    "sign": "(float32(1) if {0} > float32(0) else (float32(-1) if {0} < float32(0) else {0}))",
-}
-_UNARY_INT = {"neg": "-{0}", "abs": "abs({0})", "sign": "(1 if {0} > 0 else (-1 if {0} < 0 else 0))"}
-_BINARY = {
-    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "eq": "{0} == {1}", "ne": "{0} != {1}", "lt": "{0} < {1}",
-    "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}", "and": "{0} and {1}", "or": "{0} or {1}",
+    "exp": "libdevice.expf", "log": "libdevice.logf", "sqrt": "libdevice.fsqrt_rn", "rsqrt": "ptx.frsqrt", "sin": "libdevice.sinf",
+    "cos": "libdevice.cosf", "tanh": "libdevice.tanhf", "erf": "libdevice.erff", "floor": "libdevice.floorf",
+    "ceil": "libdevice.ceilf", "round": "libdevice.rintf", "abs": "libdevice.fabsf",
 }  # fmt: skip
-_BINARY_FLOAT = {
-    "div": "ptx.fdiv({0}, {1})",
-    "max": "ptx.fmax({0}, {1})",
-    "min": "ptx.fmin({0}, {1})",
-    "pow": "libdevice.powf({0}, {1})",
-}
-_BINARY_INT = {"max": "max({0}, {1})", "min": "min({0}, {1})", "div": "{0} // {1}", "mod": "{0} % {1}"}
+_OPERATORS = {
+    "add": "+", "sub": "-", "mul": "*", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "and",
+    "or": "or",
+}  # fmt: skip
+_BINARY = {"div": "ptx.fdiv", "max": "ptx.fmax", "min": "ptx.fmin", "pow": "libdevice.powf"}
+_INTEGER = {"max", "min", "div", "mod"}
 _WRAPS = frozenset({"add", "sub", "mul", "div", "neg", "abs"})  # integer operations whose exact result may not fit
-_WRAPPED = {
-    Element.I32: "int32({0})", Element.I8: "(({0}) + 128 & 255) - 128", Element.U8: "{0} & 255",
-}  # fmt: skip
-# Floats to integers truncate and saturate, and NaN gives 0: so does the instruction.
-_TRUNCATED = {
-    Element.I32: "libdevice.float2int_rz({0})", Element.I8: "min(max(libdevice.float2int_rz({0}), -128), 127)",
-    Element.U8: "min(max(libdevice.float2int_rz({0}), 0), 255)",
-}  # fmt: skip
 COMPUTED = frozenset({Element.F32, Element.BF16, Element.F16, Element.I32, Element.I8, Element.U8, Element.BOOL})
-_LOADED = {
-    Element.BF16: "ptx.load_bf16({0})", Element.F16: "ptx.load_f16({0})", Element.F32: "ptx.load_f32({0})",
-    Element.I32: "ptx.load_i32({0})", Element.I8: "ptx.load_i8({0})", Element.U8: "ptx.load_u8({0})",
-    Element.BOOL: "ptx.load_u8({0}) != 0",
-}  # fmt: skip
-
-
-def loaded(element: Element, address: str) -> str:
-    """The value of an element at an address of global memory."""
-    return _LOADED[element].format(address)
-
-
 # What may stand for the above where the result has 16 bits.
 _NARROW = {
-    "exp": "ptx.narrow_exp({0})", "erf": "ptx.narrow_erf({0})", "tanh": "ptx.narrow_tanh({0})", "rsqrt": "ptx.narrow_rsqrt({0})",
-    "div": "ptx.narrow_div({0}, {1})",
+    "exp": "ptx.narrow_exp", "erf": "ptx.narrow_erf", "tanh": "ptx.narrow_tanh", "rsqrt": "ptx.narrow_rsqrt",
+    "div": "ptx.narrow_div",
 }  # fmt: skip
+
+
+def loaded(element: Element, address: Expression) -> Expression:
+    """The value of an element at an address of global memory."""
+    if element is Element.BOOL:
+        return Operator("!=", call("ptx.load_u8", address), Constant(0))
+    return call(f"ptx.load_{element.value}", address)
 
 
 def obstacle(scalar: Scalar, axes: Set[Symbol]) -> str | None:
@@ -94,7 +66,7 @@ def _obstacle(node: Scalar, axes: Set[Symbol]) -> str | None:
         case Binary(op="div" | "mod" as op, left=left, right=right) if element_of(left).is_integer:
             if not (isinstance(right, Const) and right.value != 0):
                 return "divides an integer by what may be 0"
-        case Binary(op=op, left=left) if element_of(left).is_integer and op not in _BINARY | _BINARY_INT:
+        case Binary(op=op, left=left) if element_of(left).is_integer and op not in _OPERATORS.keys() | _INTEGER:
             return f"computes `{op}` on {element_of(left).value}"
         case Binary(op="mod"):
             return "computes `%` on floats"
@@ -106,8 +78,14 @@ def inexact(dim: Dim, axes: Set[Symbol]) -> str | None:
     return None if all(map(ranges.within, held(dim, axes))) else "computes with an index that 64 bits may not hold"
 
 
+def address(pointer: Expression, size: int, offsets: Iterable[Expression]) -> Expression:
+    """Where an element of so many bytes lies, at a sum of offsets."""
+    first, *others = [*offsets] or [Constant(0)]
+    return pointer + size * sum(others, first)
+
+
 class Writer:
-    """Turns one scalar expression into assignments and a final expression.
+    """Writes scalar expressions: an assignment for each operation, common ones once.
 
     `narrow`: the result is stored in 16 bits, so that functions need not be more exact than 2^-20. `wide`: integers are computed in
     64 bits and never wrap. `read` and `variable` name the value of a read and of a variable of a Dim, `size` that of a Dim over
@@ -115,20 +93,19 @@ class Writer:
     """
 
     def __init__(
-        self, read: Callable[[Read], str], variable: Callable[[Symbol], str], size: Callable[[Dim], str | None],
-        local: dict[Symbol, str], *, narrow: bool = False, wide: bool = False, prefix: str = "v",
+        self, code: Code, read: Callable[[Read], Expression], variable: Callable[[Symbol], Expression],
+        size: Callable[[Dim], Expression | None], local: Mapping[Symbol, Expression], *, narrow: bool = False, wide: bool = False,
     ) -> None:  # fmt: skip
-        self.read, self.variable, self.size, self.local, self.prefix = read, variable, size, dict(local), prefix
+        self.code, self.read, self.variable, self.size, self.local = code, read, variable, size, dict(local)
         self.narrow = _NARROW if narrow else {}
         self.wide = wide
-        self.lines: list[str] = []
-        self._seen: dict[Scalar, str] = {}
+        self._seen: dict[Scalar, Expression] = {}
 
-    def value(self, scalar: Scalar) -> str:
-        """The expression's value as a name or a literal; what it needs is in `lines`."""
+    def value(self, scalar: Scalar) -> Expression:
+        """The expression's value as a name or a literal; what it needs is written."""
         match scalar:
             case Const(value=value, element=element):
-                return _literal(value, element)
+                return literal(value, element)
             case Local(symbol=symbol):
                 return self.local[symbol]
             case Read():
@@ -138,59 +115,77 @@ class Writer:
                     self.local[symbol] = self.value(bound)
                 return self.value(body)
         if scalar not in self._seen:
-            text = self._text(scalar)
-            name = f"{self.prefix}{len(self.lines)}"
-            self.lines.append(f"{name} = {text}")
-            self._seen[scalar] = name
+            found = self._operation(scalar)
+            self._seen[scalar] = found if is_atom(found) else self.code.let(found)
         return self._seen[scalar]
 
-    def _text(self, scalar: Scalar) -> str:
+    def _operation(self, scalar: Scalar) -> Expression:
         match scalar:
             case Index(dim=dim, element=element):
-                text = self.dim(dim)
-                return text if self.wide else self._wrapped(text, element)
+                found = self.dim(dim)
+                return found if self.wide else _wrapped(found, element)
             case Unary(op=op, operand=operand):
-                element = element_of(operand)
-                special = self.narrow | _UNARY_FLOAT if element.is_float else _UNARY_INT
-                text = (special.get(op) or _UNARY[op]).format(self.value(operand))
-                return self._wrapped(text, element) if op in _WRAPS and not self.wide else text
+                return self._unary(op, self.value(operand), element_of(operand))
             case Binary(op=op, left=left, right=right):
                 element = element_of(left)
                 factors = few_factors(scalar)
                 if factors:
-                    return " * ".join([self.value(left)] * factors)
-                special = _BINARY_FLOAT | self.narrow if element.is_float else _BINARY_INT
-                text = (special.get(op) or _BINARY[op]).format(self.value(left), self.value(right))
-                return self._wrapped(text, element) if op in _WRAPS and not self.wide else text
+                    base = self.value(left)
+                    return reduce(partial(Operator, "*"), [base] * factors)
+                return self._binary(op, self.value(left), self.value(right), element)
             case Select(condition=condition, then=then, otherwise=otherwise):
-                return f"{self.value(then)} if {self.value(condition)} else {self.value(otherwise)}"
+                taken = self.value(then)
+                return Choice(self.value(condition), taken, self.value(otherwise))
             case Convert(operand=operand, element=element):
-                value, source = self.value(operand), element_of(operand)
-                if element.is_float:
-                    return value if source.is_float else f"float32({value})"
-                if element == Element.BOOL:
-                    return f"{value} != 0"
-                if source.is_float:
-                    return _TRUNCATED[element].format(value)
-                return value if self.wide else _WRAPPED[element].format(value)
+                return self._converted(self.value(operand), element_of(operand), element)
             case _:
                 raise AssertionError(scalar)
 
-    def _wrapped(self, text: str, element: Element) -> str:
-        return _WRAPPED[element].format(text) if element in _WRAPPED else text
+    def _unary(self, op: str, x: Expression, element: Element) -> Expression:
+        if op == "not":
+            return Prefix("not", x)
+        if op == "sign":
+            number: Callable[[int], Expression] = Constant if element.is_integer else lambda n: call("float32", n)
+            return Choice(x > number(0), number(1), Choice(x < number(0), number(-1), number(0) if element.is_integer else x))
+        if op == "neg":
+            found: Expression = -x
+        elif element.is_integer:
+            found = call("abs", x)
+        else:
+            found = call(self.narrow.get(op) or _UNARY[op], x)
+        return self._fitted(op, found, element)
 
-    def dim(self, dim: Dim) -> str:
+    def _binary(self, op: str, x: Expression, y: Expression, element: Element) -> Expression:
+        if op in _OPERATORS:
+            found: Expression = Operator(_OPERATORS[op], x, y)
+        elif element.is_float:
+            found = call(self.narrow.get(op) or _BINARY[op], x, y)
+        elif op in ("max", "min"):
+            found = call(op, x, y)
+        else:
+            found = x // y if op == "div" else x % y
+        return self._fitted(op, found, element)
+
+    def _converted(self, x: Expression, source: Element, element: Element) -> Expression:
+        if element.is_float:
+            return x if source.is_float else call("float32", x)
+        if element is Element.BOOL:
+            return Operator("!=", x, Constant(0))
+        if source.is_float:  # floats to integers truncate and saturate, and NaN gives 0: so does the instruction
+            whole = call("libdevice.float2int_rz", x)
+            limits = {Element.I8: (-128, 127), Element.U8: (0, 255)}.get(element)
+            return whole if limits is None else call("min", call("max", whole, limits[0]), limits[1])
+        return x if self.wide else _wrapped(x, element)
+
+    def _fitted(self, op: str, value: Expression, element: Element) -> Expression:
+        """What an operation gives, in its element type."""
+        return _wrapped(value, element) if op in _WRAPS and not self.wide else value
+
+    def dim(self, dim: Dim) -> Expression:
         """A Dim's exact value, in 64 bits: what of it has no axes is a size, which the host computes."""
-        text = ""
-        for coefficient, monomial in dim.terms:
-            factors = [self._atom(atom) for atom in monomial]
-            if abs(coefficient) != 1 or not factors:
-                factors.insert(0, str(abs(coefficient)))
-            sign = (" - " if coefficient < 0 else " + ") if text else ("-" if coefficient < 0 else "")
-            text += sign + " * ".join(factors)
-        return text or "0"
+        return affine(dim, self._atom)
 
-    def _atom(self, atom: Atom) -> str:
+    def _atom(self, atom: Atom) -> Expression:
         if isinstance(atom, Symbol):
             return self.variable(atom)
         range_ = ranges.of_dim(Dim({(atom,): 1}))
@@ -199,20 +194,32 @@ class Writer:
             if size is not None:
                 return size
         if not isinstance(atom, Quotient):
-            return f"min({', '.join(self.dim(item) for item in atom.items)})"
+            return call("min", *(self.dim(item) for item in atom.items))
         above, below, divisor = self.dim(atom.dividend), self.dim(atom.divisor), atom.divisor.constant
         if divisor is not None and divisor & (divisor - 1) == 0:
-            return f"({above} >> {divisor.bit_length() - 1})"  # rounds down
+            return above >> (divisor.bit_length() - 1)  # rounds down
         low, high = ranges.of_dim(atom.dividend)
         if low >= 0 and ranges.fits((low, high), Element.I32) and ranges.fits(ranges.of_dim(atom.divisor), Element.I32):
-            return f"ptx.divide({above}, {below})"
-        return f"(({above}) // ({below}))"
+            return call("ptx.divide", above, below)
+        return above // below
 
 
-def _literal(value: float, element: Element) -> str:
-    if element == Element.BOOL:
-        return str(bool(value))
+def _wrapped(value: Expression, element: Element) -> Expression:
+    """A whole number of 64 bits in an element type: wrapped around."""
+    match element:
+        case Element.I32:
+            return call("int32", value)
+        case Element.I8:
+            return ((value + 128) & 255) - 128
+        case Element.U8:
+            return value & 255
+        case _:
+            return value
+
+
+def literal(value: float, element: Element) -> Expression:
+    if element is Element.BOOL:
+        return Constant(bool(value))
     if element.is_integer:
-        return str(int(value))
-    text = repr(float(value))
-    return f'float32(float("{text}"))' if text in ("inf", "-inf", "nan") else f"float32({text})"
+        return Constant(int(value))
+    return call("float32", float(value) if isfinite(value) else call("float", Constant(repr(float(value)))))

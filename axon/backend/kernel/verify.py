@@ -6,7 +6,8 @@ means one thing throughout.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import builtins
+from collections.abc import Collection, Iterable
 from typing import assert_never
 
 from axon.backend.kernel.ir import (
@@ -18,6 +19,8 @@ from axon.backend.kernel.ir import (
     For,
     Function,
     If,
+    Kind,
+    Module,
     Name,
     Return,
     Several,
@@ -25,17 +28,35 @@ from axon.backend.kernel.ir import (
     While,
     expressions,
     read,
+    surroundings,
 )
 from axon.base.passes import FormInvalid
+
+_BUILTINS = frozenset(dir(builtins))
 
 
 class KernelInvalid(FormInvalid):
     """A kernel uses a name in a way that it must not: a defect of the writer."""
 
 
-def verify(function: Function) -> None:
-    """KernelInvalid names the function and the name."""
-    _body(function, function.body, set(function.parameters))
+def verify(function: Function, outside: Collection[Name] = ()) -> None:
+    """KernelInvalid names the function and the name; some names are known `outside`."""
+    _body(function, function.body, {*outside, *function.parameters})
+
+
+def verify_module(module: Module) -> None:
+    """The same of all functions of a module, and of what is computed before them; and all else that they find is imported."""
+    known: set[Name] = set()
+    for part in module.body:
+        if isinstance(part, Function):
+            verify(part, known)
+            known |= {part.name} if isinstance(part.name, Name) else set()
+        else:
+            known = _body(Function("before the kernel", (), (), ()), (part,), known) or known
+    given = {name for group in module.imports for one in group for name in one.names}
+    given |= {name.like for name in module.names if name.kind is Kind.FIXED}
+    for name in sorted(surroundings(module.statements) - given - _BUILTINS):
+        raise KernelInvalid(f"{name!r} is not defined, in the emitted module")
 
 
 def _body(function: Function, body: Body, known: set[Name]) -> set[Name] | None:

@@ -4,14 +4,34 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from axon.backend.kernel.code import Code
-from axon.backend.kernel.ir import Call, Constant, Expression, Function, Item, Name, Operator, Prefix, Several, call, lift, same
-from axon.backend.kernel.printer import written
-from axon.backend.kernel.verify import KernelInvalid, verify
+from axon.backend.kernel.ir import (
+    Assign,
+    Call,
+    Choice,
+    Comment,
+    Constant,
+    Expression,
+    Function,
+    Import,
+    Item,
+    Module,
+    Name,
+    Operator,
+    Prefix,
+    Several,
+    call,
+    lift,
+    same,
+)
+from axon.backend.kernel.printer import bare, printed, written
+from axon.backend.kernel.tidy import inlined
+from axon.backend.kernel.verify import KernelInvalid, verify, verify_module
 
 OPERATORS: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod, "&": operator.and_,
@@ -216,3 +236,85 @@ def test_what_the_host_knows_is_folded() -> None:
     assert x + (-2) == Operator("-", x, Constant(2))
     code.give(x - (y + 1))
     assert text_of(code, x, y).endswith("return x - (y + 1)")
+
+
+def module(*, tensor: str = "x", note: str = "", right: float = 2) -> Module:
+    """A kernel that calls a function of its own, which calls what is made before."""
+    made, helper = Name("made"), Name("helper")
+    inner, outer = Code(), Code()
+    value = inner.named("value")
+    inner.give(call(made, Choice(value > 0, value, -value)))
+    x, found = outer.named(tensor), outer.named("helper")
+    outer.write(Comment("of {0}", (x,)))
+    outer.assign(found, call(helper, x * right), note)
+    outer.call("store", x, found)
+    functions = (
+        Function(helper, (value,), inner.body, tuple(inner.names), decorator="scalar"),
+        Function("kernel", (x,), outer.body, tuple(outer.names), note=note),
+    )
+    made_of = Assign(made, call("tools.maker", Constant("bf16")))
+    return Module(((Import("here", ("tools", "scalar", "store")),),), (made_of, *functions), (made, helper))
+
+
+def test_a_module() -> None:
+    """Its own names are found first, and comments say what names are called."""
+    assert printed(module(tensor="made", note="a note")) == (
+        "from here import tools, scalar, store\n\n"
+        "made = tools.maker('bf16')\n\n\n"
+        "@scalar\ndef helper(value):\n    return made(value if value > 0 else -value)\n\n\n"
+        "def kernel(made2):  # a note\n    # of made2\n    helper2 = helper(made2 * 2)  # a note\n    store(made2, helper2)\n"
+    )
+
+
+def test_what_modules_mean_is_the_same_up_to_names_and_comments() -> None:
+    assert bare(module()) == bare(module(tensor="weights", note="of layer 2")) != bare(module(right=3))
+    assert printed(module()) != printed(module(tensor="weights"))
+
+
+def test_a_module_is_verified_as_a_whole() -> None:
+    sound = module()
+    verify_module(sound)
+    made, helper, kernel = sound.body
+    for body, why in [((helper, made, kernel), "'made' is read before"), ((made, kernel, helper), "'helper' is read before")]:
+        with pytest.raises(KernelInvalid, match=why):
+            verify_module(replace(sound, body=body))
+    with pytest.raises(KernelInvalid, match="'scalar' is not defined"):
+        verify_module(replace(sound, imports=((Import("here", ("tools", "store")),),)))
+
+
+def test_what_is_read_once_stands_where_it_is_read() -> None:
+    """If it is evaluated there in any case, in the same block, and means the same there."""
+    code = Code()
+    x = code.named("x")
+    state, other = code.local("state"), code.local("other")
+    code.assign(state, x)
+    once, twice, before, branch = code.let(x + 1), code.let(x * 2), code.let(state * 3), code.let(x - 5)
+    code.assign(other, once * twice + twice)
+    code.assign(state, state + 1)
+    code.assign(other, other + before)
+    code.assign(other, Choice(other > 0, branch, other))
+    outside = code.let(x * 7)
+    with code.loop(code.local("item"), 3):
+        code.assign(other, other + code.let(code.local("item") * 9) + outside)
+    code.give(code.let(call("root", code.let(other + state))))
+    function = Function("f", (x,), code.body, tuple(code.names))
+    text = "\n".join(written(inlined(function)).lines)
+    assert text == (
+        "def f(x):\n"
+        "    state = x\n"
+        "    v1 = x * 2\n"
+        "    other = (x + 1) * v1 + v1\n"
+        "    v2 = state * 3\n"
+        "    state = state + 1\n"
+        "    other = other + v2\n"
+        "    v3 = x - 5\n"
+        "    other = v3 if other > 0 else other\n"
+        "    v4 = x * 7\n"
+        "    for item in range(3):\n"
+        "        other = other + item * 9 + v4\n"
+        "    return root(other + state)"
+    )
+    spaces: list[dict[str, Callable[[int], int]]] = [{"root": lambda v: v}, {"root": lambda v: v}]
+    for space, lines in zip(spaces, (text, "\n".join(written(function).lines)), strict=True):
+        exec(lines, space)
+    assert all(len({space["f"](n) for space in spaces}) == 1 for n in range(-9, 9))

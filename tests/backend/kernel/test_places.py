@@ -7,7 +7,7 @@ import pytest
 import axon
 from axon import compiler
 from axon.backend.gpu.build import cubin as build
-from axon.backend.gpu.emit.kernel import Emitted
+from axon.backend.gpu.emit.source import Emitted
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.report.show import sizes_of
 from axon.backend.gpu.runtime.steps import Stepped

@@ -7,9 +7,7 @@ is not proved is not built: a kernel's barrier program is proved while its sourc
 
 from __future__ import annotations
 
-import builtins
 import hashlib
-import keyword
 import os
 import re
 import time
@@ -22,19 +20,17 @@ from typing import IO
 
 from axon.backend import kernel_cache as cache
 from axon.backend.gpu.build.link import assembly, link
-from axon.backend.gpu.build.pipeline import Forms, Plain
+from axon.backend.gpu.build.pipeline import Forms
 from axon.backend.gpu.build.progress import bar
 from axon.backend.gpu.build.worker import Worker, answering, crew
-from axon.backend.gpu.emit.kernel import Emitted
+from axon.backend.gpu.emit.source import Emitted
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.proof.findings import Violation
 from axon.backend.gpu.proof.prove import verify
-from axon.backend.kernel.verify_text import verify_text
 from axon.backend.kernel_cache import Kernel, Refused
 from axon.backend.needs import toolchain
 from axon.base.diagnostics import Diagnostic
 from axon.base.errors import AxonError
-from axon.base.passes import verifying
 
 __all__ = ["BuildError", "Kernel", "RegistersExhausted", "build", "build_all", "compile_source", "ptx"]
 
@@ -46,8 +42,8 @@ __all__ = ["BuildError", "Kernel", "RegistersExhausted", "build", "build_all", "
 # come on top. In plain kernels such functions may be called (see `ptx_calls`), those of f64 always: what a call keeps comes on top.
 SCRATCH = 32  # bytes
 CALLED = 128
-_WITH_SCRATCH = re.compile(r"\blibdevice\.(?:sin|cos)f\(")
-_WITH_CALLS = re.compile(r"(?<![\w.])(?:sin|cos|power)\(")
+_WITH_SCRATCH = frozenset(("libdevice.sinf", "libdevice.cosf"))
+_WITH_CALLS = frozenset(("sin", "cos", "power"))
 
 
 class BuildError(AxonError):
@@ -84,10 +80,6 @@ def build_all(wanted: Sequence[Forms], target: Target) -> list[Kernel | Register
     found = {key: cache.read(key) for key in keys}
     missing = {key: stages for key, stages in zip(keys, wanted, strict=True) if found[key] is None}
     if missing:
-        for stages in missing.values():
-            if not isinstance(stages, Plain):  # which are verified where they are made
-                with verifying("emit"):
-                    verify_text(stages.source.text)
         toolchain()
         with bar(len(missing)) as step:
             found |= _make(missing, target, step)
@@ -269,9 +261,9 @@ def _kinds(source: Emitted) -> tuple[str, ...]:
 
 def _scratch(source: Emitted) -> int:
     """The bytes of local memory that library functions of a kernel may have."""
-    if _WITH_CALLS.search(source.text):
+    if source.calls & _WITH_CALLS:
         return CALLED
-    return SCRATCH if _WITH_SCRATCH.search(source.text) else 0
+    return SCRATCH if source.calls & _WITH_SCRATCH else 0
 
 
 def _checked(cubin: bytes, log: str, spills: bool = False, scratch: int = 0) -> Kernel | Refused:
@@ -318,32 +310,10 @@ def _key(emitted: Emitted, target: Target, spills: bool = False) -> str:
 
     Of the source up to names and comments: the layers of a network differ in nothing else, and share one machine code.
     """
-    text = canonical(emitted.text)
     allowed = "spills" * spills + "scratch" * bool(_scratch(emitted))  # what was refused without is no answer
     facts = [str(cache.FORMAT), target.name, allowed, *map(str, emitted.bounds)]
-    parts = [*facts, *_kinds(emitted), *_tools(), _intrinsics(), _proof(), text]
+    parts = [*facts, *_kinds(emitted), *_tools(), _intrinsics(), _proof(), emitted.bare]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-
-# A string, a comment, or a name that is no attribute and no keyword argument (which is written without spaces).
-_IMPORT = re.compile(r"^from axon\.\S+ import \((?P<names>[^)]*)\)", re.MULTILINE)
-_TOKEN = re.compile(r"""(?P<string>"[^"\n]*"|'[^'\n]*')|(?P<comment>\s*#[^\n]*)|(?<![\w.])(?P<name>[^\W\d]\w*)(?!=(?!=))""")
-_MEANT = {*keyword.kwlist, *dir(builtins), "axon", "backend", "cuda", "float32", "int32", "int64", "libdevice", "numba", "ptx"}
-
-
-def canonical(text: str) -> str:
-    """A kernel's source without comments, its names numbered in the order in which they appear: equal for sources that differ in
-    these alone, and for no others. What a name means outside of the source stays."""
-    numbers: dict[str, str] = {}
-    imported = {name for match in _IMPORT.finditer(text) for name in re.findall(r"\w+", match["names"])}
-
-    def renamed(match: re.Match[str]) -> str:
-        name = match["name"]
-        if name is None:
-            return match["string"] or ""
-        return name if name in _MEANT or name in imported or name == "kernel" else numbers.setdefault(name, f"_{len(numbers)}")
-
-    return _TOKEN.sub(renamed, text)
 
 
 @once
@@ -365,7 +335,7 @@ def _intrinsics() -> str:
     return "\0".join(file.read_text(encoding="utf-8") for file in files)
 
 
-_PROOF = ("gpu/proof/*.py", "gpu/roles/flow.py", "gpu/roles/barriers.py", "kernel/verify_text.py")
+_PROOF = ("gpu/proof/*.py", "gpu/roles/flow.py", "gpu/roles/barriers.py", "kernel/verify.py")
 
 
 @once

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from axon.backend.gpu.emit import kernel as emission
-from axon.backend.gpu.emit.kernel import Emitted
+from axon.backend.gpu.emit.source import Emitted
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported

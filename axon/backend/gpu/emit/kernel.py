@@ -1,7 +1,7 @@
 """The barrier program as Python that numba-cuda compiles and a person can read.
 
-Nothing is decided here: every operation of the barrier program becomes a line or two, in order. The layout of accumulators among
-threads and the encoding of matrix descriptors are the hardware's.
+Nothing is decided here: every operation of the barrier program becomes a line or two, in order; what has a place in shared memory
+has a name at the head. The layout of accumulators among threads and the encoding of matrix descriptors are the hardware's.
 
 Note [Accumulators]
     In the accumulators of 64 rows, thread 32 w + l of a warpgroup holds, at 4 g + 2 h + e, row 16 w + l / 4 + 8 h and column
@@ -15,90 +15,52 @@ Note [Matrix descriptors]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import mul
+from typing import assert_never
 
 from axon.backend.gpu.emit.results import ResultEmitter
+from axon.backend.gpu.emit.source import Emitted, MapParameter, Parameter, PointerParameter, SizeParameter, StrideParameter, emitted
 from axon.backend.gpu.emit.stream import StreamEmitter
 from axon.backend.gpu.roles import barriers as b
-from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Descriptor, Op, Ring, Role
+from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Op, Ring, Role
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.ir import Tile, TileAxis, views_text
-from axon.backend.kernel.render import Names
+from axon.backend.kernel.code import Code
+from axon.backend.kernel.ir import (
+    Assign,
+    Built,
+    Call,
+    Choice,
+    Comment,
+    Constant,
+    Expression,
+    Function,
+    Given,
+    Import,
+    Like,
+    Module,
+    Name,
+    Several,
+    both,
+    call,
+    lift,
+    same,
+    surroundings,
+)
 from axon.backend.kernel.scalars import Writer
+from axon.backend.kernel.tidy import inlined, tidied
 from axon.base.names import Symbol
 from axon.core.ir import Read
 from axon.shapes.dimension import Dim
 
-
-@dataclass(frozen=True, slots=True)
-class MapParameter:
-    """A TMA descriptor, passed by value."""
-
-    descriptor: Descriptor
-
-
-@dataclass(frozen=True, slots=True)
-class PointerParameter:
-    tensor: Symbol
-
-
-@dataclass(frozen=True, slots=True)
-class StrideParameter:
-    """Elements between neighbours along a dimension of a tensor."""
-
-    tensor: Symbol
-    dimension: int
-
-
-@dataclass(frozen=True, slots=True)
-class SizeParameter:
-    size: Dim
-
-
-@dataclass(frozen=True, slots=True)
-class ExtentParameter:
-    """A size of 64 bits, of plain kernels."""
-
-    size: Dim
-
-
-@dataclass(frozen=True, slots=True)
-class StatusParameter:
-    """Where a kernel notes that the program must stop."""
-
-
-Parameter: TypeAlias = "MapParameter | PointerParameter | StrideParameter | SizeParameter | ExtentParameter | StatusParameter"
-
-
-@dataclass(frozen=True, slots=True)
-class Emitted:
-    """A kernel's source and what its parameters are, in order. Calling `kernel` in the source's name space is the entry."""
-
-    text: str
-    parameters: tuple[Parameter, ...]
-    threads: int
-    cluster: int
-    shared: int
-    resident: int = 1  # blocks for which a multiprocessor must have registers
-
-    @property
-    def bounds(self) -> tuple[int, int]:
-        """Its launch bounds: threads of a block, and blocks of a multiprocessor."""
-        return self.threads, self.resident
-
-
-_RESERVED = frozenset({  # the emitter's own names, and Python's
-    "ptx", "cuda", "libdevice", "int32", "int64", "float32", "kernel", "shared", "thread", "lane", "group", "consumer", "rank",
-    "base", "steps", "tile", "tiles", "clusters", "min", "max", "abs", "range", "row", "row_0", "row_1", "column", "place",
-    "freed", "inside", "band", "height", "next_outer", "y0_0", "y0_1", "y0_2", "y0_3", "y1_0", "y1_1", "y1_2", "y1_3", "pair",
-    "inside_0", "inside_1", "start_0", "start_1", "count", "warp", "stage", "phase", "left", "right", "product", "stride",
-    "level", "first_row", "last_row", "following", "some_from", "some_to", "all_from", "all_to", "first_piece", "last_piece",
-    "every_from", "every_to", "old_0", "old_1", "peak_0", "peak_1", "bias_0", "bias_1", "scale_0", "scale_1", "before",
-    "filled", "filled_phase", "place_0", "place_1", "part",
-    "ptx_rows", "ptx_tiles", "not", "and", "or", "if", "else", "while", "for", "in", "is", "def", "return", "None", "True", "False",
-})  # fmt: skip
+_FOUND = (  # where what a kernel mentions is found, in groups
+    (("numba", ("cuda", "float32", "int32", "int64")), ("numba.cuda", ("libdevice",))),
+    (("axon.backend.gpu.intrinsics", ("ptx", "ptx_results", "ptx_rows", "ptx_tiles")),),
+)
 
 
 def emit(program: BarrierProgram, paired: frozenset[Symbol] = frozenset(), comments: Sequence[str] = ()) -> Emitted:
@@ -110,85 +72,124 @@ def emit(program: BarrierProgram, paired: frozenset[Symbol] = frozenset(), comme
     return Emitter(program, paired).run(comments)
 
 
-class Emitter:
-    reserved = _RESERVED
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The names of a ring's addresses in shared memory, of the first stage, and of how many bytes a stage has."""
 
+    full: Name
+    empty: Name
+    fields: tuple[Name, ...]
+    stage: Name
+
+
+class Emitter:
     def __init__(self, program: BarrierProgram, paired: frozenset[Symbol]) -> None:
         self.program = program
-        self.names = Names(_RESERVED)
-        self.lines: list[str] = []
-        self.body: list[str] = []  # the lines of the kernel, when it has run
-        self.depth = 0
-        self.intrinsics: dict[str, str] = {}  # expression → name
-        self.functions: list[str] = []
-        self.parameters: dict[Parameter, str] = {}
+        self.code = Code()
+        local = self.code.local
+        self.thread, self.lane, self.group = local("thread"), local("lane"), local("group")
+        self.consumer: Expression = Constant(0)  # which of its role a group of warps is
+        self.shared, self.rank, self.steps = local("shared"), local("rank"), local("steps")
+        self.names: dict[Symbol, Name] = {}
+        self.parts: dict[tuple[Name, str], Name] = {}
+        self.own: list[Name] = []  # the module's names
+        self.constants: dict[Name, int] = {}  # bytes
+        self.intrinsics: dict[Call, Name] = {}  # by what makes them
+        self.functions: list[Function] = []
+        self.rings: dict[Ring, _Places] = {}
+        self.layouts: dict[int, Name] = {}
+        self.buffers: dict[int, Name] = {}  # addresses, by where they are
+        self.slots: dict[int, Name] = {}  # sizes
+        self.parameters: dict[Parameter, Name] = {}
         self.filling: b.Ring | None = None  # the ring at whose stage `filled` one thread works alone
         self.stream = StreamEmitter(self)
         self.results = ResultEmitter(self, paired)
 
     def run(self, comments: Sequence[str] = ()) -> Emitted:
-        program = self.program
+        program, code = self.program, self.code
         for value in program.tensors:
-            self.names[value.symbol]
+            self.name(value.symbol)
         for descriptor in program.descriptors:
-            self.parameters[MapParameter(descriptor)] = self.names.free(f"{self.names[descriptor.tensor]}_map")
+            self.parameters[MapParameter(descriptor)] = code.named("_map", self.name(descriptor.tensor))
         for axis in (*program.order.outer, program.order.rows, program.order.columns, program.steps):
             self.size(axis.extent)
-        self.depth = 1
         self.prologue()
-        first = 0
-        for number, role in enumerate(program.roles):
-            self.line(f"{'if' if number == 0 else 'elif'} group < {first + role.instances}:  # {role.name}")
-            self.indented(self.role(role, first))
-            first += role.instances
-        self.line("ptx.cluster_arrive()" if program.cluster > 1 else "ptx.block_sync()")
+        self.roles(program.roles, 0)
+        code.call("ptx.cluster_arrive" if program.cluster > 1 else "ptx.block_sync")
         if program.cluster > 1:
-            self.line("ptx.cluster_wait()")
-        self.body, self.lines = self.lines, []
-        parameters = ", ".join(self.parameters.values())
-        made = [f"{name} = {expression}" for expression, name in self.intrinsics.items()]
-        used = {expression.partition(".")[0] for expression in self.intrinsics}
-        modules = ["ptx", *sorted(used & {"ptx_rows", "ptx_tiles"})]
-        head = [
-            *(f"# {line}" for line in comments),
-            "from numba import cuda, float32, int32, int64",
-            "from numba.cuda import libdevice",
-            "",
-            f"from axon.backend.gpu.intrinsics import {', '.join(modules)}",
-            "",
-        ]
-        text = "\n".join([*head, *self.functions, *made, "", "", f"def kernel({parameters}):", *self.body]) + "\n"
-        return Emitted(text, tuple(self.parameters), program.threads, program.cluster, program.shared)
+            code.call("ptx.cluster_wait")
+        return emitted(self.module(comments), self.parameters, program.threads, program.cluster, program.shared)
 
-    # ── text ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    def module(self, comments: Sequence[str]) -> Module:
+        kernel = tidied(Function("kernel", tuple(self.parameters.values()), self.code.body, tuple(self.code.names)))
+        made = (Assign(name, maker) for maker, name in self.intrinsics.items())
+        functions = map(inlined, self.functions)
+        high = tuple(Given(f"{layout:#x}") for layout in self.layouts)
+        constants = (
+            Assign(Several(tuple(self.constants)), Several(tuple(map(Constant, self.constants.values()))), "of one stage"),
+            Assign(Several(tuple(self.layouts.values())), Several(high), "how factors lie"),
+        )
+        whole = Module((), (*constants, *functions, *made, inlined(kernel)), tuple(self.own), tuple(comments))
+        used = surroundings(whole.statements)
+        groups = ((Import(m, tuple(n for n in names if n in used)) for m, names in group) for group in _FOUND)
+        return replace(whole, imports=tuple(tuple(one for one in group if one.names) for group in groups))
 
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.depth + text)
+    # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def indented(self, body: Iterator[None]) -> None:
-        """Run a generator that writes lines, one level deeper."""
-        self.depth += 1
-        before = len(self.lines)
-        for _ in body:
-            pass
-        if len(self.lines) == before:
-            self.line("pass")
-        self.depth -= 1
+    def constant(self, like: str, value: int) -> Name:
+        """A constant of the module: how many bytes something has."""
+        name = self.global_name(like)
+        self.constants[name] = value
+        return name
 
-    def made(self, expression: str, name: str) -> str:
-        """The module-level name of an intrinsic made by `expression`."""
-        if expression not in self.intrinsics:
-            self.intrinsics[expression] = self.names.free(name)
-        return self.intrinsics[expression]
+    def lay_out(self, ring: Ring) -> None:
+        """Say where a ring's barriers and fields are, and how large its stages."""
+        like = ring.symbol.name.removesuffix("_ring")
+        fields = {f"{field.tile.symbol.name}_data": ring.data + field.offset for field in ring.fields}
+        offsets = {f"{like}_full": ring.barriers, f"{like}_empty": ring.barriers + 8, **fields}
+        full, empty, *data = names = tuple(map(self.code.named, offsets))
+        self.code.assign(Several(names), Several(tuple(self.shared + offset for offset in offsets.values())))
+        self.rings[ring] = _Places(full, empty, tuple(data), self.constant(f"{like}_bytes", ring.stage))
 
-    def size(self, size: Dim) -> str:
+    def slot(self, buffer: b.Buffer, number: Like) -> Expression:
+        """The address of a consumer's slot of a buffer."""
+        if buffer.slot not in self.slots:
+            self.slots[buffer.slot] = self.constant("slot_bytes", buffer.slot)
+        return self.buffers[buffer.offset] + (self.consumer * buffer.slots + number) * self.slots[buffer.slot]
+
+    def name(self, symbol: Symbol) -> Name:
+        """The variable of a symbol, or what others are called after: the current piece of an axis, a tensor's address."""
+        if symbol not in self.names:
+            self.names[symbol] = self.code.named(symbol.name)
+        return self.names[symbol]
+
+    def part(self, symbol: Symbol, part: object) -> Name:
+        """A variable that is called after a symbol."""
+        key = self.name(symbol), f"_{part}"
+        if key not in self.parts:
+            self.parts[key] = self.code.named(key[1], key[0])
+        return self.parts[key]
+
+    def global_name(self, like: str) -> Name:
+        """A name that all functions of the kernel's text see."""
+        self.own.append(Name(like))
+        return self.own[-1]
+
+    def made(self, name: str, maker: str, *arguments: float | str | Built) -> Name:
+        """An intrinsic that is made by a function of these arguments, once."""
+        made = call(maker, *(Constant(a) if isinstance(a, str) else a for a in arguments))
+        if made not in self.intrinsics:
+            self.intrinsics[made] = self.global_name(name)
+        return self.intrinsics[made]
+
+    def size(self, size: Dim) -> Expression:
         constant = size.constant
         if constant is not None:
-            return str(constant)
+            return Constant(constant)
         key = SizeParameter(size)
         if key not in self.parameters:
             symbol = size.symbol
-            self.parameters[key] = self.names.free(f"size_{symbol.name}" if symbol else "size")
+            self.parameters[key] = self.code.named(f"size_{symbol.name}" if symbol else "size")
         return self.parameters[key]
 
     def is_size(self, dim: Dim) -> bool:
@@ -197,138 +198,154 @@ class Emitter:
         axes = {a.symbol for a in (*order.outer, order.rows, order.columns, self.program.steps)}
         return dim.variables.isdisjoint(axes)
 
-    def pointer(self, tensor: Symbol) -> str:
-        return self.parameters.setdefault(PointerParameter(tensor), self.names[tensor])
+    def pointer(self, tensor: Symbol) -> Name:
+        return self.parameters.setdefault(PointerParameter(tensor), self.name(tensor))
 
-    def stride(self, tensor: Symbol, dimension: int) -> str:
+    def stride(self, tensor: Symbol, dimension: int) -> Name:
         key = StrideParameter(tensor, dimension)
         if key not in self.parameters:
-            self.parameters[key] = self.names.free(f"{self.names[tensor]}_stride{dimension}")
+            self.parameters[key] = self.part(tensor, f"stride{dimension}")
         return self.parameters[key]
 
-    def piece(self, axis: Symbol) -> str:
-        """The variable that holds the current piece of an axis."""
-        return self.names[axis]
+    def pieces(self, axis: TileAxis) -> Expression:
+        """How many pieces rows or columns have: as many as all blocks of a cluster make together are one."""
+        order = self.program.order
+        unit = axis.step * (order.cluster if (order.cluster_over == "rows") == (axis == order.rows) else 1)
+        if axis.extent.constant is not None:
+            return Constant(-(-axis.extent.constant // unit))
+        key = self.name(axis.symbol), "count"
+        if key not in self.parts:
+            self.parts[key] = self.code.named(f"count_{axis.symbol.name}")
+            self.code.assign(self.parts[key], call("ptx.divide", self.size(axis.extent) + (unit - 1), unit))
+        return self.parts[key]
 
-    def dim(self, dim: Dim, variables: dict[Symbol, str]) -> str:
+    def dim(self, dim: Dim, variables: dict[Symbol, Name]) -> Expression:
         """A size or index, where some symbols are variables of the kernel."""
 
-        def size(dim: Dim) -> str | None:
+        def size(dim: Dim) -> Expression | None:
             return None if dim.variables & variables.keys() else self.size(dim)
 
-        return Writer(_no_read, lambda s: variables.get(s) or self.size(Dim.of(s)), size, {}).dim(dim)
+        return Writer(self.code, _no_read, lambda s: variables.get(s) or self.size(Dim.of(s)), size, {}).dim(dim)
 
     # ── what every thread does ──────────────────────────────────────────────────────────────────────────────────────────
 
     def prologue(self) -> None:
-        program, order = self.program, self.program.order
-        for text in views_text(program.views, self.names):
-            self.line(f"# {text}")
-        self.line("thread = cuda.threadIdx.x")
-        self.line("group = ptx.uniform(int32(thread // 128))")
-        self.line("lane = thread % 128")
-        self.line(f"shared = {self.made('ptx.shared_memory()', 'shared_memory')}()")
+        program, order, code = self.program, self.program.order, self.code
+        marks = _Marks(self)
+        for text in views_text(program.views, marks):
+            code.write(Comment(text, tuple(marks.found)))
+        code.assign(self.thread, Given("cuda.threadIdx.x"))
+        code.assign(self.group, call("ptx.uniform", call("int32", self.thread // 128)))
+        code.assign(self.lane, self.thread % 128)
+        code.assign(self.shared, call(self.made("shared_memory", "ptx.shared_memory")))
         if program.cluster > 1:
-            self.line(f"{self.made(f'ptx.cluster_of({program.cluster})', 'cluster_of')}()")
-            self.line("rank = ptx.cluster_rank()")
-        self.line("if thread == 0:")
-        self.depth += 1
+            code.call(self.made("cluster_of", "ptx.cluster_of", program.cluster))
+            code.assign(self.rank, call("ptx.cluster_rank"))
         for ring in program.rings:
-            for stage in range(ring.depth):
-                self.line(f"ptx.barrier_init(shared + {ring.barriers + 16 * stage}, {ring.full})")
-                self.line(f"ptx.barrier_init(shared + {ring.barriers + 16 * stage + 8}, {ring.empty})")
-        if program.fenced:
-            self.line("ptx.barrier_init_fence()")
-        self.depth -= 1
+            self.lay_out(ring)
+        for buffer in program.buffers:
+            self.buffers[buffer.offset] = code.named("buffer_data")
+            code.assign(self.buffers[buffer.offset], self.shared + buffer.offset)
+        with code.when(same(self.thread, 0)):
+            for ring in program.rings:
+                stage = code.local("stage") if ring.depth > 1 else Constant(0)
+                with code.loop(stage, ring.depth) if isinstance(stage, Name) else nullcontext():
+                    code.call("ptx.barrier_init", self.barrier(ring, "full", stage), ring.full)
+                    code.call("ptx.barrier_init", self.barrier(ring, "empty", stage), ring.empty)
+            if program.fenced:
+                code.call("ptx.barrier_init_fence")
         if program.cluster > 1:
-            self.line("ptx.cluster_arrive()")
-            self.line("ptx.cluster_wait()")
+            code.call("ptx.cluster_arrive")
+            code.call("ptx.cluster_wait")
         else:
-            self.line("ptx.block_sync()")
-        for axis in (order.rows, order.columns):
-            shared = order.cluster if (order.cluster_over == "rows") == (axis == order.rows) else 1
-            unit = axis.step * shared
-            self.line(f"count_{self.piece(axis.symbol)} = ptx.divide({self.size(axis.extent)} + {unit - 1}, {unit})")
-        rows, columns = (self.piece(a.symbol) for a in (order.rows, order.columns))
-        outer = "".join(f" * {self.size(a.extent)}" for a in order.outer)
-        if order.paired:
-            self.line(f"tiles = (count_{rows} + 1 >> 1) * 2{outer}")
-        else:
-            self.line(f"tiles = count_{rows} * count_{columns}{outer}")
-        steps = self.program.steps
-        self.line(f"steps = ptx.divide({self.size(steps.extent)} + {steps.step - 1}, {steps.step})")
+            code.call("ptx.block_sync")
+        rows, columns = self.pieces(order.rows), self.pieces(order.columns)
+        tiles = ((rows + 1) >> 1) * 2 if order.paired else rows * columns
+        code.assign(code.local("tiles"), reduce(mul, (self.size(a.extent) for a in order.outer), tiles))
+        steps = program.steps
+        code.assign(self.steps, call("ptx.divide", self.size(steps.extent) + (steps.step - 1), steps.step))
 
-    def role(self, role: Role, first: int) -> Iterator[None]:
+    def roles(self, roles: Sequence[Role], first: int) -> None:
+        """Each group of warps does what its role says."""
+        role, *others = roles
+        with self.code.when(self.group < first + role.instances, role.name):
+            self.role(role, first)
+        if others:
+            with self.code.otherwise():
+                self.roles(others, first + role.instances)
+
+    def role(self, role: Role, first: int) -> None:
         self.current = role
         if role.registers:
-            grow = not role.elected
-            expression = f"ptx.registers({role.registers}, grow={grow})"
-            self.line(f"{self.made(expression, f'registers_{role.registers}')}()")
+            self.code.call(
+                self.made(f"registers_{role.registers}", "ptx.registers", role.registers, Given(f"grow={not role.elected}"))
+            )
+        self.consumer = Constant(0)
         if role.instances > 1:
-            self.line(f"consumer = group - {first}")
-        else:
-            self.line("consumer = 0")
-        if role.elected:
-            self.line("if lane == 0:")
-            self.depth += 1
-        for ring in self.program.rings:
-            self.start_cursor(ring)
-        assert isinstance(role.body[-1], b.Depart), "a role that does not depart"
-        yield from self.block(role.body[:-1])
-        if role.elected:
-            self.depth -= 1
+            self.consumer = self.code.local("consumer")
+            self.code.assign(self.consumer, self.group - first)
+        with ExitStack() as stack:
+            if role.elected:
+                stack.enter_context(self.code.when(same(self.lane, 0)))
+            cursors = tuple(name for ring in self.program.rings for name in self.cursor(ring))
+            self.code.assign(Several(cursors), Several((Constant(0),) * len(cursors)))
+            assert isinstance(role.body[-1], b.Depart), "a role that does not depart"
+            self.block(role.body[:-1])
 
     def counted(self, ring: Ring) -> bool:
         """Whether one number holds both stage and phase of a cursor: the producer of a stream has few registers."""
         return self.program.bounds is not None and self.current.elected and ring.depth & (ring.depth - 1) == 0
 
-    def stage(self, ring: Ring) -> str:
+    def stage(self, ring: Ring) -> Expression:
         if ring == self.filling:
-            return "filled"
+            return self.code.local("filled")
         if ring.depth == 1:
-            return "0"
-        name = self.names[ring.symbol]
-        return f"({name}_passed & {ring.depth - 1})" if self.counted(ring) else f"{name}_stage"
+            return Constant(0)
+        return self.part(ring.symbol, "passed") & (ring.depth - 1) if self.counted(ring) else self.part(ring.symbol, "stage")
 
-    def phase(self, ring: Ring) -> str:
+    def phase(self, ring: Ring) -> Expression:
         if ring == self.filling:
-            return "filled_phase"
-        name = self.names[ring.symbol]
-        return f"({name}_passed >> {ring.depth.bit_length() - 1} & 1)" if self.counted(ring) else f"{name}_phase"
-
-    def start_cursor(self, ring: Ring) -> None:
+            return self.code.local("filled_phase")
         if self.counted(ring):
-            self.line(f"{self.names[ring.symbol]}_passed = 0")
-            return
-        if ring.depth > 1:
-            self.line(f"{self.stage(ring)} = 0")
-        self.line(f"{self.phase(ring)} = 0")
+            return (self.part(ring.symbol, "passed") >> (ring.depth.bit_length() - 1)) & 1
+        return self.part(ring.symbol, "phase")
+
+    def cursor(self, ring: Ring) -> tuple[Name, ...]:
+        """The variables of a cursor."""
+        if self.counted(ring):
+            return (self.part(ring.symbol, "passed"),)
+        phase = self.part(ring.symbol, "phase")
+        return (self.part(ring.symbol, "stage"), phase) if ring.depth > 1 else (phase,)
 
     def advance(self, ring: Ring) -> None:
+        code = self.code
         if self.counted(ring):
             # What follows from the number is to be computed, not carried along.
-            self.line(f"{self.names[ring.symbol]}_passed = ptx.opaque({self.names[ring.symbol]}_passed + 1)")
-            return
-        if ring.depth > 1:
-            self.line(f"{self.stage(ring)} += 1")
-            self.line(f"if {self.stage(ring)} == {ring.depth}:")
-            self.line(f"    {self.stage(ring)} = 0")
-        self.line(f"{'    ' if ring.depth > 1 else ''}{self.phase(ring)} ^= 1")
+            (passed,) = self.cursor(ring)
+            code.assign(passed, call("ptx.opaque", passed + 1))
+        elif ring.depth > 1:
+            cursor = self.cursor(ring)
+            code.assign(Several(cursor), call(self.made(f"after_{ring.depth}", "ptx.advance", ring.depth), *cursor))
+        else:
+            (phase,) = self.cursor(ring)
+            code.assign(phase, phase ^ 1)
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def block(self, body: tuple[Op, ...]) -> Iterator[None]:
+    def block(self, body: tuple[Op, ...]) -> None:
         for op in body:
             self.op(op)
-            yield
 
     def op(self, op: Op) -> None:
+        code, consumer = self.code, self.consumer
+        elected = same(self.lane, 0)
         match op:
             case b.Await(ring=ring, side=side, first=first):
-                parity = f"{self.phase(ring)} ^ 1" if first else self.phase(ring)
-                self.line(f"ptx.barrier_wait({self.barrier(ring, side)}, {parity})")
+                phase = self.phase(ring)
+                code.call("ptx.barrier_wait", self.barrier(ring, side), phase ^ 1 if first else phase)
             case b.Expect(ring=ring, bytes=size):
-                self.line(f"ptx.barrier_expect({self.barrier(ring, 'full')}, {size})")
+                announced = self.rings[ring].stage if size == ring.stage else size
+                code.call("ptx.barrier_expect", self.barrier(ring, "full"), announced)
             case b.Copy():
                 self.copy(op)
             case b.Advance(ring=ring):
@@ -337,251 +354,274 @@ class Emitter:
                 self.release(ring, back, cluster)
             case b.Clear(accumulator=acc):
                 for name in self.accumulators(acc):
-                    self.line(f"{name} = {self.made(f'ptx.accumulators({self.columns(acc)})', 'zeros')}()")
+                    code.assign(name, call(self.made("zeros", "ptx.accumulators", acc.shape[1])))
             case b.ProductFence():
-                self.line("ptx.product_fence()")
+                code.call("ptx.product_fence")
             case b.Product():
                 self.product(op)
             case b.Commit():
-                self.line("ptx.product_commit()")
+                code.call("ptx.product_commit")
             case b.Retire(accumulator=acc, pending=pending):
-                retire = self.made(f"ptx.retire({self.columns(acc)}, {pending})", f"retire_{pending}")
+                retire = self.made(f"retire_{pending}", "ptx.retire", acc.shape[1], pending)
                 for name in self.accumulators(acc):
-                    self.line(f"{name} = {retire}({name})")
+                    code.assign(name, call(retire, name))
             case b.Reclaim(pending=pending):
-                self.line("if lane == 0:")
-                self.line(f"    {self.made(f'ptx.store_wait_read({pending})', f'store_wait_read_{pending}')}()")
+                with code.when(elected):
+                    code.call(self.made(f"store_wait_read_{pending}", "ptx.store_wait_read", pending))
             case b.Meet(barrier=barrier, threads=threads):
-                self.line(f"ptx.named_sync(consumer + {barrier}, {threads})")
+                code.call("ptx.named_sync", consumer + barrier, threads)
             case b.Write():
                 self.results.write(op)
             case b.AsyncFence():
-                self.line("ptx.fence_async()")
+                code.call("ptx.fence_async")
             case b.Send():
                 self.send(op)
             case b.Scatter():
                 self.results.scatter(op)
             case b.Drain():
-                self.line("if lane == 0:")
-                self.line("    ptx.store_wait_all()")
+                with code.when(elected):
+                    code.call("ptx.store_wait_all")
             case b.Depart():
                 raise AssertionError("a role departs before its end")
             case b.Tiles(body=body):
                 self.tiles(body)
             case b.Turn(first=first, threads=threads):
-                self.line(f"ptx.named_sync(consumer + {first}, {threads})")
+                code.call("ptx.named_sync", consumer + first, threads)
             case b.Pass(first=first, threads=threads, only=only):
                 count = self.current.instances
                 if only is None:
-                    following = f"consumer + {first + 1} if consumer < {count - 1} else {first}" if count > 1 else f"{first}"
-                    self.line(f"ptx.named_arrive({following}, {threads})")
+                    following = Choice(consumer < count - 1, consumer + (first + 1), Constant(first)) if count > 1 else first
+                    code.call("ptx.named_arrive", following, threads)
                 else:
-                    self.line(f"if consumer == {only}:")
-                    self.line(f"    ptx.named_arrive({first + (only + 1) % count}, {threads})")
+                    with code.when(same(consumer, only)):
+                        code.call("ptx.named_arrive", first + (only + 1) % count, threads)
             case b.LastTurn(first=first, threads=threads):
-                self.line("if consumer == 0:")
-                self.line(f"    ptx.named_sync({first}, {threads})")
+                with code.when(same(consumer, 0)):
+                    code.call("ptx.named_sync", first, threads)
             case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
                 self.stream.op(op)
             case b.Last(axis=axis):
-                self.line(f"{self.piece(axis.symbol)} = {self.stream.limits[1]} - 1")
+                code.assign(self.name(axis.symbol), self.stream.last_piece - 1)
             case b.Steps(axis=axis, body=body, backwards=True, peeled=peeled):
-                piece, (start, stop) = self.piece(axis.symbol), self.stream.limits[:2]
+                piece = self.name(axis.symbol)
                 if not peeled:
-                    self.line(f"{piece} = {stop}")
-                self.line(f"while {piece} > {start}:")
-                self.line(f"    {piece} = ptx.opaque({piece} - 1)")
-                self.indented(self.block(body))
+                    code.assign(piece, self.stream.last_piece)
+                with code.repeat(piece > self.stream.first_piece):
+                    code.assign(piece, call("ptx.opaque", piece - 1))
+                    self.block(body)
             case b.Steps(axis=axis, body=body):
-                self.line(f"for {self.piece(axis.symbol)} in range(steps):")
-                self.indented(self.block(body))
+                with code.loop(self.name(axis.symbol), self.steps):
+                    self.block(body)
             case b.AfterSteps(axis=axis, count=count, body=body):
-                inside = self.piece(axis.symbol) if self.in_steps(axis, op) else "steps"
-                self.line(f"if {inside} >= {count}:")
-                self.indented(self.block(body))
+                with code.when((self.name(axis.symbol) if self.in_steps(axis, op) else self.steps) >= count):
+                    self.block(body)
             case b.IfPiece(axis=axis, number=number, current=current, body=body):
-                self.line(f"if {self.piece(axis.symbol)} + {number} < steps:" if current else f"if steps > {number}:")
-                self.indented(self.block(body))
+                there = self.name(axis.symbol) + number < self.steps if current else self.steps > number
+                with code.when(there):
+                    self.block(body)
             case b.Alone(body=body):
-                self.line("if consumer == 0 and lane == 0:")
-                self.indented(self.alone(body))
+                with code.when(both(same(consumer, 0), elected) if isinstance(consumer, Name) else elected):
+                    self.alone(body)
             case _:
                 assert_never(op)
 
-    def alone(self, body: tuple[Op, ...]) -> Iterator[None]:
+    def alone(self, body: tuple[Op, ...]) -> None:
         ((ring, ahead),) = {(o.ring, o.ahead) for o in b.operations(body) if isinstance(o, b.Await | b.Expect | b.Copy)}
         if ahead:
-            self.line(f"filled = {self.stage(ring)} + {ahead}")
-            self.line(f"filled_phase = {self.phase(ring)}")
-            self.line(f"if filled >= {ring.depth}:")
-            self.line(f"    filled -= {ring.depth}")
-            self.line("    filled_phase ^= 1")
+            code = self.code
+            filled, phase = code.local("filled"), code.local("filled_phase")
+            code.assign(filled, self.stage(ring) + ahead)
+            code.assign(phase, self.phase(ring))
+            with code.when(filled >= ring.depth):
+                code.assign(filled, filled - ring.depth)
+                code.assign(phase, phase ^ 1)
             self.filling = ring
-        yield from self.block(body)
+        self.block(body)
         self.filling = None
 
     def in_steps(self, axis: TileAxis, op: b.AfterSteps) -> bool:
         loops = (o for o in b.operations(self.current.body) if isinstance(o, b.Steps) and o.axis == axis)
         return any(o is op for loop in loops for o in b.operations(loop.body))  # an equal one may stand behind the loop
 
-    def barrier(self, ring: Ring, side: b.Side, stage: str | None = None) -> str:
-        offset = ring.barriers + (8 if side == "empty" else 0)
-        return f"shared + {offset} + {stage or self.stage(ring)} * 16"
+    def barrier(self, ring: Ring, side: b.Side, stage: Expression | None = None) -> Expression:
+        places = self.rings[ring]
+        return (places.full if side == "full" else places.empty) + (stage or self.stage(ring)) * 16
 
     def release(self, ring: Ring, back: int, cluster: bool) -> None:
-        stage = self.stage(ring)
+        code, stage = self.code, self.stage(ring)
         if back:
-            self.line(f"freed = {stage} - {back} if {stage} >= {back} else {stage} + {ring.depth - back}")
-            stage = "freed"
+            freed = code.local("freed")
+            code.assign(freed, Choice(stage >= back, stage - back, stage + (ring.depth - back)))
+            stage = freed
+        barrier = self.barrier(ring, "empty", stage)
         if cluster:
-            self.line(f"if lane < {self.program.cluster}:")
-            self.line(f"    ptx.barrier_arrive_at({self.barrier(ring, 'empty', stage)}, lane)")
+            with code.when(self.lane < self.program.cluster):
+                code.call("ptx.barrier_arrive_at", barrier, self.lane)
         else:
-            self.line("if lane == 0:")
-            self.line(f"    ptx.barrier_arrive({self.barrier(ring, 'empty', stage)})")
+            with code.when(same(self.lane, 0)):
+                code.call("ptx.barrier_arrive", barrier)
 
     def copy(self, op: b.Copy) -> None:
         ring, rank = op.ring, len(op.at)
-        to = f"shared + {ring.data + op.offset} + {self.stage(ring)} * {ring.stage}" + (
-            f" + rank * {op.by_rank}" if op.by_rank else ""
-        )
-        source = self.parameters[MapParameter(op.descriptor)]
-        at = ", ".join(self.coordinate(c) for c in reversed(op.at))
-        full = self.barrier(ring, "full")
+        inside = op.offset - ring.fields[op.field].offset
+        to = self.rings[ring].fields[op.field] + inside + self.stage(ring) * self.rings[ring].stage
+        if op.by_rank:
+            to = to + self.rank * op.by_rank
+        given = to, self.parameters[MapParameter(op.descriptor)], self.barrier(ring, "full")
+        at = [self.coordinate(c) for c in reversed(op.at)]
         if op.multicast:
-            copy = self.made(f"ptx.copy_in_multicast({rank})", f"copy_in_multicast_{rank}d")
-            self.line(f"{copy}({to}, {source}, {full}, {(1 << self.program.cluster) - 1}, {at})")
+            copy = self.made(f"copy_in_multicast_{rank}d", "ptx.copy_in_multicast", rank)
+            self.code.call(copy, *given, (1 << self.program.cluster) - 1, *at)
         else:
-            self.line(f"{self.made(f'ptx.copy_in({rank})', f'copy_in_{rank}d')}({to}, {source}, {full}, {at})")
+            self.code.call(self.made(f"copy_in_{rank}d", "ptx.copy_in", rank), *given, *at)
 
-    def coordinate(self, c: Coordinate) -> str:
+    def coordinate(self, c: Coordinate) -> Expression:
         if c.step == 0:
-            return str(c.offset)
-        step = f" * {c.step}" if c.step != 1 else ""
-        text = f"{self.piece(c.axis)}{step}"
-        for factor, variable in ((c.by_rank, "rank"), (c.by_consumer, "consumer")):
-            text += f" + {variable} * {factor}" if factor else ""
-        return text + (f" + {c.offset}" if c.offset else "")
+            return Constant(c.offset)
+        piece = self.name(c.axis)
+        found: Expression = piece * c.step if c.step != 1 else piece
+        for factor, variable in ((c.by_rank, self.rank), (c.by_consumer, self.consumer)):
+            found = found + variable * factor if factor else found
+        return found + c.offset if c.offset else found
 
     def tiles(self, body: tuple[Op, ...]) -> None:
-        order, program = self.program.order, self.program
+        order, program, code = self.program.order, self.program, self.code
         clusters = program.cluster > 1
-        count, place = ("ptx.cluster_count()", "ptx.cluster_index()") if clusters else ("cuda.gridDim.x", "cuda.blockIdx.x")
-        self.line(f"tile = int32({place})" + (" * 2" if order.paired else ""))
-        self.line("while tile < tiles:")
-        self.depth += 1
-        self.decode_pair(count) if order.paired else self.decode()
-        for axis in reversed(order.outer[1:]):
-            name, size = self.piece(axis.symbol), self.size(axis.extent)
-            # The last outer axis varies fastest among them.
-            self.line(f"next_outer = ptx.divide(inside, {size})")
-            self.line(f"{name} = inside - next_outer * {size}")
-            self.line("inside = next_outer")
-        if order.outer:
-            self.line(f"{self.piece(order.outer[0].symbol)} = inside")
-        variables = {axis.symbol: self.piece(axis.symbol) for axis in order.outer}
-        for symbol, dim in program.derived:
-            self.line(f"{self.piece(symbol)} = {self.dim(dim, variables)}")
-        if program.bounds is not None:
-            self.stream.bounds(program.bounds)
-        self.depth -= 1
-        self.indented(self.block(body))
-        self.line("    tile = following" if order.paired else f"    tile += int32({count})")
+        count = call("int32", call("ptx.cluster_count") if clusters else Given("cuda.gridDim.x"))
+        place = call("int32", call("ptx.cluster_index") if clusters else Given("cuda.blockIdx.x"))
+        tile, inside = code.local("tile"), code.local("inside")
+        code.assign(tile, place * 2 if order.paired else place)
+        with code.repeat(tile < code.local("tiles")):
+            self.decode_pair(tile, inside, count) if order.paired else self.decode(tile, inside)
+            following = code.local("next_outer")
+            for axis in reversed(order.outer[1:]):
+                size = self.size(axis.extent)
+                # The last outer axis varies fastest among them.
+                code.assign(following, call("ptx.divide", inside, size))
+                code.assign(self.name(axis.symbol), inside - following * size)
+                code.assign(inside, following)
+            if order.outer:
+                code.assign(self.name(order.outer[0].symbol), inside)
+            variables = {axis.symbol: self.name(axis.symbol) for axis in order.outer}
+            for symbol, dim in program.derived:
+                code.assign(self.name(symbol), self.dim(dim, variables))
+            if program.bounds is not None:
+                self.stream.bounds(program.bounds)
+            self.block(body)
+            code.assign(tile, code.local("following") if order.paired else tile + count)
 
-    def decode(self) -> None:
+    def decode(self, tile: Name, inside: Name) -> None:
         """Rows and columns of a tile; what is left `inside` numbers the outer indices."""
-        order = self.program.order
-        rows, columns = self.piece(order.rows.symbol), self.piece(order.columns.symbol)
-        self.line("inside = tile")
+        order, code = self.program.order, self.code
+        rows, columns = self.name(order.rows.symbol), self.name(order.columns.symbol)
+        across, down = self.pieces(order.columns), self.pieces(order.rows)
+        band, height, outer = code.local("band"), code.local("height"), code.local("next_outer")
         if order.outer:
-            self.line(f"next_outer = ptx.divide(tile, count_{rows} * count_{columns})")
-            self.line(f"inside = tile - next_outer * count_{rows} * count_{columns}")
-        self.line(f"band = ptx.divide(inside, {order.group} * count_{columns})")
-        self.line(f"inside = inside - band * {order.group} * count_{columns}")
-        self.line(f"height = min(count_{rows} - band * {order.group}, {order.group})")
-        self.line(f"{columns} = ptx.divide(inside, height)")
-        self.line(f"{rows} = band * {order.group} + inside - {columns} * height")
+            code.assign(outer, call("ptx.divide", tile, down * across))
+            code.assign(inside, tile - outer * down * across)
+        within = inside if order.outer else tile
+        code.assign(band, call("ptx.divide", within, order.group * across))
+        code.assign(inside, within - band * order.group * across)
+        code.assign(height, call("min", down - band * order.group, order.group))
+        code.assign(columns, call("ptx.divide", inside, height))
+        code.assign(rows, band * order.group + inside - columns * height)
         if order.cluster > 1:
             split = rows if order.cluster_over == "rows" else columns
-            self.line(f"{split} = {split} * {order.cluster} + rank")
+            code.assign(split, split * order.cluster + self.rank)
         if order.outer:
-            self.line("inside = next_outer")
+            code.assign(inside, outer)
 
-    def decode_pair(self, count: str) -> None:
-        rows, columns = (self.piece(axis.symbol) for axis in (self.program.order.rows, self.program.order.columns))
-        self.line(f"inside = ptx.divide(tile >> 1, count_{rows} + 1 >> 1)")
-        self.line(f"{rows} = (tile >> 1) - inside * (count_{rows} + 1 >> 1)")
-        self.line(f"{columns} = 0")
-        self.line("if tile & 1:")
-        self.line(f"    following = tile + 2 * int32({count}) - 1")
-        self.line("else:")
-        self.line(f"    {rows} = count_{rows} - 1 - {rows}")
-        self.line("    following = tile + 1")
-        self.line(f"    if {rows} * 2 + 1 == count_{rows}:  # the tile in the middle is alone")
-        self.line(f"        following = tile + 2 * int32({count})")
+    def decode_pair(self, tile: Name, inside: Name, count: Expression) -> None:
+        order, code = self.program.order, self.code
+        rows, columns, down = self.name(order.rows.symbol), self.name(order.columns.symbol), self.pieces(order.rows)
+        following = code.local("following")
+        code.assign(inside, call("ptx.divide", tile >> 1, (down + 1) >> 1))
+        code.assign(rows, (tile >> 1) - inside * ((down + 1) >> 1))
+        code.assign(columns, 0)
+        with code.when(tile & 1):
+            code.assign(following, tile + 2 * count - 1)
+        with code.otherwise():
+            code.assign(rows, down - 1 - rows)
+            code.assign(following, tile + 1)
+            with code.when(same(rows * 2 + 1, down), "the tile in the middle is alone"):
+                code.assign(following, tile + 2 * count)
 
     # ── products ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def columns(self, acc: Tile) -> int:
-        return acc.shape[1]
-
-    def accumulators(self, acc: Tile) -> list[str]:
+    def accumulators(self, acc: Tile) -> list[Name]:
         """One tuple of accumulators for each 64 rows of a consumer."""
         blocks = acc.shape[0] // (64 * self.current.instances)
-        return [f"{self.names[acc.symbol]}_{block}" for block in range(blocks)]
+        return [self.part(acc.symbol, block) for block in range(blocks)]
 
     def product(self, op: b.Product) -> None:
-        name = self.accumulators(op.accumulator)[op.block]
-        columns, right = self.columns(op.accumulator), op.right
+        code, name = self.code, self.accumulators(op.accumulator)[op.block]
+        columns, right = op.accumulator.shape[1], op.right
         extent = dict(zip(right.tile.axes, right.tile.shape, strict=True))[op.over]
         across = right.tile.axes[-1] != op.over
-        keep = {"never": "0", "always": "1", "later": f"int32({self.piece(op.over)} > 0)"}[op.keep]
-        keeps = [keep] + ["1"] * (extent // 16 - 1)
+        later = call("int32", self.name(op.over) > 0)
+        keep = {"never": Constant(0), "always": Constant(1), "later": later}[op.keep]
         element = right.tile.element.value
+        right_steps = self.depth_steps(right.ring.fields[right.field], across, extent)
+        from_right = code.local("right")
         if isinstance(op.left, b.Part):
             blocks = op.left.tile.shape[op.left.tile.axes.index(op.accumulator.axes[0])] // (64 * self.current.instances)
             field = op.left.ring.fields[op.left.field]
             left_across = op.left.tile.axes[-1] != op.over
             unit = field.panel if left_across else 64 * 128  # bytes from 64 rows to the next
-            self.descriptor("left", op.left, left_across, f" + (consumer * {blocks} + {op.block}) * {unit}")
-            self.descriptor("right", right, across)
-            multiply = self.made(f"ptx.multiply({columns}, {element!r}, {left_across}, {across})", "multiply")
-            for k, kept in enumerate(keeps):
-                a, c = self.depth_offset(field, left_across, k), self.depth_offset(right.ring.fields[right.field], across, k)
-                self.line(f"{name} = {multiply}({name}, left + {a >> 4}, right + {c >> 4}, {kept})")
+            from_left = code.local("left")
+            self.descriptor(from_left, op.left, left_across, (self.consumer * blocks + op.block) * unit)
+            self.descriptor(from_right, right, across)
+            steps = self.depth_steps(field, left_across, extent), right_steps
+            multiply = self.made("multiply", "ptx.multiply", columns, element, left_across, across, *steps)
+            code.assign(name, call(multiply, name, from_left, from_right, keep))
             return
-        self.descriptor("right", right, across)
-        held = self.accumulators(op.left)[op.block]
-        for k, kept in enumerate(keeps):
-            expression = f"ptx_tiles.multiply_held({columns}, {element!r}, {across}, {extent}, {k})"
-            offset = self.depth_offset(right.ring.fields[right.field], across, k) >> 4
-            self.line(f"{name} = {self.made(expression, f'multiply_held_{k}')}({name}, {held}, right + {offset}, {kept})")
+        self.descriptor(from_right, right, across)
+        multiply = self.made("multiply_held", "ptx_tiles.multiply_held", columns, element, across, right_steps)
+        code.assign(name, call(multiply, name, self.accumulators(op.left)[op.block], from_right, keep))
 
-    def descriptor(self, name: str, part: b.Part, across: bool, offset: str = "") -> None:
+    def descriptor(self, name: Name, part: b.Part, across: bool, offset: Like | None = None) -> None:
         """The matrix descriptor of a part's first 16 of the reduced axis."""
         field = part.ring.fields[part.field]
         high = (1 << 62) | (64 << 32) | ((field.panel >> 4 if across else 1) << 16)
-        at = f"shared + {part.ring.data + field.offset} + {self.stage(part.ring)} * {part.ring.stage}{offset}"
-        self.line(f"{name} = int64((({at}) & 0x3FFFF) >> 4) | {high:#x}")
+        places = self.rings[part.ring]
+        at = places.fields[part.field] + self.stage(part.ring) * places.stage
+        at = at if offset is None else at + lift(offset)
+        self.code.assign(name, call("int64", (at & Given("0x3FFFF")) >> 4) | self.layout(high, across))
 
-    def depth_offset(self, field: b.Field, across: bool, k: int) -> int:
-        """Bytes from the field's first 16 of the reduced axis to its k-th."""
-        if across:
-            return k * 16 * 128
+    def layout(self, high: int, across: bool) -> Name:
+        """What a matrix descriptor says besides the address. See Note [Matrix descriptors]."""
+        if high not in self.layouts:
+            self.layouts[high] = self.global_name("across" if across else "along")
+        return self.layouts[high]
+
+    def depth_steps(self, field: b.Field, across: bool, extent: int) -> Several:
+        """From the field's first 16 of the reduced axis to each, in 16 bytes, as descriptors count."""
         per_panel = field.width // 16
-        return k // per_panel * field.panel + k % per_panel * 32
+        steps = (k * 128 if across else (k // per_panel * field.panel >> 4) + k % per_panel * 2 for k in range(extent // 16))
+        return Several(tuple(map(Constant, steps)))
 
     # ── results ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def send(self, op: b.Send) -> None:
-        rank = len(op.at)
-        source = f"shared + {op.buffer.offset} + (consumer * {op.buffer.slots} + {op.slot}) * {op.buffer.slot}"
-        at = ", ".join(self.coordinate(c) for c in reversed(op.at))
-        target = self.parameters[MapParameter(op.descriptor)]
-        self.line("if lane == 0:")
-        self.line(f"    {self.made(f'ptx.copy_out({rank})', f'copy_out_{rank}d')}({source}, {target}, {at})")
-        self.line("    ptx.store_commit()")
+        code, rank = self.code, len(op.at)
+        source = self.slot(op.buffer, op.slot)
+        at = [self.coordinate(c) for c in reversed(op.at)]
+        with code.when(same(self.lane, 0)):
+            copy = self.made(f"copy_out_{rank}d", "ptx.copy_out", rank)
+            code.call(copy, source, self.parameters[MapParameter(op.descriptor)], *at)
+            code.call("ptx.store_commit")
 
 
-def _no_read(read: Read) -> str:
+class _Marks:
+    """Stands for names in a text that is a comment: a place for each, and the names that belong there."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        self.emitter, self.found = emitter, list[Name]()
+
+    def __getitem__(self, symbol: Symbol) -> str:
+        self.found.append(self.emitter.name(symbol))
+        return f"{{{len(self.found) - 1}}}"
+
+
+def _no_read(read: Read) -> Expression:
     raise AssertionError(f"{read} in a Dim")

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.tile.epilogue import bare
 from axon.backend.gpu.tile.ir import Store
-from axon.backend.kernel.render import Names
-from axon.backend.kernel.scalars import Writer, loaded
+from axon.backend.kernel.code import Code
+from axon.backend.kernel.ir import (
+    Assign,
+    Choice,
+    Constant,
+    Expression,
+    Function,
+    Like,
+    Name,
+    Return,
+    Several,
+    call,
+    filled,
+    lift,
+    mentions,
+)
+from axon.backend.kernel.scalars import Writer, address, loaded
+from axon.backend.kernel.tidy import inlined
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Convert, Local, Read, Scalar
@@ -19,15 +36,17 @@ from axon.shapes.dimension import Dim
 if TYPE_CHECKING:
     from axon.backend.gpu.emit.kernel import Emitter
 
-_PACKS = {Element.BF16: "pack_bf16", Element.F16: "pack_f16"}
+_HALVES = (Element.BF16, Element.F16)  # of which a word has two
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What computes one element of a result: its function, and the reads, index variables and sizes it takes after the product."""
+    """What computes a quad of results: its function, none for the product itself, and what that is given of the kernel: the first
+    column before all else, if `by_column`."""
 
-    name: str | None
-    uses: tuple[Read | Symbol | Dim, ...]
+    name: Name | None = None
+    given: tuple[Name, ...] = ()
+    by_column: bool = False
 
 
 class ResultEmitter:
@@ -36,225 +55,250 @@ class ResultEmitter:
 
     def __init__(self, emitter: Emitter, paired: frozenset[Symbol]) -> None:
         self.out, self.program, self.paired = emitter, emitter.program, paired
-        self.functions: dict[Symbol, _Result] = {}
+        self.results: dict[Symbol, _Result] = {}
+        self.functions: dict[Symbol, Function] = {}  # of one element
+        self.uses: dict[Symbol, tuple[Read | Symbol | Dim, ...]] = {}  # what they take: reads, index variables and sizes
+        local = emitter.code.local
+        self.base, self.place, self.row, self.column = local("base"), local("place"), local("row"), local("column")
+
+    @property
+    def quarter(self) -> Expression:
+        """The first of the 16 rows of a thread's warp."""
+        return self.out.lane // 32 * 16
 
     def write(self, op: b.Write) -> None:
-        element = op.store.element
-        at = f"base = shared + {op.buffer.offset} + (consumer * {op.buffer.slots} + {op.slot}) * {op.buffer.slot}"
-        self.out.line(at)
+        code, lane, place, base = self.out.code, self.out.lane, self.place, self.out.slot(op.buffer, op.slot)
         self.places(op.store, op.block)
-        if element == Element.F32:
+        if op.store.element == Element.F32:
             # Each thread has two neighbouring columns of two rows; chunks of 16 bytes are swizzled by the row.
-            self.out.line("place = lane // 32 * 16 + lane % 32 // 4")
-            for group in range(op.width // 8):
-                values = self.values(op.store, op.block, op.column // 8 + group)
-                for half in range(2):
-                    chunk = f"({2 * group} + lane % 4 // 2) ^ (place & 7)"
-                    to = f"base + (place + {8 * half}) * 128 + ({chunk}) * 16 + lane % 2 * 8"
-                    self.out.line(f"ptx.store_shared_2f32({to}, {values[2 * half]}, {values[2 * half + 1]})")
-            return
-        self.out.line("place = lane // 32 * 16 + lane % 16")
-        for pair in range(op.width // 16):
-            to = f"base + place * 128 + (({2 * pair} + lane % 32 // 16) ^ (place & 7)) * 16"
-            self.out.line(f"ptx.stmatrix({to}, {', '.join(self.words(op, pair))})")
+            code.assign(place, self.quarter + lane % 32 // 4)
+            rows = [base + (place + 8 * half) * 128 + lane % 2 * 8 for half in range(2)]
+            self.store(op, "write_floats", *rows, lane % 4 // 2, place & 7)
+        else:
+            code.assign(place, self.quarter + lane % 16)
+            self.store(op, "write_words", base + place * 128, lane % 32 // 16, place & 7)
 
     def rows(self, op: b.Scatter, buffer: b.Buffer) -> None:
         """Lay out 16 rows of each warp, and store them from there, see `ptx_rows`."""
+        out, code, lane, base, place = self.out, self.out.code, self.out.lane, self.base, self.place
         order, store = self.program.order, op.store
         size, warps = store.element.bits // 8, self.program.target.warpgroup // 32
-        row = op.width * size
-        lanes = row // 16
+        line = op.width * size
+        lanes = line // 16
         self.places(store, op.block)
-        self.out.line(
-            f"base = shared + {buffer.offset} + (consumer * {warps} + lane // 32) * {buffer.slots * buffer.slot // warps}"
-        )
+        code.assign(base, out.slot(replace(buffer, slots=warps, slot=buffer.slots * buffer.slot // warps), lane // 32))
         if store.element == Element.F32:
-            for half in range(2):
-                place = f"(lane % 32 // 4 + {8 * half})"
-                self.out.line(f"place_{half} = base + {place} * {row} + lane % 2 * 8")
-            for group in range(op.width // 8):
-                values = self.values(store, op.block, op.column // 8 + group)
-                for half in range(2):
-                    chunk = f"({2 * group} + lane % 4 // 2) ^ (lane % 32 // 4)"
-                    pair = f"{values[2 * half]}, {values[2 * half + 1]}"
-                    self.out.line(f"ptx.store_shared_2f32(place_{half} + ({chunk}) * 16, {pair})")
+            rows = [base + (lane % 32 // 4 + 8 * half) * line + lane % 2 * 8 for half in range(2)]
+            self.store(op, "write_floats", *rows, lane % 4 // 2, lane % 32 // 4)
         else:
-            self.out.line(f"place = base + lane % 16 * {row}")
-            for pair_ in range(op.width // 16):
-                chunk = f"({2 * pair_} + lane % 32 // 16) ^ (lane & 7)"
-                self.out.line(f"ptx.stmatrix(place + ({chunk}) * 16, {', '.join(self.words(op, pair_))})")
-        self.out.line("ptx.warp_sync()")
+            self.store(op, "write_words", base + lane % 16 * line, lane % 32 // 16, lane & 7)
+        code.call("ptx.warp_sync")
         step = 32 // lanes
-        store_row = self.out.made(f"ptx_rows.store_row({size}, {row})", "store_row")
-        self.out.line(f"column = {self.out.piece(order.columns.symbol)} * {order.columns.step} + {op.column}")
-        self.out.line(f"for part in range({16 // step}):")
-        self.out.depth += 1
-        self.out.line(f"place = part * {step} + lane % 32 // {lanes}")
-        self.out.line(f"row = {self.first_row(op.block)} + lane // 32 * 16 + place")
-        outer = ((d, "row" if axis == order.rows.symbol else self.out.piece(axis)) for d, axis in enumerate(store.axes[:-1]))
-        terms = [f"int64({place}) * {self.out.stride(store.tensor, d)}" for d, place in outer]
-        to = f"{self.out.pointer(store.tensor)} + {size} * ({' + '.join([*terms, 'column'])})"
-        count = (
-            f"min({self.out.size(order.columns.extent)} - column, {op.width}) if row < {self.out.size(order.rows.extent)} else 0"
-        )
-        self.out.line(f"{store_row}({to}, base + place * {row}, place & 7, lane % {lanes}, {count})")
-        self.out.depth -= 1
-        self.out.line("ptx.warp_sync()")
+        store_row = out.made("store_row", "ptx_rows.store_row", size, line)
+        row, column = self.row, self.column
+        code.assign(column, out.name(order.columns.symbol) * order.columns.step + op.column)
+        part = code.local("part")
+        with code.loop(part, 16 // step):
+            code.assign(place, part * step + lane % 32 // lanes)
+            code.assign(row, self.first_row(op.block) + self.quarter + place)
+            offsets = [*self.outer(store, row), column]
+            to = address(out.pointer(store.tensor), size, offsets)
+            inside = call("min", out.size(order.columns.extent) - column, op.width)
+            count = Choice(row < out.size(order.rows.extent), inside, Constant(0))
+            code.call(store_row, to, base + place * line, place & 7, lane % lanes, count)
+        code.call("ptx.warp_sync")
 
-    def words(self, op: b.Scatter | b.Write, pair: int) -> list[str]:
-        """Four words for a matrix store: of two groups of 8 columns, two halves each."""
-        pack, out = f"ptx.{_PACKS[op.store.element]}", []
-        for group in (2 * pair, 2 * pair + 1):
-            v = self.values(op.store, op.block, op.column // 8 + group)
-            out += [f"{pack}({v[0]}, {v[1]})", f"{pack}({v[2]}, {v[3]})"]
-        return out
+    def store(self, op: b.Write | b.Scatter, way: str, *places: Expression) -> None:
+        """Compute results and store them in one of the ways of `ptx_results`."""
+        out, made = self.out, self.result(op.store)
+        element = [] if way == "write_floats" else [op.store.element.value]
+        given = [self.in_block(name, op.block) for name in made.given]
+        function: list[Name | int] = [made.name, len(given) - made.by_column] if made.name else []
+        function += [True] if made.by_column else []
+        like = f"{way}_{op.column}" if op.column else way
+        store = out.made(like, f"ptx_results.{way}", *element, op.column, op.width, *function)
+        out.code.call(store, *places, out.accumulators(op.store.accumulator)[op.block], *given)
+
+    def in_block(self, name: Name, block: int) -> Name:
+        """What a quad's function takes, of another 64 rows than the first."""
+        for symbol in self.out.stream.finals:
+            for half in range(2):
+                if name is self.out.stream.row(symbol, 0, half):
+                    return self.out.stream.row(symbol, block, half)
+        return name
+
+    def outer(self, store: Store, row: Expression) -> list[Expression]:
+        """The offsets of a row of a result along its dimensions but the last."""
+        order = self.program.order
+        places = ((d, row if axis == order.rows.symbol else self.out.name(axis)) for d, axis in enumerate(store.axes[:-1]))
+        return [call("int64", place) * self.out.stride(store.tensor, d) for d, place in places]
 
     def scatter(self, op: b.Scatter) -> None:
         if op.buffer is not None:
             self.rows(op, op.buffer)
             return
-        order, store = self.program.order, op.store
+        order, store, out, code = self.program.order, op.store, self.out, self.out.code
         self.places(store, op.block, always=True)
-        pointer, size = self.out.pointer(store.tensor), store.element.bits // 8
-        last = len(store.axes) - 1
+        size = store.element.bits // 8
+        starts, insides = ([code.local(f"{what}_{half}") for half in range(2)] for what in ("start", "inside"))
         for half in range(2):
-            terms = []
-            for d, axis in enumerate(store.axes[:-1]):
-                place = f"(row + {8 * half})" if axis == order.rows.symbol else self.out.piece(axis)
-                terms.append(f"int64({place}) * {self.out.stride(store.tensor, d)}")
-            self.out.line(f"start_{half} = {pointer} + {size} * ({' + '.join(terms) or '0'})")
-            self.out.line(f"inside_{half} = int32(row + {8 * half} < {self.out.size(order.rows.extent)})")
-        for group in range(op.width // 8):
-            values = self.values(store, op.block, op.column // 8 + group)
-            where = f"start_0, start_1, column + {op.column + 8 * group}, {self.out.stride(store.tensor, last)} * {size}"
-            inside = f"{self.out.size(order.columns.extent)}, inside_0, inside_1"
-            self.out.line(f"ptx.scatter_{store.element.value}({where}, {inside}, {', '.join(values)})")
+            at = self.row + 8 * half
+            code.assign(starts[half], address(out.pointer(store.tensor), size, self.outer(store, at)))
+            code.assign(insides[half], call("int32", at < out.size(order.rows.extent)))
+        step = out.stride(store.tensor, len(store.axes) - 1) * size
+        self.store(op, "scatter", *starts, self.column, step, out.size(order.columns.extent), *insides)
 
-    def first_row(self, block: int) -> str:
+    def first_row(self, block: int) -> Expression:
         """The first of the 64 rows of a block."""
         rows = self.program.order.rows
         blocks = rows.step // (64 * self.out.current.instances)
-        return f"{self.out.piece(rows.symbol)} * {rows.step} + (consumer * {blocks} + {block}) * 64"
+        return self.out.name(rows.symbol) * rows.step + (self.out.consumer * blocks + block) * 64
 
     def places(self, store: Store, block: int, *, always: bool = False) -> None:
-        """The place in the result of this thread's first accumulator: `row` and `column`."""
-        order = self.program.order
-        if not always and not self.result(store).uses:
-            return
-        self.out.line(f"row = {self.first_row(block)} + lane // 32 * 16 + lane % 32 // 4")
-        self.out.line(f"column = {self.out.piece(order.columns.symbol)} * {order.columns.step} + lane % 4 * 2")
-        if not self.result(store).uses:
-            return
-        for half in range(2):
-            self.out.line(f"row_{half} = min(row + {8 * half}, {self.out.size(order.rows.extent)} - 1)")
-        for use in self.result(store).uses:
-            if isinstance(use, Read) and order.columns.symbol not in (bare(use) or ()):
-                for half in range(2) if order.rows.symbol in (bare(use) or ()) else (0,):
-                    self.out.line(f"{self.read_name(store, use, half, 0)} = {self.load(use, half, '0')}")
+        """The place in the result of this thread's first accumulator, `row` and `column`, and what is read there, as far as the
+        results ask; `always`: the place in any case."""
+        order, out, code = self.program.order, self.out, self.out.code
+        given = self.result(store).given
+        with code.aside() as loads:
+            for use in self.uses[store.tensor]:
+                if isinstance(use, Read) and order.columns.symbol not in (bare(use) or ()):
+                    for half in range(2) if order.rows.symbol in (bare(use) or ()) else (0,):
+                        code.assign(self.read_name(store, use, half, 0), self.load(use, half, None))
+        asked = {*given, *mentions(tuple(loads))}
+        rows = [(self.half_row(half), call("min", self.row + 8 * half, out.size(order.rows.extent) - 1)) for half in range(2)]
+        rows = [(name, value) for name, value in rows if name in asked]
+        if always or rows or self.row in asked:
+            code.assign(self.row, self.first_row(block) + self.quarter + out.lane % 32 // 4)
+        if always or self.column in asked:
+            code.assign(self.column, out.name(order.columns.symbol) * order.columns.step + out.lane % 4 * 2)
+        for name, value in rows:
+            code.assign(name, value)
+        code.extend(loads)
 
-    def values(self, store: Store, block: int, group: int) -> list[str]:
-        """The result's four values at a group of 8 columns, as expressions; writes the lines that load what they need."""
-        order = self.program.order
-        acc = self.out.accumulators(store.accumulator)[block]
-        result = self.result(store)
-        if result.name is None:
-            return [f"{acc}[{4 * group + i}]" for i in range(4)]
-        for use in result.uses:
-            if isinstance(use, Read) and order.columns.symbol in (bare(use) or ()):
-                for half in range(2) if order.rows.symbol in (bare(use) or ()) else (0,):
-                    if self.in_pairs(use):
-                        place = f"min(column + {8 * group}, {self.out.size(order.columns.extent)} - 2)"
-                        self.out.line(f"pair = {self.load(use, half, place)}")
-                        for e in range(2):
-                            unpack = f"ptx.{('low', 'high')[e]}_{use.element.value}"
-                            self.out.line(f"{self.read_name(store, use, half, e)} = {unpack}(pair)")
-                        continue
-                    for e in range(2):
-                        place = f"min(column + {8 * group + e}, {self.out.size(order.columns.extent)} - 1)"
-                        self.out.line(f"{self.read_name(store, use, half, e)} = {self.load(use, half, place)}")
-        out = []
-        for half in range(2):
-            for e in range(2):
-                arguments = [f"{acc}[{4 * group + 2 * half + e}]"]
-                for use in result.uses:
-                    if isinstance(use, Read):
-                        axes = bare(use) or ()
-                        arguments.append(
-                            self.read_name(store, use, half * (order.rows.symbol in axes), e * (order.columns.symbol in axes))
-                        )
-                    elif isinstance(use, Dim):
-                        arguments.append(self.out.size(use))
-                    elif use == order.rows.symbol:
-                        arguments.append(f"row + {8 * half}")
-                    elif use == order.columns.symbol:
-                        arguments.append(f"column + {8 * group + e}")
-                    elif any(use == a.symbol for a in order.outer):
-                        arguments.append(self.out.piece(use))
-                    elif use in self.out.stream.finals:
-                        arguments.append(self.out.stream.row(use, block, half))
-                    else:
-                        arguments.append(self.out.size(Dim.of(use)))
-                # Named at once: the next group's loads reuse the names of these arguments.
-                out.append(f"y{group % 2}_{2 * half + e}")
-                self.out.line(f"{out[-1]} = {result.name}({', '.join(arguments)})")
-        return out
+    def half_row(self, half: int) -> Name:
+        return self.out.code.local(f"row_{half}")
+
+    def quad(self, store: Store) -> _Result:
+        """The function that makes a quad of results, see `ptx_results`: it is given what of the kernel it mentions."""
+        order, code, uses = self.program.order, self.out.code, self.uses[store.tensor]
+        columns = order.columns
+        values = [code.local(f"y{i}") for i in range(4)]
+        with code.aside() as body:
+            for use in uses:
+                if isinstance(use, Read) and columns.symbol in (bare(use) or ()):
+                    for half in range(2) if order.rows.symbol in (bare(use) or ()) else (0,):
+                        self.read_quad(store, use, half)
+            made = [
+                self.element(store, values[2 * half + e], [self.argument(store, use, half, e) for use in uses])
+                for half in range(2)
+                for e in range(2)
+            ]
+            code.give(Several(tuple(made)))
+        assigned = {s.target for s in body if isinstance(s, Assign)}
+        given = [n for n in dict.fromkeys(mentions(tuple(body))) if n not in {*assigned, *values, *self.out.own}]
+        given.sort(key=lambda name: name is not self.column)
+        name = self.out.global_name(f"quad_{store.tensor.name}")
+        self.out.functions.append(Function(name, (*values, *given), tuple(body), tuple(code.names)))
+        return _Result(name, tuple(given), self.column in given)
+
+    def element(self, store: Store, product: Expression, given: Sequence[Expression]) -> Expression:
+        """One element of a result: what is one expression needs no function."""
+        function = self.functions[store.tensor]
+        match function.body:
+            case (Return(value=value),):
+                return filled(value, dict(zip(function.parameters, (product, *given), strict=True)))
+        if function not in self.out.functions:
+            self.out.functions.append(function)
+        assert isinstance(function.name, Name)
+        return call(function.name, product, *given)
+
+    def read_quad(self, store: Store, use: Read, half: int) -> None:
+        """What a quad reads at two neighbouring columns."""
+        code, last = self.out.code, self.out.size(self.program.order.columns.extent)
+        if self.in_pairs(use):
+            pair = code.local("pair")
+            code.assign(pair, self.load(use, half, call("min", self.column, last - 2)))
+            for e, which in enumerate(("low", "high")):
+                code.assign(self.read_name(store, use, half, e), call(f"ptx.{which}_{use.element.value}", pair))
+            return
+        for e in range(2):
+            code.assign(self.read_name(store, use, half, e), self.load(use, half, call("min", self.column + e, last - 1)))
+
+    def argument(self, store: Store, use: Read | Symbol | Dim, half: int, e: int) -> Expression:
+        """What a result's function takes of an element: the one in row `half` and column `e` of a quad."""
+        order, out = self.program.order, self.out
+        match use:
+            case Read():
+                axes = bare(use) or ()
+                return self.read_name(store, use, half * (order.rows.symbol in axes), e * (order.columns.symbol in axes))
+            case Dim():
+                return out.size(use)
+            case order.rows.symbol:
+                return self.row + 8 * half
+            case order.columns.symbol:
+                return self.column + e
+            case _ if any(use == a.symbol for a in order.outer):
+                return out.name(use)
+            case _ if use in out.stream.finals:
+                return out.stream.row(use, 0, half)
+            case _:
+                return out.size(Dim.of(use))
 
     def in_pairs(self, use: Read) -> bool:
         """Whether two neighbouring columns of this operand are loaded as one word."""
         return (
-            use.tensor in self.paired and use.element in _PACKS and (bare(use) or ())[-1:] == (self.program.order.columns.symbol,)
+            use.tensor in self.paired and use.element in _HALVES and (bare(use) or ())[-1:] == (self.program.order.columns.symbol,)
         )
 
-    def read_name(self, store: Store, use: Read, half: int, e: int) -> str:
-        number = self.result(store).uses.index(use)
-        return f"{self.out.names[use.tensor]}_{number}_{half}{e}"
+    def read_name(self, store: Store, use: Read, half: int, e: int) -> Name:
+        return self.out.part(use.tensor, f"{self.uses[store.tensor].index(use)}_{half}{e}")
 
-    def load(self, use: Read, half: int, column: str) -> str:
+    def load(self, use: Read, half: int, column: Expression | None) -> Expression:
         """The value of an epilogue's read at this thread's row `half` and a column. Rows and columns are kept inside the tensor."""
-        order = self.program.order
-        terms = []
+        order, offsets = self.program.order, list[Expression]()
+        paired = self.in_pairs(use) and column is not None
         for d, axis in enumerate(bare(use) or ()):
-            place = {order.rows.symbol: f"row_{half}", order.columns.symbol: column}.get(axis) or self.out.piece(axis)
-            stride = "" if self.in_pairs(use) and axis == order.columns.symbol else f" * {self.out.stride(use.tensor, d)}"
-            terms.append(f"int64({place}){stride}")
-        offset = " + ".join(terms) or "0"
+            place: Like = self.half_row(half) if axis == order.rows.symbol else self.out.name(axis)
+            if axis == order.columns.symbol:
+                place = lift(0) if column is None else column
+            at = call("int64", place)
+            offsets.append(at if paired and axis == order.columns.symbol else at * self.out.stride(use.tensor, d))
         size = max(8, use.element.bits) // 8
-        paired = self.in_pairs(use) and column != "0"
-        return loaded(Element.I32 if paired else use.element, f"{self.out.pointer(use.tensor)} + {size} * ({offset})")
+        return loaded(Element.I32 if paired else use.element, address(self.out.pointer(use.tensor), size, offsets))
 
     def result(self, store: Store) -> _Result:
-        """The device function of a store's expression; none if the expression is the product itself."""
-        if store.tensor not in self.functions:
-            self.functions[store.tensor] = self.make_result(store)
-        return self.functions[store.tensor]
+        """What computes the results of a store."""
+        if store.tensor not in self.results:
+            self.uses[store.tensor] = ()
+            plain: Scalar = store.expression
+            while isinstance(plain, Convert):
+                plain = plain.operand
+            self.results[store.tensor] = _Result() if isinstance(plain, Local) else self.make_result(store)
+        return self.results[store.tensor]
 
     def make_result(self, store: Store) -> _Result:
-        plain: Scalar = store.expression
-        while isinstance(plain, Convert):
-            plain = plain.operand
-        if isinstance(plain, Local):
-            return _Result(None, ())
         rows = [n.symbol for n in nodes(store.expression) if isinstance(n, Local) and n.symbol in self.out.stream.finals]
-        inner = Names(self.out.reserved)
-        arguments: dict[Read | Symbol | Dim, str] = {}
+        code = Code()
+        product = code.named("product")
+        arguments: dict[Read | Symbol | Dim, Name] = {}
 
-        def given(use: Read | Symbol | Dim, like: str) -> str:
+        def given(use: Read | Symbol | Dim, like: str) -> Name:
             if use not in arguments:
-                arguments[use] = inner.free(like)
+                arguments[use] = code.named(like)
             return arguments[use]
 
         for read in reads(store.expression):
             given(read, read.tensor.name)
-        known = {store.product: "product"} | {symbol: given(symbol, symbol.name) for symbol in rows}
+        known = {store.product: product} | {symbol: given(symbol, symbol.name) for symbol in rows}
 
-        def size(dim: Dim) -> str | None:
+        def size(dim: Dim) -> Expression | None:
             return given(dim, "size") if self.out.is_size(dim) else None
 
         narrow = store.element.bits == 16
-        writer = Writer(lambda r: arguments[r], lambda s: given(s, s.name), size, known, narrow=narrow)
-        value = writer.value(store.expression)
-        name = self.out.names.free(f"result_{self.out.names[store.tensor]}")
-        head = f"def {name}({', '.join(['product', *arguments.values()])}):"
-        body = [f"    {line}" for line in [*writer.lines, f"return {value}"]]
-        self.out.functions += ["@ptx.scalar", head, *body, "", ""]
-        return _Result(name, tuple(arguments))
+        writer = Writer(code, lambda r: arguments[r], lambda s: given(s, s.name), size, known, narrow=narrow)
+        code.give(writer.value(store.expression))
+        name, parameters = self.out.global_name(f"result_{store.tensor.name}"), (product, *arguments.values())
+        function = Function(name, parameters, code.body, tuple(code.names), decorator="ptx.scalar")
+        self.functions[store.tensor] = inlined(function)
+        self.uses[store.tensor] = tuple(arguments)
+        return self.quad(store)

@@ -7,8 +7,9 @@ each element, as a function of its own. Exponentials are powers of 2, so scales 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import e, inf, log2
 from typing import TYPE_CHECKING, assert_never
 
@@ -18,8 +19,10 @@ from axon.backend.gpu.tile.bounds import Bounds
 from axon.backend.gpu.tile.epilogue import bare
 from axon.backend.gpu.tile.online_softmax import ONE, ZERO, both, linear, local_symbols, mentions_any, plus, times
 from axon.backend.gpu.tile.stream import Stream, Term
-from axon.backend.kernel.render import Names
-from axon.backend.kernel.scalars import Writer, loaded
+from axon.backend.kernel.code import Code
+from axon.backend.kernel.ir import Choice, Constant, Expression, Function, Name, Several, call, expressions
+from axon.backend.kernel.ir import both as conjunction
+from axon.backend.kernel.scalars import Writer, address, literal, loaded
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core import integer_ranges as ranges
@@ -31,19 +34,21 @@ if TYPE_CHECKING:
     from axon.backend.gpu.emit.kernel import Emitter
 
 LOG2E = Const(log2(e), Element.F32)
+_NOTHING = literal(-inf, Element.F32)  # the peak where nothing was seen
 
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """An argument of an elementwise function: its kind (see `ptx_tiles.each`) and its texts, in which {b} is the block of rows."""
+    """An argument of an elementwise function: its kind (see `ptx_tiles.each`), what it is, and what is given in a block of rows."""
 
     kind: str
-    texts: tuple[str, ...]
+    what: object
+    at: Callable[[int], tuple[Expression, ...]] = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    name: str
+    name: Name
     arguments: tuple[_Argument, ...]
 
 
@@ -63,40 +68,62 @@ class _Plan:
         return self.stream.terms
 
 
+def _limited(value: Expression, most: Expression) -> Expression:
+    """At least 0, and at most another number, unless that is below 0."""
+    if value == Constant(0):
+        return value
+    return call("max", value if value is most else call("min", value, most), 0)
+
+
+def _whole(extent: Expression, step: int, *, up: bool = False) -> Expression:
+    """How many pieces of a step an extent has; with the last that is not whole, if `up`."""
+    return Constant(0) if extent == Constant(0) else (extent + (step - 1) if up else extent) // step
+
+
 class StreamEmitter:
     """Writes what a stream adds to a kernel, through the emitter of everything else."""
-
-    limits = ("first_piece", "last_piece", "every_from", "every_to")
 
     def __init__(self, emitter: Emitter) -> None:
         self.out, self.program = emitter, emitter.program
         operations = [op for role in self.program.roles for op in b.operations(role.body)]
         self.finals = {symbol for op in operations if isinstance(op, t.Finish) for symbol, _ in op.stream.finals}
-        self.counter = 0
         self._plan: _Plan | None = None
+        local = emitter.code.local
+        self.first_piece, self.last_piece = local("first_piece"), local("last_piece")
+        self.every_from, self.every_to = local("every_from"), local("every_to")
 
     # ── the pieces of the streamed axis ─────────────────────────────────────────────────────────────────────────────────
 
     def bounds(self, bounds: Bounds) -> None:
         """The pieces that the mask leaves, at least one, and those in which it holds everywhere."""
-        out, program = self.out, self.program
+        out, program, code = self.out, self.program, self.out.code
         rows, step = program.order.rows, program.steps.step
-        out.line(f"first_row = {out.piece(rows.symbol)} * {rows.step}")
-        out.line(f"last_row = min(first_row + {rows.step}, {out.size(rows.extent)}) - 1")
-        known = {bounds.first_row: "first_row", bounds.last_row: "last_row"}
-        for name, end in zip(("some_from", "some_to", "all_from", "all_to"), (*bounds.some, *bounds.every), strict=True):
-            self.assign(name, end, known, None, wide=True)
+        first_row, last_row = code.local("first_row"), code.local("last_row")
+        code.assign(first_row, out.name(rows.symbol) * rows.step)
+        code.assign(last_row, call("min", first_row + rows.step, out.size(rows.extent)) - 1)
+        known: dict[Symbol, Expression] = {bounds.first_row: first_row, bounds.last_row: last_row}
+        names = ("some_from", "some_to", "all_from", "all_to")
+        ends = (self.value(end, known, None, wide=True) for end in (*bounds.some, *bounds.every))
+        some_from, some_to, all_from, all_to = (self.named(name, end) for name, end in zip(names, ends, strict=True))
         # In 64 bits up to here; limited to the streamed axis, they fit in 32 and keep few registers alive.
         extent = out.size(program.steps.extent)
-        out.line(f"first_piece = int32(max(min(some_from // {step}, steps - 1), 0))")
-        out.line(f"last_piece = max(int32((max(min(some_to, {extent}), 0) + {step - 1}) // {step}), first_piece + 1)")
-        out.line(f"every_from = int32((max(min(all_from, {extent}), 0) + {step - 1}) // {step})")
-        out.line(f"every_to = int32(max(min(all_to, {extent}), 0) // {step})")
+        code.assign(self.first_piece, call("int32", _limited(_whole(some_from, step), out.steps - 1)))
+        last = call("int32", _whole(_limited(some_to, extent), step, up=True))
+        code.assign(self.last_piece, call("max", last, self.first_piece + 1))
+        code.assign(self.every_from, call("int32", _whole(_limited(all_from, extent), step, up=True)))
+        code.assign(self.every_to, call("int32", _whole(_limited(all_to, extent), step)))
+
+    def named(self, name: str, value: Expression) -> Expression:
+        """A variable with a value, unless that is a parameter or a number."""
+        if isinstance(value, Constant) or value in self.out.parameters.values():
+            return value
+        self.out.code.assign(self.out.code.local(name), value)
+        return self.out.code.local(name)
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def op(self, op: t.Reset | t.Fold | t.Narrow | t.Rescale | t.Finish) -> None:
-        out = self.out
+        out, code = self.out, self.out.code
         match op:
             case t.Reset(stream=stream):
                 self.reset(self.plan(stream))
@@ -104,16 +131,16 @@ class StreamEmitter:
                 for block in self.blocks:
                     self.fold(self.plan(stream), op, block)
             case t.Narrow(source=source, target=target):
-                narrow = out.made(f"ptx_tiles.narrow({source.shape[1]}, {target.element.value!r})", "narrow")
+                narrow = out.made("narrow", "ptx_tiles.narrow", source.shape[1], target.element.value)
                 for to, tile in zip(out.accumulators(target), out.accumulators(source), strict=True):
-                    out.line(f"{to} = {narrow}({tile})")
+                    code.assign(to, call(narrow, tile))
             case t.Rescale(stream=stream, accumulator=acc):
                 if not self.repaired(stream, stream.weight):
                     return
-                scale = out.made(f"ptx_tiles.scale_rows({acc.shape[1]})", "scale_rows")
+                scale = out.made("scale_rows", "ptx_tiles.scale_rows", acc.shape[1])
                 for block, name in enumerate(out.accumulators(acc)):
-                    repairs = ", ".join(self.repair(self.plan(stream), stream.weight, block, half) for half in range(2))
-                    out.line(f"{name} = {scale}({name}, {repairs})")
+                    repairs = (self.repair(self.plan(stream), stream.weight, block, half) for half in range(2))
+                    code.assign(name, call(scale, name, *repairs))
             case t.Finish(stream=stream):
                 self.finish(self.plan(stream))
             case _:
@@ -123,125 +150,151 @@ class StreamEmitter:
     def blocks(self) -> range:
         return range(self.program.order.rows.step // (64 * self.out.current.instances))
 
-    def row(self, symbol: Symbol, block: int, half: int) -> str:
+    def rows(self, symbol: Symbol, block: int) -> tuple[Name, ...]:
+        return tuple(self.row(symbol, block, half) for half in range(2))
+
+    def row(self, symbol: Symbol, block: int, half: int) -> Name:
         """The variable of a row's value."""
-        return f"{self.out.names[symbol]}_{block}{half}"
+        return self.out.part(symbol, f"{block}{half}")
 
     def repaired(self, stream: Stream, term: Term) -> bool:
         """Whether sums of a term must be repaired when the peak grows."""
         return stream.peak is not None and term.scale is not None and stream.peak in local_symbols(term.bias)
 
-    def repair(self, plan: _Plan, term: Term, block: int, half: int) -> str:
-        return f"repair{plan.terms.index(term) or ''}_{block}{half}"
+    def repair(self, plan: _Plan, term: Term, block: int, half: int) -> Name:
+        return self.out.code.local(f"repair{plan.terms.index(term) or ''}_{block}{half}")
 
     def reset(self, plan: _Plan) -> None:
-        out, rows = self.out, self.program.order.rows
+        out, rows, code = self.out, self.program.order.rows, self.out.code
         for block in self.blocks:
-            first = f"{out.piece(rows.symbol)} * {rows.step} + (consumer * {len(self.blocks)} + {block}) * 64"
-            out.line(f"own_row_{block} = {first} + lane // 32 * 16 + lane % 32 // 4")
-        for symbol, value in plan.hoisted.items():
-            if not self.by_row(value):
-                self.assign(out.names[symbol], value, {}, None)
+            first = out.name(rows.symbol) * rows.step + (out.consumer * len(self.blocks) + block) * 64
+            code.assign(self.own_row(block), first + out.lane // 32 * 16 + out.lane % 32 // 4)
+        for symbol, scalar in plan.hoisted.items():
+            if not self.by_row(scalar):
+                self.assign(out.name(symbol), scalar, {}, None)
                 continue
             for block in self.blocks:
                 for half in range(2):
-                    self.assign(self.row(symbol, block, half), value, {}, self.index(block, half))
+                    self.assign(self.row(symbol, block, half), scalar, {}, self.index(block, half))
+        zero = literal(0.0, Element.F32)
+        start = [(plan.stream.peak, _NOTHING)] if plan.stream.peak is not None else []
+        start += [(symbol, zero) for symbol, _ in plan.stream.totals]
         for block in self.blocks:
-            for half in range(2):
-                if plan.stream.peak is not None:
-                    out.line(f'{self.row(plan.stream.peak, block, half)} = float32(float("-inf"))')
-                for symbol, _ in plan.stream.totals:
-                    out.line(f"{self.row(symbol, block, half)} = float32(0.0)")
+            for symbol, value in start:
+                self.both(self.rows(symbol, block), (value, value))
 
     def fold(self, plan: _Plan, op: t.Fold, block: int) -> None:
-        out, stream, columns = self.out, plan.stream, op.scores.shape[1]
-        piece = out.piece(self.program.steps.symbol)
+        out, code, stream, columns = self.out, self.out.code, plan.stream, op.scores.shape[1]
+        piece = out.name(self.program.steps.symbol)
         changed, weights = (out.accumulators(tile)[block] for tile in (op.scores, op.weights))
-        inside = f"every_from <= {piece} and {piece} < every_to"
+        inside = conjunction(self.every_from <= piece, piece < self.every_to)
         if plan.change[0] or plan.change[1]:
-            changed, scores = f"{out.names[stream.changed]}_{block}", changed
+            changed, scores = out.part(stream.changed, block), changed
             self.choose(inside, plan.change, changed, scores, columns, block)
         if stream.peak is not None:
-            greatest = out.made(f"ptx_tiles.row_max({columns})", "row_max")
-            peaks = [self.row(stream.peak, block, half) for half in range(2)]
-            out.line(f"old_0, old_1 = {', '.join(peaks)}")
-            out.line(f"{', '.join(peaks)} = {greatest}({changed}, {', '.join(peaks)})")
-            for half in range(2):
-                out.line(f"peak_{half} = ptx.finite_peak({peaks[half]})")
-        made: dict[Term, str] = {}
+            greatest = out.made("row_max", "ptx_tiles.row_max", columns)
+            peaks = self.rows(stream.peak, block)
+            self.both(self.halves("old"), peaks)
+            code.assign(Several(peaks), call(greatest, changed, *peaks))
+            self.both(self.halves("peak"), [call("ptx.finite_peak", peak) for peak in peaks])
+        made: dict[Term, Name] = {}
         for symbol, term in (*stream.totals, (stream.product, stream.weight)):
             if term not in made:
-                made[term] = weights if term == stream.weight else f"{out.names[symbol]}_{block}"
+                made[term] = weights if term == stream.weight else out.part(symbol, block)
                 self.term(plan, term, made[term], changed, inside, columns, block)
             if symbol != stream.product:
-                add = out.made(f"ptx_tiles.row_sum({columns})", "row_sum")
-                totals = [self.row(symbol, block, half) for half in range(2)]
+                add = out.made("row_sum", "ptx_tiles.row_sum", columns)
+                totals = self.rows(symbol, block)
                 repaired = self.repaired(stream, term)
-                old = [f"{z} * {self.repair(plan, term, block, h)}" if repaired else z for h, z in enumerate(totals)]
-                out.line(f"{', '.join(totals)} = {add}({made[term]}, {', '.join(old)})")
+                old = [z * self.repair(plan, term, block, h) if repaired else z for h, z in enumerate(totals)]
+                code.assign(Several(totals), call(add, made[term], *old))
 
-    def term(self, plan: _Plan, term: Term, to: str, changed: str, inside: str, columns: int, block: int) -> None:
+    def both(self, names: Sequence[Name], values: Sequence[Expression]) -> None:
+        """Give the variables of two rows their values."""
+        self.out.code.assign(Several(tuple(names)), Several(tuple(values)))
+
+    def biases(self, plan: _Plan, term: Term, block: int, peaks: Sequence[Name]) -> list[Expression]:
+        """A term's biases of the two rows of a thread, measured from these peaks."""
+        found = []
+        for half, peak in enumerate(peaks):
+            known: dict[Symbol, Expression] = {s: self.hoisted(plan, s, block, half) for s in plan.hoisted}
+            known |= {plan.stream.peak: peak} if plan.stream.peak else {}
+            found.append(self.value(plan.biases[term], known, self.index(block, half)))
+        return found
+
+    def scales(self, plan: _Plan, term: Term, block: int) -> tuple[Expression, ...]:
+        """A term's scales of the two rows of a thread."""
+        scale = plan.scales[term]
+        if isinstance(scale, Const):
+            return (literal(scale.value, Element.F32),) * 2
+        assert isinstance(scale, Local), "a scale that is not hoisted"
+        return tuple(self.hoisted(plan, scale.symbol, block, half) for half in range(2))
+
+    def halves(self, what: str) -> tuple[Name, ...]:
+        """The variables of the two rows of a thread."""
+        return tuple(self.out.code.local(f"{what}_{half}") for half in range(2))
+
+    def term(self, plan: _Plan, term: Term, to: Name, changed: Name, inside: Expression, columns: int, block: int) -> None:
         """The values of a term for every element; and by what its sums so far are repaired."""
-        out, stream = self.out, plan.stream
+        out, code, stream = self.out, self.out.code, plan.stream
+        biases = self.halves("bias")
         if term.scale is not None:
-            for half in range(2):
-                hoisted = {s: self.hoist_text(plan, s, block, half) for s in plan.hoisted}
-                new = {stream.peak: f"peak_{half}"} if stream.peak else {}
-                self.assign(f"bias_{half}", plan.biases[term], hoisted | new, self.index(block, half))
-                self.assign(f"scale_{half}", plan.scales[term], hoisted, self.index(block, half))
-                if stream.peak is not None and self.repaired(stream, term):
-                    self.assign("before", plan.biases[term], hoisted | {stream.peak: f"old_{half}"}, self.index(block, half))
-                    first = "" if term.falls else f' if old_{half} > float32(float("-inf")) else float32(1.0)'
-                    out.line(f"{self.repair(plan, term, block, half)} = ptx.exp2(bias_{half} - before){first}")
+            self.both(biases, self.biases(plan, term, block, self.halves("peak")))
+            if self.repaired(stream, term):
+                olds = self.halves("old")
+                before = self.biases(plan, term, block, olds)
+                factors: list[Expression] = [call("ptx.exp2", bias - old) for bias, old in zip(biases, before, strict=True)]
+                if not term.falls:
+                    one = literal(1.0, Element.F32)
+                    factors = [Choice(old > _NOTHING, factor, one) for old, factor in zip(olds, factors, strict=True)]
+                self.both([self.repair(plan, term, block, half) for half in range(2)], factors)
         if plan.weights[term] == (None, None):
-            power = out.made(f"ptx_tiles.exp_rows({columns})", "exp_rows")
-            out.line(f"{to} = {power}({changed}, scale_0, bias_0, scale_1, bias_1)")
+            power = out.made("exp_rows", "ptx_tiles.exp_rows", columns)
+            scales = self.scales(plan, term, block)
+            code.assign(to, call(power, changed, scales[0], biases[0], scales[1], biases[1]))
             return
         self.choose(inside, plan.weights[term], to, changed, columns, block)
 
     def finish(self, plan: _Plan) -> None:
         out, stream = self.out, plan.stream
         used = {s for _, value in stream.finals for s in local_symbols(value)}
-        quad_sum = out.made("ptx_tiles.quad_sum()", "quad_sum")
+        quad_sum = out.made("quad_sum", "ptx_tiles.quad_sum")
         for block in self.blocks:
-            for half in range(2):
-                for symbol, _ in stream.totals:
-                    if symbol in used:
-                        name = self.row(symbol, block, half)
-                        out.line(f"{name} = {quad_sum}({name})")
-                known = {s: self.row(s, block, half) for s in used}
-                for symbol, value in stream.finals:
-                    self.assign(self.row(symbol, block, half), value, known, self.index(block, half))
+            for symbol in (s for s, _ in stream.totals if s in used):
+                rows = self.rows(symbol, block)
+                self.both(rows, [call(quad_sum, row) for row in rows])
+            known = [{s: self.row(s, block, half) for s in used} for half in range(2)]
+            for symbol, value in stream.finals:
+                self.both(self.rows(symbol, block), [self.value(value, known[h], self.index(block, h)) for h in range(2)])
 
     def choose(
-        self, inside: str, functions: tuple[_Function | None, _Function | None], to: str, source: str, columns: int, block: int
-    ) -> None:
+        self, inside: Expression, functions: tuple[_Function | None, _Function | None], to: Name, source: Name, columns: int,
+        block: int,
+    ) -> None:  # fmt: skip
         """Apply the first function where the mask holds everywhere, and else the second; none leaves a tile as it is."""
+        code = self.out.code
         everywhere, elsewhere = (self.applied(f, source, columns, block) for f in functions)
         if everywhere == elsewhere:
             self.column(functions[0])
-            self.out.line(f"{to} = {everywhere}")
+            code.assign(to, everywhere)
             return
         self.column(*functions)
-        self.out.line(f"if {inside}:")
-        self.out.line(f"    {to} = {everywhere}")
-        self.out.line("else:")
-        self.out.line(f"    {to} = {elsewhere}")
+        code.assign(to, Choice(inside, everywhere, elsewhere))
 
     def column(self, *functions: _Function | None) -> None:
         """The column of this thread's first element, if a function asks."""
-        texts = [text for f in functions if f for argument in f.arguments for text in argument.texts]
-        if any("column" in text for text in texts):
+        column = self.out.code.local("column")
+        given = (value for f in functions if f for argument in f.arguments for value in argument.at(0))
+        if any(inner is column for value in given for inner in expressions(value)):
             steps = self.program.steps
-            self.out.line(f"column = {self.out.piece(steps.symbol)} * {steps.step} + lane % 4 * 2")
+            self.out.code.assign(column, self.out.name(steps.symbol) * steps.step + self.out.lane % 4 * 2)
 
-    def applied(self, function: _Function | None, source: str, columns: int, block: int) -> str:
+    def applied(self, function: _Function | None, source: Name, columns: int, block: int) -> Expression:
         if function is None:
             return source
         kinds = " ".join(argument.kind for argument in function.arguments)
-        each = self.out.made(f"ptx_tiles.each({function.name}, {columns}, {kinds!r})", f"each_{function.name}")
-        texts = [text.format(b=block) for argument in function.arguments for text in argument.texts]
-        return f"{each}({', '.join([source, *texts])})"
+        each = self.out.made(f"each_{function.name.like}", "ptx_tiles.each", function.name, columns, kinds)
+        return call(each, source, *(value for argument in function.arguments for value in argument.at(block)))
 
     # ── planning ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -272,7 +325,10 @@ class StreamEmitter:
                 plan.scales[term] = self.hoist(plan, times(term.scale, LOG2E))
                 plan.biases[term] = self.over_peak(plan, term.bias)
                 scale, bias = (Local(fresh(name), Element.F32) for name in ("scale", "bias"))
-                given = {s.symbol: _Argument("r", (f"{n}_0", f"{n}_1")) for s, n in ((scale, "scale"), (bias, "bias"))}
+                given = {
+                    scale.symbol: _Argument("r", ("scale", term), partial(self.scales, plan, term)),
+                    bias.symbol: _Argument("r", "bias", lambda _: self.halves("bias")),
+                }
                 # exp x = 2 ** (x log2 e), and the two constants hold the factor.
                 scaled = Unary("exp2", Binary("add", Binary("mul", Local(stream.changed, Element.F32), scale), bias))
             whole = times(scaled, term.factor)
@@ -344,146 +400,152 @@ class StreamEmitter:
         given = given or {}
         scalar = self.split(plan, scalar, element, frozenset(given))
         writer = _ElementWriter(self, plan, element, given)
-        value = writer.value(scalar)
-        name = self.out.names.free(name)
-        parameters = ", ".join(["x", *writer.parameters])
-        self.out.functions += [f"def {name}({parameters}):"]
-        self.out.functions += [f"    {line}" for line in [*writer.lines, f"return {value}"]] + ["", ""]
-        return _Function(name, tuple(writer.arguments))
+        writer.code.give(writer.value(scalar))
+        made = self.out.global_name(name)
+        parameters = (writer.element, *writer.parameters)
+        self.out.functions.append(Function(made, parameters, writer.code.body, tuple(writer.code.names)))
+        return _Function(made, tuple(writer.arguments))
 
     # ── values of rows and tiles ────────────────────────────────────────────────────────────────────────────────────────
 
-    def index(self, block: int, half: int) -> str:
-        return f"own_row_{block}" + (" + 8" if half else "")
+    def own_row(self, block: int) -> Name:
+        """The first row of a thread in a block of 64."""
+        return self.out.code.local(f"own_row_{block}")
 
-    def hoist_text(self, plan: _Plan, symbol: Symbol, block: int, half: int) -> str:
-        return self.row(symbol, block, half) if self.by_row(plan.hoisted[symbol]) else self.out.names[symbol]
+    def index(self, block: int, half: int) -> Expression:
+        return self.own_row(block) + 8 if half else self.own_row(block)
 
-    def assign(self, name: str, scalar: Scalar, known: dict[Symbol, str], row: str | None, *, wide: bool = False) -> None:
-        """A line that computes a value of a row, or of the tile if `row` is None. `wide`: in integers that do not wrap."""
+    def hoisted(self, plan: _Plan, symbol: Symbol, block: int, half: int) -> Name:
+        return self.row(symbol, block, half) if self.by_row(plan.hoisted[symbol]) else self.out.name(symbol)
+
+    def assign(self, name: Name, scalar: Scalar, known: Mapping[Symbol, Expression], row: Expression | None) -> None:
+        self.out.code.assign(name, self.value(scalar, known, row))
+
+    def value(
+        self, scalar: Scalar, known: Mapping[Symbol, Expression], row: Expression | None, *, wide: bool = False
+    ) -> Expression:
+        """A value of a row, or of the tile if `row` is None. `wide`: in integers that do not wrap."""
         rows = self.program.order.rows
 
-        def variable(symbol: Symbol) -> str:
+        def variable(symbol: Symbol) -> Expression:
             if symbol == rows.symbol:
                 assert row is not None
-                return f"({row})"
+                return row
             return self.variable(symbol)
 
-        def read(node: Read) -> str:
-            return self.load(node, lambda axis: variable(axis) if axis == rows.symbol else self.variable(axis))
+        def read(node: Read) -> Expression:
+            return self.load(node, variable, lambda given: given)
 
-        self.counter += 1
-        writer = Writer(read, variable, self.size, known, wide=wide, prefix=f"t{self.counter}_")
-        value = writer.value(scalar)
-        for line in writer.lines:
-            self.out.line(line)
-        self.out.line(f"{name} = {value}")
+        return Writer(self.out.code, read, variable, self.size, known, wide=wide).value(scalar)
 
-    def variable(self, symbol: Symbol) -> str:
+    def variable(self, symbol: Symbol) -> Expression:
         """An outer index, one that follows from them, or a size."""
         fixed = (*(axis.symbol for axis in self.program.order.outer), *(derived for derived, _ in self.program.derived))
         if symbol in fixed:
-            return self.out.piece(symbol)
+            return self.out.name(symbol)
         return self.out.size(Dim.of(symbol))
 
-    def size(self, dim: Dim) -> str | None:
+    def size(self, dim: Dim) -> Expression | None:
         return self.out.size(dim) if self.out.is_size(dim) else None
 
-    def load(self, node: Read, place: Callable[[Symbol], str]) -> str:
-        """A read at indices; those of rows and of the streamed axis are kept inside the tensor."""
+    def load(self, node: Read, place: Callable[[Symbol], Expression], outside: Callable[[Expression], Expression]) -> Expression:
+        """A read at indices; those of rows and of the streamed axis stay inside it. `outside` takes what is the kernel's."""
         extents = {axis.symbol: axis.extent for axis in (self.program.order.rows, self.program.steps)}
-        terms = []
+        offsets = []
         for d, axis in enumerate(bare(node) or ()):
-            at = f"min({place(axis)}, {self.out.size(extents[axis])} - 1)" if axis in extents else place(axis)
-            terms.append(f"int64({at}) * {self.out.stride(node.tensor, d)}")
-        offset = " + ".join(terms) or "0"
-        return loaded(node.element, f"{self.out.pointer(node.tensor)} + {max(8, node.element.bits) // 8} * ({offset})")
+            at = place(axis)
+            if axis in extents:
+                at = call("min", at, outside(self.out.size(extents[axis])) - 1)
+            offsets.append(call("int64", at) * outside(self.out.stride(node.tensor, d)))
+        pointer = outside(self.out.pointer(node.tensor))
+        return loaded(node.element, address(pointer, max(8, node.element.bits) // 8, offsets))
 
 
 class _ElementWriter(Writer):
     """Writes the body of an elementwise function; every name from outside becomes an argument when it is first used."""
 
     def __init__(self, stream: StreamEmitter, plan: _Plan, element: Symbol, given: dict[Symbol, _Argument]) -> None:
-        super().__init__(self.read_element, self.index_variable, self.index_size, {element: "x"}, narrow=True)
+        code = Code()
+        self.element = code.named("x")
+        super().__init__(code, self.read_element, self.index_variable, self.index_size, {element: self.element}, narrow=True)
         self.stream, self.plan, self.given = stream, plan, given
-        self.parameters: list[str] = []
+        self.parameters: list[Name] = []
         self.arguments: list[_Argument] = []
-        self.names = Names(frozenset({"x", "ptx", "libdevice", "float32", "int32", "int64", "min", "max", "abs"}))
 
-    def parameter(self, like: str, argument: _Argument) -> str:
+    def parameter(self, like: str, argument: _Argument) -> Name:
         for name, known in zip(self.parameters, self.arguments, strict=True):
             if known == argument:
                 return name
-        name = self.names.free(like)
+        name = self.code.named(like)
         self.parameters.append(name)
         self.arguments.append(argument)
         return name
 
-    def value(self, scalar: Scalar) -> str:
+    def value(self, scalar: Scalar) -> Expression:
         match scalar:
             case Local(symbol=symbol) if symbol in self.given:
                 return self.parameter(symbol.name, self.given[symbol])
             case Local(symbol=symbol) if symbol in self.plan.hoisted:
-                texts = self.hoisted(symbol)
-                kind = "u" if len(texts) == 1 else "r" if element_of(scalar).is_float else "s"
-                return self.parameter(self.stream.out.names[symbol], _Argument(kind, texts))
+                return self.parameter(symbol.name, self.hoisted(symbol, element_of(scalar)))
             case Unary(op="exp2", operand=operand):
-                return self.named(f"ptx.exp2({self.value(operand)})", scalar)
+                return self.once(scalar, lambda: call("ptx.exp2", self.value(operand)))
             case Convert(operand=Index(dim=dim), element=element) if element.is_float:
                 affine = self.affine(dim)
                 if affine is not None:
                     return affine
         return super().value(scalar)
 
-    def hoisted(self, symbol: Symbol) -> tuple[str, ...]:
-        name = self.stream.out.names[symbol]
-        return (f"{name}_{{b}}0", f"{name}_{{b}}1") if self.stream.by_row(self.plan.hoisted[symbol]) else (name,)
-
-    def named(self, text: str, scalar: Scalar) -> str:
+    def once(self, scalar: Scalar, value: Callable[[], Expression]) -> Expression:
         if scalar not in self._seen:
-            self._seen[scalar] = f"{self.prefix}{len(self.lines)}"
-            self.lines.append(f"{self._seen[scalar]} = {text}")
+            self._seen[scalar] = self.code.let(value())
         return self._seen[scalar]
 
-    def affine(self, dim: Dim) -> str | None:
+    def hoisted(self, symbol: Symbol, element: Element) -> _Argument:
+        if not self.stream.by_row(self.plan.hoisted[symbol]):
+            return _Argument("u", symbol, lambda _: (self.stream.out.name(symbol),))
+        kind = "r" if element.is_float else "s"
+        return _Argument(kind, symbol, lambda block: tuple(self.stream.row(symbol, block, half) for half in range(2)))
+
+    def affine(self, dim: Dim) -> Expression | None:
         """A whole number that counts the streamed index up or down, as a float: exact below 2^24, and no conversion per element."""
         keys, rows = self.stream.program.steps.symbol, self.stream.program.order.rows.symbol
         along = dim.linear_in(keys)
         low, high = ranges.of_dim(dim)
         if along is None or along[0].constant not in (1, -1) or not ranges.fits((low // 8, high // 8), Element.I32):
             return None  # it might wrap within a tile, if only of more than 2^28 positions
-        texts = []
-        for half in range(2):
-            known = {keys: "column", rows: "(own_row_{b} + 8)" if half else "own_row_{b}"}
-            writer = Writer(self.read_element, lambda s, k=known: k.get(s) or self.stream.variable(s), self.stream.size, {})  # type: ignore[misc]
-            texts.append(f"float32(int32({writer.dim(dim)}))")
-        return self.parameter("place", _Argument(f"f{along[0].constant}", tuple(texts)))
+        code = self.stream.out.code
 
-    def index_size(self, dim: Dim) -> str | None:
+        def at(block: int) -> tuple[Expression, ...]:
+            found = []
+            for half in range(2):
+                known = {keys: code.local("column"), rows: self.stream.index(block, half)}
+                variable = partial(self.variable_of, known)
+                writer = Writer(code, self.read_element, variable, self.stream.size, {})
+                found.append(call("float32", call("int32", writer.dim(dim))))
+            return tuple(found)
+
+        return self.parameter("place", _Argument(f"f{along[0].constant}", dim, at))
+
+    def variable_of(self, known: Mapping[Symbol, Expression], symbol: Symbol) -> Expression:
+        return known[symbol] if symbol in known else self.stream.variable(symbol)
+
+    def index_size(self, dim: Dim) -> Expression | None:
         size = self.stream.size(dim)
         return None if size is None else self.outside(size)
 
-    def index_variable(self, symbol: Symbol) -> str:
+    def index_variable(self, symbol: Symbol) -> Expression:
         if symbol == self.stream.program.order.rows.symbol:
-            return self.parameter("row", _Argument("i", ("own_row_{b}",)))
+            return self.parameter("row", _Argument("i", "row", lambda block: (self.stream.own_row(block),)))
         if symbol == self.stream.program.steps.symbol:
-            return self.parameter("column", _Argument("c", ("column",)))
+            column = self.stream.out.code.local("column")
+            return self.parameter("column", _Argument("c", "column", lambda _: (column,)))
         return self.outside(self.stream.variable(symbol))
 
-    def outside(self, text: str) -> str:
-        return text if text.isdigit() else self.parameter(text, _Argument("u", (text,)))
+    def outside(self, value: Expression) -> Expression:
+        """A name of the kernel."""
+        if not isinstance(value, Name):
+            return value
+        return self.parameter(value.of.like + value.like if value.of else value.like, _Argument("u", value, lambda _: (value,)))
 
-    def read_element(self, node: Read) -> str:
-        out = self.stream.out
-        if node not in self._seen:
-            extents = {axis.symbol: axis.extent for axis in (self.stream.program.order.rows, self.stream.program.steps)}
-            terms = []
-            for d, axis in enumerate(bare(node) or ()):
-                at = self.index_variable(axis)
-                if axis in extents:
-                    at = f"min({at}, {self.outside(out.size(extents[axis]))} - 1)"
-                terms.append(f"int64({at}) * {self.outside(out.stride(node.tensor, d))}")
-            pointer = self.outside(out.pointer(node.tensor))
-            at = f"{pointer} + {max(8, node.element.bits) // 8} * ({' + '.join(terms) or '0'})"
-            self.named(loaded(node.element, at), node)
-        return self._seen[node]
+    def read_element(self, node: Read) -> Expression:
+        return self.once(node, lambda: self.stream.load(node, self.index_variable, self.outside))

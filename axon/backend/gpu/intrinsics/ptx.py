@@ -7,6 +7,7 @@ Emitted kernels import this module by name; nothing else does. Operand codes are
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,8 +117,6 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "divide": Instruction("div.u32 $0, $1, $2;", "rr", "r", memory=False),
     "stmatrix": Instruction("stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "rrrrr"),
     "store_shared_2f32": Instruction("st.shared.v2.f32 [$0], {$1, $2};", "rff"),
-    "pack_bf16": Instruction("cvt.rn.bf16x2.f32 $0, $2, $1;", "ff", "r", memory=False),
-    "pack_f16": Instruction("cvt.rn.f16x2.f32 $0, $2, $1;", "ff", "r", memory=False),
     "scatter_bf16": _scatter("b16", "cvt.rn.bf16.f32"),
     "scatter_f16": _scatter("b16", "cvt.rn.f16.f32"),
     "scatter_f32": _scatter("b32", "mov.b32"),
@@ -238,8 +237,13 @@ def registers(count: int, *, grow: bool) -> Any:
     return instruction(Instruction(f"setmaxnreg.{'inc' if grow else 'dec'}.sync.aligned.u32 {count};"))
 
 
-def multiply(columns: int, element: str, left_transposed: bool, right_transposed: bool) -> Any:
-    """(accumulators, left descriptor, right descriptor, keep): accumulators * keep + left · right, asynchronously, 64 rows."""
+def multiply(
+    columns: int, element: str, left_transposed: bool, right_transposed: bool, left_steps: Sequence[int], right_steps: Sequence[int]
+) -> Any:
+    """(accumulators, left descriptor, right descriptor, keep): accumulators * keep + left · right, asynchronously, 64 rows.
+
+    A product for each 16 of the reduced axis, which are so many steps behind what the descriptors say.
+    """
     n = columns // 2
     held = ", ".join(f"${i}" for i in range(n))
     text = (
@@ -251,12 +255,20 @@ def multiply(columns: int, element: str, left_transposed: bool, right_transposed
 
     def typing(context: Any, acc: Any, left: Any, right: Any, keep: Any) -> Any:
         def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-            last = _fit(builder, values[3], signature.args[3], _I32)
-            return _on_accumulators(builder, n, text, values[0], [values[1], values[2], last], ["l", "l", "r"], memory=False)
+            made, left, right, keep = values[0], values[1], values[2], _fit(builder, values[3], signature.args[3], _I32)
+            for a, c in zip(left_steps, right_steps, strict=True):
+                operands = [further(builder, left, a), further(builder, right, c), keep]
+                made = _on_accumulators(builder, n, text, made, operands, ["l", "l", "r"], memory=False)
+                keep = ir.Constant(_I32, 1)
+            return made
 
         return kind(kind, types.int64, types.int64, types.int32), generate
 
     return intrinsic(typing)
+
+
+def further(builder: Any, descriptor: Any, steps: int) -> Any:
+    return builder.add(descriptor, ir.Constant(_I64, steps), flags=["nsw"])
 
 
 def retire(columns: int, pending: int) -> Any:
@@ -294,6 +306,24 @@ def _on_accumulators(builder: Any, n: int, text: str, acc: Any, more: list[Any],
     for i in range(n):
         out = builder.insert_value(out, builder.extract_value(result, i), i)
     return out
+
+
+def advance(depth: int) -> Any:
+    """(stage, phase): those of the next of so many stages of a ring."""
+    pair = types.UniTuple(types.int64, 2)
+
+    def typing(context: Any, stage: Any, phase: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            following = builder.add(values[0], ir.Constant(_I64, 1), flags=["nsw"])
+            last = builder.icmp_signed("==", following, ir.Constant(_I64, depth))
+            stage = builder.select(last, ir.Constant(_I64, 0), following)
+            phase = builder.select(last, builder.xor(values[1], ir.Constant(_I64, 1)), values[1])
+            out = ir.Constant(ir.ArrayType(_I64, 2), ir.Undefined)
+            return builder.insert_value(builder.insert_value(out, stage, 0), phase, 1)
+
+        return pair(types.int64, types.int64), generate
+
+    return intrinsic(typing)
 
 
 def shared_memory() -> Any:

@@ -7,14 +7,14 @@ kernels import this module by name; the loops here run while a kernel is compile
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
 from numba.cuda import types
 from numba.cuda.extending import intrinsic
 
-from axon.backend.gpu.intrinsics.ptx import _call, _fit, with_arity
+from axon.backend.gpu.intrinsics.ptx import _call, _fit, further, with_arity
 
 _I32, _F32 = ir.IntType(32), ir.FloatType()
 
@@ -218,12 +218,12 @@ def narrow(columns: int, element: str) -> Any:
     return intrinsic(typing)
 
 
-def multiply_held(columns: int, element: str, right_transposed: bool, reduced: int, step: int) -> Any:
+def multiply_held(columns: int, element: str, right_transposed: bool, right_steps: Sequence[int]) -> Any:
     """(accumulators, words, right descriptor, keep): accumulators * keep + left · right, asynchronously, 64 rows.
 
-    The left factor is the `step`-th 16 of `reduced` columns that registers hold.
+    The left factor are 16 columns for each step that registers hold, see `ptx.multiply`.
     """
-    n = columns // 2
+    n, reduced = columns // 2, 16 * len(right_steps)
     held = ", ".join(f"${i}" for i in range(n))
     words = ", ".join(f"${2 * n + i}" for i in range(4))
     text = (
@@ -233,15 +233,18 @@ def multiply_held(columns: int, element: str, right_transposed: bool, reduced: i
     )
     kind = _tile(columns)
     left = types.UniTuple(types.int32, reduced // 4)
+    constraints = ["=f"] * n + [str(i) for i in range(n)] + ["r"] * 4 + ["l", "r"]
 
     def typing(context: Any, acc: Any, words: Any, right: Any, keep: Any) -> Any:
         def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-            elements = _values(builder, values[0], columns)
-            mine = [builder.extract_value(values[1], 4 * step + i) for i in range(4)]
-            last = _fit(builder, values[3], signature.args[3], _I32)
-            constraints = ["=f"] * n + [str(i) for i in range(n)] + ["r"] * 4 + ["l", "r"]
-            result = _call(builder, ir.LiteralStructType([_F32] * n), text, constraints, [*elements, *mine, values[2], last])
-            return _packed(builder, [builder.extract_value(result, i) for i in range(n)])
+            elements, keep = _values(builder, values[0], columns), _fit(builder, values[3], signature.args[3], _I32)
+            for step, steps in enumerate(right_steps):
+                mine = [builder.extract_value(values[1], 4 * step + i) for i in range(4)]
+                operands = [*elements, *mine, further(builder, values[2], steps), keep]
+                result = _call(builder, ir.LiteralStructType([_F32] * n), text, constraints, operands)
+                elements = [builder.extract_value(result, i) for i in range(n)]
+                keep = ir.Constant(_I32, 1)
+            return _packed(builder, elements)
 
         return kind(kind, left, types.int64, types.int32), generate
 

@@ -34,7 +34,7 @@ from typing import TypeAlias, assert_never
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.ir import Clear, For, Load, Multiply, Statement, Store, Tile, TileProgram
 from axon.backend.gpu.tile.schedule import TileMapping
-from axon.backend.kernel.render import Names
+from axon.backend.gpu.tile.text import Names
 from axon.base.names import Symbol, fresh
 from axon.base.passes import require, verified
 

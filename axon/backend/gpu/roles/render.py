@@ -7,7 +7,7 @@ from typing import assert_never
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Op
 from axon.backend.gpu.tile import ir as t
-from axon.backend.kernel.render import Names
+from axon.backend.gpu.tile.text import Names
 
 
 def render(program: BarrierProgram) -> str:

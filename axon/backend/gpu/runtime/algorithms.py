@@ -11,7 +11,7 @@ from typing import Any
 
 from axon.backend.gpu.build.cubin import Kernel, build_all
 from axon.backend.gpu.build.pipeline import Plain
-from axon.backend.gpu.emit.kernel import ExtentParameter, PointerParameter, StrideParameter
+from axon.backend.gpu.emit.source import ExtentParameter, PointerParameter, StrideParameter
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.runtime import sorting

@@ -10,7 +10,7 @@ from typing import Any
 
 from axon.backend.gpu.build.cubin import Kernel
 from axon.backend.gpu.build.pipeline import tensors as tensors_of
-from axon.backend.gpu.emit.kernel import (
+from axon.backend.gpu.emit.source import (
     ExtentParameter,
     MapParameter,
     PointerParameter,

@@ -22,10 +22,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from axon.backend.gpu.build.pipeline import Plain
-from axon.backend.gpu.emit.kernel import Emitted, ExtentParameter, Parameter, PointerParameter, StrideParameter
+from axon.backend.gpu.emit.source import ExtentParameter, Parameter, PointerParameter, StrideParameter, emitted
 from axon.backend.kernel.code import Code
-from axon.backend.kernel.ir import Constant, Expression, Given, Like, Name, Operator, Several, both, call, same
-from axon.backend.kernel.printer import written
+from axon.backend.kernel.ir import Constant, Expression, Given, Import, Like, Module, Name, Operator, Several, both, call, same
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.shapes.dimension import Dim
@@ -91,6 +90,10 @@ _LAST = (1 << 63) - 1  # after every pair
 _LAST_PLACE = (1 << 31) - 1
 
 
+_IMPORTS = (
+    (Import("numba", ("cuda", "int32", "int64")),),
+    (Import("axon.backend.gpu.intrinsics", ("ptx_memory",)),),
+)
 THREAD, BLOCK = Given("cuda.threadIdx.x"), Given("cuda.blockIdx.x")
 
 
@@ -140,10 +143,8 @@ class Kernel(Code):
 
     def plain(self, what: str, threads: int) -> Plain:
         """The kernel as it is built."""
-        head, *lines = written(self.function("kernel", tuple(self.parameters.values()))).lines
-        imports = "from numba import cuda, int32, int64\n\nfrom axon.backend.gpu.intrinsics import ptx_memory\n\n\n"
-        text = "\n".join([f"{imports}{head}  # {what}", *lines, ""])
-        return Plain(Emitted(text, tuple(self.parameters), threads, 1, 0))
+        function = self.function("kernel", tuple(self.parameters.values()), what)
+        return Plain(emitted(Module(_IMPORTS, (function,)), self.parameters, threads, 1, 0))
 
 
 def _load(bits: int, address: Expression) -> Expression:

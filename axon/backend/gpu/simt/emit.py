@@ -12,7 +12,15 @@ from contextlib import ExitStack, contextmanager
 from functools import reduce
 from operator import or_
 
-from axon.backend.gpu.emit.kernel import Emitted, ExtentParameter, Parameter, PointerParameter, StatusParameter, StrideParameter
+from axon.backend.gpu.emit.source import (
+    Emitted,
+    ExtentParameter,
+    Parameter,
+    PointerParameter,
+    StatusParameter,
+    StrideParameter,
+    emitted,
+)
 from axon.backend.gpu.simt.access import accesses, swept
 from axon.backend.gpu.simt.general import alone, conditions
 from axon.backend.gpu.simt.halves import halves
@@ -26,20 +34,24 @@ from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import (
     FALSE,
     TRUE,
-    Body,
+    Assign,
     Call,
     Constant,
     Do,
     Expression,
+    Function,
     Given,
+    Import,
+    Kind,
+    Module,
     Name,
     around,
     call,
     expressions,
+    mentions,
     product,
 )
 from axon.backend.kernel.places import placed
-from axon.backend.kernel.printer import written
 from axon.backend.kernel.writer import Held, is_narrow
 from axon.backend.plan import ir as plans
 from axon.backend.plan.ir import Nest
@@ -184,13 +196,11 @@ class PlainEmitter:
             with code.when(code.bad):
                 code.call("store_i32", self.parameter(StatusParameter(), "status"), 0, call("i32", 1), True)
         function = code.function("kernel", tuple(self.parameters.values()))
-        notes = [f"# {line}".rstrip() for line in (*comments, str(mapping))]
-        head = _head(function.body, cluster)
-        text = "\n".join([*notes, *head, "", *written(function).lines, ""])
+        module = _module(function, cluster, (*comments, str(mapping)))
         threads = mapping.team if mapping.by in ("block", "cluster") else mapping.across.threads if mapping.across else THREADS
         together = resident(mapping) if mapping.by == "cluster" and mapping.chunks else 1
         shared = self.bytes + self.reductions.bytes
-        return Emitted(text, tuple(self.parameters), threads, cluster, shared, together)
+        return emitted(module, self.parameters, threads, cluster, shared, together)
 
     def form(self) -> None:
         """All that is done, by the mapping."""
@@ -586,6 +596,7 @@ class PlainEmitter:
         return call(f"spread_{self.width}", value) if self.width > 1 else value
 
 
+_INTRINSICS = "axon.backend.gpu.intrinsics"
 INTRINSICS = {  # how the names of a module begin
     "ptx_pieces": ("barrier", "ask_", "bring_", "taken_", "send", "cluster_"),
     "ptx_shared": ("keep", "kept_", "stage", "packed_", "unpacked_"),
@@ -593,33 +604,21 @@ INTRINSICS = {  # how the names of a module begin
 }
 
 
-def _head(body: Body, cluster: int) -> list[str]:
-    """What a kernel's text has before its function: what it takes from where."""
-    used = around(body)
-    shared = "shared_memory" in used
-    used -= {"shared_memory", "cluster_of"}
-    lines = ["from numba import cuda", ""]
-    lines += ["from axon.backend.gpu.intrinsics import ptx"] if shared else []
+def _module(function: Function, cluster: int, comments: Sequence[str]) -> Module:
+    """A kernel with what it takes from where."""
+    used = around(function.body)
+    made = {"shared_memory": call("ptx.shared_memory"), "cluster_of": call("ptx.cluster_of", cluster)}
+    before = tuple(Assign(Name(name, Kind.FIXED), maker) for name, maker in made.items() if name in used)
+    used -= made.keys()
+    imports = [Import(_INTRINSICS, ("ptx",))] if before else []
     for module, beginnings in INTRINSICS.items():
-        here = sorted(name for name in used if name.startswith(beginnings))
+        here = tuple(sorted(name for name in used if name.startswith(beginnings)))
         used -= set(here)
-        lines += [f"from axon.backend.gpu.intrinsics.{module} import (", *_wrapped(here), ")"] if here else []
-    lines += [""]
-    lines += ["shared_memory = ptx.shared_memory()"] if shared else []
-    lines += [f"cluster_of = ptx.cluster_of({cluster})"] if cluster > 1 else []
-    return [*lines, ""] if shared else lines
+        imports += [Import(f"{_INTRINSICS}.{module}", here)] if here else []
+    return Module(((Import("numba", ("cuda",)),), tuple(imports)), (*before, function), tuple(mentions(before)), tuple(comments))
 
 
 def _narrow(elements: Sequence[Element]) -> bool:
     """Whether there are floats of 16 or 8 bits, and no others."""
     floats = [element for element in elements if element.is_float]
     return bool(floats) and all(element.bits <= 16 for element in floats)
-
-
-def _wrapped(names: Sequence[str]) -> list[str]:
-    lines = ["   "]
-    for name in names:
-        if len(lines[-1]) + len(name) > 120:
-            lines.append("   ")
-        lines[-1] += f" {name},"
-    return lines

@@ -145,18 +145,18 @@ class Reductions:
         """Whether a reduction must be taken in the order of its axes. See Note [Order]."""
         return is_ordered(step)
 
-    @property
-    def chained(self) -> bool:
-        """Whether a thread has one accumulator: of one or two vectors, joining those of neighbours is half the work."""
+    def chained(self, reduce: Reducer) -> bool:
+        """Whether a thread has one accumulator: of one or two vectors, joining those of neighbours is half the work. It is of
+        more where they are joined by places too: one accumulator meets them in rising order."""
         mapping = self.mapping
-        few = 0 < mapping.chunks <= 2 and mapping.chunks * mapping.vector <= CHAIN
+        few = 0 < mapping.chunks <= (CHAIN if isinstance(reduce, Best) else 2) and mapping.chunks * mapping.vector <= CHAIN
         return mapping.by == "warp" and mapping.vector > 1 and few
 
     def accumulators(self, reduce: Reducer) -> Names:
         """Variables with what there is before anything is reduced."""
         made = []
         for value in reduce.nothing(self.writer):
-            made.append(self.code.let(value if self.chained else self.emitter.spread(value), "a"))
+            made.append(self.code.let(value if self.chained(reduce) else self.emitter.spread(value), "a"))
         return tuple(made)
 
     def take(self, reduce: Reducer, state: Names, where: Expression | None) -> None:
@@ -164,7 +164,7 @@ class Reductions:
         code, writer = self.code, self.writer
         values = reduce.values(writer)
         with writer.forgotten():
-            if not self.chained:
+            if not self.chained(reduce):
                 for name, value in zip(state, reduce.combine(writer, state, values, where), strict=True):
                     code.assign(name, self.emitter.spread(value))
                 return
@@ -177,7 +177,7 @@ class Reductions:
 
     def joined(self, reduce: Reducer, state: State) -> State:
         """One state of a thread's: by rows, its neighbours' together."""
-        if not self.team or self.emitter.width == 1 or self.chained:
+        if not self.team or self.emitter.width == 1 or self.chained(reduce):
             return tuple(self.code.let(name) for name in state)
         parts: list[State] = [tuple(self.code.let(name[n]) for name in state) for n in range(self.emitter.width)]
         total = parts[0]

@@ -24,7 +24,7 @@ from axon.backend.gpu.tile.epilogue import Operand, bare, views_of
 from axon.backend.gpu.tile.online_softmax import ONE, local_symbols
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.stream import Stream
-from axon.backend.kernel.render import Names, dim_text, scalar_text
+from axon.backend.gpu.tile.text import Names, Texts, dim_text, scalar_text
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import require, verified
@@ -377,7 +377,7 @@ def given(program: Given, stream: Stream | None, names: Names) -> Iterator[str]:
                 yield f"  {names[symbol]} = {before} + sum of {weight}"
 
 
-def views_text(views: tuple[View, ...], names: Names) -> Iterator[str]:
+def views_text(views: tuple[View, ...], names: Texts) -> Iterator[str]:
     """What each view shows."""
     for view in dict.fromkeys(views):
         at = ", ".join(names[axis] for axis in view.axes)

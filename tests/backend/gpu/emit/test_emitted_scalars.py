@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import random
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,8 @@ import pytest
 
 from axon import compiler
 from axon.backend.gpu.build.pipeline import stages
-from axon.backend.gpu.emit.kernel import Emitter, PointerParameter, SizeParameter, StrideParameter
+from axon.backend.gpu.emit.kernel import Emitter
+from axon.backend.gpu.emit.source import PointerParameter, SizeParameter, StrideParameter
 from axon.backend.gpu.emit.stream import _Function
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.target import HOPPER
@@ -24,10 +27,14 @@ from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import kernels
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.stream import Stream
+from axon.backend.kernel.code import Code
+from axon.backend.kernel.ir import Expression, Function, Name
+from axon.backend.kernel.printer import names_of, shown, written
 from axon.backend.kernel.scalars import Writer, obstacle
+from axon.backend.kernel.verify import verify
 from axon.base.element import Element
 from axon.base.names import fresh
-from axon.core.ir import Binary, Const, Convert, Index, Read, Scalar, Select, Unary
+from axon.core.ir import Binary, Const, Convert, Index, Scalar, Select, Unary
 from axon.interpret.frame import Frame, Range
 from axon.interpret.scalar import evaluate
 from axon.shapes.dimension import Dim, maximum, minimum
@@ -37,7 +44,6 @@ from tests.backend.gpu.emit import device
 # ── any expression ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 I, J, S, T = (fresh(name) for name in "ijst")  # noqa: E741
-NAMES = {I: "i", J: "j", S: "s", T: "t"}
 COUNT = 5000 if os.environ.get("AXON_SOAK") else 250
 
 
@@ -112,21 +118,26 @@ def test_integers_mean_what_the_interpreter_says(large: bool) -> None:
             with np.errstate(all="ignore"):
                 want = evaluate(scalar, frame).item()
             known = {**sizes, **place}
-            held: dict[str, Any] = {NAMES[symbol]: at for symbol, at in known.items()}
+            code = Code()
+            held: dict[Name, int] = {code.named(symbol.name): at for symbol, at in known.items()}
+            names = dict(zip(known, held, strict=True))
 
-            def size(dim: Dim, held: dict[str, Any] = held, sizes: Any = sizes) -> str | None:
+            def size(dim: Dim, code: Code = code, held: dict[Name, int] = held, sizes: Any = sizes) -> Expression | None:
                 if dim.variables & {I, J}:
                     return None
-                name = f"size{len(held)}"
+                name = code.named("size")
                 held[name] = dim.evaluate(sizes)
                 assert -(2**31) <= held[name] < 2**31
                 return name
 
-            writer = Writer(lambda read: "", lambda symbol: NAMES[symbol], size, {})
-            value = writer.value(scalar)
-            scope = device.names({}) | held
-            exec("\n".join(writer.lines), scope)
-            assert eval(value, scope) == want, (scalar, writer.lines, known)
+            writer = Writer(code, lambda read: read, names.__getitem__, size, {})
+            code.give(writer.value(scalar))
+            function = Function("f", tuple(held), code.body, tuple(code.names))
+            verify(function)
+            lines = written(function).lines
+            scope = device.names({})
+            exec("\n".join(lines), scope)
+            assert scope["f"](*held.values()) == want, (scalar, lines, known)
 
 
 def test_an_epilogue_is_given_its_indices_and_sizes() -> None:
@@ -140,14 +151,22 @@ fun f (a : bf16[m, k]) (b : bf16[k, n]) =
     values = (*core.inputs, kernel.results[0].value)
     emitter = Emitter(stages(kernel, TileMapping(64, 64, 64, 2, 1, 1, 1), HOPPER, values, Granted()).barriers, frozenset())
     emitter.run()
-    ((_, result),) = emitter.results.functions.items()
+    (quad,) = emitter.results.results.values()
+    assert quad.name is not None
     scope = device.names({})
-    exec("\n".join(emitter.functions), scope)
+    _, names = running(emitter, scope)
     k = core.inputs[0].shape[1].symbol
     for row, column, depth in ((0, 0, 20), (3, 17, 64), (200, 4, 7)):
         known = {kernel.rows.symbol: row, kernel.columns.symbol: column, k: depth}
-        given = [use.evaluate(known) if isinstance(use, Dim) else known[use] for use in result.uses if not isinstance(use, Read)]
-        assert scope[result.name](np.float32(2.5), *given) == 2.5 * (depth // 3) + (row - column) % 5 + min(row, column)
+        held: dict[Any, int] = {emitter.results.row: row, emitter.results.column: column}
+        sizes = {name: p.size for p, name in emitter.parameters.items() if isinstance(p, SizeParameter)}
+        given = [held[name] if name in held else sizes[name].evaluate(known) for name in quad.given]
+        assert quad.by_column
+        assert quad.given[0] is emitter.results.column
+        found = scope[names[quad.name]](*map(np.float32, (2.5, 3.5, 4.5, 5.5)), *given)
+        places = [(row + half, column + e) for half in (0, 8) for e in (0, 1)]
+        wanted = [v * (depth // 3) + (i - j) % 5 + min(i, j) for v, (i, j) in zip((2.5, 3.5, 4.5, 5.5), places, strict=True)]
+        assert list(found) == wanted
 
 
 # ── streams ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -201,17 +220,16 @@ def check(change: str) -> None:
         arrays[value.symbol] = made.astype(value.element.dtype)
         if value.symbol.name == "w":
             arrays[value.symbol][:] = (2**31 - 1, 37)
-    memory = {
-        name: arrays[p.tensor] for p, name in emitter.parameters.items() if isinstance(p, PointerParameter) and p.tensor in arrays
-    }
-    scope = device.names(memory)
+    pointers = {p: name for p, name in emitter.parameters.items() if isinstance(p, PointerParameter) and p.tensor in arrays}
+    lines, names = running(emitter, scope := {})
+    scope |= device.names({names[name]: arrays[p.tensor] for p, name in pointers.items()})
     for parameter, name in emitter.parameters.items():
         if isinstance(parameter, SizeParameter):
-            scope[name] = parameter.size.evaluate(sizes)
+            scope[names[name]] = parameter.size.evaluate(sizes)
         elif isinstance(parameter, StrideParameter) and parameter.tensor in arrays:
             array = arrays[parameter.tensor]
-            scope[name] = array.strides[parameter.dimension] // array.itemsize
-    exec("\n".join(emitter.functions), scope)
+            scope[names[name]] = array.strides[parameter.dimension] // array.itemsize
+    bounding, hoisting = parts(lines)
     order, steps = program.order, program.steps
     extent, rows = steps.extent.evaluate(sizes), order.rows.extent.evaluate(sizes)
     pieces = -(-extent // steps.step)
@@ -219,11 +237,13 @@ def check(change: str) -> None:
     for outer in range(2):
         for piece in range(-(-rows // order.rows.step)):
             for lane in (0, 1, 77, 127):
-                scope |= {emitter.piece(order.outer[0].symbol): outer, emitter.piece(order.rows.symbol): piece, "lane": lane}
-                run_lines(emitter, scope, "first_row", "every_to")
-                run_lines(emitter, scope, "own_row_0", "row_end")
+                places = {order.outer[0].symbol: outer, order.rows.symbol: piece}
+                scope |= {"lane": lane} | {names[emitter.name(axis)]: at for axis, at in places.items()}
+                scope["own_row_0"] = 64 * piece + lane // 32 * 16 + lane % 32 // 4
+                run_lines(bounding, scope)
+                run_lines(hoisting, scope)
                 for step in range(pieces):
-                    scope |= {emitter.piece(steps.symbol): step, "column": step * steps.step + lane % 4 * 2}
+                    scope |= {names[emitter.name(steps.symbol)]: step, "column": step * steps.step + lane % 4 * 2}
                     everywhere = scope["every_from"] <= step < scope["every_to"]
                     skipped = not scope["first_piece"] <= step < scope["last_piece"]
                     for slot in (0, 1, 2, 3, 13, 22):
@@ -238,7 +258,7 @@ def check(change: str) -> None:
                         if skipped:
                             assert want == -np.inf, f"a tile is skipped that has {row}, {column}"
                             continue
-                        got = apply(plan.change[0 if everywhere else 1], scope, score, slot)
+                        got = apply(plan.change[0 if everywhere else 1], scope, names, score, slot)
                         assert np.allclose(got, want, rtol=1e-5, atol=1e-5, equal_nan=True), (change, row, column, got, want)
 
 
@@ -252,26 +272,41 @@ def wanted(
         return evaluate(stream.change, frame).item()
 
 
-def run_lines(emitter: Emitter, scope: dict[str, Any], first: str, last: str) -> None:
-    """Run the kernel's assignments of numbers from the one of `first` on, up to that of `last` or to the first of another kind."""
-    lines = [line.strip() for line in emitter.body]
-    at = max(n for n, line in enumerate(lines) if line.startswith(f"{first} = "))
-    for line in lines[at:]:
-        if not re.match(r"\w+ = ", line) or 'float("-inf")' in line or "while" in line:
-            return
+def running(emitter: Emitter, scope: dict[str, Any]) -> tuple[list[str], Mapping[Name, str]]:
+    """The lines of a kernel and what its names are called, when what it calls is defined in a scope."""
+    module = emitter.module(())
+    *helpers, kernel = module.functions
+    for helper in helpers:
+        exec("\n".join(written(replace(helper, decorator=""), names_of(module)).lines), scope)
+    made = written(kernel, names_of(module))
+    return [line.strip() for line in made.lines], made.names
+
+
+BOUNDS = re.compile(r"((first|last)_(row|piece)|(some|all|every)_(from|to)|v\d+) = ")
+
+
+def parts(lines: list[str]) -> tuple[list[str], list[str]]:
+    """Of the consumer, the lines that find the pieces which a mask leaves, and those that compute what a tile has one value of."""
+    last = max(n for n, line in enumerate(lines) if line.startswith("every_to = "))
+    first = next(n for n in range(last, 0, -1) if not BOUNDS.match(lines[n - 1]))
+    after = next(n for n in range(last, len(lines)) if lines[n].startswith("acc_0 = zeros"))
+    end = next(n for n in range(after, len(lines)) if not re.match(r"\w+ = ", lines[n]))
+    return lines[first : last + 1], lines[after + 1 : end]
+
+
+def run_lines(lines: list[str], scope: dict[str, Any]) -> None:
+    for line in lines:
         exec(line, scope)
-        if line.startswith(f"{last} = "):
-            return
 
 
-def apply(function: _Function | None, scope: dict[str, Any], score: Any, slot: int) -> Any:
+def apply(function: _Function | None, scope: dict[str, Any], names: Mapping[Name, str], score: Any, slot: int) -> Any:
     """An elementwise function at one slot of a thread's registers, its arguments as `ptx_tiles.each` passes them."""
     if function is None:
         return score
     half, column = slot % 4 // 2, 8 * (slot // 4) + slot % 2
     given = []
     for argument in function.arguments:
-        texts = [text.format(b=0) for text in argument.texts]
+        texts = [shown(value, names) for value in argument.at(0)]
         value = eval(texts[half] if argument.kind[0] in "rsf" else texts[0], scope)
         match argument.kind[0]:
             case "i":
@@ -281,7 +316,7 @@ def apply(function: _Function | None, scope: dict[str, Any], score: Any, slot: i
             case "f":
                 value = np.float32(value) + np.float32(int(argument.kind[1:]) * column)
         given.append(value)
-    return scope[function.name](score, *given)
+    return scope[names[function.name]](score, *given)
 
 
 @pytest.mark.parametrize("condition", MASKS)

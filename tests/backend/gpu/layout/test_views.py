@@ -11,7 +11,7 @@ import pytest
 import axon
 from axon import compiler
 from axon.backend.gpu.build.pipeline import stages, traits
-from axon.backend.gpu.emit.kernel import SizeParameter
+from axon.backend.gpu.emit.source import SizeParameter
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.runtime.executable import Executable

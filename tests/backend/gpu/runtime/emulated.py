@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from axon.backend import needs
-from axon.backend.gpu.emit.kernel import ExtentParameter, MapParameter, PointerParameter, SizeParameter, StatusParameter
+from axon.backend.gpu.emit.source import ExtentParameter, MapParameter, PointerParameter, SizeParameter, StatusParameter
 from axon.backend.gpu.layout.memory import Tensor, contiguous
 from axon.backend.gpu.layout.views import with_views
 from axon.backend.gpu.proof.simulate import simulate

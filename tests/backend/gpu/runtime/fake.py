@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from axon.backend.gpu.emit.kernel import MapParameter, PointerParameter, SizeParameter, StrideParameter
+from axon.backend.gpu.emit.source import MapParameter, PointerParameter, SizeParameter, StrideParameter
 from axon.backend.gpu.proof.simulate import simulate
 from axon.backend.gpu.runtime.binding import Binder
 from axon.backend.gpu.runtime.building import Ready

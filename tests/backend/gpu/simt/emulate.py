@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from axon.backend.gpu.emit.kernel import Emitted, ExtentParameter, PointerParameter, StatusParameter, StrideParameter
+from axon.backend.gpu.emit.source import Emitted, ExtentParameter, PointerParameter, StatusParameter, StrideParameter
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.simt.mapping import Grid
 from axon.base.element import Element

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from axon import AxonError
-from axon.backend.gpu.emit.kernel import Emitted
+from axon.backend.gpu.emit.source import Emitted
 from axon.backend.gpu.layout.memory import Tensor, contiguous
 from axon.backend.gpu.runtime import plain_variants as variants
 from axon.backend.gpu.runtime.executable import Executable

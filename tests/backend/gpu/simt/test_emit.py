@@ -19,12 +19,12 @@ import pytest
 from axon import compiler
 from axon.backend.gpu.build import cubin as build
 from axon.backend.gpu.build.pipeline import Plain
-from axon.backend.gpu.emit.kernel import Emitted
+from axon.backend.gpu.emit.source import Emitted
 from axon.backend.gpu.intrinsics import ptx_pieces, ptx_scalar, ptx_shared
 from axon.backend.gpu.layout.memory import contiguous
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.runtime.executable import Executable
-from axon.backend.gpu.simt.mapping import Grid, Mapping
+from axon.backend.gpu.simt.mapping import Grid, Mapping, choose
 from axon.base.element import Element
 from axon.core.ir import Program
 from axon.core.passes.parts import parts
@@ -298,7 +298,7 @@ def test_what_threads_may_not_do(line: str, words: str) -> None:
     ])  # fmt: skip
     status = Storage(contiguous(256, (1,), Element.I32))
     with pytest.raises(Hazard, match=words):
-        launch(Emitted(text, (), 64, 1, 8), Grid(1, 64), {}, status, {}, random.Random(0))
+        launch(Emitted(text, text, frozenset(), (), 64, 1, 8), Grid(1, 64), {}, status, {}, random.Random(0))
 
 
 # ── text and machine code ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -404,6 +404,42 @@ def test_the_first_of_the_best(name: str) -> None:
     ways = choices(given)
     for seed, mappings in enumerate(ways if SOAK else random.Random(0).sample(ways, min(4, len(ways)))):
         compare(given, mappings, want, seed)
+
+
+@pytest.mark.parametrize(("size", "lowest"), [((28, 8), False), ((36, 8), True), ((60, 16), False), ((40, 64), True)])
+def test_the_first_of_the_best_of_short_rows(size: tuple[int, int], lowest: bool) -> None:
+    """Of all pairs of places, or of some: two best values, two that are no numbers, one of each, and zeros of both signs."""
+    rows, width = size
+    more = "fun lowest (x : T[n, d]) = for i => argmin j => x[i, j]\n"
+    given = case(executable(SOURCE + more, "lowest" if lowest else "best", "f32"), size)
+    pairs = [(i, j) for i in range(width) for j in range(i)]
+    chance = random.Random(width)
+    chance.shuffle(pairs)
+    x = given.arrays[0]
+    top = -5.0 if lowest else 5.0
+    for turn, (one, other) in enumerate([(top, top), (np.nan, np.nan), (np.nan, top), (top, np.nan), (0.0, -0.0), (top, 2 * top)]):
+        x[...] = np.random.default_rng(turn).standard_normal(x.shape)
+        if one == 0:
+            x[...] = np.where(x > 0, 1.0, 2.0) * (1.0 if lowest else -1.0)
+        for row in range(rows):
+            first, second = pairs[(row + turn * rows) % len(pairs)]
+            x[row, first], x[row, second] = one, other
+        want = expected(given)
+        assert want is not None
+        ways = [m for m in choices(given) if any(mapping.chunks for mapping in m)] or choices(given)
+        for mappings in ways if SOAK else chance.sample(ways, min(2, len(ways))):
+            compare(given, mappings, want, turn)
+
+
+def test_a_thread_compares_values_alone() -> None:
+    """It meets its elements in rising order: where they are matters where threads are joined."""
+    for size in ((64, 8), (64, 64), (64, 128)):
+        given = case(executable(SOURCE, "best", "f32"), size)
+        (nest,) = given.todo
+        mapping = choose(nest, {v.symbol: v for v in given.made.values}, given.tensors, given.sizes)
+        alone, _, joined = form(given, nest, mapping)[0].text.partition("for step in range(")
+        assert alone.count("lt_int(") == 1, "whether there is a row"
+        assert joined.count("lt_int(") == (1 if mapping.team > 1 else 0)
 
 
 def test_one_divisor_for_many() -> None:

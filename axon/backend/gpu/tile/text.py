@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from keyword import kwlist
-from typing import assert_never
+from typing import Protocol, assert_never
 
+from axon.backend.kernel.printer import free
 from axon.base.names import Symbol
 from axon.core.ir import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary
 from axon.shapes.dimension import Dim
@@ -17,34 +17,31 @@ _SIGNS = {
 }  # fmt: skip
 
 
+class Texts(Protocol):
+    """What symbols are called."""
+
+    def __getitem__(self, symbol: Symbol) -> str: ...
+
+
 class Names:
     """Gives each symbol the first free name that reads like its own: a letter and word characters, safe as a Python name."""
 
-    def __init__(self, reserved: frozenset[str] = frozenset()) -> None:
+    def __init__(self) -> None:
         self._names: dict[Symbol, str] = {}
-        self.used = {*kwlist, *reserved}
+        self._used = {*kwlist}
 
     def __getitem__(self, symbol: Symbol) -> str:
         if symbol not in self._names:
-            self._names[symbol] = self.free(symbol.name)
+            self._names[symbol] = free(symbol.name, self._used)
+            self._used.add(self._names[symbol])
         return self._names[symbol]
 
     def same(self, symbol: Symbol, other: Symbol) -> None:
         """Call a symbol as another is called."""
         self._names[symbol] = self[other]
 
-    def free(self, like: str) -> str:
-        """A name nothing else has; taken from now on."""
-        stem = re.sub(r"[^A-Za-z0-9_]", "", like)[:24].strip("_") or "x"
-        stem = stem if stem[0].isalpha() else f"x{stem}"
-        name, number = stem, 2
-        while name in self.used:
-            name, number = f"{stem}{number}", number + 1
-        self.used.add(name)
-        return name
 
-
-def dim_text(dim: Dim, names: Names) -> str:
+def dim_text(dim: Dim, names: Texts) -> str:
     return render(dim, lambda symbol: names[symbol])
 
 
