@@ -14,6 +14,7 @@ Note [Certificates]
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -119,11 +120,25 @@ def factors(dim: Dim, budget: Budget | None = None) -> tuple[Dim, ...]:
 
     A polynomial that is not taken apart, because it is irreducible or too large, is one factor. Charged to the budget, if any.
     """
+    if shared := _shared(dim):  # seen without asking
+        unit = dim.content if dim.terms[0][0] > 0 else -dim.content
+        rest = Dim({left: c // unit for m, c in dim.mapping.items() if (left := without(m, shared)) is not None})
+        return tuple(sorted([*(Dim({(atom,): 1}) for atom in shared), *factors(rest, budget)], key=lambda p: p.sort_key))
     if not _may_factor(dim):
         return (dim,)
     if budget is not None:
         budget.charge(_FACTORED)
     return _factors(dim)
+
+
+def _shared(dim: Dim) -> Monomial:
+    """The greatest monomial that divides every one of several terms."""
+    if len(dim.mapping) < 2:
+        return ()
+    first, *others = (Counter(m) for m in dim.mapping)
+    for other in others:
+        first &= other
+    return tuple(sorted(first.elements(), key=atom_key))
 
 
 @lru_cache(maxsize=1_000)
@@ -147,18 +162,13 @@ def _factors(dim: Dim) -> tuple[Dim, ...]:
 
 
 def _may_factor(dim: Dim) -> bool:
-    """Whether it is worth asking: not of c * v + p, where c and p share nothing, which is irreducible."""
+    """Whether it is worth asking, where nothing is shared: not of c * v + p with c of one term, which is irreducible."""
     if dim.degree < 2 or len(dim.mapping) < 2 or dim.degree > _MAX_DEGREE or len(dim.mapping) > _MAX_TERMS:
         return False
     if len(dim.atoms) > _MAX_VARIABLES or any(c.bit_length() > _MAX_BITS for c in dim.mapping.values()):
         return False
-    for atom in dim.atoms:
-        split = dim.split(atom)
-        if split is not None and len(split[0].mapping) == 1:  # c is one term: what could be shared is one of its atoms
-            ((term, _),) = split[0].mapping.items()
-            if not any(all(a in m for m in split[1].mapping) for a in term):
-                return False
-    return True
+    splits = (dim.split(atom) for atom in dim.atoms)
+    return all(split is None or len(split[0].mapping) > 1 for split in splits)
 
 
 # ── what follows from equations ─────────────────────────────────────────────────────────────────────────────────────────
