@@ -9,6 +9,7 @@ from dataclasses import replace
 from axon.base.diagnostics import Change, Diagnostic, Edit, Label, Suggestion
 from axon.base.element import ANY, FLOAT, INT, NUM, Element
 from axon.base.names import Symbol
+from axon.base.nearest import did_you_mean, nearest
 from axon.base.source import Span
 from axon.explain import quote
 from axon.grammar import syntax as S
@@ -241,14 +242,12 @@ def _records(first: set[str], second: set[str], label: Label, sides: tuple[Label
 
 
 def no_field(state: State, record: Type, name: str, span: Span) -> Diagnostic:
-    from axon.base.nearest import nearest
-
     record = state.prune(record)
     if isinstance(record, RecordType):
         names = [n for n, _ in record.fields]
         longer = [n for n in names if n.startswith(name) or name.startswith(n)]  # `b` for `bias`
         near = nearest(name, names) or (longer[0] if len(longer) == 1 else None)
-        helps = (Suggestion(f"did you mean `.{near}`?", (Edit(span, near),)),) if near else ()
+        helps = did_you_mean(near, span, ".{}")
         has = "it has " + ", ".join(f"`{n}`" for n in names)
         return Diagnostic("AX0207", f"this record has no field `{name}`", (Label(span, "no such field"),), (has,), helps)
     text = show_type(Namer(state, classes=True), record)
