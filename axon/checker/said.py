@@ -8,7 +8,6 @@ from typing import assert_never
 
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.explain import errors, names, numbers
-from axon.explain.products import known_by_product
 from axon.explain.rules import broken
 from axon.explain.unknown import unknown_value
 from axon.suggest.changes import unsettled
@@ -108,7 +107,7 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
         case X.Unanchored():
             return unanchored(state, trouble)
         case X.KnownByProduct():
-            return known_by_product(state, trouble)
+            return numbers.by_product_alone(state, trouble)
         case X.Unsettled():
             raise AssertionError(trouble)
         case _:
