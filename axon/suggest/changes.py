@@ -22,10 +22,12 @@ from axon.shapes.dimension import Dim
 from axon.shapes.solving.causes import Cause, Unbounded, causes, primary
 from axon.shapes.solving.trouble import Clash, Hopeless, Refuted
 from axon.suggest.bodies import BOUND, called, trail_of, unreached_by
+from axon.suggest.calls import fitting_values
+from axon.suggest.indices import kept
 from axon.suggest.inside import compared_with, indexed_by, padded_together, reached_outside, together, unreached, without_range
 from axon.suggest.members import half_of_a_window, merged_again, together_elsewhere, variants
-from axon.suggest.mend import behind, compared, last_resorts, mends, reindexed
-from axon.suggest.slips import cut, fitting_values, kept, one_range, resized
+from axon.suggest.mend import behind, compared, last_resorts, mends, otherwise_read
+from axon.suggest.slips import cut, one_range, resized
 from axon.suggest.written import blanks, exchanged_at
 from axon.types import typed as T
 from axon.types.inference import Inference
@@ -167,7 +169,7 @@ def _changes(
             for _, reason in facts:
                 yield from compared_with(reason.span, trail, show)
                 yield from exchanged_at(reason.span, trail)
-                yield from reindexed(trail, Reason(reason.span, "", (Side(reason.span, "", "an access"),)))
+                yield from otherwise_read(trail, Reason(reason.span, "", (Side(reason.span, "", "an access"),)))
                 yield from _asked_of(by, reason, problem, trail)
     yield from worded
 

@@ -13,7 +13,8 @@ from axon.base.source import Span
 from axon.explain import errors
 from axon.explain.quote import operand
 from axon.grammar import syntax as S
-from axon.suggest import mend, precedence
+from axon.suggest import precedence
+from axon.suggest.calls import swapped
 from axon.types import typed as T
 from axon.types.resolve import ValueName
 from axon.types.show import Namer, show_element
@@ -94,7 +95,7 @@ def _passed(state: State, a: Argument) -> Iterator[Suggestion]:
     given = list(_given(state, a))
     lower = [g for g in given if g.argument == a.at and len(state.shape(g.need.shape)) > len(g.have.shape)]
     yield from (s for g in lower for s in _as_stated(state, g))
-    yield from mend.swapped(tuple(x.span for x in a.arguments), a.at, a.name)
+    yield from swapped(a.function, a.arguments, a.at)
     whole = a.function.instance.rows.values() if isinstance(a.function, T.Variable) and a.function.instance is not None else ()
     if any(g.argument == a.at and g.need.shape in whole for g in given):  # any rank at all, and so that of what stands before
         yield from (s for g in given for s in _as_stated(state, g))

@@ -8,13 +8,11 @@ from another in its number.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
 from axon.base.diagnostics import Change, Edit, Suggestion
 from axon.base.element import FLOAT, INT
-from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.explain.origin import Trail
 from axon.explain.places import subscripts
@@ -23,7 +21,7 @@ from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim
 from axon.suggest.inside import bound_edit, is_called
 from axon.types import typed as T
-from axon.types.type import Row, Tensor, Type
+from axon.types.type import Tensor
 from axon.types.unify import State
 
 Show = Callable[[Dim], str]
@@ -185,89 +183,6 @@ def regrouped(e: T.For, trail: Trail) -> Iterator[Suggestion]:
             text = " ".join((*rest[:place], group, *rest[place:]))
             if group != together[0]:
                 yield Suggestion(f"group the indices: `for {found[1]}{text} => …`", (Edit(span, text),), change=Change.GROUPED)
-
-
-def kept(access: T.Access, position: int) -> Iterator[Suggestion]:
-    """`x[:, i]` for `x[i, :]`: a dimension that an access keeps whole exchanged with one that it indexes."""
-    places = subscripts(access)
-    if position >= len(places) or places[position].text.strip() != ":":
-        return
-    for n, s in enumerate(access.subscripts):
-        if n < len(places) and isinstance(s, T.At) and len(s.values) == 1:
-            edits = (Edit(places[n], ":"), Edit(places[position], places[n].text))
-            listed = ", ".join({n: ":", position: places[n].text}.get(k, p.text) for k, p in enumerate(places))
-            yield Suggestion(f"swap the indices: `{access.base.span.text}[{listed}]`", edits, change=Change.SWAPPED)
-
-
-def stages(call: T.Call, at: Span, trail: Trail) -> Iterator[Suggestion]:
-    """`x |> g |> f` for `x |> f |> g`: a stage of a pipeline exchanged with the one after it, or before it."""
-    piped = [e for e in trail.expressions() if isinstance(e, T.Call) and _stage(e) is not None]
-    own = _stage(call)
-    for other in piped if own is not None and call.arguments[-1].span == at else ():
-        beside = _stage(other)
-        if (
-            own is not None
-            and beside is not None
-            and (other.arguments[-1].span == call.span or call.arguments[-1].span == other.span)
-        ):
-            first, second = sorted((own, beside), key=lambda s: s.start)
-            text = f"{second.text} |> {first.text}"
-            edits = (Edit(first, second.text), Edit(second, first.text))
-            yield Suggestion(f"exchange the stages: `… |> {' '.join(text.split())}`", edits)
-
-
-def _stage(call: T.Call) -> Span | None:
-    """The function of a call that is written after its argument, `x |> f a`."""
-    file, piped = call.span.file, call.arguments[-1].span
-    between = re.match(r"[\s)]*\|>\s*", file.text[piped.end : call.span.end])
-    return Span(file, piped.end + between.end(), call.span.end) if between is not None and piped.file is file else None
-
-
-# ── values ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def other_values(e: T.Expr, trail: Trail) -> Iterator[Suggestion]:
-    """Another value where a name stands that is used twice and differs from its own in a number: `down3` for `down2`."""
-    shape = trail.shape(e.type)
-    if not isinstance(e, T.Variable) or shape is None or any(isinstance(i, Row) for i in shape):
-        return
-    used = Counter(v.symbol for v in trail.expressions() if isinstance(v, T.Variable))
-    names: dict[str, T.Variable] = {}
-    for v in trail.expressions():
-        if isinstance(v, T.Variable) and v.symbol != e.symbol and _alike(v.symbol.name, e.symbol.name):
-            names.setdefault(v.symbol.name, v)
-    fitting = [v for v in names.values() if len(trail.shape(v.type) or ()) == len(shape) and trail.known_at(v, e.span)]
-    wrong = [v for v in fitting if used[e.symbol] > 1]
-    for v in sorted(wrong, key=lambda v: v.span.start)[:_MAX_VALUES]:
-        yield Suggestion(f"another value: `{v.symbol.name}`", (Edit(e.span, v.symbol.name),))
-
-
-def fitting_values(side: Side, other: Side, own: Dim, needed: Dim, trail: Trail, idle: bool) -> Iterator[Suggestion]:
-    """Where a name stands that is used twice, another one of the size that is needed: a parameter that nothing uses (`idle`), or in
-    an operand or an argument what differs in this size alone.
-    """
-    read = trail.read(side.span) if side.about else None
-    whole = read[0].base if read is not None else trail.at(side.span)
-    beside = {e.symbol for e in (trail.at(other.span), *trail.given_with(side.span)) if isinstance(e, T.Variable)}
-    variables = [v for v in trail.expressions() if isinstance(v, T.Variable)]
-    used = Counter(v.symbol for v in variables)
-    known: dict[Symbol, Type] = {p.symbol: p.type for p in trail.named_parameters()} | {v.symbol: v.type for v in variables}
-    inside = [v for v in variables if whole is not None and whole.span.start <= v.span.start and v.span.end <= whole.span.end]
-    for v in inside:
-        sizes = trail.sizes(v.type)
-        for symbol, t in known.items() if own in sizes and used[v.symbol] > 1 else ():
-            others = trail.sizes(t)
-            apart = [n for n, (a, b) in enumerate(zip(sizes, others, strict=False)) if a != b]
-            fits = len(sizes) == len(others) and any(sizes[n] == own and others[n] == needed for n in apart)
-            meant = not used[symbol] if idle else used[symbol] and not side.about and len(apart) == 1
-            if fits and meant and symbol not in beside and trail.known_before(symbol, v.span):
-                yield Suggestion(f"another value: `{symbol.name}`", (Edit(v.span, symbol.name),))
-
-
-def _alike(one: str, other: str) -> bool:
-    """Whether two names differ in their numbers alone."""
-    bare = re.sub(r"\d+", "", one)
-    return bare == re.sub(r"\d+", "", other) and bare not in (one, "")
 
 
 def headers(trail: Trail, within: Sequence[Span]) -> Iterator[T.For]:
