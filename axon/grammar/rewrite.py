@@ -148,14 +148,16 @@ class Tree:
         around = self._needs_parentheses(old, new) and self.enclosed(old) == whole
         inside = self._pieces(new, None, old)
         pieces: list[Piece] = [("(", None), *inside, (")", None)] if around else inside
-        for piece, node in (*pieces, ("", old)):
-            kept = whole if node is old else self.enclosed(node) if node is not None else None
-            end = None if kept is None else kept.end if node is old else kept.start
-            if kept is None or end is None or end < at or kept.end > whole.end:
+        for piece, node in pieces:
+            kept = None
+            if node is not None and node.span.file is self.file:
+                kept = whole if node is old else self.enclosed(node)
+            if kept is None or kept.start < at or kept.end > whole.end:
                 text += piece
                 continue
-            out += self._between(at, end, text)
+            out += self._between(at, kept.start, text)
             at, text = kept.end, ""
+        out += self._between(at, whole.end, text)
         return tuple(out)
 
     def _between(self, start: int, end: int, new: str) -> Iterator[Edit]:

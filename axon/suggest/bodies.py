@@ -17,9 +17,9 @@ from axon.explain.places import Inner
 from axon.explain.ranges import Origin
 from axon.shapes.constraint import Callee, Equal
 from axon.shapes.dimension import Dim
-from axon.suggest.inside import Unreached, unreached
 from axon.suggest.members import half_of_a_window
 from axon.suggest.mend import asked, behind
+from axon.suggest.outside import Unreached, unreached
 from axon.suggest.written import unused_given
 from axon.types import typed as T
 from axon.types.holes import dimension_arguments

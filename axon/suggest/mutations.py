@@ -57,6 +57,11 @@ def shown(n: S.Node, *changes: Pair) -> str:
     return tree(n.span.file).shown(n, changes)
 
 
+def text_of(n: S.Node, near: Span) -> str:
+    """A new node made of nodes of a file, on one line."""
+    return tree(near.file).shown(n)
+
+
 def propose(
     words: str,
     around: S.Node | None,
@@ -124,8 +129,8 @@ def is_name(e: S.Expr) -> bool:
     return isinstance(e, S.Var)
 
 
-def free_letters(near: Span, count: int, letters: str = "ijklmnpq") -> tuple[str, ...]:
-    """Names for indices that a text does not use, if there are so many."""
+def free_letters(near: Span, count: int, letters: Sequence[str] = "ijklmnpq") -> tuple[str, ...]:
+    """Names that a text does not use, if there are so many."""
     taken = set(re.findall(r"\w+", near.text))
     free = [c for c in letters if c not in taken]
     return tuple(free[:count]) if len(free) >= count else ()
