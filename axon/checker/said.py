@@ -83,7 +83,7 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
         case X.DimsWrong(name, explicit, given, span):
             return errors.dims_wrong(name, explicit, given, span)
         case X.NotADimension(what, span, value=value):
-            return errors.not_a_dimension(what, span, as_parameter(trouble), value)
+            return errors.not_a_dimension(what, span, tuple(as_parameter(trouble)), value)
         case X.CannotIndex(t, span):
             return errors.cannot_index(state, t, span)
         case X.PartByIndex(access, items, base):

@@ -8,7 +8,7 @@ comments. So whoever changes a program says what is to stand where, and never ho
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any, TypeVar, assert_never, cast
@@ -20,7 +20,7 @@ from axon.grammar import printer
 from axon.grammar import syntax as s
 from axon.grammar.doc import Comment, Doc, Fresh, Group, Headed, Hug, Line, Nest, Placed
 from axon.grammar.lexer import tokenize
-from axon.grammar.parse import parse
+from axon.grammar.parse import parse, parse_expression, parse_type
 from axon.grammar.table import load
 
 NEW = SourceFile("", "").span()  # the place of what is not in the file
@@ -46,7 +46,40 @@ def name(text: str) -> s.Name:
 def var(text: str) -> s.Expr:
     """A name, or one of a module: `linalg.transpose`."""
     owner, _, member = text.rpartition(".")
-    return s.Field(s.Var(owner, span=NEW), name(member), span=NEW) if owner else s.Var(text, span=NEW)
+    return s.Field(var(owner), name(member), span=NEW) if owner else s.Var(text, span=NEW)
+
+
+def quoted(text: str, **parts: s.Node) -> s.Expr:
+    """The expression of a text, in which nodes stand for some names. Raises NotWritten for a text that is none."""
+    return cast("s.Expr", _filled(parse_expression(_quotation(text))[0], parts))
+
+
+def quoted_type(text: str) -> s.Type:
+    return cast("s.Type", _filled(parse_type(_quotation(text))[0], {}))
+
+
+def quoted_dim(text: str, **parts: s.Node) -> s.Dim:
+    (size,) = cast("s.TypeName", _filled(parse_type(_quotation(f"f32[{text}]"))[0], parts)).args or ()
+    return cast("s.Dim", size)
+
+
+def _quotation(text: str) -> SourceFile:
+    return SourceFile("", text)
+
+
+def _filled(part: Any, parts: Mapping[str, s.Node]) -> Any:
+    """What was read of a text, as new."""
+    match part:
+        case None:
+            raise NotWritten
+        case tuple():
+            return tuple(_filled(p, parts) for p in part)
+        case s.Var(name=of) | s.DimName(name=of) if of in parts:
+            return parts[of]
+        case s.Node():
+            values = {f.name: getattr(part, f.name) for f in fields(part) if f.name not in _PLACES}
+            return made(part, **{n: v if v is None else _filled(v, parts) for n, v in values.items()})
+    return part
 
 
 def call(function: s.Expr, *arguments: s.Expr) -> s.Expr:

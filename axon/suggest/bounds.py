@@ -12,23 +12,10 @@ from axon.base.source import Span
 from axon.explain.origin import Trail
 from axon.explain.ranges import Origin
 from axon.grammar import syntax as S
-from axon.grammar.rewrite import NEW, NotWritten, made, name, tree, var
+from axon.grammar.rewrite import NEW, NotWritten, made, name, quoted, quoted_type, tree, var
 from axon.shapes.constraint import Range, Reason, Use
 from axon.shapes.dimension import Dim
-from axon.suggest.mutations import (
-    Pair,
-    comprehension,
-    free_letters,
-    node,
-    outside,
-    propose,
-    proposing,
-    quoted,
-    quoted_type,
-    shown,
-    swap,
-    text_of,
-)  # fmt: skip
+from axon.suggest.mutations import Pair, free_letters, node, outside, propose, proposing, shown, swap, text_of
 from axon.types import typed as T
 from axon.types.type import Row
 from axon.types.unify import State
@@ -96,7 +83,7 @@ def parameter(function: Span, *names: str, gone: S.Param | None = None) -> Pair:
     """A function, whose name stands at a place, with more dimension parameters, and without a parameter that is `gone`."""
     file = tree(function.file)
     whole = next(n for d in file.decls for n in file.within(d.span) if isinstance(n, S.Fun) and n.name.span == function)
-    rest = tuple(p for p in whole.params if p is not gone)
+    rest = tuple(p for p in whole.params if gone is None or p.span != gone.span)
     own = [n for p in rest[:1] if isinstance(p, S.DimParams) for n in p.names]
     return whole, made(whole, params=(S.DimParams((*own, *map(name, names)), span=NEW), *rest[bool(own) :]))
 
@@ -204,17 +191,14 @@ def flattened_later(function: Span, idle: Sequence[str], trail: Trail) -> Iterat
         if written is None or not all(groups) or any(g.bound for g in written.groups) or not last & set(names):
             continue
         if max(map(len, groups)) > 1:
-            plain, parts = [n for n in names if n not in last], [n for n in names if n in last]
-            head = comprehension(plain, written.body)
-            ends_ = (S.BinderGroup((S.IndexBinder(n, span=NEW),), quoted(str(bound)), span=NEW) for n in parts)
-            built = made(head, groups=(*(head.groups if plain else ()), *ends_))
-            read = S.Access(var(str(whole)), tuple(S.IndexAt(var(n), span=NEW) for n in (*plain, *parts)), None, span=NEW)
-            flat = made(written, body=read)
-            new = S.Let((S.Val(S.PatternName(str(whole), span=NEW), built, span=NEW),), flat, span=NEW)
+            plain, parts = " ".join(n for n in names if n not in last), [n for n in names if n in last]
+            built = ", ".join((*([plain] if plain else []), *(f"{n} < {bound}" for n in parts)))
+            flat = " ".join(b.span.text for g in written.groups for b in g.binders)
+            read = f"{whole}[{', '.join((*plain.split(), *parts))}]"
+            new = quoted(f"let val {whole} = for {built} => body in for {flat} => {read} end", body=written.body)
             more = () if idle else (parameter(function, str(bound)),)
             given = "" if idle else f" make it a dimension parameter `{{{bound}}}`, and"
-            steps = f"`{text_of(made(built, body=var('…')), e.span)}`, then `{text_of(flat, e.span)}`"
-            words = f"say how far the parts run:{given} build {steps}"
+            words = f"say how far the parts run:{given} build `for {built} => …`, then `for {flat} => {read}`"
             yield propose(words, None, (written, new), *more, asks=True, grown=True)
 
 
@@ -278,16 +262,11 @@ def rounded_up(origin: Origin) -> Iterator[Suggestion]:
     """A bound `i < n / s` or `i < n / s + 1` as `i < (n - 1) / s + 1`: as many as there are steps of s among n."""
     group = node(origin.span, S.BinderGroup) if origin.kind == "bound" else None
     bound = group.bound if group is not None else None
-    one = S.Int(1, span=NEW)
-    steps = bound.left if isinstance(bound, S.Binary) and bound.op == "+" and bound.right == one else bound
-    if bound is not None and isinstance(steps, S.Binary) and steps.op == "/" and all(map(_is_atom, (steps.left, steps.right))):
-        less = S.Binary("-", steps.left, one, NEW, span=NEW)
-        most = S.Binary("+", made(steps, left=less), one, NEW, span=NEW)
+    steps = bound.left if isinstance(bound, S.Binary) and bound.op == "+" and bound.right == S.Int(1, span=NEW) else bound
+    atoms = isinstance(steps, S.Binary) and all(isinstance(e, S.Var | S.Int) for e in (steps.left, steps.right))
+    if bound is not None and isinstance(steps, S.Binary) and steps.op == "/" and atoms:
+        most = quoted("(n - 1) / s + 1", n=steps.left, s=steps.right)
         yield propose("make the bound", group, (bound, most), asks=True)  # that s is at least 1, as before
-
-
-def _is_atom(e: S.Expr) -> bool:
-    return isinstance(e, S.Var | S.Int)
 
 
 @proposing

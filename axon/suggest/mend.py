@@ -14,14 +14,14 @@ from axon.base.source import Span
 from axon.explain.origin import Trail
 from axon.explain.ranges import Origin
 from axon.grammar import syntax as S
-from axon.grammar.rewrite import NEW
+from axon.grammar.rewrite import NEW, quoted_type
 from axon.shapes.constraint import Equal, Reason
 from axon.shapes.dimension import Dim
 from axon.suggest.bounds import headers, regrouped, rounded_up
 from axon.suggest.calls import arguments
 from axon.suggest.indices import exchanged, reindexed
 from axon.suggest.mutations import expr as written
-from axon.suggest.mutations import node, permuted, propose, proposing, quoted_type
+from axon.suggest.mutations import node, permuted, propose, proposing
 from axon.suggest.operators import by_rows, plain_indices, product, turned_around
 from axon.types import typed as T
 from axon.types.show import Namer, show_element

@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 from axon.base.diagnostics import Change, Edit, Suggestion
-from axon.base.source import SourceFile, Span
+from axon.base.source import Span
 from axon.explain.quote import fitting
 from axon.grammar import syntax as S
-from axon.grammar.parse import parse_expression, parse_type
 from axon.grammar.rewrite import NEW, NotWritten, tree, var
 from axon.types import typed as T
 
@@ -62,6 +61,16 @@ def text_of(n: S.Node, near: Span) -> str:
     return tree(near.file).shown(n)
 
 
+def applied(n: N, *changes: Pair) -> N:
+    """A node of a program after changes of what stands in it."""
+    return cast("N", tree(n.span.file).applied(n, changes))
+
+
+def nodes_of(n: S.Node) -> Iterator[S.Node]:
+    """A node of a program, and those in it."""
+    return tree(n.span.file).within(n.span)
+
+
 def propose(
     words: str,
     around: S.Node | None,
@@ -100,26 +109,6 @@ def permuted(nodes: Sequence[S.Node], order: Sequence[int]) -> tuple[Pair, ...]:
 def indexed(e: S.Expr, letters: Sequence[str]) -> S.Access:
     """`x[i, j]`"""
     return S.Access(e, tuple(S.IndexAt(var(n), span=NEW) for n in letters), None, span=NEW)
-
-
-def comprehension(letters: Sequence[str], body: S.Expr) -> S.For:
-    """`for i j => body`"""
-    return S.For((S.BinderGroup(tuple(S.IndexBinder(n, span=NEW) for n in letters), None, span=NEW),), body, span=NEW)
-
-
-def quoted(text: str) -> S.Expr:
-    """The expression that a text is, such as a size that was computed."""
-    found = parse_expression(SourceFile("", text))[0]
-    if found is None:
-        raise NotWritten(text)
-    return found
-
-
-def quoted_type(text: str) -> S.Type:
-    found = parse_type(SourceFile("", text))[0]
-    if found is None:
-        raise NotWritten(text)
-    return found
 
 
 def is_name(e: S.Expr) -> bool:

@@ -9,8 +9,8 @@ from axon.base.diagnostics import Change, Suggestion
 from axon.explain.origin import Trail
 from axon.explain.quote import short
 from axon.grammar import syntax as S
-from axon.grammar.rewrite import call, made, var
-from axon.suggest.mutations import comprehension, expr, free_letters, indexed, is_name, node, propose, proposing, swap
+from axon.grammar.rewrite import call, made, quoted, var
+from axon.suggest.mutations import expr, free_letters, indexed, is_name, node, propose, proposing, swap
 from axon.types import typed as T
 from axon.types.type import Row
 
@@ -117,8 +117,8 @@ def by_rows(e: T.Binary, trail: Trail) -> Iterator[Suggestion]:
 def _element_wise(words: str, whole: S.Binary, count: int, ways: tuple[Sequence[int], Sequence[int]]) -> Iterator[Suggestion]:
     """An operator under so many indices, with those of each operand."""
     if letters := free_letters(whole.span, count):
-        left, right = (indexed(e, [letters[n] for n in way]) for e, way in zip((whole.left, whole.right), ways, strict=True))
-        new = comprehension(letters, made(whole, left=left, right=right))
+        left, right = (f"{e}[{', '.join(letters[n] for n in way)}]" for e, way in zip(("left", "right"), ways, strict=True))
+        new = quoted(f"for {' '.join(letters)} => {left} {whole.op} {right}", left=whole.left, right=whole.right)
         yield propose(f"{words}:", new, (whole, new), change=Change.ROWS)
 
 

@@ -12,13 +12,13 @@ from axon.base.source import Span
 from axon.explain.origin import Trail
 from axon.explain.ranges import Origin
 from axon.grammar import syntax as S
-from axon.grammar.rewrite import NEW, made, var
+from axon.grammar.rewrite import NEW, made, quoted
 from axon.shapes.constraint import Side, Use
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.shapes.solving.trouble import Refuted
 from axon.suggest.bounds import Known, annotated, bounded, stated, stated_together, unused_bound
-from axon.suggest.mutations import expr, node, propose, proposing, quoted, swap, text_of
+from axon.suggest.mutations import expr, node, propose, proposing, swap, text_of
 from axon.types import typed as T
 from axon.types.type import Tensor
 from axon.types.unify import State
@@ -121,7 +121,7 @@ def _beyond(o: Outside, index: S.Expr, k: Known) -> Iterator[Suggestion]:
     whole, use = node(o.access, S.Access), o.use
     names = {s: s.name if s in dict(o.ends) else k.show(Dim.of(s)) for s in use.index.variables}
     if (shift := (o.reach - o.size + 1).constant) is not None and len(o.rising()) < max(len(o.ends), 1):  # `x[n]`, `x[n - i]`
-        less = S.Binary("-", index, S.Int(shift, span=NEW), NEW, span=NEW)
+        less = quoted(f"e - {shift}", e=index)
         computed = quoted((use.index - shift).render(names.__getitem__))
         new = min(computed, less, key=lambda e: len(text_of(e, index.span)))  # multiplied out, `(i + 1) % (n + 1)` is long
         shifted = text_of(made(whole, subscripts=tuple(_put(s, index, new) for s in whole.subscripts)), index.span)
@@ -191,7 +191,7 @@ def _zero(access: T.Access, k: Known) -> S.Expr | None:
     t = k.state.prune(access.base.type)
     allowed = k.state.allowed_of(t.element) if isinstance(t, Tensor) else frozenset()
     floats = bool(allowed) and allowed <= FLOAT
-    return S.Float(0.0, span=NEW) if floats else S.Int(0, span=NEW) if allowed and allowed <= INT else None
+    return quoted("0.0") if floats else quoted("0") if allowed and allowed <= INT else None
 
 
 def _with_zeros(several: Sequence[Outside], bounds: Sequence[tuple[Symbol, Dim]], k: Known) -> Suggestion:
@@ -235,7 +235,7 @@ def _guarded(o: Outside, k: Known) -> Iterator[Suggestion]:
     for branch, test in _tests(k, o.access.span) if symbols and least > 0 else ():
         own = test is branch.condition and isinstance(test, T.Binary) and test.op in ("lt", "le", "gt", "ge")
         if own and isinstance(test, T.Binary) and isinstance(test.left, T.Dimension) and test.left.dim.symbol in symbols:
-            new = S.Binary(">=", var(symbols[0].name), S.Int(least, span=NEW), NEW, span=NEW)
+            new = quoted(f"{symbols[0].name} >= {least}")
             yield propose("make the guard", new, (node(test, S.Binary), new), change=Change.SLIP)
 
 
@@ -326,9 +326,8 @@ def cut(side: Side, own: Dim, needed: Dim, k: Known) -> Iterator[Suggestion]:
     sizes = k.trail.sizes(e.type) if isinstance(e, T.Variable) else []
     less = (own - needed).constant
     if less is not None and less >= 1 and sizes.count(own) == 1 and needed.variables and needed.variables <= k.state.rigid:
-        first = S.IndexSlice(S.Int(0, span=NEW), quoted(k.show(needed)), None, span=NEW)
-        whole = S.IndexSlice(None, None, None, span=NEW)
-        new = S.Access(expr(side.span), tuple(first if size == own else whole for size in sizes), None, span=NEW)
+        listed = ", ".join(f"0 : {k.show(needed)}" if size == own else ":" for size in sizes)
+        new = quoted(f"e[{listed}]", e=expr(side.span))
         yield propose("cut it:", new, (expr(side.span), new))
 
 
@@ -363,7 +362,7 @@ def _padded(origin: Origin, missing: Dim, bound: Dim, k: Known) -> Iterator[Sugg
     zero, index, whole = _zero(read[0], k), expr(origin.read), node(read[0], S.Access)
     if zero is None or isinstance(index, S.Var):
         return
-    moved = S.Binary("-", index, S.Int(count // 2, span=NEW), NEW, span=NEW) if count > 1 else index
+    moved = quoted(f"e - {count // 2}", e=index) if count > 1 else index
     new = made(whole, subscripts=tuple(_put(s, index, moved) for s in whole.subscripts), default=zero)
     words = f"pad it with zeros: `{text_of(new, index.span)}` for `{origin.index.name} < {k.show(bound)}`"
     yield propose(words, None, (whole, new), *bounded({origin.index: k.show(bound)}, k.trail), grown=True)
