@@ -270,7 +270,7 @@ def rounded_up(origin: Origin) -> Iterator[Suggestion]:
 
 
 @proposing
-def regrouped(e: T.For, trail: Trail) -> Iterator[Suggestion]:
+def regrouped(e: T.For, _: Reason | None, trail: Trail) -> Iterator[Suggestion]:
     """Other indices of a `for` made one dimension, `for i (j, c) => …` for `for (i, j) c => …`: those that an access splits so, or
     whose product is written as a size.
     """

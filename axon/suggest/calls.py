@@ -13,10 +13,10 @@ from axon.base.source import Span
 from axon.explain.origin import Trail
 from axon.grammar import syntax as S
 from axon.grammar.rewrite import call, var
-from axon.shapes.constraint import Side
+from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim
 from axon.suggest.mutations import expr, is_name, node, outside, permuted, propose, proposing, shown, swap
-from axon.suggest.operators import exchange, fields_used, rank, siblings, turned
+from axon.suggest.operators import exchange, fields_used, rank, turned
 from axon.types import typed as T
 from axon.types.type import Row, Type
 
@@ -24,29 +24,39 @@ _MAX_EXCHANGES = 10  # of two arguments of one call
 _MAX_VALUES = 3  # tried in the place of one
 
 
-@proposing
-def arguments(e: T.Call, at: Span, trail: Trail) -> Iterator[Suggestion]:
-    """An argument exchanged with another, another value or field for one, the argument transposed."""
-    given = e.arguments
-    here = next(n for n, a in enumerate(given) if a.span == at)
-    yield from exchanged(e.function.span)
-    yield from siblings(given, trail)
-    for argument in (given[here], *given[:here], *given[here + 1 :]):
+def _here(e: T.Call, reason: Reason) -> int:
+    """The position of the argument that a reason speaks of."""
+    return next(n for n, a in enumerate(e.arguments) if a.span == reason.span)
+
+
+def dimensions_exchanged(e: T.Call, _: Reason, __: Trail) -> Iterator[Suggestion]:
+    return exchanged(e.function.span)
+
+
+def other_values(e: T.Call, reason: Reason, trail: Trail) -> Iterator[Suggestion]:
+    """Other values for the arguments, first for the one that does not fit."""
+    for argument in sorted(e.arguments, key=lambda a: a.span != reason.span):
         yield from _other_values(argument, trail)
-    yield from _stages(e, at)
-    ranks = [rank(a, trail) for a in given]
-    apart = [n for n, r in enumerate(ranks) if r not in (None, ranks[here])]  # vectors that belong to a matrix
-    yield from swapped(e.function, given, here, apart)
-    pair = turned(given[here], trail) if ranks[here] == 2 else None
+
+
+def arguments_swapped(e: T.Call, reason: Reason, trail: Trail) -> Iterator[Suggestion]:
+    here, ranks = _here(e, reason), [rank(a, trail) for a in e.arguments]
+    return swapped(e.function, e.arguments, here, [n for n, r in enumerate(ranks) if r not in (None, ranks[here])])
+
+
+@proposing
+def argument_turned(e: T.Call, reason: Reason, trail: Trail) -> Iterator[Suggestion]:
+    here = _here(e, reason)
+    pair = turned(e.arguments[here], trail) if rank(e.arguments[here], trail) == 2 else None
     if pair is not None:
         yield propose(f"transpose argument {here + 1}:", expr(e), pair, change=Change.TRANSPOSED, imports="linalg")
-    yield from _exchanged_fields(given, trail)
 
 
-def _exchanged_fields(given: tuple[T.Expr, ...], trail: Trail) -> Iterator[Suggestion]:
+@proposing
+def fields_exchanged(e: T.Call, _: Reason, trail: Trail) -> Iterator[Suggestion]:
     """`p.up` where `p.down` stands and the other way round, where each is used once."""
-    fields, used = [e for e in trail.expressions() if isinstance(e, T.Field)], fields_used(trail)
-    for argument in given:
+    fields, used = [f for f in trail.expressions() if isinstance(f, T.Field)], fields_used(trail)
+    for argument in e.arguments:
         for other in fields if isinstance(argument, T.Field) else ():
             own, text = argument.span.text, other.span.text
             same = isinstance(argument, T.Field) and other.record.span.text == argument.record.span.text
@@ -56,7 +66,8 @@ def _exchanged_fields(given: tuple[T.Expr, ...], trail: Trail) -> Iterator[Sugge
 
 @proposing
 def swapped(function: T.Expr, arguments: Sequence[T.Expr], here: int, apart: Iterable[int] = ()) -> Iterator[Suggestion]:
-    """An argument of a call exchanged with each of the others, or two exchanged that are `apart` from it; of three, turned.
+    """An argument exchanged with each of the others, or two exchanged that are `apart` from it, as vectors are that belong
+    to a matrix; of three, turned.
 
     Names first: what is computed on the spot is confused less often.
     """
@@ -86,9 +97,9 @@ def _exchanges(count: int, here: int) -> Iterator[tuple[int, ...]]:
 
 
 @proposing
-def _stages(e: T.Call, at: Span) -> Iterator[Suggestion]:
+def stages_exchanged(e: T.Call, reason: Reason, _: Trail) -> Iterator[Suggestion]:
     """`x |> g |> f` for `x |> f |> g`: a stage of a pipeline exchanged with the one after it, or before it."""
-    own = node(e, S.Binary)
+    own, at = node(e, S.Binary), reason.span
     outer = outside(own)
     pairs = ((own, outer), (own.left, own)) if own.op == "|>" and own.left.span == e.arguments[-1].span == at else ()
     for before, after in pairs:

@@ -12,7 +12,7 @@ from axon.base.element import FLOAT
 from axon.base.source import Span
 from axon.explain import errors
 from axon.grammar import syntax as S
-from axon.grammar.rewrite import NEW, call, made, name, quoted, quoted_type
+from axon.grammar.rewrite import NEW, call, made, name, quoted, quoted_type, tree
 from axon.suggest.bounds import parameter
 from axon.suggest.calls import swapped
 from axon.suggest.mutations import (
@@ -114,7 +114,9 @@ def _negated_argument(function: Span) -> Iterator[Suggestion]:
     first = whole.right
     while isinstance(first, S.Binary):
         first = first.left
-    new = call(called, S.Unary("-", first, span=NEW))
+    if isinstance(first, S.Apply) and tree(function.file).enclosed(first) == first.span:  # `exp -x y`
+        return
+    new = call(called, quoted("-e", e=first))
     words = f"to apply, write `{text_of(new, function)}`"
     left = applied(inner, (called, new))
     changed = left if first is whole.right else applied(whole.right, (first, left))

@@ -7,7 +7,9 @@ a wrong annotation. Each is an edit of the source; the checker tries it, and sho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import permutations
+from typing import Any
 
 from axon.base.diagnostics import Edit, Suggestion
 from axon.base.source import Span
@@ -18,11 +20,27 @@ from axon.grammar.rewrite import NEW, quoted_type
 from axon.shapes.constraint import Equal, Reason
 from axon.shapes.dimension import Dim
 from axon.suggest.bounds import headers, regrouped, rounded_up
-from axon.suggest.calls import arguments
+from axon.suggest.calls import (
+    argument_turned,
+    arguments_swapped,
+    dimensions_exchanged,
+    fields_exchanged,
+    other_values,
+    stages_exchanged,
+)  # fmt: skip
 from axon.suggest.indices import exchanged, reindexed
 from axon.suggest.mutations import expr as written
 from axon.suggest.mutations import node, permuted, propose, proposing
-from axon.suggest.operators import by_rows, plain_indices, product, turned_around
+from axon.suggest.operators import (
+    by_rows,
+    every_pair,
+    names_exchanged,
+    operands_swapped,
+    other_fields,
+    plain_indices,
+    sides_turned,
+    turned_around,
+)  # fmt: skip
 from axon.types import typed as T
 from axon.types.show import Namer, show_element
 from axon.types.type import Row, Tensor
@@ -43,19 +61,11 @@ def _of(reason: Reason, trail: Trail, primary: bool) -> Iterator[Suggestion]:
     yield from reindexed(reads, trail)
     for access, at in reads:
         yield from exchanged(access, at, trail, False)
-    for expr in trail.expressions():
-        match expr:
-            case T.MatMul(left=left, right=right) if _between(reason.span, left.span, right.span):
-                yield from product(expr, trail)
-            case T.Binary(left=left, right=right) if _between(reason.span, left.span, right.span):
-                yield from by_rows(expr, trail)
-            case T.For() if any(s.span == expr.span for s in reason.sides):
-                yield from _result(expr)
-                yield from regrouped(expr, trail)
-            case T.Call(arguments=given) if primary and any(a.span == reason.span for a in given):
-                yield from arguments(expr, reason.span, trail)
-            case T.For() if any(s.span == expr.span or _inside(s.span, expr.span) for s in reason.sides):
-                yield from _result(expr)
+    for e in trail.expressions():
+        spot = next((s for s in _SPOTS if isinstance(e, s.kind) and s.speaks_of(reason, e)), None)
+        if spot is not None and (primary or not spot.primary):
+            for mutation in spot.mutations:
+                yield from mutation(e, reason, trail)
 
 
 def otherwise_read(trail: Trail, reason: Reason) -> tuple[Suggestion, ...]:
@@ -81,7 +91,7 @@ def behind(origin: Origin, trail: Trail) -> tuple[Suggestion, ...]:
             for suggestion in reindexed([(read[0], source.read)], trail):
                 found.setdefault(suggestion.edits, suggestion)
         for e in headers(trail, (source.span,)) if source.kind == "flatten" else ():
-            found |= {s.edits: s for s in regrouped(e, trail)}
+            found |= {s.edits: s for s in regrouped(e, None, trail)}
         found |= {s.edits: s for s in rounded_up(source)}
     return tuple(found.values())
 
@@ -111,25 +121,71 @@ def compared(equal: Equal, trail: Trail, state: State, show: Callable[[Dim], str
 def last_resorts(reason: Reason, trail: Trail) -> Iterator[Suggestion]:
     """Larger changes, to be tried when nothing else helps."""
     for expr in trail.expressions():
-        if isinstance(expr, T.MatMul) and _between(reason.span, expr.left.span, expr.right.span):
+        if isinstance(expr, T.MatMul) and _of_the_operator(reason, expr):
             yield from turned_around(expr, trail)
 
 
-def _between(operator: Span, left: Span, right: Span) -> bool:
-    return operator.file is left.file and left.end <= operator.start and operator.end <= right.start
-
-
-def _inside(inner: Span, outer: Span) -> bool:
-    return inner.file is outer.file and outer.start <= inner.start and inner.end <= outer.end
-
-
 @proposing
-def _result(e: T.For) -> Iterator[Suggestion]:
+def reordered(e: T.For, _: Reason, __: Trail) -> Iterator[Suggestion]:
     """The indices of a `for` in another order."""
     whole = node(e, S.For)
     names = plain_indices(whole)
-    (group, *_) = whole.groups
+    group = whole.groups[0]
     for order in permutations(range(len(names))) if 2 <= len(names) <= 3 else ():
         if sorted(order) != list(order):
             head = " ".join(names[n] for n in order)
             yield propose(f"reorder the indices: `for {head} => …`", None, *permuted(group.binders, order))
+
+
+# ── which mutations are proposed where ──────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """Expressions of a kind that a reason speaks of, and the mutations to propose there, the likeliest first; `primary`: only for
+    the equation that is blamed."""
+
+    kind: type[T.Node]
+    speaks_of: Callable[[Reason, Any], bool]
+    mutations: tuple[Callable[[Any, Reason, Trail], Iterable[Suggestion]], ...]
+    primary: bool = False
+
+
+def _of_the_operator(reason: Reason, e: T.MatMul | T.Binary) -> bool:
+    at, left, right = reason.span, e.left.span, e.right.span
+    return at.file is left.file and left.end <= at.start and at.end <= right.start
+
+
+def _of_an_argument(reason: Reason, e: T.Call) -> bool:
+    return any(a.span == reason.span for a in e.arguments)
+
+
+def _of_it(reason: Reason, e: T.Expr) -> bool:
+    return any(s.span == e.span for s in reason.sides)
+
+
+def _of_a_part(reason: Reason, e: T.Expr) -> bool:
+    sides = [s.span for s in reason.sides if s.span.file is e.span.file]
+    return any(e.span.start <= s.start and s.end <= e.span.end for s in sides)
+
+
+_SPOTS = (
+    _Spot(T.MatMul, _of_the_operator, (sides_turned, other_fields, names_exchanged, operands_swapped)),
+    _Spot(T.Binary, _of_the_operator, (every_pair, by_rows, sides_turned)),
+    _Spot(T.For, _of_it, (reordered, regrouped)),
+    _Spot(
+        T.Call,
+        _of_an_argument,
+        (
+            dimensions_exchanged,
+            other_fields,
+            other_values,
+            stages_exchanged,
+            arguments_swapped,
+            argument_turned,
+            fields_exchanged,
+        ),
+        primary=True,
+    ),
+    _Spot(T.For, _of_a_part, (reordered,)),
+)

@@ -9,8 +9,9 @@ from axon.base.diagnostics import Change, Suggestion
 from axon.explain.origin import Trail
 from axon.explain.quote import short
 from axon.grammar import syntax as S
-from axon.grammar.rewrite import call, made, quoted, var
-from axon.suggest.mutations import expr, free_letters, indexed, is_name, node, propose, proposing, swap
+from axon.grammar.rewrite import NEW, call, made, quoted, var
+from axon.shapes.constraint import Reason
+from axon.suggest.mutations import expr, free_letters, indexed, is_name, node, propose, proposing, swap, text_of
 from axon.types import typed as T
 from axon.types.type import Row
 
@@ -19,26 +20,30 @@ _TRANSPOSE = "linalg.transpose"
 
 
 @proposing
-def product(e: T.MatMul, trail: Trail) -> Iterator[Suggestion]:
-    """`a @ b`: either side transposed, another field for one, the sides swapped, both."""
-    whole, sides = node(e, S.Binary), (e.right, e.left)
-    for side in sides:
-        yield from transposed(side, whole, trail)
-    yield from siblings(sides, trail)
-    yield from _exchanged_names(sides, trail)
-    for one in (e, e.left, e.right):  # of a product that is an operand, too
+def sides_turned(e: T.MatMul | T.Binary, _: Reason, trail: Trail) -> Iterator[Suggestion]:
+    """`a @ b` with either side transposed; other operators, between matrices alone."""
+    for side in (e.right, e.left):
+        if isinstance(e, T.MatMul) or rank(e.left, trail) == rank(e.right, trail) == 2:
+            yield from _transposed(side, node(e, S.Binary), trail)
+
+
+@proposing
+def operands_swapped(e: T.MatMul, _: Reason, __: Trail) -> Iterator[Suggestion]:
+    """`b @ a` for `a @ b`, also of a product that is an operand."""
+    for one in (e, e.left, e.right):
         if isinstance(one, T.MatMul):
             inner = node(one, S.Binary)
             yield propose("swap the operands:", inner, *swap(inner.left, inner.right))
 
 
-def _exchanged_names(operands: tuple[T.Expr, ...], trail: Trail) -> Iterator[Suggestion]:
+@proposing
+def names_exchanged(e: T.MatMul, _: Reason, trail: Trail) -> Iterator[Suggestion]:
     """`a @ x @ w` for `a @ w @ x`: a name exchanged with one that is a factor of another product, once each."""
-    factors = [f for e in trail.expressions() if isinstance(e, T.MatMul) for f in (e.left, e.right) if isinstance(f, T.Variable)]
-    for own in operands:
+    factors = [f for p in trail.expressions() if isinstance(p, T.MatMul) for f in (p.left, p.right) if isinstance(f, T.Variable)]
+    for own in (e.right, e.left):
         for other in factors if isinstance(own, T.Variable) else ():
             alike = rank(own, trail) == rank(other, trail) and trail.known_at(own, other.span) and trail.known_at(other, own.span)
-            if alike and other not in operands and other.span.text != own.span.text:
+            if alike and other not in (e.right, e.left) and other.span.text != own.span.text:
                 yield exchange(own, other)
 
 
@@ -58,7 +63,7 @@ def turned_around(e: T.MatMul, trail: Trail) -> Iterator[Suggestion]:
             yield propose("swap the operands and transpose one:", whole, *swapped, imports="linalg")
 
 
-def transposed(e: T.Expr, whole: S.Node, trail: Trail) -> Iterator[Suggestion]:
+def _transposed(e: T.Expr, whole: S.Node, trail: Trail) -> Iterator[Suggestion]:
     """A matrix transposed in what is around it, or not transposed where it is."""
     if (pair := turned(e, trail)) is not None:
         once = pair[1].span.file is pair[0].span.file
@@ -76,15 +81,16 @@ def turned(e: T.Expr, trail: Trail) -> tuple[S.Expr, S.Expr] | None:
     return expr(e), call(var(_TRANSPOSE), expr(e))
 
 
-def siblings(arguments: tuple[T.Expr, ...], trail: Trail) -> Iterator[Suggestion]:
+@proposing
+def other_fields(e: T.MatMul | T.Call, _: Reason, trail: Trail) -> Iterator[Suggestion]:
     """`p.down` for `p.up`: another field, which copying forgot to change: one is used twice, or the other not at all."""
     used = fields_used(trail)
-    for argument in arguments:
+    for argument in (e.right, e.left) if isinstance(e, T.MatMul) else e.arguments:
         for name in trail.fields(argument.record) if isinstance(argument, T.Field) else ():
             if isinstance(argument, T.Field) and name != argument.name:
-                text = f"{argument.record.span.text}.{name}"
-                if used.count(" ".join(argument.span.text.split())) > 1 or text not in used:
-                    yield propose("another field:", expr(argument), (expr(argument), var(text)))
+                new = made(node(argument, S.Field), name=S.Name(name, NEW))
+                if used.count(" ".join(argument.span.text.split())) > 1 or text_of(new, argument.span) not in used:
+                    yield propose("another field:", new, (expr(argument), new))
 
 
 def fields_used(trail: Trail) -> list[str]:
@@ -92,26 +98,24 @@ def fields_used(trail: Trail) -> list[str]:
 
 
 @proposing
-def by_rows(e: T.Binary, trail: Trail) -> Iterator[Suggestion]:
-    """`x / t` where t has a value for each row: `for i j => x[i, j] / t[i]`; tensors of one rank, of which one is transposed."""
-    whole = node(e, S.Binary)
-    r, s = rank(e.left, trail), rank(e.right, trail)
-    if r is None or s is None:
+def every_pair(e: T.Binary, _: Reason, trail: Trail) -> Iterator[Suggestion]:
+    """`for i j => x[i] * y[j]` for `x * y` of two vectors."""
+    if rank(e.left, trail) == rank(e.right, trail) == 1 and e.op in ("mul", "sub"):
+        yield from _element_wise("for every pair, name the indices", node(e, S.Binary), 2, ((0,), (1,)))
+
+
+@proposing
+def by_rows(e: T.Binary, _: Reason, trail: Trail) -> Iterator[Suggestion]:
+    """`x / t` where t has a value for each row: `for i j => x[i, j] / t[i]`."""
+    whole, r, s = node(e, S.Binary), rank(e.left, trail), rank(e.right, trail)
+    if not r or not s or r == s or max(r, s) > _MAX_RANK:
         return
-    if r == s == 1 and e.op in ("mul", "sub"):
-        yield from _element_wise("for every pair, name the indices", whole, 2, ((0,), (1,)))
-    if min(r, s) < 1 or not 2 <= max(r, s) <= _MAX_RANK:
-        return
-    if r == s == 2:
-        for side in (e.right, e.left):
-            yield from transposed(side, whole, trail)
-    if r != s:
-        longer, shorter = (whole.left, whole.right) if r > s else (whole.right, whole.left)
-        inside = list(_within(whole, longer, shorter, min(r, s), max(r, s)))
-        every = tuple(range(max(r, s)))
-        for chosen in list(combinations(every, min(r, s)))[:-1] if not inside else ():  # the last is what broadcasting does
-            yield from _element_wise("name the indices", whole, len(every), (every, chosen) if r > s else (chosen, every))
-        yield from inside
+    longer, shorter = (whole.left, whole.right) if r > s else (whole.right, whole.left)
+    inside = list(_within(whole, longer, shorter, min(r, s), max(r, s)))
+    every = tuple(range(max(r, s)))
+    for chosen in list(combinations(every, min(r, s)))[:-1] if not inside else ():  # the last is what broadcasting does
+        yield from _element_wise("name the indices", whole, len(every), (every, chosen) if r > s else (chosen, every))
+    yield from inside
 
 
 def _element_wise(words: str, whole: S.Binary, count: int, ways: tuple[Sequence[int], Sequence[int]]) -> Iterator[Suggestion]:
