@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar, assert_never, cast
 
 from axon.base.diagnostics import Edit
@@ -99,11 +99,15 @@ class Tree:
 
     def __init__(self, file: SourceFile) -> None:
         self.file = file
-        self.text = tokenize(file, load()).blanked
         self.decls = parse(file)[0].decls
         self._waiting = list(self.decls)  # of which nobody has asked anything
         self._at: dict[tuple[int, int], list[s.Node]] = {}
         self._around = IdentityMap[s.Node, s.Node]()
+
+    @cached_property
+    def text(self) -> str:
+        """The text of the file with its comments blanked."""
+        return tokenize(self.file, load()).blanked
 
     # ── looking up ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -125,7 +125,7 @@ def _changes(
     k = Known(trail, by.state, show)
     match cause:
         case Clash(kind="conflict" | "named"):
-            blamed = primary(cause)
+            blamed, ends = primary(cause), sizes(cause, problem)[:3]
             others = [e for e in reversed(cause.equals) if e is not blamed]
             stated = next((n for n, s in enumerate(worded) if s.change is Change.FACT), len(worded))
             first, far = mends([blamed.reason], trail, True), _elsewhere(by, blamed, trail)
@@ -133,9 +133,9 @@ def _changes(
             first = tuple(s for s in first if s not in late)
             first = (*far, *first, *late) if _reshaped(blamed, trail) else (*first, *far, *late)
             first = (
-                *_fitting(by, cause, problem, trail, True),
+                *_fitting(ends, trail, True),
                 *first,
-                *_resized(by, cause, problem, k),
+                *_resized(ends, k),
                 *_from_modules(by, blamed, trail, show),
             )
             more = mends([e.reason for e in others], trail, False)
@@ -172,10 +172,9 @@ def _changes(
     yield from worded
 
 
-def _resized(by: Inference, c: Clash, problem: Problem, k: Known) -> Iterator[Suggestion]:
-    """Changes of what makes one of the two sizes for it to be the other."""
-    trail = k.trail
-    equal, left, right, _ = sizes(c, problem)
+def _resized(ends: tuple[Equal, Dim, Dim], k: Known) -> Iterator[Suggestion]:
+    """Changes of what makes one of the two sizes of an equation for it to be the other."""
+    (equal, left, right), trail = ends, k.trail
     yield from one_range(equal.reason, (left, right), k)
     for side, raw, own, needed in zip(equal.reason.sides, (equal.left, equal.right), (left, right), (right, left), strict=False):
         origin = trail.of_place(side.span, raw, bool(side.about))
@@ -187,12 +186,12 @@ def _resized(by: Inference, c: Clash, problem: Problem, k: Known) -> Iterator[Su
             origin = trail.of_place(beside.span, raw, bool(beside.about))
             if origin is not None and origin.kind == "slice":
                 yield from cut(side, own, needed, k)
-    yield from _fitting(by, c, problem, trail, False)
+    yield from _fitting(ends, trail, False)
 
 
-def _fitting(by: Inference, c: Clash, problem: Problem, trail: Trail, idle: bool) -> Iterator[Suggestion]:
+def _fitting(ends: tuple[Equal, Dim, Dim], trail: Trail, idle: bool) -> Iterator[Suggestion]:
     """Other values of the sizes that are needed, those that nothing uses (`idle`) or others."""
-    equal, left, right, _ = sizes(c, problem)
+    equal, left, right = ends
     if len(equal.reason.sides) == 2:
         one, other = equal.reason.sides
         yield from fitting_values(other, one, right, left, trail, idle)
