@@ -8,7 +8,7 @@ There are few kinds of mutations, each a tree made of nodes of the file:
 
     another order    `swap`, `permuted`: operands, arguments, fields, stages of a pipeline, indices, bounds, dimension arguments
     another name     a value for a value, a field for a field, an index for an index, a function for its variant
-    more, or less    `call` around an expression or none, `indexed`, `quoted`: transposed, merged, cast, negated, read with zeros outside
+    more, or less    `call` around an expression or none, `indexed`, `quoted`: transposed, merged, cast, negated, read with zeros
     a bound          `bounds.bounded`: of any indices of a comprehension, a reduction or a loop, side by side
     an annotation    of a parameter; a parameter that becomes one of dimensions, `bounds.parameter`
     another size     `written.resized`: in an annotation, where a bound stands, in the braces of a call; or a blank, `{}`
