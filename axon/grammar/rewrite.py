@@ -268,7 +268,7 @@ class Tree:
         inner, outer = old, new
         for around in self._outwards(old):
             inner, outer = around, _with(around, inner, outer)
-            if isinstance(around, s.Val | s.Fun):
+            if isinstance(around, s.Val | s.Fun) or not _ends_open(new):  # what extends to the right may meet what is farther out
                 break
         stack: list[Doc] = [printed(outer)]
         while stack:
@@ -302,6 +302,13 @@ def _parts(node: s.Node) -> Iterator[s.Node]:
                 yield part
             case tuple() as parts:
                 stack += parts
+
+
+def _ends_open(node: s.Node) -> bool:
+    """Whether a node ends with what extends as far to the right as it can."""
+    while isinstance(node, s.Binary | s.Unary):
+        node = node.right if isinstance(node, s.Binary) else node.operand
+    return isinstance(node, s.For | s.Reduce | s.Fn | s.If | s.Loop)
 
 
 def _with(around: s.Node, inner: s.Node, new: s.Node) -> s.Node:

@@ -299,5 +299,3 @@ def headers(trail: Trail, within: Iterable[Span]) -> Iterator[T.For]:
     for e in trail.expressions():
         if isinstance(e, T.For) and any(s.file is e.span.file and e.span.start <= s.start < e.body.span.start for s in within):
             yield e
-
-

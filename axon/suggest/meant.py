@@ -24,14 +24,16 @@ from axon.suggest.mutations import (
     node,
     nodes_of,
     outside,
+    permuted,
     propose,
     proposing,
+    swap,
     text_of,
-)
+)  # fmt: skip
 from axon.types import typed as T
 from axon.types.resolve import ValueName
 from axon.types.show import Namer, show_element
-from axon.types.trouble import Argument, BadSubscript, Choice, Meant, NotADimension, Operand, Operands, SubscriptCount
+from axon.types.trouble import Argument, BadSubscript, Choice, MatmulRank, Meant, NotADimension, Operand, Operands, SubscriptCount
 from axon.types.type import Function, RecordType, Row, Tensor, TupleType, Type
 from axon.types.unify import State
 
@@ -294,3 +296,51 @@ def as_parameter(wrong: NotADimension) -> Iterator[Suggestion]:
         if d is not None and at is not None and p.span.start <= at.start and at.end <= p.span.end:
             words = f"make it a dimension parameter: `fun {d.name.text} {{{own}}} …`"
             yield propose(words, None, parameter(d.name.span, own, gone=p), grown=True)
+
+
+@proposing
+def runs_moved(access: Span) -> Iterator[Suggestion]:
+    """`x[i, ..b, j]` for `x[..b, i, j]`: the run of indices somewhere else."""
+    whole = node(access, S.Access)
+    runs = [n for n, s in enumerate(whole.subscripts) if isinstance(s, S.IndexRun | S.IndexRest)]
+    for place in range(len(whole.subscripts)) if len(runs) == 1 else ():
+        order = [n for n in range(len(whole.subscripts)) if n not in runs]
+        order.insert(place, runs[0])
+        if place != runs[0]:
+            yield propose("move an index:", whole, *permuted(whole.subscripts, order), change=Change.MOVED)
+
+
+@proposing
+def every_dimension(access: Span, places: Sequence[Span]) -> Iterator[Suggestion]:
+    """`x[:, i, :]` for `x[.., i, ..]`, where no run of indices is bound."""
+    kept = S.IndexSlice(None, None, None, span=NEW)
+    changes = [(node(at, S.IndexRest), kept) for at in places]
+    yield propose("write `:` for each dimension:", node(access, S.Access), *changes)
+
+
+# ── products ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@proposing
+def no_product(state: State, wrong: MatmulRank) -> Iterator[Suggestion]:
+    """A sum for a product with a vector, `*` for one with a number."""
+    whole = outside(expr(wrong.spans[0]))
+    rank, other = len(state.shape(wrong.shape)), len(state.shape(wrong.other))
+    if not isinstance(whole, S.Binary):
+        return
+    if rank == 0:
+        yield propose("to multiply by a number, write `*`", None, (whole, made(whole, op="*")), grown=True)
+    elif rank == 1 <= other <= 2:
+        i, j = free_letters(wrong.spans[0].to(wrong.spans[1]), 2, "ijkmnpqr")
+        sums = {(1, 1): f"sum {i} => a[{i}] * b[{i}]", (1, 2): f"for {j} => sum {i} => a[{i}] * b[{i}, {j}]"}
+        ranks = (other, 1) if wrong.side == "right" else (1, other)
+        new = quoted(sums.get(ranks, f"for {i} => sum {j} => a[{i}, {j}] * b[{j}]"), a=whole.left, b=whole.right)
+        found = propose(f"for {'two vectors' if ranks == (1, 1) else 'a vector'}, write the sum:", new, (whole, new))
+        yield from (found, Suggestion(found.text))
+
+
+@proposing
+def operands_exchanged(spans: tuple[Span, Span]) -> Iterator[Suggestion]:
+    """The matrix on the right of a batch of matrices."""
+    one, other = map(expr, spans)
+    yield propose("swap the operands:", outside(one), *swap(one, other))

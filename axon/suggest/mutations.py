@@ -123,5 +123,3 @@ def free_letters(near: Span, count: int, letters: Sequence[str] = "ijklmnpq") ->
     taken = set(re.findall(r"\w+", near.text))
     free = [c for c in letters if c not in taken]
     return tuple(free[:count]) if len(free) >= count else ()
-
-

@@ -366,5 +366,3 @@ def _padded(origin: Origin, missing: Dim, bound: Dim, k: Known) -> Iterator[Sugg
     new = made(whole, subscripts=tuple(_put(s, index, moved) for s in whole.subscripts), default=zero)
     words = f"pad it with zeros: `{text_of(new, index.span)}` for `{origin.index.name} < {k.show(bound)}`"
     yield propose(words, None, (whole, new), *bounded({origin.index: k.show(bound)}, k.trail), grown=True)
-
-
