@@ -17,7 +17,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from axon.base.nearest import nearest
+from axon.base.nearest import hint
 from axon.checker.loader import SUFFIX
 
 
@@ -54,9 +54,8 @@ class AxonLoader(Loader):
 
         def declared(name: str) -> object:
             if name not in names:
-                near = nearest(name, names)
-                hint = f"; did you mean {near!r}?" if near else ""
-                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}{hint}", name=name, obj=None)
+                message = f"module {module.__name__!r} has no attribute {name!r}{hint(name, names)}"
+                raise AttributeError(message, name=name, obj=None)
             value = loaded[name]
             setattr(module, name, value)
             return value

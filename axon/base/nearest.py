@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from axon.base.diagnostics import Edit, Suggestion
+from axon.base.source import Span
+
 MAX_DISTANCE = 4096  # how many sizes on either side of a wrong one are tried
 MAX_SIZE = 2**31 - 1
 
@@ -15,6 +18,23 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
     found = get_close_matches(name[:100], islice(known, 5_000), n=1, cutoff=0.7)
     return found[0] if found else None
+
+
+def meant(name: str, known: Iterable[str], place: Span | None = None) -> tuple[Suggestion, ...]:
+    """The nearest of some names as what was meant, to be put in a place; none if none is near."""
+    return did_you_mean(nearest(name, known), place)
+
+
+def did_you_mean(near: str | None, place: Span | None = None, shown: str = "{}") -> tuple[Suggestion, ...]:
+    """A name as what was meant, if there is one, and as it is `shown`."""
+    edits = (Edit(place, near),) if near and place is not None else ()
+    return (Suggestion(f"did you mean `{shown.format(near)}`?", edits),) if near else ()
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """The end of a message of Python's own about a name that does not exist: `; did you mean 'softmax'?`, or nothing."""
+    near = nearest(name, known)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def one_slip(word: str, known: Iterable[str]) -> str | None:

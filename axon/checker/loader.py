@@ -12,8 +12,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
-from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
-from axon.base.nearest import nearest
+from axon.base.diagnostics import Diagnostic, Label
+from axon.base.nearest import meant
 from axon.base.source import SourceFile
 from axon.grammar.syntax import Name
 
@@ -100,13 +100,12 @@ class FileLoader:
         roots = self._roots(name.span.file)
         own = os.path.basename(name.span.file.path).removesuffix(SUFFIX)  # nothing imports itself
         known = sorted({stem for root, _ in roots for stem in _modules(root)} - {own})
-        near = nearest(name.text, known)
         where = ["beside this file", "in the standard library"] if len(roots) == 2 else ["in the standard library"]
         return Diagnostic(
             "AX0402",
             f"there is no module `{name.text}`",
             (Label(name.span, f"no `{name.text}{SUFFIX}` " + " or ".join(where)),),
-            suggestions=(Suggestion(f"did you mean `{near}`?", (Edit(name.span, near),)),) if near else (),
+            suggestions=meant(name.text, known, name.span),
         )
 
     def _read(self, file: Path, shown: str) -> SourceFile | str:

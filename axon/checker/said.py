@@ -8,11 +8,20 @@ from typing import assert_never
 
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.explain import errors, names, numbers
-from axon.explain.products import known_by_product
 from axon.explain.rules import broken
 from axon.explain.unknown import unknown_value
 from axon.suggest.changes import unsettled
-from axon.suggest.meant import as_parameter, indexed_too, likely, of_integers, part_chosen
+from axon.suggest.meant import (
+    as_parameter,
+    every_dimension,
+    indexed_too,
+    likely,
+    no_product,
+    of_integers,
+    operands_exchanged,
+    part_chosen,
+    runs_moved,
+)  # fmt: skip
 from axon.suggest.undetermined import unanchored, undetermined
 from axon.types import trouble as X
 from axon.types.inference import Inference
@@ -84,23 +93,23 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
         case X.DimsWrong(name, explicit, given, span):
             return errors.dims_wrong(name, explicit, given, span)
         case X.NotADimension(what, span, value=value):
-            return errors.not_a_dimension(what, span, as_parameter(trouble), value)
+            return errors.not_a_dimension(what, span, tuple(as_parameter(trouble)), value)
         case X.CannotIndex(t, span):
             return errors.cannot_index(state, t, span)
         case X.PartByIndex(access, items, base):
             return _first(part_chosen(state, base), errors.part_by_index(state, access, items))
         case X.TwoRests(access_span, places):
-            return errors.rests(access_span, list(places))
+            return _first(every_dimension(access_span, places), errors.rests(list(places)))
         case X.BadSubscript(t, span):
             return _first(of_integers(trouble), errors.bad_subscript(state, t, span))
         case X.SubscriptCount(access, name, shape, count):
             return _first(indexed_too(trouble), errors.subscript_count(state, shape, count, access.span, name))
         case X.MatmulRank(shape, side, other, spans):
-            return errors.matmul_rank(state, shape, spans[side == "right"], side, other, spans)
+            return _first(no_product(state, trouble), errors.matmul_rank(state, shape, spans[side == "right"], side, other))
         case X.BatchOfOneSide(batch, span, spans):
-            return errors.batch_of_one_side(state, batch, span, spans)
+            return _first(operands_exchanged(spans), errors.batch_of_one_side(state, batch, span, spans))
         case X.ManySplits(left_shape, right_shape, reason):
-            return errors.splits(state, left_shape, right_shape, reason)
+            return _first(runs_moved(reason.span), errors.splits(state, left_shape, right_shape, reason))
         case X.UndeterminedSplit(shape, rows, place):
             return errors.undetermined_split(state, shape, set(rows), place)
         case X.Undetermined():
@@ -108,7 +117,7 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
         case X.Unanchored():
             return unanchored(state, trouble)
         case X.KnownByProduct():
-            return known_by_product(state, trouble)
+            return numbers.by_product_alone(state, trouble)
         case X.Unsettled():
             raise AssertionError(trouble)
         case _:

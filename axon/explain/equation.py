@@ -39,7 +39,7 @@ _MAX_AROUND = 1_000
 _MAX_TURNED = 5  # dimensions of an annotation that are put in another order
 
 
-def clash(c: Clash, problem: Problem, words: Words) -> Diagnostic:
+def cannot_agree(c: Clash, problem: Problem, words: Words) -> Diagnostic:
     """A conflict, from its place: what each side has, and why."""
     primary, left, right, stated = sizes(c, problem)
     relation = Relation(left, "=", right)

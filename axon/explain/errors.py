@@ -6,17 +6,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from axon.base.diagnostics import Change, Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import ANY, FLOAT, INT, NUM, Element
 from axon.base.names import Symbol
+from axon.base.nearest import did_you_mean, nearest
 from axon.base.source import Span
-from axon.explain import quote
 from axon.grammar import syntax as S
 from axon.grammar.mistakes import ATTRIBUTES
 from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
-from axon.types.holes import parts
 from axon.types.show import Namer, show_element, show_shape, show_type, symbols_of
 from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Shape, Tensor, TupleType, Type, TypeVar
 from axon.types.typed import nodes
@@ -241,14 +240,12 @@ def _records(first: set[str], second: set[str], label: Label, sides: tuple[Label
 
 
 def no_field(state: State, record: Type, name: str, span: Span) -> Diagnostic:
-    from axon.base.nearest import nearest
-
     record = state.prune(record)
     if isinstance(record, RecordType):
         names = [n for n, _ in record.fields]
         longer = [n for n in names if n.startswith(name) or name.startswith(n)]  # `b` for `bias`
         near = nearest(name, names) or (longer[0] if len(longer) == 1 else None)
-        helps = (Suggestion(f"did you mean `.{near}`?", (Edit(span, near),)),) if near else ()
+        helps = did_you_mean(near, span, ".{}")
         has = "it has " + ", ".join(f"`{n}`" for n in names)
         return Diagnostic("AX0207", f"this record has no field `{name}`", (Label(span, "no such field"),), (has,), helps)
     text = show_type(Namer(state, classes=True), record)
@@ -429,24 +426,11 @@ def subscript_count(state: State, shape: Shape, count: int, span: Span, name: st
     )
 
 
-def matmul_rank(state: State, shape: Shape, span: Span, side: str, other: Shape, spans: tuple[Span, Span]) -> Diagnostic:
+def matmul_rank(state: State, shape: Shape, span: Span, side: str, other: Shape) -> Diagnostic:
     text = show_shape(Namer(state), shape)
     helps: tuple[Suggestion, ...] = ()
-    ranks = (len(state.shape(other)), 1) if side == "right" else (1, len(state.shape(other)))
-    if len(state.shape(shape)) == 1 <= len(state.shape(other)) <= 2:
-        a, b = (quote.operand(s) for s in spans)
-        taken = set(re.findall(r"\w+", f"{a} {b}"))
-        i, j = [letter for letter in "ijkmnpqr" if letter not in taken][:2]
-        product = {(1, 1): f"sum {i} => {a}[{i}] * {b}[{i}]", (1, 2): f"for {j} => sum {i} => {a}[{i}] * {b}[{i}, {j}]"}
-        written = product.get(ranks, f"for {i} => sum {j} => {a}[{i}, {j}] * {b}[{j}]")
-        what = "two vectors" if ranks == (1, 1) else "a vector"
-        shown = Suggestion(f"for {what}, write the sum: `{' '.join(written.split())}`")
-        helps = (replace(shown, edits=(Edit(spans[0].to(spans[1]), f"({written})"),)), shown)
-    elif len(state.shape(shape)) == 1:
+    if len(state.shape(shape)) == 1 and len(state.shape(other)) > 2:
         helps = (Suggestion("for a vector, write the sum: `for i => sum k => a[i, k] * v[k]`"),)
-    elif not text:
-        gap = Span(spans[0].file, spans[0].end, spans[1].start)
-        helps = (Suggestion("to multiply by a number, write `*`", (Edit(gap, gap.text.replace("@", "*")),)),)
     found = f"its shape is [{text}]" if text else "it is a scalar"
     return Diagnostic("AX0219", "both sides of `@` need rank 2 or more", (Label(span, f"the {side} side: {found}"),), (), helps)
 
@@ -458,9 +442,7 @@ def batch_of_one_side(state: State, batch: Shape, at: Span, spans: tuple[Span, S
     labels = (Label(at, needs), Label(spans[0], "a matrix"), Label(spans[1], f"a batch of matrices, [{shown}]"))
     message = f"the right side of `@` has batch dimensions [{shown}], the left side has none"
     help_ = Suggestion("name the indices: `for b i j => sum k => x[i, k] * w[b, k, j]`")
-    swap = (Edit(spans[0], quote.operand(spans[1])), Edit(spans[1], quote.operand(spans[0])))
-    text = quote.fitting(lambda most: f"swap the operands: `{quote.shown(spans[1], most)} @ {quote.shown(spans[0], most)}`")
-    return Diagnostic("AX0203", message, labels, (), (Suggestion(text, swap), help_))
+    return Diagnostic("AX0203", message, labels, (), (help_,))
 
 
 def _named_at(span: Span) -> str:
@@ -490,32 +472,14 @@ def splits(state: State, left: Shape, right: Shape, reason: Reason) -> Diagnosti
         "this shape can be split in more than one way",
         (Label(reason.span, reason.text or "here"),),
         tuple(notes),
-        (*_runs_moved(reason.span), Suggestion(f"annotate {_named_at(reason.span)} with its rank")),
+        (Suggestion(f"annotate {_named_at(reason.span)} with its rank"),),
     )
 
 
-def _runs_moved(access: Span) -> Iterator[Suggestion]:
-    """`x[i, ..b, j]` for `x[..b, i, j]`: the run of indices somewhere else."""
-    brackets = re.search(r"\[([^\[\]|]*)\]$", access.text)
-    inside = Span(access.file, access.start + brackets.start(1), access.start + brackets.end(1)) if brackets is not None else access
-    listed = [" ".join(p.text.split()) for p in parts(inside)] if brackets is not None else []
-    runs = [n for n, text in enumerate(listed) if text.startswith("..")]
-    base = access.text[: inside.start - access.start]
-    for place in range(len(listed)) if len(runs) == 1 else ():
-        rest = [text for n, text in enumerate(listed) if n not in runs]
-        text = ", ".join((*rest[:place], listed[runs[0]], *rest[place:]))
-        if place != runs[0]:
-            yield Suggestion(f"move an index: `{base}{text}]`", (Edit(inside, text),), change=Change.MOVED)
-
-
-def rests(access: Span, places: list[Span]) -> Diagnostic:
+def rests(places: list[Span]) -> Diagnostic:
     """`x[.., i, ..]`, where no run of indices is bound."""
     labels = (Label(places[1], "nothing says which dimensions each `..` keeps"), Label(places[0], "the first"))
-    text, edits = access.text, tuple(Edit(at, ":") for at in places)
-    for at in reversed(places):
-        text = f"{text[: at.start - access.start]}:{text[at.end - access.start :]}"
-    help_ = Suggestion("keep one `..`, and write `:` for each dimension")
-    helps = (Suggestion(f"write `:` for each dimension: `{text}`", edits), help_)
+    helps = (Suggestion("keep one `..`, and write `:` for each dimension"),)
     return Diagnostic("AX0304", "`..` stands twice in these brackets", labels, (), helps)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import Element
-from axon.base.nearest import nearest
+from axon.base.nearest import meant
 from axon.base.source import Span
 from axon.grammar import syntax as S
 from axon.types.resolve import Module, ValueName
@@ -57,16 +57,15 @@ def unknown_element(wrong: UnknownElement) -> Diagnostic:
 
 def unknown(what: str, name: str, span: Span, known: Iterable[str], code: str = "AX0401", note: str = "") -> Diagnostic:
     """`what` is in words: "value", "type", "shape variable"."""
-    help_ = _did_you_mean(nearest(name, known), span)
+    help_ = meant(name, known, span)
     return Diagnostic(code, f"there is no {what} `{name}` here", (Label(span, "not defined"),), (note,) if note else (), help_)
 
 
 def unknown_member(module: Module, name: S.Name) -> Diagnostic:
-    near = nearest(name.text, module.values)
-    help_ = _did_you_mean(near, name.span)
+    help_ = meant(name.text, module.values, name.span)
     has = ", ".join(f"`{n}`" for n in sorted(module.values)[:12])
     more = ", …" if len(module.values) > 12 else ""
-    notes = (f"it has {has}{more}",) if has and not near else ()
+    notes = (f"it has {has}{more}",) if has and not help_ else ()
     if name.text in module.aliases:
         message = f"`{module.name}.{name.text}` is a type, not a value"
         help_ = _taking(module, name.text)
@@ -94,7 +93,3 @@ def missing_import(name: str, span: Span) -> Diagnostic:
     """A module is named that could be imported; see `once_per_name`."""
     put = Suggestion(f"write `import {name}` at the top of the file", (Edit(Span(span.file, 0, 0), f"import {name}\n"),))
     return Diagnostic("AX0401", f"`{name}` is a module that is not imported", (Label(span, "not defined here"),), (), (put,))
-
-
-def _did_you_mean(near: str | None, span: Span) -> tuple[Suggestion, ...]:
-    return (Suggestion(f"did you mean `{near}`?", (Edit(span, near),)),) if near else ()

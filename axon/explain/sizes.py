@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from axon.base.diagnostics import Change, Diagnostic, Label, Suggestion
-from axon.explain.equation import clash
+from axon.explain.equation import cannot_agree
 from axon.explain.never import never
 from axon.explain.obligation import contract_broken, not_met, size_of, unprovable
 from axon.explain.wording import MAX_LABELS, Words, distinct, unstated
@@ -29,7 +29,7 @@ def explain(trouble: Cause, problem: Problem, words: Words) -> Diagnostic:
     match trouble:
         case Clash():
             broken = by_fact(trouble, problem)
-            return clash(trouble, problem, words) if broken is None else contract_broken(broken, problem, words)
+            return cannot_agree(trouble, problem, words) if broken is None else contract_broken(broken, problem, words)
         case Unknown():
             return _unknown(trouble, words)
         case Unbounded(ranges, unused):

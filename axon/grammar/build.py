@@ -248,8 +248,11 @@ class Builder:
     def index_rest(self, span: Span, _: Token) -> s.IndexRest:
         return s.IndexRest(span=span)
 
-    def index_slice(self, span: Span, start: s.Expr | None, _: Token, stop: s.Expr | None, *step: Any) -> s.IndexSlice:
-        return s.IndexSlice(start, stop, step[1] if step else None, span=span)
+    def index_slice(self, span: Span, start: s.Expr | None, colon: Token, stop: s.Expr | None, *step: Any) -> s.IndexSlice:
+        first = start.span.start if start is not None else colon.start
+        last = step[0].end if step else colon.end
+        last = span.end if (stop is not None and not step) or (step and step[1] is not None) else last
+        return s.IndexSlice(start, stop, step[1] if step else None, span=Span(self.file, first, last))
 
     # ── expressions ──────────────────────────────────────────────────────────────────────────────────────────────────
 

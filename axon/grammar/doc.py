@@ -8,7 +8,10 @@ A tuple of documents is their sequence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from axon.grammar.syntax import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,16 @@ class Headed:
     body: Doc
 
 
-Doc: TypeAlias = "str | tuple[Doc, ...] | Line | Fresh | Nest | Group | Hug | Headed | Comment"
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What is printed for a node, with its parentheses if it needs some where it stands (`enclosed`)."""
+
+    node: Node
+    doc: Doc
+    enclosed: bool = False
+
+
+Doc: TypeAlias = "str | tuple[Doc, ...] | Line | Fresh | Nest | Group | Hug | Headed | Comment | Placed"
 
 LINE = Line()
 
@@ -118,6 +130,8 @@ def layout(doc: Doc, width: int) -> str:
                 pending = False
             case Nest():
                 work.append((indent + node.indent, flat, node.doc))
+            case Placed():
+                work.append((indent, flat, node.doc))
             case Group():
                 work.append((indent, flat or _fits(node.doc, width - column, work), node.doc))
             case Hug():
@@ -204,7 +218,7 @@ def _fits(doc: Doc, room: int, after: list[tuple[int, bool, Doc]], first_line: b
                 room -= len(node.flat)
             case Fresh():
                 return not inside
-            case Nest() | Group():
+            case Nest() | Group() | Placed():
                 work.append((flat, node.doc))
             case Headed():
                 work += [(flat, node.body), (flat or first_line, node.head)]

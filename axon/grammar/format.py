@@ -16,7 +16,7 @@ from axon.base.errors import AxonError
 from axon.base.source import SourceFile
 from axon.grammar import printer
 from axon.grammar import syntax as s
-from axon.grammar.doc import LINE, Comment, Doc, Fresh, Group, Headed, Hug, Line, Nest, layout
+from axon.grammar.doc import LINE, Comment, Doc, Fresh, Group, Headed, Hug, Line, Nest, Placed, layout
 from axon.grammar.foreign import no_program
 from axon.grammar.lexer import Token, Tokens, tokenize
 from axon.grammar.parse import parse
@@ -124,6 +124,8 @@ class _Weaver:
                 return tuple(self.weave(part) for part in doc)
             case Nest():
                 return Nest(doc.indent, self.weave(doc.doc))
+            case Placed():
+                return self.weave(doc.doc)
             case Group():
                 return self._hoisting(doc, lambda: Group(self.weave(doc.doc)))
             case Headed():
@@ -170,7 +172,7 @@ def _printed_tokens(doc: Doc) -> list[str]:
                 printed += text.split()
             case tuple() as parts:
                 work += reversed(parts)
-            case Nest(doc=inner) | Group(doc=inner) | Hug(doc=inner):
+            case Nest(doc=inner) | Group(doc=inner) | Hug(doc=inner) | Placed(doc=inner):
                 work.append(inner)
             case Headed(head=head, body=body):
                 work += [body, head]
@@ -185,7 +187,7 @@ def _begins_with_token(doc: Doc) -> bool:
                 if not parts:
                     return False
                 doc = parts[0]
-            case Nest() | Group():
+            case Nest() | Group() | Placed():
                 doc = doc.doc
             case Headed():
                 doc = doc.head

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, cast
 
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
@@ -25,6 +26,7 @@ _CALM = 3  # tokens; see Note [One mistake]
 _MARGIN = "$MARGIN"  # stands before a word at the margin that begins no declaration; no state takes it
 
 
+@lru_cache(maxsize=4)  # who checks a file and who proposes changes of it ask for the same
 def parse(source: SourceFile) -> tuple[syntax.Program, tuple[Diagnostic, ...]]:
     """The declarations of a file that have no syntax error, and all errors and warnings. Never raises on bad text."""
     reader = _Reader(source, "program")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from axon.grammar import syntax as s
-from axon.grammar.doc import LINE, Doc, Fresh, Group, Headed, Hug, Line, Nest, join
+from axon.grammar.doc import LINE, Doc, Fresh, Group, Headed, Hug, Line, Nest, Placed, join
 
 # How tightly expressions bind, as in axon.lark. An expression is put in parentheses where something tighter is needed.
 ANY, PIPE, COMPARE, ADD, MULTIPLY, NEGATE, POWER, APPLY, CALL, POSTFIX = 0, 1, 6, 7, 8, 9, 10, 11, 12, 13
@@ -66,7 +66,7 @@ def _body(body: s.Expr) -> Doc:
 
 def param(node: s.Param) -> Doc:
     if isinstance(node, s.DimParams):
-        return ("{", join(", ", [n.text for n in node.names]), "}")
+        return Placed(node, ("{", join(", ", [n.text for n in node.names]), "}"))
     return _atomic_pattern(node)
 
 
@@ -82,13 +82,14 @@ def pattern(node: s.Pattern) -> Doc:
         case s.PatternRecord():
             return brackets("{", [(name.text, " = ", pattern(p)) for name, p in node.fields], "}", " ")
         case s.PatternTyped():
-            return (_atomic_pattern(node.pattern), " : ", type_(node.type))
+            return (_atomic_pattern(node.pattern), " : ", Placed(node.type, type_(node.type)))
         case _:
             assert_never(node)
 
 
 def _atomic_pattern(node: s.Pattern) -> Doc:
-    return ("(", pattern(node), ")") if isinstance(node, s.PatternTyped) else pattern(node)
+    typed = isinstance(node, s.PatternTyped)
+    return Placed(node, ("(", pattern(node), ")") if typed else pattern(node), typed)
 
 
 # ── types and dimensions ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -146,9 +147,9 @@ def dim(node: s.Dim, level: int = 0) -> Doc:
     doc: Doc
     match node:
         case s.DimName():
-            return node.name
+            own, doc = 5, node.name
         case s.DimInt():
-            return str(node.value)
+            own, doc = 5, str(node.value)
         case s.DimNegate():
             own, doc = 3, ("-", dim(node.operand, 3))
         case s.DimBinary():
@@ -158,7 +159,7 @@ def dim(node: s.Dim, level: int = 0) -> Doc:
             own, doc = 4, (node.function.text, *((" ", dim(a, 5)) for a in node.args))
         case _:
             assert_never(node)
-    return ("(", doc, ")") if own < level else doc
+    return Placed(node, ("(", doc, ")") if own < level else doc, own < level)
 
 
 # ── binders and subscripts ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -171,11 +172,11 @@ def _form(head: Doc, body: s.Expr) -> Doc:
 
 def _groups(groups: tuple[s.BinderGroup, ...]) -> Doc:
     """Broken between the groups, each of which stays on one line as long as it can."""
-    return join((",", LINE), [Group(_group(g)) for g in groups])
+    return join((",", LINE), [Placed(g, Group(group(g))) for g in groups])
 
 
-def _group(node: s.BinderGroup) -> Doc:
-    binders = Nest(2, join(LINE, [_binder(b) for b in node.binders]))
+def group(node: s.BinderGroup) -> Doc:
+    binders = Nest(2, join(LINE, [Placed(b, _binder(b)) for b in node.binders]))
     match node.bound:
         case None:
             return binders
@@ -197,7 +198,7 @@ def _binder(node: s.Binder) -> Doc:
             assert_never(node)
 
 
-def _subscript(node: s.Subscript) -> Doc:
+def subscript(node: s.Subscript) -> Doc:
     match node:
         case s.IndexAt():
             return expr(node.value)
@@ -226,11 +227,11 @@ def expr(node: s.Expr, level: int = ANY, last: bool = True) -> Doc:
     """
     if isinstance(node, _OPEN):
         parenthesize = not last or level > POWER
-        return ("(", _open(node), ")") if parenthesize else _open(node)
+        return Placed(node, ("(", _open(node), ")") if parenthesize else _open(node), parenthesize)
     own = _level(node)
     if own < level:
-        return Group(("(", Nest(1, _closed(node, own, True)), ")"))
-    return _closed(node, own, last)
+        return Placed(node, Group(("(", Nest(1, _closed(node, own, True)), ")")), True)
+    return Placed(node, _closed(node, own, last))
 
 
 def _level(node: s.Expr) -> int:
@@ -270,7 +271,7 @@ def _closed(node: s.Expr, own: int, last: bool) -> Doc:
         case s.Unary():
             return ("-", expr(node.operand, own, last))
         case s.Coerce():
-            return (expr(node.value, own, last=False), " as ", type_(node.type))
+            return (expr(node.value, own, last=False), " as ", Placed(node.type, type_(node.type)))
         case s.Cast():
             argument: Doc = (" ", expr(node.value, POSTFIX)) if node.value is not None else ()
             return ("cast ", node.element.text, argument)
@@ -285,7 +286,7 @@ def _closed(node: s.Expr, own: int, last: bool) -> Doc:
         case s.Project():
             return (_base(node.value), f".{node.position}")
         case s.Access():
-            subscripts = [_subscript(i) for i in node.subscripts]
+            subscripts: list[Doc] = [Placed(i, subscript(i)) for i in node.subscripts]
             if node.default is not None:
                 subscripts[-1] = (subscripts[-1], " | ", expr(node.default))
             return (_base(node.base), brackets("[", subscripts, "]"))
@@ -318,7 +319,12 @@ def _chain(node: s.Binary, own: int, last: bool) -> Doc:
     while isinstance(left, s.Binary) and _level(left) == own and (own != COMPARE or left is node):
         operations.append((LINE, f"{left.op} ", expr(left.right, own + 1, last and left is node)))
         left = left.left
-    return Group((expr(left, level, last=False), Nest(0 if own == PIPE else 2, tuple(reversed(operations)))))
+    indent = 0 if own == PIPE else 2
+    *before, final = reversed(operations)
+    first: Doc = expr(left, level, last=False)
+    if before:
+        first = Placed(node.left, (first, Nest(indent, tuple(before))))
+    return Group((first, Nest(indent, final)))
 
 
 def _application(node: s.Apply | s.ApplyDims) -> Doc:

@@ -20,7 +20,7 @@ from axon.backend import libraries
 from axon.base.diagnostics import Diagnostic, Label, Suggestion, counted
 from axon.base.errors import AxonError, ShapeError
 from axon.base.identity import IdentityMap
-from axon.base.nearest import nearest
+from axon.base.nearest import meant
 from axon.base.source import SourceFile, Span
 from axon.checker.loader import SUFFIX, FileLoader
 
@@ -314,8 +314,7 @@ def arguments(callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
     given = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
-            near = nearest(name, names)
-            help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
+            help = meant(name, names)
             raise wrong(callee, "AX0505", f"`{callee.name}` has no parameter `{name}`", f"it has {_listed(names)}", help=help)
         if name in given:
             raise wrong(callee, "AX0505", f"`{name}` is given twice in a call of `{callee.name}`")
@@ -360,8 +359,7 @@ def check_target(callee: Callee, target: Any) -> None:
     """Raises AxonError for a target that does not exist."""
     if target is None or (isinstance(target, str) and target in TARGETS):
         return
-    near = nearest(str(target), TARGETS)
-    help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
+    help = meant(str(target), TARGETS)
     raise wrong(callee, "AX0601", f"there is no target {_short(target)}", f"the targets are {_listed(TARGETS)}", help=help)
 
 

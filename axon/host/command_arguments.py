@@ -20,7 +20,7 @@ import numpy as np
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import Element, of_dtype
 from axon.base.errors import AxonError
-from axon.base.nearest import nearest
+from axon.base.nearest import meant
 from axon.base.source import SourceFile
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -141,9 +141,8 @@ class _Reader:
             return items[0] if len(items) == 1 else tuple(items)
         if token == "{":
             return dict(self._items("}", lambda: self._field(depth)))
-        near = nearest(token.lower(), ("true", "false", "inf", "nan")) if kind == "name" else None
-        help = f"did you mean `{near}`?" if near else ""
-        raise _wrong(self.text, start, self.at, f"`{token}` is not a value", _FORMS, help=help)
+        helps = meant(token.lower(), ("true", "false", "inf", "nan")) if kind == "name" else ()
+        raise _wrong(self.text, start, self.at, f"`{token}` is not a value", _FORMS, helps=helps)
 
     @property
     def _array(self) -> _Read:
@@ -181,9 +180,8 @@ class _Reader:
         """`randn(f32[32, 784])`, `randint(i32[5], 10)`, `full(f32[3], 2.5)`."""
         maker = _MAKERS.get(name)
         if maker is None:
-            near = nearest(name, _MAKERS)
-            help = f"did you mean `{near}`?" if near else "there are " + ", ".join(f"`{n}`" for n in _MAKERS)
-            raise _wrong(self.text, start, self.at, f"`{name}` makes no arrays", help=help)
+            helps = meant(name, _MAKERS) or (Suggestion("there are " + ", ".join(f"`{n}`" for n in _MAKERS)),)
+            raise _wrong(self.text, start, self.at, f"`{name}` makes no arrays", helps=helps)
         self._next()
         element, shape = self._type()
         extra: list[Any] = []
@@ -400,8 +398,10 @@ def _structured(arrays: Mapping[str, Array]) -> Any:
     return tupled(record)
 
 
-def _wrong(text: str, start: int, end: int, message: str, note: str = "", help: str = "") -> AxonError:
+def _wrong(
+    text: str, start: int, end: int, message: str, note: str = "", help: str = "", helps: tuple[Suggestion, ...] = ()
+) -> AxonError:  # fmt: skip
     source = SourceFile("<argument>", text)
     notes = (note,) if note else ()
-    helps = (Suggestion(help),) if help else ()
+    helps = helps or ((Suggestion(help),) if help else ())
     return AxonError((Diagnostic("AX0508", message, (Label(source.span(start, end)),), notes, helps),))

@@ -11,7 +11,7 @@ from axon import compiler
 from axon.backend.libraries import hide_from_torch, untraced
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.errors import AxonError
-from axon.base.nearest import nearest
+from axon.base.nearest import hint
 from axon.checker.loader import FileLoader
 from axon.host.call import Callee, Session, check_sizes, named, wrong
 
@@ -127,9 +127,7 @@ class Module(_Shared):
     @untraced
     def __getitem__(self, name: str) -> Any:
         if name not in self._session.checked.signatures:
-            near = nearest(name, self) if isinstance(name, str) else None
-            hint = f"; did you mean {near!r}?" if near else ""
-            raise KeyError(f"{self!r} declares no {name!r}{hint}")
+            raise KeyError(f"{self!r} declares no {name!r}{hint(name, self) if isinstance(name, str) else ''}")
         callee = self._session.callee(name)
         return Function(self._session, callee) if callee.is_function else self._session.call(callee, ())
 

@@ -20,7 +20,7 @@ from axon.base.diagnostics import Diagnostic, Label, Suggestion, counted
 from axon.base.element import FLOAT, INT, Element, of_dtype
 from axon.base.errors import AxonError, ShapeError
 from axon.base.names import Symbol
-from axon.base.nearest import nearest
+from axon.base.nearest import meant
 from axon.base.source import Span
 from axon.core import ir as core
 from axon.host.conversions import NUMPY_NAME, USUAL, Part, conversion, fixed
@@ -110,8 +110,7 @@ class Matcher:
         if missing := [name for name in names if name not in value]:
             raise self._wrong(at, "AX0505", f"`{path}` lacks the field `{missing[0]}`", f"the dict has {listed(value)}")
         if extra := [key for key in value if key not in names]:
-            near = nearest(extra[0], names)
-            help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
+            help = meant(extra[0], names)
             raise self._wrong(at, "AX0505", f"`{path}` has no field `{extra[0]}`", f"its fields are {listed(names)}", help=help)
 
     # ── tensors ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,9 +17,9 @@ from axon.explain.places import Inner
 from axon.explain.ranges import Origin
 from axon.shapes.constraint import Callee, Equal
 from axon.shapes.dimension import Dim
-from axon.suggest.inside import Unreached, unreached
 from axon.suggest.members import half_of_a_window
 from axon.suggest.mend import asked, behind
+from axon.suggest.outside import Unreached, unreached
 from axon.suggest.written import unused_given
 from axon.types import typed as T
 from axon.types.holes import dimension_arguments
@@ -77,8 +77,10 @@ def _given_inside(body: Body, trail: Trail) -> tuple[Suggestion, ...]:
     state, modules = body.by.state, body.by.modules
     idle = [s.name for s in body.explicit if re.search(rf"\b{s.name}\b", body.expr.span.text) is None]
     show = partial(show_dim, Namer(state))
-    calls = (e for e in trail.expressions() if isinstance(e, T.Variable) and dimension_arguments(e.span))
-    return tuple(s for e in calls for s in (*unused_given(e.span, idle), *half_of_a_window(e, modules, state, show)))
+    found: list[Suggestion] = []
+    for e in (e for e in trail.expressions() if isinstance(e, T.Variable) and dimension_arguments(e.span)):
+        found += (*unused_given(e.span, idle), *half_of_a_window(e, modules, state, show))
+    return tuple(found)
 
 
 def unreached_by(by: Inference, trail: Trail) -> tuple[Unreached, ...]:

@@ -23,10 +23,12 @@ from axon.shapes.pretty import render
 from axon.shapes.solving.causes import Cause, Unbounded, causes, primary
 from axon.shapes.solving.trouble import Clash, Hopeless, Refuted
 from axon.suggest.bodies import BOUND, called, trail_of, unreached_by
-from axon.suggest.inside import compared_with, indexed_by, padded_together, reached_outside, together, unreached, without_range
+from axon.suggest.bounds import Known, indexed_by, one_range, without_range
+from axon.suggest.calls import fitting_values
+from axon.suggest.indices import kept
 from axon.suggest.members import half_of_a_window, merged_again, together_elsewhere, variants
-from axon.suggest.mend import behind, compared, last_resorts, mends, reindexed
-from axon.suggest.slips import cut, fitting_values, kept, one_range, resized
+from axon.suggest.mend import behind, compared, last_resorts, mends, otherwise_read
+from axon.suggest.outside import compared_with, cut, reached_outside, resized, unreached
 from axon.suggest.written import blanks, exchanged_at
 from axon.types import typed as T
 from axon.types.inference import Inference
@@ -121,9 +123,10 @@ def _changes(
     by: Inference, cause: Cause, worded: tuple[Suggestion, ...], problem: Problem, trail: Trail, show: Callable[[Dim], str]
 ) -> Iterable[Suggestion]:
     """Changes to try, the likeliest first, of what stands in the source; `worded` are those of annotations and facts."""
+    k = Known(trail, by.state, show)
     match cause:
         case Clash(kind="conflict" | "named"):
-            blamed = primary(cause)
+            blamed, ends = primary(cause), sizes(cause, problem)[:3]
             others = [e for e in reversed(cause.equals) if e is not blamed]
             stated = next((n for n, s in enumerate(worded) if s.change is Change.FACT), len(worded))
             first, far = mends([blamed.reason], trail, True), _elsewhere(by, blamed, trail)
@@ -131,9 +134,9 @@ def _changes(
             first = tuple(s for s in first if s not in late)
             first = (*far, *first, *late) if _reshaped(blamed, trail) else (*first, *far, *late)
             first = (
-                *_fitting(by, cause, problem, trail, True),
+                *_fitting(ends, trail, True),
                 *first,
-                *_resized(by, cause, problem, trail, show),
+                *_resized(ends, k),
                 *_from_modules(by, blamed, trail, show),
             )
             more = mends([e.reason for e in others], trail, False)
@@ -153,46 +156,43 @@ def _changes(
                 yield from compared(equal, trail, by.state, show)
         case Refuted(also=also):
             yield from (s for s in worded if s.edits)  # a size that is written out: more than a slip of an index
-            ways = [list(_kept_in(by, part, trail, show)) for part in (cause, *also)]
-            yield from together(ways) if also else ways[0]
-            yield from (last for last in ways[0] if any(last in way for way in ways[1:]))  # of the access as a whole
-            yield from padded_together(ways) if also else ()
+            yield from reached_outside((cause, *also), k)
             for part in (cause, *also) if cause.obligation.use is None else ():  # a contract of a call
                 yield from exchanged_at(part.obligation.reason.span, trail)
             worded = tuple(s for s in worded if not s.edits)
         case Unbounded((range_,)):
             uses = [u for u in problem.uses if range_.symbol in u.index.variables]
             yield from indexed_by(range_, trail) if not uses else ()
-            yield from without_range(range_, uses, trail, by.state, show)
+            yield from without_range(range_, uses, k)
         case Hopeless(facts=facts):
             for _, reason in facts:
-                yield from compared_with(reason.span, trail, show)
+                yield from compared_with(reason.span, k)
                 yield from exchanged_at(reason.span, trail)
-                yield from reindexed(trail, Reason(reason.span, "", (Side(reason.span, "", "an access"),)))
+                yield from otherwise_read(trail, Reason(reason.span, "", (Side(reason.span, "", "an access"),)))
                 yield from _asked_of(by, reason, problem, trail)
     yield from worded
 
 
-def _resized(by: Inference, c: Clash, problem: Problem, trail: Trail, show: Callable[[Dim], str]) -> Iterator[Suggestion]:
-    """Changes of what makes one of the two sizes for it to be the other."""
-    equal, left, right, _ = sizes(c, problem)
-    yield from one_range(equal.reason, (left, right), trail, by.state, show)
+def _resized(ends: tuple[Equal, Dim, Dim], k: Known) -> Iterator[Suggestion]:
+    """Changes of what makes one of the two sizes of an equation for it to be the other."""
+    (equal, left, right), trail = ends, k.trail
+    yield from one_range(equal.reason, (left, right), k)
     for side, raw, own, needed in zip(equal.reason.sides, (equal.left, equal.right), (left, right), (right, left), strict=False):
         origin = trail.of_place(side.span, raw, bool(side.about))
         if origin is not None:
-            yield from resized(origin, own, needed, trail, by.state, show)
+            yield from resized(origin, own, needed, k)
     if len(equal.reason.sides) == 2:
         one, other = equal.reason.sides
         for side, beside, raw, own, needed in ((one, other, equal.right, left, right), (other, one, equal.left, right, left)):
             origin = trail.of_place(beside.span, raw, bool(beside.about))
             if origin is not None and origin.kind == "slice":
-                yield from cut(side, own, needed, trail, by.state, show)
-    yield from _fitting(by, c, problem, trail, False)
+                yield from cut(side, own, needed, k)
+    yield from _fitting(ends, trail, False)
 
 
-def _fitting(by: Inference, c: Clash, problem: Problem, trail: Trail, idle: bool) -> Iterator[Suggestion]:
+def _fitting(ends: tuple[Equal, Dim, Dim], trail: Trail, idle: bool) -> Iterator[Suggestion]:
     """Other values of the sizes that are needed, those that nothing uses (`idle`) or others."""
-    equal, left, right, _ = sizes(c, problem)
+    equal, left, right = ends
     if len(equal.reason.sides) == 2:
         one, other = equal.reason.sides
         yield from fitting_values(other, one, right, left, trail, idle)
@@ -238,13 +238,6 @@ def _asked_of(by: Inference, reason: Reason, problem: Problem, trail: Trail) -> 
             found = measure(variable, problem.equals)
             for maker in trail.makers(found.side.span, found.raw, bool(found.side.about)) if found is not None else ():
                 yield from maker.changes()
-
-
-def _kept_in(by: Inference, r: Refuted, trail: Trail, show: Callable[[Dim], str]) -> Iterable[Suggestion]:
-    use = r.obligation.use
-    if use is not None and r.reach is not None and r.size is not None:
-        low = r.obligation.relation.op != "<"
-        yield from reached_outside(use, r.reach, r.size, r.ends, low, trail, by.state, show)
 
 
 def _reshaped(equal: Equal, trail: Trail) -> bool:

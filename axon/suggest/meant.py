@@ -1,27 +1,43 @@
-"""What may have been meant where types do not fit, as changes to try: of operands, arguments, branches and indices."""
+"""What may have been meant where types do not fit: of operands, arguments, branches, indices and names."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
-from axon.base.diagnostics import Edit, Suggestion
+from axon.base.diagnostics import Change, Suggestion
+from axon.base.element import FLOAT
 from axon.base.source import Span
 from axon.explain import errors
-from axon.explain.quote import operand
 from axon.grammar import syntax as S
-from axon.suggest import mend, precedence
+from axon.grammar.rewrite import NEW, call, made, name, quoted, quoted_type, tree
+from axon.suggest.bounds import parameter
+from axon.suggest.calls import swapped
+from axon.suggest.mutations import (
+    applied,
+    expr,
+    free_letters,
+    indexed,
+    is_name,
+    node,
+    nodes_of,
+    outside,
+    permuted,
+    propose,
+    proposing,
+    swap,
+    text_of,
+)  # fmt: skip
 from axon.types import typed as T
 from axon.types.resolve import ValueName
 from axon.types.show import Namer, show_element
-from axon.types.trouble import Argument, BadSubscript, Choice, Meant, NotADimension, Operand, Operands, SubscriptCount
+from axon.types.trouble import Argument, BadSubscript, Choice, MatmulRank, Meant, NotADimension, Operand, Operands, SubscriptCount
 from axon.types.type import Function, RecordType, Row, Tensor, TupleType, Type
 from axon.types.unify import State
 
-_FLOATS = re.compile(r"\s*:\s*(f16|bf16|f32|f64)\b(\[[^\[\]]*\])?")  # the annotation of a name
+_MAX_RANK = 4
 
 
 def likely(meant: Meant, state: State) -> Iterator[Suggestion]:
@@ -32,15 +48,15 @@ def likely(meant: Meant, state: State) -> Iterator[Suggestion]:
             if operator and isinstance(t, RecordType):
                 yield errors.per_field(t)
             elif operator and isinstance(t, Function):  # it may be a function less something
-                yield from precedence.negated_argument(e.span)
+                yield from _negated_argument(e.span)
             else:
                 yield from part_chosen(state, e)
-        case Operands(left, right, operator_):
-            yield from precedence.cast_of_sizes(left, right, operator_)
+        case Operands(left, right):
+            yield from _cast_of_sizes(left, right)
         case Argument():
             yield from _passed(state, meant)
         case Choice(span, condition, then, otherwise, indices):
-            yield from precedence.per_element(span, (condition, then, otherwise), partial(_rank, state), indices)
+            yield from _per_element(span, (condition, then, otherwise), partial(_rank, state), indices)
         case _:
             assert_never(meant)
 
@@ -63,6 +79,106 @@ def part_chosen(state: State, e: T.Expr) -> tuple[Suggestion, ...]:
     return tuple(errors.one_tensor(state, e.span, brackets, t.items)) if single else ()
 
 
+# ── precedence ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@proposing
+def _cast_of_sizes(left: T.Expr, right: T.Expr) -> Iterator[Suggestion]:
+    """`x / cast f32 (h * w)` for `x / cast f32 h * w`, where `cast` takes `h` alone."""
+    whole = outside(expr(right))
+    last = expr(left)
+    while isinstance(last, S.Binary):
+        last = last.right
+    sizes = isinstance(left, T.Cast | T.Binary) and isinstance(right, T.Dimension)
+    if not sizes or not isinstance(whole, S.Binary) or not isinstance(last, S.Cast) or last.value is None:
+        return
+    wholes = [whole]  # and those around it by further sizes
+    while isinstance(outer := outside(wholes[-1]), S.Binary) and isinstance(outer.right, S.Var | S.Int):
+        wholes.append(outer)
+    for top in dict.fromkeys((len(wholes), 1)):
+        value: S.Expr = last.value
+        for each in wholes[:top]:
+            value = made(each, left=value)
+        cast = made(last, value=value)
+        words = f"`cast` takes one operand: write `{text_of(cast, right.span)}`"
+        changed = applied(whole.left, (last, cast))
+        yield propose(words, None, (wholes[top - 1], changed), change=Change.PARENTHESES, grown=True)
+
+
+@proposing
+def _negated_argument(function: Span) -> Iterator[Suggestion]:
+    """`exp (-x)` for `exp -x`, which subtracts `x` from `exp`."""
+    inner = called = expr(function)
+    while isinstance(whole := outside(inner), S.Binary) and whole.right is inner:
+        inner = whole
+    if not isinstance(whole, S.Binary) or whole.op != "-" or not is_name(called):
+        return
+    first = whole.right
+    while isinstance(first, S.Binary):
+        first = first.left
+    if isinstance(first, S.Apply) and tree(function.file).enclosed(first) == first.span:  # `exp -x y`
+        return
+    new = call(called, quoted("-e", e=first))
+    words = f"to apply, write `{text_of(new, function)}`"
+    left = applied(inner, (called, new))
+    changed = left if first is whole.right else applied(whole.right, (first, left))
+    yield propose(words, None, (whole, changed), change=Change.PARENTHESES, grown=True)
+    yield Suggestion(words)  # also beside other errors
+
+
+@proposing
+def _accessed_result(argument: T.Access) -> Iterator[Suggestion]:
+    """`(softmax x)[i, j]` for `softmax x[i, j]`, where the access is to the argument."""
+    access = node(argument, S.Access)
+    whole = outside(access)
+    if isinstance(whole, S.Apply) and whole.argument is access:
+        new = made(access, base=made(whole, argument=access.base))
+        yield propose("to index the result, write", new, (whole, new), change=Change.PARENTHESES, grown=True)
+
+
+@proposing
+def _per_element(
+    whole: Span, parts: tuple[T.Expr, T.Expr, T.Expr], rank_of: partial[int | None], around: Sequence[str]
+) -> Iterator[Suggestion]:
+    """`for i => if mask[i] then x[i] else 0.0` for `if mask then x else 0.0`, of parts of one rank, or scalars. Where the condition
+    alone is no scalar, the indices `around` may be meant.
+    """
+    ranks = [rank_of(part) for part in parts]
+    known = [r for r in ranks if r is not None]
+    rank = max(known, default=0)
+    if rank not in range(1, _MAX_RANK + 1) or any(r not in (0, rank) for r in known):
+        return
+    single = ranks[1:] == [0, 0] and len(around) >= rank
+    if letters := tuple(around[-rank:]) if single else free_letters(whole, rank):
+        condition, then, otherwise = (_at_element(part, rank, letters, rank_of) for part in parts)
+        head = "" if single else f"for {' '.join(letters)} => "
+        new = quoted(f"{head}if c then t else o", c=condition, t=then, o=otherwise)
+        found = propose("choose per element:", new, (node(whole, S.If), new))
+        yield found
+        yield from (Suggestion(found.text),) if len(known) == len(ranks) else ()
+
+
+def _at_element(e: T.Expr, rank: int, letters: Sequence[str], rank_of: partial[int | None]) -> S.Expr:
+    """One element of an expression: `x[i] > 0.0` of `x > 0.0`, or of what is not computed of names alone, `(f x)[i]`."""
+    read: list[T.Expr] = []
+
+    def within(part: T.Expr) -> bool:
+        match part:
+            case _ if rank_of(part) == 0:
+                return True
+            case T.Variable() if rank_of(part) == rank:
+                read.append(part)
+                return True
+            case T.Unary(operand=inner):
+                return within(inner)
+            case T.Binary(left=left, right=right):
+                return within(left) and within(right)
+        return False
+
+    own = expr(e)
+    return applied(own, *((expr(v), indexed(expr(v), letters)) for v in read)) if within(e) else indexed(own, letters)
+
+
 # ── arguments ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -76,27 +192,28 @@ class _Given:
     need: Tensor
 
 
+@proposing
 def _passed(state: State, a: Argument) -> Iterator[Suggestion]:
     """Of an argument: spaces for commas, another order, a batch of one."""
     argument, last = a.arguments[a.at], a.at == len(a.arguments) - 1
-    have, need = state.prune(argument.type), state.prune(a.param)
-    if isinstance(argument, T.Tuple) and len(argument.items) > 1 and not isinstance(need, TupleType):
-        text = " ".join(operand(i.span) for i in argument.items)
-        around = Span(argument.span.file, a.function.span.end, argument.span.end)
-        yield Suggestion(f"arguments are separated by spaces: `{a.name} {text}`", (Edit(around, f" {text}"),))
+    have, need, written = state.prune(argument.type), state.prune(a.param), expr(argument)
+    whole = outside(written)
+    if isinstance(written, S.Tuple) and len(written.items) > 1 and not isinstance(need, TupleType) and isinstance(whole, S.Apply):
+        new = call(whole.function, *written.items)
+        yield propose("arguments are separated by spaces:", new, (whole, new), grown=True)
     more = len(state.shape(need.shape)) - len(have.shape) if isinstance(have, Tensor) and isinstance(need, Tensor) else 0
     if isinstance(have, Tensor) and more > 0:
-        yield from precedence.accessed_result(a.function, a.arguments) if last else ()
+        yield from _accessed_result(argument) if last and isinstance(argument, T.Access) and is_name(expr(a.function)) else ()
         if more == 1 and (have.shape or not isinstance(argument, T.Access)):  # an element is no batch
-            text = f"[| {argument.span.text} |]"
-            yield Suggestion(f"make it a batch of one: `{text}`", (Edit(argument.span, text),))
+            batch = S.Array((written,), span=NEW)
+            yield propose("make it a batch of one:", batch, (written, batch))
     yield from _one_missing(state, a, have, need)
     given = list(_given(state, a))
     lower = [g for g in given if g.argument == a.at and len(state.shape(g.need.shape)) > len(g.have.shape)]
     yield from (s for g in lower for s in _as_stated(state, g))
-    yield from mend.swapped(tuple(x.span for x in a.arguments), a.at, a.name)
-    whole = a.function.instance.rows.values() if isinstance(a.function, T.Variable) and a.function.instance is not None else ()
-    if any(g.argument == a.at and g.need.shape in whole for g in given):  # any rank at all, and so that of what stands before
+    yield from swapped(a.function, a.arguments, a.at)
+    rows = a.function.instance.rows.values() if isinstance(a.function, T.Variable) and a.function.instance is not None else ()
+    if any(g.argument == a.at and g.need.shape in rows for g in given):  # any rank at all, and so that of what stands before
         yield from (s for g in given for s in _as_stated(state, g))
         help_ = f"without annotations `{a.name}` takes equal shapes: where a parameter has a rank, `(… : 'a[n])`, it broadcasts"
         yield Suggestion(help_)
@@ -134,58 +251,96 @@ def _parts_given(state: State, n: int, pattern: T.Pattern, have: Type, need: Typ
                 yield from _parts_given(state, n, item, part, want)
 
 
+@proposing
 def _as_stated(state: State, given: _Given) -> Iterator[Suggestion]:
     """The annotation of a parameter that has none, or of a part of one, which lets a scalar broadcast: `(rate : f32)`."""
-    name = given.pattern.span
-    if given.have.shape or name.text != given.pattern.symbol.name or name.followed(":"):
-        return
-    text = f"{name.text} : {show_element(Namer(state), state.element(given.need.element))}"
-    text = text if name.followed(",") or name.file.text[: name.start].rstrip().endswith(",") else f"({text})"
-    yield Suggestion(f"annotate the parameter, and it broadcasts: `{text}`", (Edit(name, text),))
+    own = node(given.pattern.span, S.PatternName)
+    around = outside(own)
+    if not given.have.shape and own.name == given.pattern.symbol.name and not isinstance(around, S.PatternTyped):
+        element = show_element(Namer(state), state.element(given.need.element))
+        new = S.PatternTyped(own, quoted_type(element), span=NEW)
+        text = text_of(new, own.span)
+        text = text if isinstance(around, S.PatternTuple) else f"({text})"
+        yield propose(f"annotate the parameter, and it broadcasts: `{text}`", None, (own, new))
 
 
 # ── indices and dimensions ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@proposing
 def indexed_too(wrong: SubscriptCount) -> Iterator[Suggestion]:
     """`q[i, j]` for `q[i]` under indices `i` and `j`, where all that the access does not use are as many as it lacks."""
-    e, rank = wrong.access, len(wrong.shape)
-    used = set(re.findall(r"\w+", e.span.text))
+    e, rank, whole = wrong.access, len(wrong.shape), node(wrong.access.span, S.Access)
+    used = {n.name for n in nodes_of(whole) if isinstance(n, S.Var)}
     unused = [symbol.name for symbol, _ in wrong.context.indices if symbol.name not in used]
-    if 0 < len(unused) == rank - len(e.subscripts) < rank and e.span.text.endswith("]"):
-        end = Span(e.span.file, e.span.end - 1, e.span.end - 1)
-        more = f", {', '.join(unused)}"
-        yield Suggestion(f"index it by `{'`, `'.join(unused)}` too: `{e.span.text[:-1]}{more}]`", (Edit(end, more),))
+    if 0 < len(unused) == rank - len(e.subscripts) < rank and whole.default is None:
+        new = made(whole, subscripts=(*whole.subscripts, *indexed(whole.base, unused).subscripts))
+        yield propose(f"index it by `{'`, `'.join(unused)}` too:", new, (whole, new), grown=True)
 
 
+@proposing
 def of_integers(wrong: BadSubscript) -> Iterator[Suggestion]:
     """The annotation of a parameter that is an index, or has them, with integers for floats."""
-    at = wrong.entity.span if isinstance(wrong.entity, ValueName) else None
-    written = _FLOATS.match(at.file.text, at.end) if at is not None else None
-    if at is not None and written is not None:
-        element = Span(at.file, written.start(1), written.end(1))
-        yield Suggestion(f"make it `{at.text} : i32{written[2] or ''}`", (Edit(element, "i32"),))
+    around = outside(node(wrong.entity.span, S.PatternName)) if isinstance(wrong.entity, ValueName) else None
+    written = around.type if isinstance(around, S.PatternTyped) else None
+    if isinstance(written, S.TypeName) and [n.text for n in written.name] in [[e.value] for e in FLOAT]:
+        yield propose("make it", around, (written, made(written, name=(name("i32"),))), grown=True)
 
 
-def as_parameter(wrong: NotADimension) -> tuple[Suggestion, ...]:
+@proposing
+def as_parameter(wrong: NotADimension) -> Iterator[Suggestion]:
     """A parameter of the function around made a dimension parameter of it."""
-    d, entity, name = wrong.heading, wrong.entity, wrong.what.strip("`")
-    if d is None or not isinstance(entity, ValueName):
-        return ()
-    file, at = d.span.file, entity.span
-    around = next((p.span for p in d.params if p.span.start <= at.start and at.end <= p.span.end), None)
-    if around is None:
-        return ()
-    before = re.search(r"\s*\(?\s*$", file.text[: around.start])
-    start = before.start() if before is not None else around.start
-    opened = "(" in file.text[start : around.start]
-    after = re.match(r"\s*\)", file.text[around.end :]) if opened else None
-    gone = Edit(Span(file, start, around.end + (after.end() if after is not None else 0)), "")
-    first = d.params[0]
-    if isinstance(first, S.DimParams):
-        put = Edit(Span(file, first.span.end - 1, first.span.end - 1), f", {name}")
-    else:
-        put = Edit(Span(file, d.name.span.end, d.name.span.end), f" {{{name}}}")
-    if start == d.name.span.end and not isinstance(first, S.DimParams):
-        return (Suggestion(f"make it a dimension parameter: `fun {d.name.text} {{{name}}} …`", (replace(gone, text=put.text),)),)
-    return (Suggestion(f"make it a dimension parameter: `fun {d.name.text} {{{name}}} …`", (put, gone)),)
+    d, entity, own = wrong.heading, wrong.entity, wrong.what.strip("`")
+    at = entity.span if isinstance(entity, ValueName) else None
+    for p in d.params if d is not None and at is not None else ():
+        if d is not None and at is not None and p.span.start <= at.start and at.end <= p.span.end:
+            words = f"make it a dimension parameter: `fun {d.name.text} {{{own}}} …`"
+            yield propose(words, None, parameter(d.name.span, own, gone=p), grown=True)
+
+
+@proposing
+def runs_moved(access: Span) -> Iterator[Suggestion]:
+    """`x[i, ..b, j]` for `x[..b, i, j]`: the run of indices somewhere else."""
+    whole = node(access, S.Access)
+    runs = [n for n, s in enumerate(whole.subscripts) if isinstance(s, S.IndexRun | S.IndexRest)]
+    for place in range(len(whole.subscripts)) if len(runs) == 1 else ():
+        order = [n for n in range(len(whole.subscripts)) if n not in runs]
+        order.insert(place, runs[0])
+        if place != runs[0]:
+            yield propose("move an index:", whole, *permuted(whole.subscripts, order), change=Change.MOVED)
+
+
+@proposing
+def every_dimension(access: Span, places: Sequence[Span]) -> Iterator[Suggestion]:
+    """`x[:, i, :]` for `x[.., i, ..]`, where no run of indices is bound."""
+    kept = S.IndexSlice(None, None, None, span=NEW)
+    changes = [(node(at, S.IndexRest), kept) for at in places]
+    yield propose("write `:` for each dimension:", node(access, S.Access), *changes)
+
+
+# ── products ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@proposing
+def no_product(state: State, wrong: MatmulRank) -> Iterator[Suggestion]:
+    """A sum for a product with a vector, `*` for one with a number."""
+    whole = outside(expr(wrong.spans[0]))
+    rank, other = len(state.shape(wrong.shape)), len(state.shape(wrong.other))
+    if not isinstance(whole, S.Binary):
+        return
+    if rank == 0:
+        yield propose("to multiply by a number, write `*`", None, (whole, made(whole, op="*")), grown=True)
+    elif rank == 1 <= other <= 2:
+        i, j = free_letters(wrong.spans[0].to(wrong.spans[1]), 2, "ijkmnpqr")
+        sums = {(1, 1): f"sum {i} => a[{i}] * b[{i}]", (1, 2): f"for {j} => sum {i} => a[{i}] * b[{i}, {j}]"}
+        ranks = (other, 1) if wrong.side == "right" else (1, other)
+        new = quoted(sums.get(ranks, f"for {i} => sum {j} => a[{i}, {j}] * b[{j}]"), a=whole.left, b=whole.right)
+        found = propose(f"for {'two vectors' if ranks == (1, 1) else 'a vector'}, write the sum:", new, (whole, new))
+        yield from (found, Suggestion(found.text))
+
+
+@proposing
+def operands_exchanged(spans: tuple[Span, Span]) -> Iterator[Suggestion]:
+    """The matrix on the right of a batch of matrices."""
+    one, other = map(expr, spans)
+    yield propose("swap the operands:", outside(one), *swap(one, other))

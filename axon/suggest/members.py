@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from axon.base.diagnostics import Change, Edit, Suggestion
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.explain.quote import fitting, operand, shown
+from axon.grammar import syntax as S
+from axon.grammar.rewrite import call, quoted_dim, var
 from axon.shapes.dimension import Dim, atom_key
+from axon.suggest.mutations import expr, node, propose, proposing
 from axon.types import typed as T
-from axon.types.holes import dimension_arguments
 from axon.types.resolve import Module, ValueName
 from axon.types.type import Function, Row, Tensor, Type
 from axon.types.unify import State
@@ -18,6 +19,7 @@ from axon.types.unify import State
 Modules = Mapping[str, Module]
 
 
+@proposing
 def variants(function: Span, modules: Modules) -> Iterator[Suggestion]:
     """A function whose name goes on where that of the one called ends, and which takes as many arguments."""
     owner, _, called = function.text.partition(".")
@@ -27,7 +29,7 @@ def variants(function: Span, modules: Modules) -> Iterator[Suggestion]:
     for name, value in modules[owner].values.items():
         alike = isinstance(value, ValueName) and name.startswith(f"{called}_") and not value.scheme.explicit
         if alike and isinstance(value, ValueName) and _arity(value.scheme.type) == _arity(own.scheme.type):
-            yield Suggestion(f"use `{owner}.{name}`", (Edit(function, f"{owner}.{name}"),))
+            yield propose("use", new := var(f"{owner}.{name}"), (expr(function), new))
 
 
 def together_elsewhere(ways: Sequence[Sequence[Suggestion]]) -> Iterator[Suggestion]:
@@ -40,6 +42,7 @@ def together_elsewhere(ways: Sequence[Sequence[Suggestion]]) -> Iterator[Suggest
             yield Suggestion(f"{text} in each of the {len(several)} calls", tuple(several))
 
 
+@proposing
 def merged_again(e: T.Expr, modules: Modules, state: State) -> Iterator[Suggestion]:
     """A function that makes one dimension of two, around what was split: `nn.merge_heads (nn.attention q k v)`."""
     t = state.prune(e.type)
@@ -47,39 +50,35 @@ def merged_again(e: T.Expr, modules: Modules, state: State) -> Iterator[Suggesti
     for owner, module in modules.items():
         for name, value in module.values.items():
             if isinstance(value, ValueName) and not value.scheme.explicit and _merges(value.scheme.type, rank, state):
-                text = f"{owner}.{name}"
-                help_ = fitting(lambda most, text=text: f"merge the parts again: `{text} {shown(e.span, most)}`")  # type: ignore[misc]
-                yield Suggestion(help_, (Edit(e.span, f"({text} {operand(e.span)})"),))
+                new = call(var(f"{owner}.{name}"), expr(e))
+                yield propose("merge the parts again:", new, (expr(e), new))
 
 
+@proposing
 def half_of_a_window(function: T.Expr, modules: Modules, state: State, show: Callable[[Dim], str]) -> Iterator[Suggestion]:
     """For a dimension argument p with which h becomes h + 2 * p - r, before any division: r / 2, which keeps h as it is."""
     owner, _, called = function.span.text.partition("{")[0].strip().partition(".")
     own = modules[owner].values.get(called) if owner in modules else None
     instance = function.instance if isinstance(function, T.Variable) else None
-    given = dimension_arguments(function.span)
-    if not isinstance(own, ValueName) or instance is None or len(given) != len(own.scheme.explicit):
+    given = node(function.span, S.ApplyDims)
+    if not isinstance(own, ValueName) or instance is None or len(given.dims) != len(own.scheme.explicit):
         return
     t = own.scheme.type
     while isinstance(t, Function):
         t = t.result
     sizes = [i for i in state.shape(t.shape) if isinstance(i, Dim)] if isinstance(t, Tensor) else []
-    found: dict[Edit, None] = {}
+    found: dict[tuple[S.Dim, str], None] = {}
     for size in (part for s in sizes for part in (s, *(q.dividend for q in sorted(s.quotients, key=atom_key)))):
-        for padding, span in zip(own.scheme.explicit, given, strict=True):
+        for padding, written in zip(own.scheme.explicit, given.dims, strict=True):
             times = size.mapping.get((padding,), 0)
             windows = [m[0] for m, c in size.mapping.items() if len(m) == 1 and c == -1 and isinstance(m[0], Symbol)]
             for window in windows if times > 1 else ():
                 wide = state.dimension(instance.dims.get(window, Dim.of(window)))
                 half = Dim.of(wide.constant // times) if wide.constant is not None else wide // times
-                if (text := show(half)) != span.text:
-                    found.setdefault(Edit(span, text))
-    for edit in found:
-        before, after = (
-            Span(edit.span.file, function.span.start, edit.span.start),
-            Span(edit.span.file, edit.span.end, function.span.end),
-        )
-        yield Suggestion(f"make it `{before.text}{edit.text}{after.text}`", (edit,), change=Change.SIZE)
+                if (text := show(half)) != written.span.text:
+                    found.setdefault((written, text))
+    for own_size, text in found:
+        yield propose("make it", given, (own_size, quoted_dim(text)), change=Change.SIZE)
 
 
 def _merges(t: Type, rank: int, state: State) -> bool:

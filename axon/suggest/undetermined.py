@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.names import Symbol
 from axon.base.source import Span
+from axon.grammar import syntax as S
+from axon.grammar.rewrite import NEW, tree
 from axon.shapes.dimension import Dim
 from axon.shapes.pretty import render
 from axon.suggest.bodies import trail_of
-from axon.suggest.inside import flattened_later, parameter_edit, parts_bounded
+from axon.suggest.bounds import flattened_later, parameter, parts_bounded
+from axon.suggest.mutations import node, propose, proposing, text_of
 from axon.types.inference import Binding, Inference
 from axon.types.show import Namer, show_type, symbols_of
 from axon.types.trouble import Unanchored, Undetermined
@@ -62,24 +64,27 @@ def _not_found(names: list[str], labels: tuple[Label, ...], note: str, function:
     return Diagnostic("AX0306", message, labels, (note,), tuple(_as_parameters(names, function)))
 
 
+@proposing
 def _as_parameters(names: list[str], function: Span) -> Iterable[Suggestion]:
     """Dimension parameters for sizes that no argument tells: one of them, else all."""
     for chosen in dict.fromkeys([*((n,) for n in names), tuple(names)]):
         listed = ", ".join(chosen)
-        text = f"make {'it a dimension parameter' if len(chosen) == 1 else 'them parameters'}: `{{{listed}}}`"
-        yield Suggestion(text, (parameter_edit(function, listed),))
+        words = f"make {'it a dimension parameter' if len(chosen) == 1 else 'them parameters'}: `{{{listed}}}`"
+        yield propose(words, None, parameter(function, *chosen), grown=True)
 
 
+@proposing
 def _in_halves(by: Inference, missing: set[Symbol], function: Span) -> Iterator[Suggestion]:
     """`n - n / 2` for `(n + 1) / 2`, which is the same: with n / 2 beside it, it tells n."""
     for dim, place in by.origins:
         for v in by.state.dimension(dim).variables & missing if place.file is function.file else ():
             if by.state.dimension(dim) == (Dim.of(v) + 1) // 2:
-                name = re.search(r"[A-Za-z_]\w*", place.text)
-                text = f"{name[0]} - {name[0]} / 2" if name is not None else ""
-                yield Suggestion(
-                    f"write `{place.text}` as `{text}`: with the other sizes, that tells `{v.name}`", (Edit(place, text),)
-                )
+                written = node(place, S.DimBinary)
+                name = next(d for d in tree(place.file).within(place) if isinstance(d, S.DimName))
+                half = S.DimBinary("/", name, S.DimInt(2, span=NEW), span=NEW)
+                rest = S.DimBinary("-", name, half, span=NEW)
+                words = f"write `{place.text}` as `{text_of(rest, place)}`: with the other sizes, that tells `{v.name}`"
+                yield propose(words, None, (written, rest))
 
 
 def _running_so_far(by: Inference, sizes: set[Symbol], function: Span) -> list[tuple[Symbol, Binding]]:

@@ -1,24 +1,28 @@
 """Which written sizes may be wrong, where sizes cannot agree: those that the two sizes come from, as blanks to be filled.
 
-`types.blank` finds what each would have to be; the checker then tries it like any other change.
+`types.holes` finds what each would have to be; the checker then tries it like any other change.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from itertools import combinations, islice, zip_longest
+from itertools import islice, zip_longest
 
 from axon.base.diagnostics import Change, Edit, Suggestion
-from axon.base.source import Span, type_around
+from axon.base.source import Span
 from axon.explain.origin import Trail
 from axon.explain.ranges import Origin
+from axon.grammar import syntax as S
+from axon.grammar.rewrite import NEW, NotWritten
 from axon.shapes.constraint import Equal
+from axon.suggest.calls import exchanged
+from axon.suggest.mutations import Pair, node, outside, propose, proposing
 from axon.types import typed as T
-from axon.types.holes import dimension_arguments, parts
+from axon.types.holes import parts
 
 _MAX_BLANKS = 8  # of one error …
 _MAX_EQUATIONS = 12  # … and of those that it follows from
+_BLANK = S.DimName("{}", span=NEW)
 
 
 def blanks(equals: Iterable[Equal], trail: Trail) -> Iterator[Suggestion]:
@@ -37,46 +41,45 @@ def blanks(equals: Iterable[Equal], trail: Trail) -> Iterator[Suggestion]:
                 if suggestion.edits not in found and len(found) < _MAX_BLANKS:
                     found.add(suggestion.edits)
                     yield suggestion
-            numbers += _other_numbers(origin, trail)
+            numbers += _other_numbers(origin)
     yield from numbers[:_MAX_BLANKS]
     elsewhere = (s for function in functions for s in _given_elsewhere(function, trail))
     yield from sorted(elsewhere, key=lambda s: s.edits[0].text == "1")  # a stride of 1 says little
 
 
+@proposing
 def _of(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
     match origin.kind:
         case "annotation":
-            for span in parts(origin.span):
-                around = trail.around(span)
-                plain = re.fullmatch(r"\w+", span.text) is not None
-                if not plain or around == span or trail.is_field(around):  # else `explain_equation` proposes what there is
-                    whole = type_around(span) if around == span else around
-                    yield Suggestion(f"make it `{within(whole, span)}`", (Edit(span, "{}"),), blank=True, change=Change.SIZE)
+            for size in (node(part, S.Node) for part in parts(origin.span)):
+                known = trail.around(size.span)  # of a name in a pattern `explain.equation` proposes what there is
+                if not isinstance(size, S.DimName | S.DimInt) or known == size.span or trail.is_field(known):
+                    yield resized((size, _BLANK), blank=True)
         case "bound" if origin.index is not None and not trail.is_guarded(origin.index):
-            bound = re.fullmatch(r"(\w+\s*<\s*)(.*\S)\s*", origin.span.text, re.DOTALL)
-            if bound is not None:
-                start = origin.span.start
-                span = Span(origin.span.file, start + bound.start(2), start + bound.end(2))
-                yield Suggestion(f"make the bound `{bound[1]}{{}}`", (Edit(span, "{}"),), blank=True)
+            group = node(origin.span, S.BinderGroup)
+            if group.bound is not None:
+                yield propose("make the bound", group, (group.bound, S.Var("{}", span=NEW)), blank=True)
 
 
-def _other_numbers(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
+@proposing
+def _other_numbers(origin: Origin) -> Iterator[Suggestion]:
     """Of a number in an annotation those beside it: `f32[3, 224, 224]` for `f32[3, 224, 208]`."""
-    around = type_around(origin.span) if origin.kind == "annotation" and origin.span.text.isdecimal() else None
-    beside = re.findall(r"\d+", around.text[around.text.find("[") :]) if around is not None else []
-    for text in dict.fromkeys(reversed(beside)):
-        if text != origin.span.text:
-            whole = within(trail.around(origin.span), origin.span).replace("{}", text)
-            yield Suggestion(f"make it `{whole}`", (Edit(origin.span, text),), change=Change.SIZE)
+    number = node(origin.span, S.DimInt)
+    whole = outside(number)
+    beside = [a.value for a in (whole.args or ()) if isinstance(a, S.DimInt)] if isinstance(whole, S.TypeName | S.TypeVar) else []
+    for value in dict.fromkeys(reversed(beside)):
+        if value != number.value:
+            yield resized((number, S.DimInt(value, span=NEW)))
 
 
+@proposing
 def _dimensions(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
     """The dimension arguments of the call that a size comes from."""
     function = _function(origin, trail)
-    given = dimension_arguments(function)
     yield from exchanged(function)
-    for span in sorted(given, key=lambda s: s != origin.span):
-        yield Suggestion(f"make it `{within(function, span)}`", (Edit(span, "{}"),), asks=True, blank=True, change=Change.SIZE)
+    whole = node(function, S.ApplyDims)
+    for size in sorted(whole.dims, key=lambda d: d.span != origin.span):
+        yield propose("make it", whole, (size, _BLANK), asks=True, change=Change.SIZE, blank=True)
 
 
 def _function(origin: Origin, trail: Trail) -> Span:
@@ -85,35 +88,36 @@ def _function(origin: Origin, trail: Trail) -> Span:
     return call.function.span if isinstance(call, T.Call) else origin.base.span if origin.base is not None else origin.span
 
 
+@proposing
 def _given_elsewhere(function: Span, trail: Trail) -> Iterator[Suggestion]:
     """For the dimension arguments of a call those of other calls in the declaration."""
-    calls = [(e.span.text.partition("{")[0], dimension_arguments(e.span)) for e in trail.expressions() if isinstance(e, T.Variable)]
-    name = function.text.partition("{")[0]
-    for n, span in enumerate(dimension_arguments(function)):
-        alike = [given[n].text for other, given in calls if other == name and n < len(given)]  # where a number means the same
-        others = [s.text for _, given in calls for s in given if not s.text.isdecimal()]
-        for text in dict.fromkeys((*alike, *others)):
-            if text != span.text:
-                whole = within(function, span).replace("{}", text)
-                yield Suggestion(f"make it `{whole}`", (Edit(span, text),), change=Change.SIZE)
+    whole = node(function, S.ApplyDims)
+    calls = list(dimension_arguments(trail))
+    for n, size in enumerate(whole.dims):
+        alike = [c.dims[n] for c in calls if c.function == whole.function and n < len(c.dims)]  # where a number means the same
+        others = [d for c in calls for d in c.dims if not isinstance(d, S.DimInt)]
+        for other in dict.fromkeys((*alike, *others)):
+            if other != size:
+                yield propose("make it", whole, (size, other), change=Change.SIZE)
 
 
+def dimension_arguments(trail: Trail) -> Iterator[S.ApplyDims]:
+    """The functions of a declaration that are given sizes in braces."""
+    for e in trail.expressions():
+        if isinstance(e, T.Variable) and e.instance is not None:
+            try:
+                yield node(e.span, S.ApplyDims)
+            except NotWritten:
+                continue
+
+
+@proposing
 def unused_given(function: Span, names: Iterable[str]) -> Iterator[Suggestion]:
     """A dimension parameter that nothing uses, given to a call."""
-    for span in dimension_arguments(function):
+    whole = node(function, S.ApplyDims)
+    for size in whole.dims:
         for name in names:
-            yield Suggestion(f"nothing uses `{name}`: make it `{within(function, span).replace('{}', name)}`", (Edit(span, name),))
-
-
-def exchanged(function: Span) -> Iterator[Suggestion]:
-    """Two dimension arguments of a call exchanged."""
-    given = dimension_arguments(function)
-    for one, other in combinations(given, 2):
-        if one.text != other.text:
-            listed = ", ".join({one: other, other: one}.get(s, s).text for s in given)
-            name = function.text[: function.text.index("{")]
-            edits = (Edit(one, other.text), Edit(other, one.text))
-            yield Suggestion(f"exchange the dimension arguments: `{name}{{{listed}}}`", edits)
+            yield propose(f"nothing uses `{name}`: make it", whole, (size, S.DimName(name, span=NEW)))
 
 
 def exchanged_at(place: Span, trail: Trail) -> Iterator[Suggestion]:
@@ -124,8 +128,18 @@ def exchanged_at(place: Span, trail: Trail) -> Iterator[Suggestion]:
         yield from exchanged(function)
 
 
-def within(around: Span, blank: Span) -> str:
-    """The text of an annotation with a blank in it."""
-    before, after = around.text[: blank.start - around.start], around.text[blank.end - around.start :]
-    whole = " ".join((before + "{}" + after).split())
-    return whole[1:-1].strip() if whole.startswith("(") and whole.endswith(")") else whole
+def resized(*changes: Pair, asks: bool = False, change: Change | None = Change.SIZE, blank: bool = False) -> Suggestion:
+    """Other sizes in an annotation, shown in the annotated pattern, the field of a type or, elsewhere, the type."""
+    size = changes[0][0]
+    inner, outer = size, outside(size)
+    whole: S.Node = size
+    prefix = ""
+    while outer is not None and not isinstance(outer, S.PatternTyped | S.Sig) and not prefix:
+        if isinstance(outer, S.TypeRecord):
+            prefix = next(f"{name.text} : " for name, t in outer.fields if t is inner)
+            whole = inner
+        elif whole is size and isinstance(outer, S.TypeName | S.TypeVar):
+            whole = outer
+        inner, outer = outer, outside(outer)
+    shown = outer if isinstance(outer, S.PatternTyped | S.Sig) and not prefix else whole
+    return propose("make it", shown, *changes, asks=asks, change=change, blank=blank, prefix=prefix)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from axon import compiler
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.errors import AxonError
-from axon.base.nearest import nearest
+from axon.base.nearest import meant
 
 if TYPE_CHECKING:
     from axon.base.names import Symbol
@@ -25,23 +25,19 @@ STAGES = ("ast", "types", "core", *compiler.KERNEL_STAGES)
 def require_stage(stage: str) -> None:
     """Raises AxonError for a stage that does not exist."""
     if stage not in STAGES:
-        near = nearest(stage, STAGES)
-        help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
         note = f"the stages are {', '.join(STAGES)}"
-        raise AxonError((Diagnostic("AX0602", f"there is no stage `{stage}`", notes=(note,), suggestions=help),))
+        raise AxonError((Diagnostic("AX0602", f"there is no stage `{stage}`", notes=(note,), suggestions=meant(stage, STAGES)),))
 
 
 def require_name(checked: CheckedModule, place: str | None, name: str) -> None:
     """Raises AxonError unless a module, which messages call `place`, declares a name; without a place it is that of a prompt."""
     if name not in checked.signatures:
-        near = nearest(name, checked.signatures)
-        help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
         known = ", ".join(f"`{n}`" for n in checked.signatures)
         if place is None:
             message, note = f"nothing declares `{name}`", f"declared are {known}" if known else "nothing is declared yet"
         else:
             message, note = f"`{place}` declares no `{name}`", f"it has {known or 'no declarations'}"
-        raise AxonError((Diagnostic("AX0507", message, notes=(note,), suggestions=help),))
+        raise AxonError((Diagnostic("AX0507", message, notes=(note,), suggestions=meant(name, checked.signatures)),))
 
 
 def the_function(session: Session, place: str, name: str | None) -> Callee:
@@ -142,9 +138,7 @@ def code_page(text: str) -> str:
     code = text.upper()
     found = page(code) if code in CODES else None
     if found is None:
-        near = nearest(code, CODES)
-        help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
-        raise AxonError((Diagnostic("AX0409", f"there is no code `{text}`", suggestions=help),))
+        raise AxonError((Diagnostic("AX0409", f"there is no code `{text}`", suggestions=meant(code, CODES)),))
     return found
 
 

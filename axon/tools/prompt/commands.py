@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from axon import compiler
 from axon.base.diagnostics import Diagnostic, Suggestion, counted
 from axon.base.errors import AxonError
-from axon.base.nearest import nearest
+from axon.base.nearest import meant
 from axon.base.output import write_text
 from axon.base.source import SourceFile
 from axon.host.call import Session
@@ -82,10 +82,9 @@ def command_of(name: str) -> Command:
     fits = [c for c in COMMANDS if c.startswith(name)] if len(name) > 1 else []
     if name in COMMANDS or len(fits) == 1:
         return COMMANDS[name if name in COMMANDS else fits[0]]
-    near = nearest(name, COMMANDS)
-    help = Suggestion(f"did you mean `{near}`?" if near else "`:help` lists them")
+    help = meant(name, COMMANDS) or (Suggestion("`:help` lists them"),)
     message = f"`{name}` could be {' or '.join(f'`{f}`' for f in fits)}" if fits else f"there is no command `{name}`"
-    raise AxonError((Diagnostic("AX0510", message, suggestions=(help,)),))
+    raise AxonError((Diagnostic("AX0510", message, suggestions=help),))
 
 
 def _rest(source: SourceFile, start: int) -> str:

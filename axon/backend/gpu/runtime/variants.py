@@ -35,6 +35,7 @@ from axon.backend.gpu.tile.schedule_file import FREE, Fixed
 from axon.backend.plan.ir import Nest, reads_of
 from axon.base.names import Symbol
 from axon.core.ir import Program
+from axon.shapes.pretty import render
 
 ASKED = "sizes that were asked for"
 ANY = "any size"
@@ -202,7 +203,7 @@ class Variants(tuple[Made, ...]):
             others += executable.algorithms.count
             built = executable.made()
             kernels += executable.ways
-            text = ", ".join(f"{v.element.value}[{', '.join(map(str, v.shape))}]" for v in program.inputs)
+            text = ", ".join(f"{v.element.value}[{', '.join(map(render, v.shape))}]" for v in program.inputs)
             for one in built:
                 variant = one.variant
                 lies = _lying(one.key, variant, program)
