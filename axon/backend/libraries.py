@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from axon.base.data import dataclass
 from axon.base.element import Element
 
 Shape = tuple[int, ...]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from axon.backend import libraries
+from axon.base.data import dataclass, field
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import FLOAT, INT, Element, of_dtype
 from axon.base.errors import AxonError, ShapeError

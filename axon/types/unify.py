@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 
+from axon.base.data import dataclass, field
 from axon.base.element import ANY, Element
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol, fresh
