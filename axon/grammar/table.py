@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+from axon.base.data import dataclass
 
 STARTS = ("program", "type_only", "expr_only")
 _FORMAT = 1  # of the JSON below
