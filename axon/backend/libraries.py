@@ -18,6 +18,12 @@ from axon.base.element import Element
 Shape = tuple[int, ...]
 
 
+def is_masked(x: Any) -> bool:
+    """Whether it is a masked array of NumPy's: whose module, which takes long to import, is loaded where there is one."""
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(x, masked.MaskedArray)
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Where an array lies. `keep` holds what must live until the memory has been used."""

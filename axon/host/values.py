@@ -315,7 +315,7 @@ def _no_array(value: Any, name: str) -> tuple[str, str]:
     """What a value is that is neither an array nor a number, in words, and what to pass instead (or nothing)."""
     if isinstance(value, list):
         return why_not(value, name)
-    if isinstance(value, np.ma.MaskedArray):
+    if libraries.is_masked(value):
         return describe(value), f"{name}.filled(…)"
     if hasattr(value, "__array__"):
         return describe(value), f"np.asarray({name})"
@@ -330,7 +330,7 @@ def _pass(way: str) -> tuple[Suggestion, ...]:
 
 def strict_array(value: Any) -> Array | None:
     """An array or NumPy scalar, which has an element type of its own."""
-    if isinstance(value, np.ma.MaskedArray):
+    if libraries.is_masked(value):
         return None
     return np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None
 
@@ -361,7 +361,7 @@ def viewed(array: Array, element: t.ElementType | None) -> Array:
 
 def describe(value: Any) -> str:
     """A value for a message: its kind, not its content."""
-    if isinstance(value, np.ma.MaskedArray):
+    if libraries.is_masked(value):
         return "a masked array"
     if isinstance(value, np.ndarray | np.generic):
         return f"an array of {value.dtype} with shape {value.shape}"
