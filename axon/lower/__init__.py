@@ -22,8 +22,8 @@ from axon.core.walk import dimensions_of
 from axon.lower.builder import Builder, Context
 from axon.lower.call_count import MAX_CALLS, least_calls, too_many_calls
 from axon.lower.evaluate import Evaluator
-from axon.lower.limits import limits
 from axon.lower.indexing import Definitions
+from axon.lower.limits import limits
 from axon.lower.needed import needed
 from axon.lower.value import Closure, Env, Frame, Primitive, RecordValue, TensorValue, TupleValue
 from axon.lower.value import Value as Lowered
