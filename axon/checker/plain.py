@@ -163,8 +163,9 @@ class Reader:
             if len(terms) != len(rest) or not all(type(c) is int and c for c in terms.values()):
                 raise Malformed(f"no dimension {rest}")
             return Dim(terms)
-        form = _form(number)
-        return cls(**{name: kind.read(self, plain) for (name, kind), plain in zip(form.items(), rest, strict=True)})
+        keywords, readers = _reading(number)
+        values = [read(self, plain) for read, plain in zip(readers, rest, strict=True)]
+        return cls(*values[len(keywords) :], **dict(zip(keywords, values, strict=False)))
 
 
 def _list(plain: object) -> list[Any]:
@@ -190,6 +191,16 @@ def _form(number: int) -> dict[str, _Kind]:
     """The fields of a class, and how each is written."""
     cls: Any = CLASSES[number - 1]
     return {f.name: _kind(str(f.type), cls.__module__ == S.__name__) for f in fields(cls) if f.init}
+
+
+@cache
+def _reading(number: int) -> tuple[tuple[str, ...], tuple[Callable[[Reader, Any], Any], ...]]:
+    """Of a class: the fields that are given by name, which are its first, and how each field is read."""
+    cls: Any = CLASSES[number - 1]
+    keywords = tuple(f.name for f in fields(cls) if f.init and f.kw_only)
+    form = _form(number)
+    assert keywords == tuple(form)[: len(keywords)]
+    return keywords, tuple(kind.read for kind in form.values())
 
 
 def forms() -> Mapping[type, Mapping[str, Any]]:
@@ -241,10 +252,21 @@ def _option(text: str, syntax: bool) -> _Kind:
         if isinstance(named, str):
             return _kind(named, syntax)
         if named in _NUMBER:
-            return _Kind(lambda w, value: w.node(value), lambda r, plain: r.node(plain, named), (named,))
+            return _node(named)
         if named is Y.Poison:  # there is none in what has no errors
             return _Kind(_never, _never, (Y.Poison,))
     raise NotPlain(f"a field of {text}")
+
+
+def _node(cls: type) -> _Kind:
+    def read(r: Reader, plain: Any) -> Any:
+        if type(plain) is int and plain >= 0:
+            value = r.made[plain]
+            if isinstance(value, cls):
+                return value
+        raise Malformed(f"no {cls.__name__} is {plain!r}")
+
+    return _Kind(lambda w, value: w.node(value), read, (cls,))
 
 
 def _never(_: object, value: object) -> Any:
