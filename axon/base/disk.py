@@ -34,6 +34,8 @@ def chosen() -> str | None:
 
 def directory() -> Path:
     """Where things are kept: `AXON_CACHE`, or the user's cache directory. Made for this user alone. Raises CannotKeep."""
+    if not hasattr(os, "getuid"):
+        raise CannotKeep("this system does not say whose files are")
     own = chosen()
     if own:
         try:

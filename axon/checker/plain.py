@@ -21,7 +21,7 @@ from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Context
-from axon.shapes.dimension import Dim, Minimum, Quotient
+from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, Quotient
 from axon.shapes.relation import Relation
 from axon.types import type as Y
 from axon.types import typed as T
@@ -131,7 +131,7 @@ class Reader:
         try:
             for row in _list(rows):
                 self.made.append(self._node(_list(row)))
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, DimensionTooLarge, LookupError, TypeError, ValueError) as error:
             raise Malformed(str(error)) from error
 
     def node(self, number: object, wanted: type | tuple[type, ...]) -> Any:
