@@ -28,6 +28,7 @@ from axon.base.names import Symbol, fresh_numbers
 from axon.base.source import SourceFile
 from axon.checker.plain import Malformed, NotPlain, Reader, Writer
 from axon.grammar import syntax as S
+from axon.shapes.dimension import DimensionTooLarge
 from axon.types import builtins
 from axon.types.resolve import Alias, BuiltinName, Module, ModuleName, Scope, ValueName, alias_names
 from axon.types.type import Row, Scheme
@@ -79,7 +80,7 @@ def keep(checked: CheckedModule) -> None:
     try:
         imports = {name: _origin(module) for name, module in checked.imports.items()}
         disk.write(disk.directory() / f"{key}.module", key, {"imports": imports}, b"\n".join(_lines(checked)), disk.limit())
-    except (disk.CannotKeep, NotPlain, OSError):
+    except (disk.CannotKeep, DimensionTooLarge, NotPlain, OSError, RecursionError):
         pass
 
 
