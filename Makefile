@@ -34,6 +34,7 @@ fuzz: $(STAMP)
 bench: $(STAMP)
 	@mkdir -p benchmarks/results
 	$(BIN)/python benchmarks/check.py | tee $(RESULT)-check.txt
+	$(BIN)/python benchmarks/cold.py | tee $(RESULT)-cold.md
 	$(BIN)/python benchmarks/lsp.py | tee $(RESULT)-lsp.txt
 	$(BIN)/python benchmarks/shapes.py | tee $(RESULT)-shapes.txt
 

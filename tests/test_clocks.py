@@ -16,7 +16,7 @@ from tests import ROOT
 PACKAGE = ROOT / "axon"
 MAY = {
     "backend/gpu/build/cubin.py": "waits for what other processes are making",
-    "backend/kernel_cache.py": "the age of files, of which the oldest go first",
+    "base/disk.py": "the age of files, of which the oldest go first",
     "tools/commands/batch.py": "says that it is looking for files when that takes long",
     "tools/prompt/commands.py": "`:time` is asked for times",
     "tools/prompt/computing.py": "how long a computation took, for `:time`",

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HEAVY = ["numpy", "sympy", "lark", "rich", "numba", "ml_dtypes", "axon.lower", "axon.interpret"]
 
 
@@ -32,6 +34,27 @@ def test_check_and_sig(tmp_path: Path) -> None:
     (tmp_path / "a.axon").write_text("import nn\nfun f (x : f32[n, d]) w = nn.relu (x @ w)\n")
     code = f"import axon.tools.cli\nfor c in ('check', 'sig'): axon.tools.cli.main([c, {str(tmp_path / 'a.axon')!r}])"
     assert [m for m in loaded(code) if m not in ("lark",)] == []
+
+
+# What only an error, a call, an editor or a first reading of the library needs.
+LATE = [
+    "axon.suggest", "axon.explain", "axon.checker.said", "axon.checker.derivation", "axon.grammar.foreign", "axon.grammar.format",
+    "axon.base.render", "axon.base.codes", "axon.host", "axon.backend", "axon.core", "axon.lower", "axon.interpret",
+    "axon.tools.editor", "axon.tools.lsp", "axon.tools.prompt", "axon.tools.view", "sympy", "numpy", "lark", "rich", "pickle",
+]  # fmt: skip
+
+
+def test_what_a_correct_check_does_not_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AXON_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "cache"))
+    (tmp_path / "a.axon").write_text("import nn\nfun f (x : f32[n, d]) w = nn.softmax (nn.relu (x @ w))\n")
+    code = "import sys\nbefore = set(sys.modules)\nimport axon.tools.cli\n"
+    code += f"assert axon.tools.cli.main(['check', {str(tmp_path / 'a.axon')!r}]) == 0\n"
+    code += "import json\nprint(json.dumps(sorted(set(sys.modules) - before)))"
+    python(code)  # which leaves the library and the grammar on disk
+    modules = json.loads(python(code).splitlines()[-1])
+    assert [m for m in modules if any(m == late or m.startswith(f"{late}.") for late in LATE)] == []
+    assert "axon.checker.check" in modules
 
 
 def test_the_public_names() -> None:

@@ -9,13 +9,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from axon.base.data import dataclass
 from axon.base.element import Element
 
 Shape = tuple[int, ...]
+
+
+def is_masked(x: Any) -> bool:
+    """Whether it is a masked array of NumPy's: whose module, which takes long to import, is loaded where there is one."""
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(x, masked.MaskedArray)
 
 
 @dataclass(frozen=True, slots=True)

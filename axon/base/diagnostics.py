@@ -5,10 +5,10 @@ The table of codes is in `codes.py`; a code's long text is docs/errors/CODE.md, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
 
+from axon.base.data import dataclass, replace
 from axon.base.source import Span
 
 Severity = Literal["error", "warning"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from axon.base.diagnostics import Diagnostic
-from axon.base.render import render_all
 
 
 class AxonError(Exception):
@@ -14,6 +13,8 @@ class AxonError(Exception):
         self.diagnostics = diagnostics
 
     def __str__(self) -> str:
+        from axon.base.render import render_all  # most programs have no errors
+
         return render_all(self.diagnostics)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
+
+from axon.base.data import dataclass
 
 _ids = count(1)
 
@@ -30,6 +31,11 @@ class Symbol:
 def fresh(name: str) -> Symbol:
     """A symbol that equals no other."""
     return Symbol(name, next(_ids))
+
+
+def fresh_numbers(amount: int) -> list[int]:
+    """Numbers for so many symbols that equal no others, in the order of their ages."""
+    return list(islice(_ids, amount))
 
 
 def begin_at(number: int) -> None:

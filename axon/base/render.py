@@ -21,10 +21,10 @@ import json
 import os
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TextIO
 
+from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic, Label
 from axon.base.source import SourceFile, Span
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from axon.base.data import dataclass, field
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,33 +10,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from axon.base.data import dataclass, field, replace
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.errors import AxonError
-from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span
+from axon.checker import kept
 from axon.checker.loader import Loader, is_library, library_modules
 from axon.checker.report import once_per_name, report, words
 from axon.checker.unchanged import Recorder, Step, Unchanged
 from axon.grammar import syntax as S
-from axon.grammar.foreign import no_program
-from axon.grammar.mistakes import LIBRARIES, PYTHON_LIBRARY
 from axon.grammar.parse import parse
 from axon.shapes.algebra.divisibility import is_divisibility
 from axon.shapes.solving.settle import simpler
-from axon.suggest.headless import blamed, without_doubts
-from axon.suggest.tried import TRIED, Attempt, tried
 from axon.types import builtins
 from axon.types import typed as T
 from axon.types.declare import declarations
 from axon.types.generate import inference
 from axon.types.holes import found
 from axon.types.inference import Env, Inference, wrong
-from axon.types.resolve import OF_NAMES, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope
+from axon.types.resolve import OF_NAMES, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName, alias_names
 from axon.types.show import Namer, dimension_names, show_type, signature
 from axon.types.trouble import Rule, RuleBroken
 from axon.types.type import Scheme, Type
@@ -44,6 +40,7 @@ from axon.types.unify import State
 
 if TYPE_CHECKING:
     from axon.explain.origin import Trail
+    from axon.suggest.tried import Attempt
 
 _MAX_ERRORS = 200
 
@@ -77,9 +74,17 @@ class CheckedModule:
             if span.file is self.source and within.start <= span.start < within.end and name not in names:
                 yield name, span, show_type(namer, t)
 
+    def __repr__(self) -> str:
+        return f"<{self.source.path} as it was checked>"
+
     @property
     def ok(self) -> bool:
         return not any(d.severity == "error" for d in self.diagnostics)
+
+    @property
+    def was_read(self) -> bool:
+        """Whether it has only what those see that import it."""
+        return self.trail is None
 
 
 def check_module(loader: Loader, path: str, known: Mapping[SourceFile, CheckedModule] | None = None) -> CheckedModule:
@@ -89,6 +94,11 @@ def check_module(loader: Loader, path: str, known: Mapping[SourceFile, CheckedMo
         return _unreadable(path, source)
     session = Session(loader, dict(known or {}))
     checked = session.check(source)
+    if not checked.diagnostics:
+        return checked
+    from axon.grammar.foreign import no_program
+    from axon.suggest.tried import TRIED, tried
+
     if checked.ok and not any(d.code.startswith(TRIED) for d in checked.diagnostics):  # warnings
         return checked
     if not checked.ok and (problem := no_program(source, checked.diagnostics)) is not None:
@@ -125,7 +135,8 @@ class _Written(Mapping[str, str]):
         return len(self._writers)
 
 
-_kept: dict[str, CheckedModule] = {}  # the standard library's modules, without errors, as this process last checked them
+_kept: dict[str, CheckedModule] = {}  # the standard library's modules, without errors, as this process last checked or read them
+_whole: dict[str, CheckedModule] = {}  # … as it last checked those that it had read
 
 
 class Session:
@@ -133,7 +144,8 @@ class Session:
 
     Note [The library is checked once]
         Modules of the standard library that this process has checked are not checked again while their files, and those of what
-        they import, stay as they are. A checked module is not changed by those that import it.
+        they import, stay as they are. A checked module is not changed by those that import it. Of what is imported, that holds for
+        processes too: see `kept`.
     """
 
     def __init__(
@@ -152,22 +164,52 @@ class Session:
         if source in self.modules:
             return self.modules[source]
         checked = _kept.get(source.path)
-        if checked is None or checked.source is not source or not self._imports_the_same(checked):
+        whole = not self.open  # who asks about a module itself, and does not import it, asks for all of it
+        if checked is None or checked.source is not source or (whole and checked.was_read) or not self._imports_the_same(checked):
+            checked = None if whole or not is_library(source) else self._read(source)
+        if checked is None:
             self.open.append(source)
             program, problems = parse(source)
             checked = self._declarations(source, program, problems)
             self.open.pop()
-            if checked.ok and is_library(source):
+            if checked.ok and is_library(source) and self._plain:
                 _kept[source.path] = checked
+                if not whole and not checked.diagnostics:
+                    kept.keep(checked)
         self.modules[source] = checked
         return checked
 
-    def _imports_the_same(self, kept: CheckedModule) -> bool:
+    @property
+    def _plain(self) -> bool:
+        """Whether files are checked as they are, and all of each."""
+        return not self.blanks and self.former is None and self.fewer is None
+
+    def _read(self, source: SourceFile) -> CheckedModule | None:
+        """A module of the standard library that some process has checked; None if it was not kept."""
+        self.open.append(source)
+        found = kept.find(source, partial(self._imported, source), partial(_checked_whole, self.loader, source))
+        self.open.pop()
+        if found is None:
+            return None
+        module, imports = found
+        checked = _kept[source.path] = CheckedModule(
+            source, (), module.signatures, module.declarations, module.schemes, module.symbols, module.state, imports,
+            exports=module.exports,
+        )  # fmt: skip
+        return checked
+
+    def _imported(self, by: SourceFile, name: str) -> CheckedModule | None:
+        """What a module imports by a name; None if that has errors, or is being checked itself."""
+        found = self.loader.find(S.Name(name, by.span(0, 0)))
+        module = self.check(found) if isinstance(found, SourceFile) and found not in self.open else None
+        return module if module is not None and module.ok else None
+
+    def _imports_the_same(self, module: CheckedModule) -> bool:
         """Whether a module would import what it imported when it was checked. See Note [The library is checked once]."""
-        place = kept.source.span(0, 0)
+        place = module.source.span(0, 0)
         return all(
-            self.loader.find(S.Name(name, place)) is module.source and self.check(module.source) is module
-            for name, module in kept.imports.items()
+            self.loader.find(S.Name(name, place)) is imported.source and self.check(imported.source) is imported
+            for name, imported in module.imports.items()
         )
 
     def _declarations(self, source: SourceFile, program: S.Program, problems: tuple[Diagnostic, ...]) -> CheckedModule:
@@ -223,7 +265,11 @@ class Session:
     def _checked(self, checker: Inference, scope: Scope, decl: S.Decl, sigs: list[S.Sig]) -> Step:
         recorder, before = Recorder(checker), len(checker.diagnostics)
         typed = declarations(checker, Env(scope), [*sigs, decl], top=True)
-        checker.diagnostics[before:], headless = blamed(decl, checker.diagnostics[before:])
+        headless = ""
+        if len(checker.diagnostics) > before:
+            from axon.suggest.headless import blamed
+
+            checker.diagnostics[before:], headless = blamed(decl, checker.diagnostics[before:])
         if headless:
             scope.values[headless] = BrokenName()
         return recorder.step(decl, sigs, [*declared_names(decl), *([headless] if headless else [])], typed, scope)
@@ -271,6 +317,8 @@ class Session:
         name = decl.name
         source = self.loader.find(name)
         if isinstance(source, Diagnostic):
+            from axon.grammar.mistakes import LIBRARIES, PYTHON_LIBRARY
+
             if name.text in LIBRARIES and source.code == "AX0402":
                 source = replace(source, suggestions=(Suggestion(PYTHON_LIBRARY),))
             report(checker, source)
@@ -311,8 +359,6 @@ class Session:
         for decl in decls:
             for symbol in (decl.symbol,) if isinstance(decl, T.Fun) else _symbols(decl.pattern):
                 by_symbol[symbol] = decl
-        from axon.types.resolve import ValueName
-
         checker.state.aliases = alias_names(scope)
         for name, entity in scope.values.items():
             if isinstance(entity, ModuleName):
@@ -327,14 +373,29 @@ class Session:
                 schemes[name] = scheme
                 symbols[name] = entity.symbol
         exports = Module(source.path, values, dict(scope.aliases))
-        said = sorted(without_doubts(checker.diagnostics), key=lambda d: d.span.start if d.span is not None else -1)
-        ordered = tuple(once_per_name(said))
         contracts = [[fact.relation for fact in scheme.facts] for scheme in schemes.values()]
         return CheckedModule(
-            source, ordered, _Written(signatures), declarations, schemes, symbols, checker.state, imports, tuple(checker.inner),
-            exports, partial(_trail, checker),
+            source, _ordered(checker.diagnostics), _Written(signatures), declarations, schemes, symbols, checker.state, imports,
+            tuple(checker.inner), exports, partial(_trail, checker),
             {span: found(checker.state, blanks, contracts, simpler) for span, blanks in checker.blanks.items()},
         )  # fmt: skip
+
+
+def _ordered(found: list[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """What there is to say, in the order of the file."""
+    if not found:
+        return ()
+    from axon.suggest.headless import without_doubts
+
+    return tuple(once_per_name(sorted(without_doubts(found), key=lambda d: d.span.start if d.span is not None else -1)))
+
+
+def _checked_whole(loader: Loader, source: SourceFile) -> CheckedModule:
+    """A module that was read, checked: with the bodies of its functions, for who follows a size into them."""
+    checked = _whole.get(source.path)
+    if checked is None or checked.source is not source:
+        checked = _whole[source.path] = Session(loader).check(source)
+    return checked
 
 
 def _trail(by: Inference, decl: T.Decl) -> Trail:
@@ -353,15 +414,6 @@ def _counts(d: Diagnostic) -> bool:
 
 def _text(decl: T.Decl) -> str:
     return (decl.body if isinstance(decl, T.Fun) else decl.value).span.text
-
-
-def alias_names(scope: Scope) -> IdentityMap[S.TypeDecl, str]:
-    """What a `sig` at the end of a module calls each type that it can name."""
-    names = IdentityMap((alias.decl, name) for name, alias in scope.aliases.items())
-    for prefix, entity in scope.values.items():
-        if isinstance(entity, ModuleName):
-            names.update((alias.decl, f"{prefix}.{name}") for name, alias in entity.module.aliases.items())
-    return names
 
 
 def declared_names(decl: S.Decl) -> list[str]:
@@ -426,6 +478,8 @@ def _recheck(
         So a changed file is first checked without that: one error then stands for all of a declaration's sizes, and the check
         ends when there are as many as before. What was without errors is not checked again when the others are to be explained.
     """
+    from axon.suggest.tried import Attempt
+
     try:
         checked = Session(_Overlay(loader, changed), known, fewer=fewer, former=former).check(changed)
         if not checked.ok and fewer is not None:

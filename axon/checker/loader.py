@@ -151,6 +151,13 @@ class FileLoader:
             return known
 
 
+def schedule_beside(path: str) -> str | None:
+    """`model.schedule` beside `model.axon`, if there is such a file."""
+    stem, suffix = os.path.splitext(path)
+    file = f"{stem}.schedule"
+    return file if suffix == SUFFIX and os.path.lexists(file) else None
+
+
 def _too_large(size: int) -> str:
     return f"it holds {size:,} bytes; a source file may hold {MAX_BYTES:,}"
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 
+from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Diagnostic
 from axon.base.names import Symbol
 from axon.base.source import Span

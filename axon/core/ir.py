@@ -20,10 +20,10 @@ is inside the tensor (proved by the checker, or by the contract), or is `padded`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from math import copysign
 from typing import TypeAlias
 
+from axon.base.data import dataclass, field
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span

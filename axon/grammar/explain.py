@@ -7,9 +7,9 @@ of the machine tell where we are: a bracket or keyword that is still among its v
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import Element
 from axon.base.nearest import one_slip

@@ -6,10 +6,10 @@ Neither pass stops at bad text: it is reported, and what stands in its place let
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.source import SourceFile, Span
 from axon.grammar.mistakes import LOOKALIKES, OPERATORS

@@ -6,9 +6,9 @@ formatter puts back those that are needed. Nothing here is resolved: names are t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from axon.base.data import dataclass, field
 from axon.base.source import Span
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+from axon.base.data import dataclass
 
 STARTS = ("program", "type_only", "expr_only")
 _FORMAT = 1  # of the JSON below
@@ -47,7 +47,7 @@ class Table:
 @lru_cache(maxsize=1)
 def load() -> Table:
     """The table of the grammar that is installed."""
-    grammar = files("axon.grammar").joinpath("axon.lark").read_text(encoding="utf-8")
+    grammar = Path(__file__).with_name("axon.lark").read_text(encoding="utf-8")
     key = hashlib.sha256(f"{_FORMAT}\n{grammar}".encode()).hexdigest()[:16]
     path = _cache_directory() / f"grammar-{key}.json"
     try:

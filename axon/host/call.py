@@ -6,23 +6,22 @@ What the Python API and `axon run` share. A Session is safe to use from several 
 from __future__ import annotations
 
 import operator
-import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
 from axon.backend import libraries
+from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Diagnostic, Label, Suggestion, counted
 from axon.base.errors import AxonError, ShapeError
 from axon.base.identity import IdentityMap
 from axon.base.nearest import meant
 from axon.base.source import SourceFile, Span
-from axon.checker.loader import SUFFIX, FileLoader
+from axon.checker.loader import FileLoader, schedule_beside
 
 if TYPE_CHECKING:
     from axon.backend.cpu.host import Host
@@ -264,13 +263,6 @@ class Session:
                 types = tuple(map(values.argument_type, matched))
                 self._programs[key] = compiler.lower(self.checked, callee.name, types)
             return matched, self._programs[key]
-
-
-def schedule_beside(path: str) -> str | None:
-    """`model.schedule` beside `model.axon`, if there is such a file."""
-    stem, suffix = os.path.splitext(path)
-    file = f"{stem}.schedule"
-    return file if suffix == SUFFIX and os.path.lexists(file) else None
 
 
 def _read_schedule(path: str) -> SourceFile | Diagnostic | None:

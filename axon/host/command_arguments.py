@@ -12,11 +12,11 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import IO, Any, TypeAlias
 
 import numpy as np
 
+from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import Element, of_dtype
 from axon.base.errors import AxonError

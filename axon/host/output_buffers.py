@@ -70,7 +70,7 @@ def fits(function: str, buffers: Buffers, given: Buffers, results: Sequence[tupl
     None stands for a shape that only data decide.
     """
     for (path, target), (_, own), (shape, dtype) in zip(buffers, given, results, strict=True):
-        if not isinstance(target, np.ndarray) or isinstance(target, np.ma.MaskedArray):
+        if not isinstance(target, np.ndarray) or libraries.is_masked(target):
             raise _wrong(function, f"`{path}` must be a NumPy array, as the arguments are, not {describe(target)}")
         if (shape is not None and target.shape != shape) or target.dtype != dtype:
             what = f"an array of {dtype}" + ("" if shape is None else f" with shape {shape}")

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from axon.backend import libraries
+from axon.base.data import dataclass, field
 from axon.base.diagnostics import Diagnostic, Label, Suggestion, counted
 from axon.base.element import FLOAT, INT, Element, of_dtype
 from axon.base.errors import AxonError, ShapeError
@@ -314,7 +314,7 @@ def _no_array(value: Any, name: str) -> tuple[str, str]:
     """What a value is that is neither an array nor a number, in words, and what to pass instead (or nothing)."""
     if isinstance(value, list):
         return why_not(value, name)
-    if isinstance(value, np.ma.MaskedArray):
+    if libraries.is_masked(value):
         return describe(value), f"{name}.filled(…)"
     if hasattr(value, "__array__"):
         return describe(value), f"np.asarray({name})"
@@ -329,7 +329,7 @@ def _pass(way: str) -> tuple[Suggestion, ...]:
 
 def strict_array(value: Any) -> Array | None:
     """An array or NumPy scalar, which has an element type of its own."""
-    if isinstance(value, np.ma.MaskedArray):
+    if libraries.is_masked(value):
         return None
     return np.asarray(value) if isinstance(value, np.ndarray | np.generic) else None
 
@@ -360,7 +360,7 @@ def viewed(array: Array, element: t.ElementType | None) -> Array:
 
 def describe(value: Any) -> str:
     """A value for a message: its kind, not its content."""
-    if isinstance(value, np.ma.MaskedArray):
+    if libraries.is_masked(value):
         return "a masked array"
     if isinstance(value, np.ndarray | np.generic):
         return f"an array of {value.dtype} with shape {value.shape}"

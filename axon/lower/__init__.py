@@ -33,6 +33,7 @@ from axon.shapes.dimension import Dim
 from axon.types import typed as T
 from axon.types.literals import Literal
 from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Scheme, Tensor, TupleType, Type, TypeVar
+from axon.types.unify import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +62,37 @@ def usual(allowed: frozenset[Element]) -> Element:
     return found
 
 
+class _Definitions(Mapping[Symbol, tuple[T.Decl, State]]):
+    """Each declaration is found when it is asked for: of a library that was read from disk, few are."""
+
+    def __init__(self, checked: CheckedModule) -> None:
+        self._places: dict[Symbol, tuple[CheckedModule, str]] = {}
+        waiting, seen = [checked], set()
+        while waiting:
+            module = waiting.pop()
+            if module.source in seen:
+                continue
+            seen.add(module.source)
+            self._places |= {symbol: (module, name) for name, symbol in module.symbols.items()}
+            waiting += module.imports.values()
+
+    def __getitem__(self, symbol: Symbol) -> tuple[T.Decl, State]:
+        module, name = self._places[symbol]
+        return module.declarations[name], module.state
+
+    def __contains__(self, symbol: object) -> bool:
+        return symbol in self._places
+
+    def __iter__(self) -> Iterator[Symbol]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
 def definitions(checked: CheckedModule) -> Definitions:
-    """Every declaration at the top of a module and of those it imports."""
-    found: Definitions = {}
-    waiting, seen = [checked], set()
-    while waiting:
-        module = waiting.pop()
-        if module.source in seen:
-            continue
-        seen.add(module.source)
-        for name, decl in module.declarations.items():
-            found[module.symbols[name]] = (decl, module.state)
-        waiting += module.imports.values()
-    return found
+    """Every declaration at the top of a module and of those it imports, with what its variables stand for."""
+    return _Definitions(checked)
 
 
 class _Lowering:

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from axon.base.data import dataclass, field, replace
 from axon.base.diagnostics import Diagnostic, Label
 from axon.base.element import Element
 from axon.base.errors import AxonError

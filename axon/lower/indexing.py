@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import TypeAlias, assert_never
@@ -22,7 +22,7 @@ from axon.types import typed as T
 from axon.types.type import ElementType, ElementVar, Row, Shape, Tensor, Type
 from axon.types.unify import State
 
-Definitions: TypeAlias = "dict[Symbol, tuple[T.Decl, State]]"
+Definitions: TypeAlias = "Mapping[Symbol, tuple[T.Decl, State]]"
 
 
 class Indexing(ABC):

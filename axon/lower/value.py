@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from axon.base.data import dataclass, field
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span

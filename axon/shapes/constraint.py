@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
+from axon.base.data import dataclass, field
 from axon.base.diagnostics import Suggestion
 from axon.base.names import Symbol
 from axon.base.source import Span

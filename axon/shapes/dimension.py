@@ -20,10 +20,10 @@ Sizes are bounded: an operation that would pass a limit raises `DimensionTooLarg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from math import gcd
 from typing import TypeAlias
 
+from axon.base.data import dataclass, field
 from axon.base.names import Symbol
 
 MAX_TERMS = 2_000  # of one polynomial

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.shapes.dimension import Atom, Dim, Minimum, Monomial, Quotient, atom_key, divided, join, monomial_key
 

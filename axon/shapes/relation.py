@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import gcd
 
+from axon.base.data import dataclass, field
 from axon.base.names import Symbol
 from axon.shapes.dimension import Dim, Quotient, atom_key
 from axon.shapes.pretty import Piece, pieces, render, sum_text

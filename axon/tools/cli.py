@@ -78,12 +78,13 @@ def _guarded(command: Callable[[argparse.Namespace], int], arguments: argparse.N
 
 def _report(diagnostics: Sequence[Diagnostic], format: str = "text") -> int:
     """Print diagnostics; the exit status they ask for."""
-    from axon.base import render
+    if diagnostics or format == "json":
+        from axon.base import render
 
-    if format == "json":
-        print(render.to_json(diagnostics))
-    else:
-        render.write(diagnostics, sys.stdout)
+        if format == "json":
+            print(render.to_json(diagnostics))
+        else:
+            render.write(diagnostics, sys.stdout)
     return int(any(d.severity == "error" for d in diagnostics))
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
+from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import fresh
 from axon.base.source import Span

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from axon.base.data import dataclass
 from axon.base.source import Span
 from axon.shapes.constraint import Context, Reason
 from axon.types.type import Row, Shape, Type

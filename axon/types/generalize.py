@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
 
+from axon.base.data import dataclass, fields, replace
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
@@ -163,7 +163,7 @@ def _quantified(
     if ok and (params or explicit):
         name = inf.defining[-1] if inf.defining else ""
         kept_body = Body(inf, name, state.level == 0, t, explicit, params, body, outcome.equals, problem.flexible)
-        scheme = replace(scheme, body=kept_body)
+        scheme = replace(scheme, body=kept_body.itself)
     return replace(scheme, opens=keep_functions and inf.opened > mark.opened), ok
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
+from axon.base.data import dataclass, field, replace
 from axon.base.diagnostics import Diagnostic
 from axon.base.element import Element
 from axon.base.names import Symbol
@@ -51,6 +51,29 @@ class Body:
     equals: tuple[Equal, ...]
     flexible: tuple[Symbol, ...]
     made: dict[tuple[int, int, tuple[int | str, ...]], object] = field(default_factory=dict)  # what has been found of its result
+
+    def itself(self) -> Body:
+        return self
+
+
+class Bodies:
+    """The bodies of functions, each found when it is asked for: those of modules that were read come from a check of these."""
+
+    def __init__(self) -> None:
+        self._of: dict[Symbol, Callable[[], Body]] = {}
+
+    def add(self, function: Symbol, body: Callable[[], Body]) -> None:
+        self._of[function] = body
+
+    def __contains__(self, function: Symbol) -> bool:
+        return function in self._of
+
+    def __getitem__(self, function: Symbol) -> Body:
+        return self._of[function]()
+
+    def get(self, function: Symbol) -> Body | None:
+        found = self._of.get(function)
+        return found() if found is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +140,7 @@ class Inference:
     later: dict[str, Span] = field(default_factory=dict)  # what the rest of the file defines
     importable: Callable[[S.Name], bool] = lambda name: False  # whether there is a module of a name
     library: Callable[[str, Span], list[str]] = lambda name, at: []  # modules of the standard library with a value
-    used: dict[Symbol, Body] = field(default_factory=dict)  # the functions that are used, as in their schemes
+    used: Bodies = field(default_factory=Bodies)  # the functions that are used, as in their schemes
     modules: dict[str, Module] = field(default_factory=dict)  # of which members are used, by the names that they have here
     parameters: dict[Symbol, tuple[T.Pattern, ...]] = field(default_factory=dict)  # of the functions declared so far
     builtin_schemes: dict[str, Scheme] = field(default_factory=dict)  # of those of the language that have been used

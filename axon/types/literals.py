@@ -7,8 +7,8 @@ it at the end of the declaration around, and a call from outside where it is spe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span

@@ -89,7 +89,7 @@ def _infer_entity(
                 wrong(inf, DimsWrong(name, explicit, len(dims), span))
                 return broken(span)
             if scheme.body is not None:
-                inf.used[symbol] = scheme.body
+                inf.used.add(symbol, scheme.body)
             if not scheme.quantified:
                 inf.consequences += isinstance(inf.state.prune(scheme.type), Poison)
                 return open_size(inf, env, T.Variable(symbol, None, type=scheme.type, span=span))

@@ -7,9 +7,10 @@ and so have types and type variables. Inner scopes shadow outer ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from axon.base.data import dataclass, field
+from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.grammar import syntax as S
@@ -128,6 +129,15 @@ class Scope:
             found |= dict.fromkeys(scope.values)
             scope = scope.parent
         return list(found)
+
+
+def alias_names(scope: Scope) -> IdentityMap[S.TypeDecl, str]:
+    """What a `sig` at the end of a module calls each type that it can name."""
+    names = IdentityMap((alias.decl, name) for name, alias in scope.aliases.items())
+    for prefix, entity in scope.values.items():
+        if isinstance(entity, ModuleName):
+            names.update((alias.decl, f"{prefix}.{name}") for name, alias in entity.module.aliases.items())
+    return names
 
 
 OF_NAMES = ("AX0401", "AX0405", "AX0407")  # the errors of names that nothing introduces

@@ -7,8 +7,8 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass, field
 
+from axon.base.data import dataclass, field
 from axon.base.element import FLOAT, INT, NUM, Element
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol

@@ -10,9 +10,9 @@ Note [Conditions of functions]
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from axon.base.data import dataclass, fields, replace
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum

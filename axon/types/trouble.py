@@ -5,10 +5,10 @@ Each is worded as soon as it is found: what is known of its types then is what t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias
 
+from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span

@@ -7,9 +7,9 @@ is a small graph but a huge tree), so nothing here compares or hashes whole type
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from axon.base.data import dataclass, field
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
@@ -149,7 +149,7 @@ class Scheme:
     facts: tuple[SchemeFact, ...] = ()
     literals: tuple[SchemeLiteral, ...] = ()
     opens: bool = False  # a function whose calls open a size that only the data decide: none stands under a comprehension
-    body: Body | None = None  # of a function without errors, for who follows a size into it
+    body: Callable[[], Body] | None = None  # of a function without errors, for who follows a size into it
     names: Mapping[Symbol, str] = field(default_factory=dict)  # what its signature calls its dimensions, where it has facts
     loose: frozenset[Symbol] = frozenset()  # of dims: those that no parameter has as a size, such as how far an index runs
     read: frozenset[Symbol] = frozenset()  # of dims: those whose values the body reads, while no tensor that is passed has them

@@ -7,9 +7,9 @@ integers are symbolic sizes. Types still mention the checker's variables; `unify
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
 from typing import TypeAlias
 
+from axon.base.data import dataclass, fields
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.shapes.constraint import Context

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 
+from axon.base.data import dataclass, field
 from axon.base.element import ANY, Element
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol, fresh
@@ -118,7 +118,10 @@ class State:
 
     def shape(self, shape: Shape) -> Shape:
         """The shape with every solved shape variable replaced."""
-        if not any(isinstance(i, Row) and i.symbol in self.rows for i in shape):
+        for item in shape:
+            if isinstance(item, Row) and item.symbol in self.rows:
+                break
+        else:  # asked for more often than anything else
             return shape
         out: list[Dim | Row] = []
         for item in shape:
@@ -130,16 +133,15 @@ class State:
 
     def dimension(self, dim: Dim) -> Dim:
         """The dimension with every solved variable replaced."""
-        while True:
+        while not self.dims.keys().isdisjoint(dim.variables):
             known = {s: self.dims[s] for s in dim.variables if s in self.dims}
-            if not known:
-                return dim
             try:
                 dim = dim.substitute(known)
             except DimensionTooLarge:
                 if not self.overflowed:
                     raise
                 return dim
+        return dim
 
     def allowed_of(self, e: ElementType) -> frozenset[Element]:
         e = self.element(e)

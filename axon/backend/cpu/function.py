@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Constant, Expression, Name
 from axon.backend.kernel.printer import written as printed
+from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.shapes.dimension import Dim

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from enum import Enum
 from math import isfinite
 from typing import TypeAlias, assert_never
+
+from axon.base.data import dataclass, replace
 
 
 class Built:

@@ -24,12 +24,12 @@ Note [Sharing]
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from axon.backend.plan.contractions import contraction
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Plan, Reason, Repeat, Whole, reads_of
 from axon.backend.plan.verify import verify_fused
+from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified

@@ -24,10 +24,10 @@ Rules (held by `verify.verify_plan`):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, assert_never
 
 from axon.backend.plan.footprint import elements_read
+from axon.base.data import dataclass, replace
 from axon.base.diagnostics import counted
 from axon.base.element import Element
 from axon.base.names import Symbol

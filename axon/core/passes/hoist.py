@@ -23,8 +23,8 @@ Note [Invariants]
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
+from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol, fresh

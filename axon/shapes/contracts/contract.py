@@ -7,8 +7,8 @@ every call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from axon.base.data import dataclass, field
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.shapes.algebra.prove import Facts, proves

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from axon.base.data import dataclass, field
 from axon.base.names import Symbol, fresh
 from axon.shapes.algebra.monotone import Growth, proved, shown
 from axon.shapes.algebra.prove import Facts

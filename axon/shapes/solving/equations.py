@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.shapes.algebra.budget import Budget
 from axon.shapes.algebra.minimal import minimal

@@ -12,8 +12,8 @@ Note [Worst case]
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 
+from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
 from axon.shapes.algebra.divisibility import inequalities
 from axon.shapes.algebra.prove import Answer, Facts, prove, proves

@@ -10,8 +10,8 @@ With them, how dimensions stretch: both wait for what the other decides.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.shapes.algebra.prove import proves
 from axon.shapes.constraint import Equal, Obligation, Range, Reason, Side, Stretch, Use

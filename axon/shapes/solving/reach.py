@@ -19,9 +19,9 @@ that bounds an index moves the end of its range.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import gcd
 
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
 from axon.shapes.algebra.polynomials import exact_quotient
 from axon.shapes.algebra.prove import Facts, proves, reduced

@@ -13,8 +13,8 @@ Note [Equations in contracts]
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 
+from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
 from axon.shapes.algebra.alike import exchanged
 from axon.shapes.algebra.divisibility import divisibilities, is_divisibility

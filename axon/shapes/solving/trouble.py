@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from axon.base.data import dataclass, field
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.shapes.constraint import Equal, Obligation, Range, Reason

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
+from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic, counted
 from axon.base.errors import AxonError
-from axon.checker.loader import SUFFIX, FileLoader
-from axon.host.call import Session, schedule_beside
+from axon.checker.loader import SUFFIX, FileLoader, schedule_beside
 
 if TYPE_CHECKING:
     from axon.checker.check import CheckedModule
@@ -52,6 +51,8 @@ def check_files(paths: Sequence[str], overlay: dict[str, str] | None = None) -> 
             read |= _imported(checked)
             schedule = schedule_beside(file)
             if schedule and checked.ok:
+                from axon.host.call import Session  # few files have one
+
                 read.add(schedule)
                 Session(checked).schedules()
         except AxonError as error:

@@ -22,7 +22,7 @@ from axon.base.errors import AxonError
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span
-from axon.checker.check import CheckedModule, Session, alias_names, binds
+from axon.checker.check import CheckedModule, Session, binds
 from axon.checker.report import once_per_name, words
 from axon.checker.unchanged import closed
 from axon.grammar import syntax as S
@@ -35,7 +35,7 @@ from axon.types import typed as T
 from axon.types.declare import declarations
 from axon.types.generate import inference
 from axon.types.inference import Env
-from axon.types.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName
+from axon.types.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName, alias_names
 from axon.types.show import distinct
 from axon.types.type import Scheme, Type
 from axon.types.unify import State

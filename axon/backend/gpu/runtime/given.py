@@ -117,7 +117,7 @@ def check_room(library: Library | None, given: tuple[str, Any], value: Value, sh
     path, x = given
     wanted = f"{value.element.value}[{', '.join(map(str, shape))}]" if shape else value.element.value
     if library is None:
-        plain = isinstance(x, np.ndarray) and not isinstance(x, np.ma.MaskedArray)
+        plain = isinstance(x, np.ndarray) and not libraries.is_masked(x)
         fits = plain and (x.shape, x.dtype) == (shape, value.element.dtype) and x.flags.writeable
         if not fits:
             raise wrong(f"`{path}` must be a NumPy array of {wanted} that can be written, not {described(x)}")

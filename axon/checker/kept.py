@@ -1,0 +1,272 @@
+"""The checked modules of the standard library on disk, so that a process that imports one need not check it.
+
+A file (`base.disk`) holds what a module makes available and, in lines of their own, its typed declarations, as plain data
+(`plain`); nothing in it is evaluated. Its key is a digest of the module's text, of Axon's version and of every source of the
+checker; with it stand the same for what the module imports. What is not there, not whole, or not of these texts is as if it were
+not kept: the module is checked, and kept if that can be done. Nothing is said of what fails here.
+
+Note [As if checked]
+    What is read differs from what a check makes in nothing that anyone sees. Symbols are new, in the order in which the check made
+    them, and older than any that are made later: more than the order of their ages nobody asks. Typed declarations are read when
+    lowering asks for them, and the bodies that only errors follow come from a check that is made then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache as once
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from axon.base import disk
+from axon.base.data import dataclass, replace
+from axon.base.names import Symbol, fresh_numbers
+from axon.base.source import SourceFile
+from axon.checker.plain import Malformed, NotPlain, Reader, Writer
+from axon.grammar import syntax as S
+from axon.shapes.dimension import DimensionTooLarge
+from axon.types import builtins
+from axon.types.resolve import Alias, BuiltinName, Module, ModuleName, Scope, ValueName, alias_names
+from axon.types.type import Row, Scheme
+from axon.types.typed import Decl, Fun, Val
+from axon.types.unify import State
+
+if TYPE_CHECKING:
+    from axon.checker.check import CheckedModule
+    from axon.types.inference import Body
+
+_FORMAT = 1
+_FOLDERS = ("base", "checker", "grammar", "shapes", "types")  # whose sources decide what a check makes of a module without errors
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """What was kept of a module: the parts of a `CheckedModule` that others than itself see."""
+
+    signatures: Mapping[str, str]
+    declarations: Mapping[str, Decl]
+    schemes: Mapping[str, Scheme]
+    symbols: Mapping[str, Symbol]
+    state: State
+    exports: Module
+
+
+def find(
+    source: SourceFile, imported: Callable[[str], CheckedModule | None], whole: Callable[[], CheckedModule]
+) -> tuple[Kept, Mapping[str, CheckedModule]] | None:
+    """A module as it was kept, and what it imports; None if it is not. `imported` gives a module that it imports by name, `whole`
+    what a check of it makes."""
+    key = _key(source)
+    try:
+        found = disk.read(disk.directory() / f"{key}.module", key)
+        if found is None:
+            return None
+        facts, content = found
+        imports = {name: module for name in facts["imports"] if (module := imported(name)) is not None}
+        if facts["imports"] != {name: _origin(module) for name, module in imports.items()}:
+            return None
+        return _Reading(source, imports, whole, content.split(b"\n")).module(), imports
+    except (disk.CannotKeep, Malformed, AttributeError, LookupError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def keep(checked: CheckedModule) -> None:
+    """Keep a module without errors and warnings, if that can be done."""
+    key = _key(checked.source)
+    try:
+        imports = {name: _origin(module) for name, module in checked.imports.items()}
+        disk.write(disk.directory() / f"{key}.module", key, {"imports": imports}, b"\n".join(_lines(checked)), disk.limit())
+    except (disk.CannotKeep, DimensionTooLarge, NotPlain, OSError, RecursionError):
+        pass
+
+
+def _key(source: SourceFile) -> str:
+    return hashlib.sha256("\0".join((_checker(), source.path, source.text)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _origin(module: CheckedModule) -> str:
+    """A digest of all texts that a checked module comes from."""
+    inner = (f"{name} {_origin(imported)}" for name, imported in module.imports.items())
+    return hashlib.sha256("\0".join((_key(module.source), *inner)).encode()).hexdigest()
+
+
+@once
+def _checker() -> str:
+    """A digest of what decides, besides its text, what a check makes of a module."""
+    package = Path(__file__).parents[1]
+    digest = hashlib.sha256(f"{_FORMAT} {sys.version}".encode())
+    files = sorted(file for folder in _FOLDERS for file in (package / folder).rglob("*") if file.suffix in (".py", ".lark"))
+    for file in (package / "__init__.py", *files):  # which holds the version
+        content = file.read_bytes()
+        digest.update(f"\0{file.relative_to(package)} {len(content)}\0".encode() + content)
+    return digest.hexdigest()
+
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _lines(checked: CheckedModule) -> list[bytes]:
+    """What a module makes available, and each of its declarations."""
+    assert checked.exports is not None
+    foreign = {
+        symbol: (name, value, n)
+        for name, module in checked.imports.items()
+        for value in module.schemes
+        for n, symbol in enumerate(_symbols(module, value))
+    }
+    decls = list(dict.fromkeys(checked.declarations.values()))  # several names may be of one
+    writers = [Writer(checked.state, checked.source, foreign) for _ in range(1 + len(decls))]
+    first, *others = writers
+    types = Writer(checked.state, checked.source, foreign)
+    parts: list[dict[str, Any]] = [{
+        "types": {"names": {n: types.node(alias.decl) for n, alias in checked.exports.aliases.items()}, "rows": types.rows},
+        "values": {name: first.node(entity) for name, entity in checked.exports.values.items()},
+        "signatures": dict(checked.signatures),
+        "lines": {name: 1 + decls.index(decl) for name, decl in checked.declarations.items()},
+    }]  # fmt: skip
+    for writer, decl in zip(others, decls, strict=True):
+        part: dict[str, Any] = {"decl": writer.node(decl)}
+        parts.append({**part, "alone": [[writer.node(row), writer.shape(shape)] for row, shape in writer.alone.items()]})
+    own = sorted({symbol for writer in writers for symbol in writer.symbols}, key=lambda s: s.id)
+    if foreign and own and own[0].id < max(s.id for s in foreign):
+        raise NotPlain("a symbol of another module")
+    parts[0]["symbols"] = [symbol.name for symbol in own]
+    number = {symbol: n for n, symbol in enumerate(own)}
+    for writer, part in zip(writers, parts, strict=True):
+        for symbol, row in writer.symbols.items():
+            row[1] = number[symbol]
+        part["rows"] = writer.rows
+    return [json.dumps(part, separators=(",", ":")).encode() for part in parts]
+
+
+def _symbols(module: CheckedModule, name: str) -> list[Symbol]:
+    """Every symbol of what a module makes available under a name, in an order that does not depend on whether it was read."""
+    assert module.exports is not None
+    writer = Writer(module.state, module.source, {})
+    writer.node(module.exports.values[name])
+    return list(writer.symbols)
+
+
+# ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Reading:
+    """A module that is read: what it makes available now, each declaration when it is asked for."""
+
+    def __init__(
+        self, source: SourceFile, imports: Mapping[str, CheckedModule], whole: Callable[[], CheckedModule], lines: Sequence[bytes]
+    ) -> None:  # fmt: skip
+        self.source, self.imports, self.whole, self.lines = source, imports, whole, lines
+        self.state = State()
+        self.aliases: dict[str, S.TypeDecl] = {}
+        self.names: list[str] = []
+        self.numbers: list[int] = []
+        self.symbols: dict[int, Symbol] = {}
+        self.foreign: dict[tuple[str, str], list[Symbol]] = {}
+        self.decls: dict[int, Decl] = {}
+
+    def module(self) -> Kept:
+        """What it makes available. Raises Malformed."""
+        part = json.loads(self.lines[0])
+        types = self._reader(part["types"])
+        self.aliases = {name: types.node(number, S.TypeDecl) for name, number in part["types"]["names"].items()}
+        scope = Scope(values={name: BuiltinName(name) for name in builtins.NAMES}).child()
+        scope.aliases |= {name: Alias(decl, scope) for name, decl in self.aliases.items()}
+        for name, module in self.imports.items():
+            assert module.exports is not None
+            scope.values[name] = ModuleName(replace(module.exports, name=name))
+        self.state.aliases = alias_names(scope)
+        self.names = part["symbols"]
+        self.numbers = fresh_numbers(len(self.names))
+        reader = self._reader(part)
+        values = {name: self._followed(name, reader.node(number, ValueName)) for name, number in part["values"].items()}
+        scope.values |= values
+        signatures = part["signatures"]
+        schemes = {name: values[name].scheme for name in signatures}
+        symbols = {name: values[name].symbol for name in signatures}
+        lines = {name: part["lines"][name] for name in signatures}
+        if not all(isinstance(text, str) for text in (*self.names, *signatures.values())):
+            raise Malformed("a text")
+        if not all(type(n) is int and 0 < n < len(self.lines) for n in lines.values()):
+            raise Malformed("a line")
+        exports = Module(self.source.path, values, dict(scope.aliases))
+        return Kept(signatures, _Declarations(self, lines), schemes, symbols, self.state, exports)
+
+    def _reader(self, part: Mapping[str, Any]) -> Reader:
+        reader = Reader(self.source, self._own, self._foreign, self._alias)
+        reader.read(part["rows"])
+        return reader
+
+    def _own(self, number: int) -> Symbol:
+        symbol = self.symbols.get(number)
+        if symbol is None:
+            symbol = Symbol(self.names[number], self.numbers[number]) if number >= 0 else None
+            if symbol is None:
+                raise Malformed(f"no symbol {number}")
+            symbol = self.symbols.setdefault(number, symbol)
+        return symbol
+
+    def _foreign(self, module: str, name: str, number: int) -> Symbol:
+        if (module, name) not in self.foreign:
+            self.foreign[module, name] = _symbols(self.imports[module], name)
+        return self.foreign[module, name][number]
+
+    def _alias(self, name: str) -> S.TypeDecl:
+        if name in self.aliases:
+            return self.aliases[name]
+        module, _, member = name.partition(".")
+        exports = self.imports[module].exports
+        assert exports is not None
+        return exports.aliases[member].decl
+
+    def _followed(self, name: str, value: ValueName) -> ValueName:
+        """A value whose scheme leads to the body that a check of the module makes, if it has one."""
+        if value.scheme.body is None:
+            return value
+        return replace(value, scheme=replace(value.scheme, body=partial(self._body, name)))
+
+    def _body(self, name: str) -> Body:
+        exports = self.whole().exports
+        entity = exports.values[name] if exports is not None else None
+        assert isinstance(entity, ValueName)
+        assert entity.scheme.body is not None
+        return entity.scheme.body()
+
+    def declaration(self, line: int) -> Decl:
+        """A typed declaration, the same each time."""
+        if line not in self.decls:
+            try:
+                decl = self._declaration(self.lines[line])
+            except (Malformed, AttributeError, LookupError, TypeError, ValueError, RecursionError):
+                lines = _lines(self.whole())  # what a check makes: written as it would be kept, it is of the same symbols
+                assert lines[0] == self.lines[0]
+                decl = self._declaration(lines[line])
+            decl = self.decls.setdefault(line, decl)
+        return self.decls[line]
+
+    def _declaration(self, line: bytes) -> Decl:
+        part = json.loads(line)
+        reader = self._reader(part)
+        decl: Decl = reader.node(part["decl"], (Val, Fun))
+        self.state.rows |= {reader.node(row, Row).symbol: reader.shape(shape) for row, shape in part["alone"]}
+        return decl
+
+
+class _Declarations(Mapping[str, Decl]):
+    """The typed declarations of a module that is read, each of them when it is first asked for."""
+
+    def __init__(self, reading: _Reading, lines: Mapping[str, int]) -> None:
+        self._reading, self._lines = reading, lines
+
+    def __getitem__(self, name: str) -> Decl:
+        return self._reading.declaration(self._lines[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)

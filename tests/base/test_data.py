@@ -1,0 +1,168 @@
+"""The dataclasses of Axon against those of the standard library: nothing but the time to make them differs."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+import sys
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any
+
+import pytest
+
+from axon.base import data
+
+OPTIONS = [
+    {"frozen": frozen, "slots": slots, "eq": eq, "kw_only": kw_only}
+    for frozen in (False, True)
+    for slots in (False, True)
+    for eq in (False, True)
+    for kw_only in (False, True)
+]
+
+
+def family(make: Callable[..., Any], **options: bool) -> dict[str, Any]:
+    """Classes of every kind that Axon has."""
+
+    @make(**options)
+    class Empty:
+        pass
+
+    @make(**options)
+    class One:
+        """A documented one."""
+
+        x: int
+
+    @make(**options)
+    class Full:
+        x: int
+        y: str = "y"
+        z: list[int] = data.field(default_factory=list)
+        hidden: int = data.field(default=7, repr=False, compare=False)
+        made: int = data.field(init=False, default=0)
+        code: int = data.field(init=False, repr=False, compare=False)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "code", self.x + 1)
+
+        @property
+        def double(self) -> int:
+            return self.x * 2
+
+    @make(**options)
+    class Base:
+        span: int = data.field(compare=False, repr=False, kw_only=True)
+
+    @make(**options)
+    class Child(Base):
+        left: object
+        right: object = None
+
+    @make(**options)
+    class Own:
+        x: int
+        y: int
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, type(self)) and self.x == other.x
+
+        def __hash__(self) -> int:
+            return self.x
+
+        def __repr__(self) -> str:
+            return f"<{self.x}>"
+
+    return {cls.__name__: cls for cls in (Empty, One, Full, Base, Child, Own)}
+
+
+MADE: dict[str, list[Callable[[dict[str, Any]], Any]]] = {
+    "Empty": [lambda c: c["Empty"]()],
+    "One": [lambda c: c["One"](x=1), lambda c: c["One"](x=1), lambda c: c["One"](x=[2])],
+    "Full": [lambda c: c["Full"](x=1), lambda c: c["Full"](x=1, y="z", z=[3], hidden=9), lambda c: c["Full"](x=1, hidden=8)],
+    "Child": [lambda c: c["Child"](left=1, span=3), lambda c: c["Child"](left=1, right=None, span=4)],
+    "Own": [lambda c: c["Own"](x=1, y=2), lambda c: c["Own"](x=1, y=3)],
+}
+
+
+RAISED = object()
+
+
+def outcome(work: Callable[[], object]) -> object:
+    try:
+        return work()
+    except (AttributeError, TypeError, ValueError):  # FrozenInstanceError is the first
+        return RAISED
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_the_same_as_the_standard_library(options: dict[str, bool]) -> None:
+    ours, theirs = family(data.dataclass, **options), family(dataclasses.dataclass, **options)
+    for name, makers in MADE.items():
+        a, b = ours[name], theirs[name]
+        shown = [[repr(f).partition("type=")[2].partition("default_factory")[0] for f in dataclasses.fields(c)] for c in (a, b)]
+        assert shown[0] == shown[1]
+        assert a.__match_args__ == b.__match_args__
+        assert a.__qualname__ == b.__qualname__
+        assert getattr(a, "__slots__", None) == getattr(b, "__slots__", None)
+        assert str(inspect.signature(a)).count(",") == str(inspect.signature(b)).count(",")
+        values = [[make(classes) for make in makers] for classes in (ours, theirs)]
+        for one, other in zip(*values, strict=True):
+            if options["eq"] or name == "Own":
+                assert repr(one) == repr(other)
+            assert outcome(partial(hash, one)) == outcome(partial(hash, other)) or not options["eq"]
+            assert [one == x for x in values[0]] == [other == x for x in values[1]]
+            assert one != other
+            for work in (
+                lambda v: setattr(v, "x", 5) or v.x,
+                lambda v: delattr(v, "x"),
+                lambda v: repr(dataclasses.replace(v, x=3)),
+                lambda v: v.double,
+                lambda v: repr(type(v)(1, 2, 3, 4, 5, 6, 7)),
+                lambda v: repr(type(v)()),
+                lambda v: repr(type(v)(nothing=1)),
+            ):
+                kinds = [outcome(partial(work, copy.copy(v))) for v in (one, other)]
+                assert kinds[0] == kinds[1]
+
+
+@data.dataclass(frozen=True, slots=True)
+class Kept:
+    x: int
+    inner: Kept | None = None
+
+
+@data.dataclass(frozen=True)
+class Cached:
+    x: int
+
+    @cached_property
+    def square(self) -> int:
+        return self.x**2
+
+
+def test_pickled_copied_matched() -> None:
+    value = Kept(1, Kept(2))
+    assert pickle.loads(pickle.dumps(value)) == value == copy.deepcopy(value)
+    match value:
+        case Kept(1, Kept(x=x)):
+            assert x == 2
+        case _:
+            raise AssertionError(value)
+    assert Cached(3).square == 9
+    assert data.is_dataclass(value)
+    loop: list[Any] = []
+    loop.append(Kept(1, loop))  # type: ignore[arg-type]
+    assert repr(loop[0]) == "Kept(x=1, inner=[...])" or "..." in repr(loop[0])
+
+
+def test_one_function_is_compiled_for_a_class() -> None:
+    events: list[object] = []
+    running = True
+    sys.addaudithook(lambda name, _: events.append(name) if running and name == "compile" else None)
+    family(data.dataclass, frozen=True, slots=True)
+    running = False
+    assert len(events) == 6
