@@ -249,7 +249,7 @@ def test_inference_is_functions() -> None:
     for file in (f for f in FILES if name_of(f).startswith("axon.types")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
-                assert {ast.unparse(base) for base in node.bases} <= {"Node", "Exception", "Enum"}, f"{name_of(file)}.{node.name}"
+                assert {ast.unparse(base) for base in node.bases} <= {"Node", "Exception", "Enum", "Protocol"}, f"{name_of(file)}.{node.name}"
 
 
 def test_inference_words_nothing() -> None:

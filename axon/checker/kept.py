@@ -18,7 +18,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache as once
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,7 @@ from axon.shapes.dimension import DimensionTooLarge
 from axon.types import builtins
 from axon.types.resolve import Alias, BuiltinName, Module, ModuleName, Scope, ValueName, alias_names
 from axon.types.type import Row, Scheme
-from axon.types.typed import Decl, Fun, Val
+from axon.types.typed import Decl, Expr, Fun, Pattern, Val
 from axon.types.unify import State
 
 if TYPE_CHECKING:
@@ -168,6 +167,7 @@ class _Reading:
         self.symbols: dict[int, Symbol] = {}
         self.foreign: dict[tuple[str, str], list[Symbol]] = {}
         self.decls: dict[int, Decl] = {}
+        self.places: Mapping[str, int] = {}  # of declarations: their lines
 
     def module(self) -> Kept:
         """What it makes available. Raises Malformed."""
@@ -193,8 +193,9 @@ class _Reading:
             raise Malformed("a text")
         if not all(type(n) is int and 0 < n < len(self.lines) for n in lines.values()):
             raise Malformed("a line")
+        self.places = lines
         exports = Module(self.source.path, values, dict(scope.aliases))
-        return Kept(signatures, _Declarations(self, lines), schemes, symbols, self.state, exports)
+        return Kept(signatures, _Declarations(self), schemes, symbols, self.state, exports)
 
     def _reader(self, part: Mapping[str, Any]) -> Reader:
         reader = Reader(self.source, self._own, self._foreign, self._alias)
@@ -225,16 +226,9 @@ class _Reading:
 
     def _followed(self, name: str, value: ValueName) -> ValueName:
         """A value whose scheme leads to the body that a check of the module makes, if it has one."""
-        if value.scheme.body is None:
+        if value.scheme.definition is None:
             return value
-        return replace(value, scheme=replace(value.scheme, body=partial(self._body, name)))
-
-    def _body(self, name: str) -> Body:
-        exports = self.whole().exports
-        entity = exports.values[name] if exports is not None else None
-        assert isinstance(entity, ValueName)
-        assert entity.scheme.body is not None
-        return entity.scheme.body()
+        return replace(value, scheme=replace(value.scheme, definition=_Definition(self, name)))
 
     def declaration(self, line: int) -> Decl:
         """A typed declaration, the same each time."""
@@ -256,17 +250,37 @@ class _Reading:
         return decl
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Definition:
+    """The body of a function of a module that is read."""
+
+    reading: _Reading
+    name: str
+
+    def whole(self) -> Body:
+        exports = self.reading.whole().exports
+        entity = exports.values[self.name] if exports is not None else None
+        assert isinstance(entity, ValueName)
+        assert entity.scheme.definition is not None
+        return entity.scheme.definition.whole()
+
+    def written(self) -> tuple[tuple[Pattern, ...], Expr]:
+        fun = self.reading.declaration(self.reading.places[self.name])
+        assert isinstance(fun, Fun)
+        return fun.params, fun.body
+
+
 class _Declarations(Mapping[str, Decl]):
     """The typed declarations of a module that is read, each of them when it is first asked for."""
 
-    def __init__(self, reading: _Reading, lines: Mapping[str, int]) -> None:
-        self._reading, self._lines = reading, lines
+    def __init__(self, reading: _Reading) -> None:
+        self._reading = reading
 
     def __getitem__(self, name: str) -> Decl:
-        return self._reading.declaration(self._lines[name])
+        return self._reading.declaration(self._reading.places[name])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._lines)
+        return iter(self._reading.places)
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._reading.places)

@@ -325,13 +325,17 @@ def _union(options: list[_Kind]) -> _Kind:
     return _Kind(write, read, (*atoms, *nodes))
 
 
-def no_body() -> Any:
-    """Stands for the body of a scheme, which is not kept."""
-    raise AssertionError("who follows a size into a function asks for the scheme that its module makes available")
+class NotKept:
+    """Stands for the definition of a scheme, which is not kept: the scheme that a module makes available has one."""
+
+    def whole(self) -> Any:
+        raise AssertionError("no definition was kept with a scheme")
+
+    written = whole
 
 
 _SPECIAL = {
     "Shape": _Kind(Writer.shape, Reader.shape, (tuple,)),
     "S.TypeDecl": _Kind(Writer.alias, lambda r, plain: r.alias(plain)),
-    "Callable[[], Body] | None": _Kind(lambda _, body: body is not None, lambda _, plain: no_body if plain else None),
+    "Definition | None": _Kind(lambda _, definition: definition is not None, lambda _, plain: NotKept() if plain else None),
 }

@@ -163,7 +163,7 @@ def _quantified(
     if ok and (params or explicit):
         name = inf.defining[-1] if inf.defining else ""
         kept_body = Body(inf, name, state.level == 0, t, explicit, params, body, outcome.equals, problem.flexible)
-        scheme = replace(scheme, body=kept_body.itself)
+        scheme = replace(scheme, definition=kept_body)
     return replace(scheme, opens=keep_functions and inf.opened > mark.opened), ok
 
 

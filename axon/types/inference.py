@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from axon.base.data import dataclass, field, replace
 from axon.base.diagnostics import Diagnostic
@@ -52,28 +52,45 @@ class Body:
     flexible: tuple[Symbol, ...]
     made: dict[tuple[int, int, tuple[int | str, ...]], object] = field(default_factory=dict)  # what has been found of its result
 
-    def itself(self) -> Body:
+    def whole(self) -> Body:
         return self
+
+    def written(self) -> tuple[tuple[T.Pattern, ...], T.Expr]:
+        return self.params, self.expr
+
+
+class Definition(Protocol):
+    """The body of a function, found when it is asked for."""
+
+    def whole(self) -> Body:
+        """What an inference keeps of it; of a module that was read, a check is made for it."""
+
+    def written(self) -> tuple[tuple[T.Pattern, ...], T.Expr]:
+        """Its parameters and its expression, over the sizes of its scheme."""
 
 
 class Bodies:
-    """The bodies of functions, each found when it is asked for: those of modules that were read come from a check of these."""
+    """The definitions of functions that are used."""
 
     def __init__(self) -> None:
-        self._of: dict[Symbol, Callable[[], Body]] = {}
+        self._of: dict[Symbol, Definition] = {}
 
-    def add(self, function: Symbol, body: Callable[[], Body]) -> None:
-        self._of[function] = body
+    def add(self, function: Symbol, definition: Definition) -> None:
+        self._of[function] = definition
 
     def __contains__(self, function: Symbol) -> bool:
         return function in self._of
 
     def __getitem__(self, function: Symbol) -> Body:
-        return self._of[function]()
+        return self._of[function].whole()
 
     def get(self, function: Symbol) -> Body | None:
         found = self._of.get(function)
-        return found() if found is not None else None
+        return found.whole() if found is not None else None
+
+    def written(self, function: Symbol) -> tuple[tuple[T.Pattern, ...], T.Expr] | None:
+        found = self._of.get(function)
+        return found.written() if found is not None else None
 
 
 @dataclass(frozen=True, slots=True)

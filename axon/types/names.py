@@ -88,8 +88,8 @@ def _infer_entity(
             if dims is not None and len(dims) != len(explicit):
                 wrong(inf, DimsWrong(name, explicit, len(dims), span))
                 return broken(span)
-            if scheme.body is not None:
-                inf.used.add(symbol, scheme.body)
+            if scheme.definition is not None:
+                inf.used.add(symbol, scheme.definition)
             if not scheme.quantified:
                 inf.consequences += isinstance(inf.state.prune(scheme.type), Poison)
                 return open_size(inf, env, T.Variable(symbol, None, type=scheme.type, span=span))

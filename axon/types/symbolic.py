@@ -13,12 +13,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from axon.base.data import dataclass, fields, replace
+from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.types import typed as T
 from axon.types.inference import Inference, Says
+from axon.types.type import Tensor
 
 _RELATIONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _MAX_CALLS = 8  # functions within functions
@@ -159,17 +161,21 @@ class _Reading:
     def _inside(self, call: T.Call) -> T.Expr | None:
         """The body of a function that is called with all its arguments, with those put in."""
         function = call.function
-        body = self.inf.used.get(function.symbol) if isinstance(function, T.Variable) else None
-        if body is None or self.calls == _MAX_CALLS or len(body.params) != len(call.arguments):
+        t = self.inf.state.prune(call.type)
+        if not (isinstance(t, Tensor) and not t.shape and self.inf.state.element(t.element) is Element.BOOL):
             return None
-        names = [p.symbol for p in body.params if isinstance(p, T.PatternName)]
-        if len(names) < len(body.params):
+        found = self.inf.used.written(function.symbol) if isinstance(function, T.Variable) else None
+        if found is None or self.calls == _MAX_CALLS:
+            return None
+        params, expr = found
+        names = [p.symbol for p in params if isinstance(p, T.PatternName)]
+        if not len(names) == len(params) == len(call.arguments):
             return None
         assert isinstance(function, T.Variable)
         dims = function.instance.dims if function.instance is not None else {}
         try:
-            found: T.Expr = _put_in(body.expr, dict(zip(names, call.arguments, strict=True)), dims)
-            return found
+            inside: T.Expr = _put_in(expr, dict(zip(names, call.arguments, strict=True)), dims)
+            return inside
         except DimensionTooLarge:
             return None
 

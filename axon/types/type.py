@@ -18,7 +18,7 @@ from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 
 if TYPE_CHECKING:
-    from axon.types.inference import Body
+    from axon.types.inference import Definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Scheme:
     facts: tuple[SchemeFact, ...] = ()
     literals: tuple[SchemeLiteral, ...] = ()
     opens: bool = False  # a function whose calls open a size that only the data decide: none stands under a comprehension
-    body: Callable[[], Body] | None = None  # of a function without errors, for who follows a size into it
+    definition: Definition | None = None  # of a function without errors, for who follows a size or a condition into it
     names: Mapping[Symbol, str] = field(default_factory=dict)  # what its signature calls its dimensions, where it has facts
     loose: frozenset[Symbol] = frozenset()  # of dims: those that no parameter has as a size, such as how far an index runs
     read: frozenset[Symbol] = frozenset()  # of dims: those whose values the body reads, while no tensor that is passed has them

@@ -14,7 +14,7 @@ Equalities between products that are still open are reduced by a Gröbner basis 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from axon.base.names import Symbol
 from axon.shapes.algebra.budget import Budget, OutOfBudget
@@ -36,7 +36,6 @@ _QUERY = 8  # steps that one takes besides those of its search
 _SATURATION = 400  # of a Gröbner basis
 _MAX_FACTS = 48  # that one query looks at
 _MAX_REDUCED = 200  # leaves of a Dim that is looked at for simplification
-_MAX_SIMPLIFIED = 24  # leaves of a claim that is simplified before it is asked again
 _FEW_FACTS = 10  # that it looks at before
 _MAX_DEPTH = 3  # of queries about signs inside queries
 
@@ -99,17 +98,20 @@ def _plainly_unsatisfiable(relations: Iterable[Relation]) -> bool:
 
 def reduced(facts: Facts, dim: Dim) -> Dim:
     """The Dim, simpler where the facts allow: (n * m) / m is n, h * (d / h) is d if h divides d, and min n m is n if n <= m."""
+    return _reduced(dim, lambda: _Prover(facts))
 
+
+def _reduced(dim: Dim, asked: Callable[[], _Prover]) -> Dim:
     def image(atom: Atom) -> Dim:
         if isinstance(atom, Symbol):
             return Dim.of(atom)
-        whole = rebuilt(atom, lambda part: reduced(facts, part))
+        whole = rebuilt(atom, lambda part: _reduced(part, asked))
         match whole.atom:
             case Quotient() as quotient:
-                return lowest_terms(quotient, lambda part: positive(facts, part))
+                return lowest_terms(quotient, lambda part: asked().at_least_one(part))
             case Minimum(items):
                 for item in items:
-                    if all(proves(facts, Relation(item, "<=", other)) for other in items if other is not item):
+                    if all(asked().at_least_zero(other - item) for other in items if other is not item):
                         return item
         return whole
 
@@ -122,7 +124,7 @@ def reduced(facts: Facts, dim: Dim) -> Dim:
             factor = split and exact_quotient(split[0], atom.divisor)
             if split and factor and factor.mapping:
                 itself = Dim({(atom,): 1})
-                if proves(facts, Relation(atom.dividend, "=", atom.divisor * itself)):
+                if asked().decide(("=", atom.dividend - atom.divisor * itself)) is Answer.PROVED:
                     dim = factor * atom.dividend + split[1]
     return dim
 
@@ -227,13 +229,13 @@ class _Prover:
     def _otherwise(self, claims: list[Claim], goal: Claim) -> bool:
         """What has not been seen and does not seem to fail: in simpler words, and without facts, which may be in the way."""
         kind, slack = goal
-        if self.facts.simplifying or slack.weight > _MAX_SIMPLIFIED:
+        if self.facts.simplifying:
             return False
         whole, self.facts.simplifying = self.budget, True
         self._budget = whole.part(_STEPS // 2)
         try:
-            simpler = reduced(self.facts, slack)
-            if simpler != slack and self.decide((kind, simpler)) is Answer.PROVED:
+            simpler = _reduced(slack, lambda: self)
+            if simpler != slack and _Prover(self.facts).decide((kind, simpler)) is Answer.PROVED:
                 return True
             return bool(claims) and self._shown([], goal)
         finally:
