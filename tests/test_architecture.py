@@ -73,7 +73,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.backend.gpu.report": {"base", "core", "core.passes", "backend", "backend.plan"}
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "build", "runtime")},
     # faces
-    "axon.host": {"base", "shapes.contracts", "types", "explain", "checker", "core", "lower", "backend", "compiler"},
+    "axon.host": {"base", "shapes", "shapes.algebra", "shapes.contracts", "types", "explain", "checker"}
+    | {"core", "lower", "backend", "compiler"},
     "axon.tools": {"", "base", "checker", "host", "compiler", "tools.commands", "tools.prompt", "tools.lsp", "tools.view"},
     "axon.tools.commands": {"base", "grammar", "types", "checker", "core", "host", "compiler"},
     "axon.tools.editor": {"base", "grammar", "shapes", "types", "suggest", "checker"},

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from axon.backend.gpu.runtime.arrays import Quick
     from axon.backend.gpu.runtime.variants import Variants
     from axon.checker.check import CheckedModule
+    from axon.host.sizes import Sizes, Unranked
 
 
 @untraced
@@ -218,6 +219,17 @@ class Function(_Shared):
         result = self._session.call(self._callee, self._sizes, args, kwargs, target, out=out)
         self._quick = self._session.quick(self._callee, self._sizes)
         return result
+
+    @property
+    @untraced
+    def sizes(self) -> Sizes | Unranked:
+        """The sizes of the signature as SymPy has them: `symbols` by name, `contract` as relations, shapes of `arguments` and
+        `results` by path. `f.sizes["b"]` is a size by name, `f.sizes["x", 0]` by place; `f.sizes(ranks={"s": 2})` is for
+        shape variables.
+        """
+        from axon.host.sizes import sizes_of
+
+        return sizes_of(self._session, self._callee)
 
     @property
     def variants(self) -> Variants:

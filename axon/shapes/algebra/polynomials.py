@@ -25,7 +25,20 @@ from typing import Any, TypeAlias
 
 from axon.base.names import Symbol, fresh
 from axon.shapes.algebra.budget import Budget, OutOfBudget
-from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Monomial, atom_key, dim_sum, monomial_key, without
+from axon.shapes.dimension import (
+    Atom,
+    Dim,
+    DimensionTooLarge,
+    Minimum,
+    Monomial,
+    Quotient,
+    atom_key,
+    dim_sum,
+    monomial_key,
+    without,
+)
+from axon.shapes.pretty import Form, summands
+from axon.shapes.relation import Relation
 
 _MAX_DEGREE = 8  # of what is factored …
 _MAX_VARIABLES = 5
@@ -348,3 +361,86 @@ def roots_of(equation: Dim) -> list[int] | None:
     near = {n for (low, high), _ in isolated for n in (floor(low), floor(high))}
     (variable,) = equation.variables
     return sorted(n for n in near if n >= 0 and not equation.evaluate({variable: n}))
+
+
+# ── as SymPy's own expressions, for who calculates with sizes ───────────────────────────────────────────────────────────
+
+
+def size_symbol(name: str) -> Any:
+    """What stands for a size in expressions: an integer from 0. Two of one name are equal."""
+    return _expressions().Symbol(name, integer=True, nonnegative=True)
+
+
+def expression(dim: Dim, symbols: Mapping[Symbol, Any]) -> Any:
+    """A Dim as a SymPy expression over these symbols, written as it is printed: a quotient is `floor(a / b)`, a remainder `Mod`."""
+    s = _expressions()
+
+    def of_form(form: Form) -> Any:
+        parts = [expression(part, symbols) for part in form.parts]
+        match form.op:
+            case "/":
+                return s.floor(parts[0] / parts[1])
+            case "%":
+                return s.Mod(*parts)
+            case "min":
+                return s.Min(*parts)
+            case _:
+                return s.Max(*parts)
+
+    def of_atom(atom: Atom) -> Any:
+        match atom:
+            case Symbol():
+                return symbols[atom]
+            case Quotient(dividend, divisor):
+                return of_form(Form("/", (dividend, divisor)))
+            case Minimum(items):
+                return of_form(Form("min", items))
+
+    total = s.Integer(0)
+    for summand in summands(dim):
+        term = s.Integer(summand.coefficient)
+        for atom in summand.monomial:
+            term *= of_atom(atom)
+        total += term * of_form(summand.form) if summand.form is not None else term
+    return total
+
+
+def relation(of: Relation, symbols: Mapping[Symbol, Any]) -> Any:
+    """A relation as a SymPy one; SymPy's `true` or `false` where it sees as much."""
+    s = _expressions()
+    sides = of.remainder
+    left, op, right = (sides[0], of.op, Dim.of(sides[1])) if sides is not None else _positive_sides(of)
+    return s.made[op](expression(left, symbols), expression(right, symbols))
+
+
+def largest(expressions: Sequence[Any]) -> Any:
+    """The maximum of SymPy expressions, 0 of none."""
+    return _expressions().Max(*expressions) if expressions else _expressions().Integer(0)
+
+
+def _positive_sides(of: Relation) -> tuple[Dim, str, Dim]:
+    """A relation as it is printed: each term on the side where it is not negative, the greater side of an inequality on the right
+    unless the other is a number."""
+    if all(c >= 0 for side in (of.left, of.right) for c in side.mapping.values()):
+        return of.left, of.op, of.right
+    more = Dim({m: c for m, c in of.slack.mapping.items() if c > 0})
+    less = more - of.slack
+    if of.op in ("=", "<>"):
+        return more, of.op, less
+    if less.constant is not None:
+        return more, ">=", less
+    return (less - 1, "<", more) if less.offset == 1 and more.variables else (less, "<=", more)
+
+
+@cache
+def _expressions() -> SimpleNamespace:
+    """What is used of SymPy to make expressions."""
+    from sympy.core.mod import Mod
+    from sympy.core.numbers import Integer
+    from sympy.core.relational import Eq, Ge, Gt, Le, Lt, Ne
+    from sympy.core.symbol import Symbol as SymbolOf
+    from sympy.functions.elementary.integers import floor as floor_of
+    from sympy.functions.elementary.miscellaneous import Max, Min
+
+    made = {"=": Eq, "<>": Ne, "<": Lt, "<=": Le, ">": Gt, ">=": Ge}
+    return SimpleNamespace(Symbol=SymbolOf, Integer=Integer, floor=floor_of, Mod=Mod, Min=Min, Max=Max, made=made)
