@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from axon.backend.gpu.runtime.variants import Variants
     from axon.checker.check import CheckedModule
     from axon.host.sizes import Sizes, Unranked
+    from axon.host.solve import Solutions
 
 
 @untraced
@@ -230,6 +231,20 @@ class Function(_Shared):
         from axon.host.sizes import sizes_of
 
         return sizes_of(self._session, self._callee)
+
+    @untraced
+    def solve(
+        self, given: Mapping[Any, int] | None = None, /, *, out: Any = None, ranks: Mapping[str, int] | None = None, **shapes: Any
+    ) -> Solutions:
+        """The sizes of arguments with which the result has the shape `out`: all of them, a family, none (and why), or unknown.
+
+        `given` are sizes by name, `{"b": 8}`, or by place, `{("x", 0): 8}`; arguments may have shapes, `x=(None, 3)`, with None for
+        what is open, and so has `out`. Of records and tuples they are dicts and tuples of shapes. Raises AxonError for what does
+        not fit the signature.
+        """
+        from axon.host.solve import solve
+
+        return solve(self._session, self._callee, self._sizes, given, out, ranks, shapes)
 
     @property
     def variants(self) -> Variants:

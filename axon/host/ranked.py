@@ -66,6 +66,11 @@ class Ranked:
         found = dict.fromkeys([*self.contract.explicit, *shaped, *facts])
         return tuple(s for s in found if s not in self.contract.idle)
 
+    @property
+    def unnamed(self) -> tuple[str, ...]:
+        """The arguments of which a size is made of what the source does not name."""
+        return tuple(p for p, dims in self.arguments.items() if any(not d.variables <= self.own for d in dims))
+
     def text(self, dim: Dim) -> str:
         return dim.render(self.name)
 
@@ -303,6 +308,13 @@ def _is_own(session: Session, symbol: Symbol, shown: str) -> bool:
     state = session.checked.state
     named = symbol in state.rigid or symbol in state.named_dims or symbol in state.called
     return named and shown == state.called.get(symbol, symbol.name)
+
+
+def size_names(session: Session, callee: Callee) -> frozenset[str]:
+    """The names of sizes that the source gives, at no ranks yet."""
+    names = _scheme_names(session, callee) | {s: s.name for s in callee.scheme.explicit}
+    rows = callee.scheme.rows
+    return frozenset(n for s, n in names.items() if s not in rows and (s in callee.scheme.explicit or _is_own(session, s, n)))
 
 
 def _names(

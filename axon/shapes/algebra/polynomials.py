@@ -37,7 +37,7 @@ from axon.shapes.dimension import (
     monomial_key,
     without,
 )
-from axon.shapes.pretty import Form, summands
+from axon.shapes.pretty import Form, Summand, summands
 from axon.shapes.relation import Relation
 
 _MAX_DEGREE = 8  # of what is factored …
@@ -373,19 +373,39 @@ def size_symbol(name: str) -> Any:
 
 def expression(dim: Dim, symbols: Mapping[Symbol, Any]) -> Any:
     """A Dim as a SymPy expression over these symbols, written as it is printed: a quotient is `floor(a / b)`, a remainder `Mod`."""
+    return _sum(summands(dim), symbols)
+
+
+def relation(of: Relation, symbols: Mapping[Symbol, Any]) -> Any:
+    """A relation as a SymPy one, written as it is printed; SymPy's `true` or `false` where it sees as much."""
+    made = _expressions().made
+    if (found := of.remainder) is not None:
+        return made[of.op](expression(found[0], symbols), found[1])
+    left, right = summands(of.left), summands(of.right)
+    if not any(s.coefficient < 0 for s in (*left, *right)):
+        return made[of.op](_sum(left, symbols), _sum(right, symbols))
+    parts = summands(of.slack)
+    more = _sum([s for s in parts if s.coefficient > 0], symbols)
+    less = -_sum([s for s in parts if s.coefficient < 0], symbols)
+    if of.op in ("=", "<>"):
+        return made[of.op](more, less)
+    return more >= less if less.is_number else less <= more
+
+
+def _sum(parts: Iterable[Summand], symbols: Mapping[Symbol, Any]) -> Any:
     s = _expressions()
 
     def of_form(form: Form) -> Any:
-        parts = [expression(part, symbols) for part in form.parts]
+        operands = [expression(part, symbols) for part in form.parts]
         match form.op:
             case "/":
-                return s.floor(parts[0] / parts[1])
+                return s.floor(operands[0] / operands[1])
             case "%":
-                return s.Mod(*parts)
+                return s.Mod(*operands)
             case "min":
-                return s.Min(*parts)
+                return s.Min(*operands)
             case _:
-                return s.Max(*parts)
+                return s.Max(*operands)
 
     def of_atom(atom: Atom) -> Any:
         match atom:
@@ -397,39 +417,17 @@ def expression(dim: Dim, symbols: Mapping[Symbol, Any]) -> Any:
                 return of_form(Form("min", items))
 
     total = s.Integer(0)
-    for summand in summands(dim):
-        term = s.Integer(summand.coefficient)
-        for atom in summand.monomial:
+    for part in parts:
+        term = s.Integer(part.coefficient)
+        for atom in part.monomial:
             term *= of_atom(atom)
-        total += term * of_form(summand.form) if summand.form is not None else term
+        total += term * of_form(part.form) if part.form is not None else term
     return total
-
-
-def relation(of: Relation, symbols: Mapping[Symbol, Any]) -> Any:
-    """A relation as a SymPy one; SymPy's `true` or `false` where it sees as much."""
-    s = _expressions()
-    sides = of.remainder
-    left, op, right = (sides[0], of.op, Dim.of(sides[1])) if sides is not None else _positive_sides(of)
-    return s.made[op](expression(left, symbols), expression(right, symbols))
 
 
 def largest(expressions: Sequence[Any]) -> Any:
     """The maximum of SymPy expressions, 0 of none."""
     return _expressions().Max(*expressions) if expressions else _expressions().Integer(0)
-
-
-def _positive_sides(of: Relation) -> tuple[Dim, str, Dim]:
-    """A relation as it is printed: each term on the side where it is not negative, the greater side of an inequality on the right
-    unless the other is a number."""
-    if all(c >= 0 for side in (of.left, of.right) for c in side.mapping.values()):
-        return of.left, of.op, of.right
-    more = Dim({m: c for m, c in of.slack.mapping.items() if c > 0})
-    less = more - of.slack
-    if of.op in ("=", "<>"):
-        return more, of.op, less
-    if less.constant is not None:
-        return more, ">=", less
-    return (less - 1, "<", more) if less.offset == 1 and more.variables else (less, "<=", more)
 
 
 @cache
