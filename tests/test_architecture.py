@@ -45,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.lower": {"base", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "types", "explain", "checker", "core"},
     # backends
     "axon.backend": {"base", "backend.gpu.layout"},
-    "axon.backend.plan": {"base", "shapes", "core", "core.passes"},
+    "axon.backend.plan": {"base", "shapes", "shapes.algebra", "core", "core.passes"},
     "axon.backend.kernel": {"base", "shapes", "core"},
     "axon.backend.cpu": {"base", "shapes", "core", "core.passes", "interpret", "backend", "backend.plan", "backend.kernel"},
     "axon.backend.gpu": set(),
@@ -70,7 +70,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "backend.kernel",
     }
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "proof", "emit", "simt", "build")},
-    "axon.backend.gpu.report": {"base", "core", "core.passes", "backend", "backend.plan"}
+    "axon.backend.gpu.report": {"base", "shapes", "core", "core.passes", "backend", "backend.plan"}
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "build", "runtime")},
     # faces
     "axon.host": {"base", "shapes", "shapes.algebra", "shapes.contracts", "types", "explain", "checker"}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from axon.backend.gpu.runtime.arrays import Quick
     from axon.backend.gpu.runtime.variants import Variants
     from axon.checker.check import CheckedModule
+    from axon.host.cost import Cost
     from axon.host.sizes import Sizes, Unranked
     from axon.host.solve import Solutions
 
@@ -245,6 +246,27 @@ class Function(_Shared):
         from axon.host.solve import solve
 
         return solve(self._session, self._callee, self._sizes, given, out, ranks, shapes)
+
+    @untraced
+    def cost(
+        self,
+        given: Mapping[Any, int] | None = None,
+        /,
+        *,
+        target: str = "cpu",
+        elements: Mapping[str, str] | None = None,
+        ranks: Mapping[str, int] | None = None,
+        **shapes: Any,
+    ) -> Cost:
+        """Floating-point operations, bytes moved and memory of a call, as SymPy expressions of the sizes that are not given.
+
+        What is given is as in `solve`; `elements` are element types of arguments, `{"x": "bf16"}`. They are counted from the plan
+        that runs on the target, "cpu" or "cuda" (which needs no GPU), as `axon explain` counts. Raises AxonError for what does not
+        fit the signature, ShapeError where no call has these sizes.
+        """
+        from axon.host.cost import cost
+
+        return cost(self._session, self._callee, self._sizes, given, target, elements, ranks, shapes)
 
     @property
     def variants(self) -> Variants:

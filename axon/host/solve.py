@@ -17,7 +17,7 @@ from axon.core.ir import Block, Check, Loop
 from axon.host.call import Callee, Session, wrong
 from axon.host.ranked import Place, Ranked, ranked, result_path, result_type, shapes_given, size
 from axon.host.sizes import Expressions
-from axon.shapes.contracts.inverse import Every, Family, Nothing, inverse
+from axon.shapes.contracts.inverse import Answer, Every, Family, Nothing, inverse
 from axon.shapes.contracts.legal import satisfied
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
@@ -173,32 +173,65 @@ def solve(
     shapes: Mapping[str, Any],
 ) -> Solutions:
     """The sizes of a function's arguments for which its result has a shape. Raises AxonError for what does not fit it."""
+    return asked(session, callee, explicit, given, out, ranks, shapes).solutions()
+
+
+def asked(
+    session: Session,
+    callee: Callee,
+    explicit: tuple[int, ...],
+    given: Mapping[Any, Any] | None,
+    out: Any,
+    ranks: Mapping[str, int] | None,
+    shapes: Mapping[str, Any],
+    elements: Mapping[str, str] | None = None,
+) -> Asked:
+    """What is asked of a function's sizes, as conditions beside its contract. Raises AxonError for what does not fit it."""
     wanted = dict(_shapes(callee, out, shapes))
-    at = ranked(session, callee, ranks, shapes=wanted)
+    at = ranked(session, callee, ranks, elements, wanted)
     conditions = [*_given(at, explicit, given or {}), *_places(at, wanted), *_contract(at)]
-    checks = list(_checks(at.program.block))
-    conditions += [_Condition(Relation(c.left, c.relation, c.right), c.message, _label(c)) for c in checks if _plain(at, c)]
-    others = [c for c in checks if not _plain(at, c)]
+    conditions += [_checked(c) for c in _checks(at.program.block) if _plain(at, c)]
     for symbol in at.contract.idle:
         conditions.append(_Condition(Relation(Dim.of(symbol), "=", Dim.of(0)), "nothing depends on it"))
-    variables = (*at.variables, *at.contract.idle)
-    answer = inverse([c.relation for c in conditions], variables, LISTED)
-    decided = all(c.left.variables | c.right.variables <= at.contract.variables for c in others) and not _in_loops(at.program.block)
-    match answer:
-        case Every(values) if decided:
-            found = [v for v in values if all(_passes(c, v) for c in others)]
-            if not all(_accepted(at, v, wanted) for v in found):
-                return Solutions("unknown")  # what is returned is never wrong
-            if found:
-                return Solutions("all", tuple(_solution(at, v) for v in found))
-            asked = [_Condition(Relation(c.left, c.relation, c.right), c.message, _label(c)) for c in others]
-            return Solutions("none", why=_none(at, asked or conditions))
-        case Family(example=example) if not others and decided and _accepted(at, example, wanted):
-            return Solutions("family", example=_solution(at, example), _family=answer, _at=at)
-        case Nothing(core):
-            return Solutions("none", why=_none(at, [conditions[i] for i in core]))
-        case _:
-            return Solutions("unknown")
+    return Asked(at, tuple(conditions), wanted)
+
+
+@dataclass(slots=True)
+class Asked:
+    """A question about the sizes of a function: conditions, those of the contract included, and the shapes that are `wanted`."""
+
+    at: Ranked
+    conditions: tuple[_Condition, ...]
+    wanted: Mapping[str, tuple[int | None, ...]]
+    answer: Answer = field(init=False)
+
+    def __post_init__(self) -> None:
+        variables = (*self.at.variables, *self.at.contract.idle)
+        self.answer = inverse([c.relation for c in self.conditions], variables, LISTED)
+
+    @property
+    def nothing(self) -> ShapeError | None:
+        """That no sizes satisfy the conditions, where it is so."""
+        return _none(self.at, [self.conditions[i] for i in self.answer.core]) if isinstance(self.answer, Nothing) else None
+
+    def solutions(self) -> Solutions:
+        at, block = self.at, self.at.program.block
+        others = [c for c in _checks(block) if not _plain(at, c)]
+        decided = all(c.left.variables | c.right.variables <= at.contract.variables for c in others) and not _in_loops(block)
+        match self.answer:
+            case Every(values) if decided:
+                found = [v for v in values if all(_passes(c, v) for c in others)]
+                if not all(_accepted(at, v, self.wanted) for v in found):
+                    return Solutions("unknown")  # what is returned is never wrong
+                if found:
+                    return Solutions("all", tuple(_solution(at, v) for v in found))
+                return Solutions("none", why=_none(at, [_checked(c) for c in others]))
+            case Family(example=example) as family if not others and decided and _accepted(at, example, self.wanted):
+                return Solutions("family", example=_solution(at, example), _family=family, _at=at)
+            case Nothing():
+                return Solutions("none", why=self.nothing)
+            case _:
+                return Solutions("unknown")
 
 
 def _shapes(callee: Callee, out: Any, shapes: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int | None, ...]]]:
@@ -277,6 +310,10 @@ def _in_loops(block: Block) -> bool:
     """Whether a check is asked in a loop, of each step."""
     loops = [op.body for op in block.ops if isinstance(op, Loop)]
     return any(isinstance(op, Check) for body in loops for op in body.ops) or any(map(_in_loops, loops))
+
+
+def _checked(check: Check) -> _Condition:
+    return _Condition(Relation(check.left, check.relation, check.right), check.message, _label(check))
 
 
 def _passes(check: Check, values: Mapping[Symbol, int]) -> bool:
