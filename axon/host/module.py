@@ -164,6 +164,8 @@ class Function(_Shared):
     while that is cheaper than compiling. `out` is an array (or a structure of them, like the result's) to write into. Where the
     function has parameters of these names, `out=` is the parameter, and so is a `target=` that is not a text.
 
+    `sizes` is the signature as algebra, `solve` finds sizes that give a result, `cost` counts what a call does (docs/sizes.md).
+
     Functions are equal that are one declaration of one module at the same sizes. Pickled, a function is its module and its name.
     """
 

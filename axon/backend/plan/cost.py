@@ -14,7 +14,7 @@ from axon.backend.plan.walk import lives
 from axon.base.names import Symbol
 from axon.core.ir import Compress, Loop, Value
 from axon.core.walk import trip_of
-from axon.shapes.algebra.prove import Facts
+from axon.shapes.algebra.prove import Facts, reduced
 from axon.shapes.algebra.upper_bound import upper_bound
 from axon.shapes.dimension import Dim
 
@@ -62,7 +62,7 @@ def of(inputs: Iterable[Value], steps: Sequence[Step], results: Sequence[Symbol]
     """The cost of steps. The inputs are held all the time; what is made, from its kernel to the last that reads it."""
     values = {value.symbol: value for value in inputs}
     account = _Account(facts, dict(values))
-    base = sum(map(size_in_bytes, values.values()), start=_ZERO)
+    base = _total(reduced(facts, size_in_bytes(value)) for value in values.values())
     account.peaks.append(base)
     account.block(steps, results, base, _ONE)
     return Cost(tuple(account.kernels), _undominated(account.peaks), tuple(account.bounds))
@@ -108,7 +108,8 @@ class _Account:
         self.block(step.inside, step.results, before + room, times * count)
 
     def _most(self, dim: Dim) -> Dim:
-        """What a Dim does not exceed, whatever data decide, in any step."""
+        """What a Dim does not exceed, whatever data decide, in any step; as simple as the contract allows."""
+        dim = reduced(self.facts, dim)
         inner = dim.variables & self._ranges.keys()
         if not inner:
             return dim
