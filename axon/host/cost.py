@@ -113,7 +113,7 @@ def _expressed(at: Ranked, counted: Counted, target: str, sizes: Mapping[Any, Di
         return int(found) if found.is_Integer else found.doit() if image else found
 
     kernels = tuple(KernelCost(k.title, of(k.flops), of(k.moved)) for k in counted.kernels)
-    peaks = [of(dim) for dim in counted.peaks]
+    peaks = [of(dim) for dim in counted.peaks_at(sizes)]
     memory = max(peaks) if all(isinstance(p, int) for p in peaks) else largest(peaks)
     open_ = [at.names[s] for s in at.variables if s not in numbers]
     typical = (

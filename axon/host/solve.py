@@ -97,7 +97,7 @@ class Solutions:
 
     def _listed(self) -> tuple[Solution, ...]:
         if self.status in ("family", "unknown"):
-            raise TypeError(f"the solutions are {_ARE[self.status]}, which has no list")
+            raise TypeError(f"the solutions are {_ARE[self.status]}, and no list")
         return self.found
 
     @property
@@ -157,7 +157,7 @@ class Solutions:
         return "\n  ".join([f"{head}:" if self.status != "unknown" else head, *str(self).splitlines()]) + ">"
 
 
-_ARE = {"all": "all", "family": "a family", "none": "none", "unknown": "unknown"}
+_ARE = {"all": "a list", "family": "a family", "none": "none", "unknown": "unknown"}
 
 
 # ── the question ────────────────────────────────────────────────────────────────────────────────────────────────────────

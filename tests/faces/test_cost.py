@@ -145,6 +145,13 @@ def test_counts_are_those_of_the_plan(axon_cli: Callable[..., Ran], here: Path) 
     assert [str(x) for x in found] == [text.replace(" ", "").replace("n*n", "n**2") for text in told]
 
 
+def test_a_published_model() -> None:
+    """ResNet-50 takes 4.1 billion multiplications and as many additions for an image."""
+    f = axon.load(Path(__file__).parents[2] / "examples" / "models" / "resnet50.axon").logits_50
+    images = f.sizes["images", 0]
+    assert 8.1e9 < f.cost().flops.diff(images) < 8.4e9
+
+
 def test_text(m: axon.Module) -> None:
     assert repr(m.soft.cost({"n": 1000})) == (
         "<cost of soft on cpu\n  flops  4000*m\n  bytes  8000*m\n  memory 8000*m\n    1. reduce over b: 4000*m FLOPs, 8000*m bytes>"

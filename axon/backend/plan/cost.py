@@ -6,7 +6,7 @@ taken, and of a size that a loop's counter decides the largest of all steps; wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from axon.backend.plan.ir import size_in_bytes
@@ -16,7 +16,7 @@ from axon.core.ir import Compress, Loop, Value
 from axon.core.walk import trip_of
 from axon.shapes.algebra.prove import Facts, reduced
 from axon.shapes.algebra.upper_bound import upper_bound
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, DimensionTooLarge
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
 DATA = "data decide a size: the largest that it can be is counted"
@@ -56,6 +56,13 @@ class Cost:
     kernels: tuple[KernelCost, ...]
     peaks: tuple[Dim, ...]
     bounds: tuple[str, ...]
+
+    def peaks_at(self, sizes: Mapping[Symbol, Dim]) -> tuple[Dim, ...]:
+        """The peaks with sizes put in, without those that another one is never below then."""
+        try:
+            return _undominated(dim.substitute(sizes) for dim in self.peaks)
+        except DimensionTooLarge:
+            return self.peaks
 
 
 def of(inputs: Iterable[Value], steps: Sequence[Step], results: Sequence[Symbol], facts: Facts) -> Cost:

@@ -426,8 +426,9 @@ def _sum(parts: Iterable[Summand], symbols: Mapping[Symbol, Any]) -> Any:
 
 
 def largest(expressions: Sequence[Any]) -> Any:
-    """The maximum of SymPy expressions, 0 of none."""
-    return _expressions().Max(*expressions) if expressions else _expressions().Integer(0)
+    """The maximum of SymPy expressions; which is larger is not looked for, since that takes SymPy seconds."""
+    distinct = list(dict.fromkeys(expressions))
+    return distinct[0] if len(distinct) == 1 else _expressions().Max(*distinct, evaluate=False)
 
 
 @cache
