@@ -71,7 +71,7 @@ class Solutions:
                 hold; `sizes` has every named size, and `arguments` every shape, as expressions of them; `example` is one solution.
                 No size exceeds 2,147,483,647
     "none"      there is none; `why` is the error AX0501, which names what contradicts
-    "unknown"   nothing was shown within the budget of the search
+    "unknown"   nothing was shown within the budget of the search, or an `as` is asked under a condition of sizes that are open
 
     As a truth value: whether there is a solution.
     """
@@ -139,7 +139,7 @@ class Solutions:
             case "none":
                 return str(self.why).rstrip()
             case _:
-                return "unknown: the search ended before anything was shown; more sizes that are given make it shorter"
+                return "unknown: nothing was shown within the budget of the search; the more is given, the less there is to search"
 
     def _family_lines(self) -> Iterator[str]:
         family, at = self._of_family()

@@ -291,10 +291,12 @@ def _core(relations: Sequence[Relation], variables: Sequence[Symbol]) -> tuple[i
 
 def _simplified(relations: Sequence[Relation]) -> tuple[Relation, ...]:
     """The relations without those that sizes satisfy anyway, and those that the others imply."""
+    relations = sorted(relations, key=lambda r: bool(r.left.quotients | r.right.quotients))  # what divisors are comes first
     kept = [r for r in relations if not _plain(r) and not (r.op == "<=" and r.right.constant == MAX_SIZE)]
     if len(kept) > _SIMPLIFIED:
         return tuple(kept)
-    for r in sorted(kept, key=lambda r: (r.op == "=", -r.slack.weight)):
+    least = {q.divisor - 1 for r in kept for side in (r.left, r.right) for q in side.quotients}  # stays: without it, who divides?
+    for r in sorted((r for r in kept if r.slack not in least), key=lambda r: (r.op == "=", -r.slack.weight)):
         others = Facts().assume(*(o for o in kept if o is not r))
         divisors = {q.divisor for side in (r.left, r.right) for q in side.quotients if q.divisor.constant is None}
         if all(proves(others, said) for said in (r, *(Relation(d, ">=", Dim.of(1)) for d in divisors))):
