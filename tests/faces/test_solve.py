@@ -70,22 +70,22 @@ def _shapes(result: Any) -> Any:
 @pytest.mark.parametrize(
     ("name", "explicit", "ranks", "most"),
     [
-        ("conv", 1, (1, 1), 6),
+        ("conv", 1, (1, 1), 5),
         ("halves", 0, (1,), 12),
         ("pairs", 0, (1,), 12),
         ("outer", 0, (1, 1), 9),
-        ("both", 0, (1, 1), 8),
+        ("both", 0, (1, 1), 7),
         ("mm", 0, (2, 2), 4),
         ("shift", 0, (2, 2), 3),
         ("heads", 1, (2,), 5),
         ("pooled", 0, (1,), 20),
         ("powers", 0, (1,), 7),
         ("as_square", 0, (1,), 12),
-        ("parts", 0, (1, 1), 8),
-        ("rest", 1, (1,), 9),
-        ("cut", 0, (1, 1), 8),
-        ("longer", 0, (1, 1), 8),
-        ("shorter", 0, (1, 1), 8),
+        ("parts", 0, (1, 1), 7),
+        ("rest", 1, (1,), 7),
+        ("cut", 0, (1, 1), 7),
+        ("longer", 0, (1, 1), 7),
+        ("shorter", 0, (1, 1), 7),
         ("branches", 1, (1,), 6),
         ("guarded", 1, (1,), 6),
         ("out", 0, (1,), 7),
@@ -100,7 +100,7 @@ def test_against_calls(m: axon.Module, name: str, explicit: int, ranks: tuple[in
     for shape in [(0,), (3,), (11,), (2, 3), (3, 4, 5)]:
         if len(shape) == len(next(iter(called.values()))) and not isinstance(next(iter(called.values())), dict):
             asked.setdefault(repr(shape), shape)
-    asked = dict(list(asked.items())[-12:])
+    asked = dict(list(asked.items())[-5:])
     for shape in asked.values():
         expected = sorted(sizes for sizes, found in called.items() if found == shape)
         by_rank = {p.name: r for p, r in zip(f._callee.parameters, ranks, strict=True)} if f._callee.scheme.rows else None
@@ -130,7 +130,7 @@ def _is_family(found: Any, expected: list[tuple[int, ...]]) -> None:
     """Some choice of the free sizes gives each call, with all relations true; and no choice gives another."""
     shapes = [e for dims in found.arguments.values() for e in dims]
     members = set()
-    for sizes in product(range(9), repeat=len(found.free)):
+    for sizes in product(range(8), repeat=len(found.free)):
         put = dict(zip(found.free, sizes, strict=True))
         if all(r.subs(put) == True for r in found.relations):  # noqa: E712 (SymPy's)
             members.add(tuple(int(e.subs(put)) for e in shapes))
