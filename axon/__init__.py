@@ -4,6 +4,7 @@
     m = axon.load("attention.axon")          # Module; raises AxonError, whose str() is the rendered text
     m = axon.compile("fun f x = x + 1.0")    # from text
     m.f(x), m.f.signature, m.split[8](x)     # NumPy arrays in and out; explicit dimension parameters in brackets
+    m.f.sizes, m.f.solve(out=(8, 64)), m.f.cost()   # sizes as SymPy has them; which give a result; what a call costs
     axon.check("fun f x = y")                # list[Diagnostic]; never raises on bad input
 
 The map of the architecture; data flows one way, and each arrow is one folder (docs/architecture.md draws it and walks through it):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from axon.backend.gpu.runtime.steps import Stepped
     from axon.backend.gpu.runtime.variants import Variants
     from axon.backend.gpu.tile.schedule_file import Schedule
+    from axon.backend.plan.cost import Cost
     from axon.base.names import Symbol
     from axon.base.passes import Pass
     from axon.checker.check import CheckedModule
@@ -252,6 +253,26 @@ def explain(
         from axon.backend.gpu.report.show import explain as phase
 
         return "\n".join([*_parts(program, operations=False), phase(program, sizes, schedule, measure=measure)])
+
+
+def cost(program: core.Program, target: str, sizes: Mapping[Symbol, int] | None = None, schedule: Schedule | None = None) -> Cost:
+    """What a program costs on "cpu" or "cuda", with the kernels that serve at these sizes (None stands for typical ones) on a GPU.
+    Needs none."""
+    with _phase("counting operations"):
+        if target == "cpu":
+            from axon.backend.cpu.cost import cost_of as on_cpu
+
+            return on_cpu(program)
+        from axon.backend.gpu.report.cost import cost_of as on_gpu
+
+        return on_gpu(program, sizes, schedule)
+
+
+def typical_size() -> int:
+    """What stands for a dimension that nobody gives, where kernels are chosen by sizes."""
+    from axon.backend.gpu.report.show import TYPICAL
+
+    return TYPICAL
 
 
 def _parts(program: core.Program, *, operations: bool) -> list[str]:

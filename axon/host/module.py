@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from axon.backend.gpu.runtime.arrays import Quick
     from axon.backend.gpu.runtime.variants import Variants
     from axon.checker.check import CheckedModule
+    from axon.host.cost import Cost
+    from axon.host.sizes import Sizes, Unranked
+    from axon.host.solve import Solutions
 
 
 @untraced
@@ -159,6 +162,8 @@ class Function(_Shared):
     while that is cheaper than compiling. `out` is an array (or a structure of them, like the result's) to write into. Where the
     function has parameters of these names, `out=` is the parameter, and so is a `target=` that is not a text.
 
+    `sizes` is the signature as algebra, `solve` finds sizes that give a result, `cost` counts what a call does (docs/sizes.md).
+
     Functions are equal that are one declaration of one module at the same sizes. Pickled, a function is its module and its name.
     """
 
@@ -216,6 +221,52 @@ class Function(_Shared):
         result = self._session.call(self._callee, self._sizes, args, kwargs, target, out=out)
         self._quick = self._session.quick(self._callee, self._sizes)
         return result
+
+    @property
+    @untraced
+    def sizes(self) -> Sizes | Unranked:
+        """The sizes of the signature as SymPy has them: `symbols` by name, `contract` as relations, shapes of `arguments` and
+        `results` by path. `f.sizes["b"]` is a size by name, `f.sizes["x", 0]` by place; `f.sizes(ranks={"s": 2})` is for
+        shape variables.
+        """
+        from axon.host.sizes import sizes_of
+
+        return sizes_of(self._session, self._callee)
+
+    @untraced
+    def solve(
+        self, given: Mapping[Any, int] | None = None, /, *, out: Any = None, ranks: Mapping[str, int] | None = None, **shapes: Any
+    ) -> Solutions:
+        """The sizes of arguments with which the result has the shape `out`: all of them, a family, none (and why), or unknown.
+
+        `given` are sizes by name, `{"b": 8}`, or by place, `{("x", 0): 8}`; arguments may have shapes, `x=(None, 3)`, with None for
+        what is open, and so has `out`. Of records and tuples they are dicts and tuples of shapes. Raises AxonError for what does
+        not fit the signature.
+        """
+        from axon.host.solve import solve
+
+        return solve(self._session, self._callee, self._sizes, given, out, ranks, shapes)
+
+    @untraced
+    def cost(
+        self,
+        given: Mapping[Any, int] | None = None,
+        /,
+        *,
+        target: str = "cpu",
+        elements: Mapping[str, str] | None = None,
+        ranks: Mapping[str, int] | None = None,
+        **shapes: Any,
+    ) -> Cost:
+        """Floating-point operations, bytes moved and memory of a call, as SymPy expressions of the sizes that are not given.
+
+        What is given is as in `solve`; `elements` are element types of arguments, `{"x": "bf16"}`. They are counted from the plan
+        that runs on the target, "cpu" or "cuda" (which needs no GPU), as `axon explain` counts. Raises AxonError for what does not
+        fit the signature, ShapeError where no call has these sizes.
+        """
+        from axon.host.cost import cost
+
+        return cost(self._session, self._callee, self._sizes, given, target, elements, ranks, shapes)
 
     @property
     def variants(self) -> Variants:

@@ -15,6 +15,23 @@ _Text: TypeAlias = "tuple[str, int]"
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """What a person would write for an atom: `op` is / or % of two Dims, or min or max of several."""
+
+    op: str
+    parts: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summand:
+    """coefficient * monomial, and * the form if there is one."""
+
+    coefficient: int
+    monomial: Monomial
+    form: Form | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A summand as text, without its sign. `level` is how tightly the text binds."""
 
@@ -24,9 +41,9 @@ class Piece:
     constant: int | None
 
 
-def pieces(dim: Dim, name: Name) -> list[Piece]:
-    """What a person would write for a sum: its summands, positive ones first, remainders and maxima found again."""
-    special: list[tuple[int, Monomial, Atom, _Text]] = []  # coefficient, cofactor, the atom it came from, its text
+def summands(dim: Dim) -> list[Summand]:
+    """What a person would write for a sum, in that order: remainders and maxima found again."""
+    special: list[tuple[int, Monomial, Atom, Form]] = []  # coefficient, cofactor, the atom it came from, how it is written
     rest = dim
     compound = sorted((a for a in dim.atoms if not isinstance(a, Symbol)), key=atom_key, reverse=True)
     # Remainders first, the outermost before those that they are made of: `m % (k / 2)` is made of k / 2, too.
@@ -34,8 +51,8 @@ def pieces(dim: Dim, name: Name) -> list[Piece]:
     for quotient in sorted(remainders, key=lambda a: -Dim({(a,): 1}).depth):
         if (remainder := _as_remainder(quotient, rest)) is not None:
             scale, rest = remainder
-            text = _division(_balanced(quotient.dividend, quotient.divisor), "%", quotient.divisor, name)
-            special += [(c, m, quotient, text) for c, m in scale.terms]
+            form = Form("%", (_balanced(quotient.dividend, quotient.divisor), quotient.divisor))
+            special += [(c, m, quotient, form) for c, m in scale.terms]
     for atom in compound:
         split = rest.split(atom)
         if split is None or not split[0].mapping:
@@ -43,15 +60,24 @@ def pieces(dim: Dim, name: Name) -> list[Piece]:
         cofactor, outer = split
         match atom:
             case Quotient():
-                rest, scale, text = _pretty_quotient(atom, cofactor, outer, name)
+                rest, scale, form = _pretty_quotient(atom, cofactor, outer)
             case Minimum():
-                rest, scale, text = _pretty_minimum(atom, cofactor, outer, name)
+                rest, scale, form = _pretty_minimum(atom, cofactor, outer)
             case _:
                 raise AssertionError(atom)
-        special += [(c, m, atom, text) for c, m in scale.terms]
-    found = [(c, m, None, None) for c, m in rest.terms] + special
+        special += [(c, m, atom, form) for c, m in scale.terms]
+    found: list[tuple[int, Monomial, Atom | None, Form | None]] = [(c, m, None, None) for c, m in rest.terms]
+    found += special
     found.sort(key=lambda item: monomial_key(item[1] if item[2] is None else join(item[1], (item[2],))))
-    result = [_piece(c, [_atom_text(a, name) for a in m] + ([text] if text else [])) for c, m, _, text in found]
+    return [Summand(c, m, form) for c, m, _, form in found]
+
+
+def pieces(dim: Dim, name: Name) -> list[Piece]:
+    """The summands as text, positive ones first."""
+    result = []
+    for s in summands(dim):
+        factors = [_atom_text(a, name) for a in s.monomial]
+        result.append(_piece(s.coefficient, factors + ([_form_text(s.form, name)] if s.form else [])))
     positive = [p for p in result if not p.negative and p.constant is None]
     negative = [p for p in result if p.negative and p.constant is None]
     constant = [p for p in result if p.constant is not None]
@@ -109,6 +135,12 @@ def _atom_text(atom: Atom, name: Name) -> _Text:
             return _call("min", items, name)
 
 
+def _form_text(form: Form, name: Name) -> _Text:
+    if form.op in ("/", "%"):
+        return _division(form.parts[0], form.op, form.parts[1], name)
+    return _call(form.op, form.parts, name)
+
+
 def _division(dividend: Dim, op: str, divisor: Dim, name: Name) -> _Text:
     left, right = _sum(pieces(dividend, name)), _sum(pieces(divisor, name))
     return f"{_within(left, _PRODUCT)} {op} {_within(right, _UNARY)}", _PRODUCT
@@ -123,20 +155,20 @@ def _call(function: str, items: Iterable[Dim], name: Name) -> _Text:
     return text, _UNARY
 
 
-def _pretty_quotient(atom: Quotient, cofactor: Dim, outer: Dim, name: Name) -> tuple[Dim, Dim, _Text]:
-    """cofactor * atom + outer as (rest, scale, text): rest + scale * what the text says."""
+def _pretty_quotient(atom: Quotient, cofactor: Dim, outer: Dim) -> tuple[Dim, Dim, Form]:
+    """cofactor * atom + outer as (rest, scale, form): rest + scale * what the form says."""
     a, b = atom.dividend, atom.divisor
     q = cofactor.constant
     if q is not None and q <= -2 and all(c % q == 0 for c in b.mapping.values()):
         inner = a // divided(b, -q)  # a / b - q * (a / (b * q)) = a / b % q
         if _covers(outer, inner):
-            return outer - inner, Dim.of(1), _division(inner, "%", Dim.of(-q), name)
+            return outer - inner, Dim.of(1), Form("%", (inner, Dim.of(-q)))
     k = b.constant
     if q is not None and k:  # (a + k * c) / k - c = a / k
         folded = {m: c // q for m, c in outer.mapping.items() if m in a.mapping and c % q == 0 and c // q < 0}
         back = Dim(folded)
-        return outer - q * back, Dim.of(q), _division(a + k * back, "/", b, name)
-    return outer, cofactor, _division(a, "/", b, name)
+        return outer - q * back, Dim.of(q), Form("/", (a + k * back, b))
+    return outer, cofactor, Form("/", (a, b))
 
 
 def _as_remainder(atom: Quotient, dim: Dim) -> tuple[Dim, Dim] | None:
@@ -157,11 +189,11 @@ def _balanced(a: Dim, b: Dim) -> Dim:
     return balanced if any(c > 0 for m, c in balanced.mapping.items() if m) else a
 
 
-def _pretty_minimum(atom: Minimum, cofactor: Dim, outer: Dim, name: Name) -> tuple[Dim, Dim, _Text]:
+def _pretty_minimum(atom: Minimum, cofactor: Dim, outer: Dim) -> tuple[Dim, Dim, Form]:
     """As `_pretty_quotient`. A negative minimum is a maximum of negatives, if outer terms make those positive again."""
     q = cofactor.constant
     if q is None:
-        return outer, cofactor, _call("min", atom.items, name)
+        return outer, cofactor, Form("min", atom.items)
     size, sign = abs(q), 1 if q > 0 else -1
     folded: dict[Monomial, int] = {}
     for m in {m for item in atom.items for m in item.mapping}:
@@ -169,12 +201,12 @@ def _pretty_minimum(atom: Minimum, cofactor: Dim, outer: Dim, name: Name) -> tup
         if c * sign < 0 and c % size == 0:
             folded[m] = -sign * min(abs(c) // size, max(item.mapping.get(m, 0) for item in atom.items))
     if not folded:
-        return outer, cofactor, _call("min", atom.items, name)
+        return outer, cofactor, Form("min", atom.items)
     back = Dim(folded)
     if q < 0 and folded.keys() == {()} and outer.variables and all(item.variables for item in atom.items):
-        return outer - size * back, cofactor, _call("min", [item - back for item in atom.items], name)  # none would be positive
-    items = [item * sign + back for item in atom.items]
-    return outer - size * back, Dim.of(size), _call("min" if q > 0 else "max", items, name)
+        return outer - size * back, cofactor, Form("min", tuple(item - back for item in atom.items))  # none would be positive
+    items = tuple(item * sign + back for item in atom.items)
+    return outer - size * back, Dim.of(size), Form("min" if q > 0 else "max", items)
 
 
 def _covers(outer: Dim, part: Dim) -> bool:

@@ -88,7 +88,7 @@ class Relation:
 
     def render(self, name: Callable[[Symbol], str]) -> str:
         """For people: no term is negative (`r <= h + 1`), a remainder stands alone (`n % 2 = 0`), numbers stand on the right."""
-        if self.op in ("=", "<>") and (found := self._remainder(name)):
+        if found := self._remainder(name):
             return found
         left, right = pieces(self.left, name), pieces(self.right, name)
         if any(p.negative for p in left + right):
@@ -99,7 +99,15 @@ class Relation:
         return f"{sum_text(left)} {self.op} {sum_text(right)}"
 
     def _remainder(self, name: Callable[[Symbol], str]) -> str | None:
-        """`n % 2 = 0`, or `n % 2 = 1` for (n + 1) % 2 = 0, if that is what this says."""
+        if (found := self.remainder) is None:
+            return None
+        return f"{render(found[0], name)} {self.op} {found[1]}"
+
+    @property
+    def remainder(self) -> tuple[Dim, int] | None:
+        """Of `n % 2 = 0`, or `n % 2 = 1` for (n + 1) % 2 = 0, the remainder and the number, if that is what this says."""
+        if self.op not in ("=", "<>"):
+            return None
         slack = self.slack
         for atom in sorted(slack.atoms, key=atom_key):
             if isinstance(atom, Quotient):
@@ -107,8 +115,7 @@ class Relation:
                 exact = a - b * Dim({(atom,): 1})
                 if slack in (exact, -exact):
                     odd = a.offset if b.constant else 0
-                    rest = (a - odd) % b
-                    return f"{render(rest, name)} {self.op} {b.constant - odd if odd and b.constant else 0}"
+                    return (a - odd) % b, b.constant - odd if odd and b.constant else 0
         return None
 
     def _balanced(self, name: Callable[[Symbol], str]) -> str:

@@ -274,6 +274,19 @@ def _explain(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _solve(arguments: argparse.Namespace) -> int:
+    from axon.host.call import Session
+    from axon.tools.commands.solve import solve
+
+    path, name = _split(arguments.path)
+    session = Session(_checked(path))
+    found = solve(session, the_function(session, path, name), arguments.arguments)
+    if found.why is not None:
+        return _report(found.why.diagnostics)
+    print(found)
+    return int(not found)
+
+
 def _refuse_program(out: str | None, source: str) -> None:
     """Raises AxonError where the place to write to is that of a program: sources are not overwritten."""
     if out is None or out == "-":
@@ -411,6 +424,11 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--shapes", action="store_true", help="how each dimension of a declaration was derived, and from where")
     explain.add_argument("--measure", action="store_true", help="run the kernels on this machine's GPU too, and time them")
     add_call(explain)
+
+    solve = add("solve", _solve, "find the sizes of arguments with which a result has a shape")
+    solve.add_argument("path", metavar="PATH[:NAME]")
+    forms = "b=8 for a size, out=8,_,7 or x=_,3 for a shape (_ is open), x[0]=8 for one dimension, ..s=2 for the rank of ..s"
+    solve.add_argument("arguments", nargs="*", metavar="NAME=SIZES", help=forms)
 
     view = add("view", _view, "draw a function as one page of HTML: its source, operations, kernels and roles")
     view.add_argument("path", metavar="PATH[:NAME]")

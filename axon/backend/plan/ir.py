@@ -261,7 +261,7 @@ def print_plan(plan: Plan, decide: Callable[[Kernel], str] = lambda kernel: "") 
 
     def visit(kernels: Kernels, indent: str, number: str) -> None:
         for position, kernel in enumerate(kernels.kernels, start=1):
-            facts = [_title(kernel), *_moves(kernel, values, names), *filter(None, [decide(kernel)])]
+            facts = [title(kernel), *_moves(kernel, values, names), *filter(None, [decide(kernel)])]
             lines.append(f"{indent}{number}{position}. {'; '.join(facts)}")
             stored = ", ".join(names[symbol] for symbol in writes_of(kernel))
             lines.extend([f"{indent}   stores {stored}"] if stored and isinstance(kernel, Nest | Contraction) else [])
@@ -289,7 +289,8 @@ def operations(kernel: Nest | Contraction | Whole) -> tuple[Compute | Scan | Sor
             assert_never(kernel)
 
 
-def _title(kernel: Kernel) -> str:
+def title(kernel: Kernel) -> str:
+    """What a kernel is, and over which axes."""
     match kernel:
         case Nest(rows=rows):
             return f"{kernel.family} over {_axes(rows)}" if rows else kernel.family

@@ -26,7 +26,20 @@ from typing import Any, TypeAlias
 
 from axon.base.names import Symbol, fresh
 from axon.shapes.algebra.budget import Budget, OutOfBudget
-from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Monomial, atom_key, dim_sum, monomial_key, without
+from axon.shapes.dimension import (
+    Atom,
+    Dim,
+    DimensionTooLarge,
+    Minimum,
+    Monomial,
+    Quotient,
+    atom_key,
+    dim_sum,
+    monomial_key,
+    without,
+)
+from axon.shapes.pretty import Form, Summand, summands
+from axon.shapes.relation import Relation
 
 _MAX_DEGREE = 8  # of what is factored …
 _MAX_VARIABLES = 5
@@ -361,3 +374,85 @@ def roots_of(equation: Dim) -> list[int] | None:
     near = {n for (low, high), _ in isolated for n in (floor(low), floor(high))}
     (variable,) = equation.variables
     return sorted(n for n in near if n >= 0 and not equation.evaluate({variable: n}))
+
+
+# ── as SymPy's own expressions, for who calculates with sizes ───────────────────────────────────────────────────────────
+
+
+def size_symbol(name: str) -> Any:
+    """What stands for a size in expressions: an integer from 0. Two of one name are equal."""
+    return _expressions().Symbol(name, integer=True, nonnegative=True)
+
+
+def expression(dim: Dim, symbols: Mapping[Symbol, Any]) -> Any:
+    """A Dim as a SymPy expression over these symbols, written as it is printed: a quotient is `floor(a / b)`, a remainder `Mod`."""
+    return _sum(summands(dim), symbols)
+
+
+def relation(of: Relation, symbols: Mapping[Symbol, Any]) -> Any:
+    """A relation as a SymPy one, written as it is printed; SymPy's `true` or `false` where it sees as much."""
+    made = _expressions().made
+    if (found := of.remainder) is not None:
+        return made[of.op](expression(found[0], symbols), found[1])
+    left, right = summands(of.left), summands(of.right)
+    if not any(s.coefficient < 0 for s in (*left, *right)):
+        return made[of.op](_sum(left, symbols), _sum(right, symbols))
+    parts = summands(of.slack)
+    more = _sum([s for s in parts if s.coefficient > 0], symbols)
+    less = -_sum([s for s in parts if s.coefficient < 0], symbols)
+    if of.op in ("=", "<>"):
+        return made[of.op](more, less)
+    return more >= less if less.is_number else less <= more
+
+
+def _sum(parts: Iterable[Summand], symbols: Mapping[Symbol, Any]) -> Any:
+    s = _expressions()
+
+    def of_form(form: Form) -> Any:
+        operands = [expression(part, symbols) for part in form.parts]
+        match form.op:
+            case "/":
+                return s.floor(operands[0] / operands[1])
+            case "%":
+                return s.Mod(*operands)
+            case "min":
+                return s.Min(*operands)
+            case _:
+                return s.Max(*operands)
+
+    def of_atom(atom: Atom) -> Any:
+        match atom:
+            case Symbol():
+                return symbols[atom]
+            case Quotient(dividend, divisor):
+                return of_form(Form("/", (dividend, divisor)))
+            case Minimum(items):
+                return of_form(Form("min", items))
+
+    total = s.Integer(0)
+    for part in parts:
+        term = s.Integer(part.coefficient)
+        for atom in part.monomial:
+            term *= of_atom(atom)
+        total += term * of_form(part.form) if part.form is not None else term
+    return total
+
+
+def largest(expressions: Sequence[Any]) -> Any:
+    """The maximum of SymPy expressions; which is larger is not looked for, since that takes SymPy seconds."""
+    distinct = list(dict.fromkeys(expressions))
+    return distinct[0] if len(distinct) == 1 else _expressions().Max(*distinct, evaluate=False)
+
+
+@cache
+def _expressions() -> SimpleNamespace:
+    """What is used of SymPy to make expressions."""
+    from sympy.core.mod import Mod
+    from sympy.core.numbers import Integer
+    from sympy.core.relational import Eq, Ge, Gt, Le, Lt, Ne
+    from sympy.core.symbol import Symbol as SymbolOf
+    from sympy.functions.elementary.integers import floor as floor_of
+    from sympy.functions.elementary.miscellaneous import Max, Min
+
+    made = {"=": Eq, "<>": Ne, "<": Lt, "<=": Le, ">": Gt, ">=": Ge}
+    return SimpleNamespace(Symbol=SymbolOf, Integer=Integer, floor=floor_of, Mod=Mod, Min=Min, Max=Max, made=made)

@@ -21,6 +21,7 @@ from axon.tools.editor.hover import Hover
 from axon.tools.view.draw import SLOTS, Words, amount, draw_graph, draw_timeline
 from axon.tools.view.graph import CPU, Graph, as_written, graph, kernels
 from axon.tools.view.source import Piece, pieces
+from axon.tools.view.summary import summary
 
 if TYPE_CHECKING:
     from axon.backend.gpu.report.timeline import Timeline
@@ -70,6 +71,7 @@ def _fill(session: Session, callee: Callee, program: Program, shown: Graph, size
         "whose": shown.whose,
         "sizes": _definitions(shown),
         "kernels": _table(shown, words),
+        "summary": summary(program, "cpu" if shown.whose == CPU else "cuda", at, schedule, words, names),
         "pipelines": _pipelines(program, shown, at, sizes is None, schedule or NOTHING),
         "tips": json.dumps([_tip(found) for found in hovers]).replace("<", "\\u003c"),
     }

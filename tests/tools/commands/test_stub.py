@@ -85,6 +85,12 @@ model.grid[3]  # wrong
 model.scale(2.0, v, target="gpu")  # wrong
 model.stats(v)["totl"]  # wrong
 model.nothing  # wrong
+solutions = model.dense.solve({"d": 784}, out=(32, 10), x=(None, 784))
+assert_type(solutions[0].arguments["x"], tuple[int, ...])
+assert_type(solutions[0]["x", 0], int)
+model.dense.sizes["x", 0] * model.dense.cost({"d": 784}, target="cuda", elements={"x": "f32"}).flops
+model.dense.solve(784)  # wrong
+model.dense.cost(target=1)  # wrong
 """
 
 

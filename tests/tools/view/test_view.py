@@ -451,3 +451,18 @@ def test_nothing_is_fetched(browser: Any, page: Page, tmp_path: Path) -> None:
     asked = {e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"}
     own = {url for url in asked if url.startswith("chrome://")}  # what the browser's first tab still loads of the browser itself
     assert asked - own <= {(tmp_path / "product.html").as_uri(), "data:,"}
+
+
+def test_sizes_and_cost(page: Page) -> None:
+    """The contract, and what `m.f.cost` counts: formulas without arguments, amounts with them."""
+    source = "fun heads {h} (x : f32[n, d]) where d % h = 0 = for i, j < h, k => exp x[i, (j, k)]\n"
+    text = page(source, "heads", "--target", "cpu")
+    assert "A call satisfies <code>d % h = 0</code>." in text
+    assert "It does <code>n * d FLOP</code>, moves <code>8 * n * d B</code> and needs <code>8 * n * d B</code>." in text
+    text = page(source, "heads", "h=4", "x=zeros(f32[1000, 64])", "--target", "cpu")
+    assert "It does <code>64 kFLOP</code>, moves <code>512 kB</code> and needs <code>512 kB</code>." in text
+    text = page("fun positive (x : f32[n]) = (filter (for i => x[i] > 0.0) x) * 2.0\n", "positive", "--target", "cpu")
+    assert "It does at most" in text
+    assert "Here data decide a size: the largest that it can be is counted." in text
+    text = page(ATTENTION, "attention", *GIVEN)
+    assert "<h2>Sizes and cost</h2>" in text

@@ -39,6 +39,7 @@ from axon.core.ir import Axis, Compress, Program, Sort, Value
 from axon.core.operation_count import flops, other_operations
 from axon.core.passes.parts import everything, parts
 from axon.core.printer import names_in
+from axon.shapes.dimension import Dim
 
 STAGES = ("tile", "roles", "barriers", "kernel", "ptx", "sass")
 TYPICAL = 4096  # stands for every dimension that is not given
@@ -205,7 +206,7 @@ def _tiled_work(
     builder: Builder, number: int, plan: Ready, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str], tables: Set[Symbol]
 ) -> _Told:
     problem = problem_of(plan.kernel, sizes)
-    amount = _flops(plan.kernel, problem)
+    amount = product_flops(plan.kernel).evaluate(sizes)
     moved = sum(size_in_bytes(value).evaluate(sizes) for value in tensors(plan.kernel, builder.planned.values))
     lines = [f"{_work(plan.kernel, problem, names)}: {_flop(amount)}, moves {moved:,} bytes", _resources(plan, builder.target)]
     read = {view.source for view in views_of(plan.kernel)} | {v.symbol for v in tensors(plan.kernel, builder.planned.values)}
@@ -324,11 +325,12 @@ def _resources(plan: Ready, target: Target) -> str:
     )
 
 
-def _flops(kernel: Tiled, problem: Problem) -> int:
-    """Of its products; what a mask leaves out is counted."""
+def product_flops(kernel: Tiled) -> Dim:
+    """Of a kernel's products; what a mask leaves out is counted."""
+    outer = prod((axis.extent for axis in kernel.outer), start=Dim.of(2))
     if isinstance(kernel, Stream):
-        return 2 * problem.rows * problem.keys * (problem.columns + problem.depth) * problem.outer
-    return 2 * problem.rows * problem.columns * problem.depth * problem.outer
+        return outer * kernel.rows.extent * kernel.keys.extent * (kernel.columns.extent + kernel.depth.extent)
+    return outer * kernel.rows.extent * kernel.columns.extent * kernel.depth.extent
 
 
 def _time(seconds: float, amount: float, rate: tuple[float, str], how: str) -> str:

@@ -1,0 +1,128 @@
+"""`axon solve PATH:NAME b=8 out=8,64,7,7`: what is asked, as text, and the sizes that are found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from axon.base.diagnostics import Diagnostic, Label
+from axon.base.errors import AxonError
+from axon.base.source import SourceFile
+
+if TYPE_CHECKING:
+    from axon.host.call import Callee, Session
+    from axon.host.solve import Solutions
+
+_OPEN = "_"
+_SIZES = re.compile(r"\s*(?:(?:\d+|_)\s*(?:,\s*(?:\d+|_)\s*)*,?)?\s*")
+_PLACE = re.compile(r"([^\[\]]+)\[(-?\d+)\]")
+_MAX_DIGITS = 12
+_FORMS = "write b=8 for a size, out=8,_,7 or x=_,3 for a shape (_ is open), x[0]=8 for one dimension, ..s=2 for a shape variable"
+
+
+@dataclass(slots=True)
+class Question:
+    """What `m.f.solve` is given: sizes by name or place, the result's shapes, ranks, the arguments' shapes."""
+
+    given: dict[Any, int] = field(default_factory=dict)
+    out: Any = None
+    ranks: dict[str, int] = field(default_factory=dict)
+    shapes: dict[str, Any] = field(default_factory=dict)
+
+
+def solve(session: Session, callee: Callee, texts: Sequence[str]) -> Solutions:
+    """The solutions for a function. Raises AxonError for a text that says nothing, or does not fit the signature."""
+    from axon.host.solve import solve as solved
+
+    asked = question(session, callee, texts)
+    return solved(session, callee, (), asked.given, asked.out, asked.ranks, asked.shapes)
+
+
+def question(session: Session, callee: Callee, texts: Sequence[str]) -> Question:
+    """What the texts ask. A name that is a size and a tensor is the size, unless a comma follows the number."""
+    from axon.host.ranked import result_path, size_names
+
+    found = Question()
+    parameters, result, sizes = [p.name for p in callee.parameters], result_path(callee), size_names(session, callee)
+    seen: set[str] = set()
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name or not _SIZES.fullmatch(value) or any(len(n) > _MAX_DIGITS for n in re.findall(r"\d+", value)):
+            raise _wrong(text, 0, len(text), "this is no size and no shape")
+        if name in seen:
+            raise _wrong(text, 0, len(name), f"`{name}` is given twice")
+        seen.add(name)
+        numbers = _numbers(value)
+        single = "," not in value and len(numbers) == 1 and numbers[0] is not None
+        if name.startswith("..") and single:
+            found.ranks[name[2:]] = numbers[0] or 0
+        elif (place := _PLACE.fullmatch(name)) and single:
+            found.given[_parameter(place[1].strip()), int(place[2])] = numbers[0] or 0
+        elif name in sizes and single:
+            found.given[name] = numbers[0] or 0
+        elif _parameter(name).split(".")[0] in (*parameters, result):
+            path = _parameter(name).split(".")
+            if path[0] == result:
+                found.out = _with(found.out, path[1:], numbers, text)
+            else:
+                found.shapes[path[0]] = _with(found.shapes.get(path[0]), path[1:], numbers, text)
+        elif single:
+            found.given[name] = numbers[0] or 0  # no size of the function: the error says which there are
+        else:
+            tensors = ", ".join(f"`{p}`" for p in (*parameters, result))
+            raise _wrong(text, 0, len(name), f"`{callee.name}` has no tensor `{name}`", f"it has {tensors}")
+    types = dict(_types(callee))
+    found.out = _tupled(found.out, types[result])
+    found.shapes = {name: _tupled(shape, types[name]) for name, shape in found.shapes.items()}
+    return found
+
+
+def _parameter(name: str) -> str:
+    """`1` is a parameter without a name of its own, as in `axon run`."""
+    first, dot, rest = name.partition(".")
+    return (f"argument {first}" if first.isdecimal() else first) + dot + rest
+
+
+def _numbers(value: str) -> tuple[int | None, ...]:
+    return tuple(None if part.strip() == _OPEN else int(part) for part in value.split(",") if part.strip())
+
+
+def _with(before: Any, path: list[str], shape: tuple[int | None, ...], text: str) -> Any:
+    """A structure of shapes by field with one more; the items of a tuple are fields 1, 2, …"""
+    if not path:
+        if before is not None:
+            raise _wrong(text, 0, text.index("="), "the shape of this, or of a part of it, is given already")
+        return shape
+    if isinstance(before, tuple):
+        raise _wrong(text, 0, text.index("="), "the shape of what this is a part of is given already")
+    inner = dict(before or {})
+    inner[path[0]] = _with(inner.get(path[0]), path[1:], shape, text)
+    return inner
+
+
+def _types(callee: Callee) -> Iterator[tuple[str, Any]]:
+    from axon.host.ranked import result_path, result_type
+
+    yield from ((p.name, p.type) for p in callee.parameters)
+    yield result_path(callee), result_type(callee)
+
+
+def _tupled(shapes: Any, type: Any) -> Any:
+    """The shapes with tuples where the type has them."""
+    from axon.types.type import RecordType, TupleType
+
+    match type:
+        case TupleType(items) if isinstance(shapes, Mapping) and all(n.isdecimal() and 0 < int(n) <= len(items) for n in shapes):
+            return tuple(_tupled(shapes.get(str(n)), item) for n, item in enumerate(items, 1))
+        case RecordType(fields) if isinstance(shapes, Mapping):
+            known = dict(fields)
+            return {name: _tupled(inner, known.get(name)) for name, inner in shapes.items()}
+        case _:
+            return shapes
+
+
+def _wrong(text: str, start: int, end: int, message: str, note: str = _FORMS) -> AxonError:
+    source = SourceFile("<argument>", text)
+    return AxonError((Diagnostic("AX0508", message, (Label(source.span(start, end)),), (note,)),))

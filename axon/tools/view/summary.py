@@ -1,0 +1,63 @@
+"""What a page says of a function as a whole: the relations that its sizes satisfy, and what a call costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from axon import compiler
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.shapes.dimension import Dim, DimensionTooLarge
+from axon.shapes.relation import said
+from axon.tools.view.draw import Words
+
+if TYPE_CHECKING:
+    from axon.backend.gpu.tile.schedule_file import Schedule
+    from axon.backend.plan.cost import Cost
+    from axon.base.names import Symbol
+    from axon.core.ir import Program
+
+_FORMULAS = 4  # of memory, of which the largest counts
+
+
+def summary(
+    program: Program, target: str, at: Mapping[Symbol, int], schedule: Schedule | None, words: Words, names: Mapping[Symbol, str]
+) -> str:
+    """A section of the page; costs as `m.f.cost` has them, at these sizes where kernels are chosen by sizes."""
+    facts = [r.render(lambda s: names.get(s, s.name)) for r in said([f.relation for f in program.contract.facts])]
+    lines = [f"A call satisfies {', '.join(map(_code, facts))}." if facts else "Any sizes will do, as far as shapes agree."]
+    try:
+        lines += _costs(compiler.cost(program, target, at, schedule), words)
+    except (DimensionTooLarge, Unsupported):
+        lines.append("What it costs is too large a formula.")
+    return f"<section><h2>Sizes and cost</h2>{''.join(f'<p>{line}</p>' for line in lines)}</section>"
+
+
+def _costs(counted: Cost, words: Words) -> Iterator[str]:
+    flops = sum((kernel.flops for kernel in counted.kernels), start=Dim.of(0))
+    moved = sum((kernel.moved for kernel in counted.kernels), start=Dim.of(0))
+    most = "at most " if counted.bounds else ""
+    done, bytes_ = _amount(flops, "FLOP", words), _amount(moved, "B", words)
+    yield f"It does {most}{done}, moves {bytes_} and needs {_memory(counted.peaks, words)}."
+    yield (
+        '<span class="soft facts">Memory is that of arguments, results and what lies between kernels. '
+        f"{' '.join(escape(f'Here {bound}.') for bound in counted.bounds)}</span>"
+    )
+
+
+def _memory(peaks: Sequence[Dim], words: Words) -> str:
+    numbers = [words.number(dim) for dim in peaks]
+    if all(n is not None for n in numbers):
+        return _amount(max(peaks, key=lambda dim: words.number(dim) or 0), "B", words)
+    shown = [_amount(dim, "B", words) for dim in peaks[:_FORMULAS]]
+    more = ", …" if len(peaks) > _FORMULAS else ""
+    return shown[0] if len(peaks) == 1 else f"the largest of {', '.join(shown)}{more}"
+
+
+def _amount(dim: Dim, unit: str, words: Words) -> str:
+    return _code(words.amount(dim, unit))
+
+
+def _code(text: str) -> str:
+    return f"<code>{escape(text)}</code>"
