@@ -24,7 +24,7 @@ from operator import mul
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
-from axon.base.names import Symbol, fresh
+from axon.base.names import Symbol
 from axon.shapes.algebra.budget import Budget, OutOfBudget
 from axon.shapes.dimension import (
     Atom,
@@ -34,7 +34,6 @@ from axon.shapes.dimension import (
     Monomial,
     Quotient,
     atom_key,
-    dim_sum,
     monomial_key,
     without,
 )
@@ -299,31 +298,6 @@ def _rational_gcd(numbers: Iterable[Any]) -> Any:
 
 
 # ── integer systems ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def solutions(equations: Sequence[Dim]) -> dict[Symbol, Dim] | None:
-    """All integers that satisfy linear equations = 0: variables as combinations of new ones, which may be any. Those that the
-    equations do not mention are missing. None if there are no such integers, or the system is too large."""
-    if not equations:
-        return {}
-    variables = sorted({v for e in equations for v in e.variables}, key=lambda v: v.id)
-    columns = [[e.mapping.get((v,), 0) for e in equations] for v in variables]
-    made = triangular(columns)
-    if made is None:
-        return None
-    values: list[Dim] = []  # of new variables y with x = y * made, of which the equations determine the first few
-    steps = [[sum(map(mul, row, column)) for column in zip(*columns, strict=True)] for row in made]
-    for row in steps:
-        place = next((i for i, c in enumerate(row) if c), None)
-        if place is None:
-            values.append(Dim.of(fresh("z")))
-            continue
-        rest = -equations[place].offset - sum(y.offset * step[place] for y, step in zip(values, steps, strict=False))
-        if rest % row[place]:
-            return None
-        values.append(Dim.of(rest // row[place]))
-    found = {v: dim_sum(y * row[i] for y, row in zip(values, made, strict=True)) for i, v in enumerate(variables)}
-    return found if not any(e.substitute(found).mapping for e in equations) else None
 
 
 def spanned(goal: Sequence[int], rows: Sequence[Sequence[int]]) -> bool:
