@@ -14,11 +14,7 @@ __all__ = ["ANYTHING", "MOST", "WIDE", "Range", "divides_by_zero", "fits", "of_d
 
 def of_element(element: Element) -> Range:
     """The values of an integer element type."""
-    if element is Element.BOOL:
-        return 0, 1
-    if element is Element.U8:
-        return 0, 255
-    return -(2 ** (element.bits - 1)), 2 ** (element.bits - 1) - 1
+    return (0, 1) if element is Element.BOOL else element.limits
 
 
 def fits(range_: Range, element: Element) -> bool:

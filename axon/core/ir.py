@@ -209,8 +209,7 @@ def identity(kind: str, element: Element) -> float | int | bool:
             return kind == "all"
     least = kind in ("max", "argmax")
     if element.is_integer:
-        lowest = 0 if element is Element.U8 else -(2 ** (element.bits - 1))
-        return lowest if least else lowest + 2**element.bits - 1
+        return element.limits[0] if least else element.limits[1]
     greatest = 448.0 if element is Element.F8E4M3 else float("inf")
     return -greatest if least else greatest
 

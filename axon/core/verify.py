@@ -63,12 +63,7 @@ _BOOL = frozenset({Element.BOOL})
 _I32 = frozenset({Element.I32})
 _INDEX = frozenset({Element.I32, Element.I64})
 _TO_BOOL = COMPARISONS | LOGIC
-_INT_RANGE = {
-    Element.I64: range(-(2**63), 2**63),
-    Element.I32: range(-(2**31), 2**31),
-    Element.I8: range(-128, 128),
-    Element.U8: range(256),
-}
+_INT_RANGE = {element: range(element.limits[0], element.limits[1] + 1) for element in INT}
 
 UNARY_ELEMENTS = {"neg": NUM, "abs": NUM, "sign": NUM, "not": _BOOL} | dict.fromkeys(
     ("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor", "ceil", "round"), FLOAT

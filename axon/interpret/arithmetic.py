@@ -207,7 +207,7 @@ def convert(x: Array, source: Element, target: Element) -> Array:
         return np.not_equal(widen(x, source), 0)
     if target.is_integer:
         return _float_to_integer(x, target) if source.is_float else x.astype(target.dtype)
-    if source in (Element.F64, Element.I64) and target.bits <= 16 and target is not Element.F16:
+    if (source is Element.F64 or (source.is_integer and source.bits >= 32)) and is_narrow(target) and target is not Element.F16:
         return _round_to_odd(x, source).astype(target.dtype)
     return (x.astype(np.float64) if is_narrow(target) and source.bits > 16 else widen(x, source)).astype(target.dtype)
 
@@ -223,10 +223,11 @@ def _float_to_integer(x: Array, target: Element) -> Array:
 
 def _round_to_odd(x: Array, source: Element) -> Array:
     """To f32 such that rounding again to a narrower type rounds correctly once: inexact results get an odd last bit."""
-    if source is Element.I64:
-        # From 2**53 on, integers are made multiples of 1024 first, also to odd; then they are exact in float64.
-        floor = x & ~np.int64(1023)
-        x = np.where((np.abs(x) >= 2**53) & (floor != x), floor | 1024, x).astype(np.float64)
+    if source.is_integer:
+        # From 2**53 on, integers are made multiples of 2048 first, also to odd; then they are exact in float64.
+        floor = x & ~x.dtype.type(2047)
+        large = (x >= 2**53) | (x <= -(2**53))
+        x = np.where(large & (floor != x), floor | x.dtype.type(2048), x).astype(np.float64)
     y = x.astype(np.float32)
     bits = y.view(np.uint32)
     away = np.abs(y.astype(np.float64)) > np.abs(x)

@@ -117,10 +117,13 @@ def _memory(name: str, value: Any, decode: Emit, encode: Emit) -> None:
     _intrinsic(f"store_{name}", lambda p, o, v: types.void, store)
 
 
+_INTEGERS = (
+    ("i64", 64, types.int64), ("i32", 32, types.int32), ("i16", 16, types.int16), ("i8", 8, types.int8),
+    ("u64", 64, types.uint64), ("u32", 32, types.uint32), ("u16", 16, types.uint16), ("u8", 8, types.uint8),
+)  # fmt: skip
 _same = lambda b, x: x
 for _name, _type in (
-    ("f64", types.float64), ("f32", types.float32), ("i64", types.int64), ("i32", types.int32), ("i8", types.int8),
-    ("u8", types.uint8),
+    ("f64", types.float64), ("f32", types.float32), *((name, type) for name, _, type in _INTEGERS),
 ):  # fmt: skip
     _memory(_name, _type, _same, _same)
 _memory("f16", types.float32, llvm.f16_decode, llvm.f16_encode)
@@ -153,12 +156,11 @@ def _saturated(bits: int, signed: bool) -> Emit:
     return one
 
 
-_INTEGERS = (("i64", 64, types.int64), ("i32", 32, types.int32), ("i8", 8, types.int8), ("u8", 8, types.uint8))
 for _name, _width, _type in _INTEGERS:
-    # From integers with a sign; from u8 and bool; from floats.
+    # From integers with a sign; from those without one and from bool; from floats.
     _intrinsic(f"as_{_name}", lambda x, type=_type: type, llvm.resized(_width))
     _intrinsic(f"widen_{_name}", lambda x, type=_type: type, llvm.resized_unsigned(_width))
-    _intrinsic(f"trunc_{_name}", lambda x, type=_type: type, _saturated(_width, _name != "u8"))
+    _intrinsic(f"trunc_{_name}", lambda x, type=_type: type, _saturated(_width, _name[0] == "i"))
 _intrinsic("signed_f32", lambda x: types.float32, lambda b, x: b.sitofp(x, F32))
 _intrinsic("signed_f64", lambda x: types.float64, lambda b, x: b.sitofp(x, F64))
 _intrinsic("unsigned_f32", lambda x: types.float32, lambda b, x: b.uitofp(x, F32))
@@ -167,6 +169,7 @@ _intrinsic("to_f32", lambda x: types.float32, lambda b, x: b.fptrunc(x, F32))
 _intrinsic("to_f64", lambda x: types.float64, lambda b, x: b.fpext(x, F64))
 _intrinsic("odd_f32", lambda x: types.float32, llvm.to_odd)
 _intrinsic("integer_odd_f32", lambda x: types.float32, llvm.integer_to_odd)
+_intrinsic("unsigned_odd_f32", lambda x: types.float32, llvm.unsigned_to_odd)
 
 
 # ── arithmetic ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -241,6 +244,7 @@ def _power(base: int, exponent: int) -> int:
 
 
 _publish("integer_power", njit(_power))
+_intrinsic("signed_exponent", lambda x: types.int64, llvm.signed_exponent)
 
 
 # ── functions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -412,5 +416,5 @@ _intrinsic("power", _same_type, lambda b, x, y: call(b, f"llvm.pow.{suffix(x)}",
 def namespace() -> dict[str, Any]:
     """What the globals of an emitted kernel hold."""
     names: dict[str, Any] = {name: globals()[name] for name in __all__}
-    constants = {"f32": types.float32, "f64": types.float64, "i32": types.int32, "i8": types.int8, "u8": types.uint8}
+    constants = {"f32": types.float32, "f64": types.float64, **{name: type for name, _, type in _INTEGERS}}
     return names | constants | {"inf": float("inf"), "nan": float("nan"), "__builtins__": {"range": range}}

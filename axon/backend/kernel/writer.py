@@ -173,7 +173,7 @@ class Writer:
     def unary(self, op: str, operand: Expression, element: Element) -> Expression:
         if op == "not":
             return self.call("negation", operand)
-        if element is Element.U8 and op in ("abs", "sign"):
+        if element.is_unsigned and op in ("abs", "sign"):
             return operand if op == "abs" else self.call("min_unsigned", operand, literal(1, element))
         name = f"integer_{_UNARY[op]}" if element.is_integer and op in ("abs", "sign") else _UNARY[op]
         found = call(name, operand)
@@ -190,7 +190,7 @@ class Writer:
         return self.binary(op, self.value(left), self.value(right), element, never=_never_fails(op, right))
 
     def binary(self, op: str, x: Expression, y: Expression, element: Element, *, never: bool = False) -> Expression:
-        kind = "float" if element.is_float else "unsigned" if element in (Element.U8, Element.BOOL) else "int"
+        kind = "float" if element.is_float else "unsigned" if element.is_unsigned or element is Element.BOOL else "int"
         if op in ("eq", "ne", "lt", "le", "gt", "ge", "max", "min"):
             return self.call(f"{op}_{kind}", x, y)
         if op in _ARITHMETIC:
@@ -203,14 +203,16 @@ class Writer:
             return self._integer_power(x, y, element, never)
         if not never:
             self.fail_if(self.call("eq_int", y, literal(0, element)))
-        prefix = "unsigned_" if element is Element.U8 else ""
+        prefix = "unsigned_" if element.is_unsigned else ""
         name = {"div": "divide" if prefix else "floor_divide", "mod": "remainder"}[op]
         return self.call(f"{prefix}{name}", x, y)
 
     def _integer_power(self, x: Expression, y: Expression, element: Element, never: bool) -> Expression:
         base, exponent = (self.convert(v, element, Element.I64) for v in (x, y))
-        if not never:
+        if not never and not element.is_unsigned:
             self.fail_if(self.call("lt_int", exponent, 0))
+        if element is Element.U64:
+            exponent = self.call("signed_exponent", exponent)
         return self.convert(self.call("integer_power", base, exponent), Element.I64, element)
 
     def _logic(self, scalar: Binary) -> Expression:
@@ -249,7 +251,7 @@ class Writer:
             return x
         if target is Element.BOOL:
             return self.binary("ne", x, literal(0, source), source)
-        unsigned = source in (Element.U8, Element.BOOL)
+        unsigned = source.is_unsigned or source is Element.BOOL
         if target.is_integer:
             how = "trunc" if source.is_float else "widen" if unsigned else "as"
             return self.call(f"{how}_{target.value}", x)
@@ -260,8 +262,8 @@ class Writer:
             else:
                 held = Element.F64 if source is Element.F64 else Element.F32
                 value = x if held is wide else self.call(f"to_{wide.value}", x)
-        elif is_narrow(target) and source in (Element.I64, Element.I32):
-            value = self.call("integer_odd_f32", x)
+        elif is_narrow(target) and source.bits >= 32:
+            value = self.call("unsigned_odd_f32" if unsigned else "integer_odd_f32", x)
         else:
             value = self.call(f"{'unsigned' if unsigned else 'signed'}_{wide.value}", x)
         return self.rounded(value, target) if is_narrow(target) and not _holds(source, target) else value

@@ -24,7 +24,9 @@ ELEMENT_WORDS = {
     Element.F64: "a float of 64 bits", Element.F32: "a float of 32 bits", Element.F16: "a float of 16 bits, 5 of exponent",
     Element.BF16: "a float of 16 bits with the range of f32, 8 of exponent", Element.F8E4M3: "a float of 8 bits, 4 of exponent",
     Element.F8E5M2: "a float of 8 bits, 5 of exponent", Element.I64: "an integer of 64 bits", Element.I32: "an integer of 32 bits",
-    Element.I8: "an integer of 8 bits", Element.U8: "an integer of 8 bits from 0 to 255", Element.BOOL: "true or false",
+    Element.I16: "an integer of 16 bits", Element.I8: "an integer of 8 bits", Element.U64: "an integer of 64 bits from 0",
+    Element.U32: "an integer of 32 bits from 0", Element.U16: "an integer of 16 bits from 0 to 65,535",
+    Element.U8: "an integer of 8 bits from 0 to 255", Element.BOOL: "true or false",
 }  # fmt: skip
 
 REDUCTION_WORDS = {

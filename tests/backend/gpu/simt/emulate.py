@@ -240,8 +240,8 @@ def encoded(x: Any, element: Element) -> Any:
 
 # ── operations on scalars ───────────────────────────────────────────────────────────────────────────────────────────────
 
-WIDTHS: dict[Any, int] = {int: 64, np.int32: 32, np.int8: 8, np.uint8: 8, bool: 1}
-UNSIGNED = (np.uint8, bool)
+WIDTHS: dict[Any, int] = {KINDS[e]: max(1, e.bits) for e in Element if not e.is_float} | {bool: 1}
+UNSIGNED = (np.uint64, np.uint32, np.uint16, np.uint8, bool)
 FLOATS = (np.float32, np.float64)
 
 
@@ -330,7 +330,7 @@ def float_remainder(x: Any, y: Any) -> Any:
 
 def to_odd(x: Any) -> Any:
     """To f32 such that rounding again to a narrower type rounds correctly once."""
-    exact = x if type(x) is int else float(x)
+    exact = float(x) if type(x) in FLOATS else int(x)
     y = np.float32(exact)
     if exact == exact and float(y) != exact:
         y = np.nextafter(y, np.float32(0)) if abs(float(y)) > abs(exact) else y
@@ -340,7 +340,7 @@ def to_odd(x: Any) -> Any:
 
 def truncated(x: Any, kind: Any) -> Any:
     """Towards zero, to the nearest that the type has; 0 for what is no number."""
-    low, high = (0, 255) if kind is np.uint8 else (-(1 << WIDTHS[kind] - 1), (1 << WIDTHS[kind] - 1) - 1)
+    low, high = (0, (1 << WIDTHS[kind]) - 1) if kind in UNSIGNED else (-(1 << WIDTHS[kind] - 1), (1 << WIDTHS[kind] - 1) - 1)
     if type(x) not in FLOATS:
         raise TypeError(f"{x!r} is no float")
     return kind(0 if x != x else low if x < low else high if x > high else min(high, int(x)))
@@ -389,9 +389,10 @@ PURE: dict[str, Callable[..., Any]] = {
     "select": select,
     "turns": lambda first, limit, step: max(limit - first + step - 1, 0) // step,
     "bits": lambda x: int(x).bit_length() - 1,
-    "odd_f32": to_odd, "integer_odd_f32": to_odd,
+    "odd_f32": to_odd, "integer_odd_f32": to_odd, "unsigned_odd_f32": lambda x: to_odd(unsigned(x, type(x))),
+    "signed_exponent": lambda x: x if x >= 0 else x & (2**62 - 1) | 2**62,
     "to_f32": np.float32, "to_f64": np.float64,
-    **{f"{how}_f{bits}": lambda x, view=view, to=to: to(np.int64(view(x, type(x))))
+    **{f"{how}_f{bits}": lambda x, view=view, to=to: to(view(x, type(x)))
         for how, view in {"signed": signed, "unsigned": unsigned}.items()
         for bits, to in {32: np.float32, 64: np.float64}.items()},
     **{f"round_{e.value}": lambda x, e=e: np.float32(e.dtype.type(x)) for e in Element if e.is_float and e.bits <= 16},
@@ -399,7 +400,7 @@ PURE: dict[str, Callable[..., Any]] = {
         for how, view in {"as": signed, "widen": unsigned}.items() for e in Element if e.is_integer},
     **{f"trunc_{e.value}": partial(truncated, kind=KINDS[e]) for e in Element if e.is_integer},
 }  # fmt: skip
-NAMED = {e.value: KINDS[e] for e in (Element.F32, Element.F64, Element.I8, Element.I32, Element.I64, Element.U8)} | {
+NAMED = {e.value: KINDS[e] for e in Element if e.is_integer or e in (Element.F32, Element.F64)} | {
     "inf": math.inf,
     "nan": math.nan,
     "some": lambda x: any(x) if isinstance(x, tuple) else x,
