@@ -21,6 +21,7 @@ from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.passes import FormInvalid
 from axon.core.ir import (
+    BITS,
     COMPARISONS,
     LOGIC,
     Axis,
@@ -65,11 +66,15 @@ _INDEX = frozenset({Element.I32, Element.I64})
 _TO_BOOL = COMPARISONS | LOGIC
 _INT_RANGE = {element: range(element.limits[0], element.limits[1] + 1) for element in INT}
 
-UNARY_ELEMENTS = {"neg": NUM, "abs": NUM, "sign": NUM, "not": _BOOL} | dict.fromkeys(
-    ("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor", "ceil", "round"), FLOAT
-)
+FUNCTIONS = (
+    "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "cbrt", "sin", "cos", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh",
+    "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma", "floor", "ceil", "round",
+)  # fmt: skip
+UNARY_ELEMENTS = {"neg": NUM, "abs": NUM, "sign": NUM, "not": _BOOL, "bit_not": INT} | dict.fromkeys(FUNCTIONS, FLOAT)
 BINARY_ELEMENTS = (
     dict.fromkeys(("add", "sub", "mul", "div", "mod", "pow", "max", "min"), NUM)
+    | {"atan2": FLOAT}
+    | dict.fromkeys(BITS, INT)
     | dict.fromkeys(COMPARISONS, ANY)
     | dict.fromkeys(LOGIC, _BOOL)
 )

@@ -208,6 +208,15 @@ def test_unary_on_floats(op, element):
         np.testing.assert_allclose(actual, exact, rtol=4 * 2.0 ** -FORMATS[element][0])
 
 
+def test_bits_of_negative_numbers():
+    x, y = np.array([-1, -128, 127, 5], np.int8), np.array([0, 7, 8, -1], np.int8)
+    assert arithmetic.binary("shift_left", x, y, I8).tolist() == [-1, 0, 0, 0]
+    assert arithmetic.binary("shift_right", x, y, I8).tolist() == [-1, -1, 0, 0]
+    assert arithmetic.binary("shift_right", x, np.full(4, 100, np.int8), I8).tolist() == [-1, -1, 0, 0]
+    assert arithmetic.binary("shift_right", x.view(np.uint8), y.view(np.uint8), U8).tolist() == [255, 1, 0, 0]
+    assert arithmetic.unary("bit_not", x, I8).tolist() == [0, 127, -128, -6]
+
+
 def test_tables_have_the_operators_that_the_verifier_allows():
     assert set(arithmetic.UNARY) == set(UNARY_ELEMENTS)
     assert {*arithmetic.BINARY, "div"} == set(BINARY_ELEMENTS)

@@ -24,6 +24,7 @@ from numba.extending import intrinsic
 
 from axon.backend.kernel import llvm
 from axon.backend.kernel.llvm import F32, F64, I8, I32, I64, Builder, Emit, Value, as_bits, as_float, call, fma, real, suffix, whole
+from axon.backend.kernel.special import Functions
 
 __all__: list[str] = []
 
@@ -210,7 +211,7 @@ _BINARY: dict[str, Emit] = {
     "max_unsigned": lambda b, x, y: call(b, f"llvm.umax.{suffix(x)}", x, y),
     "min_unsigned": lambda b, x, y: call(b, f"llvm.umin.{suffix(x)}", x, y),
 }
-for _name, _emit in _BINARY.items():
+for _name, _emit in (_BINARY | llvm.BITS).items():
     _intrinsic(_name, _same_type, _emit)
 # A step of a sum of products: the product may be fused into the sum, and need not be rounded before.
 _intrinsic(
@@ -390,6 +391,13 @@ def _library(name: str) -> Emit:
     return one
 
 
+def _through_f64(emit: Emit) -> Emit:
+    """A function of f32 by one of f64: what its formula loses is far below the last bit of the result."""
+    return lambda b, *x: b.fptrunc(emit(b, *(b.fpext(value, F64) for value in x)), F32)
+
+
+_SPECIAL = Functions(fma, _exp_f64, _log_f64, llvm.named("sqrt"), llvm.named("rint"))
+_erfinv_f64, _digamma_f64 = _inline("erfinv.f64", _SPECIAL.erfinv), _inline("digamma.f64", _SPECIAL.digamma)
 _UNARY: dict[str, Emit] = {
     "exp": _by_type(_exp_f32, _exp_f64),
     "log": _by_type(_log_f32, _log_f64),
@@ -407,10 +415,19 @@ _UNARY: dict[str, Emit] = {
     "minus": lambda b, x: b.fneg(x) if llvm.is_float(x) else b.neg(x),
     "integer_sign": llvm.integer_sign,
     "integer_absolute": llvm.integer_absolute,
+    "bit_not": lambda b, x: b.not_(x),
+    **{
+        name: _by_type(_inline(f"{name}.f32", _through_f64(emit)), _library(name)) for name, emit in _SPECIAL.narrow.items()
+    },
+    "erfinv": _by_type(_inline("erfinv.f32", _through_f64(_erfinv_f64)), _erfinv_f64),
+    "lgamma": _by_type(_through_f64(_library("lgamma")), _library("lgamma")),
+    "digamma": _by_type(_inline("digamma.f32", _through_f64(_digamma_f64)), _digamma_f64),
 }
 for _name, _emit in _UNARY.items():
     _intrinsic(_name, _same_type, _emit)
 _intrinsic("power", _same_type, lambda b, x, y: call(b, f"llvm.pow.{suffix(x)}", x, y))
+_atan2_f32 = _through_f64(_SPECIAL.atan2)
+_intrinsic("atan2", _same_type, lambda b, y, x: _atan2_f32(b, y, x) if x.type == F32 else call(b, "atan2", y, x))
 
 
 def namespace() -> dict[str, Any]:

@@ -250,6 +250,38 @@ def _unsigned_safe(b: Builder, y: Value) -> Value:
     return b.select(b.icmp_unsigned("==", y, whole(y.type, 0)), whole(y.type, 1), y)
 
 
+def shift_left(b: Builder, x: Value, y: Value) -> Value:
+    """All bits are gone where the amount, read without a sign, is not below the width."""
+    inside, safe = _amount(b, y, 0)
+    return b.select(inside, b.shl(x, safe), whole(x.type, 0))
+
+
+def shift_right(b: Builder, x: Value, y: Value) -> Value:
+    """Copies of the sign come in from the left."""
+    return b.ashr(x, _amount(b, y, y.type.width - 1)[1])
+
+
+def unsigned_shift_right(b: Builder, x: Value, y: Value) -> Value:
+    inside, safe = _amount(b, y, 0)
+    return b.select(inside, b.lshr(x, safe), whole(x.type, 0))
+
+
+def _amount(b: Builder, y: Value, otherwise: int) -> tuple[Value, Value]:
+    """Whether a shift's amount is at least 0 and below the width, and it or another one: LLVM's shifts mean nothing else."""
+    inside = b.icmp_unsigned("<", y, whole(y.type, y.type.width))
+    return inside, b.select(inside, y, whole(y.type, otherwise))
+
+
+BITS: dict[str, Emit] = {
+    "bit_and": lambda b, x, y: b.and_(x, y),
+    "bit_or": lambda b, x, y: b.or_(x, y),
+    "bit_xor": lambda b, x, y: b.xor(x, y),
+    "shift_left": shift_left,
+    "shift_right": shift_right,
+    "unsigned_shift_right": unsigned_shift_right,
+}
+
+
 def signed_exponent(b: Builder, x: Value) -> Value:
     """An exponent in 64 bits without a sign, as one below 2**63 that gives the same power modulo 2**64.
 

@@ -23,7 +23,7 @@ from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Constant, Expression, Like, Name, Operator, Prefix, call, is_atom, product
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.core.ir import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, Value, element_of
+from axon.core.ir import BITS, Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, Value, element_of
 from axon.core.scalar_facts import divides, few_factors, is_inside, may_fail
 from axon.core.walk import nodes
 from axon.shapes.dimension import Atom, Dim, Quotient
@@ -48,7 +48,10 @@ class Held:
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
 _UNARY = {
     "exp": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin", "cos": "cos", "tanh": "tanh", "erf": "erf",
-    "floor": "floor", "ceil": "ceil", "round": "nearest", "neg": "minus", "abs": "absolute", "sign": "sign",
+    "floor": "floor", "ceil": "ceil", "round": "nearest", "neg": "minus", "abs": "absolute", "sign": "sign", "bit_not": "bit_not",
+    "expm1": "expm1", "log1p": "log1p", "cbrt": "cbrt", "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh",
+    "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "erfc": "erfc", "erfinv": "erfinv", "lgamma": "lgamma",
+    "digamma": "digamma",
 }  # fmt: skip
 _EXACT = frozenset(("neg", "abs", "sign", "max", "min"))  # never round
 
@@ -197,8 +200,10 @@ class Writer:
             # Integers wrap, while numba promises LLVM that those of Python's operators do not.
             return self.rounded(self.arithmetic(op, x, y) if element.is_float else call(op, x, y), element)
         if element.is_float:
-            name = {"div": "divide", "mod": "float_remainder", "pow": "power"}[op]
+            name = {"div": "divide", "mod": "float_remainder", "pow": "power", "atan2": "atan2"}[op]
             return self.rounded(call(name, x, y), element)
+        if op in BITS:
+            return self.call("unsigned_shift_right" if op == "shift_right" and element.is_unsigned else op, x, y)
         if op == "pow":
             return self._integer_power(x, y, element, never)
         if not never:

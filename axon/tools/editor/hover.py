@@ -6,7 +6,7 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-from axon.base.element import FLOAT, NUM, Element
+from axon.base.element import FLOAT, INT, NUM, Element
 from axon.base.source import Span
 from axon.grammar import syntax as S
 from axon.grammar.format import print_declaration
@@ -40,7 +40,14 @@ FUNCTION_WORDS = {
     "ceil": "the smallest integer that is not below x", "round": "the nearest integer; halves go to the even one",
     "pow": "x to the power of y", "nonzero": "the indices at which a vector is true, ascending",
     "filter": "the elements whose condition is true, in order", "sort": "ascending along the last dimension, NaN last",
-    "argsort": "the indices that sort the last dimension",
+    "argsort": "the indices that sort the last dimension", "expm1": "exp x - 1, exact near 0", "log1p": "log (1 + x), exact near 0",
+    "cbrt": "the cube root", "asin": "the angle whose sine is x", "acos": "the angle whose cosine is x",
+    "atan": "the angle whose tangent is x", "atan2": "atan2 y x: the angle of the point (x, y)", "erfc": "1 - erf x",
+    "erfinv": "the number whose error function is x", "lgamma": "the logarithm of the absolute value of the gamma function",
+    "digamma": "the derivative of lgamma", "bit_not": "every bit turned", "bit_and": "the bits that both have",
+    "bit_or": "the bits that either has", "bit_xor": "the bits that one of both has",
+    "shift_left": "shift_left x k: x times 2 ** k; 0 unless k is at least 0 and below the width",
+    "shift_right": "shift_right x k: x / 2 ** k; 0 or -1 unless k is at least 0 and below the width",
 }  # fmt: skip
 
 
@@ -189,7 +196,7 @@ def _element_words(found: Definition, facts: Facts | None) -> str:
     allowed = None
     if facts is not None:
         allowed = next((a for s, a in facts.state.allowed.items() if s.name == found.name and s in facts.state.rigid), None)
-    what = "any float" if allowed == FLOAT else "any number" if allowed == NUM else "any element type"
+    what = {FLOAT: "any float", NUM: "any number", INT: "any integer"}.get(allowed or frozenset(), "any element type")
     return f"type variable: {what}"
 
 
@@ -284,5 +291,5 @@ def builtin_signature(name: str) -> str:
 def builtin_words(name: str) -> tuple[str, ...]:
     words = [w for w in (FUNCTION_WORDS.get(name), REDUCTION_WORDS.get(name)) if w]
     allowed = builtins.UNARY.get(name) or builtins.BINARY.get(name) or builtins.REDUCTIONS.get(name)
-    takes = "of floats" if allowed == FLOAT else "of numbers" if allowed == NUM else ""
+    takes = {FLOAT: "of floats", NUM: "of numbers", INT: "of integers"}.get(allowed or frozenset(), "")
     return (f"of the language: {'; '.join(words)}" if words else "of the language", *([takes] if takes else []))

@@ -23,6 +23,7 @@ from axon.backend.gpu.intrinsics import ptx_calls
 from axon.backend.gpu.intrinsics.ptx import INSTRUCTIONS, with_arity
 from axon.backend.kernel import llvm
 from axon.backend.kernel.llvm import F32, F64, I1, I8, I16, I32, I64, Builder, Emit, Value
+from axon.backend.kernel.special import Functions
 from axon.base.element import Element
 
 LANES = (2, 4, 8, 16)
@@ -536,7 +537,7 @@ _BINARY: dict[str, Emit] = {
     "both": lambda b, x, y: b.and_(x, y),
     "either": lambda b, x, y: b.or_(x, y),
 }
-for _name, _emit in _BINARY.items():
+for _name, _emit in (_BINARY | llvm.BITS).items():
     elementwise(_name, 2, _same, _emit, alike=True)
 elementwise(
     "sum_product", 3, _same, lambda b, s, x, y: b.fadd(s, b.fmul(x, y, flags=("contract",)), flags=("contract", *_REASSOCIATED))
@@ -565,6 +566,8 @@ def _integer_power(b: Builder, base: Value, exponent: Value) -> Value:
 elementwise("integer_power", 2, _same, _integer_power)
 elementwise("signed_exponent", 1, lambda x: types.int64, llvm.signed_exponent)
 
+_SMALLER = ("expm1", "log1p", "cbrt", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
+_SPECIAL = Functions(*map(_libdevice, ("fma", "exp", "log", "sqrt", "rint")))
 _UNARY: dict[str, Emit] = {
     "exp": _libdevice("exp"),
     "log": _libdevice("log"),
@@ -585,6 +588,10 @@ _UNARY: dict[str, Emit] = {
     "minus": lambda b, x: b.fsub(ir.Constant(x.type, -0.0), x) if _is_float(x) else b.neg(x),  # NVVM's language has no fneg
     "integer_sign": llvm.integer_sign,
     "integer_absolute": llvm.integer_absolute,
+    "bit_not": lambda b, x: b.not_(x),
+    **{name: _libdevice(name) for name in _SMALLER},
+    **{name: _large(name) for name in ("erfc", "erfinv", "lgamma")},
+    "digamma": _by_type(lambda b, x: b.fptrunc(_SPECIAL.digamma(b, b.fpext(x, F64)), F32), _SPECIAL.digamma),
 }
 for _name, _emit in _UNARY.items():
     elementwise(_name, 1, _same, _emit)
@@ -596,6 +603,7 @@ for _name in ("narrow_div", "narrow_inverse"):
     _text = INSTRUCTIONS[_name].text
     elementwise(_name, 2, _same, lambda b, x, y, text=_text: _asm(b, F32, text, "=f,f,f", [x, y]))
 elementwise("power", 2, _same, _large("pow"))
+elementwise("atan2", 2, _same, _libdevice("atan2"))
 
 # The names of types as functions.
 f32, f64, inf, nan = types.float32, types.float64, float("inf"), float("nan")

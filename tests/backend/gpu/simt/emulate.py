@@ -27,6 +27,7 @@ from __future__ import annotations
 import ast
 import ctypes
 import math
+import operator
 import random
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -43,8 +44,10 @@ from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.simt.mapping import Grid
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.interpret.arithmetic import MAXIMUM, MINIMUM
+from axon.core.verify import FUNCTIONS
+from axon.interpret.arithmetic import MAXIMUM, MINIMUM, UNARY
 
+OWN = frozenset({"exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor", "ceil", "round"})  # as written below
 WARP = 32
 SHARED = 1024  # the address of shared memory
 TOGETHER = frozenset({
@@ -346,6 +349,16 @@ def truncated(x: Any, kind: Any) -> Any:
     return kind(0 if x != x else low if x < low else high if x > high else min(high, int(x)))
 
 
+def shift(operation: Callable[[int, int], int], view: Callable[[int, Any], int]) -> Callable[..., Any]:
+    """By an amount that is read without a sign; what is shifted farther than the width is gone, but for the sign."""
+
+    def apply(x: Any, y: Any) -> Any:
+        kind = alike(x, y)
+        return wrapped(operation(view(x, kind), min(unsigned(y, kind), WIDTHS[kind])), kind)
+
+    return apply
+
+
 def _floor(x: int, y: int) -> int:
     return x // y if y else 0
 
@@ -363,6 +376,7 @@ PURE: dict[str, Callable[..., Any]] = {
         "max_float": MAXIMUM, "min_float": MINIMUM, "float_remainder": float_remainder,
         "sum_product": lambda s, x, y: s + x * y,
         "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": math.erf,
+        **{name: lambda x, of=UNARY[name]: of(np.asarray(x))[()] for name in FUNCTIONS if name not in OWN}, "atan2": np.arctan2,
         "rsqrt": lambda x: type(x)(1) / np.sqrt(x), "absolute": abs, "floor": np.floor, "ceil": np.ceil, "nearest": np.rint,
         "sign": np.sign,
         "narrow_exp": np.exp, "narrow_erf": math.erf, "narrow_tanh": np.tanh, "narrow_rsqrt": lambda x: type(x)(1) / np.sqrt(x),
@@ -371,12 +385,17 @@ PURE: dict[str, Callable[..., Any]] = {
     }.items()},
     **{name: integers(op) for name, op in {
         "floor_divide": _floor, "remainder": _modulo, "max_int": max, "min_int": min, "integer_absolute": abs,
-        "integer_sign": lambda x: (x > 0) - (x < 0),
+        "integer_sign": lambda x: (x > 0) - (x < 0), "bit_not": lambda x: ~x, "bit_and": lambda x, y: x & y,
+        "bit_or": lambda x, y: x | y, "bit_xor": lambda x, y: x ^ y,
     }.items()},
     **{name: integers(op, unsigned) for name, op in {
         "unsigned_divide": _floor, "unsigned_remainder": _modulo, "max_unsigned": max, "min_unsigned": min,
         "integer_power": lambda x, y: pow(x, y & (2**63 - 1), 2**64),
     }.items()},
+    **{name: shift(op, view) for name, op, view in (
+        ("shift_left", operator.lshift, signed), ("shift_right", operator.rshift, signed),
+        ("unsigned_shift_right", operator.rshift, unsigned),
+    )},
     **{name: conditions(op) for name, op in {
         "both": lambda x, y: x and y, "either": lambda x, y: x or y, "negation": lambda x: not x,
     }.items()},
