@@ -11,8 +11,8 @@ Polynomial: TypeAlias = tuple[float, ...]
 Rational: TypeAlias = tuple[Polynomial, Polynomial]
 
 INVERSE_SQRT_PI = 0.56418958354775628695
-# W. J. Cody, "Rational Chebyshev approximations for the error function", Mathematics of Computation 23 (1969): erf x / x by x**2 below
-# 0.46875, exp(x**2) erfc x by x up to 4, and by 1 / x**2 beyond.
+# W. J. Cody, "Rational Chebyshev approximations for the error function", Mathematics of Computation 23 (1969): erf x / x by x**2
+# below 0.46875, exp(x**2) erfc x by x up to 4, and by 1 / x**2 beyond.
 ERF_SMALL: Rational = (
     (1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2, 3.77485237685302021e2, 3.20937758913846947e3),
     (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3, 2.84423683343917062e3),
@@ -38,8 +38,9 @@ ERFC_LARGE: Rational = (
     ),
 )  # fmt: skip
 
-# M. J. Wichura, "Algorithm AS 241: the percentage points of the normal distribution", Applied Statistics 37 (1988): for q = x / 2 the
-# quantile / q by 0.180625 - q**2 up to |q| = 0.425; beyond, by r - 1.6 up to r = 5 and by r - 5 from there, r**2 = -log (0.5 - |q|).
+# M. J. Wichura, "Algorithm AS 241: the percentage points of the normal distribution", Applied Statistics 37 (1988): for q = x / 2
+# the quantile / q by 0.180625 - q**2 up to |q| = 0.425; beyond, where r**2 = -log (0.5 - |q|), by r - 1.6 up to r = 5 and by r - 5
+# from there.
 QUANTILE_CENTRE: Rational = (
     (
         2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,

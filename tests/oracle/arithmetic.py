@@ -125,6 +125,8 @@ WHOLE: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": _whole(operator.floordiv), "%": _whole(operator.mod),
     "**": _whole_power, "max": max, "min": min, "bit_and": operator.and_, "bit_or": operator.or_, "bit_xor": operator.xor,
 }  # fmt: skip
+SHIFTS = ("shift_left", "shift_right")
+NAMED = ("max", "min", "pow", "atan2", "bit_and", "bit_or", "bit_xor", *SHIFTS)  # functions of two arguments
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
@@ -213,6 +215,9 @@ FUNCTIONS: dict[str, Callable[[float], float]] = {
     "floor": _rounded(math.floor), "ceil": _rounded(math.ceil), "round": _rounded(round),
     "abs": abs, "sign": lambda x: x if x == 0.0 or math.isnan(x) else math.copysign(1.0, x), "-": operator.neg,
 }  # fmt: skip
+WHOLE_FUNCTIONS: dict[str, Callable[[int], int]] = {
+    "bit_not": operator.invert, "abs": abs, "sign": lambda v: (v > 0) - (v < 0), "-": operator.neg,
+}  # fmt: skip
 TRANSCENDENTAL = set(FUNCTIONS) - {"sqrt", "floor", "ceil", "round", "abs", "sign", "-"}
 
 
@@ -227,10 +232,12 @@ class Arithmetic:
         if op in COMPARISONS:
             return np.bool_(COMPARISONS[op](x, y))
         if is_open(x):
+            if op in SHIFTS:  # of an i32, if nothing says otherwise
+                return int(wrapped(_shifted(op, x, y, 32), np.dtype(np.int32)))
             return self._open(op, FLOATS[op](x, y)) if isinstance(x, float) else WHOLE[op](x, y)
         if not is_float(x):
             assert x.dtype != np.bool_, f"{op} of bool"
-            if op in ("shift_left", "shift_right"):
+            if op in SHIFTS:
                 return wrapped(_shifted(op, int(x), int(y), 8 * x.dtype.itemsize), x.dtype)
             if op == "**" and y >= 0:
                 return wrapped(pow(int(x), int(y), 2**64), x.dtype)
@@ -241,9 +248,9 @@ class Arithmetic:
 
     def unary(self, op: str, x: Scalar) -> Scalar:
         if is_open(x):
-            return self._open(op, FUNCTIONS[op](x)) if isinstance(x, float) else int(FUNCTIONS[op](x))
+            return self._open(op, FUNCTIONS[op](x)) if isinstance(x, float) else int(WHOLE_FUNCTIONS[op](x))
         if not is_float(x):
-            return wrapped({"bit_not": operator.invert, "abs": abs, "sign": lambda v: (v > 0) - (v < 0), "-": operator.neg}[op](int(x)), x.dtype)
+            return wrapped(WHOLE_FUNCTIONS[op](int(x)), x.dtype)
         value = FUNCTIONS[op](float(x))
         sure = op not in TRANSCENDENTAL and (op != "sqrt" or value * value == float(x))
         return self.rounded(value, x.dtype, sure=sure, wide=op in TRANSCENDENTAL)

@@ -13,7 +13,7 @@ from axon.interpret import arithmetic
 from axon.types import builtins
 from tests import ROOT
 from tests.backend.gpu.simt.emulate import LIFTED
-from tests.oracle.arithmetic import FLOATS, FUNCTIONS, WHOLE
+from tests.oracle.arithmetic import FLOATS, FUNCTIONS, SHIFTS, WHOLE
 
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8").partition("## 17. The built-in functions")[2]
 EDITORS = json.loads((ROOT / "editors" / "vscode" / "syntaxes" / "axon.tmLanguage.json").read_text(encoding="utf-8"))
@@ -36,7 +36,7 @@ def test_of_two_arguments_is_known_everywhere(name: str) -> None:
     assert BINARY_ELEMENTS[name] == builtins.BINARY[name], "axon/core/verify.py"
     assert name in arithmetic.BINARY, "axon/interpret/arithmetic.py"
     assert name in LIFTED or name in {"max", "min", "pow"}, EMULATED
-    assert name in {*FLOATS, *WHOLE, "shift_left", "shift_right", "pow"}, "tests/oracle/arithmetic.py"
+    assert name in {*FLOATS, *WHOLE, *SHIFTS, "pow"}, "tests/oracle/arithmetic.py"
     described(name)
 
 

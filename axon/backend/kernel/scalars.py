@@ -34,10 +34,13 @@ _OPERATORS = {
     "add": "+", "sub": "-", "mul": "*", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "and",
     "or": "or", "bit_and": "&", "bit_or": "|", "bit_xor": "^",
 }  # fmt: skip
-_BINARY = {"div": "ptx.fdiv", "max": "ptx.fmax", "min": "ptx.fmin", "pow": "libdevice.powf", "atan2": "libdevice.atan2f"}
+_BINARY = {
+    "div": "ptx.fdiv", "max": "ptx.fmax", "min": "ptx.fmin", "pow": "libdevice.powf", "atan2": "libdevice.atan2f",
+}  # fmt: skip
 ELSEWHERE = frozenset({"digamma"})  # functions that plain kernels alone compute
 _INTEGER = {"max", "min", "div", "mod", "shift_left", "shift_right"}
-_WRAPS = frozenset({"add", "sub", "mul", "div", "neg", "abs", "bit_not", "shift_left"})  # integer operations whose exact result may not fit
+# Integer operations whose exact result may not fit.
+_WRAPS = frozenset({"add", "sub", "mul", "div", "neg", "abs", "bit_not", "shift_left"})
 COMPUTED = frozenset({Element.F32, Element.BF16, Element.F16, Element.I32, Element.I8, Element.U8, Element.BOOL})
 # What may stand for the above where the result has 16 bits.
 _NARROW = {
