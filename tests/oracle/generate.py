@@ -136,7 +136,7 @@ class Generator:
         many = self.rng.choices(range(0 if element[0] == "u" else -6, 7), k=int(np.prod(shape)))
         if element[0] in "iu" and element not in ("i32", "i64") and self.chance(0.5):  # also the ends of the range
             limits = np.iinfo(DTYPES[element])
-            many = [self.rng.choice((x, x, limits.max, limits.min, limits.max - x)) for x in many]
+            many = [self.rng.choice((x, x, limits.max, limits.min, limits.max - abs(x))) for x in many]
             return np.array(many, DTYPES[element]).reshape(shape)
         values = np.array(many, np.float64) / (1 if element[0] in "iu" else 2.0 if self.exact or element == "bf16" else 2.3)
         return values.astype(DTYPES[element]).reshape(shape)

@@ -24,7 +24,6 @@ from axon.backend.gpu.intrinsics.ptx import INSTRUCTIONS, with_arity
 from axon.backend.kernel import llvm
 from axon.backend.kernel.llvm import F32, F64, I1, I8, I16, I32, I64, Builder, Emit, Value
 from axon.backend.kernel.special import Functions
-from axon.base.element import Element
 
 LANES = (2, 4, 8, 16)
 __all__: list[str] = []
@@ -432,7 +431,7 @@ def _saturated(name: str, bits: int) -> Emit:
         made = _asm(b, wide, nan, f"=&{register},{code}", [x])
         if bits >= 32:
             return made
-        low, high = Element(name).limits
+        low, high = (0, 2**bits - 1) if name[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
         least, most = ir.Constant(I32, low), ir.Constant(I32, high)
         made = b.select(b.icmp_signed("<", made, least), least, made)
         return b.trunc(b.select(b.icmp_signed(">", made, most), most, made), ir.IntType(bits))
