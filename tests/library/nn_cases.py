@@ -71,6 +71,24 @@ def _(d: Drawn) -> Comparison:
     return of(x, wanted=special.logsumexp(x.astype(np.float64), -1) if x.shape[-1] else np.full(x.shape[:-1], -np.inf))
 
 
+def over_first(name: str, f: Any) -> None:
+    @case(f"nn.{name}_first")
+    def _(d: Drawn) -> Comparison:
+        x = d.real(d.size(1), *d.shape(2), scale=30)
+        return of(x, wanted=f(x.astype(np.float64), 0), slack=10)
+
+
+over_first("softmax", special.softmax)
+over_first("log_softmax", special.log_softmax)
+over_first("log_sum_exp", special.logsumexp)
+
+
+@case("nn.log_sum_exp_all")
+def _(d: Drawn) -> Comparison:
+    x = d.real(*(d.size(1) for _ in range(d.size(0, 3))), scale=30)
+    return of(x, wanted=special.logsumexp(x.astype(np.float64)), slack=10)
+
+
 def losses(logits: Array, labels: Array) -> Array:
     logs = special.log_softmax(logits.astype(np.float64), -1)
     return np.asarray(-np.take_along_axis(logs, labels[..., None].astype(int), -1)[..., 0])
