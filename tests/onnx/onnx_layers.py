@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
 
 from axon.base.element import Element
+from tests.onnx.onnx_moves import literal
 from tests.onnx.onnx_node import Node, NotOffered, at, bounds, names, number, over, reshaped, stretched, template
 
 
@@ -347,16 +350,55 @@ def attention_bias(n: Node, s: int, t: int, past: int, place: list[str]) -> str:
 
 @template("FlexAttention")
 def flex_attention(n: Node) -> str:
-    if n.a("score_mod") is not None or n.a("prob_mod") is not None:
-        raise NotOffered("a graph as an attribute")
     (b, hq, s, d), (_, hk, t, _), e, kind = n.shape(), n.shape(1), n.shape(2)[3], n.element().value
     h = f"h / {hq // hk}"
     scale = n.a("scale") or 1 / np.sqrt(d)
     score = f"sum c => cast f64 {n.x()}[b, h, i, c] * cast f64 {n.x(1)}[b, {h}, j, c]"
     scores = f"for b < {b}, h < {hq}, i < {s}, j < {t} => {scale} * {score}"
-    chances = n.val(f"{n.library('nn.softmax')} ({scores})")
+    shape = [b, hq, s, t]
+    scores = n.val(scores)
+    if n.a("score_mod") is not None:
+        scores = n.val(elementwise(n.a("score_mod"), scores, shape))
+    chances = n.val(f"{n.library('nn.softmax')} {scores}")
+    if n.a("prob_mod") is not None:
+        chances = n.val(elementwise(n.a("prob_mod"), chances, shape))
     value = f"sum j => {chances}[b, h, i, j] * cast f64 {n.x(2)}[b, {h}, j, c]"
     return f"for b < {b}, h < {hq}, i < {s}, c < {e} => cast {kind} ({value})"
+
+
+_ELEMENTWISE = {
+    "Add": "({0} + {1})", "Sub": "({0} - {1})", "Mul": "({0} * {1})", "Div": "({0} / {1})", "Tanh": "tanh {0}",
+    "Where": "(if {0} then {1} else {2})",
+}  # fmt: skip
+
+
+def elementwise(graph: onnx.GraphProto, tensor: str, shape: list[int]) -> str:
+    """What a graph makes of a tensor of f64, element by element. What depends on its shape alone is computed here."""
+    (given,), (result,) = graph.input, graph.output
+    known = {i.name: onnx.numpy_helper.to_array(i) for i in graph.initializer}
+    indices = names(len(shape), "e")
+    texts = {given.name: at(tensor, indices)}
+
+    def text(name: str) -> str:
+        if name in texts:
+            return texts[name]
+        value = known[name]
+        value = value.astype(np.float64) if value.dtype.kind == "f" else value
+        return at(literal(value), stretched(value.shape, indices))
+
+    for node in graph.node:
+        if node.op_type == "Shape" and node.input[0] == given.name:
+            known[node.output[0]] = np.array(shape)
+        elif all(name in known for name in node.input):
+            inputs = [onnx.helper.make_tensor_value_info(name, 0, None) for name in node.input]
+            outputs = [onnx.helper.make_tensor_value_info(node.output[0], 0, None)]
+            one = onnx.helper.make_model(onnx.helper.make_graph([node], "one", inputs, outputs))
+            (known[node.output[0]],) = ReferenceEvaluator(one).run(None, {name: known[name] for name in node.input})
+        elif node.op_type in _ELEMENTWISE:
+            texts[node.output[0]] = _ELEMENTWISE[node.op_type].format(*map(text, node.input))
+        else:
+            raise NotOffered(f"{node.op_type} in a graph")
+    return over(indices, shape, texts[result.name])
 
 
 @template("LinearAttention")
