@@ -22,10 +22,10 @@ the CPU backend (under `make test`, every sixth of them there), at the case's ow
 A test of an operator that ONNX also defines by several others comes a second time, in those; they are not counted here.
 """
 
-WHY = """Strings, their operators and encoders (LabelEncoder, RegexFullMatch, StringConcat, StringNormalizer, StringSplit, part of TfIdfVectorizer),
-sequences and optionals have no types in Axon, and neither have encoded images (ImageDecoder). Bernoulli's numbers are random. If, Loop and
-Scan hold graphs, which these templates do not translate; the language has `if`, `loop` and `unfold`. TreeEnsemble could be
-expressed, and has no template.
+WHY = """Strings and what works on them (LabelEncoder, RegexFullMatch, StringConcat, StringNormalizer, StringSplit), sequences and
+optionals have no types in Axon, and encoded images (ImageDecoder) neither. Bernoulli's numbers are random. If, Loop and Scan hold
+graphs, which the templates do not translate; the language has `if`, `loop` and `unfold`. TfIdfVectorizer and TreeEnsemble can be
+expressed, and have no template yet.
 """
 
 
