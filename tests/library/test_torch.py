@@ -139,7 +139,7 @@ def test_normalizations(nn: axon.Module) -> None:
     ],
 )  # fmt: skip
 def test_pointwise(nn: axon.Module, name: str, wanted: Any) -> None:
-    x = np.concatenate([10 * real(60), np.linspace(-100, 100, 40, dtype=np.float32), np.float32([0, 1e-9, -1e-9])])
+    x = np.concatenate([10 * real(60), np.linspace(-100, 100, 41, dtype=np.float32), np.float32([0, 1e-9, -1e-9])])
     same(nn[name](x), wanted(torch.from_numpy(x)))
 
 
