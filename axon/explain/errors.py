@@ -332,7 +332,9 @@ def condition(state: State, t: Type, span: Span, where: str) -> Diagnostic:
     t = state.prune(t)
     helps: tuple[Suggestion, ...] = ()
     if isinstance(t, Tensor) and state.shape(t.shape):
-        helps = (Suggestion("choose per element inside a comprehension: `for i => if c[i] then a[i] else b[i]`"),)
+        per_element = "choose per element inside a comprehension: `for i => if c[i] then a[i] else b[i]`"
+        one = "of many, say whether all or any of them go on: `all i => s[i] > 0.0`, `any i => s[i] > 0.0`"
+        helps = (Suggestion(one if where.endswith("`while`") else per_element),)
     return Diagnostic("AX0216", f"{where} must be a single bool", (Label(span, f"this has type {text}"),), (), helps)
 
 

@@ -55,7 +55,9 @@ def _unknown_value(inf: Inference, env: Env, e: S.Var) -> Trouble:
     if span.file.text.startswith(".", span.end) and inf.importable(S.Name(name, span)):
         return MissingImport(name, span)
     if name in inf.ended:
-        return RuleBroken(Rule.INDEX_ENDED, span, (name,), inf.ended[name])
+        index = inf.ended[name]
+        later = index.file is span.file and index.start > span.start
+        return RuleBroken(Rule.COUNTER_IN_CONDITION if later else Rule.INDEX_ENDED, span, (name,), index)
     if name in inf.private:
         owner, at = inf.private[name]
         return RuleBroken(Rule.SIZE_OF_ANOTHER, span, (name, owner), at)

@@ -114,6 +114,8 @@ class Rule(Enum):
     SCAN_ONE_INDEX = auto()
     SCAN_WHERE = auto()
     ONE_COUNTER = auto()
+    UNFOLD_WHILE = auto()
+    COUNTER_IN_CONDITION = auto()
     STEP = auto()
 
 

@@ -383,10 +383,14 @@ class Machine:
         ghost = (ghost,) if single else ghost
         state = tuple(like(x, g) for x, g in zip(state, ghost, strict=True))
         states = []
+        going = e.condition is None or self.eval(e.condition, bind(env, state))
         if not self.ghost:
             for _, inner in self.loops(binders, env):
+                if not going:
+                    break
                 state = tuple(like(x, y) for x, y in zip(after(inner, state), state, strict=True))
                 states.append(state)
+                going = e.condition is None or self.eval(e.condition, bind(env, state))
         if e.kind == "unfold":
             length = binders[0][2][0].size
             state = stacked([length], states) if states else emptied([length], state)

@@ -421,6 +421,11 @@ class Generator:
         names = [self.name("s") for _ in kinds]
         starts = [f"{n} = {self.expr(k, 1)}" for n, k in zip(names, kinds, strict=True)]
         self.several |= len(kinds) > 1
+        test = ""
+        if not unfold and self.chance(0.3):
+            with self.scope():
+                self.vars += zip(names, kinds, strict=True)
+                test = f" while ({self.expr('bool', 2)})"
         with self.scope():
             if unfold or self.chance(0.5):
                 binders, _ = self.binders(1, dependent=not unfold, bounded=True)
@@ -433,7 +438,7 @@ class Generator:
             parts = [self.tamed(k, self.expr(k, 2)) for k in kinds]
             body = self.let(decls, parts[0] if len(parts) == 1 else f"({', '.join(parts)})")
         word = "unfold" if unfold else "loop"
-        text = f"{word} ({', '.join(starts)}) for {self.groups(binders)} => {body}"
+        text = f"{word} ({', '.join(starts)}){test} for {self.groups(binders)} => {body}"
         kind: Type = kinds[0] if len(kinds) == 1 else ("tuple", *kinds)
         return self.tabled(kind, [index], text) if unfold else self.taken_apart(kind, text)
 
