@@ -132,6 +132,13 @@ ROWS: dict[R, _Row] = {
         "AX0308", "an `unfold` makes as many steps as its range says", "this would end it before",
         help="keep the last state with `loop … while`, or choose in the step: `if going then next else state`",
     ),
+    R.LEAVES_OF_NOTHING: _Row(
+        "AX0209", "`{0}` needs a function and what it is to be applied to", "this is no value by itself", help="write `{1}`"
+    ),
+    R.FOLD_OF: _Row(
+        "AX0209", "`fold_leaves` needs an operation and its neutral element first", "here",
+        help="as in `fold_leaves (op +, 0.0) (fn w => sum ..i => w[..i] ** 2) weights`",
+    ),
     R.STEP: _Row(
         "AX0303", "the step of a slice is at least 1", "this step is {0}", help="to reverse, write `for i < n => {1}[n - 1 - i]`"
     ),

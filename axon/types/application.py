@@ -38,7 +38,7 @@ def infer_application(inf: Inference, env: Env, e: S.Apply | S.ApplyDims) -> T.E
         f = infer(inf, env, head)
     if not arguments:
         return f
-    return _call(inf, env, f, [infer(inf, env, a) for a in arguments], e.span, excerpt(head.span))
+    return call(inf, env, f, [infer(inf, env, a) for a in arguments], e.span, excerpt(head.span))
 
 
 def _with_dims(inf: Inference, env: Env, e: S.ApplyDims) -> T.Expr:
@@ -54,13 +54,14 @@ def _with_dims(inf: Inference, env: Env, e: S.ApplyDims) -> T.Expr:
             return broken(e.span)
 
 
-def _call(inf: Inference, env: Env, f: T.Expr, arguments: list[T.Expr], span: Span, name: str) -> T.Expr:
+def call(inf: Inference, env: Env, f: T.Expr, arguments: list[T.Expr], span: Span, name: str) -> T.Expr:
+    """A function, which messages call by a name, applied to arguments."""
     pointwise = _pointwise(inf, env, f, arguments, span)
     if pointwise is not None:
         return pointwise
     t = _apply(inf, f, arguments, name, env)
-    call: T.Expr = T.Call(f, tuple(arguments), type=t, span=span)
-    return open_size(inf, env, call)
+    applied: T.Expr = T.Call(f, tuple(arguments), type=t, span=span)
+    return open_size(inf, env, applied)
 
 
 def _pointwise(inf: Inference, env: Env, f: T.Expr, arguments: list[T.Expr], span: Span) -> T.Expr | None:

@@ -131,6 +131,9 @@ def _builtin(inf: Inference, env: Env, name: str, span: Span) -> T.Expr:
         value = builtins.CONSTANTS[name]
         t = scalar(Element.BOOL) if isinstance(value, bool) else scalar(inf.state.element_var(FLOAT))
         return T.Literal(value, type=t, span=span)
+    if name in builtins.OVER_LEAVES:
+        wrong(inf, RuleBroken(Rule.LEAVES_OF_NOTHING, span, (name, builtins.OVER_LEAVES[name])))
+        return broken(span)
     if name in builtins.UNARY or name in builtins.BINARY:
         allowed = builtins.UNARY.get(name) or builtins.BINARY[name]
         t = inf.state.tensor(allowed)

@@ -163,7 +163,7 @@ class Generator:
     def declaration(self, depth: int, top: bool = False) -> list[str]:
         """A `val` or `fun`, whose names are in scope from here on."""
         ways = {
-            "scalar": 1 if top else 8, "tuple": 2, "function": 2, "comprehension": 8 if top else 1, "choice": 1,
+            "scalar": 1 if top else 8, "tuple": 2, "function": 2, "comprehension": 8 if top else 1, "choice": 1, "leaves": 1,
             "reduction": 3 + 3 * self.wants_several, "loop": 1 + self.wants_several, "unfold": 1 if top else 0.3,
             "scan": (2 if top else 0.7) * (1 + self.wants_several),
         }  # fmt: skip
@@ -212,6 +212,17 @@ class Generator:
         kind = self.structure(1)
         text = f"if {self.expr('bool', 1)} then {self.build(kind, depth - 1)} else {self.build(kind, depth - 1)}"
         return self.taken_apart(kind, text)
+
+    def _leaves(self, depth: int) -> list[str]:
+        """A function at the leaves of tuples and records, of several element types; and their combination."""
+        kind = self.structure(2)
+        a, b = self.name("p"), self.name("p")
+        if self.chance(0.5):
+            f = self.rng.choice((f"max {a} {b}", f"{a} + {b}", f"if {a} < {b} then {b} else {a}"))
+            return self.taken_apart(kind, f"each (fn {a} {b} => {f}) {self.build(kind, 1)} {self.build(kind, 1)}")
+        element = self.element()
+        text = f"fold_leaves (op +, {self.literal(element)}) (fn {a} => cast {element} {a}) {self.build(kind, 1)}"
+        return self.define(element, text)
 
     def structure(self, depth: int) -> Type:
         if depth == 0:
