@@ -50,7 +50,7 @@ class DimBinary(Node):
 
 @dataclass(frozen=True, slots=True)
 class DimCall(Node):
-    function: Name  # min or max; the resolver rejects others
+    function: Name  # min or max; in the braces of a call any function of sizes
     args: tuple[Dim, ...]
 
 

@@ -18,7 +18,6 @@ from axon.types.comprehension import infer_for, infer_loop, infer_reduce, is_sin
 from axon.types.constraint import Member
 from axon.types.declare import infer_let
 from axon.types.inference import Env, Inference, Words, as_tensor, broken, clash, infer, only_where, too_complex, unify, wrong
-from axon.types.leaves import infer_over_leaves, over_leaves
 from axon.types.literals import Literal
 from axon.types.names import infer_member, infer_operator, infer_variable, packed
 from axon.types.operators import infer_binary, infer_unary
@@ -51,14 +50,11 @@ def expression(inf: Inference, env: Env, expr: S.Expr, expected: Type | None = N
             case S.Operator(op):
                 return infer_operator(inf, op, expr.span)
             case S.Apply() | S.ApplyDims():
-                structural = over_leaves(env, expr)
-                if structural is not None:
-                    return infer_over_leaves(inf, env, *structural, expr.span)
                 return infer_application(inf, env, expr)
             case S.Unary():
                 return infer_unary(inf, env, expr)
             case S.Binary("|>", left, right):
-                return infer(inf, env, S.Apply(right, left, span=expr.span))
+                return infer_application(inf, env, S.Apply(right, left, span=expr.span))
             case S.Binary():
                 return infer_binary(inf, env, expr)
             case S.Tuple(items):

@@ -394,7 +394,7 @@ class _Finder:
                 self.dim(scope, left)
                 self.dim(scope, right)
             case S.DimCall(function, args):
-                self.occur(function.span, Free(function.text))
+                self.expr(scope, S.Var(function.text, span=function.span))
                 for arg in args:
                     self.dim(scope, arg)
             case _:
