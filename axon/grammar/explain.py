@@ -370,7 +370,7 @@ def _particular(t: Trouble) -> Advice | None:
     if found.kind == "while":
         return _misplaced_while(t)
     if found.kind == "=>" and t.accepts("for") and any(isinstance(v, Token) and v.kind == "while" for v in values):
-        message = "a loop with `while` says too how many steps there are at most: `while … for i < n => …`"
+        message = "a loop with `while` also says how many steps there are at most: `while … for i < n => …`"
         bound = (Edit(t.file.span(found.start, found.start), "for _ < 1000 "),)
         return t.advise("AX0101", message, help="if 1000 are surely enough, write `while … for _ < 1000 => …`", edits=bound)
     if last[-1:] == ["cast"]:

@@ -7,9 +7,9 @@ Note [Conditions of functions]
     otherwise is like an alternative: it says nothing by itself, and what is read is looked at while running.
 
 Note [Functions of sizes]
-    `half n` of a `fun half n = n / 2` is the size that its body is, with n put in: a function that does nothing but arithmetic on what
-    it is given, or on the sizes of it, is written out where it is applied to sizes. Then its result is one as `n / 2` is, exact where
-    sizes are compared. What it is given must be there to be asked nothing of: an `as` in an argument is not left out.
+    `half n` of a `fun half n = n / 2` is the size that its body is, with n put in: a function that does nothing but arithmetic on
+    what it is given, or on the sizes of it, is written out where it is applied to sizes. Then its result is one as `n / 2` is, exact
+    where sizes are compared. Its arguments must be sizes, names and parts of these: an `as` in one is not left out.
 """
 
 from __future__ import annotations
