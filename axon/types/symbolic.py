@@ -8,8 +8,8 @@ Note [Conditions of functions]
 
 Note [Functions of sizes]
     `half n` of a `fun half n = n / 2` is the size that its body is, with n put in: a function that does nothing but arithmetic on
-    what it is given, or on the sizes of it, is written out where it is applied to sizes. Then its result is one as `n / 2` is, exact
-    where sizes are compared. Its arguments must be sizes, names and parts of these: an `as` in one is not left out.
+    what it is given, or on the sizes of it, is written out where it is applied to sizes. Then its result is one as `n / 2` is,
+    exact where sizes are compared. Its arguments must be sizes, names and parts of these: an `as` in one is not left out.
 """
 
 from __future__ import annotations
