@@ -229,7 +229,7 @@ class _Reading:
     def _inside(self, call: T.Call) -> T.Expr | None:
         """The body of a function that is called with all its arguments, with those put in, if it gives a truth value."""
         t = self.inf.state.prune(call.type)
-        if not (isinstance(t, Tensor) and not t.shape and self.inf.state.element(t.element) is Element.BOOL):
+        if not (isinstance(t, Tensor) and not self.inf.state.shape(t.shape) and self.inf.state.element(t.element) is Element.BOOL):
             return None
         return None if self.calls == _MAX_CALLS else _put_into(self.inf, call)
 
