@@ -124,6 +124,21 @@ ROWS: dict[R, _Row] = {
         "AX0308", "`scan` takes no `where`", "here", help="use the unit where the condition fails: `if p then e else unit`"
     ),
     R.ONE_COUNTER: _Row("AX0308", "`{0}` counts with one index", "here", help="write it as `for i < n`"),
+    R.COUNTER_IN_CONDITION: _Row(
+        "AX0401", "the condition of a loop does not see its index `{0}`", "it sees the states", "the index of its steps",
+        help="the range ends the loop too; what the condition needs of the count is a state: `loop (…, steps = 0) while …`",
+    ),
+    R.UNFOLD_WHILE: _Row(
+        "AX0308", "an `unfold` makes as many steps as its range says", "this would end it before",
+        help="keep the last state with `loop … while`, or choose in the step: `if going then next else state`",
+    ),
+    R.LEAVES_OF_NOTHING: _Row(
+        "AX0209", "`{0}` needs a function and what it is to be applied to", "this is no value by itself", help="write `{1}`"
+    ),
+    R.FOLD_OF: _Row(
+        "AX0209", "`fold_leaves` needs an operation and its neutral element first", "here",
+        help="as in `fold_leaves (op +, 0.0) (fn w => sum ..i => w[..i] ** 2) weights`",
+    ),
     R.STEP: _Row(
         "AX0303", "the step of a slice is at least 1", "this step is {0}", help="to reverse, write `for i < n => {1}[n - 1 - i]`"
     ),

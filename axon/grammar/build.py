@@ -376,10 +376,10 @@ class Builder:
         return pattern, init
 
     def loop(
-        self, span: Span, kind: Token, _: Token, states: list[Any], __: Token, ___: Token, groups: list[s.BinderGroup],
-        ____: Token, body: s.Expr,
+        self, span: Span, kind: Token, _: Token, states: list[Any], __: Token, condition: s.Expr | None, ___: Token,
+        groups: list[s.BinderGroup], ____: Token, body: s.Expr,
     ) -> s.Loop:  # fmt: skip
-        return s.Loop(kind.text, tuple(states), tuple(groups), body, span=span)
+        return s.Loop(kind.text, tuple(states), condition, tuple(groups), body, span=span)
 
     # ── reductions ───────────────────────────────────────────────────────────────────────────────────────────────────
 

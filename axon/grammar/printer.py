@@ -355,7 +355,8 @@ def _open(node: s.Fn | s.If | s.For | s.Reduce | s.Loop) -> Doc:
             return _reduction(node)
         case s.Loop():
             states = brackets("(", [(pattern(p), " = ", expr(e)) for p, e in node.states], ")")
-            return _form((f"{node.kind} ", states, LINE, "for ", _groups(node.groups)), node.body)
+            test: list[Doc] = [] if node.condition is None else [LINE, "while ", expr(node.condition, PIPE, last=False)]
+            return _form((f"{node.kind} ", states, *test, LINE, "for ", _groups(node.groups)), node.body)
         case s.If():
             return _choice(node)
         case _:

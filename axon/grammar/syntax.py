@@ -50,7 +50,7 @@ class DimBinary(Node):
 
 @dataclass(frozen=True, slots=True)
 class DimCall(Node):
-    function: Name  # min or max; the resolver rejects others
+    function: Name  # min or max; in the braces of a call any function of sizes
     args: tuple[Dim, ...]
 
 
@@ -387,10 +387,11 @@ class Reduce(Node):
 
 @dataclass(frozen=True, slots=True)
 class Loop(Node):
-    """`loop (s = init, …) for i < n => body`; `unfold` keeps the state after every step."""
+    """`loop (s = init, …) while p s for i < n => body`; `unfold` keeps the state after every step."""
 
     kind: str  # loop unfold
     states: tuple[tuple[Pattern, Expr], ...]
+    condition: Expr | None
     groups: tuple[BinderGroup, ...]
     body: Expr
 

@@ -496,12 +496,11 @@ class Mentions:
                     stack.append(value)
                 case S.Let(decls, body):
                     self._let(decls, body)
-                case S.Loop(_, states, groups, body):
+                case S.Loop(_, states, condition, groups, body):
                     for p, init in states:
                         self.pattern(p)
                         stack.append(init)
-                    stack += groups
-                    stack.append(body)
+                    stack += (condition, *groups, body)
                 case S.Node() as node if not isinstance(node, (S.Val, S.Fun, S.TypeDecl, S.Sig, S.Import)):
                     stack += _children(node)
                 case tuple() as items:

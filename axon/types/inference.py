@@ -148,6 +148,7 @@ class Inference:
     explains: bool = True  # or says only that something is wrong with the sizes of a declaration, not why
     diagnostics: list[Diagnostic] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)  # in this declaration, of names that nothing introduces, and of type variables
+    leaf: str = ""  # the path of the one that a function is being applied to by `each`
     consequences: int = 0  # uses of broken declarations, which were reported where they stand
     circular: list[S.TypeDecl] = field(default_factory=list)  # types that contain themselves, each reported once
 

@@ -82,6 +82,16 @@ def _heads(state: State, t: Type) -> list[Symbol]:
             return []
 
 
+def settle_members(inf: Inference) -> None:
+    """Solve what says of a part of a record or tuple what it is, and nothing else of what waits: no equation comes of it."""
+    while True:
+        waiting = [c for c in inf.deferred if isinstance(c, Member) and isinstance(inf.state.prune(c.out), TypeVar)]
+        ready = [c for c in waiting if _member(inf, c)]
+        if not ready:
+            return
+        inf.deferred[:] = [c for c in inf.deferred if c not in ready]
+
+
 def _sweep(inf: Inference, start: int) -> bool:
     waiting = inf.deferred[start:]
     del inf.deferred[start:]

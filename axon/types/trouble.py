@@ -114,7 +114,11 @@ class Rule(Enum):
     SCAN_ONE_INDEX = auto()
     SCAN_WHERE = auto()
     ONE_COUNTER = auto()
+    UNFOLD_WHILE = auto()
+    COUNTER_IN_CONDITION = auto()
     STEP = auto()
+    LEAVES_OF_NOTHING = auto()
+    FOLD_OF = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +201,24 @@ class StatesLacking:
 
     loop: S.Loop
     given: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownStructure:
+    """`each` or `fold_leaves` of a value of which nothing says where its leaves are."""
+
+    name: str
+    value: S.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class StructuresDiffer:
+    """Two values of `each` differ in structure, first at a path; their types there, and where they stand."""
+
+    path: str
+    first: Type
+    other: Type
+    places: tuple[Span, Span]
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,6 +507,7 @@ class Unanchored:
 
 Trouble: TypeAlias = (
     "RuleBroken | Mismatched | NotBool | NotAFunction | NoField | NoPosition | UnknownRecord | StoredFunction | StatesLacking"
+    " | UnknownStructure | StructuresDiffer"
     " | TypeTooLarge | UnknownValue | UnknownName | UnknownElement | RunAsValue | UnknownMember | MissingImport"
     " | AliasArguments | DimsMissing | DimsWrong | NotADimension | CannotIndex | PartByIndex | TwoRests | BadSubscript"
     " | SubscriptCount | NegativePosition | LengthByIndex | MatmulRank | BatchOfOneSide | ManySplits | UndeterminedSplit"

@@ -221,6 +221,7 @@ class Reduce(Node):
 class Loop(Node):
     stacked: bool
     states: tuple[tuple[Pattern, Expr], ...]
+    condition: Expr | None
     counter: Symbol
     trip: Expr
     body: Expr

@@ -174,11 +174,23 @@ II, J, K = (at(s.IndexBinder, text) for text in "ijk")
                 s.Loop,
                 "loop",
                 ((at(s.PatternName, "s"), var("a")), (at(s.PatternName, "t"), var("b"))),
+                None,
                 (group(II, bound=var("n")),),
                 var("s"),
             ),
         ),
-        ("unfold (s = a) for i => s", at(s.Loop, "unfold", ((at(s.PatternName, "s"), var("a")),), (group(II),), var("s"))),
+        (
+            "loop (s = a) while s |> p for i => s",
+            at(
+                s.Loop,
+                "loop",
+                ((at(s.PatternName, "s"), var("a")),),
+                at(s.Binary, "|>", var("s"), var("p"), SPAN),
+                (group(II),),
+                var("s"),
+            ),
+        ),
+        ("unfold (s = a) for i => s", at(s.Loop, "unfold", ((at(s.PatternName, "s"), var("a")),), None, (group(II),), var("s"))),
     ],
 )
 def test_expression(text: str, node: s.Expr) -> None:

@@ -259,14 +259,14 @@ class _Writer(Parameters):
             code.assign(self.place, 0)
         steps = self.trip(op) if self.counters else code.local("last")
         stop = code.name("stop_")
-        with code.aside() as written, code.loop(counter, start, stop):
+        with code.aside() as written, self.steps(op, counter, start, stop):
             self.counters[op.counter] = counter
             code.call("store_i32", self.pointer(op.counter), 0, call("as_i32", counter))
             if _loops(kernel) > 1:
                 self.store(1 + number, counter)
             cost, own = self.body(kernel.body)
             self.results(kernel, counter)
-            alike = _loops(kernel) == 1 and op.counter not in own.variables
+            alike = _loops(kernel) == 1 and op.counter not in own.variables and not op.conditional
             if not alike:
                 code.assign(self.spent, self.spent + self.added(own))
                 self.come_back(number, counter + 1, self.spent >= self.enough)
@@ -285,6 +285,19 @@ class _Writer(Parameters):
             for out, state in zip(op.outs, op.states, strict=True):
                 self.copy(out, self.pointer(out.symbol), self.pointer(state.symbol))
         return cost
+
+    @contextmanager
+    def steps(self, op: LoopOp, counter: Name, start: Name, stop: Name) -> Iterator[None]:
+        """Around a step: from `start` to `stop`, or for as long as the condition, which is the last state, holds."""
+        if not op.conditional:
+            with self.code.loop(counter, start, stop):
+                yield
+            return
+        self.code.assign(counter, start)
+        going = call("load_bool", self.pointer(op.states[-1].symbol), 0)
+        with self.code.repeat(both(counter < stop, going)):
+            yield
+            self.code.assign(counter, counter + 1)
 
     def begin(self, op: LoopOp) -> None:
         for state, initial in zip(op.states, op.initial, strict=True):

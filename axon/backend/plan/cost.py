@@ -22,6 +22,7 @@ from axon.shapes.dimension import Dim, DimensionTooLarge
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
 DATA = "data decide a size: the largest that it can be is counted"
 STEPS = "data decide how many steps a loop takes: one is counted"
+WHILE = "data decide when a loop ends: as many steps are counted as it may take"
 COUNTER = "a size changes from step to step of a loop: the largest is counted"
 
 
@@ -109,6 +110,8 @@ class _Account:
         if not isinstance(trip, Dim):
             self.bounds[STEPS] = None
         else:
+            if loop.conditional:
+                self.bounds[WHILE] = None
             self._ranges[loop.counter] = count
             self._counters.add(loop.counter)
         self.values.update((state.symbol, state) for state in loop.states)

@@ -488,7 +488,9 @@ def title(part: Part, names: Mapping[Symbol, str]) -> str:
         case HostLoop(op=op, trip=trip):
             steps = render(trip, lambda s: names.get(s, s.name)) if isinstance(trip, Dim) else f"{names.get(trip, trip.name)}[]"
             waits = "" if isinstance(trip, Dim) else "; the host waits for the number of steps"
-            return f"{'unfold' if op.stacked else 'loop'} of {steps} steps, by the host{waits}"
+            waits += "; the host waits before each for whether there is one" if op.conditional else ""
+            most = "at most " if op.conditional else ""
+            return f"{'unfold' if op.stacked else 'loop'} of {most}{steps} steps, by the host{waits}"
         case Sort() | Compress() | Check():
             return _NOTES[type(part)]
         case _:

@@ -39,6 +39,8 @@ FUNCTION_WORDS = {
     "pow": "x to the power of y", "nonzero": "the indices at which a vector is true, ascending",
     "filter": "the elements whose condition is true, in order", "sort": "ascending along the last dimension, NaN last",
     "argsort": "the indices that sort the last dimension",
+    "each": "a function of tensors at corresponding leaves of records and tuples of one structure",
+    "fold_leaves": "what a function gives for each leaf, combined in the order of the fields' names",
 }  # fmt: skip
 
 
@@ -276,7 +278,7 @@ def builtin_signature(name: str) -> str:
         return f"{name} : {'bool' if isinstance(builtins.CONSTANTS[name], bool) else 'any float'}"
     if name in builtins.FUNCTIONS:
         return f"{name} : {builtins.FUNCTIONS[name]}"
-    return f"{name} k => …"
+    return builtins.OVER_LEAVES.get(name, f"{name} k => …")
 
 
 def builtin_words(name: str) -> tuple[str, ...]:

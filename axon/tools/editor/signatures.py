@@ -85,7 +85,11 @@ def _of(analysis: Analysis, mended: Mended, head: S.Expr, number: int, in_dims: 
 
 
 def _builtin(name: str, number: int) -> SignatureHelp:
+    from axon.types import builtins
+
     label = builtin_signature(name)
+    if name in builtins.OVER_LEAVES:
+        return SignatureHelp(label, (), None)
     places: list[tuple[int, int]] = []
     begin = len(f"{name} : ")
     while (arrow := label.find(" -> ", begin)) >= 0:
