@@ -12,8 +12,12 @@ from axon.core.walk import children, nodes, rewrite, scalars
 from axon.shapes.dimension import Dim, Quotient, maximum
 
 # Rough costs in additions, of what is computed anew for each point.
-_UNARY = {"exp": 10, "log": 12, "sin": 16, "cos": 16, "tanh": 14, "erf": 16, "sqrt": 5, "rsqrt": 6}
-_BINARY = {"div": 4, "mod": 8, "pow": 30}
+_UNARY = {
+    "exp": 10, "log": 12, "sin": 16, "cos": 16, "tanh": 14, "erf": 16, "sqrt": 5, "rsqrt": 6, "expm1": 14, "log1p": 16, "cbrt": 20,
+    "asin": 24, "acos": 24, "atan": 20, "sinh": 20, "cosh": 18, "asinh": 24, "acosh": 20, "atanh": 20, "erfc": 40, "erfinv": 50,
+    "lgamma": 60, "digamma": 80,
+}  # fmt: skip
+_BINARY = {"div": 4, "mod": 8, "pow": 30, "atan2": 26}
 
 
 def weight(scalar: Scalar, axes: frozenset[Symbol] | None) -> int:

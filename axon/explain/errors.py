@@ -437,7 +437,7 @@ def bad_subscript(state: State, t: Type, span: Span) -> Diagnostic:
         helps = (Suggestion("to gather with a tensor of indices, name its index: `for i => x[ids[i]]`"),)
     elif isinstance(t, Tensor):
         helps = (Suggestion("write `cast i32 …` if it is meant to be an index"),)
-    return Diagnostic("AX0215", "an index must be an i32 or i64", (Label(span, f"this has type {text}"),), (), helps)
+    return Diagnostic("AX0215", "an index must be an integer", (Label(span, f"this has type {text}"),), (), helps)
 
 
 def subscript_count(state: State, shape: Shape, count: int, span: Span, name: str) -> Diagnostic:

@@ -177,17 +177,19 @@ class Matcher:
             symbol = element.symbol
             element = self.elements.setdefault(symbol, (default, path))[0]
             chosen = element is Element.I32 and self.elements[symbol][1] == path  # by nothing but these numbers
-            if chosen and weak.dtype.kind == "i" and symbol in self.scheme.divides and FLOAT & allowed:
+            if chosen and weak.dtype.kind in "iu" and symbol in self.scheme.divides and FLOAT & allowed:
                 raise self._rounded_down(at, path, value)
         element = element or kind
-        fits = {"b": element is Element.BOOL, "i": element in INT or element in FLOAT, "f": element in FLOAT}[weak.dtype.kind]
+        whole = element in INT or element in FLOAT
+        fits = {"b": element is Element.BOOL, "i": whole, "u": whole, "f": element in FLOAT}[weak.dtype.kind]
         if weak.size and not fits:
             raise self._not_converted(at, path, element.value, weak, wanted)
         if element in INT and weak.size:
             info = np.iinfo(element.dtype)
             for extreme in (int(weak.min()), int(weak.max())):
                 if not info.min <= extreme <= info.max:
-                    raise self._outside(at, path, wanted, element, f"{extreme}", Element.I64)
+                    wide = Element.I64 if Element.I64.holds(extreme) else Element.U64
+                    raise self._outside(at, path, wanted, element, f"{extreme}", wide)
         with np.errstate(over="ignore"):
             settled = weak.astype(element.dtype)
         if element in FLOAT and not np.array_equal(np.isfinite(settled), np.isfinite(weak)):
@@ -235,7 +237,7 @@ class Matcher:
 
     def _not_converted(self, at: Wanted, path: str, must: str, weak: Array, wanted: t.Tensor | None) -> AxonError:
         """Of a number, or a list of numbers, whose kind is not the one that is wanted."""
-        what = {"b": "a bool", "i": "an integer", "f": "a float"}[weak.dtype.kind]
+        what = {"b": "a bool", "i": "an integer", "u": "an integer", "f": "a float"}[weak.dtype.kind]
         message = f"`{path}` must hold {must}, and {what} is not converted to that"
         return self._wrong(at, "AX0504", message, help=self._conversions(at, path, wanted))
 
@@ -302,7 +304,7 @@ class Matcher:
 # ── what a value is ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _FEW = 6  # numbers of a list that are shown as floats
-_KINDS = {"b": Element.BOOL, "i": Element.I32, "f": Element.F32}  # of numbers without an element type
+_KINDS = {"b": Element.BOOL, "i": Element.I32, "u": Element.I32, "f": Element.F32}  # of numbers without an element type
 
 
 def _is_single(value: Any) -> bool:
@@ -371,7 +373,7 @@ def describe(value: Any) -> str:
     if isinstance(value, list):
         return "a list"
     if isinstance(value, int) and not isinstance(value, bool):
-        return f"the integer {value}" if -(1 << 63) <= value < 1 << 63 else "an integer of more than 64 bits"
+        return f"the integer {value}" if -(1 << 63) <= value < 1 << 64 else "an integer of more than 64 bits"
     if isinstance(value, bool | float):
         return f"{value}"
     return f"a value of the Python type {type(value).__name__}"

@@ -205,7 +205,7 @@ class Indexing(ABC):
         for subscript in e.subscripts:
             match subscript:
                 case T.At(values=values, sizes=sizes):
-                    scalars = [self.scalar(env, v, c) for v in values]
+                    scalars = [_placed(self.scalar(env, v, c)) for v in values]
                     plan.append(self._subscript(env, scalars, sizes))
                     position += 1
                 case T.Run(symbol=symbol):
@@ -420,6 +420,16 @@ def _linear(dim: Dim, axes: Collection[Symbol]) -> bool:
     """Whether a subscript is a sum of axes with coefficients, so that a computed index can stand for any of them."""
     splits = [dim.linear_in(a) for a in dim.variables if a in axes]
     return all(s is not None and not any(v in axes for v in s[0].variables) for s in splits)
+
+
+def _placed(scalar: Scalar) -> Scalar:
+    """A computed index as core has it, an i32 or i64. No tensor reaches to where a u64 is brought down to the greatest i64."""
+    element = element_of(scalar)
+    if element in (Element.I32, Element.I64):
+        return scalar
+    if element is Element.U64:
+        return Convert(CoreBinary("min", scalar, Const(Element.I64.limits[1], element)), Element.I64)
+    return Convert(scalar, Element.I32 if element.bits < 32 else Element.I64)
 
 
 def _near(scalar: Scalar, most: int) -> Scalar:

@@ -40,7 +40,7 @@ from axon.interpret import run
 from axon.shapes.contracts.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
 
-F64, F32, F16, BF16, F8E4M3, F8E5M2, I64, I32, I8, U8, BOOL = Element
+F64, F32, F16, BF16, F8E4M3, F8E5M2, I64, I32, I16, I8, U64, U32, U16, U8, BOOL = Element
 
 
 def ix(name: str, extent: Dim | int) -> Axis:

@@ -25,7 +25,7 @@ from axon.base.identity import IdentityMap
 from axon.base.source import SourceFile
 from axon.grammar import syntax as s
 from axon.grammar.parse import parse
-from tests.oracle.arithmetic import DTYPES, FUNCTIONS, Arithmetic, Stops, is_open, typed
+from tests.oracle.arithmetic import DTYPES, FUNCTIONS, NAMED, WHOLE_FUNCTIONS, Arithmetic, Stops, is_open, typed
 from tests.oracle.ranges import Index, Uses, bound_names, dimension, fit
 from tests.oracle.values import Value, closed, emptied, given, has_open, lifted, like, mapped, stacked, tensor
 
@@ -165,9 +165,9 @@ class Machine:
             return np.int32(value.value) if isinstance(value, Index) else value
         if e.name in CONSTANTS:
             return CONSTANTS[e.name]
-        if e.name in ("max", "min", "pow"):
+        if e.name in NAMED:
             return lambda x: lambda y: self.binary("**" if e.name == "pow" else e.name, x, y)
-        if e.name in FUNCTIONS:
+        if e.name in FUNCTIONS or e.name in WHOLE_FUNCTIONS:
             return lambda x: lifted(lambda v: self.arithmetic.unary(e.name, v), x)
         raise NotImplementedError(e.name)
 

@@ -17,6 +17,14 @@ import numpy as np
 from tests.oracle.arithmetic import DTYPES
 from tests.oracle.monoids import Type, monoid
 
+# Of a float, kept where it is no infinity and no NaN.
+FUNCTIONS = (
+    "(exp (min 1.5 {}))", "(tanh {})", "(sqrt (abs {}))", "(rsqrt (1.0 + abs {}))", "(sin {})", "(cos {})", "(log (1.0 + abs {}))",
+    "(erf {})", "(expm1 (min 1.5 {}))", "(log1p (abs {}))", "(cbrt {})", "(atan {})", "(atan2 {} 2.0)", "(asin (0.5 * tanh {}))",
+    "(acos (0.5 * tanh {}))", "(sinh (tanh {}))", "(cosh (tanh {}))", "(asinh {})", "(acosh (1.5 + abs {}))",
+    "(atanh (0.5 * tanh {}))", "(erfc {})", "(erfinv (0.5 * tanh {}))", "(lgamma (3.0 + abs {}))", "(digamma (2.0 + abs {}))",
+)  # fmt: skip
+BITS = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
 SIZES = (0, 1, 1, 2, 2, 3, 3, 5, 7)
 WORK = 130  # points of the indices around an expression
 
@@ -58,8 +66,8 @@ class Generator:
         self.several = False
         narrow = ["bf16"] if self.rng.random() < 0.08 else []
         self.elements = [
-            self.rng.choice(("f32", "f32", "f32", "f64", "i32")),
-            *self.rng.sample(("f32", "f64", "i32", "i64"), 2),
+            self.rng.choice(("f32", "f32", "f32", "f64", "i32", "u32")),
+            *self.rng.sample(("f32", "f64", "i32", "i64", self.rng.choice(("u8", "u16", "u32", "u64", "i8", "i16"))), 2),
             *narrow,
         ]
 
@@ -125,8 +133,12 @@ class Generator:
                 shape = ()
         if element == "bool":
             return np.array(self.rng.choices((False, True), k=int(np.prod(shape))), np.bool_).reshape(shape)
-        many = self.rng.choices(range(-6, 7), k=int(np.prod(shape)))
-        values = np.array(many, np.float64) / (1 if element[0] == "i" else 2.0 if self.exact or element == "bf16" else 2.3)
+        many = self.rng.choices(range(0 if element[0] == "u" else -6, 7), k=int(np.prod(shape)))
+        if element[0] in "iu" and element not in ("i32", "i64") and self.chance(0.5):  # also the ends of the range
+            limits = np.iinfo(DTYPES[element])
+            many = [self.rng.choice((x, x, limits.max, limits.min, limits.max - abs(x))) for x in many]
+            return np.array(many, DTYPES[element]).reshape(shape)
+        values = np.array(many, np.float64) / (1 if element[0] in "iu" else 2.0 if self.exact or element == "bf16" else 2.3)
         return values.astype(DTYPES[element]).reshape(shape)
 
     def type_text(self, kind: Type) -> str:
@@ -486,6 +498,7 @@ class Generator:
         if not bare and element not in ("f32", "i32", "bool"):
             return f"({self.literal(element, bare=True)} : {element})"
         value = self.rng.choice((0, 1, 1, 2, 3, -1, -2))
+        value = abs(value) if element[0] == "u" else value
         if element == "bool":
             return self.rng.choice(("true", "false"))
         if element[0] in "iu":
@@ -581,19 +594,16 @@ class Generator:
             case "special":
                 return self.special(element, depth)
         left, right = self.expr(element, depth - 1), self.expr(element, depth - 1)
-        op = self.rng.choice(("+", "-", "*", "+", "-", "*", "max", "min"))
-        return f"({op} {left} {right})" if op in ("max", "min") else f"({left} {op} {right})"
+        op = self.rng.choice(("+", "-", "*", "+", "-", "*", "max", "min", *(BITS if element[0] in "iu" else ())))
+        return f"({left} {op} {right})" if op in "+-*" else f"({op} {left} {right})"
 
     def unary(self, element: str, depth: int) -> str:
         inner = self.expr(element, depth - 1)
         if element[0] in "iu":
-            return self.rng.choice((f"(abs {inner})", f"(-{inner})", f"(sign {inner})"))
+            return self.rng.choice((f"(abs {inner})", f"(-{inner})", f"(sign {inner})", f"(bit_not {inner})"))
         if self.exact or self.chance(0.4):
             return self.rng.choice((f"(abs {inner})", f"(-{inner})", f"(sign {inner})", f"(floor {inner})"))
-        return self.rng.choice(
-            (f"(exp (min 1.5 {inner}))", f"(tanh {inner})", f"(sqrt (abs {inner}))", f"(rsqrt (1.0 + abs {inner}))",
-             f"(sin {inner})", f"(cos {inner})", f"(log (1.0 + abs {inner}))", f"(erf {inner})")
-        )  # fmt: skip
+        return self.rng.choice(FUNCTIONS).format(inner)
 
     def special(self, element: str, depth: int) -> str:
         """Division, with a divisor that is not 0 or a guard that says so."""

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _NUMPY = {
     Element.F64: "np.float64", Element.F32: "np.float32", Element.F16: "np.float16", Element.I64: "np.int64",
-    Element.I32: "np.int32", Element.I8: "np.int8", Element.U8: "np.uint8", Element.BOOL: "np.bool_",
+    Element.I32: "np.int32", Element.I16: "np.int16", Element.I8: "np.int8", Element.U64: "np.uint64", Element.U32: "np.uint32",
+    Element.U16: "np.uint16", Element.U8: "np.uint8", Element.BOOL: "np.bool_",
 }  # fmt: skip  # the others are of ml_dtypes, which has no types
 _VARIABLES = tuple(f"_{letter}" for letter in "ABCDEFGH")  # of element types; a signature with more of them says Any for the rest
 _TAKEN = {"self", "target", "out"}
