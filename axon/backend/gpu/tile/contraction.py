@@ -103,7 +103,8 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[MatrixProd
     for operand in (first, second):
         if operand.value.element not in LIMB_ELEMENTS:
             *names, last = (e.value for e in LIMB_ELEMENTS)
-            raise Unsupported(f"matrix instructions here take {', '.join(names)} and {last}, not {operand.value.element.value}", span)
+            taken, found = f"{', '.join(names)} and {last}", operand.value.element.value
+            raise Unsupported(f"matrix instructions here take {taken}, not {found}", span)
     if depth.extent.variables & {a.symbol for a in op.axes}:
         raise Unsupported("the reduced range depends on another index", span)
     left, right, rows, columns = _sides(op, first, second)
