@@ -9,6 +9,7 @@ import pytest
 
 import axon
 from axon import compiler
+from axon.backend.gpu.report.show import explain
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.simulated import run
 from axon.backend.gpu.runtime.ways import plan
@@ -97,6 +98,16 @@ def test_sizes_decide_before_anything_is_built(extents: tuple[int, int, int], re
     assert bool(way.plain) == bool(reason)
     assert all(reason in why for _, why in way.why)
     assert not executable.made()
+
+
+def test_explain_says_what_becomes_of_the_factors() -> None:
+    core = program(NN)
+    told = explain(core, core.contract.bind((), [(128, 4096), (4096, 4096)]))
+    assert "6 products of bf16 values that add up to the factors, 103,809,024 bytes" in told
+    assert "an element is off by 56 · 2⁻²³ · (|A| · |B|) at most" in told
+    assert "b as the sum of 3 bf16 values" in told
+    few = explain(core, core.contract.bind((), [(16, 256), (256, 256)]))
+    assert "not on the tensor cores: with 64 rows or columns and fewer" in few
 
 
 # ── what they compute ───────────────────────────────────────────────────────────────────────────────────────────────────
