@@ -76,6 +76,12 @@ def terms(lefts: int, rights: int) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(pairs, key=lambda pair: -sum(pair)))
 
 
+def refused(element: Element) -> str:
+    """Why a factor of this element type is none for matrix instructions; f32 is one of products, but not of streams."""
+    *names, last = (e.value for e in (LIMB_ELEMENTS if element not in LIMB_ELEMENTS else PRODUCT_ELEMENTS))
+    return f"matrix instructions here take {', '.join(names)} and {last}, not {element.value}"
+
+
 # ── recognizing a contraction ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -102,9 +108,7 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[MatrixProd
     first, second = (o for o in operands if o is not None)
     for operand in (first, second):
         if operand.value.element not in LIMB_ELEMENTS:
-            *names, last = (e.value for e in LIMB_ELEMENTS)
-            taken, found = f"{', '.join(names)} and {last}", operand.value.element.value
-            raise Unsupported(f"matrix instructions here take {taken}, not {found}", span)
+            raise Unsupported(refused(operand.value.element), span)
     if depth.extent.variables & {a.symbol for a in op.axes}:
         raise Unsupported("the reduced range depends on another index", span)
     left, right, rows, columns = _sides(op, first, second)
