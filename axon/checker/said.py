@@ -124,6 +124,8 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
             return undetermined(by, trouble)
         case X.Unanchored():
             return unanchored(state, trouble)
+        case X.ScalarsAlone(shape, arguments):
+            return errors.scalars_alone(state, shape, arguments)
         case X.KnownByProduct():
             return numbers.by_product_alone(state, trouble)
         case X.Unsettled():

@@ -17,7 +17,7 @@ from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
 from axon.types.show import Namer, show_element, show_shape, show_type, symbols_of
-from axon.types.trouble import StructuresDiffer
+from axon.types.trouble import Argument, StructuresDiffer
 from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Shape, Tensor, TupleType, Type, TypeVar
 from axon.types.typed import nodes
 from axon.types.unify import Mismatch, State
@@ -101,6 +101,17 @@ def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason)
             "AX0211", f"`'{rigid.symbol.name}` stands for any type, but here it would have to be one", (label, *sides), whole
         )
     return Diagnostic("AX0204", f"{first} cannot be used as {second}", (label, *sides), whole)
+
+
+def scalars_alone(state: State, shape: Shape, arguments: tuple[Argument, ...]) -> Diagnostic:
+    """Of scalars for all the parameters that could say how large the tensor is that they stand for."""
+    given = [a.arguments[a.at] for a in arguments]
+    known = [p.symbol.name for a in arguments for p in a.patterns[a.at : a.at + 1] if isinstance(p, T.PatternName)]
+    these = " or ".join(f"`{name}`" for name in known) if len(known) == len(given) else "one of these"
+    message = f"`{arguments[0].name}` needs a tensor for {these}"
+    labels = tuple(Label(e.span, "a scalar") for e in given)
+    text = show_shape(Namer(state), shape)
+    return Diagnostic("AX0306", message, labels, (f"[{text}] is the shape of one of them, and scalars do not tell it",))
 
 
 def _rigid_rows(state: State, shape: Shape) -> list[Symbol]:

@@ -82,6 +82,13 @@ ROWS: dict[R, _Row] = {
     R.FIELD_LISTED_TWICE: _Row("AX0214", "the field `{0}` is listed twice", "here"),
     R.NO_BRACKETS: _Row("AX0214", "`{0}` stands for any type and takes no brackets", "here"),
     R.DIMENSIONS_INSIDE: _Row("AX0214", "dimension parameters stand at the beginning of a `sig` alone", "here"),
+    R.SCALAR_INSIDE: _Row(
+        "AX0214", "`?` marks a parameter, and stands after its type", "this is no parameter of a function that is declared"
+    ),
+    R.SCALAR_UNTOLD: _Row(
+        "AX0214", "`{0}` cannot be marked with `?`", "a scalar here would leave open what shape it stands for",
+        note="another parameter must tell the shape, or be of the same one",
+    ),
     R.FOR_A_DIMENSION: _Row("AX0214", "`{0}` stands for a dimension", "here"),
     R.ELEMENT_NEEDED: _Row("AX0214", "an element type is needed here", "here"),
     R.DIMENSION_NEEDED: _Row("AX0214", "a dimension is needed here", "here"),

@@ -123,6 +123,8 @@ def _atomic_type(node: s.Type) -> Doc:
             return brackets("(", [type_(i) for i in node.items], ")")
         case s.TypeRecord():
             return brackets("{", [(name.text, " : ", type_(t)) for name, t in node.fields], "}", " ")
+        case s.TypeOrScalar(whole):
+            return (("(", type_(whole), ")") if isinstance(whole, s.TypeOrScalar) else _atomic_type(whole), "?")
         case s.TypeFun() | s.TypeDimFun() | s.TypeExists():
             return ("(", type_(node), ")")
         case _:

@@ -114,6 +114,13 @@ class TypeExists(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class TypeOrScalar(Node):
+    """`t?`, of a parameter: a tensor, or one scalar that stands for all of it."""
+
+    whole: Type
+
+
+@dataclass(frozen=True, slots=True)
 class TypeTuple(Node):
     items: tuple[Type, ...]  # () is the unit type; never one item
 
@@ -123,7 +130,7 @@ class TypeRecord(Node):
     fields: tuple[tuple[Name, Type], ...]
 
 
-Type: TypeAlias = "TypeName | TypeVar | TypeFun | TypeDimFun | TypeExists | TypeTuple | TypeRecord"
+Type: TypeAlias = "TypeName | TypeVar | TypeFun | TypeDimFun | TypeExists | TypeOrScalar | TypeTuple | TypeRecord"
 TypeArg: TypeAlias = "Dim | ShapeRun | TypeVar"
 
 

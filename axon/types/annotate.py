@@ -133,6 +133,10 @@ def to_type(inf: Inference, scope: Scope, t: S.Type, expanding: tuple[Alias, ...
             return Exists(symbol, bounds, to_type(inf, inner, body, expanding))
         case S.TypeDimFun():
             return _malformed(inf, Rule.DIMENSIONS_INSIDE, t.span)
+        case S.TypeOrScalar(whole):
+            if t.span not in inf.marked:
+                return _malformed(inf, Rule.SCALAR_INSIDE, t.span)
+            return to_type(inf, scope, whole, expanding)
         case _:
             assert_never(t)
 
@@ -439,6 +443,8 @@ class Mentions:
                 self.type(result)
             case S.TypeDimFun(_, result):
                 self.type(result)
+            case S.TypeOrScalar(whole):
+                self.type(whole)
             case S.TypeExists(name, bound, body):
                 before = dict(self.dims)
                 self.type(body)

@@ -22,13 +22,13 @@ from axon.shapes.constraint import Reason, Side
 from axon.types import builtins
 from axon.types import typed as T
 from axon.types.access import excerpt
-from axon.types.constraint import Lift
+from axon.types.constraint import Lift, Spread, SpreadArgument
 from axon.types.inference import Env, Inference, as_tensor, broken, clash, infer, narrow, unify, wrong
 from axon.types.names import infer_member, infer_variable, open_size
 from axon.types.operators import arithmetic, elementwise
 from axon.types.patterns import bind_pattern
 from axon.types.resolve import BuiltinName, ModuleName
-from axon.types.solve import defer, settle_members
+from axon.types.solve import defer, settle_members, spread
 from axon.types.symbolic import unfolded
 from axon.types.trouble import (
     Argument,
@@ -41,7 +41,21 @@ from axon.types.trouble import (
     StructuresDiffer,
     UnknownStructure,
 )
-from axon.types.type import POISON, Exists, Function, Poison, RecordType, Tensor, TupleType, Type, TypeVar, function
+from axon.types.type import (
+    POISON,
+    Exists,
+    Function,
+    OrScalar,
+    Poison,
+    RecordType,
+    Tensor,
+    TupleType,
+    Type,
+    TypeVar,
+    function,
+    parameters,
+    scalar,
+)
 from axon.types.unify import State
 
 _OPERATORS = {name: (allowed, gives_bool) for name, allowed, gives_bool in builtins.OPERATORS.values()}
@@ -86,8 +100,10 @@ def _call(inf: Inference, env: Env, f: T.Expr, arguments: list[T.Expr], span: Sp
     pointwise = _pointwise(inf, env, f, arguments, span)
     if pointwise is not None:
         return pointwise
-    t = _apply(inf, f, arguments, name, env)
-    applied: T.Expr = T.Call(f, tuple(arguments), type=t, span=span)
+    groups = _or_scalar(inf, f, len(arguments))
+    t = _apply(inf, f, arguments, name, env, groups)
+    scalars = tuple(sorted(n for group in groups for n in group.parameters))
+    applied: T.Expr = T.Call(f, tuple(arguments), scalars, type=t, span=span)
     size = unfolded(inf, applied)
     if size is not None:
         return T.Dimension(size, type=t, span=span)
@@ -117,11 +133,20 @@ def _pointwise(inf: Inference, env: Env, f: T.Expr, arguments: list[T.Expr], spa
     return None
 
 
-def _apply(inf: Inference, f: T.Expr, arguments: list[T.Expr], name: str, env: Env) -> Type:
+def _or_scalar(inf: Inference, f: T.Expr, count: int) -> tuple[OrScalar, ...]:
+    """The parameters for which a scalar will do, if a function is applied by its name to as many arguments as it takes."""
+    groups = inf.scalars.get(f.symbol, ()) if isinstance(f, T.Variable) else ()
+    return groups if groups and count >= len(parameters(f.type)) else ()
+
+
+def _apply(
+    inf: Inference, f: T.Expr, arguments: list[T.Expr], name: str, env: Env, groups: tuple[OrScalar, ...]
+) -> Type:  # fmt: skip
     t = inf.state.prune(f.type)
     lifted = _lifted(inf, t, arguments, name, f.span, env)
     if lifted is not None:
         return lifted
+    waiting: dict[int, SpreadArgument] = {}
     spoiled = any(isinstance(inf.state.prune(a.type), Poison) for a in arguments)  # and may be one too many
     for n, argument in enumerate(arguments, 1):
         t = inf.state.prune(t)
@@ -130,10 +155,15 @@ def _apply(inf: Inference, f: T.Expr, arguments: list[T.Expr], name: str, env: E
                 return POISON
             case Function(param, result):
                 reason = _argument_reason(argument, n, len(arguments), name, f.span)
-                found = clash(inf, argument.type, param, reason)
+                patterns = inf.parameters.get(f.symbol, ()) if isinstance(f, T.Variable) else ()
+                meant = Argument(f, tuple(arguments), n - 1, param, name, patterns)
+                given = _tensor(inf.state, argument.type, reason) if any(n - 1 in group.parameters for group in groups) else None
+                if given is not None and isinstance(param, Tensor):  # its shape is decided when those of the others are known
+                    found = clash(inf, scalar(given.element), scalar(param.element), reason)
+                    waiting[n - 1] = SpreadArgument(given.shape, reason, meant)
+                else:
+                    found = clash(inf, argument.type, param, reason)
                 if found is not None:
-                    patterns = inf.parameters.get(f.symbol, ()) if isinstance(f, T.Variable) else ()
-                    meant = Argument(f, tuple(arguments), n - 1, param, name, patterns)
                     if not spoiled:
                         wrong(inf, Mismatched(found, argument.type, param, reason, meant))
                     return POISON
@@ -147,7 +177,30 @@ def _apply(inf: Inference, f: T.Expr, arguments: list[T.Expr], name: str, env: E
                 if not spoiled:
                     wrong(inf, NotAFunction(t, f.span, argument.span, n - 1))
                 return POISON
-    return t
+    given_all = [_spread(inf, waiting, group) for group in groups]
+    return t if all(given_all) else POISON
+
+
+def _spread(inf: Inference, waiting: dict[int, SpreadArgument], group: OrScalar) -> bool:
+    """Decide, now or later, which arguments of a group are scalars; False after a report."""
+    arguments = tuple(waiting[n] for n in group.parameters if n in waiting)
+    param = arguments[0].meant.param if arguments else POISON
+    if not isinstance(param, Tensor):
+        return True
+    left, fits = spread(inf, Spread(param.shape, arguments, group.told or len(arguments) < len(group.parameters)))
+    if left is not None:
+        inf.deferred.append(left)
+    return fits
+
+
+def _tensor(state: State, t: Type, reason: Reason) -> Tensor | None:
+    """A type as a tensor's, made one if nothing is known of it."""
+    t = state.prune(t)
+    if isinstance(t, TypeVar) and t.symbol not in state.rigid:
+        new = state.tensor()
+        state.unify(t, new, reason)
+        return new
+    return t if isinstance(t, Tensor) else None
 
 
 def _argument_reason(argument: T.Expr, n: int, count: int, name: str, function: Span) -> Reason:

@@ -16,9 +16,8 @@ from axon.types import builtins
 from axon.types import typed as T
 from axon.types.annotate import Mentions, around, introduce, to_dim, to_type
 from axon.types.generalize import quantify
-from axon.types.inference import Env, Inference, broken, infer, instantiate, oblige, too_complex, wrong
+from axon.types.inference import Env, Inference, broken, infer, instantiate, instantiate_type, oblige, too_complex, wrong
 from axon.types.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName
-from axon.types.scheme import instantiate_type
 from axon.types.symbolic import symbolic
 from axon.types.trouble import (
     DimsMissing,
@@ -92,6 +91,8 @@ def _infer_entity(
             if dims is not None and len(dims) != len(explicit):
                 wrong(inf, DimsWrong(name, explicit, len(dims), span))
                 return broken(span)
+            if scheme.scalars:
+                inf.scalars[symbol] = scheme.scalars
             if scheme.definition is not None:
                 inf.used.add(symbol, scheme.definition)
             if not scheme.quantified:

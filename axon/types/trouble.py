@@ -93,6 +93,8 @@ class Rule(Enum):
     FIELD_LISTED_TWICE = auto()
     NO_BRACKETS = auto()
     DIMENSIONS_INSIDE = auto()
+    SCALAR_INSIDE = auto()
+    SCALAR_UNTOLD = auto()
     FOR_A_DIMENSION = auto()
     ELEMENT_NEEDED = auto()
     DIMENSION_NEEDED = auto()
@@ -143,6 +145,14 @@ class Mismatched:
     right: Type
     reason: Reason
     meant: Meant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarsAlone:
+    """Scalars for all parameters of a shape that is then told by nothing."""
+
+    shape: Shape
+    arguments: tuple[Argument, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -511,5 +521,5 @@ Trouble: TypeAlias = (
     " | TypeTooLarge | UnknownValue | UnknownName | UnknownElement | RunAsValue | UnknownMember | MissingImport"
     " | AliasArguments | DimsMissing | DimsWrong | NotADimension | CannotIndex | PartByIndex | TwoRests | BadSubscript"
     " | SubscriptCount | NegativePosition | LengthByIndex | MatmulRank | BatchOfOneSide | ManySplits | UndeterminedSplit"
-    " | ImpossibleCoercion | LiteralTooLarge | UnknownSize | Unsettled | Undetermined | Unanchored | KnownByProduct"
+    " | ImpossibleCoercion | LiteralTooLarge | UnknownSize | Unsettled | Undetermined | Unanchored | KnownByProduct | ScalarsAlone"
 )

@@ -64,6 +64,7 @@ class Call(Node):
 
     function: Expr
     arguments: tuple[Expr, ...]
+    scalars: tuple[int, ...] = ()  # positions of those that may be of rank 0 and stand for a whole tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)

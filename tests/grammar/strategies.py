@@ -64,6 +64,7 @@ def _types(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return (
         node(s.TypeFun, param=inner, result=inner)
         | node(s.TypeDimFun, names=many(names, 1), result=inner)
+        | node(s.TypeOrScalar, whole=inner)
         | node(s.TypeExists, name=names, bound=st.none() | dims, body=inner)
         | node(s.TypeTuple, items=not_one(inner))
         | node(s.TypeRecord, fields=pairs(inner))

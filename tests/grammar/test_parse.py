@@ -222,6 +222,7 @@ N = at(s.DimName, "n")
         ("f32 -> f32 -> f32", at(s.TypeFun, F32, at(s.TypeFun, F32, F32))),
         ("(f32 -> f32) -> f32", at(s.TypeFun, at(s.TypeFun, F32, F32), F32)),
         ("{h, k} -> f32", at(s.TypeDimFun, (name("h"), name("k")), F32)),
+        ("f32? -> f32", at(s.TypeFun, at(s.TypeOrScalar, F32), F32)),
         ("?k. f32", at(s.TypeExists, name("k"), None, F32)),
         ("?k <= n. f32", at(s.TypeExists, name("k"), N, F32)),
         ("f32[-n % 2]", at(s.TypeName, (name("f32"),), (at(s.DimBinary, "%", at(s.DimNegate, N), at(s.DimInt, 2)),))),

@@ -103,7 +103,7 @@ def _pattern(facts: Facts, p: S.Pattern) -> Iterator[Hint]:
         case S.PatternName(name):
             t = facts.type_at(p.span) if name != "_" else None
             if t is not None and facts.known(t):
-                yield _hint(p.span, f" : {facts.show(t)}", "type")
+                yield _hint(p.span, f" : {facts.show(t)}{'?' * (p.span in facts.or_scalar)}", "type")
         case S.PatternTuple(items):
             for item in items:
                 yield from _pattern(facts, item)

@@ -348,6 +348,8 @@ class _Finder:
             case S.TypeFun(param, result):
                 self.type(scope, param)
                 self.type(scope, result)
+            case S.TypeOrScalar(whole):
+                self.type(scope, whole)
             case S.TypeDimFun(names, result):
                 for written in names:
                     self.occur(written.span, scope.value(written.text))
