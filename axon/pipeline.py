@@ -15,6 +15,7 @@ from axon.backend.gpu.proof.prove import verify as prove
 from axon.backend.gpu.roles import ir as roles
 from axon.backend.gpu.runtime.ways import plan
 from axon.backend.gpu.tile import ir as tile
+from axon.backend.gpu.tile.limbs import verify_limbed
 from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.kernel.verify import verify_module
 from axon.backend.plan.ir import Plan, kernels_in
@@ -76,6 +77,7 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
         _core("dissolve", f"{DISSOLVE}; of what is not on the tensor cores", "part and way"),
         Stage("fuse", "core", "plan", verify_fused, f"{FUSE}; of what is not on the tensor cores", "part and way"),
         Stage("kernels", "core", "kernels", verify_kernels, "streams first, then products, then plain kernels", "part and way"),
+        Stage("limbs", "kernels", "kernels", verify_limbed, "factors in f32 become sums of bf16 values", "part and way"),
         Stage("tile", "kernels", "tiles", tile.verify, "cut as the mapping says", CUT),
         Stage("roles", "tiles", "roles", roles.verify, "who copies and who computes", CUT),
         Stage("lower_roles", "roles", "barriers", prove, "proved while it is compiled, or before it is simulated", CUT),

@@ -188,10 +188,13 @@ def changed_kernels(kernel: Kernel) -> Iterator[tuple[str, Kernel]]:
 
 
 def on_tensor_cores(kernel: MatrixProduct) -> Iterator[tuple[str, MatrixProduct]]:
-    value = kernel.left.value
-    yield "a factor of another element type", replace(kernel, left=replace(kernel.left, value=replace(value, element=Element.F64)))
-    yield "a factor that nobody makes", replace(kernel, left=replace(kernel.left, value=replace(value, symbol=fresh("nobody"))))
-    yield "a factor of another rank", replace(kernel, left=replace(kernel.left, axes=kernel.left.axes[1:]))
+    left, value = kernel.left, kernel.left.value
+    wrong = (
+        ("a factor of another element type", replace(left, value=replace(value, element=Element.F64))),
+        ("a factor that nobody makes", replace(left, value=replace(value, symbol=fresh("nobody")))),
+        ("a factor of another rank", replace(left, axes=left.axes[1:])),
+    )
+    yield from ((what, replace(kernel, lefts=(other, *kernel.lefts[1:]))) for what, other in wrong)
     result = kernel.results[0]
     yield "a result at an axis too few", replace(kernel, results=(replace(result, axes=result.axes[1:]), *kernel.results[1:]))
     stray = replace(result, expression=Local(fresh("stray"), result.value.element))

@@ -249,6 +249,9 @@ class Loop:
 
     With `stacked` (unfold) the results are every state after its step, stacked along a new first dimension of extent `trip`,
     which then is an Index; otherwise they are the last states (the initial ones if trip is 0 or less).
+
+    With `conditional` (`while`) the last state is a bool of rank 0: before each step it says whether there is one. So what stands
+    before the loop asks the condition of the initial states, and the end of its body asks it of the states after each step.
     """
 
     outs: tuple[Value, ...]
@@ -258,6 +261,7 @@ class Loop:
     trip: Scalar
     body: Block
     stacked: bool
+    conditional: bool = False
     span: Span | None = field(default=None, compare=False)
 
 

@@ -386,6 +386,10 @@ class Scope:
             value = self.tensor(initial)
             self.same(state, value.element, value.shape)
         self.expect(op.trip, _I32, "the trip count")
+        if op.conditional:
+            last = op.states[-1]
+            self.require((last.element, last.shape) == (Element.BOOL, ()), "a loop's condition is no bool of rank 0")
+            self.require(not op.stacked, "an unfold with a condition")
         tensors, dims = dict(self.tensors), set(self.dims)
         self.begin(op)
         self.step(op)

@@ -164,6 +164,9 @@ class Builder:
     def type_dim_fun(self, span: Span, _: Token, names: list[Token], __: Token, ___: Token, result: s.Type) -> s.TypeDimFun:
         return s.TypeDimFun(tuple(map(self.name, names)), result, span=span)
 
+    def type_or_scalar(self, span: Span, whole: s.Type, _: Token) -> s.TypeOrScalar:
+        return s.TypeOrScalar(whole, span=span)
+
     def type_exists(self, span: Span, _: Token, name: Token, bound: s.Dim | None, __: Token, body: s.Type) -> s.TypeExists:
         return s.TypeExists(self.name(name), bound, body, span=span)
 
@@ -376,10 +379,10 @@ class Builder:
         return pattern, init
 
     def loop(
-        self, span: Span, kind: Token, _: Token, states: list[Any], __: Token, ___: Token, groups: list[s.BinderGroup],
-        ____: Token, body: s.Expr,
+        self, span: Span, kind: Token, _: Token, states: list[Any], __: Token, condition: s.Expr | None, ___: Token,
+        groups: list[s.BinderGroup], ____: Token, body: s.Expr,
     ) -> s.Loop:  # fmt: skip
-        return s.Loop(kind.text, tuple(states), tuple(groups), body, span=span)
+        return s.Loop(kind.text, tuple(states), condition, tuple(groups), body, span=span)
 
     # ── reductions ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -53,6 +53,7 @@ class Matcher:
     given: dict[str, Any] = field(default_factory=dict)  # the arguments as the caller has them, by parameter
     values: dict[str, Any] = field(default_factory=dict)  # the same, with arrays of other libraries as NumPy's
     parameters: dict[str, Wanted] = field(default_factory=dict)
+    or_scalar: frozenset[str] = frozenset()  # the parameters for which a scalar will do
     empties: bool = False  # whether there are empty lists, for whose element type other arguments are asked first
 
     def match(self, wanted: list[Wanted], values: list[Any], given: Sequence[Any] | None = None) -> list[Any]:
@@ -63,15 +64,29 @@ class Matcher:
         self.parameters = {parameter.name: parameter for parameter in wanted}
         self.given = {parameter.name: value for parameter, value in zip(wanted, given or values, strict=True)}
         self.values = {parameter.name: value for parameter, value in zip(wanted, values, strict=True)}
+        self.or_scalar = frozenset(wanted[n].name for n in self.scheme.or_scalar)
         for parameter, value in zip(wanted, values, strict=True):
             self._walk(parameter, parameter.name, parameter.type, value, self._array)
         if self.empties:
             for parameter, value in zip(wanted, values, strict=True):
                 self._walk(parameter, parameter.name, parameter.type, value, self._settle_full)
-        return [
+        found = [
             self._walk(parameter, parameter.name, parameter.type, value, self._settle)
             for parameter, value in zip(wanted, values, strict=True)
         ]
+        self._check_told(wanted, found)
+        return found
+
+    def _check_told(self, wanted: list[Wanted], found: list[Any]) -> None:
+        """See that where scalars stand for tensors, something else says of which shape."""
+        for group in self.scheme.scalars:
+            first = wanted[group.parameters[0]]
+            assert isinstance(first.type, t.Tensor)
+            alone = len(first.type.shape) == 1 and isinstance(first.type.shape[0], t.Row)  # which may be of no dimensions
+            if not group.told and not alone and not any(found[n].ndim for n in group.parameters):
+                these = " or ".join(f"`{wanted[n].name}`" for n in group.parameters)
+                note = "scalars alone do not say how large the tensor is that they stand for"
+                raise self._wrong(first, "AX0506", f"one of {these} must be whole", note)
 
     def _walk(self, at: Wanted, path: str, type: t.Type, value: Any, leaf: Callable[..., Any]) -> Any:
         match type:
@@ -201,6 +216,8 @@ class Matcher:
 
     def _check_rank(self, at: Wanted, path: str, wanted: t.Tensor | None, rank: int) -> None:
         if wanted is None:
+            return
+        if not rank and path in self.or_scalar:
             return
         rows = [item.symbol for item in wanted.shape if isinstance(item, t.Row)]
         fixed = len(wanted.shape) - len(rows)

@@ -361,7 +361,7 @@ class Indexing(ABC):
         position = tuple(reversed(at))
         shapes = [leaf.shape[len(axes) :] for leaf in leaves(elements)]
 
-        def step(states: list[TensorValue]) -> list[TensorValue]:
+        def step(states: list[TensorValue], c: Context) -> list[TensorValue]:
             here = [
                 TensorValue(x.element, shape, lambda s, x=x: x.at((*position, *s)))  # type: ignore[misc]
                 for x, shape in zip(leaves(elements), shapes, strict=True)
@@ -397,16 +397,23 @@ class Indexing(ABC):
             trip = Select(guard, trip, zero(Element.I32))
         inner = env.with_indices({e.counter: Dim.of(counter)}, {})
 
-        def step(states: list[TensorValue]) -> list[TensorValue]:
+        def bound(scope: Env, states: list[TensorValue]) -> Env:
             old = rebuild(whole, states)
             parts = old.items if len(starts) > 1 and isinstance(old, TupleValue) else (old,)
-            scope = inner
             for (pattern, _), part in zip(e.states, parts, strict=True):
                 scope = scope.with_values(self.bind(scope, pattern, part))
-            new = self.eval(scope, e.body, c)
+            return scope
+
+        def step(states: list[TensorValue], c: Context) -> list[TensorValue]:
+            new = self.eval(bound(inner, states), e.body, c)
             return leaves(ordered(new, whole))
 
-        return rebuild(whole, self.b.loop(first, trip, extent, counter, e.stacked, c, e.span, step))
+        def going(states: list[TensorValue], c: Context) -> Scalar:
+            assert e.condition is not None
+            return self.scalar(bound(env, states), e.condition, c)
+
+        test = going if e.condition is not None else None
+        return rebuild(whole, self.b.loop(first, trip, extent, counter, e.stacked, c, e.span, step, test))
 
 
 def _linear(dim: Dim, axes: Collection[Symbol]) -> bool:

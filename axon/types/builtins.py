@@ -37,7 +37,10 @@ FUNCTIONS = {
     "argsort": "'a[..s, n] -> i32[..s, n]",
 }
 
+# What takes a function at every leaf of records and tuples, by how it is written: no function, for that is used at several types.
+OVER_LEAVES = {"each": "each f a b …", "fold_leaves": "fold_leaves (op, unit) f a b …"}
+
 # Reductions: the element types they take; argmax and argmin give indices.
 REDUCTIONS = {"sum": NUM, "prod": NUM, "max": NUM, "min": NUM, "any": BOOL, "all": BOOL, "argmax": NUM, "argmin": NUM}
 
-NAMES = (*UNARY, *BINARY, *CONSTANTS, *FUNCTIONS)
+NAMES = (*UNARY, *BINARY, *CONSTANTS, *FUNCTIONS, *OVER_LEAVES)

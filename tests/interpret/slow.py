@@ -338,6 +338,8 @@ class Slow:
         states = [self.tensors[symbol] for symbol in op.initial]
         history = []
         for i in range(trip):
+            if op.conditional and not bool(states[-1]):
+                break
             self.dims[op.counter] = i
             self.tensors[op.counter] = np.array(i, np.int32)
             self.tensors.update(zip((s.symbol for s in op.states), states, strict=True))

@@ -175,7 +175,7 @@ class Generator:
     def declaration(self, depth: int, top: bool = False) -> list[str]:
         """A `val` or `fun`, whose names are in scope from here on."""
         ways = {
-            "scalar": 1 if top else 8, "tuple": 2, "function": 2, "comprehension": 8 if top else 1, "choice": 1,
+            "scalar": 1 if top else 8, "tuple": 2, "function": 2, "comprehension": 8 if top else 1, "choice": 1, "leaves": 1,
             "reduction": 3 + 3 * self.wants_several, "loop": 1 + self.wants_several, "unfold": 1 if top else 0.3,
             "scan": (2 if top else 0.7) * (1 + self.wants_several),
         }  # fmt: skip
@@ -224,6 +224,17 @@ class Generator:
         kind = self.structure(1)
         text = f"if {self.expr('bool', 1)} then {self.build(kind, depth - 1)} else {self.build(kind, depth - 1)}"
         return self.taken_apart(kind, text)
+
+    def _leaves(self, depth: int) -> list[str]:
+        """A function at the leaves of tuples and records, of several element types; and their combination."""
+        kind = self.structure(2)
+        a, b = self.name("p"), self.name("p")
+        if self.chance(0.5):
+            f = self.rng.choice((f"max {a} {b}", f"{a} + {b}", f"if {a} < {b} then {b} else {a}"))
+            return self.taken_apart(kind, f"each (fn {a} {b} => {f}) {self.build(kind, 1)} {self.build(kind, 1)}")
+        element = self.element()
+        text = f"fold_leaves (op +, {self.literal(element)}) (fn {a} => cast {element} {a}) {self.build(kind, 1)}"
+        return self.define(element, text)
 
     def structure(self, depth: int) -> Type:
         if depth == 0:
@@ -433,6 +444,11 @@ class Generator:
         names = [self.name("s") for _ in kinds]
         starts = [f"{n} = {self.expr(k, 1)}" for n, k in zip(names, kinds, strict=True)]
         self.several |= len(kinds) > 1
+        test = ""
+        if not unfold and self.chance(0.3):
+            with self.scope():
+                self.vars += zip(names, kinds, strict=True)
+                test = f" while ({self.expr('bool', 2)})"
         with self.scope():
             if unfold or self.chance(0.5):
                 binders, _ = self.binders(1, dependent=not unfold, bounded=True)
@@ -445,7 +461,7 @@ class Generator:
             parts = [self.tamed(k, self.expr(k, 2)) for k in kinds]
             body = self.let(decls, parts[0] if len(parts) == 1 else f"({', '.join(parts)})")
         word = "unfold" if unfold else "loop"
-        text = f"{word} ({', '.join(starts)}) for {self.groups(binders)} => {body}"
+        text = f"{word} ({', '.join(starts)}){test} for {self.groups(binders)} => {body}"
         kind: Type = kinds[0] if len(kinds) == 1 else ("tuple", *kinds)
         return self.tabled(kind, [index], text) if unfold else self.taken_apart(kind, text)
 

@@ -119,7 +119,8 @@ class _Writer:
         while owner in self._names or f"{owner}_at" in self._names:
             owner += "_"
         self._names |= {owner, f"{owner}_at"}
-        types = [self._argument(p.type, f"{callee.name}_{p.name}") for p in callee.parameters]
+        marked = callee.scheme.or_scalar
+        types = [self._argument(p.type, f"{callee.name}_{p.name}", n in marked) for n, p in enumerate(callee.parameters)]
         given = self._result(result, f"{callee.name}_result")
         self.most = max(self.most, len(self._letters))
         devices = [self._on_device(p.type) for p in callee.parameters]
@@ -140,7 +141,7 @@ class _Writer:
 
     # ── types ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _argument(self, type: t.Type, path: str) -> str:
+    def _argument(self, type: t.Type, path: str, or_scalar: bool) -> str:
         """What a caller may pass."""
 
         def tensor(of: t.Tensor) -> str:
@@ -149,7 +150,7 @@ class _Writer:
             array = f"NDArray[{element}]"
             if not of.shape:
                 return f"{number} | {element if element != 'Any' else 'np.generic'} | {array}"
-            maybe = f"{number} | " if _may_be_scalar(of) else ""
+            maybe = f"{number} | " if or_scalar or _may_be_scalar(of) else ""
             return f"{array} | {maybe}list[Any]"
 
         return self._word(type, path, tensor, "Never")

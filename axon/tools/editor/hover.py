@@ -48,6 +48,8 @@ FUNCTION_WORDS = {
     "bit_or": "the bits that either has", "bit_xor": "the bits that one of both has",
     "shift_left": "shift_left x k: x times 2 ** k; 0 unless k is at least 0 and below the width",
     "shift_right": "shift_right x k: x / 2 ** k; 0 or -1 unless k is at least 0 and below the width",
+    "each": "a function of tensors at corresponding leaves of records and tuples of one structure",
+    "fold_leaves": "what a function gives for each leaf, combined in the order of the fields' names",
 }  # fmt: skip
 
 
@@ -285,7 +287,7 @@ def builtin_signature(name: str) -> str:
         return f"{name} : {'bool' if isinstance(builtins.CONSTANTS[name], bool) else 'any float'}"
     if name in builtins.FUNCTIONS:
         return f"{name} : {builtins.FUNCTIONS[name]}"
-    return f"{name} k => …"
+    return builtins.OVER_LEAVES.get(name, f"{name} k => …")
 
 
 def builtin_words(name: str) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from axon.backend.gpu.roles import render as render_barriers
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.limbs import limbed
 from axon.backend.gpu.tile.schedule import Problem, TileMapping, Traits, candidates, check, choose, predict
 from axon.base.element import Element
 from axon.core.ir import Program
@@ -33,9 +34,9 @@ SMALL = TileMapping(64, 64, 64, stages=4, consumers=1, cluster=1)
 
 def made(case: Case | Program, mapping: TileMapping, *, stores: str = "boxes", paired: bool = False) -> Stages:
     program = case.program if isinstance(case, Case) else case
-    (kernel,) = kernels(program)
+    *_, kernel = limbed(kernels(program), program).kernels
     results = frozenset(r.place.symbol for r in kernel.results)
-    values = (*program.inputs, *(r.value for r in kernel.results))
+    values = (*program.inputs, *(o.value for o in kernel.operands), *(r.value for r in kernel.results))
     everything = frozenset(v.symbol for v in values)
     return stages(kernel, mapping, HOPPER, values, replace(STORES[stores](results), paired=everything if paired else frozenset()))
 
@@ -50,6 +51,7 @@ PROGRAMS = {
     "bias_gelu": (biased(), replace(SMALL, stages=3)),
     "heads": (contraction("bshd,bthd->bhst", result=Element.F32), replace(SMALL, stages=3, in_flight=0)),
     "together": (contraction("ki,jk->ij"), replace(SMALL, specialized=False)),
+    "limbs": (contraction("ik,kj->ij", Element.F32), TileMapping(128, 128, stages=2, in_flight=0)),
     "causal": (streams.program("causal"), TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)),
     "heads_merged": (
         compiler.lower(compiler.check_text(STREAMS), "attention", None),

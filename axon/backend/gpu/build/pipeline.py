@@ -99,7 +99,7 @@ def traits(kernel: Tiled) -> Traits:
     stored = tuple(r.value.element for r in kernel.results)
     if isinstance(kernel, MatrixProduct):
         across = (kernel.left.axes[-1] != kernel.depth.symbol, kernel.right.axes[-1] != kernel.depth.symbol)
-        return Traits(kernel.left.value.element, stored, *across)
+        return Traits(kernel.left.value.element, stored, *across, limbs=(len(kernel.lefts), len(kernel.rights)))
     across = (kernel.query.axes[-1] != kernel.depth.symbol, kernel.key.axes[-1] != kernel.depth.symbol)
     value_across = kernel.value.axes[-1] != kernel.keys.symbol
     return Traits(kernel.query.value.element, stored, *across, stream=True, value_across=value_across)

@@ -145,10 +145,10 @@ class Emitter:
     def lay_out(self, ring: Ring) -> None:
         """Say where a ring's barriers and fields are, and how large its stages."""
         like = ring.symbol.name.removesuffix("_ring")
-        fields = {f"{field.tile.symbol.name}_data": ring.data + field.offset for field in ring.fields}
-        offsets = {f"{like}_full": ring.barriers, f"{like}_empty": ring.barriers + 8, **fields}
-        full, empty, *data = names = tuple(map(self.code.named, offsets))
-        self.code.assign(Several(names), Several(tuple(self.shared + offset for offset in offsets.values())))
+        fields = ((f"{field.tile.symbol.name}_data", ring.data + field.offset) for field in ring.fields)
+        places = ((f"{like}_full", ring.barriers), (f"{like}_empty", ring.barriers + 8), *fields)
+        full, empty, *data = names = tuple(self.code.named(name) for name, _ in places)
+        self.code.assign(Several(names), Several(tuple(self.shared + offset for _, offset in places)))
         self.rings[ring] = _Places(full, empty, tuple(data), self.constant(f"{like}_bytes", ring.stage))
 
     def slot(self, buffer: b.Buffer, number: Like) -> Expression:
@@ -398,6 +398,12 @@ class Emitter:
             case b.LastTurn(first=first, threads=threads):
                 with code.when(same(consumer, 0)):
                     code.call("ptx.named_sync", first, threads)
+            case t.Settle(tile=tile):
+                for name in self.accumulators(tile):
+                    code.assign(name, call(self.made("settle", "ptx_tiles.settle", tile.shape[1]), name))
+            case t.Promote(accumulator=acc, partial=partial):
+                for total, name in zip(self.accumulators(acc), self.accumulators(partial), strict=True):
+                    code.assign(total, call(self.made("promote", "ptx_tiles.promote", acc.shape[1]), total, name))
             case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
                 self.stream.op(op)
             case b.Last(axis=axis):
@@ -569,14 +575,18 @@ class Emitter:
             left_across = op.left.tile.axes[-1] != op.over
             unit = field.panel if left_across else 64 * 128  # bytes from 64 rows to the next
             from_left = code.local("left")
-            self.descriptor(from_left, op.left, left_across, (self.consumer * blocks + op.block) * unit)
-            self.descriptor(from_right, right, across)
-            steps = self.depth_steps(field, left_across, extent), right_steps
+            first_left, first_right = _first_limb(op.left), _first_limb(right)
+            if op.keep == "never" or self.program.promoted is None or blocks > 1:  # what follows lies behind the first limbs
+                self.descriptor(from_left, first_left, left_across, (self.consumer * blocks + op.block) * unit)
+                self.descriptor(from_right, first_right, across)
+            left_steps = self.depth_steps(field, left_across, extent)
+            steps = _behind(op.left, first_left, left_steps), _behind(right, first_right, right_steps)
             multiply = self.made("multiply", "ptx.multiply", columns, element, left_across, across, *steps)
             code.assign(name, call(multiply, name, from_left, from_right, keep))
             return
         self.descriptor(from_right, right, across)
-        multiply = self.made("multiply_held", "ptx_tiles.multiply_held", columns, element, across, right_steps)
+        steps_held = Several(tuple(map(Constant, right_steps)))
+        multiply = self.made("multiply_held", "ptx_tiles.multiply_held", columns, element, across, steps_held)
         code.assign(name, call(multiply, name, self.accumulators(op.left)[op.block], from_right, keep))
 
     def descriptor(self, name: Name, part: b.Part, across: bool, offset: Like | None = None) -> None:
@@ -594,11 +604,11 @@ class Emitter:
             self.layouts[high] = self.global_name("across" if across else "along")
         return self.layouts[high]
 
-    def depth_steps(self, field: b.Field, across: bool, extent: int) -> Several:
+    def depth_steps(self, field: b.Field, across: bool, extent: int) -> tuple[int, ...]:
         """From the field's first 16 of the reduced axis to each, in 16 bytes, as descriptors count."""
         per_panel = field.width // 16
         steps = (k * 128 if across else (k // per_panel * field.panel >> 4) + k % per_panel * 2 for k in range(extent // 16))
-        return Several(tuple(map(Constant, steps)))
+        return tuple(steps)
 
     # ── results ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -610,6 +620,18 @@ class Emitter:
             copy = self.made(f"copy_out_{rank}d", "ptx.copy_out", rank)
             code.call(copy, source, self.parameters[MapParameter(op.descriptor)], *at)
             code.call("ptx.store_commit")
+
+
+def _first_limb(part: b.Part) -> b.Part:
+    """The field of the same stage in which the first limb of a part's factor lies: the part itself, if it is none."""
+    fields = part.ring.fields
+    return b.Part(part.ring, next(n for n, field in enumerate(fields) if field.tile.axes == part.tile.axes))
+
+
+def _behind(part: b.Part, first: b.Part, steps: Sequence[int]) -> Several:
+    """Steps from the place of the first limb to those of a part, see `depth_steps`."""
+    distance = (part.ring.fields[part.field].offset - first.ring.fields[first.field].offset) >> 4
+    return Several(tuple(Constant(distance + step) for step in steps))
 
 
 class _Marks:

@@ -71,7 +71,9 @@ class ResultEmitter:
         self.places(op.store, op.block)
         if op.store.element == Element.F32:
             # Each thread has two neighbouring columns of two rows; chunks of 16 bytes are swizzled by the row.
-            code.assign(place, self.quarter + lane % 32 // 4)
+            first = self.quarter + lane % 32 // 4
+            # Beside two sums there are no registers to carry along what follows from it.
+            code.assign(place, call("ptx.opaque", first) if self.program.promoted else first)
             rows = [base + (place + 8 * half) * 128 + lane % 2 * 8 for half in range(2)]
             self.store(op, "write_floats", *rows, lane % 4 // 2, place & 7)
         else:

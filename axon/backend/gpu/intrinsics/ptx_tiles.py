@@ -201,6 +201,37 @@ def scale_rows(columns: int) -> Any:
     return intrinsic(typing)
 
 
+def settle(columns: int) -> Any:
+    """(tile): 0 in place of infinities and NaN."""
+    # `testp.finite` takes an instruction more.
+    text = (
+        "{ .reg .pred finite; .reg .f32 t; abs.f32 t, $1; setp.lt.f32 finite, t, 0f7F800000; selp.f32 $0, $1, 0f00000000, finite; }"
+    )
+    kind = _tile(columns)
+
+    def typing(context: Any, tile: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return _packed(builder, [_asm(builder, text, "f", [e]) for e in _values(builder, values[0], columns)])
+
+        return kind(kind), generate
+
+    return intrinsic(typing)
+
+
+def promote(columns: int) -> Any:
+    """(sum, partial): the sum of both, rounded to nearest."""
+    kind = _tile(columns)
+
+    def typing(context: Any, total: Any, partial: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            pairs = zip(*(_values(builder, value, columns) for value in values), strict=True)
+            return _packed(builder, [builder.fadd(a, b) for a, b in pairs])
+
+        return kind(kind, kind), generate
+
+    return intrinsic(typing)
+
+
 def narrow(columns: int, element: str) -> Any:
     """(tile): its values rounded to 16 bits, two to a word: the left factor of a product, see `multiply_held`."""
     kind = types.UniTuple(types.int32, columns // 4)

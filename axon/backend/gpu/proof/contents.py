@@ -13,6 +13,7 @@ from math import prod
 from axon.backend.gpu.proof.findings import Found, Kind, Violation
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Copy, Op, operations
+from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.ir import Fold, TileAxis
 from axon.base.names import Symbol
 
@@ -50,6 +51,7 @@ def check_places(program: BarrierProgram) -> None:
 def check_contents(program: BarrierProgram) -> None:
     """Raises `Found` for operations that among each other are about other data than they must be."""
     _check_loops(program)
+    _check_promoted(program)
     for role in program.roles:
         _check_groups(program, role.body)
         _check_ahead(role.body, alone=False)
@@ -178,13 +180,50 @@ def _check_ahead(body: tuple[Op, ...], *, alone: bool) -> None:
 
 def _check_product(program: BarrierProgram, op: b.Product) -> None:
     _require(0 <= op.block < program.blocks, "content", f"a product of block {op.block} of {program.blocks}")
+    if program.promoted is not None:
+        return  # see `_check_promoted`
     once = any(axis.symbol == op.over for axis in program.whole)
     keep = "never" if once else "later" if program.bounds is None else "always"
     _require(op.keep == keep, "content", f"a product that keeps what was summed {op.keep}, not {keep}")
 
 
+def _check_promoted(program: BarrierProgram) -> None:
+    """Each step sums its products, all of them, from nothing on, the small ones first; what these make is settled before the last
+    one, and the sum is promoted after it."""
+    promoted = program.promoted
+    touch = (b.Clear, b.Product, t.Settle, t.Promote)
+    for role in program.roles:
+        inside = [op for loop in operations(role.body) if isinstance(loop, b.Steps) for op in loop.body if isinstance(op, touch)]
+        if promoted is None or not inside:
+            continue
+        wanted: list[tuple[object, ...]] = [("clear",)]
+        for number, (left, right) in enumerate(promoted.factors):
+            keep = "always" if number else "never"
+            wanted += [("settle",)] if number and number == len(promoted.factors) - 1 else []
+            wanted += [("product", left, right, block, keep) for block in range(program.blocks)]
+        wanted.append(("promote",))
+        _require([_in_step(op, promoted) for op in inside] == wanted, "content", "a step that does not make the sum that it must")
+
+
+def _in_step(op: Op, promoted: b.Promoted) -> tuple[object, ...]:
+    """An operation on the sum of a step; nothing if it is on another."""
+    match op:
+        case b.Clear(accumulator=acc) if acc == promoted.partial:
+            return ("clear",)
+        case b.Product(accumulator=acc, left=b.Part() as left) if acc == promoted.partial:
+            return "product", left.tile, op.right.tile, op.block, op.keep
+        case t.Settle(tile=tile) if tile == promoted.partial:
+            return ("settle",)
+        case t.Promote(accumulator=acc, partial=partial) if (acc, partial) == (promoted.accumulator, promoted.partial):
+            return ("promote",)
+        case _:
+            return ()
+
+
 def _check_groups(program: BarrierProgram, body: tuple[Op, ...]) -> None:
-    """The products of a group take each 64 rows of the consumer once."""
+    """The products of a group take each 64 rows of the consumer once; those of limbs are another matter, see `_check_promoted`."""
+    if program.promoted is not None:
+        return
     group: list[tuple[Symbol, int]] = []
     for op in body:
         match op:

@@ -188,12 +188,18 @@ class Effects:
             agent.open = None
             agent.fenced = False
 
-    def work(self, state: State, number: int, op: b.Clear | t.Reset | t.Fold | t.Narrow | t.Rescale | t.Finish) -> None:
+    def work(self, state: State, number: int, op: b.Clear | t.Work) -> None:
         """Registers are read and written: no product that runs may use them, and the next one needs a fence."""
         agent = state.agents[number]
         match op:
             case b.Clear(accumulator=acc):
                 touched, taken, made = {acc.symbol}, {acc.symbol}, set[Symbol]()
+            case t.Settle(tile=tile):
+                touched, taken, made = {tile.symbol}, set[Symbol](), set[Symbol]()
+                self.need(agent, number, tile.symbol, "what is settled are sums of")
+            case t.Promote(accumulator=acc, partial=partial):
+                touched, taken, made = {acc.symbol, partial.symbol}, {partial.symbol}, {acc.symbol}
+                self.need(agent, number, partial.symbol, "a sum takes")
             case t.Rescale(stream=stream, accumulator=acc):
                 touched, taken, made = {acc.symbol}, {stream.product}, set[Symbol]()
                 self.need(agent, number, stream.product, "sums are multiplied by")

@@ -306,7 +306,7 @@ class _Cluster:
                 if only is None or only == agent.instance:
                     key = (agent.block, (agent.instance + 1) % self.program.mapping.consumers)
                     self.turns[key] = self.turns.get(key, 0) + 1
-            case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+            case t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
                 for block in range(agent.blocks):
                     self.work(agent, op, block)
             case b.Commit():
@@ -352,6 +352,7 @@ class _Cluster:
         rows = (agent.instance * agent.blocks + op.block) * 64
         left, right = (self.factor(agent, part, op) for part in (op.left, op.right))
 
+        @np.errstate(invalid="ignore", over="ignore")
         def compute() -> None:
             value = left()[rows if isinstance(op.left, b.Part) else 0 :][:64] @ right().T
             key = (op.accumulator.symbol, op.block)
@@ -368,10 +369,14 @@ class _Cluster:
 
     # ── streams ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def work(self, agent: _Agent, op: t.Reset | t.Fold | t.Narrow | t.Rescale | t.Finish, block: int) -> None:
+    def work(self, agent: _Agent, op: t.Work, block: int) -> None:
         """What a consumer does with the registers of 64 rows."""
         held = agent.accumulators
         match op:
+            case t.Settle(tile=tile):
+                held[tile.symbol, block] = np.where(np.isfinite(held[tile.symbol, block]), held[tile.symbol, block], np.float32(0))
+            case t.Promote(accumulator=acc, partial=partial):
+                held[acc.symbol, block] = held[acc.symbol, block] + held[partial.symbol, block]
             case t.Reset(stream=stream):
                 if stream.peak is not None:
                     agent.rows[stream.peak, block] = np.full(64, -np.inf, np.float32)

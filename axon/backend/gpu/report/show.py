@@ -27,7 +27,9 @@ from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.prepare import problem_of
 from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.gpu.tile import ir as tile
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import Kernel, Tiled, family_of, views_of
+from axon.backend.gpu.tile.limbs import error_bound, workspace
 from axon.backend.gpu.tile.schedule import Problem, TileMapping, predict, ranked
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.gpu.tile.stream import Stream
@@ -209,6 +211,11 @@ def _tiled_work(
     amount = product_flops(plan.kernel).evaluate(sizes)
     moved = sum(size_in_bytes(value).evaluate(sizes) for value in tensors(plan.kernel, builder.planned.values))
     lines = [f"{_work(plan.kernel, problem, names)}: {_flop(amount)}, moves {moved:,} bytes", _resources(plan, builder.target)]
+    if isinstance(plan.kernel, MatrixProduct) and problem.products > 1:
+        bound, room = error_bound(problem.depth), workspace(plan.kernel, sizes)
+        count = f"{problem.products} products of bf16 values that add up to the factors"
+        lines.append(f"  {count}, {room:,} bytes, summed in f32 after each step")
+        lines.append(f"  an element is off by {bound:.0f} · 2⁻²³ · (|A| · |B|) at most, A and B the factors")
     read = {view.source for view in views_of(plan.kernel)} | {v.symbol for v in tensors(plan.kernel, builder.planned.values)}
     lines += _tables(tables, [v for v in builder.planned.values if v.symbol in read], names)
     if builder.fixed[number].values:

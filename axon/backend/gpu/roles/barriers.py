@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import Bounds
-from axon.backend.gpu.tile.ir import Finish, Fold, Load, Narrow, Rescale, Reset, Store, Tile, TileAxis
+from axon.backend.gpu.tile.ir import Finish, Fold, Load, Narrow, Promote, Rescale, Reset, Settle, Store, Tile, TileAxis
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.names import Symbol
 from axon.core.ir import Value
@@ -353,9 +353,9 @@ class Alone:
 
 
 Op: TypeAlias = (
-    "Await | Expect | Copy | Advance | Release | Clear | ProductFence | Product | Commit | Retire | Reset | Fold | Narrow | Rescale"
-    " | Finish | Turn | Pass | LastTurn | Reclaim | Meet | Write | AsyncFence | Send | Scatter | Drain | Depart | Tiles | Last"
-    " | Steps | AfterSteps | IfPiece | Alone"
+    "Await | Expect | Copy | Advance | Release | Clear | ProductFence | Product | Commit | Retire | Settle | Promote | Reset | Fold"
+    " | Narrow | Rescale | Finish | Turn | Pass | LastTurn | Reclaim | Meet | Write | AsyncFence | Send | Scatter | Drain | Depart"
+    " | Tiles | Last | Steps | AfterSteps | IfPiece | Alone"
 )
 Nested = Tiles | Steps | AfterSteps | IfPiece | Alone
 
@@ -389,11 +389,20 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
+class Promoted:
+    """What each step sums in an accumulator of its own, and adds to another one: products of these factors, in this order."""
+
+    accumulator: Tile
+    partial: Tile
+    factors: tuple[tuple[Tile, Tile], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BarrierProgram:
     """A kernel. `fenced` says that barriers, once initialized, are published to the cluster before anyone uses them.
 
     `steps` is the axis of its loops; `derived`, `whole`, `bounds` and `views` are the tile program's. `stores` are the results,
-    which every tile must leave in memory as a whole.
+    which every tile must leave in memory as a whole; `promoted` is what a step must sum, if it has a sum of its own.
     """
 
     tensors: tuple[Value, ...]
@@ -411,6 +420,7 @@ class BarrierProgram:
     bounds: Bounds | None = None
     stores: tuple[Store, ...] = ()
     views: tuple[View, ...] = ()
+    promoted: Promoted | None = None
 
     @property
     def cluster(self) -> int:

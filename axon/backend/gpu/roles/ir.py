@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TypeAlias, assert_never
 
 from axon.backend.gpu.tile import ir as t
@@ -71,9 +72,9 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Issue a product; it runs on its own until a `Retire` waits for it."""
+    """Issue products, one after the other, as one; they run on their own until a `Retire` waits for them."""
 
-    product: Multiply
+    products: tuple[Multiply, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,8 @@ class Last:
 
 
 RoleStatement: TypeAlias = (
-    "Clear | t.Reset | t.Fold | t.Narrow | t.Rescale | t.Finish | Store | Put | Get | Start | Retire | Consumed | Turn | Pass"
-    " | Last | RoleFor"
+    "Clear | t.Settle | t.Promote | t.Reset | t.Fold | t.Narrow | t.Rescale | t.Finish | Store | Put | Get | Start | Retire"
+    " | Consumed | Turn | Pass | Last | RoleFor"
 )
 
 
@@ -160,14 +161,14 @@ class _Split:
         return RoleProgram(self.program, self.mapping, tuple(self.groups), producer, self.consume(body))
 
     def find(self, body: tuple[Statement, ...], *, inside: bool) -> None:
-        """Loads that stand together and feed the same products share one aref; outside loops its ring has one stage."""
-        everything = list(t.statements(self.program.body))
-        groups: dict[tuple[int, ...], list[Load]] = {}
+        """Loads that stand together and feed the same sums share one aref; outside loops its ring has one stage."""
+        products = [s for s in t.statements(self.program.body) if isinstance(s, Multiply)]
+        groups: dict[tuple[Symbol, ...], list[Load]] = {}
         for statement in body:
             match statement:
                 case Load(tile=tile) if tile.symbol in self.needed:
-                    users = (i for i, s in enumerate(everything) if isinstance(s, Multiply) and tile in (s.left, s.right))
-                    groups.setdefault(tuple(users), []).append(statement)
+                    sums = dict.fromkeys(s.accumulator.symbol for s in products if tile in (s.left, s.right))
+                    groups.setdefault(tuple(sums), []).append(statement)
         for loads in groups.values():
             depth = self.mapping.stages if inside else 1
             name = f"{loads[0].tile.symbol.name}_ring" if len(loads) == 1 else "ring"
@@ -221,7 +222,7 @@ class _Split:
                 case Clear(tile=tile):
                     if tile.symbol in self.needed:
                         out.append(statement)
-                case Store() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+                case Store() | t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
                     out.append(statement)
                 case Multiply(accumulator=acc):
                     if acc.symbol in self.needed:
@@ -232,7 +233,7 @@ class _Split:
                         out += self.overlapped(axis, inner, late, held)
                         held = []
                         continue
-                    within = self.consume(inner)
+                    within = self.promoted(inner) if _promotes(inner) else self.consume(inner)
                     if not self.mapping.specialized:
                         first, within = self.ahead(within)
                         out += first
@@ -258,18 +259,33 @@ class _Split:
 
     def flying(self, body: tuple[Statement, ...]) -> int:
         """How many products of a loop may run when its step is over: none if the step itself needs their result."""
-        return 0 if any(isinstance(s, t.Fold) for s in body) else self.mapping.in_flight
+        return 0 if any(isinstance(s, t.Fold) for s in body) or _promotes(body) else self.mapping.in_flight
+
+    def promoted(self, body: tuple[Statement, ...]) -> tuple[RoleStatement, ...]:
+        """A step whose products go to a sum of its own: each run of them is issued as one, and waited for. The stage goes back
+        before the sum is promoted."""
+        arefs = list(dict.fromkeys(a for s in body if isinstance(s, Multiply) for a in self.used(s)))
+        out: list[RoleStatement] = [Get(aref) for aref in arefs]
+        for multiplies, run in groupby(body, lambda s: isinstance(s, Multiply)):
+            statements = list(run)
+            if multiplies:
+                products = tuple(s for s in statements if isinstance(s, Multiply))
+                out += [*self.start(products), Retire(products[-1].accumulator, 0)]
+            else:
+                out += [s for s in statements if isinstance(s, Clear | t.Settle | t.Promote)]
+        last = max(n for n, s in enumerate(out) if isinstance(s, Retire))
+        return (*out[: last + 1], *(Consumed(aref, 0) for aref in arefs), *out[last + 1 :])
 
     def multiply(self, product: Multiply) -> list[RoleStatement]:
         used = [a for a in self.used(product) if self.loops[a.symbol]]
         inside = next(s for s in (self.program.body, *(f.body for f in self.program.body if isinstance(f, For))) if product in s)
         flying = self.flying(inside)
         out: list[RoleStatement] = [Get(a) for a in used]
-        return [*out, *self.start(product), Retire(product.accumulator, flying), *(Consumed(a, flying) for a in used)]
+        return [*out, *self.start((product,)), Retire(product.accumulator, flying), *(Consumed(a, flying) for a in used)]
 
-    def start(self, *products: Multiply) -> list[RoleStatement]:
-        """Issue products, in turn if the consumers alternate."""
-        out: list[RoleStatement] = [Start(product) for product in products]
+    def start(self, *groups: tuple[Multiply, ...]) -> list[RoleStatement]:
+        """Issue groups of products, in turn if the consumers alternate."""
+        out: list[RoleStatement] = [Start(products) for products in groups]
         return [Turn(), *out, Pass()] if self.mapping.turns else out
 
     def late(self, body: tuple[Statement, ...]) -> Multiply | None:
@@ -288,20 +304,26 @@ class _Split:
         values = self.used(late)
         clear = Clear(early.accumulator)
         first: list[RoleStatement] = [
-            Last(axis), *map(Get, keys), clear, *self.start(early), Retire(early.accumulator, 0), *(Consumed(a, 0) for a in keys),
-            *on_result, *(s for s in on_late if not isinstance(s, t.Rescale)),  # nothing has been summed yet
+            Last(axis), *map(Get, keys), clear, *self.start((early,)), Retire(early.accumulator, 0),
+            *(Consumed(a, 0) for a in keys), *on_result,
+            *(s for s in on_late if not isinstance(s, t.Rescale)),  # nothing has been summed yet
         ]  # fmt: skip
-        issued = self.start(early, late)
-        at = next(i for i, s in enumerate(issued) if isinstance(s, Start) and s.product == late)
+        issued = self.start((early,), (late,))
+        at = next(i for i, s in enumerate(issued) if isinstance(s, Start) and late in s.products)
         issued[at:at] = map(Get, values)
         step: list[RoleStatement] = [
             *map(Get, keys), clear, *issued, Retire(early.accumulator, 1), *(Consumed(a, 0) for a in keys),
             *on_result, Retire(late.accumulator, 0), *(Consumed(a, 0) for a in values), *on_late,
         ]  # fmt: skip
         last: list[RoleStatement] = [
-            *map(Get, values), Start(late), Retire(late.accumulator, 0), *(Consumed(a, 0) for a in values),
+            *map(Get, values), Start((late,)), Retire(late.accumulator, 0), *(Consumed(a, 0) for a in values),
         ]  # fmt: skip
         return [*first, RoleFor(axis, tuple(step), backwards=True, peeled=True), *(Consumed(a, 0) for a in held), *last]
+
+
+def _promotes(body: tuple[Statement, ...]) -> bool:
+    """Whether the steps of a loop sum into an accumulator of their own."""
+    return any(isinstance(s, t.Promote) for s in body)
 
 
 def _slice(body: tuple[Statement, ...]) -> frozenset[Symbol]:
@@ -314,6 +336,8 @@ def _slice(body: tuple[Statement, ...]) -> frozenset[Symbol]:
             match s:
                 case Multiply(accumulator=acc, left=left, right=right) if acc.symbol in needed:
                     more |= {left.symbol, right.symbol}
+                case t.Promote(accumulator=acc, partial=partial) if acc.symbol in needed:
+                    more.add(partial.symbol)
                 case t.Narrow(source=source, target=target) if target.symbol in needed:
                     more.add(source.symbol)
                 case t.Fold(scores=scores, weights=weights) if weights.symbol in needed:
@@ -327,7 +351,7 @@ def _drain(body: tuple[RoleStatement, ...], in_flight: int) -> list[RoleStatemen
     """After a loop: what its last products still hold is retired and given back, oldest first."""
     if in_flight == 0:
         return []
-    started = [s.product.accumulator for s in body if isinstance(s, Start)]
+    started = [s.products[-1].accumulator for s in body if isinstance(s, Start)]
     used = dict.fromkeys(s.aref for s in body if isinstance(s, Get))
     retired: list[RoleStatement] = [Retire(acc, 0) for acc in started]
     return retired + [Consumed(aref, back) for back in range(in_flight - 1, -1, -1) for aref in used]
@@ -351,9 +375,9 @@ def _borrows(body: tuple[RoleStatement, ...], arefs: dict[Symbol, Aref], running
         match statement:
             case Get(aref=aref):
                 got.add(aref.symbol)
-            case Start(product=product):
-                read = [arefs[x.symbol] for x in (product.left, product.right) if x.memory == "shared"]
-                require({a.symbol for a in read} <= got, f"a product of {product.left.symbol} before its get")
+            case Start(products=products):
+                read = [arefs[x.symbol] for s in products for x in (s.left, s.right) if x.memory == "shared"]
+                require({a.symbol for a in read} <= got, f"a product of {products[0].left.symbol} before its get")
                 running.append(read)
             case Retire(pending=pending):
                 del running[: max(0, len(running) - pending)]
@@ -398,7 +422,7 @@ def _lines(body: tuple[RoleStatement, ...], names: Names, indent: str, *, alone:
     out = []
     for statement in body:
         match statement:
-            case Clear() | Store() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+            case Clear() | Store() | t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
                 text = t.statement_text(statement, names)
             case Put(aref=aref, loads=loads, before=before, ahead=ahead):
                 fills = ", ".join(
@@ -416,8 +440,8 @@ def _lines(body: tuple[RoleStatement, ...], names: Names, indent: str, *, alone:
                 text = f"{names[axis.symbol]} = the last piece"
             case Get(aref=aref):
                 text = f"get {names[aref.symbol]}"
-            case Start(product=product):
-                text = "start " + t.statement_text(product, names)
+            case Start(products=products):
+                text = "start " + ", ".join(t.statement_text(product, names) for product in products)
             case Retire(pending=pending):
                 text = f"retire all but {pending}" if pending else "retire all"
             case Consumed(aref=aref, back=back):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from math import prod
 from typing import assert_never
 
@@ -51,7 +52,7 @@ class _Lowering:
             slots = 1 if self.boxed and chunks % mapping.slots else mapping.slots
             self.buffer = Buffer(fresh("buffer"), data, BUFFER_BYTES, slots)
             data += mapping.consumers * slots * BUFFER_BYTES
-        budget = register_budget(mapping)
+        budget = register_budget(mapping, promoted=self._promoted is not None)
         drain = (b.Drain(),) if stores and self.boxed else ()
         tiles = b.Tiles(tuple(self._consumer(program.consumer, None)))
         first, last = self._turns() if mapping.turns else ((), ())
@@ -71,7 +72,7 @@ class _Lowering:
         return BarrierProgram(
             source.tensors, mapping, self.target, order, steps, tuple(self.rings.values()), buffers, roles, data,
             derived=source.derived, whole=source.whole, bounds=source.bounds, views=source.views,
-            stores=tuple(s for s in program.consumer if isinstance(s, Store)),
+            stores=tuple(s for s in program.consumer if isinstance(s, Store)), promoted=self._promoted,
         )  # fmt: skip
 
     def _turns(self) -> tuple[tuple[Op, ...], tuple[Op, ...]]:
@@ -174,18 +175,22 @@ class _Lowering:
         out: list[Op] = []
         after: TileAxis | None = None  # the loop that has just ended
         got = {s.aref.symbol for s in body if isinstance(s, r.Get)}
+        cleared: set[Symbol] = set()  # right here, and nothing summed since
         for statement in body:
             match statement:
                 case Clear(tile=tile):
+                    cleared.add(tile.symbol)
                     out.append(b.Clear(tile))
                 case r.Get(aref=aref):
                     out.append(b.Await(self.rings[aref.symbol], "full", 0))
-                case r.Start(product=product):
-                    left = product.left if product.left.memory == "registers" else self._part(product.left)
-                    keep = self._keep(product, body, loop)
+                case r.Start(products=products):
                     out.append(b.ProductFence())
-                    for block in range(self._blocks):
-                        out.append(b.Product(product.accumulator, left, self._part(product.right), product.over, block, keep))
+                    for product in products:
+                        left = product.left if product.left.memory == "registers" else self._part(product.left)
+                        keep = "never" if product.accumulator.symbol in cleared else self._keep(product, loop)
+                        cleared.discard(product.accumulator.symbol)
+                        for block in range(self._blocks):
+                            out.append(b.Product(product.accumulator, left, self._part(product.right), product.over, block, keep))
                     out.append(b.Commit())
                 case r.Turn():
                     out.append(b.Turn(*self._turn))
@@ -209,11 +214,12 @@ class _Lowering:
                         release = b.Release(ring, back + 1, whole)  # the cursor has moved past the newest
                         out.append(b.AfterSteps(after, back + 1, (release,)) if back else release)
                 case r.RoleFor(axis=axis, body=inner, backwards=backwards, peeled=peeled):
+                    cleared.clear()
                     used = dict.fromkeys(self.rings[s.aref.symbol] for s in inner if isinstance(s, r.Get))
                     advances: list[Op] = [b.Advance(ring) for ring in used]
                     out.append(b.Steps(axis, tuple(self._consumer(inner, axis) + advances), backwards, peeled))
                     after = axis
-                case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+                case t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
                     out.append(statement)
                 case Store():
                     out += self._store(statement)
@@ -228,11 +234,20 @@ class _Lowering:
         ring = next(x for x in self.rings.values() if any(f.tile == tile for f in x.fields))
         return b.Part(ring, [f.tile for f in ring.fields].index(tile))
 
-    def _keep(self, product: Multiply, body: tuple[r.RoleStatement, ...], loop: TileAxis | None) -> b.Keep:
-        """When an accumulator counts: not if it is cleared right here, and where its loop runs forwards from the second step on."""
-        if any(isinstance(s, Clear) and s.tile == product.accumulator for s in body) and product.over in self.whole:
-            return "never"
-        return "later" if loop is not None and product.over == loop.symbol and self.program.source.bounds is None else "always"
+    def _keep(self, product: Multiply, loop: TileAxis | None) -> b.Keep:
+        """When an accumulator counts that is not cleared right here: where its loop runs forwards, from the second step on."""
+        forwards = loop is not None and product.over == loop.symbol and self.program.source.bounds is None
+        return "later" if forwards and not self._promoted else "always"
+
+    @cached_property
+    def _promoted(self) -> b.Promoted | None:
+        """What the steps of the tile program sum on their own."""
+        statements = list(t.statements(self.program.source.body))
+        for s in statements:
+            if isinstance(s, t.Promote):
+                products = (p for p in statements if isinstance(p, Multiply) and p.accumulator == s.partial)
+                return b.Promoted(s.accumulator, s.partial, tuple((p.left, p.right) for p in products))
+        return None
 
     def _store(self, store: Store) -> list[Op]:
         columns = self.program.source.columns

@@ -85,7 +85,7 @@ def _text(op: Op, names: Names) -> str:
             return f"{names[weights.symbol]} = fold {names[scores.symbol]}"
         case t.Narrow(source=source, target=target):
             return f"{names[target.symbol]} = cast {target.element.value} {names[source.symbol]}"
-        case t.Reset() | t.Rescale() | t.Finish():
+        case t.Settle() | t.Promote() | t.Reset() | t.Rescale() | t.Finish():
             return t.statement_text(op, names)
         case b.Turn(first=first, threads=threads):
             return f"turn: {threads} threads at {first} + consumer"

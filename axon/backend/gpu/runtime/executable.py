@@ -87,7 +87,7 @@ class Executable:
         with self._lock:
             while True:
                 planned = builder.planned
-                way = following(planned, tensors, sizes, builder.obstacle, builder.given)
+                way = following(planned, tensors, sizes, builder.obstacle, self.target, builder.given)
                 if way == planned.way:
                     return builder
                 if way not in self._builders:

@@ -121,7 +121,8 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> Problem:
     rows, columns, depth = (axis.extent.evaluate(sizes) for axis in (kernel.rows, kernel.columns, kernel.depth))
     if isinstance(kernel, Stream):
         return Problem(rows, columns, depth, outer, kernel.keys.extent.evaluate(sizes), kernel.condition is not None)
-    return Problem(rows, columns, depth, outer)
+    limbs = (len(kernel.lefts), len(kernel.rights))
+    return Problem(rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms))
 
 
 def blocks(mapping: TileMapping, problem: Problem, target: Target) -> int:

@@ -101,6 +101,9 @@ class _Run(Walk[Any]):
     def number(self, symbol: Symbol) -> int:
         return int(self.held[symbol])
 
+    def flag(self, held: Any) -> bool:
+        return bool(held)
+
     def interpreted(self, *ops: Op) -> None:
         with np.errstate(all="ignore"):
             interpret(Block(ops, ()), self.sizes, self.held)
@@ -139,7 +142,7 @@ class _Run(Walk[Any]):
         """A program in the way in which a GPU runs it, for tensors that lie as its allocator would put them, and what is fixed."""
         planned, fixed = self.planned[program]
         given = frozenset(n for n, own in enumerate(fixed) if own.values or self.mapping is not None)
-        while (way := following(planned, {}, self.sizes, self.obstacle, given)) != planned.way:
+        while (way := following(planned, {}, self.sizes, self.obstacle, self.target, given)) != planned.way:
             planned, given = plan(program, way), frozenset()
             fixed = (FREE,) * len(planned.kernels)
         return planned, fixed

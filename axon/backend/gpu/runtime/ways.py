@@ -1,12 +1,14 @@
 """In which way a program's operations become kernels, decided by sizes and how tensors lie, before anything is built.
 
 Note [Ways]
-    Where every kernel fits, a program runs as it is. Of one that does not fit, the operations are made in another way:
+    Where every kernel fits, a program runs as it is: also products in f32, whose factors are split into limbs first (see
+    `tile.limbs`). Of one that does not fit, the operations are made in another way:
 
       packed   an operand that bulk copies cannot read as it lies is copied first, in rows that they can read (see `packed`)
       apart    a stream's operations run one by one
       bare     with the operations on its product no mapping of a contraction fits the registers: they run after it
-      plain    a product that is left runs without the tensor cores
+      plain    a product that is left runs without the tensor cores; also one in f32 of which limbs would make more work than
+               they save, or would take too much memory
 
     All kernels of one way are looked at, then those of the way that follows, until each fits. Whether a mapping fits its registers
     only the compiler knows; what it has refused is part of what is decided by, so it is never tried twice.
@@ -20,10 +22,14 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
+from axon.backend.gpu.build.pipeline import traits
 from axon.backend.gpu.layout.memory import Tensor, aligned, contiguous
+from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.runtime.packed import Packing, packings, with_copies
 from axon.backend.gpu.runtime.prepare import Prepared, fit, is_empty
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, results_of
+from axon.backend.gpu.tile.limbs import dearer, limbed
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.scratch import ALIGNMENT
@@ -56,12 +62,13 @@ AS_IT_IS = Way()
 
 @dataclass(frozen=True)
 class Planned:
-    """A program's kernels in one way; nothing of it is built. `aligned` are copies, whose rows bulk copies can read."""
+    """A program's kernels in one way; nothing of it is built. Bulk copies can read the rows of `copies` and `limbs`."""
 
     program: Program
     way: Way
     kernels: tuple[Kernel, ...]
-    aligned: Symbols
+    copies: Symbols
+    limbs: Symbols
 
     @cached_property
     def values(self) -> tuple[Value, ...]:
@@ -75,18 +82,18 @@ class Planned:
         return {value.symbol: value for value in self.values}
 
     def lying(self, sizes: Mapping[Symbol, int]) -> dict[Symbol, Tensor]:
-        """All values one by one, copies in rows that bulk copies can read."""
+        """All values one by one, copies and limbs in rows that bulk copies can read."""
         return {value.symbol: self.lies(value, sizes) for value in self.values}
 
     def lies(self, value: Value, sizes: Mapping[Symbol, int]) -> Tensor:
-        lay = aligned if value.symbol in self.aligned else contiguous
+        lay = aligned if value.symbol in self.copies | self.limbs else contiguous
         return lay(ALIGNMENT, tuple(max(0, d.evaluate(sizes)) for d in value.shape), value.element)
 
 
 def plan(program: Program, way: Way = AS_IT_IS) -> Planned:
     """The kernels of a program in a way. Raises `Unsupported` for one that is not straight (see `parts`)."""
-    made = kernels(program, way.plain, way.apart, dict(way.why), way.bare)
-    return Planned(program, way, *with_copies(made, way.packed))
+    made = limbed(kernels(program, way.plain, way.apart, dict(way.why), way.bare), program)
+    return Planned(program, way, *with_copies(made.kernels, way.packed), made.limbs)
 
 
 Obstacle = Callable[[int, Prepared], str | None]  # why no mapping is left for a kernel: NO_MAPPING, REFUSED
@@ -97,6 +104,7 @@ def following(
     tensors: Mapping[Symbol, Tensor],
     sizes: Mapping[Symbol, int],
     obstacle: Obstacle,
+    target: Target,
     given: Set[int] = frozenset(),
 ) -> Way:
     """The way after this one, for tensors that lie like these: this one, if every kernel fits. The user gives the mappings of the
@@ -105,7 +113,7 @@ def following(
     way = planned.way
     for number, kernel in enumerate(planned.kernels):
         if not isinstance(kernel, Nest) and not is_empty(kernel, sizes) and number not in given:
-            way |= _needed(planned.way, kernel, lying, sizes, partial(obstacle, number))
+            way |= _needed(planned.way, kernel, lying, sizes, partial(obstacle, number), target)
     return way
 
 
@@ -115,6 +123,7 @@ def _needed(
     tensors: Mapping[Symbol, Tensor],
     sizes: Mapping[Symbol, int],
     obstacle: Callable[[Prepared], str | None],
+    target: Target,
 ) -> Way:
     """What one kernel asks for; nothing, if it fits."""
     packed = packings(kernel, tensors, sizes) - way.packed
@@ -122,6 +131,8 @@ def _needed(
         return Way(packed=packed)
     ready = fit(kernel, tensors, sizes)
     reason = ready if isinstance(ready, str) else obstacle(ready)
+    if reason is None and isinstance(ready, Prepared) and isinstance(kernel, MatrixProduct):
+        reason = dearer(kernel, ready.problem, traits(ready.kernel), sizes, target)
     if reason is None:
         return AS_IT_IS
     unfit = frozenset(result.value.symbol for result in kernel.results)

@@ -24,6 +24,8 @@ from axon.core.walk import converted, mentions, reads
 from axon.shapes.dimension import Dim
 
 PRODUCT_ELEMENTS = (Element.BF16, Element.F16)
+LIMB_ELEMENTS = (*PRODUCT_ELEMENTS, Element.F32)  # those of factors of a product in f32, see `limbs`
+LIMBS = 3  # of a factor at most; what lies further behind the first is not worth a product
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +34,15 @@ class MatrixProduct:
 
     `rows` is read by `left` alone and `columns` by `right` alone; `outer` axes take one index per tile and may stand in both. The
     product accumulates in f32. `views` are what it reads at more than bare indices, `derived` indices that follow from a tile's.
+    A factor may come in limbs, of which it is the sum (see `limbs`): the greatest first, all read at the same axes.
     """
 
     rows: Axis
     columns: Axis
     depth: Axis
     outer: tuple[Axis, ...]
-    left: Operand
-    right: Operand
+    lefts: tuple[Operand, ...]
+    rights: tuple[Operand, ...]
     product: Symbol
     results: tuple[Result, ...]
     views: tuple[View, ...] = ()
@@ -48,7 +51,35 @@ class MatrixProduct:
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        return (self.left, self.right)
+        return (*self.lefts, *self.rights)
+
+    @property
+    def left(self) -> Operand:
+        """The left factor, or its first limb."""
+        return self.lefts[0]
+
+    @property
+    def right(self) -> Operand:
+        """The right factor, or its first limb."""
+        return self.rights[0]
+
+    @property
+    def terms(self) -> tuple[tuple[int, int], ...]:
+        """Which limbs are multiplied with which, the small products first."""
+        return terms(len(self.lefts), len(self.rights))
+
+
+def terms(lefts: int, rights: int) -> tuple[tuple[int, int], ...]:
+    """The products of so many limbs with so many, by their numbers, the small ones first. Each limb is 2⁻⁸ of the one before: what
+    is less than 2⁻²³ of the first product is left out."""
+    pairs = [(i, j) for i in range(lefts) for j in range(rights) if i + j < LIMBS]
+    return tuple(sorted(pairs, key=lambda pair: -sum(pair)))
+
+
+def refused(element: Element) -> str:
+    """Why a factor of this element type is none for matrix instructions; f32 is one of products, but not of streams."""
+    *names, last = (e.value for e in (LIMB_ELEMENTS if element not in LIMB_ELEMENTS else PRODUCT_ELEMENTS))
+    return f"matrix instructions here take {', '.join(names)} and {last}, not {element.value}"
 
 
 # ── recognizing a contraction ───────────────────────────────────────────────────────────────────────────────────────────
@@ -76,11 +107,8 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[MatrixProd
         raise Unsupported("the sum is not over products of two tensors read at indices", span, near=two)
     first, second = (o for o in operands if o is not None)
     for operand in (first, second):
-        if operand.value.element not in PRODUCT_ELEMENTS:
-            names = " and ".join(e.value for e in PRODUCT_ELEMENTS)
-            raise Unsupported(f"matrix instructions here take {names}, not {operand.value.element.value}", span)
-    if first.value.element != second.value.element:
-        raise Unsupported("the two factors have different element types", span)
+        if operand.value.element not in LIMB_ELEMENTS:
+            raise Unsupported(refused(operand.value.element), span)
     if depth.extent.variables & {a.symbol for a in op.axes}:
         raise Unsupported("the reduced range depends on another index", span)
     left, right, rows, columns = _sides(op, first, second)
@@ -92,7 +120,7 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[MatrixProd
     for factor in shallow:
         expression = Binary("mul", expression, converted(views.bare(factor), out.element))
     result = Result(out, tuple(a.symbol for a in op.axes), expression)
-    kernel = MatrixProduct(rows, columns, depth, outer, left, right, product, (result,), views.all, views.derived, span)
+    kernel = MatrixProduct(rows, columns, depth, outer, (left,), (right,), product, (result,), views.all, views.derived, span)
     check_epilogue(kernel, (result,), views, span)
     return kernel, views
 

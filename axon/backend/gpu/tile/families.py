@@ -63,7 +63,8 @@ def kernels(
 def with_operands(kernel: Tiled, operands: Sequence[Operand]) -> Tiled:
     """The same kernel of other operands."""
     if isinstance(kernel, MatrixProduct):
-        return replace(kernel, left=operands[0], right=operands[1])
+        count = len(kernel.lefts)
+        return replace(kernel, lefts=tuple(operands[:count]), rights=tuple(operands[count:]))
     return replace(kernel, query=operands[0], key=operands[1], value=operands[2])
 
 

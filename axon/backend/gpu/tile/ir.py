@@ -87,6 +87,21 @@ class Multiply:
 
 
 @dataclass(frozen=True, slots=True)
+class Settle:
+    """What is not finite in a tile is 0: of products of limbs that are small beside the one that follows (Note [Limbs])."""
+
+    tile: Tile
+
+
+@dataclass(frozen=True, slots=True)
+class Promote:
+    """accumulator += partial, in f32: a matrix instruction cuts off what an addition rounds."""
+
+    accumulator: Tile
+    partial: Tile
+
+
+@dataclass(frozen=True, slots=True)
 class Reset:
     """Nothing of the stream has been seen: the peaks of the rows are -inf, their totals 0."""
 
@@ -149,7 +164,8 @@ class For:
     backwards: bool = False
 
 
-Statement: TypeAlias = "Clear | Load | Multiply | Reset | Fold | Narrow | Rescale | Finish | Store | For"
+Work: TypeAlias = "Settle | Promote | Reset | Fold | Narrow | Rescale | Finish"  # on what registers hold
+Statement: TypeAlias = "Clear | Load | Multiply | Settle | Promote | Reset | Fold | Narrow | Rescale | Finish | Store | For"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +214,14 @@ def tile(kernel: MatrixProduct | Stream, mapping: TileMapping, tensors: tuple[Va
 
 def _contracting(kernel: MatrixProduct, depth: TileAxis, rows: TileAxis, columns: TileAxis, accumulator: Tile) -> For:
     steps = {a.symbol: a.step for a in (rows, columns, depth)}
-    left = _operand_tile("left", kernel.left, steps)
-    right = _operand_tile("right", kernel.right, steps)
-    return For(depth, (_load(left, kernel.left), _load(right, kernel.right), Multiply(accumulator, left, right, depth.symbol)))
+    lefts = [_operand_tile("left", operand, steps) for operand in kernel.lefts]
+    rights = [_operand_tile("right", operand, steps) for operand in kernel.rights]
+    loads = (_load(tile, operand) for tile, operand in zip((*lefts, *rights), kernel.operands, strict=True))
+    if len(kernel.terms) == 1:
+        return For(depth, (*loads, Multiply(accumulator, lefts[0], rights[0], depth.symbol)))
+    partial = Tile(fresh("partial"), Element.F32, accumulator.axes, accumulator.shape, "registers")
+    *small, first = (Multiply(partial, lefts[i], rights[j], depth.symbol) for i, j in kernel.terms)
+    return For(depth, (*loads, Clear(partial), *small, Settle(partial), first, Promote(accumulator, partial)))
 
 
 def _streaming(
@@ -257,6 +278,11 @@ def verify(program: TileProgram) -> None:
                     both = set(left.axes) & set(right.axes)
                     require(over in both - set(acc.axes), "a product over no shared axis")
                     require((right.memory, acc.memory) == ("shared", "registers"), "a product in other memories")
+                case Settle(tile=tile):
+                    require(tile.symbol in defined, "an undefined tile is settled")
+                case Promote(accumulator=acc, partial=partial):
+                    require({acc.symbol, partial.symbol} <= defined, "an undefined tile is promoted")
+                    require((acc.axes, acc.shape) == (partial.axes, partial.shape), "a tile promoted to another shape")
                 case Fold(scores=scores, weights=weights):
                     require(scores.symbol in defined, "a fold of undefined scores")
                     require(scores.shape == weights.shape, "weights of other scores")
@@ -311,6 +337,10 @@ def statement_text(statement: Statement, names: Names) -> str:
             return f"{tile_text(tile, names)} = load {names[tensor]}[{', '.join(names[a] for a in axes)}]"
         case Multiply(accumulator=acc, left=left, right=right, over=over):
             return f"{names[acc.symbol]} += {names[left.symbol]} · {names[right.symbol]} over {names[over]}"
+        case Settle(tile=tile):
+            return f"{names[tile.symbol]} = {names[tile.symbol]} where finite, else 0"
+        case Promote(accumulator=acc, partial=partial):
+            return f"{names[acc.symbol]} += {names[partial.symbol]}"
         case Store(tensor=tensor, axes=axes):
             at = ", ".join(names[a] for a in axes)
             return f"store {names[tensor]}[{at}] : {statement.element.value} = {stored_text(statement, names)}"

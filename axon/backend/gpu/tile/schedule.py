@@ -21,6 +21,7 @@ from axon.base.element import Element
 # they fit the file of one multiprocessor.
 REGISTER_BUDGETS: dict[int, tuple[int, int] | None] = {1: None, 2: (40, 232), 3: (40, 152)}
 STREAM_BUDGETS = {3: (32, 160)}  # a stream's consumers hold more
+LIMB_BUDGETS = {2: (88, 208)}  # a producer of limbs asks for many copies a step
 STREAM_SPARE = 24  # likewise, of a stream
 SPARE_REGISTERS = 40  # what a consumer needs beside its accumulators
 
@@ -67,6 +68,12 @@ class Traits:
     right_across: bool = False
     stream: bool = False
     value_across: bool = False
+    limbs: tuple[int, int] = (1, 1)  # of the left factor, of the right one
+
+    @property
+    def promoted(self) -> bool:
+        """Whether each step sums on its own."""
+        return self.limbs != (1, 1)
 
     @property
     def keys_contiguous(self) -> bool:
@@ -78,7 +85,8 @@ class Traits:
 class Problem:
     """The sizes that a choice depends on. `outer` is the product of the outer extents.
 
-    Of streams there are the streamed extent, and whether a mask leaves parts out.
+    Of streams there are the streamed extent, and whether a mask leaves parts out; of factors in limbs, how many they have, and how
+    many products.
     """
 
     rows: int
@@ -87,14 +95,16 @@ class Problem:
     outer: int = 1
     keys: int = 0
     masked: bool = False
+    limbs: tuple[int, int] = (1, 1)
+    products: int = 1
 
 
-def register_budget(mapping: TileMapping) -> tuple[int, int] | None:
+def register_budget(mapping: TileMapping, *, promoted: bool) -> tuple[int, int] | None:
     """Registers per thread of (producer, consumer), if they differ."""
     if not mapping.specialized:
         return None
-    budget = REGISTER_BUDGETS[mapping.consumers]
-    return STREAM_BUDGETS.get(mapping.consumers, budget) if mapping.keys else budget
+    special = STREAM_BUDGETS if mapping.keys else LIMB_BUDGETS if promoted else {}
+    return special.get(mapping.consumers, REGISTER_BUDGETS[mapping.consumers])
 
 
 def panel(element: Element, target: Target) -> int:
@@ -107,14 +117,16 @@ def shared_bytes(mapping: TileMapping, traits: Traits) -> int:
     if traits.stream:
         ring = mapping.rows * mapping.depth + mapping.stages * mapping.keys * (mapping.depth + mapping.columns)
     else:
-        ring = mapping.stages * (mapping.rows + mapping.columns) * mapping.depth
+        left, right = traits.limbs
+        ring = mapping.stages * (mapping.rows * left + mapping.columns * right) * mapping.depth
     ring = ring * traits.element.bits // 8
     return BARRIER_BYTES + ring + mapping.consumers * mapping.slots * BUFFER_BYTES
 
 
-def accumulators(mapping: TileMapping) -> int:
-    """Registers of one consumer thread that hold tiles: a product, and of a stream scores and, in 16 bits, weights."""
-    columns = 2 * mapping.columns + 3 * mapping.keys
+def accumulators(mapping: TileMapping, traits: Traits) -> int:
+    """Registers of one consumer thread that hold tiles: a product, the sum of a step, and of a stream scores and, in 16 bits,
+    weights."""
+    columns = 2 * mapping.columns * (1 + traits.promoted) + 3 * mapping.keys
     return mapping.rows * columns // (2 * mapping.consumers * 128)
 
 
@@ -134,7 +146,7 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
     unit = width if across else 8  # what a block may load of a shared tile: whole panels, or whole swizzle periods of rows
     what = "columns" if over_rows else "rows"
     step = width if traits.right_across or traits.stream else max(granule, 16)
-    budget = register_budget(mapping)
+    budget = register_budget(mapping, promoted=traits.promoted)
     spare = STREAM_SPARE if traits.stream else SPARE_REGISTERS
     threads = target.warpgroup * (mapping.consumers + mapping.specialized)
     registers = budget[1] if budget else min(target.max_registers, target.registers_per_multiprocessor // threads)
@@ -146,6 +158,8 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
         (low <= mapping.columns <= high, f"columns must be {low} to {high}"),
         (mapping.columns % step == 0, f"columns must be a multiple of {step}"),
         (mapping.depth % width == 0, f"depth must be a multiple of {width}"),
+        (not traits.promoted or not mapping.in_flight,
+         "with factors in limbs no product is in flight when the next step is issued: a step adds up its own"),
         (0 <= mapping.in_flight < mapping.stages, "fewer products can be in flight than the ring has stages"),
         (mapping.specialized or not traits.stream, "a stream needs a producer of its own: it must be specialized"),
         (mapping.specialized or mapping.in_flight + 2 <= mapping.stages,
@@ -154,8 +168,8 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
         (mapping.cluster <= target.max_cluster, f"a cluster has at most {target.max_cluster} blocks"),
         (mapping.cluster == 1 or shared % (mapping.cluster * unit) == 0,
          f"each block of a cluster must load a multiple of {unit} {what}"),
-        (accumulators(mapping) + spare <= registers,
-         f"{accumulators(mapping)} accumulators leave a consumer's thread too few registers"),
+        (accumulators(mapping, traits) + spare <= registers,
+         f"{accumulators(mapping, traits)} accumulators leave a consumer's thread too few registers"),
         (not traits.stream or mapping.cluster == 1, "blocks of a stream do not share operands"),
         (not traits.stream or mapping.rows == target.product_rows * mapping.consumers,
          f"a stream has {target.product_rows} rows for each consumer"),
@@ -174,6 +188,7 @@ TILES = (  # rows, columns, depth, consumers
     (256, 128, 64, 2), (128, 256, 64, 2), (128, 192, 64, 2), (128, 128, 64, 2), (128, 64, 128, 2), (64, 256, 64, 1),
     (64, 128, 64, 1), (64, 64, 128, 1), (64, 64, 64, 1),
 )  # fmt: skip
+LIMB_TILES = ((128, 128, 64, 2), (128, 64, 64, 2), (64, 128, 64, 1), (64, 64, 64, 1))  # stages hold several of each factor
 CLUSTERS: tuple[tuple[int, Literal["rows", "columns"]], ...] = ((2, "rows"), (2, "columns"), (4, "columns"), (1, "rows"))
 MOST_STAGES = 12
 STREAM_TILES = (  # rows, keys, consumers
@@ -207,14 +222,15 @@ def attempts(target: Target, traits: Traits, given: Given) -> Iterator[TileMappi
 def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Iterator[list[TileMapping]]:
     """For each tile and cluster the rings that it may have, the best first; `shallow` ones too."""
     fixed: dict[str, Any] = dict(given)
-    waiting = fixed.get("in_flight", 1)
+    waiting = fixed.get("in_flight", 0 if traits.promoted else 1)
     if traits.stream:
         stages: Iterable[int] = (max(2, waiting + 1),)
     else:
-        stages = range(max(MOST_STAGES, waiting + 1), waiting if shallow else max(2, waiting), -1)
+        least = 1 if traits.promoted else 2  # a stage of limbs is several of others
+        stages = range(max(MOST_STAGES, waiting + 1), waiting if shallow else max(least, waiting), -1)
     for base in _bases(traits):
         for sized in _sized(base, fixed, target):
-            rings = (replace(sized, stages=n, slots=slots) for n in stages for slots in (2, 1))
+            rings = (replace(sized, stages=n, slots=slots) for n in stages for slots in ((1,) if traits.promoted else (2, 1)))
             yield list(dict.fromkeys(replace(ring, **fixed) for ring in rings))
 
 
@@ -223,8 +239,8 @@ def _bases(traits: Traits) -> Iterator[TileMapping]:
         for columns, depth, (rows, keys, consumers), turns in product(WIDTHS, WIDTHS, STREAM_TILES, (False, True)):
             yield TileMapping(rows, columns, depth, 2, 1, consumers, 1, keys=keys, turns=turns)
     else:
-        for (rows, columns, depth, consumers), (cluster, over) in product(TILES, CLUSTERS):
-            yield TileMapping(rows, columns, depth, 2, 1, consumers, cluster, over)
+        for (rows, columns, depth, consumers), (cluster, over) in product(LIMB_TILES if traits.promoted else TILES, CLUSTERS):
+            yield TileMapping(rows, columns, depth, 2, 0 if traits.promoted else 1, consumers, cluster, over)
 
 
 def _sized(base: TileMapping, fixed: MappingOf[str, Any], target: Target) -> list[TileMapping]:
@@ -304,20 +320,22 @@ def predict(mapping: TileMapping, problem: Problem, target: Target) -> float:
         tiles_n = -(-tiles_n // mapping.cluster) * mapping.cluster
     waves = -(-tiles_m * tiles_n * problem.outer // target.resident(mapping.cluster))
     steps = -(-problem.depth // mapping.depth)
-    flops = 2.0 * mapping.rows * mapping.columns * mapping.depth
+    flops = 2.0 * mapping.rows * mapping.columns * mapping.depth * problem.products
     work = flops / RATE * (1 + COLUMNS_COST / mapping.columns + ROWS_COST / mapping.rows) + STEP
     own_rows = mapping.rows if over_rows else mapping.rows / mapping.cluster
     own_columns = mapping.columns / mapping.cluster if over_rows else mapping.columns
     own_rows *= inside_rows + OUTSIDE_COST * (1 - inside_rows)
     own_columns *= inside_columns + OUTSIDE_COST * (1 - inside_columns)
-    feed = (own_rows + own_columns) * mapping.depth * 2 / FEED_RATE
+    left, right = problem.limbs
+    feed = (own_rows * left + own_columns * right) * mapping.depth * 2 / FEED_RATE
     step = _slower(work, feed, 4) * CLUSTER_COST.get(mapping.cluster, 1.2)
     start = LAUNCH + CLUSTER_LAUNCH.get(mapping.cluster, 1e-6)
     busy = start + waves * steps * step
     if busy > SUSTAINED:
         alone = ALONE_COST if mapping.cluster == 1 else 1.0
         busy = start + waves * steps * _slower(step, flops / SUSTAINED_RATE, 8) * alone
-    elements = problem.rows * problem.depth + problem.depth * problem.columns + problem.rows * problem.columns
+    read = (problem.rows * left + problem.columns * right) * problem.depth
+    elements = read + problem.rows * problem.columns
     return _slower(busy, LAUNCH + 2 * elements * problem.outer / MEMORY_RATE, 6)
 
 

@@ -19,7 +19,7 @@ from math import inf
 
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views
-from axon.backend.gpu.tile.contraction import PRODUCT_ELEMENTS
+from axon.backend.gpu.tile.contraction import PRODUCT_ELEMENTS, refused
 from axon.backend.gpu.tile.epilogue import Operand, Result, bare, check_derived
 from axon.backend.gpu.tile.online_softmax import (
     ONE,
@@ -158,8 +158,7 @@ def stream(
     check_derived(views, {a.symbol for a in outer}, span)
     for operand in (query, key, value):
         if operand.value.element not in PRODUCT_ELEMENTS:
-            names = " and ".join(e.value for e in PRODUCT_ELEMENTS)
-            raise Unsupported(f"matrix instructions here take {names}, not {operand.value.element.value}", span)
+            raise Unsupported(refused(operand.value.element), span)
         if operand.value.element != query.value.element:
             raise Unsupported("the factors of the two products have different element types", span)
     weight = product(rest)

@@ -10,6 +10,7 @@ from axon.backend.gpu.proof.findings import Violation
 from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Op, Ring
+from axon.backend.gpu.tile import ir as t
 
 Change = Callable[[Op], tuple[Op, ...]]
 Loop = b.Nested
@@ -88,6 +89,24 @@ def body_of(op: Op) -> tuple[Op, ...]:
 
 def with_field(name: str, change: Callable[[int], int]) -> Change:
     return lambda op: (replace(op, **{name: change(getattr(op, name))}),)
+
+
+def turned_over(op: Op) -> tuple[Op, ...]:
+    """A product that counts its accumulator where it must not, or the other way."""
+    assert isinstance(op, b.Product)
+    return (replace(op, keep="always" if op.keep == "never" else "never"),)
+
+
+def of_another_limb(op: Op) -> tuple[Op, ...]:
+    """A product of the limb after its right one, of three."""
+    assert isinstance(op, b.Product)
+    return (replace(op, right=replace(op.right, field=3 + (op.right.field - 2) % 3)),)
+
+
+def exchanged(op: Op) -> tuple[Op, ...]:
+    """A sum that goes into what it should come from."""
+    assert isinstance(op, t.Promote)
+    return (replace(op, accumulator=op.partial, partial=op.accumulator),)
 
 
 def with_ring(program: BarrierProgram, old: Ring, new: Ring) -> BarrierProgram:

@@ -12,11 +12,29 @@ from axon.backend.gpu.proof.findings import Proof, Violation
 from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram
+from axon.backend.gpu.tile import ir as t
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.limbs import limbed
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.element import Element
 from tests.backend.gpu.programs import STORES, Case, contraction
-from tests.backend.gpu.proof.mutants import Change, body_of, drop, elsewhere, mutate, refused, sites, twice, with_field, with_ring
+from tests.backend.gpu.proof.mutants import (
+    Change,
+    body_of,
+    drop,
+    elsewhere,
+    exchanged,
+    moves,
+    mutate,
+    of_another_limb,
+    refused,
+    sites,
+    turned_over,
+    twice,
+    with_field,
+    with_ring,
+)
 
 SMALL = TileMapping(128, 128, 64, stages=3, cluster=2, slots=2)
 TOGETHER = replace(SMALL, stages=4, specialized=False)
@@ -39,9 +57,10 @@ MAPPINGS = {
 
 
 def lowered(case: Case, mapping: TileMapping, *, stores: str = "boxes") -> BarrierProgram:
-    (kernel,) = kernels(case.program)
+    *_, kernel = limbed(kernels(case.program), case.program).kernels
+    assert isinstance(kernel, MatrixProduct)
     results = frozenset(r.value.symbol for r in kernel.results)
-    values = (*case.program.inputs, *(r.value for r in kernel.results))
+    values = (*(o.value for o in kernel.operands), *(r.value for r in kernel.results))
     return stages(kernel, mapping, HOPPER, values, STORES[stores](results)).barriers
 
 
@@ -118,6 +137,45 @@ def test_a_changed_operation_is_refused(name: str, kind: type, change: Change, a
         return
     for number, op in places:
         refused(mutate(program, number, change), allowed, f"{name}: {op} at {number}")
+
+
+# ── factors in limbs ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+LIMBS = TileMapping(128, 64, stages=2, in_flight=0)
+LIMB_MUTANTS: list[tuple[str, type, Change, set[str]]] = [
+    ("a dropped product", b.Product, drop, {"content"}),
+    ("a doubled product", b.Product, twice, {"content"}),
+    ("a product that keeps what it must not, or the other way", b.Product, turned_over, {"content"}),
+    ("a product of another limb", b.Product, of_another_limb, {"content"}),
+    ("small products that are not settled", t.Settle, drop, {"content"}),
+    ("a sum that is not promoted", t.Promote, drop, {"content"}),
+    ("a sum that is promoted twice", t.Promote, twice, {"content"}),
+    ("a sum that is promoted the wrong way round", t.Promote, exchanged, {"content"}),
+    ("a dropped retirement", b.Retire, drop, {"registers", "overwrite", "read"}),
+    ("a dropped product fence", b.ProductFence, drop, {"fence"}),
+    ("a dropped copy", b.Copy, drop, {"layout"}),
+    ("a copy into another limb's place", b.Copy, with_field("field", lambda n: (n + 1) % 3), {"content", "layout"}),
+    ("a dropped release", b.Release, drop, {"deadlock", "exit"}),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "change", "allowed"), LIMB_MUTANTS, ids=[m[0] for m in LIMB_MUTANTS])
+def test_a_changed_operation_on_limbs_is_refused(name: str, kind: type, change: Change, allowed: set[str]) -> None:
+    program = lowered(contraction("ik,jk->ij", Element.F32), LIMBS)
+    places = list(sites(program, kind))
+    assert places
+    for number, op in places:
+        refused(mutate(program, number, change), allowed, f"{name}: {op} at {number}")
+
+
+@pytest.mark.parametrize(("moved", "over"), [(t.Settle, b.Retire), (t.Promote, b.Retire), (b.Release, b.Retire)])
+def test_work_on_limbs_that_comes_before_the_products_are_done_is_refused(moved: type, over: type) -> None:
+    program = lowered(contraction("ik,jk->ij", Element.F32), LIMBS)
+    assert isinstance(verify(program), Proof)
+    found = list(moves(program, moved, over))
+    assert found
+    for broken in found:
+        refused(broken, {"registers", "overwrite", "content"}, (moved, over))
 
 
 @pytest.mark.parametrize("side", ["full", "empty"])

@@ -1,0 +1,203 @@
+"""Products of f32 on tensor cores: each factor is the sum of bf16 values, its limbs, of which the products are summed.
+
+Note [Limbs]
+    A bf16 value has the exponents of f32 and 8 of its 24 bits. The first limb of x is x rounded to bf16, the second the rest
+    rounded, the third the rest of that: three of them are x exactly, two are what f16 holds, and one is bf16 itself. A plain
+    kernel writes them into memory (6 bytes for each f32 of a factor), and of their nine products the tensor cores sum the six that
+    are not below 2⁻²³ of the first.
+
+    The tensor core's accumulator cuts sums off where f32 would round them, the more often the deeper it sums. So each step sums
+    into an accumulator of its own, small products first, which is added to a second one in f32 (`Promote`).
+
+    For every element, with A and B the absolute values of the factors,
+
+        |error| ≤ (24 + depth / 128) · 2⁻²³ · (A · B)
+
+    by the worst case of every rounding: 1 of it is the products that are left out, 21 what four matrix instructions of a step can
+    cut off (each of 17 addends aligned to the greatest, with two bits more than f32 has), the rest the additions of f32. What is
+    measured is a tenth of that and less, and less than a plain sum in f32 has.
+
+    Infinities and NaN. The limbs of what is not finite are the value itself, 0 and 0. So a small product of it may be 0 · ∞ where
+    the product is ∞; it says nothing that the first limbs' product does not say again, which is summed last: what the small
+    products make is taken for 0 where it is not finite (`Settle`). A value within 2⁻⁸ of the largest, which would be rounded to
+    infinity, has the largest bf16 as its first limb.
+
+    Below 2⁻¹¹⁰ the last limb has fewer bits than it needs, since bf16 has no value below 2⁻¹³³: there a factor is held as a
+    multiple of 2⁻¹³³, which is off by 2⁻¹³⁴ at most. Where A · B comes within 1% of the largest f32, the sum may overflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from math import inf, prod
+
+from axon.backend.gpu.layout.target import Target
+from axon.backend.gpu.layout.views import View
+from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct
+from axon.backend.gpu.tile.epilogue import Operand
+from axon.backend.gpu.tile.families import Kernel
+from axon.backend.gpu.tile.schedule import MEMORY_RATE, Problem, Traits, predict, ranked
+from axon.backend.gpu.tile.verify import verify_kernels
+from axon.backend.plan.ir import Nest, Reason
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.base.passes import verified
+from axon.base.source import Span
+from axon.core.ir import Axis, Binary, Compute, Const, Convert, Program, Read, Scalar, Select, Unary, Value
+from axon.shapes.dimension import Dim
+
+COUNT = {Element.BF16: 1, Element.F16: 2, Element.F32: LIMBS}  # limbs that hold all of a value
+LIMB_BYTES = 2
+LARGEST = float.fromhex("0x1.fffffep127")  # in f32
+LARGEST_LIMB = float.fromhex("0x1.fep127")
+# Seconds by a roofline: of the plain kernels that make limbs, of a plain product.
+SPLIT_LAUNCH = 2e-6
+PLAIN_RATE = 1e13  # flops per second of a plain product in f32, measured
+FEW = 64  # rows or columns up to which nothing is split
+MOST_BYTES = 4 << 30  # of limbs for one product
+STEP_ERROR = 24.0  # in units of 2⁻²³ of A · B; see Note [Limbs]
+DEPTH_ERROR = 1 / 128
+
+
+@dataclass(frozen=True, slots=True)
+class Limbed:
+    """Kernels whose products take 16-bit factors alone, and the limbs that are made for them."""
+
+    kernels: tuple[Kernel, ...]
+    limbs: frozenset[Symbol] = frozenset()
+
+
+def verify_limbed(made: Limbed, kernels: Sequence[Kernel], program: Program) -> None:
+    verify_kernels(made.kernels, program)
+
+
+@verified("limbs", verify_limbed, takes="kernels", gives="kernels")
+def limbed(kernels: Sequence[Kernel], program: Program) -> Limbed:
+    """The kernels of a program with limbs in place of factors that matrix instructions do not take, and in front of them the
+    kernels that make these: each once, for all products that read it."""
+    made: dict[_Limbs, tuple[Value, ...]] = {}
+    return Limbed(tuple(_kernels(kernels, made)), frozenset(v.symbol for values in made.values() for v in values))
+
+
+def counts(kernel: MatrixProduct) -> tuple[int, int]:
+    """How many limbs the factors of a product are: one if the matrix instructions take both as they are."""
+    left, right = kernel.left.value.element, kernel.right.value.element
+    return (1, 1) if left == right != Element.F32 else (COUNT[left], COUNT[right])
+
+
+def workspace(kernel: MatrixProduct, sizes: Mapping[Symbol, int]) -> int:
+    """Bytes of the limbs that a product reads, which are made for it."""
+    return sum(LIMB_BYTES * _elements(operand, sizes) for operand in _made(kernel))
+
+
+def dearer(kernel: MatrixProduct, problem: Problem, traits: Traits, sizes: Mapping[Symbol, int], target: Target) -> str | None:
+    """Why a product whose factors are in limbs is better computed without tensor cores at these sizes, if it is."""
+    split = _made(kernel)
+    if not split:
+        return None
+    if min(problem.rows, problem.columns) <= FEW:
+        return f"with {FEW} rows or columns and fewer, splitting its factors into bf16 values is most of the work"
+    room = workspace(kernel, sizes)
+    if room > MOST_BYTES:
+        return f"its factors as bf16 values would take more than {MOST_BYTES:,} bytes"
+    # Each factor is read once, and its limbs are written.
+    moved = room + sum(4 * _elements(operand, sizes) for operand in (kernel.left, kernel.right) if operand in split)
+    made = 2 * SPLIT_LAUNCH + moved / MEMORY_RATE
+    best = min((predict(m, problem, target) for m in ranked(problem, traits, target)), default=inf)
+    flops = 2.0 * problem.rows * problem.columns * problem.depth * problem.outer
+    if SPLIT_LAUNCH + flops / PLAIN_RATE < made + best:
+        return "at these sizes it is done sooner than its factors are split into bf16 values and multiplied"
+    return None
+
+
+def _made(kernel: MatrixProduct) -> tuple[Operand, ...]:
+    """The limbs of a product that are no tensors by themselves."""
+    sides = (side for side in (kernel.lefts, kernel.rights) if len(side) > 1)
+    return tuple(operand for side in sides for operand in side)
+
+
+def _elements(operand: Operand, sizes: Mapping[Symbol, int]) -> int:
+    return prod(max(0, extent.evaluate(sizes)) for extent in operand.value.shape)
+
+
+def error_bound(depth: int) -> float:
+    """c of |error| ≤ c · 2⁻²³ · (A · B), for a product over so many; see Note [Limbs]."""
+    return STEP_ERROR + depth * DEPTH_ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class _Limbs:
+    """What is split: a tensor or a view of one, its dimensions in some order, into how many limbs."""
+
+    tensor: Symbol
+    order: tuple[int, ...]
+    count: int
+
+
+def _kernels(kernels: Iterable[Kernel], made: dict[_Limbs, tuple[Value, ...]]) -> Iterator[Kernel]:
+    for kernel in kernels:
+        if not isinstance(kernel, MatrixProduct) or counts(kernel) == (1, 1):
+            yield kernel
+            continue
+        sides: list[tuple[Operand, ...]] = []
+        for operand, count in zip(kernel.operands, counts(kernel), strict=True):
+            if count == 1:
+                sides.append((operand,))
+                continue
+            order = _order(operand, {kernel.rows.symbol, kernel.columns.symbol, kernel.depth.symbol})
+            key = _Limbs(operand.value.symbol, order, count)
+            if key not in made:
+                made[key] = tuple(_limb(key, n, operand.value) for n in range(count))
+                view = next((v for v in kernel.views if v.value == operand.value), None)
+                yield _split(operand.value, made[key], order, view, kernel.span)
+            axes = operand.arranged(order).axes
+            sides.append(tuple(Operand(limb, axes, tuple(range(len(axes)))) for limb in made[key]))
+        left, right = sides
+        yield replace(kernel, lefts=left, rights=right)
+
+
+def _order(operand: Operand, tiled: set[Symbol]) -> tuple[int, ...]:
+    """The dimensions of limbs: their factor's own, but the last one along which tiles are cut behind all others."""
+    last = max(d for d, axis in zip(operand.order, operand.axes, strict=True) if axis in tiled)
+    return (*(d for d in sorted(operand.order) if d != last), last)
+
+
+def _limb(key: _Limbs, number: int, value: Value) -> Value:
+    return Value(_symbol(key, number, value.symbol.name), Element.BF16, tuple(value.shape[d] for d in key.order))
+
+
+@lru_cache(maxsize=4096)
+def _symbol(key: _Limbs, number: int, name: str) -> Symbol:
+    """Of a limb: the same in everything that is made of one program."""
+    return fresh(f"{name}_limb{number}")
+
+
+def _split(value: Value, limbs: Sequence[Value], order: tuple[int, ...], view: View | None, span: Span | None) -> Nest:
+    """The kernel that makes the limbs of a tensor, or of what a view shows. See Note [Limbs]."""
+    axes = tuple(Axis(fresh("ijklmnop"[d % 8]), extent) for d, extent in enumerate(limbs[0].shape))
+    places = tuple(Dim.of(axis.symbol) for axis in axes)
+    at = tuple(places[order.index(d)] for d in range(len(axes)))
+    if view is not None:
+        at = tuple(place.substitute(dict(zip(view.axes, at, strict=True))) for place in view.places)
+    source = value.symbol if view is None else view.source
+    whole = _in_f32(Read(source, at, value.element))
+    finite = Binary("le", Unary("abs", whole), _constant(LARGEST))
+    bounded = Binary("max", _constant(-LARGEST_LIMB), Binary("min", _constant(LARGEST_LIMB), whole))
+    steps = [Compute((limbs[0],), axes, None, (Convert(Select(finite, bounded, whole), Element.BF16),), span)]
+    rest = whole
+    for before, limb in pairwise(limbs):
+        rest = Binary("sub", rest, _in_f32(Read(before.symbol, places, Element.BF16)))
+        steps.append(Compute((limb,), axes, None, (Convert(Select(finite, rest, _constant(0.0)), Element.BF16),), span))
+    why = Reason(f"{{0}} as the sum of {len(limbs)} bf16 values, which the tensor cores multiply", (source,))
+    return Nest(axes, tuple(steps), tuple(limb.symbol for limb in limbs), (why,))
+
+
+def _in_f32(scalar: Read) -> Scalar:
+    return scalar if scalar.element is Element.F32 else Convert(scalar, Element.F32)
+
+
+def _constant(value: float) -> Const:
+    return Const(value, Element.F32)
