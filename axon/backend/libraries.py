@@ -1,4 +1,4 @@
-"""The array libraries whose arrays Axon takes on a GPU, and what it asks of each: where an array lies, room for results, a stream.
+"""Arrays of other libraries (PyTorch, JAX, CuPy, …) as addresses on a GPU: where one lies, room for results, which stream.
 
 No library is imported here: where there is an array, its library is loaded. An array is known by the package of its type, so that
 asking costs a dictionary's look-up. Strides are in elements, as in core; a device is the number of a GPU.

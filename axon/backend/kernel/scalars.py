@@ -93,7 +93,7 @@ def address(pointer: Expression, size: int, offsets: Iterable[Expression]) -> Ex
     return pointer + size * sum(others, first)
 
 
-class Writer:
+class EpilogueWriter:
     """Writes scalar expressions: an assignment for each operation, common ones once.
 
     `narrow`: the result is stored in 16 bits, so that functions need not be more exact than 2^-20. `wide`: integers are computed in
