@@ -70,7 +70,7 @@ CONTRACTIONS = [
     Case("diagonal scaling", "ik,k,kj->ij", "700 700 700"),
     Case("bilinear form", "i,ij,j->", "3000 3000"),
     Case("bilinear forms", "bi,ij,bj->b", "2000 300 300"),
-    Case("congruence", "ki,kl,lj->ij", "500 500 500"),
+    Case("congruence", "ki,kl,lj->ij", "500 500 500 500"),
     Case("basis change, first of four", "pi,pqrs->iqrs", "48 48 48 48 48"),
     Case("basis change, second of four", "qj,iqrs->ijrs", "48 48 48 48 48"),
     Case("basis change, last of four", "sl,ijks->ijkl", "48 48 48 48 48"),

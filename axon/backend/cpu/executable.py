@@ -16,6 +16,7 @@ from axon.backend.plan.walk import Lives
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.core.ir import Program, Value
+from axon.core.passes.factor import DEFAULT, Order
 from axon.core.passes.tables import values_of
 from axon.core.printer import print_op
 
@@ -32,8 +33,9 @@ class Compiled:
 class CpuExecutable:
     """A program's plan with its functions; each is compiled when it is first launched. Several threads may share it."""
 
-    def __init__(self, program: Program) -> None:
-        self.plan, tables = planned(program)
+    def __init__(self, program: Program, order: Order = DEFAULT) -> None:
+        """`order` is that of sums of products in whose order sizes decide (see `choices`)."""
+        self.plan, tables = planned(program, order)
         self.tables = values_of(tables)
         self.program = program
         self.values = values_in(self.plan)

@@ -61,7 +61,7 @@ def contract(kernel: Contraction, tensors: Mapping[Symbol, Array], dims: Dims, r
     """The contraction into its result; or False, where it has a nest and that is cheaper."""
     sizes = {axis.symbol: max(0, axis.extent.evaluate(dims)) for axis in (*kernel.op.axes, *kernel.depth)}
     order = _symbols(kernel.op.axes)
-    if 0 in sizes.values():
+    if 0 in sizes.values() or any(extent.evaluate(dims) <= 0 for extent in kernel.given):
         result[...] = 0
         return True
     with np.errstate(all="ignore"):
