@@ -8,7 +8,7 @@ from threading import Lock
 from axon.backend.cpu import build, loops, nests, scatters
 from axon.backend.cpu.function import Function, TensorParameter
 from axon.backend.cpu.plan import planned
-from axon.backend.cpu.products import is_window
+from axon.backend.cpu.products import is_window, is_with_vector
 from axon.backend.plan.deaths import lives_of
 from axon.backend.plan.ir import Contraction, Kernels, Nest, Repeat, as_program, operations, values_in
 from axon.backend.plan.lanes import strides
@@ -59,9 +59,10 @@ class CpuExecutable:
             return found
 
     def as_nest(self, kernel: Contraction) -> Compiled | None:
-        """A contraction over a window as a nest, if what it reads lies side by side along an axis: then that is vectorized."""
-        inner = (kernel.op.axes[-1], kernel.depth[-1])
-        if not is_window(kernel) or all(strides(kernel.op, axis) for axis in inner):
+        """A contraction over a window, or with a vector, as a nest, if what it reads lies side by side along an axis: then that is
+        vectorized."""
+        inner = (*kernel.op.axes[-1:], kernel.depth[-1])
+        if not (is_window(kernel) or is_with_vector(kernel)) or all(strides(kernel.op, axis) for axis in inner):
             return None
         with self.lock:
             if kernel not in self.nests:

@@ -51,8 +51,8 @@ from axon.core.passes.orders import MOST, Shape, Tree, candidates, cost, leaves,
 from axon.core.scalar_facts import above_0, dims_variables, freshened, is_inside, may_fail, renamed
 from axon.core.verify import unchanged, verify_rewritten
 from axon.core.walk import all_axes, converted, nodes, outs_of, reads
-from axon.shapes.algebra.prove import Facts, positive
 from axon.shapes.dimension import Dim
+from axon.shapes.width import of_dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +74,14 @@ DEFAULT: Order = ()
 @verified("factor", lambda made, given, *_: verify_rewritten(made, given))
 def factored(program: Program, rates: Rates, order: Order = DEFAULT) -> Program:
     """Sums that `order` does not name are multiplied in the order that is best in the mean over sizes of every kind."""
-    facts = program.contract.proven()
     values = {value.symbol: value for value in program.inputs}
-    return replace(program, block=_block(program.block, values, _Context(rates, dict(order), facts)))
+    return replace(program, block=_block(program.block, values, _Context(rates, dict(order))))
 
 
 @dataclass(frozen=True, slots=True)
 class _Context:
     rates: Rates
     order: Mapping[Symbol, Tree]
-    facts: Facts
 
 
 def _block(block: Block, around: Mapping[Symbol, Value], context: _Context) -> Block:
@@ -94,7 +92,7 @@ def _block(block: Block, around: Mapping[Symbol, Value], context: _Context) -> B
         if isinstance(op, Compute):
             found = _sum_of(op, values, context.rates)
             if found is not None:
-                made = _Factoring(found, found.tree(context), context.facts).run()
+                made = _Factoring(found, found.tree(context)).run()
         elif isinstance(op, Loop):
             inside = {**values, **{s.symbol: s for s in op.states}}
             body = _block(op.body, inside, context)
@@ -250,7 +248,6 @@ class _Factoring:
 
     sum: _Sum
     tree: Tree
-    facts: Facts
     ops: list[Op] = field(default_factory=list)
 
     def run(self) -> tuple[Op, ...]:
@@ -328,7 +325,7 @@ class _Factoring:
         """The condition that axes have indices, as far as that is not known."""
         condition: Scalar | None = None
         for extent in dict.fromkeys(axis.extent for axis in axes):
-            if not positive(self.facts, extent):
+            if of_dim(extent)[0] < 1:
                 condition = above_0(extent) if condition is None else Binary("and", condition, above_0(extent))
         return condition
 
