@@ -162,7 +162,7 @@ class _Reading:
         """The body of a function that is called with all its arguments, with those put in."""
         function = call.function
         t = self.inf.state.prune(call.type)
-        if not (isinstance(t, Tensor) and not t.shape and self.inf.state.element(t.element) is Element.BOOL):
+        if not (isinstance(t, Tensor) and not self.inf.state.shape(t.shape) and self.inf.state.element(t.element) is Element.BOOL):
             return None
         found = self.inf.used.written(function.symbol) if isinstance(function, T.Variable) else None
         if found is None or self.calls == _MAX_CALLS:

@@ -13,6 +13,7 @@ from axon.backend.plan.ir import size_in_bytes
 from axon.backend.plan.walk import lives
 from axon.base.names import Symbol
 from axon.core.ir import Compress, Loop, Value
+from axon.core.operation_count import at_least_zero
 from axon.core.walk import trip_of
 from axon.shapes.algebra.prove import Facts, reduced
 from axon.shapes.algebra.upper_bound import upper_bound
@@ -104,7 +105,7 @@ class _Account:
 
     def _loop(self, step: Step, loop: Loop, before: Dim, times: Dim) -> None:
         trip = trip_of(loop)
-        count = self._most(trip) if isinstance(trip, Dim) else _ONE
+        count = self._most(at_least_zero(trip)) if isinstance(trip, Dim) else _ONE
         if not isinstance(trip, Dim):
             self.bounds[STEPS] = None
         else:

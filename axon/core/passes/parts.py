@@ -231,7 +231,7 @@ def _counted(ops: Sequence[Op]) -> Iterator[Op]:
     scalars: dict[Symbol, Scalar] = {}
     for op in ops:
         if isinstance(op, Loop):
-            size = _as_size(op.trip, scalars)
+            size = as_size(op.trip, scalars)
             if size is not None:
                 op = replace(op, trip=Index(size))
             elif not (isinstance(op.trip, Read) and not op.trip.subscripts):
@@ -250,7 +250,7 @@ _ARITHMETIC: dict[str, Callable[[Dim, Dim], Dim]] = {
 }
 
 
-def _as_size(scalar: Scalar, scalars: Mapping[Symbol, Scalar]) -> Dim | None:
+def as_size(scalar: Scalar, scalars: Mapping[Symbol, Scalar]) -> Dim | None:
     """An integer that follows from sizes, as a dimension, whose value modulo 2³² it is. `scalars` are tensors of rank 0."""
     match scalar:
         case Const(value=value) if element_of(scalar) is Element.I32:
@@ -258,9 +258,9 @@ def _as_size(scalar: Scalar, scalars: Mapping[Symbol, Scalar]) -> Dim | None:
         case Index(dim=dim, element=Element.I32):
             return dim
         case Read(tensor=tensor, subscripts=(), element=Element.I32) if tensor in scalars:
-            return _as_size(scalars[tensor], scalars)
+            return as_size(scalars[tensor], scalars)
         case Binary(op=op, left=left, right=right) if op in _ARITHMETIC:
-            sides = _as_size(left, scalars), _as_size(right, scalars)
+            sides = as_size(left, scalars), as_size(right, scalars)
             return None if sides[0] is None or sides[1] is None else _ARITHMETIC[op](sides[0], sides[1])
         case _:
             return None

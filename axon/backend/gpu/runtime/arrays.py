@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from typing import Any
-from weakref import ReferenceType, ref
 
 import numpy as np
 
@@ -27,7 +25,7 @@ from axon.backend import libraries
 from axon.backend.gpu.layout.memory import contiguous
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.binding import Bound
-from axon.backend.gpu.runtime.driver import OutOfDeviceMemory, driver
+from axon.backend.gpu.runtime.driver import driver
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.given import (
     ALIGNMENT,
@@ -46,6 +44,7 @@ from axon.backend.gpu.runtime.given import (
     worded,
     wrong,
 )
+from axon.backend.gpu.runtime.kept_graphs import allocated, keep
 from axon.backend.gpu.runtime.launches import Replay
 from axon.backend.gpu.runtime.stepped_call import Copier, HostCall, SteppedCall
 from axon.backend.gpu.runtime.steps import Stepped
@@ -56,7 +55,6 @@ from axon.base.names import Symbol
 from axon.core.ir import Leaf, Param, RecordOf, Structure, TupleOf
 
 KEPT_CALLS = 512  # of one function
-KEPT_GRAPHS = 16  # of the process: each holds the memory between its kernels
 STREAMS = 4  # on which one call is kept as a graph
 
 
@@ -177,8 +175,8 @@ class Call:
         if outs is None:
             try:
                 results = [make() for make in self.makers]
-            except self.library.full as error:
-                raise OutOfDeviceMemory(self.library.name, str(error)) from None
+            except self.library.full:
+                results = [allocated(self.library, make) for make in self.makers]
             address = self.library.address
             for result in results:
                 addresses.append(address(result, stream))
@@ -219,18 +217,20 @@ class Call:
             bound = self.bound
             found = Replay(self.driver, bound.kernels, bound.launches.count, self.context, space), place
             self.replays[stream] = found
-            _keep(self, stream)
+            keep(self, stream)
         return found
 
     def _space(self, stream: int) -> tuple[Any, int]:
         """Memory between the kernels, and its address."""
         if not self.room:
             return None, 0
-        try:
-            space = self.make_room()
-        except self.library.full as error:
-            raise OutOfDeviceMemory(self.library.name, str(error)) from None
+        space = allocated(self.library, self.make_room)
         return space, self.library.address(space, stream)
+
+    def forget(self, stream: int) -> None:
+        """Drop the graph of a stream; the next two calls there make another."""
+        self.replays.pop(stream, None)
+        self.calls = 0
 
     def _fill(self, leaves: list[Any], place: int, stream: int) -> None:
         for number, pack, offset, size in self.scalars:
@@ -469,19 +469,3 @@ def _assembled(structure: Structure, results: Sequence[Any]) -> Any:
             return tuple([_assembled(item, results) for item in items])
         case RecordOf(fields=fields):
             return {name: _assembled(item, results) for name, item in fields}
-
-
-# ── what is kept, and what is asked of arrays ───────────────────────────────────────────────────────────────────────────
-
-_graphs: OrderedDict[tuple[ReferenceType[Call], int], None] = OrderedDict()  # by the stream as well; the oldest first
-
-
-def _keep(call: Call, stream: int) -> None:
-    """Note a new graph; the oldest one, and its memory, goes when there are too many."""
-    _graphs[ref(call), stream] = None
-    while len(_graphs) > KEPT_GRAPHS:
-        (reference, old), _ = _graphs.popitem(last=False)
-        other = reference()
-        if other is not None:
-            other.replays.pop(old, None)
-            other.calls = 0

@@ -14,7 +14,7 @@ from weakref import ref
 import numpy as np
 
 from axon.backend.gpu.layout.memory import Tensor, contiguous
-from axon.backend.gpu.runtime.driver import Driver, OutOfDeviceMemory, driver
+from axon.backend.gpu.runtime.driver import Driver, driver
 from axon.backend.gpu.runtime.failures import Copies
 from axon.backend.gpu.runtime.given import (
     Given,
@@ -29,6 +29,7 @@ from axon.backend.gpu.runtime.given import (
     packer,
     tensor_of,
 )
+from axon.backend.gpu.runtime.kept_graphs import allocated
 from axon.backend.gpu.runtime.stepping import Held, Pool, Run
 from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.libraries import Library
@@ -150,11 +151,7 @@ class SteppedCall:
         return library.finish(results, [*inputs, *pool.kept], stream, self.device)
 
     def _made(self, shape: tuple[int, ...], element: Element, stream: int) -> tuple[Any, int]:
-        make = maker(self.library, shape, element, self.device)
-        try:
-            made = make()
-        except self.library.full as error:
-            raise OutOfDeviceMemory(self.library.name, str(error)) from None
+        made = allocated(self.library, maker(self.library, shape, element, self.device))
         return made, self.library.address(made, stream)
 
     def _result(self, results: list[Any], number: int, stream: int, shape: tuple[int, ...]) -> Held:

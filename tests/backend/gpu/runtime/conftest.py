@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from axon.backend import libraries, needs
-from axon.backend.gpu.runtime import arrays, building, failures, stepped_call, steps
+from axon.backend.gpu.runtime import arrays, building, failures, kept_graphs, stepped_call, steps
 from axon.backend.gpu.runtime import executable as runtime
 from axon.backend.gpu.runtime.binding import Binder
 from axon.base.element import Element
@@ -48,9 +48,9 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLibrary]:
     """An array library whose arrays are `DeviceArray`s."""
     made = FakeLibrary()
     monkeypatch.setitem(libraries._by_type, DeviceArray, made)
-    arrays._graphs.clear()
+    kept_graphs._graphs.clear()
     yield made
-    arrays._graphs.clear()
+    kept_graphs._graphs.clear()
 
 
 def random(*shape: int, element: Element = Element.BF16, seed: int = 0) -> Any:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import axon
-from axon.backend.gpu.runtime import arrays
+from axon.backend.gpu.runtime import kept_graphs
 from axon.base.element import Element
 from tests.backend.gpu.runtime.conftest import random
-from tests.backend.gpu.runtime.fake import Builds, DeviceArray, FakeDriver, FakeLibrary
+from tests.backend.gpu.runtime.fake import Builds, DeviceArray, FakeDriver, FakeLibrary, Full
 
 PROGRAM = """\
 fun product a b = for i j => sum k => a[i, k] * b[k, j]
@@ -133,15 +133,47 @@ def test_graphs_are_for_one_stream_and_not_while_it_is_recorded(
 
 
 def test_old_graphs_go(fake: FakeDriver, builds: Builds, library: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "KEPT_GRAPHS", 1)
+    monkeypatch.setattr(kept_graphs, "KEPT_GRAPHS", 1)
     m = axon.compile(PROGRAM)
     for size in (16, 24, 16):
         a = DeviceArray(random(size, size))
         for _ in range(3):
             near(m.twice(a).array, m.twice(a.array))
     gc.collect()
-    assert len(arrays._graphs) == 1
+    assert len(kept_graphs._graphs) == 1
     assert fake.dropped == 2
+
+
+def test_graphs_go_when_memory_runs_out(
+    fake: FakeDriver, builds: Builds, library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory that they hold is what the call lacks; they are made again when there is room."""
+    m = axon.compile(PROGRAM)
+    small, large = (DeviceArray(random(size, size)) for size in (16, 32))
+    for _ in range(3):
+        m.twice(small)
+    assert len(kept_graphs._graphs) == 1
+
+    made = library._empty
+
+    def empty(shape: tuple[int, ...], element: Element, device: int) -> DeviceArray:
+        if kept_graphs._graphs:
+            raise Full("out of memory")
+        return made(shape, element, device)
+
+    monkeypatch.setattr(library, "_empty", empty)
+    near(m.twice(large).array, m.twice(large.array))
+    gc.collect()
+    assert not kept_graphs._graphs
+    assert fake.dropped == 1
+    monkeypatch.setattr(library, "_empty", made)
+    for _ in range(3):
+        near(m.twice(small).array, m.twice(small.array))
+    assert len(kept_graphs._graphs) == 1
+    library.room = 0
+    with pytest.raises(axon.AxonError, match="AX0613"):
+        m.twice(large)
+    assert not kept_graphs._graphs
 
 
 def test_memory_between_kernels_is_given_back(m: Any, fake: FakeDriver, builds: Builds, library: FakeLibrary) -> None:

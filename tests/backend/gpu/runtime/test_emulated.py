@@ -15,7 +15,7 @@ import pytest
 import axon
 from axon import compiler
 from axon.backend import libraries
-from axon.backend.gpu.runtime import arrays
+from axon.backend.gpu.runtime import arrays, kept_graphs
 from axon.backend.gpu.runtime.stepped_call import HostCall
 from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.plan.ir import Nest
@@ -48,7 +48,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> EmulatedDriver:
 def library(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     made = FakeLibrary()
     monkeypatch.setitem(libraries._by_type, DeviceArray, made)
-    arrays._graphs.clear()
+    kept_graphs._graphs.clear()
     return made
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import axon
 from axon.backend import libraries
-from axon.backend.gpu.runtime import arrays
+from axon.backend.gpu.runtime import kept_graphs
 from tests.backend.gpu.runtime.emulated import emulated
 from tests.backend.gpu.runtime.fake import DeviceArray, FakeLibrary
 from tests.backend.gpu.runtime.histories import SUBJECTS, TEXT, compare, history, leaves
@@ -23,7 +23,7 @@ DTYPES = {"int32": np.int32, "float32": np.float32, "bfloat16": ml_dtypes.bfloat
 def _gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     emulated(monkeypatch)
     monkeypatch.setitem(libraries._by_type, DeviceArray, FakeLibrary())
-    arrays._graphs.clear()
+    kept_graphs._graphs.clear()
 
 
 def call(function: Any, arguments: list[Any], element: str) -> list[Any]:

@@ -10,7 +10,7 @@ import pytest
 
 import axon
 from axon.backend import libraries
-from axon.backend.gpu.runtime import arrays
+from axon.backend.gpu.runtime import kept_graphs
 from axon.base.element import Element
 from tests.backend.gpu.runtime.fake import Builds, FakeDriver
 
@@ -48,7 +48,7 @@ def room(shape: Any, dtype: Any) -> Any:
 def m(fake: FakeDriver, builds: Builds, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(libraries._made, "torch", OnHost())
     monkeypatch.setattr(libraries, "_by_type", {})
-    arrays._graphs.clear()
+    kept_graphs._graphs.clear()
     return axon.compile(PROGRAM)
 
 
