@@ -57,7 +57,9 @@ from axon.core.ir import (
 )
 from axon.core.passes.cse import deduplicated
 from axon.core.passes.dissolve import copied, with_tensors
-from axon.core.passes.hoist import DEVICE, hoist
+from axon.core.passes.factor import DEVICE, factored
+from axon.core.passes.hoist import DEVICE as WORTH
+from axon.core.passes.hoist import hoist
 from axon.core.passes.tables import without_tables
 from axon.core.printer import names_in, print_op
 from axon.core.scalar_facts import mapped, may_fail, may_stop
@@ -140,7 +142,7 @@ class Parts:
 def parts(program: Program) -> Parts:
     """The parts of a program, in order."""
     facts = program.contract.facts
-    rest, tables = without_tables(hoist(deduplicated(program), DEVICE), results_apart=True)
+    rest, tables = without_tables(hoist(factored(deduplicated(program), DEVICE), WORTH), results_apart=True)
     values = {value.symbol: value for value in rest.inputs}
     return Parts(program, _block(rest.block, _Around(rest, values, facts)), rest, tables)
 
