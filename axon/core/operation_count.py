@@ -56,9 +56,9 @@ def _of(op: Op, counts: Counts) -> Dim:
                 inner = reduction.axes
                 each += _combining(reduction.monoid, body, counts)
                 each += _count(reduction.where, counts) if reduction.where is not None else 0
-            return _points((*axes, *inner)) * each
+            return points((*axes, *inner)) * each
         case Scan(axes=axes, monoid=monoid, body=body):
-            return _points(axes) * (sum(_count(scalar, counts) for scalar in body) + _combining(monoid, body, counts))
+            return points(axes) * (sum(_count(scalar, counts) for scalar in body) + _combining(monoid, body, counts))
         case Loop(trip=trip, body=block):
             step = sum((_of(inner, counts) for inner in block.ops), start=Dim.of(0))
             return step * trip.dim if isinstance(trip, Index) else step
@@ -94,7 +94,7 @@ def _combining(monoid: Monoid, body: tuple[Scalar, ...], counts: Counts) -> int:
     return int(arithmetic == (counts is _is_flop))
 
 
-def _points(axes: Iterable[Axis]) -> Dim:
+def points(axes: Iterable[Axis]) -> Dim:
     """How many points a domain has. An extent that mentions an axis before it is taken at that axis's last index, unless the two
     go through a range in parts: then they have the points of the range."""
     extents: dict[Symbol, Dim] = {}
