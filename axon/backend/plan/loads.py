@@ -29,8 +29,10 @@ class Again:
 def loaded_again(nest: Nest, values: Mapping[Symbol, Value]) -> Iterator[Again]:
     """What a nest's reductions load more than once, of each tensor the first such read: others find its elements close by.
 
-    That is a read which follows the last axis of the rows, but not every one before it.
+    That is a read which follows the last axis of a result, but not every one before it. A scatter reads everything once.
     """
+    if nest.family == "scatter":
+        return
     seen: set[Symbol] = set()
     for step in nest.steps:
         if not reduced(step):
@@ -38,7 +40,7 @@ def loaded_again(nest: Nest, values: Mapping[Symbol, Value]) -> Iterator[Again]:
         for node in (n for scalar in scalars(step) for n in nodes(scalar)):
             if not isinstance(node, Read) or node.tensor not in values or node.tensor in seen:
                 continue
-            follows = [_follows(node, axis) for axis in nest.rows]
+            follows = [_follows(node, axis) for axis in step.axes]
             if all(follows) or not follows[-1]:
                 continue
             seen.add(node.tensor)

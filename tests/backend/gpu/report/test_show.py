@@ -199,6 +199,9 @@ def test_what_each_row_loads_again_is_predicted() -> None:
     assert " 1024.6 µs predicted" in said(64, 4096, 4096)
     assert "loads" not in said(1, 4096, 4096)
     assert " 18.0 µs predicted, 3733 GB/s" in said(1, 4096, 4096)
+    scatter = program("fun f {k} (ids : i32[n]) (x : f32[n, d]) = for b < k, j => sum for i where ids[i] = b => x[i, j]")
+    assert explain(scatter).count("loads") == 0
+    assert "scatter over" in explain(scatter)
 
 
 def test_of_a_table_what_is_looked_up_is_moved() -> None:
