@@ -50,6 +50,7 @@ def _core(name: str, why: str, each: str = "") -> Stage:
 
 LOWER = Stage("lower", "typed", "core", verify, "first order, for these element types and ranks, sizes symbolic")
 CSE = _core("core_cse", "what is computed twice is computed once; before anything is copied into its readers")
+FACTOR = "sums of products in the order that costs least; while the factors still stand in them"
 DISSOLVE = "pointwise operations go where they are read; before grouping, which sees fewer operations then"
 HOIST = "what is the same along an axis or in every step is computed before"
 TABLES = "literal tables become inputs, made once"
@@ -61,6 +62,7 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
     "cpu": (
         LOWER,
         CSE,
+        _core("factor", FACTOR),
         _core("tables", f"{TABLES}; before they would be copied into their readers"),
         _core("dissolve", DISSOLVE),
         _core("hoist", f"{HOIST}; after dissolving, which moves expressions inwards"),
@@ -71,6 +73,7 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
     "cuda": (
         LOWER,
         CSE,
+        _core("factor", FACTOR),
         _core("hoist", f"{HOIST}; before splitting, so that it may become a part of its own"),
         _core("tables", f"{TABLES}; after hoisting, which may make some"),
         Stage("parts", "core", "parts", verify_parts, "what kernels do, and what the host does between them: loops, sorts, sizes"),

@@ -154,7 +154,7 @@ def test_the_list_is_what_runs() -> None:
         staged(contraction("ik,kj->ij").program)
     assert [name for name, _ in seen][-2:] == ["tile", "roles"]
     assert found["cpu"] == {stage.name for stage in PIPELINES["cpu"]} - {"lower"}
-    assert found["cuda"] >= {"core_cse", "hoist", "tables", "parts", "dissolve", "fuse", "kernels"}
+    assert found["cuda"] >= {"core_cse", "factor", "hoist", "tables", "parts", "dissolve", "fuse", "kernels"}
 
 
 def test_lowering(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ def test_a_call_of_a_broken_program_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("run", [on_cpu, on_gpu])
-@pytest.mark.parametrize("name", ["core_cse", "dissolve", "hoist"])
+@pytest.mark.parametrize("name", ["core_cse", "factor", "dissolve", "hoist"])
 def test_core_to_core(name: str, run: Callable[[Program], object]) -> None:
     assert len(broken(name, m.rewritten, run)) > 15
 

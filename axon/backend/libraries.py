@@ -1,4 +1,4 @@
-"""The array libraries whose arrays Axon takes on a GPU, and what it asks of each: where an array lies, room for results, a stream.
+"""Arrays of other libraries (PyTorch, JAX, CuPy, …) as addresses on a GPU: where one lies, room for results, which stream.
 
 No library is imported here: where there is an array, its library is loaded. An array is known by the package of its type, so that
 asking costs a dictionary's look-up. Strides are in elements, as in core; a device is the number of a GPU.
@@ -103,7 +103,8 @@ class Library(Protocol):
 
 _TORCH = {
     Element.F64: "float64", Element.F32: "float32", Element.F16: "float16", Element.BF16: "bfloat16", Element.I64: "int64",
-    Element.I32: "int32", Element.I8: "int8", Element.U8: "uint8", Element.BOOL: "bool", Element.F8E4M3: "float8_e4m3fn",
+    Element.I32: "int32", Element.I16: "int16", Element.I8: "int8", Element.U64: "uint64", Element.U32: "uint32",
+    Element.U16: "uint16", Element.U8: "uint8", Element.BOOL: "bool", Element.F8E4M3: "float8_e4m3fn",
     Element.F8E5M2: "float8_e5m2",
 }  # fmt: skip
 _WORDS = {Element.BF16: "int16", Element.F8E4M3: "uint8", Element.F8E5M2: "uint8"}  # NumPy's own types lack these

@@ -18,7 +18,11 @@ class Element(Enum):
     F8E5M2 = "f8e5m2"
     I64 = "i64"
     I32 = "i32"
+    I16 = "i16"
     I8 = "i8"
+    U64 = "u64"
+    U32 = "u32"
+    U16 = "u16"
     U8 = "u8"
     BOOL = "bool"
 
@@ -34,6 +38,11 @@ class Element(Enum):
         return self in INT
 
     @property
+    def is_unsigned(self) -> bool:
+        """Whether it is an integer type without a sign."""
+        return self in _UNSIGNED
+
+    @property
     def bits(self) -> int:
         return _BITS[self]
 
@@ -41,7 +50,7 @@ class Element(Enum):
     def limits(self) -> tuple[int, int]:
         """The least and the greatest number of an integer type."""
         assert self.is_integer
-        return (0, 2**self.bits - 1) if self is Element.U8 else (-(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1)
+        return (0, 2**self.bits - 1) if self.is_unsigned else (-(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1)
 
     def holds(self, value: int) -> bool:
         """Whether an integer literal can be of this type: floats round it."""
@@ -59,14 +68,16 @@ class Element(Enum):
 
 
 FLOAT = frozenset({Element.F64, Element.F32, Element.F16, Element.BF16, Element.F8E4M3, Element.F8E5M2})
-INT = frozenset({Element.I64, Element.I32, Element.I8, Element.U8})
+_UNSIGNED = frozenset({Element.U64, Element.U32, Element.U16, Element.U8})
+INT = frozenset({Element.I64, Element.I32, Element.I16, Element.I8}) | _UNSIGNED
 NUM = FLOAT | INT
 ANY = frozenset(Element)
 
-_BITS = dict(zip(Element, (64, 32, 16, 16, 8, 8, 64, 32, 8, 8, 8), strict=True))
+_BITS = dict(zip(Element, (64, 32, 16, 16, 8, 8, 64, 32, 16, 8, 64, 32, 16, 8, 8), strict=True))
 _NUMPY = {
     Element.F64: "float64", Element.F32: "float32", Element.F16: "float16", Element.I64: "int64",
-    Element.I32: "int32", Element.I8: "int8", Element.U8: "uint8", Element.BOOL: "bool",
+    Element.I32: "int32", Element.I16: "int16", Element.I8: "int8", Element.U64: "uint64", Element.U32: "uint32",
+    Element.U16: "uint16", Element.U8: "uint8", Element.BOOL: "bool",
 }  # fmt: skip
 _ML_DTYPES = {Element.BF16: "bfloat16", Element.F8E4M3: "float8_e4m3fn", Element.F8E5M2: "float8_e5m2"}
 

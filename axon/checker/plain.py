@@ -33,12 +33,12 @@ CLASSES: tuple[type, ...] = (
     Symbol, Span, Element, Dim,
     Quotient, Minimum, Relation, Context, ValueName,
     Y.ElementVar, Y.Row, Y.TypeVar, Y.Tensor, Y.Function, Y.TupleType, Y.Written, Y.RecordType, Y.Exists,
-    Y.SchemeFact, Y.SchemeLiteral, Y.Scheme,
+    Y.SchemeFact, Y.SchemeLiteral, Y.OrScalar, Y.Scheme,
     T.Instance, T.Literal, T.Dimension, T.Variable, T.Builtin, T.Call, T.Unary, T.Binary, T.MatMul, T.Tuple, T.Record, T.Field,
     T.Project, T.At, T.Run, T.Keep, T.Slice, T.Access, T.Cast, T.Coerce, T.Let, T.Fn, T.If, T.Indices, T.For, T.Reduce, T.Loop,
     T.Array, T.Open, T.PatternName, T.PatternTuple, T.PatternRecord, T.Val, T.Fun,
     S.Name, S.DimName, S.DimInt, S.DimNegate, S.DimBinary, S.DimCall, S.ShapeRun, S.TypeName, S.TypeVar, S.TypeFun, S.TypeDimFun,
-    S.TypeExists, S.TypeTuple, S.TypeRecord, S.TypeDecl,
+    S.TypeExists, S.TypeOrScalar, S.TypeTuple, S.TypeRecord, S.TypeDecl,
 )  # fmt: skip
 _NUMBER = {cls: n for n, cls in enumerate(CLASSES, 1)}
 _ATOMS = {"bool": bool, "int": int, "float": float, "str": str, "None": type(None)}

@@ -25,6 +25,7 @@ from axon.suggest.meant import (
 from axon.suggest.undetermined import unanchored, undetermined
 from axon.types import trouble as X
 from axon.types.inference import Inference
+from axon.types.resolve import OF_NAMES
 
 
 def said(by: Inference, trouble: X.Trouble) -> Iterable[Diagnostic]:
@@ -35,7 +36,10 @@ def said(by: Inference, trouble: X.Trouble) -> Iterable[Diagnostic]:
         case X.Unsettled(body=body):  # who counts errors asks no more
             return (Diagnostic("AX0301", "sizes do not fit", (Label(body.span),)),)
         case _:
-            return (_of_types(by, trouble),)
+            found = _of_types(by, trouble)
+            if not by.leaf or found.code in OF_NAMES:
+                return (found,)
+            return (replace(found, notes=(*found.notes, f"at the leaf `{by.leaf}`")),)
 
 
 def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
@@ -60,6 +64,10 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
             return errors.stored_function(what, span)
         case X.StatesLacking(loop, given):
             return errors.states_lacking(loop, given)
+        case X.UnknownStructure(name, value):
+            return errors.unknown_structure(name, value)
+        case X.StructuresDiffer():
+            return errors.structures_differ(state, trouble)
         case X.TypeTooLarge(span):
             return errors.too_large(span)
         case X.RuleBroken():
@@ -116,6 +124,8 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
             return undetermined(by, trouble)
         case X.Unanchored():
             return unanchored(state, trouble)
+        case X.ScalarsAlone(shape, arguments):
+            return errors.scalars_alone(state, shape, arguments)
         case X.KnownByProduct():
             return numbers.by_product_alone(state, trouble)
         case X.Unsettled():

@@ -14,11 +14,7 @@ __all__ = ["ANYTHING", "MOST", "WIDE", "Range", "divides_by_zero", "fits", "of_d
 
 def of_element(element: Element) -> Range:
     """The values of an integer element type."""
-    if element is Element.BOOL:
-        return 0, 1
-    if element is Element.U8:
-        return 0, 255
-    return -(2 ** (element.bits - 1)), 2 ** (element.bits - 1) - 1
+    return (0, 1) if element is Element.BOOL else element.limits
 
 
 def fits(range_: Range, element: Element) -> bool:
@@ -53,6 +49,10 @@ def of_scalar(scalar: Scalar) -> Range:
             pick = max if op == "max" else min
             (a, b), (c, d) = of_scalar(left), of_scalar(right)
             exact = pick(a, c), pick(b, d)
+        case Binary(op="bit_and", left=left, right=right):
+            (a, b), (c, d) = of_scalar(left), of_scalar(right)
+            tops = [top for low, top in ((a, b), (c, d)) if low >= 0]
+            exact = (0, min(tops)) if tops else ANYTHING
         case Select(then=then, otherwise=otherwise):
             (a, b), (c, d) = of_scalar(then), of_scalar(otherwise)
             exact = min(a, c), max(b, d)

@@ -84,15 +84,21 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Unary:
-    op: str  # neg not exp log sqrt rsqrt sin cos tanh erf abs sign floor ceil round
+    # neg abs sign floor ceil round; not; bit_not; exp expm1 log log1p sqrt rsqrt cbrt; sin cos asin acos atan
+    # sinh cosh tanh asinh acosh atanh; erf erfc erfinv lgamma digamma
+    op: str
     operand: Scalar
 
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """`div` and `mod` on integers are floor division and its remainder; `max` and `min` give NaN if either side is NaN."""
+    """`div` and `mod` on integers are floor division and its remainder; `max` and `min` give NaN if either side is NaN.
 
-    op: str  # add sub mul div mod pow max min eq ne lt le gt ge and or
+    A shift by a negative amount, or by at least as many bits as there are, leaves what a long shift leaves: 0, or -1 of a negative
+    number that is shifted to the right.
+    """
+
+    op: str  # add sub mul div mod pow max min atan2 eq ne lt le gt ge and or bit_and bit_or bit_xor shift_left shift_right
     left: Scalar
     right: Scalar
 
@@ -124,6 +130,7 @@ Scalar: TypeAlias = "Const | Index | Local | Read | Unary | Binary | Select | Co
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 LOGIC = frozenset({"and", "or"})
+BITS = frozenset({"bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"})
 
 
 def element_of(scalar: Scalar) -> Element:
@@ -209,8 +216,7 @@ def identity(kind: str, element: Element) -> float | int | bool:
             return kind == "all"
     least = kind in ("max", "argmax")
     if element.is_integer:
-        lowest = 0 if element is Element.U8 else -(2 ** (element.bits - 1))
-        return lowest if least else lowest + 2**element.bits - 1
+        return element.limits[0] if least else element.limits[1]
     greatest = 448.0 if element is Element.F8E4M3 else float("inf")
     return -greatest if least else greatest
 
@@ -243,6 +249,9 @@ class Loop:
 
     With `stacked` (unfold) the results are every state after its step, stacked along a new first dimension of extent `trip`,
     which then is an Index; otherwise they are the last states (the initial ones if trip is 0 or less).
+
+    With `conditional` (`while`) the last state is a bool of rank 0: before each step it says whether there is one. So what stands
+    before the loop asks the condition of the initial states, and the end of its body asks it of the states after each step.
     """
 
     outs: tuple[Value, ...]
@@ -252,6 +261,7 @@ class Loop:
     trip: Scalar
     body: Block
     stacked: bool
+    conditional: bool = False
     span: Span | None = field(default=None, compare=False)
 
 

@@ -4,7 +4,7 @@ each, so is `exp`; a matrix product has 2 · rows · columns · depth. Compariso
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import permutations
 from typing import assert_never
 
@@ -29,7 +29,7 @@ from axon.core.ir import (
     element_of,
 )
 from axon.core.walk import children
-from axon.shapes.dimension import Dim, Minimum, atom_key
+from axon.shapes.dimension import Dim, Minimum, atom_key, maximum
 
 Counts = Callable[[Scalar], bool]
 
@@ -56,12 +56,12 @@ def _of(op: Op, counts: Counts) -> Dim:
                 inner = reduction.axes
                 each += _combining(reduction.monoid, body, counts)
                 each += _count(reduction.where, counts) if reduction.where is not None else 0
-            return points((*axes, *inner)) * each
+            return points(axes, inner) * each
         case Scan(axes=axes, monoid=monoid, body=body):
             return points(axes) * (sum(_count(scalar, counts) for scalar in body) + _combining(monoid, body, counts))
         case Loop(trip=trip, body=block):
             step = sum((_of(inner, counts) for inner in block.ops), start=Dim.of(0))
-            return step * trip.dim if isinstance(trip, Index) else step
+            return step * at_least_zero(trip.dim) if isinstance(trip, Index) else step
         case Sort() | Compress() | Check():
             return Dim.of(0)
         case _:
@@ -94,23 +94,50 @@ def _combining(monoid: Monoid, body: tuple[Scalar, ...], counts: Counts) -> int:
     return int(arithmetic == (counts is _is_flop))
 
 
-def points(axes: Iterable[Axis]) -> Dim:
-    """How many points a domain has. An extent that mentions an axis before it is taken at that axis's last index, unless the two
-    go through a range in parts: then they have the points of the range."""
+def points(axes: Sequence[Axis], reduced: Sequence[Axis] = ()) -> Dim:
+    """How many points a domain has; what is reduced over fewer than none is reduced over none. An extent that mentions axes before
+    it is taken where it is largest, unless the two go through a range in parts: then they have the points of the range."""
     extents: dict[Symbol, Dim] = {}
     last: dict[Symbol, Dim] = {}
-    for axis in axes:
+    for i, axis in enumerate((*axes, *reduced)):
         whole = _in_parts(axis.extent, last)
         if whole is not None:
             part, extents[axis.symbol] = whole
             extents[part] = Dim.of(1)
         else:
-            extents[axis.symbol] = axis.extent.substitute(last) if axis.extent.variables & last.keys() else axis.extent
+            extents[axis.symbol] = largest(axis.extent, last)
+        if i >= len(axes) and not _plain(axis.extent):
+            extents[axis.symbol] = at_least_zero(extents[axis.symbol])
         last[axis.symbol] = extents[axis.symbol] - 1
     points = Dim.of(1)
     for extent in extents.values():
         points = points * extent
     return points
+
+
+def largest(extent: Dim, last: Mapping[Symbol, Dim]) -> Dim:
+    """An extent at the first or last indices of the axes that it mentions."""
+    for axis, index in last.items():
+        if axis in extent.variables:
+            split = extent.linear_in(axis)
+            first, end = extent.substitute({axis: Dim.of(0)}), extent.substitute({axis: index})
+            if split is not None and _plain(split[0]):
+                extent = end
+            elif split is not None and _plain(-split[0]):
+                extent = first
+            else:
+                extent = maximum(first, end)
+    return extent
+
+
+def at_least_zero(count: Dim) -> Dim:
+    """How often something is done so many times: never, if that is below 0."""
+    return count if _plain(count) else maximum(count, Dim.of(0))
+
+
+def _plain(dim: Dim) -> bool:
+    """A sum of sizes, which is at least 0 for all of them."""
+    return all(c > 0 for c in dim.mapping.values()) and all(isinstance(atom, Symbol) for atom in dim.atoms)
 
 
 def _in_parts(extent: Dim, before: Iterable[Symbol]) -> tuple[Symbol, Dim] | None:

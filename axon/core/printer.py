@@ -249,7 +249,8 @@ class _Printer:
         states = ", ".join([f"{self.typed(state)} = {self.name(initial)}" for state, initial in pairs])
         kind = "unfold" if loop.stacked else "loop"
         counter, trip = self.name(loop.counter), self.scalar(loop.trip)
-        head = f"{self.outs(loop.outs)} = {kind} ({states}) for {counter} < {trip} =>"
+        test = f" while {self.name(loop.states[-1].symbol)}" if loop.conditional and loop.states else ""
+        head = f"{self.outs(loop.outs)} = {kind} ({states}){test} for {counter} < {trip} =>"
         return [head, *self.block(loop.body, "in")]
 
     def block(self, block: Block, word: str) -> list[str]:

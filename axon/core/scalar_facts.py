@@ -10,10 +10,15 @@ from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Binary, Bind, Compute, Const, Index, Local, Read, Scalar, Scan, Select, Unary, Value, element_of
 from axon.core.walk import children, nodes, rewrite, scalars
 from axon.shapes.dimension import Dim, Quotient, maximum
+from axon.shapes.width import exact
 
 # Rough costs in additions, of what is computed anew for each point.
-_UNARY = {"exp": 10, "log": 12, "sin": 16, "cos": 16, "tanh": 14, "erf": 16, "sqrt": 5, "rsqrt": 6}
-_BINARY = {"div": 4, "mod": 8, "pow": 30}
+_UNARY = {
+    "exp": 10, "log": 12, "sin": 16, "cos": 16, "tanh": 14, "erf": 16, "sqrt": 5, "rsqrt": 6, "expm1": 14, "log1p": 16, "cbrt": 20,
+    "asin": 24, "acos": 24, "atan": 20, "sinh": 20, "cosh": 18, "asinh": 24, "acosh": 20, "atanh": 20, "erfc": 40, "erfinv": 50,
+    "lgamma": 60, "digamma": 80,
+}  # fmt: skip
+_BINARY = {"div": 4, "mod": 8, "pow": 30, "atan2": 26}
 
 
 def weight(scalar: Scalar, axes: frozenset[Symbol] | None) -> int:
@@ -197,6 +202,22 @@ def at_least_0(extent: Dim) -> Dim:
     """An extent as a count: sizes are at least 0, but n - 5 may be less."""
     positive = all(c > 0 for c in extent.mapping.values()) and all(isinstance(a, Symbol | Quotient) for a in extent.atoms)
     return extent if positive else maximum(extent, 0)
+
+
+def above_0(extent: Dim) -> Scalar:
+    """The condition that an extent has indices."""
+    element = Element.I32 if exact(extent, 32) else Element.I64
+    return Binary("gt", Index(extent, element), Index(Dim.of(0), element))
+
+
+def present(condition: Scalar | None) -> tuple[Dim, ...] | None:
+    """The extents of which a condition asks whether they have indices (`above_0`), and nothing else; None if it asks more."""
+    found = []
+    for part in () if condition is None else operands("and", condition):
+        if not isinstance(part, Binary) or not isinstance(part.left, Index) or part != above_0(part.left.dim):
+            return None
+        found.append(part.left.dim)
+    return tuple(found)
 
 
 # ── rewriting ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -21,6 +21,7 @@ from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.passes import FormInvalid
 from axon.core.ir import (
+    BITS,
     COMPARISONS,
     LOGIC,
     Axis,
@@ -63,18 +64,17 @@ _BOOL = frozenset({Element.BOOL})
 _I32 = frozenset({Element.I32})
 _INDEX = frozenset({Element.I32, Element.I64})
 _TO_BOOL = COMPARISONS | LOGIC
-_INT_RANGE = {
-    Element.I64: range(-(2**63), 2**63),
-    Element.I32: range(-(2**31), 2**31),
-    Element.I8: range(-128, 128),
-    Element.U8: range(256),
-}
+_INT_RANGE = {element: range(element.limits[0], element.limits[1] + 1) for element in INT}
 
-UNARY_ELEMENTS = {"neg": NUM, "abs": NUM, "sign": NUM, "not": _BOOL} | dict.fromkeys(
-    ("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor", "ceil", "round"), FLOAT
-)
+FUNCTIONS = (
+    "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "cbrt", "sin", "cos", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh",
+    "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma", "floor", "ceil", "round",
+)  # fmt: skip
+UNARY_ELEMENTS = {"neg": NUM, "abs": NUM, "sign": NUM, "not": _BOOL, "bit_not": INT} | dict.fromkeys(FUNCTIONS, FLOAT)
 BINARY_ELEMENTS = (
     dict.fromkeys(("add", "sub", "mul", "div", "mod", "pow", "max", "min"), NUM)
+    | {"atan2": FLOAT}
+    | dict.fromkeys(BITS, INT)
     | dict.fromkeys(COMPARISONS, ANY)
     | dict.fromkeys(LOGIC, _BOOL)
 )
@@ -386,6 +386,10 @@ class Scope:
             value = self.tensor(initial)
             self.same(state, value.element, value.shape)
         self.expect(op.trip, _I32, "the trip count")
+        if op.conditional:
+            last = op.states[-1]
+            self.require((last.element, last.shape) == (Element.BOOL, ()), "a loop's condition is no bool of rank 0")
+            self.require(not op.stacked, "an unfold with a condition")
         tensors, dims = dict(self.tensors), set(self.dims)
         self.begin(op)
         self.step(op)

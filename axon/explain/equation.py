@@ -86,6 +86,7 @@ def cannot_agree(c: Clash, problem: Problem, words: Words) -> Diagnostic:
             unstated(relation, words),
             *(note.removeprefix(f"{shown} must hold; ") for note in notes),
         )
+    notes += (f"at the leaf `{primary.reason.leaf}`",) if primary.reason.leaf else ()
     within = _within_callee(primary, words) or inner
     labels += distinct(within)
     labels += [Label(span, "likewise") for span in c.again[:MAX_LABELS]]

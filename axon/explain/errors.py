@@ -17,6 +17,7 @@ from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
 from axon.types.show import Namer, show_element, show_shape, show_type, symbols_of
+from axon.types.trouble import Argument, StructuresDiffer
 from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Shape, Tensor, TupleType, Type, TypeVar
 from axon.types.typed import nodes
 from axon.types.unify import Mismatch, State
@@ -100,6 +101,17 @@ def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason)
             "AX0211", f"`'{rigid.symbol.name}` stands for any type, but here it would have to be one", (label, *sides), whole
         )
     return Diagnostic("AX0204", f"{first} cannot be used as {second}", (label, *sides), whole)
+
+
+def scalars_alone(state: State, shape: Shape, arguments: tuple[Argument, ...]) -> Diagnostic:
+    """Of scalars for all the parameters that could say how large the tensor is that they stand for."""
+    given = [a.arguments[a.at] for a in arguments]
+    known = [p.symbol.name for a in arguments for p in a.patterns[a.at : a.at + 1] if isinstance(p, T.PatternName)]
+    these = " or ".join(f"`{name}`" for name in known) if len(known) == len(given) else "one of these"
+    message = f"`{arguments[0].name}` needs a tensor for {these}"
+    labels = tuple(Label(e.span, "a scalar") for e in given)
+    text = show_shape(Namer(state), shape)
+    return Diagnostic("AX0306", message, labels, (f"[{text}] is the shape of one of them, and scalars do not tell it",))
 
 
 def _rigid_rows(state: State, shape: Shape) -> list[Symbol]:
@@ -278,6 +290,40 @@ def unknown_record(what: str, span: Span) -> Diagnostic:
     )
 
 
+def unknown_structure(name: str, value: S.Expr) -> Diagnostic:
+    """A value whose leaves are not known."""
+    what, wanted = "this", "what it is made of"
+    if isinstance(value, S.Var):
+        what, wanted = f"`{value.name}`", f"`({value.name} : {{ w : f32[n, m], b : f32[m] }})`, or with a `type` of yours"
+    message = f"`{name}` needs to know the fields of {what} where it is applied to them"
+    notes = ("a function that uses it is made for one structure, of any sizes",)
+    return Diagnostic("AX0209", message, (Label(value.span, "nothing before says"),), notes, (Suggestion(f"annotate {wanted}"),))
+
+
+def structures_differ(state: State, t: StructuresDiffer) -> Diagnostic:
+    """Values of `each` that do not correspond."""
+    namer = Namer(state)
+    shown = [f"`{_flat(place)}{t.path}`" for place in t.places]
+    labels = tuple(Label(p, f"{s} is {show_type(namer, x)}") for p, s, x in zip(t.places, shown, (t.first, t.other), strict=True))
+    message = f"{shown[1]} has another structure than {shown[0]}"
+    return Diagnostic("AX0205", message, labels, tuple(_fields_alone(t, shown)))
+
+
+def _fields_alone(t: StructuresDiffer, shown: list[str]) -> Iterator[str]:
+    """Which fields one of two records has and the other has not."""
+    if isinstance(t.first, RecordType) and isinstance(t.other, RecordType):
+        names = [[n for n, _ in x.fields] for x in (t.first, t.other)]
+        for mine, others, whose in zip(names, names[::-1], shown, strict=True):
+            alone = [f"`.{n}`" for n in mine if n not in others]
+            if alone:
+                yield f"{whose} alone has {', '.join(alone)}"
+
+
+def _flat(span: Span) -> str:
+    text = " ".join(span.text.split())
+    return text if _ATOM.fullmatch(text) else f"({text})"
+
+
 def not_a_function(state: State, t: Type, span: Span, argument: Span, given: int) -> Diagnostic:
     text = show_type(Namer(state), t)
     if given:
@@ -332,7 +378,9 @@ def condition(state: State, t: Type, span: Span, where: str) -> Diagnostic:
     t = state.prune(t)
     helps: tuple[Suggestion, ...] = ()
     if isinstance(t, Tensor) and state.shape(t.shape):
-        helps = (Suggestion("choose per element inside a comprehension: `for i => if c[i] then a[i] else b[i]`"),)
+        per_element = "choose per element inside a comprehension: `for i => if c[i] then a[i] else b[i]`"
+        one = "of many, say whether all or any of them go on: `all i => s[i] > 0.0`, `any i => s[i] > 0.0`"
+        helps = (Suggestion(one if where.endswith("`while`") else per_element),)
     return Diagnostic("AX0216", f"{where} must be a single bool", (Label(span, f"this has type {text}"),), (), helps)
 
 
@@ -400,7 +448,7 @@ def bad_subscript(state: State, t: Type, span: Span) -> Diagnostic:
         helps = (Suggestion("to gather with a tensor of indices, name its index: `for i => x[ids[i]]`"),)
     elif isinstance(t, Tensor):
         helps = (Suggestion("write `cast i32 …` if it is meant to be an index"),)
-    return Diagnostic("AX0215", "an index must be an i32 or i64", (Label(span, f"this has type {text}"),), (), helps)
+    return Diagnostic("AX0215", "an index must be an integer", (Label(span, f"this has type {text}"),), (), helps)
 
 
 def subscript_count(state: State, shape: Shape, count: int, span: Span, name: str) -> Diagnostic:

@@ -16,7 +16,8 @@ from axon.types.type import Function, RecordType
 
 FOREIGN = {  # what other languages and libraries call element types
     "float": "f32", "float32": "f32", "float64": "f64", "double": "f64", "float16": "f16", "half": "f16", "bfloat16": "bf16",
-    "int": "i32", "int32": "i32", "int64": "i64", "long": "i64", "int8": "i8", "uint8": "u8", "byte": "u8", "boolean": "bool",
+    "int": "i32", "int32": "i32", "int64": "i64", "long": "i64", "int16": "i16", "short": "i16", "int8": "i8",
+    "uint": "u32", "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "byte": "u8", "boolean": "bool",
 }  # fmt: skip
 
 

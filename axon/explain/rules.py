@@ -82,6 +82,13 @@ ROWS: dict[R, _Row] = {
     R.FIELD_LISTED_TWICE: _Row("AX0214", "the field `{0}` is listed twice", "here"),
     R.NO_BRACKETS: _Row("AX0214", "`{0}` stands for any type and takes no brackets", "here"),
     R.DIMENSIONS_INSIDE: _Row("AX0214", "dimension parameters stand at the beginning of a `sig` alone", "here"),
+    R.SCALAR_INSIDE: _Row(
+        "AX0214", "`?` marks a parameter, and stands after its type", "this is no parameter of a function that is declared"
+    ),
+    R.SCALAR_UNTOLD: _Row(
+        "AX0214", "`{0}` cannot be marked with `?`", "a scalar here would leave open what shape it stands for",
+        note="another parameter must tell the shape, or be of the same one",
+    ),
     R.FOR_A_DIMENSION: _Row("AX0214", "`{0}` stands for a dimension", "here"),
     R.ELEMENT_NEEDED: _Row("AX0214", "an element type is needed here", "here"),
     R.DIMENSION_NEEDED: _Row("AX0214", "a dimension is needed here", "here"),
@@ -124,6 +131,21 @@ ROWS: dict[R, _Row] = {
         "AX0308", "`scan` takes no `where`", "here", help="use the unit where the condition fails: `if p then e else unit`"
     ),
     R.ONE_COUNTER: _Row("AX0308", "`{0}` counts with one index", "here", help="write it as `for i < n`"),
+    R.COUNTER_IN_CONDITION: _Row(
+        "AX0401", "the condition of a loop does not see its index `{0}`", "it sees the states", "the index of its steps",
+        help="the range ends the loop too; what the condition needs of the count is a state: `loop (…, steps = 0) while …`",
+    ),
+    R.UNFOLD_WHILE: _Row(
+        "AX0308", "an `unfold` makes as many steps as its range says", "this would end it before",
+        help="keep the last state with `loop … while`, or choose in the step: `if going then next else state`",
+    ),
+    R.LEAVES_OF_NOTHING: _Row(
+        "AX0209", "`{0}` needs a function and what it is to be applied to", "this is no value by itself", help="write `{1}`"
+    ),
+    R.FOLD_OF: _Row(
+        "AX0209", "`fold_leaves` needs an operation and its neutral element first", "here",
+        help="as in `fold_leaves (op +, 0.0) (fn w => sum ..i => w[..i] ** 2) weights`",
+    ),
     R.STEP: _Row(
         "AX0303", "the step of a slice is at least 1", "this step is {0}", help="to reverse, write `for i < n => {1}[n - 1 - i]`"
     ),

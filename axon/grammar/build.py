@@ -16,7 +16,7 @@ from axon.grammar.lexer import Token
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "reduce", "scan")
 WITH_MONOID = frozenset({"reduce", "scan"})
-MAX_INTEGER = 2**63  # itself allowed, so that the least i64 can be written as its negation
+MAX_INTEGER = 2**64 - 1  # of u64
 _EQUALS = re.compile(r"[ \t]*=(?!>)")
 _WITH_COMMAS = re.compile(rf"\b({'|'.join(REDUCTIONS)})\s+([a-zA-Z_]\w*(?:\s*,\s*[a-zA-Z_]\w*)+)\s*\Z")
 _BOUNDED = r"[a-zA-Z_]\w*(?:[ \t]+[a-zA-Z_]\w*)*(?:\s*<\s*[^,<>=]+)?"
@@ -73,9 +73,9 @@ class Builder:
     def number(self, token: Token) -> int:
         """The value of digits. Python itself refuses to read very long ones, so their number is checked first."""
         digits = token.text.lstrip(".0")
-        if len(digits) > 19 or int(digits or 0) > MAX_INTEGER:
+        if len(digits) > 20 or int(digits or 0) > MAX_INTEGER:
             shown = token.text if len(token.text) <= 30 else f"{token.text[:12]}… ({len(token.text):,} digits)"
-            self.report("AX0111", f"{shown} does not fit in 64 bits", self.at(token), "the largest i64 is 9223372036854775807")
+            self.report("AX0111", f"{shown} does not fit in 64 bits", self.at(token), "the largest u64 is 18446744073709551615")
             return 0
         return int(digits or 0)
 
@@ -163,6 +163,9 @@ class Builder:
 
     def type_dim_fun(self, span: Span, _: Token, names: list[Token], __: Token, ___: Token, result: s.Type) -> s.TypeDimFun:
         return s.TypeDimFun(tuple(map(self.name, names)), result, span=span)
+
+    def type_or_scalar(self, span: Span, whole: s.Type, _: Token) -> s.TypeOrScalar:
+        return s.TypeOrScalar(whole, span=span)
 
     def type_exists(self, span: Span, _: Token, name: Token, bound: s.Dim | None, __: Token, body: s.Type) -> s.TypeExists:
         return s.TypeExists(self.name(name), bound, body, span=span)
@@ -376,10 +379,10 @@ class Builder:
         return pattern, init
 
     def loop(
-        self, span: Span, kind: Token, _: Token, states: list[Any], __: Token, ___: Token, groups: list[s.BinderGroup],
-        ____: Token, body: s.Expr,
+        self, span: Span, kind: Token, _: Token, states: list[Any], __: Token, condition: s.Expr | None, ___: Token,
+        groups: list[s.BinderGroup], ____: Token, body: s.Expr,
     ) -> s.Loop:  # fmt: skip
-        return s.Loop(kind.text, tuple(states), tuple(groups), body, span=span)
+        return s.Loop(kind.text, tuple(states), condition, tuple(groups), body, span=span)
 
     # ── reductions ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -367,6 +367,12 @@ def _particular(t: Trouble) -> Advice | None:
         return Advice(Diagnostic("AX0101", message, (Label(t.place),), suggestions=(value, nothing)))
     if last[-1:] == ["loop"] or last[-1:] == ["unfold"]:
         return t.advise("AX0101", f"the state of a `{values[-1].kind}` stands in parentheses: `{values[-1].kind} (s = …) for …`")
+    if found.kind == "while":
+        return _misplaced_while(t)
+    if found.kind == "=>" and t.accepts("for") and any(isinstance(v, Token) and v.kind == "while" for v in values):
+        message = "a loop with `while` also says how many steps there are at most: `while … for i < n => …`"
+        bound = (Edit(t.file.span(found.start, found.start), "for _ < 1000 "),)
+        return t.advise("AX0101", message, help="if 1000 are surely enough, write `while … for _ < 1000 => …`", edits=bound)
     if last[-1:] == ["cast"]:
         return t.advise("AX0101", f"expected an element type after `cast`, found {t.shown}", help="write `cast f32 x`")
     if last == ["cast", "NAME"] and found.kind in ("[", ".", "PROJ") and values[-1].text not in _ELEMENTS:
@@ -419,6 +425,16 @@ def _particular(t: Trouble) -> Advice | None:
             place = Label(t.file.span(foreign.start, foreign.end))
             return Advice(Diagnostic("AX0113", f"Axon has no `{foreign.text}`: {IN_EXPRESSIONS[foreign.text]}", (place,)))
         return t.advise("AX0101", "a type for an expression needs parentheses around both", help="write `(e : t)`")
+    return None
+
+
+def _misplaced_while(t: Trouble) -> Advice | None:
+    """`for i < n while p => …`, and `while` without a loop."""
+    opened = innermost_open(t.machine)
+    if opened is not None and (opened.token.kind, opened.closer) == ("for", "=>"):
+        return t.advise("AX0101", "a `while` stands before the `for` of its loop: `loop (s = …) while … for i < n => …`")
+    if _waits_for(t.machine) == "an expression":
+        return t.advise("AX0113", "a loop that ends early is `loop (s = …) while … for i < n => …`: it carries a state")
     return None
 
 

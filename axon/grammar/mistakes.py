@@ -47,7 +47,6 @@ IN_EXPRESSIONS = {
     "return": "a function's body is its value, so there is no `return`",
     "elif": "another case is `else if`",
     "elsif": "another case is `else if`",
-    "while": "there is no `while`: a `loop (s = init) for i < n => …` carries state",
     "case": "there is no `case`: tuples and records are taken apart by patterns",
     "match": "there is no `match`: tuples and records are taken apart by patterns",
     "and": "the logical operators are `andalso` and `orelse`",

@@ -123,6 +123,8 @@ def _atomic_type(node: s.Type) -> Doc:
             return brackets("(", [type_(i) for i in node.items], ")")
         case s.TypeRecord():
             return brackets("{", [(name.text, " : ", type_(t)) for name, t in node.fields], "}", " ")
+        case s.TypeOrScalar(whole):
+            return (("(", type_(whole), ")") if isinstance(whole, s.TypeOrScalar) else _atomic_type(whole), "?")
         case s.TypeFun() | s.TypeDimFun() | s.TypeExists():
             return ("(", type_(node), ")")
         case _:
@@ -355,7 +357,8 @@ def _open(node: s.Fn | s.If | s.For | s.Reduce | s.Loop) -> Doc:
             return _reduction(node)
         case s.Loop():
             states = brackets("(", [(pattern(p), " = ", expr(e)) for p, e in node.states], ")")
-            return _form((f"{node.kind} ", states, LINE, "for ", _groups(node.groups)), node.body)
+            test: list[Doc] = [] if node.condition is None else [LINE, "while ", expr(node.condition, PIPE, last=False)]
+            return _form((f"{node.kind} ", states, *test, LINE, "for ", _groups(node.groups)), node.body)
         case s.If():
             return _choice(node)
         case _:

@@ -343,7 +343,9 @@ def printed(node: s.Node) -> Doc:
             return printer.group(node)
         case s.IndexAt() | s.IndexSplit() | s.IndexRun() | s.IndexRest() | s.IndexSlice():
             return printer.subscript(node)
-        case s.TypeName() | s.TypeVar() | s.TypeFun() | s.TypeDimFun() | s.TypeExists() | s.TypeTuple() | s.TypeRecord():
+        case s.TypeName() | s.TypeVar() | s.TypeTuple() | s.TypeRecord() | s.TypeOrScalar():
+            return printer.type_(node)
+        case s.TypeFun() | s.TypeDimFun() | s.TypeExists():
             return printer.type_(node)
         case _:
             return printer.expr(cast("s.Expr", node))

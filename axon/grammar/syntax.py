@@ -50,7 +50,7 @@ class DimBinary(Node):
 
 @dataclass(frozen=True, slots=True)
 class DimCall(Node):
-    function: Name  # min or max; the resolver rejects others
+    function: Name  # min or max; in the braces of a call any function of sizes
     args: tuple[Dim, ...]
 
 
@@ -114,6 +114,13 @@ class TypeExists(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class TypeOrScalar(Node):
+    """`t?`, of a parameter: a tensor, or one scalar that stands for all of it."""
+
+    whole: Type
+
+
+@dataclass(frozen=True, slots=True)
 class TypeTuple(Node):
     items: tuple[Type, ...]  # () is the unit type; never one item
 
@@ -123,7 +130,7 @@ class TypeRecord(Node):
     fields: tuple[tuple[Name, Type], ...]
 
 
-Type: TypeAlias = "TypeName | TypeVar | TypeFun | TypeDimFun | TypeExists | TypeTuple | TypeRecord"
+Type: TypeAlias = "TypeName | TypeVar | TypeFun | TypeDimFun | TypeExists | TypeOrScalar | TypeTuple | TypeRecord"
 TypeArg: TypeAlias = "Dim | ShapeRun | TypeVar"
 
 
@@ -387,10 +394,11 @@ class Reduce(Node):
 
 @dataclass(frozen=True, slots=True)
 class Loop(Node):
-    """`loop (s = init, …) for i < n => body`; `unfold` keeps the state after every step."""
+    """`loop (s = init, …) while p s for i < n => body`; `unfold` keeps the state after every step."""
 
     kind: str  # loop unfold
     states: tuple[tuple[Pattern, Expr], ...]
+    condition: Expr | None
     groups: tuple[BinderGroup, ...]
     body: Expr
 

@@ -21,7 +21,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 NUMPY_NAME = {
     Element.F64: "np.float64", Element.F32: "np.float32", Element.F16: "np.float16", Element.BF16: "ml_dtypes.bfloat16",
     Element.F8E4M3: "ml_dtypes.float8_e4m3fn", Element.F8E5M2: "ml_dtypes.float8_e5m2", Element.I64: "np.int64",
-    Element.I32: "np.int32", Element.I8: "np.int8", Element.U8: "np.uint8", Element.BOOL: "bool",
+    Element.I32: "np.int32", Element.I16: "np.int16", Element.I8: "np.int8", Element.U64: "np.uint64", Element.U32: "np.uint32",
+    Element.U16: "np.uint16", Element.U8: "np.uint8", Element.BOOL: "bool",
 }  # fmt: skip
 USUAL = (Element.F32, Element.I32, *Element)  # what to suggest first where several element types will do
 

@@ -17,7 +17,7 @@ from axon.types.builtins import BINARY, CONSTANTS, FUNCTIONS, REDUCTIONS, UNARY
 
 # tests/host/test_lexer.py compares these with the grammar.
 DECLARATIONS = ("val", "fun", "type", "sig", "import")
-FORMS = ("let", "in", "end", "fn", "if", "then", "else", "for", "where", "loop", "unfold", "as", "cast", "op")
+FORMS = ("let", "in", "end", "fn", "if", "then", "else", "for", "where", "while", "loop", "unfold", "as", "cast", "op")
 LOGIC = ("andalso", "orelse", "not")
 OPERATORS = ("|>", "->", "=>", "**", "<=", ">=", "<>", "..", "+", "-", "*", "/", "%", "@", "<", ">", "=", "?", "|", ":", ".")
 BRACKETS = ("[|", "|]", "(", ")", "[", "]", "{", "}", ",")

@@ -136,8 +136,14 @@ def ranked(
     """A function at these ranks of shape variables (`{"s": 2}`) or of arguments (`{"x": 3}`), where shapes by path do not say them,
     and with these element types of arguments. Raises AxonError."""
     tensors, given = dict(leaves(callee)), dict(results(callee))
-    rows = _ranks(session, callee, tensors, given, dict(ranks or {}), dict(shapes or {}))
     types = _elements(callee, tensors, dict(elements or {}))
+    ranks, shapes = dict(ranks or {}), dict(shapes or {})
+    scalars = {callee.parameters[n].name for n in callee.scheme.or_scalar}
+    scalars = {path for path in scalars if shapes.get(path) == () or integer(ranks.get(path)) == 0}  # which tell no shape
+    for path in scalars:
+        del tensors[path]
+        ranks.pop(path, None), shapes.pop(path, None)
+    rows = _ranks(session, callee, tensors, given, ranks, shapes)
 
     def stand_in(path: str, type: t.Type) -> Any:
         match type:
@@ -148,6 +154,7 @@ def ranked(
             case t.Exists(body=body):
                 return stand_in(path, body)
             case t.Tensor(element, shape):
+                shape = () if path in scalars else shape
                 own = element if isinstance(element, Element) else types[element.symbol]
                 rank = sum(rows[item.symbol] if isinstance(item, t.Row) else 1 for item in shape)
                 return np.broadcast_to(np.zeros((), own.dtype), (1,) * rank)

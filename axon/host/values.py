@@ -53,6 +53,7 @@ class Matcher:
     given: dict[str, Any] = field(default_factory=dict)  # the arguments as the caller has them, by parameter
     values: dict[str, Any] = field(default_factory=dict)  # the same, with arrays of other libraries as NumPy's
     parameters: dict[str, Wanted] = field(default_factory=dict)
+    or_scalar: frozenset[str] = frozenset()  # the parameters for which a scalar will do
     empties: bool = False  # whether there are empty lists, for whose element type other arguments are asked first
 
     def match(self, wanted: list[Wanted], values: list[Any], given: Sequence[Any] | None = None) -> list[Any]:
@@ -63,15 +64,29 @@ class Matcher:
         self.parameters = {parameter.name: parameter for parameter in wanted}
         self.given = {parameter.name: value for parameter, value in zip(wanted, given or values, strict=True)}
         self.values = {parameter.name: value for parameter, value in zip(wanted, values, strict=True)}
+        self.or_scalar = frozenset(wanted[n].name for n in self.scheme.or_scalar)
         for parameter, value in zip(wanted, values, strict=True):
             self._walk(parameter, parameter.name, parameter.type, value, self._array)
         if self.empties:
             for parameter, value in zip(wanted, values, strict=True):
                 self._walk(parameter, parameter.name, parameter.type, value, self._settle_full)
-        return [
+        found = [
             self._walk(parameter, parameter.name, parameter.type, value, self._settle)
             for parameter, value in zip(wanted, values, strict=True)
         ]
+        self._check_told(wanted, found)
+        return found
+
+    def _check_told(self, wanted: list[Wanted], found: list[Any]) -> None:
+        """See that where scalars stand for tensors, something else says of which shape."""
+        for group in self.scheme.scalars:
+            first = wanted[group.parameters[0]]
+            assert isinstance(first.type, t.Tensor)
+            alone = len(first.type.shape) == 1 and isinstance(first.type.shape[0], t.Row)  # which may be of no dimensions
+            if not group.told and not alone and not any(found[n].ndim for n in group.parameters):
+                these = " or ".join(f"`{wanted[n].name}`" for n in group.parameters)
+                note = "scalars alone do not say how large the tensor is that they stand for"
+                raise self._wrong(first, "AX0506", f"one of {these} must be whole", note)
 
     def _walk(self, at: Wanted, path: str, type: t.Type, value: Any, leaf: Callable[..., Any]) -> Any:
         match type:
@@ -177,17 +192,19 @@ class Matcher:
             symbol = element.symbol
             element = self.elements.setdefault(symbol, (default, path))[0]
             chosen = element is Element.I32 and self.elements[symbol][1] == path  # by nothing but these numbers
-            if chosen and weak.dtype.kind == "i" and symbol in self.scheme.divides and FLOAT & allowed:
+            if chosen and weak.dtype.kind in "iu" and symbol in self.scheme.divides and FLOAT & allowed:
                 raise self._rounded_down(at, path, value)
         element = element or kind
-        fits = {"b": element is Element.BOOL, "i": element in INT or element in FLOAT, "f": element in FLOAT}[weak.dtype.kind]
+        whole = element in INT or element in FLOAT
+        fits = {"b": element is Element.BOOL, "i": whole, "u": whole, "f": element in FLOAT}[weak.dtype.kind]
         if weak.size and not fits:
             raise self._not_converted(at, path, element.value, weak, wanted)
         if element in INT and weak.size:
             info = np.iinfo(element.dtype)
             for extreme in (int(weak.min()), int(weak.max())):
                 if not info.min <= extreme <= info.max:
-                    raise self._outside(at, path, wanted, element, f"{extreme}", Element.I64)
+                    wide = Element.I64 if Element.I64.holds(extreme) else Element.U64
+                    raise self._outside(at, path, wanted, element, f"{extreme}", wide)
         with np.errstate(over="ignore"):
             settled = weak.astype(element.dtype)
         if element in FLOAT and not np.array_equal(np.isfinite(settled), np.isfinite(weak)):
@@ -199,6 +216,8 @@ class Matcher:
 
     def _check_rank(self, at: Wanted, path: str, wanted: t.Tensor | None, rank: int) -> None:
         if wanted is None:
+            return
+        if not rank and path in self.or_scalar:
             return
         rows = [item.symbol for item in wanted.shape if isinstance(item, t.Row)]
         fixed = len(wanted.shape) - len(rows)
@@ -235,7 +254,7 @@ class Matcher:
 
     def _not_converted(self, at: Wanted, path: str, must: str, weak: Array, wanted: t.Tensor | None) -> AxonError:
         """Of a number, or a list of numbers, whose kind is not the one that is wanted."""
-        what = {"b": "a bool", "i": "an integer", "f": "a float"}[weak.dtype.kind]
+        what = {"b": "a bool", "i": "an integer", "u": "an integer", "f": "a float"}[weak.dtype.kind]
         message = f"`{path}` must hold {must}, and {what} is not converted to that"
         return self._wrong(at, "AX0504", message, help=self._conversions(at, path, wanted))
 
@@ -302,7 +321,7 @@ class Matcher:
 # ── what a value is ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _FEW = 6  # numbers of a list that are shown as floats
-_KINDS = {"b": Element.BOOL, "i": Element.I32, "f": Element.F32}  # of numbers without an element type
+_KINDS = {"b": Element.BOOL, "i": Element.I32, "u": Element.I32, "f": Element.F32}  # of numbers without an element type
 
 
 def _is_single(value: Any) -> bool:
@@ -371,7 +390,7 @@ def describe(value: Any) -> str:
     if isinstance(value, list):
         return "a list"
     if isinstance(value, int) and not isinstance(value, bool):
-        return f"the integer {value}" if -(1 << 63) <= value < 1 << 63 else "an integer of more than 64 bits"
+        return f"the integer {value}" if -(1 << 63) <= value < 1 << 64 else "an integer of more than 64 bits"
     if isinstance(value, bool | float):
         return f"{value}"
     return f"a value of the Python type {type(value).__name__}"

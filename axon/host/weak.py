@@ -20,10 +20,11 @@ _STACK = {"torch": "torch.stack({})", "cupy": "cupy.stack({})", "jax": "jnp.stac
 
 
 def weak_array(value: Any) -> Array | None:
-    """A number, or nested lists of numbers, as bool, int64 or float64; None for what is neither. `why_not` says why."""
+    """A number, or nested lists of numbers, as bool, int64 or float64, or uint64 where int64 is too narrow; None for what is
+    neither. `why_not` says why."""
     if isinstance(value, bool | int | float):
         try:
-            return np.asarray(value, dtype=None if isinstance(value, bool | float) else np.int64)
+            return np.asarray(value, None if isinstance(value, bool | float) else np.int64 if value < 1 << 63 else np.uint64)
         except OverflowError:
             return None
     if not isinstance(value, list) or not _are_numbers(kinds := _kinds(value)):
@@ -36,7 +37,7 @@ def weak_array(value: Any) -> Array | None:
         array = array.astype(np.float64)
     elif array.dtype.kind == "f" and not any(issubclass(kind, float) for kind in kinds):
         return None  # integers of which NumPy makes floats, since one of them has 64 bits without a sign
-    return array if array.dtype.kind in "bf" or array.dtype == np.int64 else None
+    return array if array.dtype.kind in "bf" or array.dtype in (np.int64, np.uint64) else None
 
 
 def why_not(value: list[Any], name: str) -> tuple[str, str]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from axon.base.element import Element
 from axon.core.ir import COMPARISONS, LOGIC
+from axon.interpret import special
 
 Array = npt.NDArray[Any]
 
@@ -45,65 +46,18 @@ def constant(value: float | int | bool, element: Element, rank: int) -> Array:
 
 # ── operators ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_SQRT_PI_INVERSE = 0.56418958354775628695
-# Coefficients of W. J. Cody, "Rational Chebyshev approximations for the error function", Mathematics of Computation 23 (1969).
-_SMALL = (
-    (1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2, 3.77485237685302021e2, 3.20937758913846947e3),
-    (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3, 2.84423683343917062e3),
-)
-_MIDDLE = (
-    (
-        2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594e0, 6.61191906371416295e1, 2.98635138197400131e2,
-        8.81952221241769090e2, 1.71204761263407058e3, 2.05107837782607147e3, 1.23033935479799725e3,
-    ),
-    (
-        1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2, 1.62138957456669019e3,
-        3.29079923573345963e3, 4.36261909014324716e3, 3.43936767414372164e3, 1.23033935480374942e3,
-    ),
-)  # fmt: skip
-_LARGE = (
-    (
-        1.63153871373020978e-2, 3.05326634961232344e-1, 3.60344899949804439e-1, 1.25781726111229246e-1,
-        1.60837851487422766e-2, 6.58749161529837803e-4,
-    ),
-    (
-        1.0, 2.56852019228982242e0, 1.87295284992346725e0, 5.27905102951428412e-1, 6.05183413124413191e-2,
-        2.33520497626869185e-3,
-    ),
-)  # fmt: skip
+def shift_left(x: Array, y: Array) -> Array:
+    """All bits are gone where the amount is negative or not below the width."""
+    inside = (y >= 0) & (y < 8 * x.itemsize)
+    return np.where(inside, np.left_shift(x, np.where(inside, y, y.dtype.type(0))), x.dtype.type(0))
 
 
-def erf(x: Array) -> Array:
-    """The error function, in float64 to a few units in the last place; other dtypes are computed there and rounded."""
-    wide = x.astype(np.float64)
-    size = np.abs(wide)
-    result = np.where(np.isnan(wide), np.nan, 1.0)  # what stays 1 where |x| >= 6: erfc(6) is below half an ulp of 1
-
-    small = size <= 0.46875
-    y = size[small]
-    result[small] = y * _rational(_SMALL, y * y)
-
-    middle = (size > 0.46875) & (size <= 4.0)
-    y = size[middle]
-    result[middle] = 1.0 - np.exp(-y * y) * _rational(_MIDDLE, y)
-
-    large = (size > 4.0) & (size < 6.0)
-    y = size[large]
-    z = 1.0 / (y * y)
-    result[large] = 1.0 - np.exp(-y * y) * (_SQRT_PI_INVERSE - z * _rational(_LARGE, z)) / y
-
-    return np.copysign(result, wide).astype(x.dtype)
-
-
-def _rational(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: Array) -> Array:
-    above, below = (np.full_like(x, first) for first, *_ in coefficients)
-    for a, b in zip(coefficients[0][1:], coefficients[1][1:], strict=True):
-        above *= x
-        above += a
-        below *= x
-        below += b
-    quotient: Array = above / below
-    return quotient
+def shift_right(x: Array, y: Array) -> Array:
+    """Of a type with a sign, copies of it come in from the left."""
+    width = 8 * x.itemsize
+    inside = (y >= 0) & (y < width)
+    shifted = np.right_shift(x, np.where(inside, y, y.dtype.type(width - 1)))
+    return np.where(inside | (x.dtype.kind == "i"), shifted, x.dtype.type(0))
 
 
 def power(x: Array, y: Array) -> Array:
@@ -156,7 +110,23 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "sin": np.sin,
     "cos": np.cos,
     "tanh": np.tanh,
-    "erf": erf,
+    "erf": special.erf,
+    "expm1": np.expm1,
+    "log1p": np.log1p,
+    "cbrt": np.cbrt,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "erfc": special.erfc,
+    "erfinv": special.erfinv,
+    "lgamma": special.lgamma,
+    "digamma": special.digamma,
+    "bit_not": np.invert,
     "abs": np.abs,
     "sign": np.sign,
     "floor": np.floor,
@@ -169,6 +139,12 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "mul": np.multiply,
     "mod": np.mod,
     "pow": power,
+    "atan2": np.arctan2,
+    "bit_and": np.bitwise_and,
+    "bit_or": np.bitwise_or,
+    "bit_xor": np.bitwise_xor,
+    "shift_left": shift_left,
+    "shift_right": shift_right,
     "max": MAXIMUM,
     "min": MINIMUM,
     "eq": np.equal,
@@ -207,7 +183,7 @@ def convert(x: Array, source: Element, target: Element) -> Array:
         return np.not_equal(widen(x, source), 0)
     if target.is_integer:
         return _float_to_integer(x, target) if source.is_float else x.astype(target.dtype)
-    if source in (Element.F64, Element.I64) and target.bits <= 16 and target is not Element.F16:
+    if (source is Element.F64 or (source.is_integer and source.bits >= 32)) and is_narrow(target) and target is not Element.F16:
         return _round_to_odd(x, source).astype(target.dtype)
     return (x.astype(np.float64) if is_narrow(target) and source.bits > 16 else widen(x, source)).astype(target.dtype)
 
@@ -223,10 +199,11 @@ def _float_to_integer(x: Array, target: Element) -> Array:
 
 def _round_to_odd(x: Array, source: Element) -> Array:
     """To f32 such that rounding again to a narrower type rounds correctly once: inexact results get an odd last bit."""
-    if source is Element.I64:
-        # From 2**53 on, integers are made multiples of 1024 first, also to odd; then they are exact in float64.
-        floor = x & ~np.int64(1023)
-        x = np.where((np.abs(x) >= 2**53) & (floor != x), floor | 1024, x).astype(np.float64)
+    if source.is_integer:
+        # From 2**53 on, integers are made multiples of 2048 first, also to odd; then they are exact in float64.
+        floor = x & ~x.dtype.type(2047)
+        large = (x >= 2**53) | (x <= -(2**53))
+        x = np.where(large & (floor != x), floor | x.dtype.type(2048), x).astype(np.float64)
     y = x.astype(np.float32)
     bits = y.view(np.uint32)
     away = np.abs(y.astype(np.float64)) > np.abs(x)

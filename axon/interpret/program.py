@@ -92,6 +92,8 @@ def _loop(op: Loop, dims: dict[Symbol, int], tensors: dict[Symbol, Array]) -> li
     states = [tensors[symbol] for symbol in op.initial]
     stacks = [np.empty((trip, *s.shape), s.dtype) for s in states] if op.stacked else []
     for i in range(trip):  # a step redefines what the one before it defined
+        if op.conditional and not states[-1]:
+            break
         dims[op.counter] = i
         tensors[op.counter] = np.array(i, Element.I32.dtype)
         tensors.update(zip((state.symbol for state in op.states), states, strict=True))

@@ -104,6 +104,7 @@ def _require_inside(node: Read, frame: Frame, masks: Masks, position: int, index
     name = node.tensor.name
     if node.checked is None:
         raise CoreInvalid(f"an unchecked read of `{name}` has index {value} in dimension {position} of size {size}")
-    message = f"index {value} is outside dimension {position} of `{name}`, which has size {size}"
-    label = f"this index is {value}; it must be at least 0 and below {size}"
+    shown = f"{value} or more" if value == 2**63 - 1 else f"{value}"  # which a larger u64 was brought down to
+    message = f"index {shown} is outside dimension {position} of `{name}`, which has size {size}"
+    label = f"this index is {shown}; it must be at least 0 and below {size}"
     raise ShapeError((diagnostic("AX0502", message, label, node.checked),))

@@ -25,6 +25,7 @@ from axon.lower.evaluate import Evaluator
 from axon.lower.indexing import Definitions
 from axon.lower.limits import limits
 from axon.lower.needed import needed
+from axon.lower.tensors import spread
 from axon.lower.value import Closure, Env, Frame, Primitive, RecordValue, TensorValue, TupleValue
 from axon.lower.value import Value as Lowered
 from axon.shapes.algebra.prove import Facts
@@ -117,9 +118,11 @@ class _Lowering:
         elif len(arguments) != len(types):
             raise self._wrong(f"`{self.name}` takes {len(types)} arguments, not {len(arguments)}")
         else:
-            for wanted, given in zip(types, arguments, strict=True):
-                self._match(wanted, given)
+            for n, (wanted, given) in enumerate(zip(types, arguments, strict=True)):
+                self._match(wanted, given, n in scheme.or_scalar)
             self._match_waiting()
+            for row in scheme.rows:  # of which only scalars speak
+                self.frame.rows.setdefault(row, ())
         self._check_literals(types)
         for fact in scheme.facts:  # `where k = 1`: such a dimension stretches
             slack = fact.relation.slack
@@ -131,7 +134,8 @@ class _Lowering:
         params: list[Param] = []
         values: list[Lowered] = []
         for n, (name, wanted) in enumerate(zip(names, types, strict=True)):
-            structure, value = self._parameter(name, wanted, None if arguments is None else arguments[n])
+            one = None if arguments is None else arguments[n]
+            structure, value = self._parameter(name, wanted, one, n in scheme.or_scalar)
             params.append(Param(name, structure))
             values.append(value)
         facts = tuple(ContractFact(f.relation, f.why, f.span) for f in scheme.facts)
@@ -172,8 +176,8 @@ class _Lowering:
         for row in self.scheme.rows:
             self.frame.rows[row] = ()
 
-    def _match(self, wanted: Type, given: ArgumentType) -> None:
-        """Find what element and shape variables stand for."""
+    def _match(self, wanted: Type, given: ArgumentType, or_scalar: bool = False) -> None:
+        """Find what element and shape variables stand for. `or_scalar`: one of rank 0 will do, and says nothing of the shape."""
         match wanted, given:
             case Tensor(element, shape), TensorType(actual, rank):
                 if isinstance(element, ElementVar):
@@ -182,7 +186,8 @@ class _Lowering:
                         raise self._wrong(f"{known.value} and {actual.value} for one element type", "AX0504")
                 elif element is not actual:
                     raise self._wrong(f"an argument has {actual.value} elements; {element.value} is needed", "AX0504")
-                self._match_rank(shape, rank)
+                if rank or not or_scalar:
+                    self._match_rank(shape, rank)
             case TupleType(items), tuple() as parts if len(parts) == len(items):
                 for item, part in zip(items, parts, strict=True):
                     self._match(item, part)
@@ -217,7 +222,9 @@ class _Lowering:
             if len(self.waiting) == len(before):
                 raise self._wrong("the ranks of the arguments can be split in more than one way", "AX0506")
 
-    def _parameter(self, path: str, t: Type, given: ArgumentType | None) -> tuple[Structure, Lowered]:
+    def _parameter(
+        self, path: str, t: Type, given: ArgumentType | None, or_scalar: bool = False
+    ) -> tuple[Structure, Lowered]:  # fmt: skip
         """The inputs that a parameter is made of, and the value that it is in the program."""
         match t:
             case Tensor(element, shape):
@@ -225,6 +232,9 @@ class _Lowering:
                 for item in shape:
                     dims.extend(self.frame.rows[item.symbol] if isinstance(item, Row) else (item,))
                 known = element if isinstance(element, Element) else self.frame.elements[element.symbol]
+                if or_scalar and dims and isinstance(given, TensorType) and not given.rank:
+                    one, value = self._input(path, known, ())
+                    return one, spread(value, tuple(d.substitute(self.frame.dims) for d in dims))
                 return self._input(path, known, tuple(dims))
             case TupleType(items):
                 parts = given if isinstance(given, tuple) else (None,) * len(items)
@@ -255,7 +265,7 @@ class _Lowering:
                 found = {n: self._any(f"{path}.{n}", g) for n, g in given.items()}
                 return RecordOf(tuple((n, s) for n, (s, _) in found.items())), RecordValue({n: v for n, (_, v) in found.items()})
 
-    def _input(self, path: str, element: Element, dims: tuple[Dim, ...]) -> tuple[Structure, Lowered]:
+    def _input(self, path: str, element: Element, dims: tuple[Dim, ...]) -> tuple[Structure, TensorValue]:
         value = Value(fresh(path.replace(".", "_").replace(" ", "_")), element, dims)
         self.inputs.append(value)
         self.shapes.append(ParameterShape(path, dims))

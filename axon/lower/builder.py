@@ -77,6 +77,10 @@ class Context:
         return replace(self, guards=(*self.guards, condition))
 
 
+Step = Callable[[list[TensorValue], Context], list[TensorValue]]  # of a loop: from states, in a context, to the next
+Test = Callable[[list[TensorValue], Context], Scalar]  # whether there is one
+
+
 class _Wider(Exception):
     """A loop mentions more axes of its context than those over which its states are."""
 
@@ -458,10 +462,9 @@ class Builder:
 
     def loop(
         self, initial: Sequence[TensorValue], trip: Scalar, extent: Dim, counter: Symbol, stacked: bool, context: Context,
-        span: Span,
-        step: Callable[[list[TensorValue]], list[TensorValue]],
+        span: Span, step: Step, going: Test | None = None,
     ) -> list[TensorValue]:  # fmt: skip
-        """Repeat a step over states, at once for every index of the context that they depend on.
+        """Repeat a step over states, at once for every index of the context that they depend on, while a condition on them holds.
 
         On which they do is only known when the step has been lowered. It is lowered again, with states over more axes, until it
         mentions no others.
@@ -471,7 +474,7 @@ class Builder:
             here, made, calls = (self.known, self.risk), len(self.ops), self.calls
             ops = self.ops
             try:
-                return self._looped(initial, trip, extent, counter, stacked, context, over, span, step)
+                return self._looped(initial, trip, extent, counter, stacked, context, over, span, step, going)
             except _Wider as wider:
                 self.known, self.risk = here
                 self.ops, self.calls = ops, calls
@@ -480,8 +483,7 @@ class Builder:
 
     def _looped(
         self, initial: Sequence[TensorValue], trip: Scalar, extent: Dim, counter: Symbol, stacked: bool, context: Context,
-        over: Sequence[Axis], span: Span,
-        step: Callable[[list[TensorValue]], list[TensorValue]],
+        over: Sequence[Axis], span: Span, step: Step, going: Test | None,
     ) -> list[TensorValue]:  # fmt: skip
         prefix = tuple(Dim.of(a.symbol) for a in over)
         outer = tuple(self._hull(a, context) for a in over)
@@ -489,26 +491,38 @@ class Builder:
         states = [Value(fresh("state"), v.element, (*outer, *v.shape)) for v in initial]
         bound = self._uses([trip]) & {a.symbol for a in context.axes}
         limit = self._largest(trip, context, span) if bound else self.scalar(trip, context)
+        inside = context
+        if going is not None:
+            first = [Value(s, v.element, state.shape) for s, v, state in zip(starts, initial, states, strict=True)]
+            starts += self._going(going, first, None, context, over, span)
+            flags = [Value(fresh("going"), Element.BOOL, outer)] + ([Value(fresh("going"), Element.BOOL, ())] if over else [])
+            states += flags
+            if over:  # the loops of different indices end at different times
+                inside = context.guarded(self.view(flags[0], prefix).at(()))
         saved, self.ops = self.ops, []
         known, self.known = self.known, self.known.index(counter, extent)
-        before = [self.view(s, prefix) for s in states]
+        before = [self.view(s, prefix) for s in states[: len(initial)]]
         risk = self.risk
-        after = step(before)
+        after = step(before, inside)
         pairs = [xy for new, old in zip(after, before, strict=True) for xy in zip(new.shape, old.shape, strict=True)]
         if self.risk > risk or not all(self.equal(x, y) for x, y in pairs):  # only a guard makes it right
             after = [replace(new, shape=old.shape, guarded=True) for new, old in zip(after, before, strict=True)]
-        if bound:  # the loops of different indices end at different times
-            going = simplified("lt", Index(Dim.of(counter)), trip)
-            after = [_choose(going, new, old) for new, old in zip(after, before, strict=True)]
-        results = tuple(self._stored_over(v, context, over, "next") for v in after)
-        block = Block(tuple(self.ops), results)
+        steps = [*((simplified("lt", Index(Dim.of(counter)), trip),) if bound else ()), *inside.guards[len(context.guards) :]]
+        on = conjunction(tuple(steps))
+        if on is not None:
+            after = [_choose(on, new, old) for new, old in zip(after, before, strict=True)]
+        results = [self._stored_over(v, inside, over, "next") for v in after]
+        if going is not None:
+            made = [replace(state, symbol=s) for s, state in zip(results, states, strict=False)]
+            results += self._going(going, made, on, inside, over, span)
+        block = Block(tuple(self.ops), tuple(results))
         self.ops, self.known = saved, known
         lead = (extent,) if stacked else ()
         outs = tuple(Value(fresh("last" if not stacked else "states"), s.element, (*lead, *s.shape)) for s in states)
         self.shapes |= {out.symbol: out.shape for out in outs}
-        self.ops.append(Loop(outs, tuple(starts), tuple(states), counter, limit, block, stacked, span))
+        self.ops.append(Loop(outs, tuple(starts), tuple(states), counter, limit, block, stacked, going is not None, span))
         if not stacked:
-            return [self.view(o, prefix) for o in outs]
+            return [self.view(o, prefix) for o in outs[: len(initial)]]
 
         def unstacked(out: Value) -> TensorValue:
             def at(subscripts: Subscripts) -> Scalar:
@@ -518,6 +532,26 @@ class Builder:
             return TensorValue(out.element, (extent, *out.shape[1 + len(prefix) :]), at, symbol=whole)
 
         return [unstacked(o) for o in outs]
+
+    def _going(
+        self, going: Test, states: Sequence[Value], on: Scalar | None, context: Context, over: Sequence[Axis], span: Span
+    ) -> list[Symbol]:
+        """Whether a loop goes on from these states: for each index that it stands over, which is not asked again once it does not;
+        and, as the last, for any."""
+        prefix = tuple(Dim.of(a.symbol) for a in over)
+        risk = self.risk
+        found = going([self.view(s, prefix) for s in states], context)
+        if on is not None:
+            found = Select(on, found, Const(False, Element.BOOL))
+        each = TensorValue(Element.BOOL, (), lambda _: found, guarded=self.risk > risk, span=span)
+        stored = self._stored_over(each, context, over, "going")
+        if not over:
+            return [stored]
+        axes = [Axis(fresh(a.symbol.name), self._hull(a, context)) for a in over]
+        read = Read(stored, tuple(Dim.of(a.symbol) for a in axes), Element.BOOL)
+        out = Value(fresh("going"), Element.BOOL, ())
+        self.ops.append(Compute((out,), (), Reduction(tuple(axes), Monoid("any"), None), (read,), span))
+        return [stored, out.symbol]
 
     def scalar(self, scalar: Scalar, context: Context) -> Scalar:
         """A scalar that stands by itself: one that computes something is stored first."""

@@ -6,7 +6,7 @@ builder's block; the scalar code between them becomes scalar expressions of core
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -20,7 +20,7 @@ from axon.lower.call_count import MAX_CALLS, too_many_calls
 from axon.lower.extents import divides
 from axon.lower.indexing import Indexing
 from axon.lower.scalars import as_scalar, conjunction, integer, negated, simplified, zero
-from axon.lower.tensors import ONE, broadcast, choice, is_plain, leaves, name_of, ordered, rebuild, scalar_value, stretched
+from axon.lower.tensors import ONE, broadcast, choice, is_plain, leaves, name_of, ordered, rebuild, scalar_value, spread, stretched
 from axon.lower.value import Closure, Env, Frame, Primitive, RecordValue, Subscripts, TensorValue, TupleValue, Value
 from axon.shapes.dimension import Dim
 from axon.types import builtins
@@ -198,9 +198,30 @@ class Evaluator(Indexing):
         found = {n: self.eval(env, e.arguments[n], c) for n in order}
         arguments = [found[n] for n in range(len(e.arguments))]
         f = self.eval(env, e.function, c)
+        for n, shape in self._spread(env, e):
+            arguments[n] = self._whole(arguments[n], shape, c)
         if self._lifts(env, e, arguments):
             return self._lifted(f, arguments, c, e.span)
         return self.apply(f, arguments, c, e.span, self.b.risk > before)
+
+    def _spread(self, env: Env, e: T.Call) -> Iterator[tuple[int, tuple[Dim, ...]]]:
+        """The arguments that may be scalars, and the shapes of their parameters."""
+        t = env.frame.state.prune(e.function.type)
+        for n in range(e.scalars[-1] + 1 if e.scalars else 0):
+            assert isinstance(t, Function)
+            param = env.frame.state.prune(t.param)
+            if n in e.scalars:
+                assert isinstance(param, Tensor)
+                yield n, self.shape(env, param.shape)
+            t = env.frame.state.prune(t.result)
+
+    def _whole(self, value: Value, shape: tuple[Dim, ...], c: Context) -> Value:
+        """A tensor of a shape: itself, or a scalar that is each of its elements."""
+        if not isinstance(value, TensorValue) or value.shape or not shape:
+            return value
+        kept = self._keep(value, c, "scalar", value.guarded)
+        assert isinstance(kept, TensorValue)
+        return spread(kept, shape)
 
     @staticmethod
     def _is_function(env: Env, e: T.Expr) -> bool:

@@ -205,7 +205,7 @@ class Indexing(ABC):
         for subscript in e.subscripts:
             match subscript:
                 case T.At(values=values, sizes=sizes):
-                    scalars = [self.scalar(env, v, c) for v in values]
+                    scalars = [_placed(self.scalar(env, v, c)) for v in values]
                     plan.append(self._subscript(env, scalars, sizes))
                     position += 1
                 case T.Run(symbol=symbol):
@@ -361,7 +361,7 @@ class Indexing(ABC):
         position = tuple(reversed(at))
         shapes = [leaf.shape[len(axes) :] for leaf in leaves(elements)]
 
-        def step(states: list[TensorValue]) -> list[TensorValue]:
+        def step(states: list[TensorValue], c: Context) -> list[TensorValue]:
             here = [
                 TensorValue(x.element, shape, lambda s, x=x: x.at((*position, *s)))  # type: ignore[misc]
                 for x, shape in zip(leaves(elements), shapes, strict=True)
@@ -397,22 +397,39 @@ class Indexing(ABC):
             trip = Select(guard, trip, zero(Element.I32))
         inner = env.with_indices({e.counter: Dim.of(counter)}, {})
 
-        def step(states: list[TensorValue]) -> list[TensorValue]:
+        def bound(scope: Env, states: list[TensorValue]) -> Env:
             old = rebuild(whole, states)
             parts = old.items if len(starts) > 1 and isinstance(old, TupleValue) else (old,)
-            scope = inner
             for (pattern, _), part in zip(e.states, parts, strict=True):
                 scope = scope.with_values(self.bind(scope, pattern, part))
-            new = self.eval(scope, e.body, c)
+            return scope
+
+        def step(states: list[TensorValue], c: Context) -> list[TensorValue]:
+            new = self.eval(bound(inner, states), e.body, c)
             return leaves(ordered(new, whole))
 
-        return rebuild(whole, self.b.loop(first, trip, extent, counter, e.stacked, c, e.span, step))
+        def going(states: list[TensorValue], c: Context) -> Scalar:
+            assert e.condition is not None
+            return self.scalar(bound(env, states), e.condition, c)
+
+        test = going if e.condition is not None else None
+        return rebuild(whole, self.b.loop(first, trip, extent, counter, e.stacked, c, e.span, step, test))
 
 
 def _linear(dim: Dim, axes: Collection[Symbol]) -> bool:
     """Whether a subscript is a sum of axes with coefficients, so that a computed index can stand for any of them."""
     splits = [dim.linear_in(a) for a in dim.variables if a in axes]
     return all(s is not None and not any(v in axes for v in s[0].variables) for s in splits)
+
+
+def _placed(scalar: Scalar) -> Scalar:
+    """A computed index as core has it, an i32 or i64. No tensor reaches to where a u64 is brought down to the greatest i64."""
+    element = element_of(scalar)
+    if element in (Element.I32, Element.I64):
+        return scalar
+    if element is Element.U64:
+        return Convert(CoreBinary("min", scalar, Const(Element.I64.limits[1], element)), Element.I64)
+    return Convert(scalar, Element.I32 if element.bits < 32 else Element.I64)
 
 
 def _near(scalar: Scalar, most: int) -> Scalar:

@@ -55,6 +55,11 @@ def broadcast(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return (*longer[:lead], *tail)
 
 
+def spread(value: TensorValue, shape: tuple[Dim, ...]) -> TensorValue:
+    """The tensor of a shape whose elements are all this scalar: `for ..s => value`."""
+    return TensorValue(value.element, shape, lambda _: value.at(()), guarded=value.guarded)
+
+
 def stretched(s: Subscripts, shape: tuple[Dim, ...], out: tuple[Dim, ...]) -> Subscripts:
     """The subscripts into an operand of a pointwise operation, given those into its result."""
     tail = s[len(s) - len(shape) :]

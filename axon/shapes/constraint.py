@@ -28,13 +28,14 @@ class Side:
 class Reason:
     """Why something must hold: the place that demands it, in words, and where the two sizes come from.
 
-    `field` is the part of a record that it is about: `up.w`.
+    `field` is the part of a record that it is about: `up.w`; `leaf` the leaf at which `each` applies a function: `.up.w`.
     """
 
     span: Span
     text: str
     sides: tuple[Side, ...] = ()
     field: str = ""
+    leaf: str = ""
 
     def within(self, field: str) -> Reason:
         """The same of a field of a record."""

@@ -147,7 +147,7 @@ def _slice_part(inf: Inference, env: Env, e: S.Expr | None, missing: Dim) -> Dim
 
 
 def _index(inf: Inference, env: Env, e: S.Expr) -> T.Expr:
-    """One index: an i32, or an i64 computed from data."""
+    """One index: an i32, or an integer of another type computed from data."""
     value = infer(inf, env, e)
     needs_divisors(inf.state, env, value)
     t = inf.state.prune(value.type)
@@ -156,8 +156,9 @@ def _index(inf: Inference, env: Env, e: S.Expr) -> T.Expr:
             return value
         case Tensor(element, shape) if not any(isinstance(i, Dim) for i in inf.state.shape(shape)):
             allowed = inf.state.allowed_of(element)
-            if allowed == frozenset({Element.I64}):
-                unify(inf, t, Tensor(Element.I64, ()), Reason(e.span, "an index is a single integer"))
+            own = next(iter(allowed)) if len(allowed) == 1 else None
+            if own is not None and own.is_integer:
+                unify(inf, t, Tensor(own, ()), Reason(e.span, "an index is a single integer"))
                 return value
             if Element.I32 in allowed:
                 unify(inf, t, I32, Reason(e.span, "an index is a single i32"))

@@ -133,6 +133,10 @@ def to_type(inf: Inference, scope: Scope, t: S.Type, expanding: tuple[Alias, ...
             return Exists(symbol, bounds, to_type(inf, inner, body, expanding))
         case S.TypeDimFun():
             return _malformed(inf, Rule.DIMENSIONS_INSIDE, t.span)
+        case S.TypeOrScalar(whole):
+            if t.span not in inf.marked:
+                return _malformed(inf, Rule.SCALAR_INSIDE, t.span)
+            return to_type(inf, scope, whole, expanding)
         case _:
             assert_never(t)
 
@@ -439,6 +443,8 @@ class Mentions:
                 self.type(result)
             case S.TypeDimFun(_, result):
                 self.type(result)
+            case S.TypeOrScalar(whole):
+                self.type(whole)
             case S.TypeExists(name, bound, body):
                 before = dict(self.dims)
                 self.type(body)
@@ -496,12 +502,11 @@ class Mentions:
                     stack.append(value)
                 case S.Let(decls, body):
                     self._let(decls, body)
-                case S.Loop(_, states, groups, body):
+                case S.Loop(_, states, condition, groups, body):
                     for p, init in states:
                         self.pattern(p)
                         stack.append(init)
-                    stack += groups
-                    stack.append(body)
+                    stack += (condition, *groups, body)
                 case S.Node() as node if not isinstance(node, (S.Val, S.Fun, S.TypeDecl, S.Sig, S.Import)):
                     stack += _children(node)
                 case tuple() as items:

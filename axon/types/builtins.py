@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from math import inf, nan, pi
 
-from axon.base.element import ANY, FLOAT, NUM, Element
+from axon.base.element import ANY, FLOAT, INT, NUM, Element
 
 BOOL = frozenset({Element.BOOL})
 
 # Pointwise functions of one argument: the operation in core, and the element types they take.
-UNARY = dict.fromkeys(("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor", "ceil", "round"), FLOAT)
-UNARY |= {"abs": NUM, "sign": NUM}
+FLOAT_FUNCTIONS = (
+    "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "cbrt", "sin", "cos", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh",
+    "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma", "floor", "ceil", "round",
+)  # fmt: skip
+UNARY = dict.fromkeys(FLOAT_FUNCTIONS, FLOAT) | {"abs": NUM, "sign": NUM, "bit_not": INT}
 
 # Pointwise functions of two arguments.
-BINARY = {"max": NUM, "min": NUM, "pow": NUM}
+BITS = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
+BINARY = {"max": NUM, "min": NUM, "pow": NUM, "atan2": FLOAT} | dict.fromkeys(BITS, INT)
 
 # Operators: the operation in core, the element types they take, and whether they give bool.
 OPERATORS = {
@@ -33,7 +37,10 @@ FUNCTIONS = {
     "argsort": "'a[..s, n] -> i32[..s, n]",
 }
 
+# What takes a function at every leaf of records and tuples, by how it is written: no function, for that is used at several types.
+OVER_LEAVES = {"each": "each f a b …", "fold_leaves": "fold_leaves (op, unit) f a b …"}
+
 # Reductions: the element types they take; argmax and argmin give indices.
 REDUCTIONS = {"sum": NUM, "prod": NUM, "max": NUM, "min": NUM, "any": BOOL, "all": BOOL, "argmax": NUM, "argmin": NUM}
 
-NAMES = (*UNARY, *BINARY, *CONSTANTS, *FUNCTIONS)
+NAMES = (*UNARY, *BINARY, *CONSTANTS, *FUNCTIONS, *OVER_LEAVES)

@@ -303,6 +303,7 @@ def infer_loop(inf: Inference, env: Env, e: S.Loop) -> T.Expr:
     if len(e.groups) != 1 or len(group.binders) != 1 or not isinstance(binder, S.IndexBinder):
         wrong(inf, RuleBroken(Rule.ONE_COUNTER, e.span, (e.kind,)))
         return T.Literal(0, type=POISON, span=e.span)
+    condition = _while(inf, env.indexed((), scope), e)
     trip, extent = _trip(inf, env, e, group)
     counter = _bind_index(inf, env.within(scope), binder.name, binder.span, extent, group.span)
     inner = env.indexed(((counter.symbol, counter.extent),), scope)
@@ -312,7 +313,19 @@ def infer_loop(inf: Inference, env: Env, e: S.Loop) -> T.Expr:
     if trip is None:
         trip = T.Dimension(counter.extent, type=I32, span=binder.span)
     result = prepend(inf, (counter.extent,), t, e.body.span, "an array") if stacked else t
-    return T.Loop(stacked, tuple(states), counter.symbol, trip, body, type=result, span=e.span)
+    return T.Loop(stacked, tuple(states), condition, counter.symbol, trip, body, type=result, span=e.span)
+
+
+def _while(inf: Inference, env: Env, e: S.Loop) -> T.Expr | None:
+    """The condition of a loop, which sees the states; what it says of sizes helps nobody, for states are data."""
+    if e.condition is None:
+        return None
+    if e.kind == "unfold":
+        wrong(inf, RuleBroken(Rule.UNFOLD_WHILE, e.condition.span))
+    (binder,) = e.groups[0].binders
+    if isinstance(binder, S.IndexBinder):
+        inf.ended[binder.name] = binder.span
+    return to_condition(inf, env, e.condition, "the condition of `while`")
 
 
 def _keeps_state(inf: Inference, e: S.Loop, body: T.Expr, t: Type, first: list[T.Expr]) -> bool:

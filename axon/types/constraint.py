@@ -8,6 +8,7 @@ from typing import TypeAlias
 from axon.base.data import dataclass
 from axon.base.source import Span
 from axon.shapes.constraint import Context, Reason
+from axon.types.trouble import Argument
 from axon.types.type import Row, Shape, Type
 
 
@@ -75,4 +76,24 @@ class Lift:
     context: Context
 
 
-Deferred: TypeAlias = "Broadcast | Product | Prepend | Indexed | Member | Lift"
+@dataclass(frozen=True, slots=True, eq=False)
+class SpreadArgument:
+    shape: Shape
+    reason: Reason
+    meant: Argument
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """Arguments for parameters of one shape, each of which may be a scalar instead. `told`: something else says the shape.
+
+    Default: they are of this shape.
+    """
+
+    shape: Shape
+    arguments: tuple[SpreadArgument, ...]
+    told: bool
+    scalars: tuple[SpreadArgument, ...] = ()  # others that turned out to be
+
+
+Deferred: TypeAlias = "Broadcast | Product | Prepend | Indexed | Member | Lift | Spread"

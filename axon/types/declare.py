@@ -15,14 +15,14 @@ from axon.shapes.relation import Relation
 from axon.types import typed as T
 from axon.types.annotate import Mentions, bind_dimension, introduce, stripped, to_facts, to_type
 from axon.types.generalize import enter, generalize
-from axon.types.inference import Env, Inference, infer, unify, wrong
+from axon.types.inference import Env, Inference, infer, instantiate_type, unify, wrong
 from axon.types.names import open_size
 from axon.types.patterns import bind_pattern
 from axon.types.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, ModuleName, RunName, Scope, ValueName
-from axon.types.scheme import instantiate_type
+from axon.types.scalars import marks, or_scalar, pointwise
 from axon.types.symbolic import says, symbolic
 from axon.types.trouble import Rule, RuleBroken, TypeTooLarge
-from axon.types.type import POISON, Exists, Function, Poison, Tensor, TupleType, Type, function
+from axon.types.type import POISON, Exists, Function, Poison, Scheme, Tensor, TupleType, Type, function
 from axon.types.undetermined import known_by_product
 from axon.types.unify import State, size, subtypes
 
@@ -111,6 +111,10 @@ def _val(inf: Inference, env: Env, d: S.Val, top: bool, sigs: dict[str, S.Sig], 
     single = _single(d.pattern)
     sig = sigs.get(single.name) if single is not None else None
     used.update(_bound_names(d.pattern))
+    lambda_ = stripped(d.value)
+    own = lambda_.params if isinstance(lambda_, S.Fn) and single is not None else ()
+    marked = marks(own, sig)
+    inf.marked.update(t.span for _, t in marked)
     parts = {} if single is not None else {n: sigs[n] for n in _bound_names(d.pattern) if n in sigs}
     generalizes = single is not None and _is_function(env.scope, stripped(d.value))
     if not top and not generalizes:
@@ -123,6 +127,10 @@ def _val(inf: Inference, env: Env, d: S.Val, top: bool, sigs: dict[str, S.Sig], 
     val = _bind_val(inf, replace(env, scope=scope), d, sig, parts, scope, inside, generalizes)
     names = [n for n in scope.values if n not in env.scope.values or scope.values[n] is not env.scope.values[n]]
     scheme, ok = generalize(inf, mark, val.value.type, (), [], d.span, None, generalizes, (), val.value)
+    if ok and generalizes and isinstance(val.value, T.Fn):
+        candidates = pointwise(val.value.params, val.value.body) if sig is None and d.pattern is single else set[int]()
+        candidates &= {n for n, p in enumerate(own) if isinstance(p, S.PatternName)}
+        scheme, ok = _with_scalars(inf, scheme, candidates, marked, val.value.params)
     for name in names:
         entity: Entity = scope.values[name]
         if isinstance(entity, ValueName) and entity.is_dimension and (top or _generic(inf.state, entity.symbol)):
@@ -258,6 +266,8 @@ def _fun(inf: Inference, env: Env, d: S.Fun, sig: S.Sig | None) -> T.Fun:
     inf.defining.append(d.name.text)
     inf.heading.append(d)
     scope = env.scope.child()
+    marked = marks(d.params, sig)
+    inf.marked.update(t.span for _, t in marked)
     header = _header(inf, scope, d, sig)
     params = tuple(p for p in d.params if not isinstance(p, S.DimParams))
     types, result = _parameter_types(inf, header.declared, params, d, sig)
@@ -283,6 +293,10 @@ def _fun(inf: Inference, env: Env, d: S.Fun, sig: S.Sig | None) -> T.Fun:
             wrong(inf, TypeTooLarge(d.name.span))
         t = POISON
     scheme, ok = generalize(inf, mark, t, header.explicit, header.facts, d.name.span, d, True, patterns, body)
+    if ok:
+        candidates = pointwise(patterns, body) if sig is None else set[int]()
+        candidates &= {n for n, p in enumerate(params) if isinstance(p, S.PatternName)}
+        scheme, ok = _with_scalars(inf, scheme, candidates, marked, patterns)
     inf.defining.pop()
     inf.heading.pop()
     if ok and sig is None and inf.state.level == 0 and inf.explains:
@@ -294,6 +308,21 @@ def _fun(inf: Inference, env: Env, d: S.Fun, sig: S.Sig | None) -> T.Fun:
     inf.inner.append((d.name.text, d.name.span, scheme.type))
     inf.parameters[symbol] = patterns
     return T.Fun(symbol, patterns, body, scheme)
+
+
+def _with_scalars(
+    inf: Inference, scheme: Scheme, candidates: set[int], marked: Sequence[tuple[int, S.TypeOrScalar]],
+    patterns: Sequence[T.Pattern],
+) -> tuple[Scheme, bool]:  # fmt: skip
+    """A function's scheme with the parameters for which a scalar will do: those which the text marks must be among them."""
+    groups = or_scalar(inf.state, scheme, candidates | {n for n, _ in marked})
+    scheme = replace(scheme, scalars=groups)
+    left = [(n, t.span) for n, t in marked if n not in scheme.or_scalar]
+    for n, span in left:
+        pattern = patterns[n] if n < len(patterns) else None
+        name = pattern.symbol.name if isinstance(pattern, T.PatternName) else f"argument {n + 1}"
+        wrong(inf, RuleBroken(Rule.SCALAR_UNTOLD, span, (name,)))
+    return scheme, not left
 
 
 def _packed(state: State, t: Type, reason: Reason) -> Type:

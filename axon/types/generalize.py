@@ -148,7 +148,7 @@ def _quantified(
         inf.divided.clear()
     scheme = replace(scheme, literals=of_scheme(waiting, scheme.elements), divides=divides)
     inf.literals[mark.literals :] = of_outer(waiting, scheme.elements) if state.level > 0 else ()
-    contract = _contract(inf.state, scheme)
+    contract = contract_of(inf.state, scheme)
     if ok:
         ok = _determined(inf, scheme, contract, span, params, body) and _anchored(inf, scheme, introduced, body, span)
         ok = ok and (state.level > 0 or _split(inf, scheme, params, span))
@@ -401,7 +401,7 @@ def _bound(state: State, t: Type) -> set[Symbol]:
     return {x.symbol for x in subtypes(state, t) if isinstance(x, Exists)}
 
 
-def _contract(state: State, scheme: Scheme) -> Contract:
+def contract_of(state: State, scheme: Scheme) -> Contract:
     """What the arguments say of the sizes: those of the declaration around are given."""
     shapes: list[ParameterShape] = []
     t: Type = scheme.type

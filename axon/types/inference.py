@@ -24,7 +24,25 @@ from axon.types.holes import Blank
 from axon.types.literals import Literal, of_use
 from axon.types.resolve import Alias, Module, Scope
 from axon.types.trouble import Mismatched, Operand, Rule, RuleBroken, Trouble
-from axon.types.type import POISON, ElementType, Poison, Scheme, SchemeFact, Tensor, Type
+from axon.types.type import (
+    POISON,
+    ElementType,
+    ElementVar,
+    Exists,
+    Function,
+    OrScalar,
+    Poison,
+    RecordType,
+    Row,
+    Scheme,
+    SchemeFact,
+    Shape,
+    ShapeItem,
+    Tensor,
+    TupleType,
+    Type,
+    TypeVar,
+)
 from axon.types.typed import Instance
 from axon.types.unify import Mismatch, State
 
@@ -148,6 +166,7 @@ class Inference:
     explains: bool = True  # or says only that something is wrong with the sizes of a declaration, not why
     diagnostics: list[Diagnostic] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)  # in this declaration, of names that nothing introduces, and of type variables
+    leaf: str = ""  # the path of the one that a function is being applied to by `each`
     consequences: int = 0  # uses of broken declarations, which were reported where they stand
     circular: list[S.TypeDecl] = field(default_factory=list)  # types that contain themselves, each reported once
 
@@ -160,6 +179,8 @@ class Inference:
     used: Bodies = field(default_factory=Bodies)  # the functions that are used, as in their schemes
     modules: dict[str, Module] = field(default_factory=dict)  # of which members are used, by the names that they have here
     parameters: dict[Symbol, tuple[T.Pattern, ...]] = field(default_factory=dict)  # of the functions declared so far
+    scalars: dict[Symbol, tuple[OrScalar, ...]] = field(default_factory=dict)  # of the functions used
+    marked: set[Span] = field(default_factory=set)  # the `t?` that stand where they may
     builtin_schemes: dict[str, Scheme] = field(default_factory=dict)  # of those of the language that have been used
     binders: dict[Symbol, Binding] = field(default_factory=dict)  # every index of this declaration
     ended: dict[str, Span] = field(default_factory=dict)  # indices of this declaration, most of them out of scope
@@ -332,3 +353,49 @@ def _divisors(facts: Sequence[SchemeFact]) -> list[SchemeFact]:
                     found.setdefault(least, replace(fact, relation=least, why="a divisor: {}"))
     stated = {fact.relation for fact in facts}
     return [fact for least, fact in found.items() if least not in stated]
+
+
+def instantiate_type(state: State, t: Type, instance: Instance, seen: dict[Type, Type] | None = None) -> Type:
+    """The type with the instance's image of every variable. Shared parts stay shared; DimensionTooLarge may be raised."""
+    seen = {} if seen is None else seen
+    t = state.prune(t)
+    if t in seen:
+        return seen[t]
+    new: Type
+    match t:
+        case TypeVar(symbol):
+            new = instance.types.get(symbol, t)
+        case Tensor(element, shape):
+            new = Tensor(instantiate_element(state, element, instance), instantiate_shape(state, shape, instance))
+        case Function(param, result):
+            new = Function(instantiate_type(state, param, instance, seen), instantiate_type(state, result, instance, seen))
+        case TupleType(items):
+            new = TupleType(tuple(instantiate_type(state, i, instance, seen) for i in items))
+        case RecordType():
+            new = t.map(lambda part: instantiate_type(state, part, instance, seen))
+        case Exists(symbol, bounds, body):
+            new = Exists(symbol, tuple(b.substitute(instance.dims) for b in bounds), instantiate_type(state, body, instance, seen))
+        case _:
+            new = t
+    seen[t] = new
+    return new
+
+
+def instantiate_element(state: State, element: ElementType, instance: Instance) -> ElementType:
+    element = state.element(element)
+    return instance.elements.get(element.symbol, element) if isinstance(element, ElementVar) else element
+
+
+def instantiate_shape(state: State, shape: Shape, instance: Instance) -> Shape:
+    items: list[ShapeItem] = []
+    for item in state.shape(shape):
+        if isinstance(item, Row):
+            items.extend(instance.rows.get(item.symbol, (item,)))
+        else:
+            items.append(instantiate_dim(state, item, instance))
+    return tuple(items)
+
+
+def instantiate_dim(state: State, dim: Dim, instance: Instance) -> Dim:
+    dim = state.dimension(dim)
+    return dim.substitute(instance.dims) if dim.variables & instance.dims.keys() else dim

@@ -14,15 +14,16 @@ from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.relation import Relation
 from axon.types import builtins
 from axon.types import typed as T
-from axon.types.annotate import Mentions, introduce, to_dim, to_type
+from axon.types.annotate import Mentions, around, introduce, to_dim, to_type
 from axon.types.generalize import quantify
-from axon.types.inference import Env, Inference, broken, infer, instantiate, oblige, too_complex, wrong
+from axon.types.inference import Env, Inference, broken, infer, instantiate, instantiate_type, oblige, too_complex, wrong
 from axon.types.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName
-from axon.types.scheme import instantiate_type
+from axon.types.symbolic import symbolic
 from axon.types.trouble import (
     DimsMissing,
     DimsWrong,
     MissingImport,
+    NotADimension,
     Rule,
     RuleBroken,
     RunAsValue,
@@ -55,7 +56,9 @@ def _unknown_value(inf: Inference, env: Env, e: S.Var) -> Trouble:
     if span.file.text.startswith(".", span.end) and inf.importable(S.Name(name, span)):
         return MissingImport(name, span)
     if name in inf.ended:
-        return RuleBroken(Rule.INDEX_ENDED, span, (name,), inf.ended[name])
+        index = inf.ended[name]
+        later = index.file is span.file and index.start > span.start
+        return RuleBroken(Rule.COUNTER_IN_CONDITION if later else Rule.INDEX_ENDED, span, (name,), index)
     if name in inf.private:
         owner, at = inf.private[name]
         return RuleBroken(Rule.SIZE_OF_ANOTHER, span, (name, owner), at)
@@ -88,6 +91,8 @@ def _infer_entity(
             if dims is not None and len(dims) != len(explicit):
                 wrong(inf, DimsWrong(name, explicit, len(dims), span))
                 return broken(span)
+            if scheme.scalars:
+                inf.scalars[symbol] = scheme.scalars
             if scheme.definition is not None:
                 inf.used.add(symbol, scheme.definition)
             if not scheme.quantified:
@@ -113,7 +118,7 @@ def _infer_entity(
 
 
 def _given_dim(inf: Inference, env: Env, d: S.Dim) -> Dim:
-    dim = to_dim(inf, env.scope, d)
+    dim = _called_dim(inf, env, d) if _calls(d) else to_dim(inf, env.scope, d)
     indices = {s for s, _ in env.context.indices}
     if dim.variables & indices:
         name = min(dim.variables & indices, key=lambda s: s.id).name
@@ -124,11 +129,58 @@ def _given_dim(inf: Inference, env: Env, d: S.Dim) -> Dim:
     return dim
 
 
+def _calls(d: S.Dim) -> bool:
+    """Whether a function stands in a size that is none of those of sizes: `length x`."""
+    match d:
+        case S.DimCall(function, args):
+            return function.text not in ("min", "max") or any(map(_calls, args))
+        case S.DimBinary(_, left, right):
+            return _calls(left) or _calls(right)
+        case S.DimNegate(operand):
+            return _calls(operand)
+        case _:
+            return False
+
+
+def _called_dim(inf: Inference, env: Env, d: S.Dim) -> Dim:
+    """A size that functions give, which is read as an expression."""
+    value = infer(inf, env, _as_expression(d))
+    dim = symbolic(value, whole=True)
+    if dim is not None:
+        return dim
+    if not isinstance(inf.state.prune(value.type), Poison):
+        wrong(inf, NotADimension(f"`{d.span.text}`", d.span, None, around(inf), value))
+    return inf.state.dim("")
+
+
+def _as_expression(d: S.Dim) -> S.Expr:
+    match d:
+        case S.DimName(name):
+            return S.Var(name, span=d.span)
+        case S.DimInt(value):
+            return S.Int(value, span=d.span)
+        case S.DimNegate(operand):
+            return S.Unary("-", _as_expression(operand), span=d.span)
+        case S.DimBinary(op, left, right):
+            between = Span(d.span.file, left.span.end, right.span.start)
+            return S.Binary(op, _as_expression(left), _as_expression(right), between, span=d.span)
+        case S.DimCall(function, args):
+            whole: S.Expr = S.Var(function.text, span=function.span)
+            for arg in args:
+                whole = S.Apply(whole, _as_expression(arg), span=d.span)
+            return whole
+        case _:
+            assert_never(d)
+
+
 def _builtin(inf: Inference, env: Env, name: str, span: Span) -> T.Expr:
     if name in builtins.CONSTANTS:
         value = builtins.CONSTANTS[name]
         t = scalar(Element.BOOL) if isinstance(value, bool) else scalar(inf.state.element_var(FLOAT))
         return T.Literal(value, type=t, span=span)
+    if name in builtins.OVER_LEAVES:
+        wrong(inf, RuleBroken(Rule.LEAVES_OF_NOTHING, span, (name, builtins.OVER_LEAVES[name])))
+        return broken(span)
     if name in builtins.UNARY or name in builtins.BINARY:
         allowed = builtins.UNARY.get(name) or builtins.BINARY[name]
         t = inf.state.tensor(allowed)

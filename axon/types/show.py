@@ -153,15 +153,15 @@ def show_shape(namer: Namer, shape: Shape) -> str:
     return ", ".join(items)
 
 
-def show_type(namer: Namer, t: Type) -> str:
-    """The type as text; parts beyond a few thousand characters are left out."""
+def show_type(namer: Namer, t: Type, scalars: frozenset[int] = frozenset()) -> str:
+    """The type as text; parts beyond a few thousand characters are left out. `scalars` are the parameters marked with `?`."""
     namer.plan(symbols_of(namer.state, t, namer.aliases))
     parts: list[str] = []
-    _show(namer, t, parts, [_MAX], atom=False)
+    _show(namer, t, parts, [_MAX], False, scalars)
     return "".join(parts)
 
 
-def _show(namer: Namer, t: Type, out: list[str], budget: list[int], atom: bool) -> None:
+def _show(namer: Namer, t: Type, out: list[str], budget: list[int], atom: bool, scalars: frozenset[int] = frozenset()) -> None:
     def put(text: str) -> None:
         out.append(text)
         budget[0] -= len(text)
@@ -179,10 +179,11 @@ def _show(namer: Namer, t: Type, out: list[str], budget: list[int], atom: bool) 
             put(show_element(namer, element) + (f"[{inside}]" if inside else ""))
         case Function():
             put("(" if atom else "")
+            n = 0
             while isinstance(t, Function) and budget[0] >= 0:
                 _show(namer, t.param, out, budget, True)
-                put(" -> ")
-                t = namer.state.prune(t.result)
+                put("? -> " if n in scalars else " -> ")
+                t, n = namer.state.prune(t.result), n + 1
             _show(namer, t, out, budget, False)
             put(")" if atom else "")
         case TupleType(items):
@@ -262,7 +263,7 @@ def distinct(state: State, scheme: Scheme) -> str | None:
 
 
 def _signature(namer: Namer, scheme: Scheme) -> str:
-    text = show_type(namer, scheme.type)
+    text = show_type(namer, scheme.type, scheme.or_scalar)
     if scheme.explicit:
         text = "{" + ", ".join(s.name for s in scheme.explicit) + "} -> " + text
     where = ", ".join(show_relation(namer, r) for r in said([f.relation for f in scheme.facts]))

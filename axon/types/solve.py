@@ -9,9 +9,18 @@ from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.shapes.constraint import NOWHERE, Reason, Side, Stretch
 from axon.shapes.dimension import Dim
-from axon.types.constraint import Broadcast, Deferred, Indexed, Lift, Member, Prepend, Product
-from axon.types.inference import Inference, equate, only_where, unify, wrong
-from axon.types.trouble import BatchOfOneSide, MatmulRank, Mismatched, NoField, NoPosition, StoredFunction, UnknownRecord
+from axon.types.constraint import Broadcast, Deferred, Indexed, Lift, Member, Prepend, Product, Spread, SpreadArgument
+from axon.types.inference import Inference, clash, equate, only_where, unify, wrong
+from axon.types.trouble import (
+    BatchOfOneSide,
+    MatmulRank,
+    Mismatched,
+    NoField,
+    NoPosition,
+    ScalarsAlone,
+    StoredFunction,
+    UnknownRecord,
+)
 from axon.types.type import (
     POISON,
     Exists,
@@ -31,7 +40,7 @@ from axon.types.unify import Mismatch, State
 
 # In which order what is still stuck at the end of a declaration gets its default: an access says most about its base, a missing
 # record type is an error that other defaults may still prevent.
-_DEFAULT_ORDER: tuple[type, ...] = (Indexed, Lift, Product, Broadcast, Prepend, Member)
+_DEFAULT_ORDER: tuple[type, ...] = (Indexed, Lift, Product, Spread, Broadcast, Prepend, Member)
 
 
 def defer(inf: Inference, constraint: Deferred) -> None:
@@ -80,6 +89,16 @@ def _heads(state: State, t: Type) -> list[Symbol]:
             return [i.symbol for i in state.shape(shape) if isinstance(i, Row)]
         case _:
             return []
+
+
+def settle_members(inf: Inference) -> None:
+    """Solve what says of a part of a record or tuple what it is, and nothing else of what waits: no equation comes of it."""
+    while True:
+        waiting = [c for c in inf.deferred if isinstance(c, Member) and isinstance(inf.state.prune(c.out), TypeVar)]
+        ready = [c for c in waiting if _member(inf, c)]
+        if not ready:
+            return
+        inf.deferred[:] = [c for c in inf.deferred if c not in ready]
 
 
 def _sweep(inf: Inference, start: int) -> bool:
@@ -135,6 +154,12 @@ def solve(inf: Inference, constraint: Deferred) -> bool:
             return _member(inf, constraint)
         case Lift():
             return _lift(inf, constraint)
+        case Spread():
+            rest, _ = spread(inf, constraint)
+            if rest is not None and len(rest.arguments) < len(constraint.arguments):
+                inf.deferred.append(rest)
+                return True
+            return rest is None
         case _:
             assert_never(constraint)
 
@@ -161,6 +186,9 @@ def default(inf: Inference, constraint: Deferred) -> None:
             for argument, param, reason in zip(arguments, params, reasons, strict=True):
                 unify(inf, argument, param, reason)
             unify(inf, out, result, reasons[0])
+        case Spread(shape, waiting):
+            for one in waiting:
+                _whole(inf, one, shape)
         case _:
             assert_never(constraint)
 
@@ -353,6 +381,51 @@ def _lift(inf: Inference, c: Lift) -> bool:
     return True
 
 
+def spread(inf: Inference, c: Spread) -> tuple[Spread | None, bool]:
+    """Which arguments are whole and which are scalars, as far as their ranks are known: what is left to decide, and whether what is
+    decided fits."""
+    state, told = inf.state, c.told
+    open_: list[SpreadArgument] = []
+    scalars = list(c.scalars)
+    for argument in c.arguments:
+        own = state.shape(argument.shape)
+        if own and own != state.shape(c.shape) and all(isinstance(i, Row) and i.symbol not in state.rigid for i in own):
+            open_.append(argument)
+        elif own:
+            told = True
+            if not _whole(inf, argument, c.shape):
+                return None, False
+        else:
+            scalars.append(argument)
+    alike = len({state.shape(argument.shape) for argument in open_}) == 1 and not told  # whole, or scalars, and so is the shape
+    if open_ and (alike or not state.shape(c.shape)):
+        return None, all(_whole(inf, argument, c.shape) for argument in open_)
+    if open_:
+        return Spread(c.shape, tuple(open_), told, tuple(scalars)), True
+    if not told and not _empty(state, c.shape, scalars[0].reason):
+        wrong(inf, ScalarsAlone(c.shape, tuple(argument.meant for argument in scalars)))
+        return None, False
+    return None, True
+
+
+def _whole(inf: Inference, argument: SpreadArgument, shape: Shape) -> bool:
+    """Let an argument have the shape of its parameter; False after a report."""
+    meant, (have, want) = argument.meant, map(scalar_like, (argument.shape, shape))
+    found = clash(inf, have, want, argument.reason)
+    if found is not None:
+        wrong(inf, Mismatched(found, meant.arguments[meant.at].type, meant.param, argument.reason, meant))
+    return found is None
+
+
+def _empty(state: State, shape: Shape, reason: Reason) -> bool:
+    """Let a shape be that of a scalar, if it may be."""
+    try:
+        state.unify_shape(shape, (), reason)
+    except Mismatch:
+        return False
+    return True
+
+
 def _types(c: Deferred) -> tuple[Type, ...]:
     """Every type that a constraint is about."""
     match c:
@@ -366,6 +439,8 @@ def _types(c: Deferred) -> tuple[Type, ...]:
             return value, out
         case Lift(params, result, arguments, out):
             return (*params, result, *arguments, out)
+        case Spread(shape, arguments):
+            return (scalar_like(shape), *(scalar_like(a.shape) for a in arguments))
 
 
 def _waits_for(c: Deferred) -> tuple[Type, ...]:
@@ -377,6 +452,8 @@ def _waits_for(c: Deferred) -> tuple[Type, ...]:
             return (t,)
         case Lift(arguments=arguments):
             return arguments
+        case Spread(arguments=arguments):
+            return tuple(scalar_like(a.shape) for a in arguments)
 
 
 def _unknown_rank(state: State, t: Type) -> bool:

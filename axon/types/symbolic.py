@@ -5,6 +5,11 @@ Note [Conditions of functions]
     parameter is an i32, whose sums and products may wrap. So a comparison in a function says something only where its sides are
     parameters, sizes and numbers as they are; `i + 1` as an argument is a size, and may be one of those. What a function compares
     otherwise is like an alternative: it says nothing by itself, and what is read is looked at while running.
+
+Note [Functions of sizes]
+    `half n` of a `fun half n = n / 2` is the size that its body is, with n put in: a function that does nothing but arithmetic on
+    what it is given, or on the sizes of it, is written out where it is applied to sizes. Then its result is one as `n / 2` is,
+    exact where sizes are compared. Its arguments must be sizes, names and parts of these: an `as` in one is not left out.
 """
 
 from __future__ import annotations
@@ -59,6 +64,69 @@ def symbolic(e: T.Expr, whole: bool = False) -> Dim | None:
             except DimensionTooLarge:  # then it is a number like any other
                 return None
     return None
+
+
+def unfolded(inf: Inference, e: T.Expr) -> Dim | None:
+    """The size that a call of a function is, if its result is an i32. See Note [Functions of sizes]."""
+    t = inf.state.prune(e.type)
+    if not (isinstance(t, Tensor) and not inf.state.shape(t.shape) and inf.state.element(t.element) is Element.I32):
+        return None
+    written = _written_out(inf, e, _MAX_CALLS)
+    try:
+        return None if written is None else symbolic(written, whole=True)
+    except (DimensionTooLarge, ZeroDivisionError):
+        return None
+
+
+def _written_out(inf: Inference, e: T.Expr, calls: int) -> T.Expr | None:
+    """Arithmetic with the bodies of functions in place of their calls; None of what is no arithmetic."""
+    match e:
+        case T.Dimension() | T.Literal():
+            return e
+        case T.Call(arguments=arguments) if calls and all(map(_is_there, arguments)):
+            inside = _put_into(inf, e)
+            return None if inside is None else _written_out(inf, inside, calls - 1)
+        case T.If(condition=T.Binary(left=left, right=right) as condition, then=then, otherwise=otherwise):
+            parts = [_written_out(inf, part, calls) for part in (left, right, then, otherwise)]
+            if any(part is None for part in parts):
+                return None
+            a, b, c, d = (part for part in parts if part is not None)
+            size = chosen(replace(condition, left=a, right=b), c, d)
+            return None if size is None else T.Dimension(size, type=e.type, span=e.span)
+        case T.Unary(operand=operand):
+            inner = _written_out(inf, operand, calls)
+            return None if inner is None else replace(e, operand=inner)
+        case T.Binary(left=left, right=right):
+            one, two = _written_out(inf, left, calls), _written_out(inf, right, calls)
+            return None if one is None or two is None else replace(e, left=one, right=two)
+        case _:
+            return None
+
+
+def _is_there(e: T.Expr) -> bool:
+    """Whether an argument is a size, a name or a part of one: nothing happens when it is evaluated."""
+    while isinstance(e, T.Field | T.Project):
+        e = e.record if isinstance(e, T.Field) else e.value
+    return isinstance(e, T.Variable) or symbolic(e, whole=True) is not None
+
+
+def _put_into(inf: Inference, call: T.Call) -> T.Expr | None:
+    """The body of a function that is called with all its arguments, with those put in."""
+    function = call.function
+    found = inf.used.written(function.symbol) if isinstance(function, T.Variable) else None
+    if found is None:
+        return None
+    params, expr = found
+    names = [p.symbol for p in params if isinstance(p, T.PatternName)]
+    if not len(names) == len(params) == len(call.arguments):
+        return None
+    assert isinstance(function, T.Variable)
+    dims = function.instance.dims if function.instance is not None else {}
+    try:
+        inside: T.Expr = _put_in(expr, dict(zip(names, call.arguments, strict=True)), dims)
+        return inside
+    except DimensionTooLarge:
+        return None
 
 
 def chosen(condition: T.Expr, then: T.Expr, otherwise: T.Expr) -> Dim | None:
@@ -159,25 +227,11 @@ class _Reading:
         return None if a is None or b is None else Relation(a, _RELATIONS[op], b)
 
     def _inside(self, call: T.Call) -> T.Expr | None:
-        """The body of a function that is called with all its arguments, with those put in."""
-        function = call.function
+        """The body of a function that is called with all its arguments, with those put in, if it gives a truth value."""
         t = self.inf.state.prune(call.type)
-        if not (isinstance(t, Tensor) and not t.shape and self.inf.state.element(t.element) is Element.BOOL):
+        if not (isinstance(t, Tensor) and not self.inf.state.shape(t.shape) and self.inf.state.element(t.element) is Element.BOOL):
             return None
-        found = self.inf.used.written(function.symbol) if isinstance(function, T.Variable) else None
-        if found is None or self.calls == _MAX_CALLS:
-            return None
-        params, expr = found
-        names = [p.symbol for p in params if isinstance(p, T.PatternName)]
-        if not len(names) == len(params) == len(call.arguments):
-            return None
-        assert isinstance(function, T.Variable)
-        dims = function.instance.dims if function.instance is not None else {}
-        try:
-            inside: T.Expr = _put_in(expr, dict(zip(names, call.arguments, strict=True)), dims)
-            return inside
-        except DimensionTooLarge:
-            return None
+        return None if self.calls == _MAX_CALLS else _put_into(self.inf, call)
 
     def _about_sizes(self, e: T.Expr) -> bool:
         match e:

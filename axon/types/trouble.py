@@ -93,6 +93,8 @@ class Rule(Enum):
     FIELD_LISTED_TWICE = auto()
     NO_BRACKETS = auto()
     DIMENSIONS_INSIDE = auto()
+    SCALAR_INSIDE = auto()
+    SCALAR_UNTOLD = auto()
     FOR_A_DIMENSION = auto()
     ELEMENT_NEEDED = auto()
     DIMENSION_NEEDED = auto()
@@ -114,7 +116,11 @@ class Rule(Enum):
     SCAN_ONE_INDEX = auto()
     SCAN_WHERE = auto()
     ONE_COUNTER = auto()
+    UNFOLD_WHILE = auto()
+    COUNTER_IN_CONDITION = auto()
     STEP = auto()
+    LEAVES_OF_NOTHING = auto()
+    FOLD_OF = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +145,14 @@ class Mismatched:
     right: Type
     reason: Reason
     meant: Meant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarsAlone:
+    """Scalars for all parameters of a shape that is then told by nothing."""
+
+    shape: Shape
+    arguments: tuple[Argument, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +211,24 @@ class StatesLacking:
 
     loop: S.Loop
     given: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownStructure:
+    """`each` or `fold_leaves` of a value of which nothing says where its leaves are."""
+
+    name: str
+    value: S.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class StructuresDiffer:
+    """Two values of `each` differ in structure, first at a path; their types there, and where they stand."""
+
+    path: str
+    first: Type
+    other: Type
+    places: tuple[Span, Span]
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,8 +517,9 @@ class Unanchored:
 
 Trouble: TypeAlias = (
     "RuleBroken | Mismatched | NotBool | NotAFunction | NoField | NoPosition | UnknownRecord | StoredFunction | StatesLacking"
+    " | UnknownStructure | StructuresDiffer"
     " | TypeTooLarge | UnknownValue | UnknownName | UnknownElement | RunAsValue | UnknownMember | MissingImport"
     " | AliasArguments | DimsMissing | DimsWrong | NotADimension | CannotIndex | PartByIndex | TwoRests | BadSubscript"
     " | SubscriptCount | NegativePosition | LengthByIndex | MatmulRank | BatchOfOneSide | ManySplits | UndeterminedSplit"
-    " | ImpossibleCoercion | LiteralTooLarge | UnknownSize | Unsettled | Undetermined | Unanchored | KnownByProduct"
+    " | ImpossibleCoercion | LiteralTooLarge | UnknownSize | Unsettled | Undetermined | Unanchored | KnownByProduct | ScalarsAlone"
 )

@@ -136,6 +136,18 @@ class SchemeLiteral:
     span: Span = field(compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class OrScalar:
+    """Parameters of one shape, each of which may be a scalar instead that stands for all of it.
+
+    `told`: other parameters, or dimension parameters, tell the shape; else one of these does, or it is a shape variable, which
+    stands for no dimensions if all of them are scalars.
+    """
+
+    parameters: tuple[int, ...]
+    told: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Scheme:
     """∀ variables. facts ⇒ type. `explicit` dimensions are given by position at the call."""
@@ -155,10 +167,25 @@ class Scheme:
     read: frozenset[Symbol] = frozenset()  # of dims: those whose values the body reads, while no tensor that is passed has them
     divides: frozenset[Symbol] = frozenset()  # of elements: those that `/` divides in the body, or in that of what it calls
     quotients: frozenset[Symbol] = frozenset()  # of dims: what a use makes by dividing by an explicit one
+    scalars: tuple[OrScalar, ...] = ()  # of a function that is given all its arguments
+
+    @property
+    def or_scalar(self) -> frozenset[int]:
+        """The positions of the parameters for which a scalar will do."""
+        return frozenset(n for group in self.scalars for n in group.parameters)
 
     @property
     def quantified(self) -> bool:
         return bool(self.types or self.elements or self.rows or self.dims or self.explicit)
+
+
+def parameters(t: Type) -> tuple[Type, ...]:
+    """The types of a function's parameters, as far as they are known without its state."""
+    found: list[Type] = []
+    while isinstance(t, Function):
+        found.append(t.param)
+        t = t.result
+    return tuple(found)
 
 
 def function(params: tuple[Type, ...], result: Type) -> Type:

@@ -64,6 +64,7 @@ class Call(Node):
 
     function: Expr
     arguments: tuple[Expr, ...]
+    scalars: tuple[int, ...] = ()  # positions of those that may be of rank 0 and stand for a whole tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,6 +222,7 @@ class Reduce(Node):
 class Loop(Node):
     stacked: bool
     states: tuple[tuple[Pattern, Expr], ...]
+    condition: Expr | None
     counter: Symbol
     trip: Expr
     body: Expr

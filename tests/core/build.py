@@ -40,7 +40,7 @@ from axon.interpret import run
 from axon.shapes.contracts.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
 
-F64, F32, F16, BF16, F8E4M3, F8E5M2, I64, I32, I8, U8, BOOL = Element
+F64, F32, F16, BF16, F8E4M3, F8E5M2, I64, I32, I16, I8, U64, U32, U16, U8, BOOL = Element
 
 
 def ix(name: str, extent: Dim | int) -> Axis:
@@ -116,7 +116,7 @@ class Build:
         self.ops.append(Scan(outs, axes, Monoid(by) if isinstance(by, str) else by, tuple(body)))
         return outs[0] if len(outs) == 1 else outs
 
-    def loop(self, initial: list[Value], trip: Scalar, step, stacked=False, name="y"):
+    def loop(self, initial: list[Value], trip: Scalar, step, stacked=False, name="y", conditional=False):
         """`step(inner, counter, states)` builds the body in `inner` and returns its results."""
         states = tuple(Value(fresh(v.symbol.name), v.element, v.shape) for v in initial)
         counter = Value(fresh("t"), I32, ())
@@ -126,7 +126,7 @@ class Build:
         outs = tuple(Value(fresh(name), v.element, leading + v.shape) for v in initial)
         body = Block(tuple(inner.ops), tuple(r.symbol for r in results))
         first = tuple(v.symbol for v in initial)
-        self.ops.append(Loop(outs, first, states, counter.symbol, trip, body, stacked))
+        self.ops.append(Loop(outs, first, states, counter.symbol, trip, body, stacked, conditional))
         return outs[0] if len(outs) == 1 else outs
 
     def sort(self, value: Value):

@@ -76,7 +76,7 @@ class Generator:
             special = [np.nan, np.inf, -np.inf, -0.0] if self.chance(20) else []
             numbers = [self.pick(-3.0, -1.5, -1.0, -0.5, 0.0, 0.25, 1.0, 2.0, *special) for _ in range(int(np.prod(shape)))]
         else:
-            low = 0 if value.element is Element.U8 else -4
+            low = 0 if value.element.is_unsigned else -4
             numbers = [self.random.randint(low, 4) for _ in range(int(np.prod(shape)))]
         return np.array(numbers, np.float64).astype(value.element.dtype).reshape(shape)
 

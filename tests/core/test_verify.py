@@ -220,6 +220,8 @@ def operation_mutants(w: World):
     yield "the trip count is i64", loop(trip=index(N, I64))
     yield "the trip count of an unfold is not an index", loop(stacked=True, trip=lit(3, I32))
     yield "the shape of .* should be", loop(stacked=True)
+    yield "a loop's condition is no bool of rank 0", loop(conditional=True)
+    yield "an unfold with a condition", lambda: b.loop([b.input("g", BOOL)], index(N), _same, True, conditional=True)
     yield (
         "of the dimension t is not in scope",
         lambda: b.compute([], index(Dim.of((b.loop([s], index(N), step_of(w)), b.ops[-1].counter)[1]))),
@@ -238,6 +240,10 @@ def operation_mutants(w: World):
     yield "stranger.* is not in scope", lambda: b.check(N, "=", Dim.of(STRANGER))
     # operations inside loops are checked
     yield "1.5 is no i32", lambda: b.loop([s], index(N), _bad)
+
+
+def _same(inner: Build, counter: Value, states: tuple[Value, ...]) -> tuple[Value, ...]:
+    return states
 
 
 def _bad(inner: Build, counter: Value, states: tuple[Value, ...]) -> tuple[Value, ...]:

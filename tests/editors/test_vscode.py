@@ -36,7 +36,7 @@ def test_the_grammar_knows_every_word() -> None:
     keywords = {s for s in load().literals if s.isidentifier()}
     assert keywords <= words_of("keyword") | words_of("declaration")
     assert {e.value for e in Element} == words_of("type")
-    assert {*builtins.UNARY, *builtins.BINARY, *builtins.FUNCTIONS} == words_of("builtin")
+    assert {*builtins.UNARY, *builtins.BINARY, *builtins.FUNCTIONS, *builtins.OVER_LEAVES} == words_of("builtin")
     assert set(builtins.CONSTANTS) <= words_of("keyword")
     assert {*builtins.REDUCTIONS, "reduce", "scan"} - set(builtins.BINARY) == words_of("reduction")
 

@@ -14,7 +14,7 @@ from axon.checker.check import CheckedModule
 from axon.checker.loader import FileLoader
 
 PATIENCE = 5.0  # seconds of this process's time
-LIBRARY = ("image", "linalg", "nn", "stats", "tensor")
+LIBRARY = ("fft", "image", "linalg", "nn", "stats", "tensor")
 
 
 class Hang(Exception):

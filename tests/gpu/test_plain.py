@@ -21,6 +21,10 @@ TORCH = {
     "f64": torch.float64,
     "i32": torch.int32,
     "i64": torch.int64,
+    "u8": torch.uint8,
+    "u16": torch.uint16,
+    "u32": torch.uint32,
+    "u64": torch.uint64,
 }
 TOLERANCE = {"f32": 2e-5, "bf16": 3e-2, "f16": 4e-3, "f64": 1e-12}
 SIZES = ((64, 256), (5, 37), (1, 1), (0, 8), (7, 0), (33, 4096), (3, 20001), (2, 131072))

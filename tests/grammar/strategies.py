@@ -12,8 +12,8 @@ from axon.grammar.build import REDUCTIONS, WITH_MONOID
 
 SPAN = SourceFile("generated", "").span()
 KEYWORDS = frozenset(
-    ("val", "fun", "type", "sig", "import", "let", "in", "end", "fn", "if", "then", "else", "for", "loop", "unfold", "where")
-).union(("as", "cast", "op", "not", "andalso", "orelse"))
+    ("val", "fun", "type", "sig", "import", "let", "in", "end", "fn", "if", "then", "else", "for", "loop", "unfold", "while")
+).union(("where", "as", "cast", "op", "not", "andalso", "orelse"))
 BINARY = ["|>", "orelse", "andalso", "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "@", "**"]
 RELATIONS = ["=", "<>", "<", "<=", ">", ">="]
 
@@ -64,6 +64,7 @@ def _types(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return (
         node(s.TypeFun, param=inner, result=inner)
         | node(s.TypeDimFun, names=many(names, 1), result=inner)
+        | node(s.TypeOrScalar, whole=inner)
         | node(s.TypeExists, name=names, bound=st.none() | dims, body=inner)
         | node(s.TypeTuple, items=not_one(inner))
         | node(s.TypeRecord, fields=pairs(inner))
@@ -155,8 +156,8 @@ def _expressions(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         node(s.For, groups=groups(inner), body=inner),
         _reductions(inner),
         node(
-            s.Loop, kind=st.sampled_from(["loop", "unfold"]), states=many(st.tuples(patterns, inner), 1), groups=groups(inner),
-            body=inner,
+            s.Loop, kind=st.sampled_from(["loop", "unfold"]), states=many(st.tuples(patterns, inner), 1),
+            condition=st.none() | inner, groups=groups(inner), body=inner,
         ),
         node(s.Array, items=many(inner)),
     )  # fmt: skip

@@ -174,11 +174,23 @@ II, J, K = (at(s.IndexBinder, text) for text in "ijk")
                 s.Loop,
                 "loop",
                 ((at(s.PatternName, "s"), var("a")), (at(s.PatternName, "t"), var("b"))),
+                None,
                 (group(II, bound=var("n")),),
                 var("s"),
             ),
         ),
-        ("unfold (s = a) for i => s", at(s.Loop, "unfold", ((at(s.PatternName, "s"), var("a")),), (group(II),), var("s"))),
+        (
+            "loop (s = a) while s |> p for i => s",
+            at(
+                s.Loop,
+                "loop",
+                ((at(s.PatternName, "s"), var("a")),),
+                at(s.Binary, "|>", var("s"), var("p"), SPAN),
+                (group(II),),
+                var("s"),
+            ),
+        ),
+        ("unfold (s = a) for i => s", at(s.Loop, "unfold", ((at(s.PatternName, "s"), var("a")),), None, (group(II),), var("s"))),
     ],
 )
 def test_expression(text: str, node: s.Expr) -> None:
@@ -210,6 +222,7 @@ N = at(s.DimName, "n")
         ("f32 -> f32 -> f32", at(s.TypeFun, F32, at(s.TypeFun, F32, F32))),
         ("(f32 -> f32) -> f32", at(s.TypeFun, at(s.TypeFun, F32, F32), F32)),
         ("{h, k} -> f32", at(s.TypeDimFun, (name("h"), name("k")), F32)),
+        ("f32? -> f32", at(s.TypeFun, at(s.TypeOrScalar, F32), F32)),
         ("?k. f32", at(s.TypeExists, name("k"), None, F32)),
         ("?k <= n. f32", at(s.TypeExists, name("k"), N, F32)),
         ("f32[-n % 2]", at(s.TypeName, (name("f32"),), (at(s.DimBinary, "%", at(s.DimNegate, N), at(s.DimInt, 2)),))),

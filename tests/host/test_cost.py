@@ -92,6 +92,42 @@ def test_loops(m: axon.Module, target: str) -> None:
         assert int(triangle.flops.subs(n, size_)) >= sum(range(size_))
 
 
+COUNTED = """\
+fun fixed (x : f32[n]) = loop (u = x) for i < 100 => for j => u[j] * 0.5
+fun late (x : f32[n]) = loop (u = x) for i < n - 5 => for j => u[j] * 0.5
+fun ahead (x : f32[n]) = for j => sum for i < n - 5 => x[i] * x[j]
+fun before (x : f32[n]) = loop (t = 0.0) for i < n => t + (sum for j < i - 4 => x[j])
+fun after (x : f32[n]) = for i < n => sum for j < n - i => x[i + j]
+fun pairs (x : f32[n]) = sum for i < n, j < n - i => x[i] * x[j]
+"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("fixed", lambda n: 100 * n),
+        ("late", lambda n: n * max(n - 5, 0)),
+        ("ahead", lambda n: 2 * n * max(n - 5, 0)),
+        ("before", lambda n: sum(max(i - 4, 0) for i in range(n))),
+        ("after", lambda n: sum(n - i for i in range(n))),
+        ("pairs", lambda n: sum(2 * (n - i) for i in range(n))),
+    ],
+)
+def test_no_steps_and_the_longest_rows(name: str, count: Callable[[int], int], target: str) -> None:
+    """Never fewer than by hand, nor more than if each row were the longest; as many where all steps are the same."""
+    found = axon.compile(COUNTED)[name].cost(target=target)
+    assert found.bounds == (("a size changes from step to step of a loop: the largest is counted",) if name == "before" else ())
+    for size_ in (0, 1, 3, 5, 6, 9, 200):
+        at = [int(x.subs(n, size_)) for x in (found.flops, found.bytes, found.memory)]
+        assert min(at) >= 0
+        assert at[0] >= count(size_)
+        if name in ("fixed", "late", "ahead"):
+            assert at[0] == count(size_)
+        elif size_ > 100:
+            assert at[0] <= 3 * count(size_)
+
+
 @pytest.mark.parametrize("target", ["cpu", "cuda"])
 def test_what_data_decide_is_counted_at_its_largest(m: axon.Module, target: str) -> None:
     found = m.positive.cost(target=target)

@@ -18,6 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import axon
 from axon import compiler
+from axon.base.element import INT
 
 SOURCE = """\
 fun double x = x + x
@@ -148,11 +149,21 @@ def test_arrays(m: axon.Module) -> None:
     assert np.array_equal(m.double(a, target="cpu"), a + a)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "int8", "uint8"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", *sorted(e.dtype.name for e in INT)])
 def test_element_types(m: axon.Module, dtype: str) -> None:
     out = m.double(np.ones(3, dtype))
     assert out.dtype == np.dtype(dtype)
     assert out.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpret"])
+def test_large_numbers(target: str) -> None:
+    m = axon.compile("fun f (x : u64[n]) y = for i => x[i] + y\nfun g x = x + 1")
+    assert m.f([2**64 - 1, 2**63], 2**63, target=target).tolist() == [2**63 - 1, 0]
+    with pytest.raises(axon.AxonError, match=r"must hold i32, and 9223372036854775808 is outside its range(.|\n)*np.uint64"):
+        m.g(2**63, target=target)
+    with pytest.raises(axon.AxonError, match="must hold u64, and -1 is outside its range"):
+        m.f([-1], 1, target=target)
 
 
 def test_narrow_floats(m: axon.Module) -> None:
@@ -504,7 +515,7 @@ def test_open_archives_are_read_once_and_only_if_they_fit(tmp_path: Path, monkey
             assert not read
 
 
-@pytest.mark.parametrize("element", ["f16", "f32", "f64", "i8", "i32", "i64", "u8", "bool"])
+@pytest.mark.parametrize("element", ["f16", "f32", "f64", "i8", "i32", "i64", "u8", "u16", "u64", "bool"])
 def test_raw_bytes_are_no_numbers(element: str) -> None:
     """But of those that NumPy's files keep so: a file of bf16 holds no f16."""
     f = axon.compile(f"fun f (x : {element}[n]) = for i => x[i]").f
@@ -551,7 +562,7 @@ class Count(int):
     pass
 
 
-@pytest.mark.parametrize("value", [2**63, 2**63 - 2**70, 10**400], ids=["2^63", "negative", "10^400"])
+@pytest.mark.parametrize("value", [2**64, 2**63 - 2**70, 10**400], ids=["2^64", "negative", "10^400"])
 def test_integers_of_more_than_64_bits(value: int) -> None:
     """Also where they are of a subclass of `int`, or where NumPy would make floats of them and of their neighbours."""
     m = axon.compile(INTEGERS)

@@ -57,7 +57,7 @@ def rounded(value: Number, element: Element) -> Number:
     if element.is_integer:
         modulus = 2**element.bits
         value = int(value) % modulus
-        return value - modulus if element is not Element.U8 and value >= modulus // 2 else value
+        return value - modulus if not element.is_unsigned and value >= modulus // 2 else value
     with np.errstate(all="ignore"):
         wide = np.float64(value)
         if element.bits <= 16:
@@ -69,7 +69,7 @@ def convert(value: Number, source: Element, target: Element) -> Number:
     if target.is_integer and source.is_float:
         if math.isnan(value):
             return 0
-        least, greatest = (0, 255) if target is Element.U8 else (-(2 ** (target.bits - 1)), 2 ** (target.bits - 1) - 1)
+        least, greatest = target.limits
         return max(least, min(greatest, math.trunc(value))) if math.isfinite(value) else (greatest if value > 0 else least)
     return bool(value != 0) if target is Element.BOOL else rounded(value, target)
 
@@ -338,6 +338,8 @@ class Slow:
         states = [self.tensors[symbol] for symbol in op.initial]
         history = []
         for i in range(trip):
+            if op.conditional and not bool(states[-1]):
+                break
             self.dims[op.counter] = i
             self.tensors[op.counter] = np.array(i, np.int32)
             self.tensors.update(zip((s.symbol for s in op.states), states, strict=True))

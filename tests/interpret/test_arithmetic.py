@@ -13,7 +13,7 @@ from axon.base.element import FLOAT, INT, Element
 from axon.core.ir import identity
 from axon.core.verify import BINARY_ELEMENTS, UNARY_ELEMENTS
 from axon.interpret import arithmetic
-from tests.core.build import BF16, BOOL, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, I64, U8
+from tests.core.build import BF16, BOOL, F8E4M3, F8E5M2, F16, F32, F64, I8, I16, I32, I64, U8, U32, U64
 
 NARROW = (F16, BF16, F8E4M3, F8E5M2)
 # mantissa bits with the hidden one, least exponent of a normal number, greatest finite value
@@ -137,6 +137,23 @@ def test_integers_wrap_into_narrower_ones():
     assert arithmetic.convert(values, I64, I32).tolist() == [300, -1, 128, -(2**31) + 5]
 
 
+def test_a_u64_is_converted_exactly():
+    values = np.array([0, 2**53 + 1, 2**63, 2**64 - 1], np.uint64)
+    assert arithmetic.convert(values, U64, F64).tolist() == [0.0, 2.0**53, 2.0**63, 2.0**64]
+    assert arithmetic.convert(values, U64, I64).tolist() == [0, 2**53 + 1, -(2**63), -1]
+    assert arithmetic.convert(np.array([2.0**63, 2.0**64 - 2048, 2.0**64, -1.0]), F64, U64).tolist() == [
+        2**63, 2**64 - 2048, 2**64 - 1, 0,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", [I32, U32, I64, U64])
+def test_integers_round_to_bf16_once(source):
+    """A little more than halfway: as f32 or f64 it may be halfway, and would be rounded down."""
+    top = source.bits - 2
+    values = np.array([2**top + 2 ** (top - 8) + 1], source.dtype)
+    assert float(arithmetic.convert(values, source, BF16)[0]) == 2.0**top + 2.0 ** (top - 7)
+
+
 @pytest.mark.parametrize("element", list(Element))
 def test_bool_is_what_is_not_zero(element):
     values = np.array([0, 1, 2]).astype(element.dtype)
@@ -191,12 +208,21 @@ def test_unary_on_floats(op, element):
         np.testing.assert_allclose(actual, exact, rtol=4 * 2.0 ** -FORMATS[element][0])
 
 
+def test_bits_of_negative_numbers():
+    x, y = np.array([-1, -128, 127, 5], np.int8), np.array([0, 7, 8, -1], np.int8)
+    assert arithmetic.binary("shift_left", x, y, I8).tolist() == [-1, 0, 0, 0]
+    assert arithmetic.binary("shift_right", x, y, I8).tolist() == [-1, -1, 0, 0]
+    assert arithmetic.binary("shift_right", x, np.full(4, 100, np.int8), I8).tolist() == [-1, -1, 0, 0]
+    assert arithmetic.binary("shift_right", x.view(np.uint8), y.view(np.uint8), U8).tolist() == [255, 1, 0, 0]
+    assert arithmetic.unary("bit_not", x, I8).tolist() == [0, 127, -128, -6]
+
+
 def test_tables_have_the_operators_that_the_verifier_allows():
     assert set(arithmetic.UNARY) == set(UNARY_ELEMENTS)
     assert {*arithmetic.BINARY, "div"} == set(BINARY_ELEMENTS)
 
 
-@pytest.mark.parametrize("element", [I8, I32, I64, U8])
+@pytest.mark.parametrize("element", sorted(INT, key=lambda e: e.value))
 def test_integers_wrap(element):
     limits = np.iinfo(element.dtype)
     top, low, one = (np.array([v], element.dtype) for v in (limits.max, limits.min, 1))
@@ -204,15 +230,15 @@ def test_integers_wrap(element):
     assert arithmetic.binary("sub", low, one, element) == top
     assert arithmetic.binary("mul", top, top, element) == 1
     assert arithmetic.unary("abs", low, element) == low
-    assert arithmetic.unary("neg", one, element) == (255 if element is U8 else -1)
-    if element is not U8:
+    assert arithmetic.unary("neg", one, element) == (limits.max if element.is_unsigned else -1)
+    if not element.is_unsigned:
         assert arithmetic.binary("div", low, -one, element) == low
     assert arithmetic.binary("pow", np.array([3], element.dtype), np.array([5], element.dtype), element) == (
         243 if element is not I8 else -13
     )
 
 
-@pytest.mark.parametrize("element", [I8, I32, I64])
+@pytest.mark.parametrize("element", [I8, I16, I32, I64])
 def test_integer_division_is_floor(element):
     x, y = np.array([7, -7, 7, -7], element.dtype), np.array([2, 2, -2, -2], element.dtype)
     assert arithmetic.binary("div", x, y, element).tolist() == [3, -4, -4, 3]

@@ -39,6 +39,17 @@ def _(d: Drawn) -> Comparison:
     return of(x, wanted=np.linalg.norm(x.astype(np.float64).ravel()))
 
 
+def lengths(name: str, axis: int) -> None:
+    @case(f"linalg.{name}")
+    def _(d: Drawn) -> Comparison:
+        x = d.real(*(d.size() for _ in range(d.size(1, 3))), scale=float(d.rng.choice([1e-30, 1.0, 1e30])))
+        return of(x, wanted=np.linalg.norm(x.astype(np.float64), axis=axis))
+
+
+lengths("norms", -1)
+lengths("norms_first", 0)
+
+
 @case("linalg.norm1")
 def _(d: Drawn) -> Comparison:
     x = d.real(*d.shape())
@@ -193,3 +204,10 @@ def _(d: Drawn) -> Comparison:
     a = definite(d, d.size(0, 7))
     wanted = scipy.linalg.cholesky(a.astype(np.float64), lower=True) if len(a) else a
     return of(np.asarray(np.tril(a) + np.triu(np.full_like(a, np.nan), 1)), wanted=wanted, slack=10)
+
+
+@case("linalg.det")
+def _(d: Drawn) -> Comparison:
+    n = d.size()
+    a = d.few(*d.shape(1), n, n) if d.size(0, 1) else d.real(*d.shape(1), n, n)  # some are singular
+    return of(a, wanted=np.linalg.det(a.astype(np.float64)), slack=100)

@@ -32,6 +32,38 @@ pointwise("mish", lambda x: x * np.tanh(np.logaddexp(0, x)))
 pointwise("hard_swish", lambda x: x * np.clip(x + 3, 0, 6) / 6)
 
 
+pointwise("hard_sigmoid", lambda x: np.clip(x + 3, 0, 6) / 6)
+pointwise("hard_tanh", lambda x: np.clip(x, -1, 1))
+pointwise("relu6", lambda x: np.clip(x, 0, 6))
+pointwise("softsign", lambda x: x / (1 + np.abs(x)))
+
+
+def with_number(name: str, number: float, f: Any) -> None:
+    @case(f"nn.{name}")
+    def _(d: Drawn) -> Comparison:
+        x = d.real(*d.shape(), scale=2)
+        return of(number, x, wanted=f(x.astype(np.float64)))
+
+
+with_number("celu", 0.7, lambda x: np.maximum(x, 0) + np.minimum(0.7 * np.expm1(x / 0.7), 0))
+with_number("soft_shrink", 0.75, lambda x: np.sign(x) * np.maximum(np.abs(x) - 0.75, 0))
+with_number("hard_shrink", 0.7, lambda x: np.where(np.abs(x) > 0.7, x, 0))
+
+
+@case("nn.prelu")
+def _(d: Drawn) -> Comparison:
+    channels = d.size()
+    x, slopes = d.real(d.size(), channels, *d.shape(2)), d.real(channels)
+    return of(slopes, x, wanted=np.where(x >= 0, x, by_channel(slopes, x) * x))
+
+
+@case("nn.glu")
+def _(d: Drawn) -> Comparison:
+    n = d.size()
+    x = d.real(*d.shape(2), 2 * n)
+    return of(x, wanted=x[..., :n] * special.expit(x[..., n:].astype(np.float64)))
+
+
 @case("nn.log1p")
 def _(d: Drawn) -> Comparison:
     x = d.uniform(*d.shape(), low=-0.99, high=3)
@@ -71,6 +103,24 @@ def _(d: Drawn) -> Comparison:
     return of(x, wanted=special.logsumexp(x.astype(np.float64), -1) if x.shape[-1] else np.full(x.shape[:-1], -np.inf))
 
 
+def over_first(name: str, f: Any) -> None:
+    @case(f"nn.{name}_first")
+    def _(d: Drawn) -> Comparison:
+        x = d.real(d.size(1), *d.shape(2), scale=30)
+        return of(x, wanted=f(x.astype(np.float64), 0), slack=10)
+
+
+over_first("softmax", special.softmax)
+over_first("log_softmax", special.log_softmax)
+over_first("log_sum_exp", special.logsumexp)
+
+
+@case("nn.log_sum_exp_all")
+def _(d: Drawn) -> Comparison:
+    x = d.real(*(d.size(1) for _ in range(d.size(0, 3))), scale=30)
+    return of(x, wanted=special.logsumexp(x.astype(np.float64)), slack=10)
+
+
 def losses(logits: Array, labels: Array) -> Array:
     logs = special.log_softmax(logits.astype(np.float64), -1)
     return np.asarray(-np.take_along_axis(logs, labels[..., None].astype(int), -1)[..., 0])
@@ -96,6 +146,29 @@ def _(d: Drawn) -> Comparison:
     logits, labels = d.real(*shape, scale=9), d.uniform(*shape)
     logs = special.log_expit(logits.astype(np.float64)), special.log_expit(-logits.astype(np.float64))
     return of(logits, labels, wanted=-labels * logs[0] - (1 - labels) * logs[1], slack=3)
+
+
+def mean_loss(name: str, f: Any, *numbers: float) -> None:
+    @case(f"nn.{name}")
+    def _(d: Drawn) -> Comparison:
+        shape = [d.size(1) for _ in range(d.size(0, 3))]
+        x, y = d.real(*shape, scale=2), d.real(*shape)
+        return of(*numbers, x, y, wanted=f(x.astype(np.float64), y.astype(np.float64)))
+
+
+mean_loss("mean_squared_error", lambda x, y: np.mean((x - y) ** 2))
+mean_loss("mean_absolute_error", lambda x, y: np.mean(np.abs(x - y)))
+mean_loss("huber_loss", lambda x, y: special.huber(1.5, x - y).mean(), 1.5)
+mean_loss("hinge_loss", lambda x, y: np.mean(np.maximum(0, 1 - x * y)))
+
+
+@case("nn.kl_divergences")
+def _(d: Drawn) -> Comparison:
+    shape, n = d.shape(2), d.size(1)
+    logs = special.log_softmax(d.real(*shape, n).astype(np.float64), -1).astype(d.element)
+    p = special.softmax(d.real(*shape, n, scale=30).astype(np.float64), -1).astype(d.element)
+    wanted = special.kl_div(p.astype(np.float64), np.exp(logs.astype(np.float64))) + p - np.exp(logs.astype(np.float64))
+    return of(logs, p, wanted=wanted.sum(-1), slack=10)
 
 
 @case("nn.predict")
@@ -177,6 +250,27 @@ def _(d: Drawn) -> Comparison:
     grouped = x.reshape(len(x), groups, each, *x.shape[2:])
     wanted = standardized(grouped, tuple(range(2, grouped.ndim))).reshape(x.shape) * by_channel(scale, x) + by_channel(shift, x)
     return of({"scale": scale, "shift": shift}, x, wanted=wanted, sizes=(groups,), slack=100)
+
+
+@case("nn.instance_norm")
+def _(d: Drawn) -> Comparison:
+    channels = d.size(1)
+    x, scale, shift = d.real(d.size(), channels, *d.shape(2)), d.real(channels), d.real(channels)
+    wanted = x * 0.0 if x.ndim == 2 else standardized(x, tuple(range(2, x.ndim)))
+    wanted = wanted * by_channel(scale, x) + by_channel(shift, x)
+    return of({"scale": scale, "shift": shift}, x, wanted=wanted, slack=100)
+
+
+@case("nn.batch_norm_training")
+def _(d: Drawn) -> Comparison:
+    channels = d.size()
+    x, scale, shift = d.real(d.size(2), channels, *(d.size(1, 3) for _ in range(d.size(0, 2)))), d.real(channels), d.real(channels)
+    mean, variance = d.real(channels), d.uniform(channels, low=0.5, high=2)
+    axes, wide = (0, *range(2, x.ndim)), x.astype(np.float64)
+    p = {"scale": scale, "shift": shift, "mean": mean, "variance": variance}
+    moved = {"mean": 0.75 * mean + 0.25 * wide.mean(axes), "variance": 0.75 * variance + 0.25 * wide.var(axes, ddof=1)}
+    result = standardized(x, axes) * by_channel(scale, x) + by_channel(shift, x)
+    return of(0.25, p, x, wanted=(result, {**p, **moved}), slack=10)
 
 
 @case("nn.batch_norm")
@@ -263,6 +357,45 @@ def transposed(x: Array, k: Array, stride: int = 1, padding: int = 0, dilation: 
     return total.reshape(n, groups * o, *full)[(..., *cut)]
 
 
+def convolved_each(x: Array, k: Array, stride: Any, padding: Any, dilation: Any, groups: int) -> Array:
+    """Kernels that are dilated with zeros, and a result of which every so many pixels are kept."""
+    wide = np.zeros((*k.shape[:2], *(dilate * (r - 1) + 1 for dilate, r in zip(dilation, k.shape[2:], strict=True))))
+    wide[(..., *(slice(None, None, dilate) for dilate in dilation))] = k
+    x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
+    return convolved(x, wide, groups=groups)[(..., *(slice(None, None, step) for step in stride))]
+
+
+def transposed_each(x: Array, k: Array, stride: Any, padding: Any, dilation: Any, groups: int, extra: Any) -> Array:
+    """Pixels that are moved apart, and kernels that are dilated, with zeros."""
+    far = np.zeros((*x.shape[:2], *((n - 1) * step + 1 for step, n in zip(stride, x.shape[2:], strict=True))))
+    far[(..., *(slice(None, None, step) for step in stride))] = x
+    wide = np.zeros((*k.shape[:2], *(dilate * (r - 1) + 1 for dilate, r in zip(dilation, k.shape[2:], strict=True))))
+    wide[(..., *(slice(None, None, dilate) for dilate in dilation))] = k
+    full = transposed(far, wide, groups=groups)
+    full = np.pad(full, [(0, 0), (0, 0), *((0, e) for e in extra)])
+    return full[(..., *(slice(p, n - p) for p, n in zip(padding, full.shape[2:], strict=True)))]
+
+
+@case("nn.conv2d_each")
+def _(d: Drawn) -> Comparison:
+    stride, padding, dilation = (tuple(d.size(low, 2) for _ in range(2)) for low in (1, 0, 1))
+    groups, c = d.size(1, 2), d.size(1, 2)
+    k = d.real(groups * d.size(1, 2), c, d.size(1, 3), d.size(1, 3))
+    x = d.real(d.size(0, 2), groups * c, *(d.size(n, n + 3) for n in (1 + dilation[m] * (k.shape[2 + m] - 1) for m in (0, 1))))
+    wanted = convolved_each(x, k, stride, padding, dilation, groups)
+    return of(x, k, wanted=wanted, sizes=(*stride, *padding, *dilation, groups), slack=10)
+
+
+@case("nn.conv2d_transpose_each")
+def _(d: Drawn) -> Comparison:
+    stride, dilation, extra = (tuple(d.size(low, 2) for _ in range(2)) for low in (1, 1, 0))
+    groups, c = d.size(1, 2), d.size(1, 2)
+    k = d.real(groups * c, d.size(1, 2), d.size(2, 3), d.size(2, 3))
+    x, padding = d.real(d.size(0, 2), groups * c, d.size(1, 3), d.size(1, 3)), (d.size(0, 1), d.size(0, 1))
+    wanted = transposed_each(x, k, stride, padding, dilation, groups, extra)
+    return of(x, k, wanted=wanted, sizes=(*stride, *padding, *dilation, groups, *extra), slack=10)
+
+
 def convolution(name: str, rank: int, options: str) -> None:
     @case(f"nn.{name}")
     def _(d: Drawn) -> Comparison:
@@ -282,6 +415,8 @@ convolution("conv2d", 2, "")
 convolution("conv1d_with", 1, "stride padding dilation groups")
 convolution("conv2d_strided", 2, "stride padding")
 convolution("conv2d_with", 2, "stride padding dilation groups")
+convolution("conv3d", 3, "")
+convolution("conv3d_with", 3, "stride padding dilation groups")
 
 
 @case("nn.conv2d_same")
@@ -312,6 +447,7 @@ def transposed_convolution(name: str, rank: int, options: str) -> None:
 transposed_convolution("conv1d_transpose_with", 1, "stride padding dilation groups extra")
 transposed_convolution("conv2d_transpose", 2, "stride padding")
 transposed_convolution("conv2d_transpose_with", 2, "stride padding dilation groups extra")
+transposed_convolution("conv3d_transpose_with", 3, "stride padding dilation groups extra")
 
 
 def pooled(x: Array, window: int, stride: int, padding: int, largest: bool) -> Array:
@@ -337,6 +473,24 @@ pool("max_pool_with", 2, largest=True)
 pool("average_pool_with", 2, largest=False)
 pool("max_pool1d", 1, largest=True)
 pool("average_pool1d", 1, largest=False)
+pool("max_pool3d", 3, largest=True)
+pool("average_pool3d", 3, largest=False)
+
+
+def dilated_pool(rank: int) -> None:
+    @case(f"nn.max_pool{rank}d_with")
+    def _(d: Drawn) -> Comparison:
+        window, stride, dilation = d.size(1, 3), d.size(1, 2), d.size(1, 2)
+        padding = d.size(0, min(1, window - 1))
+        least = dilation * (window - 1) + 1
+        x = d.real(d.size(0, 2), d.size(0, 2), *(d.size(least, least + 3) for _ in range(rank)))
+        wide = around(x, padding, -np.inf)
+        found = np.stack([pixels for _, pixels in taps(wide, (window,) * rank, stride, dilation)])
+        return of(x, wanted=found.max(0), sizes=(window, stride, padding, dilation))
+
+
+for _rank in (1, 2, 3):
+    dilated_pool(_rank)
 
 
 @case("nn.global_average_pool")

@@ -31,6 +31,25 @@ over_rows("cumulative_min", 0, lambda x: np.minimum.accumulate(x, -1), slack=0)
 over_rows("softmin", 1, lambda x: special.softmax(-x, -1))
 
 
+def over_axes(name: str, f: Any) -> None:
+    """Over the first dimension, and over all of them."""
+
+    @case(f"stats.{name}_first")
+    def _(d: Drawn) -> Comparison:
+        x = d.real(d.size(1, 9), *d.shape(2), scale=3)
+        return of(x, wanted=f(x.astype(np.float64), 0), slack=3)
+
+    @case(f"stats.{name}_all")
+    def _(d: Drawn) -> Comparison:
+        x = d.real(*(d.size(1, 4) for _ in range(d.size(0, 3))), scale=3)
+        return of(x, wanted=f(x.astype(np.float64), None), slack=3)
+
+
+over_axes("mean", np.mean)
+over_axes("variance", np.var)
+over_axes("standard_deviation", np.std)
+
+
 @case("stats.covariance")
 def _(d: Drawn) -> Comparison:
     x = d.real(d.size(2, 9), d.size(1))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from tests.library.library_case import Comparison, Drawn, case, of
+from tests.library.library_case import Array, Comparison, Drawn, case, of
 
 
 @case("tensor.concat")
@@ -61,6 +63,43 @@ def _(d: Drawn) -> Comparison:
     return of(x, wanted=np.pad(x, [(0, 0)] * (x.ndim - 1) + [ends], mode="reflect"), sizes=ends, slack=0)
 
 
+@case("tensor.pad_symmetric")
+def _(d: Drawn) -> Comparison:
+    n = d.size(0)
+    x, ends = d.real(*d.shape(2), n), (d.size(0, n), d.size(0, n))
+    if not n:
+        return of(x, wanted=x, sizes=ends, slack=0)
+    return of(x, wanted=np.pad(x, [(0, 0)] * (x.ndim - 1) + [ends], mode="symmetric"), sizes=ends, slack=0)
+
+
+@case("tensor.pad_wrap")
+def _(d: Drawn) -> Comparison:
+    x, ends = d.real(*d.shape(2), d.size(1)), (d.size(0, 9), d.size(0, 9))
+    return of(x, wanted=np.pad(x, [(0, 0)] * (x.ndim - 1) + [ends], mode="wrap"), sizes=ends, slack=0)
+
+
+def padded_images(name: str, mode: str, most: int) -> None:
+    @case(f"tensor.{name}")
+    def _(d: Drawn) -> Comparison:
+        h, w = d.size(1), d.size(1)
+        rows, columns = ((d.size(0, min(n - 1, most)), d.size(0, min(n - 1, most))) for n in (h, w))
+        x = d.real(*d.shape(2), h, w)
+        wanted = np.pad(x, [(0, 0)] * (x.ndim - 2) + [rows, columns], mode=mode)  # type: ignore[call-overload]
+        return of(x, wanted=wanted, sizes=(*rows, *columns), slack=0)
+
+
+padded_images("pad_images_edge", "edge", 9)
+padded_images("pad_images_reflect", "reflect", 9)
+padded_images("pad_images_wrap", "wrap", 9)
+
+
+@case("tensor.pad_volumes")
+def _(d: Drawn) -> Comparison:
+    x, ends = d.real(*d.shape(1), d.size(), d.size(), d.size()), [(d.size(0, 2), d.size(0, 2)) for _ in range(3)]
+    wanted = np.pad(x, [(0, 0)] * (x.ndim - 3) + ends, constant_values=7.5)
+    return of(7.5, x, wanted=wanted, sizes=tuple(size for pair in ends for size in pair), slack=0)
+
+
 @case("tensor.roll")
 def _(d: Drawn) -> Comparison:
     x, shift = d.integers(*d.shape(2), d.size()), d.size(-9, 9)
@@ -103,6 +142,37 @@ def _(d: Drawn) -> Comparison:
     return of(wanted=np.arange(n, dtype=np.int32), sizes=(n,))
 
 
+@case("tensor.identity", "fun f {n} = (tensor.identity {n} : i64[n, n])")
+def _(d: Drawn) -> Comparison:
+    n = d.size()
+    return of(wanted=np.eye(n, dtype=np.int64), sizes=(n,))
+
+
+@case("tensor.full_like")
+def _(d: Drawn) -> Comparison:
+    x = d.real(*d.shape())
+    return of(7, x, wanted=np.full(x.shape, 7, np.int32))
+
+
+@case("tensor.zeros_like")
+def _(d: Drawn) -> Comparison:
+    x = d.real(*d.shape())
+    return of(x, wanted=np.zeros_like(x), slack=0)
+
+
+@case("tensor.ones_like")
+def _(d: Drawn) -> Comparison:
+    x = d.real(*d.shape())
+    return of(x, wanted=np.ones_like(x), slack=0)
+
+
+@case("tensor.meshgrid")
+def _(d: Drawn) -> Comparison:
+    x, y = d.real(d.size()), d.integers(d.size())
+    across, down = np.meshgrid(x, y)
+    return of(x, y, wanted={"x": across, "y": down}, slack=0)
+
+
 @case("tensor.clip")
 def _(d: Drawn) -> Comparison:
     x = d.real(*d.shape())
@@ -121,6 +191,42 @@ def _(d: Drawn) -> Comparison:
     batch, n = d.shape(2), d.size(1)
     x, places = d.real(*batch, n), d.integers(*batch, d.size(), high=n)
     return of(x, places, wanted=np.take_along_axis(x, places.astype(int), -1), slack=0)
+
+
+@case("tensor.take_first")
+def _(d: Drawn) -> Comparison:
+    n, rest = d.size(1), d.shape(2)
+    x, places = d.real(n, *rest), d.integers(d.size(), *rest, high=n)
+    return of(x, places, wanted=np.take_along_axis(x, places.astype(int), 0), slack=0)
+
+
+@case("tensor.sum_by")
+def _(d: Drawn) -> Comparison:
+    n, m = d.size(), d.size(0, 9)
+    places, x = d.integers(m, low=-1, high=6), d.real(m, *d.shape(2))
+    wanted = np.zeros((n, *x.shape[1:]))
+    for place, row in zip(places, x, strict=True):
+        if 0 <= place < n:
+            wanted[place] += row
+    return of(places, x, wanted=wanted, sizes=(n,))
+
+
+@case("tensor.first_to_last")
+def _(d: Drawn) -> Comparison:
+    x = d.real(d.size(), *d.shape())
+    return of(x, wanted=np.moveaxis(x, 0, -1), slack=0)
+
+
+@case("tensor.last_to_first")
+def _(d: Drawn) -> Comparison:
+    x = d.real(*d.shape(), d.size())
+    return of(x, wanted=np.moveaxis(x, -1, 0), slack=0)
+
+
+@case("tensor.along_first", "fun f x = tensor.along_first (tensor.pad {1, 0} 7.0) x")
+def _(d: Drawn) -> Comparison:
+    x = d.real(d.size(), *d.shape(2))
+    return of(x, wanted=np.pad(x, [(1, 0)] + [(0, 0)] * (x.ndim - 1), constant_values=7), slack=0)
 
 
 @case("tensor.differences")
@@ -184,3 +290,46 @@ def _(d: Drawn) -> Comparison:
 def _(d: Drawn) -> Comparison:
     x = with_nan(d, d.size(0, 12))
     return of(x, wanted=np.unique(x), slack=0)
+
+
+# ── reductions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def reduction(name: str, wanted: Any, kind: str = "floats", least: int = 0) -> None:
+    """Over the last dimension, the first, and all of them; `least` is how many elements there must be."""
+
+    def drawn(d: Drawn, *shape: int) -> Array:
+        if kind == "bools":
+            return d.integers(*shape, high=2).astype(bool)
+        return with_nan(d, *shape) if kind == "nan" else d.few(*shape)
+
+    def over(x: Array, axis: int | None) -> Array:
+        found = np.asarray(wanted(x, axis))
+        return found.astype(np.int32) if found.dtype == np.int64 else found
+
+    @case(f"tensor.{name}")
+    def _(d: Drawn) -> Comparison:
+        x = drawn(d, *d.shape(2), d.size(least))
+        return of(x, wanted=over(x, -1))
+
+    @case(f"tensor.{name}_first")
+    def _(d: Drawn) -> Comparison:
+        x = drawn(d, d.size(least), *d.shape(2))
+        return of(x, wanted=over(x, 0))
+
+    if not name.startswith("arg"):
+
+        @case(f"tensor.{name}_all")
+        def _(d: Drawn) -> Comparison:
+            x = drawn(d, *(d.size(least, 4) for _ in range(d.size(0, 3))))
+            return of(x, wanted=over(x, None))
+
+
+reduction("sum", np.sum)
+reduction("prod", np.prod)
+reduction("any", np.any, "bools")
+reduction("all", np.all, "bools")
+reduction("max", np.max, "nan", least=1)
+reduction("min", np.min, "nan", least=1)
+reduction("argmax", np.argmax, "nan", least=1)
+reduction("argmin", np.argmin, "nan", least=1)

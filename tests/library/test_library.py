@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import axon
 from axon.checker.loader import library_modules, stdlib_root
-from tests.library import image_cases, linalg_cases, nn_cases, stats_cases, tensor_cases  # noqa: F401  (cases register themselves)
+from tests.library import fft_cases, image_cases, linalg_cases, nn_cases, stats_cases, tensor_cases  # noqa: F401  (cases register themselves)
 from tests.library.library_case import CASES, Case, Drawn, check
 
 EXAMPLES = 500 if os.environ.get("AXON_SOAK") else 15
@@ -209,3 +209,11 @@ def test_images_of_nothing_are_not_resized() -> None:
         for shape, fact in [((0, 3), "h >= 1"), ((3, 0), "w >= 1")]:
             with pytest.raises(axon.ShapeError, match=f"contract `{fact}` does not hold"):
                 image[name][2, 2](np.ones(shape))
+
+
+def test_volumes_on_processors() -> None:
+    """As many points as the transposed convolution has are a product of too many sizes for one Dim."""
+    rng = np.random.default_rng(0)
+    x, k = rng.standard_normal((2, 4, 3, 2, 3)), rng.standard_normal((4, 3, 2, 3, 2))
+    found = [module("nn").conv3d_transpose_with[2, 1, 2, 2, 1](x, k, target=target) for target in TARGETS]
+    np.testing.assert_allclose(*found, rtol=1e-12, atol=1e-12)

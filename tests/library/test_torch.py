@@ -64,6 +64,45 @@ def test_transposed_convolutions(nn: axon.Module, options: tuple[int, ...], extr
     same(nn.conv1d_transpose_with[*options, extra](x, k), wanted)
 
 
+def test_convolutions_of_volumes(nn: axon.Module) -> None:
+    x, k = real(2, 4, 5, 6, 4), real(6, 2, 2, 3, 2)
+    same(nn.conv3d_with[2, 1, 2, 2](x, k), F.conv3d(*tensors(x, k), None, 2, 1, 2, 2))
+    same(nn.conv3d(x, k.reshape(3, 4, 2, 3, 2)), F.conv3d(*tensors(x, k.reshape(3, 4, 2, 3, 2))))
+    k = real(4, 3, 2, 3, 2)
+    same(nn.conv3d_transpose_with[2, 1, 2, 2, 1](x, k), F.conv_transpose3d(*tensors(x, k), None, 2, 1, 1, 2, 2))
+
+
+def test_convolutions_with_numbers_for_each_dimension(nn: axon.Module) -> None:
+    x, k = real(2, 4, 9, 10), real(6, 2, 2, 3)
+    same(nn.conv2d_each[2, 1, 0, 1, 1, 2, 2](x, k), F.conv2d(*tensors(x, k), None, (2, 1), (0, 1), (1, 2), 2))
+    k = real(4, 3, 2, 3)
+    wanted = F.conv_transpose2d(*tensors(x, k), None, (2, 3), (1, 0), (1, 0), 2, (1, 2))
+    same(nn.conv2d_transpose_each[2, 3, 1, 0, 1, 2, 2, 1, 0](x, k), wanted)
+
+
+@pytest.mark.parametrize(("window", "stride", "padding", "dilation"), [(2, 2, 0, 1), (3, 1, 1, 2), (3, 2, 1, 1)])
+def test_pools_of_volumes(nn: axon.Module, window: int, stride: int, padding: int, dilation: int) -> None:
+    x = real(2, 3, 7, 8, 6)
+    same(nn.max_pool3d_with[window, stride, padding, dilation](x), F.max_pool3d(*tensors(x), window, stride, padding, dilation))
+    y, z = x[..., 0].copy(), x[..., 0, 0].copy()
+    same(nn.max_pool2d_with[window, stride, padding, dilation](y), F.max_pool2d(*tensors(y), window, stride, padding, dilation))
+    same(nn.max_pool1d_with[window, stride, padding, dilation](z), F.max_pool1d(*tensors(z), window, stride, padding, dilation))
+    same(nn.max_pool3d[window, stride, padding](x), F.max_pool3d(*tensors(x), window, stride, padding))
+    same(nn.average_pool3d[window, stride, padding](x), F.avg_pool3d(*tensors(x), window, stride, padding))
+
+
+def test_batch_norm_in_training(nn: axon.Module) -> None:
+    x, scale, shift, mean = real(2, 6, 4, 5), real(6), real(6), real(6)
+    variance = RNG.uniform(0.5, 2, 6).astype(np.float32)
+    p = {"scale": scale, "shift": shift, "mean": mean, "variance": variance}
+    running = tensors(mean.copy(), variance.copy())
+    result, after = nn.batch_norm_training(np.float32(0.1), p, x)
+    same(result, F.batch_norm(torch.from_numpy(x), *running, *tensors(scale, shift), training=True))
+    same(after["mean"], running[0])
+    same(after["variance"], running[1])
+    same(nn.instance_norm({"scale": scale, "shift": shift}, x), F.instance_norm(*tensors(x), None, None, *tensors(scale, shift)))
+
+
 @pytest.mark.parametrize(("window", "stride", "padding"), [(2, 2, 0), (3, 1, 1), (3, 2, 1), (4, 3, 2)])
 def test_pools(nn: axon.Module, window: int, stride: int, padding: int) -> None:
     x = real(2, 3, 9, 10)
@@ -95,11 +134,12 @@ def test_normalizations(nn: axon.Module) -> None:
         ("relu", F.relu), ("selu", F.selu), ("sigmoid", torch.sigmoid), ("softplus", F.softplus), ("log_sigmoid", F.logsigmoid),
         ("silu", F.silu), ("gelu", F.gelu), ("gelu_tanh", lambda x: F.gelu(x, approximate="tanh")), ("mish", F.mish),
         ("hard_swish", F.hardswish), ("expm1", torch.expm1), ("softmax", lambda x: F.softmax(x, -1)),
-        ("log_softmax", lambda x: F.log_softmax(x, -1)), ("log_sum_exp", lambda x: torch.logsumexp(x, -1)),
+        ("hard_sigmoid", F.hardsigmoid), ("hard_tanh", F.hardtanh), ("relu6", F.relu6), ("softsign", F.softsign),
+        ("glu", F.glu), ("log_softmax", lambda x: F.log_softmax(x, -1)), ("log_sum_exp", lambda x: torch.logsumexp(x, -1)),
     ],
 )  # fmt: skip
 def test_pointwise(nn: axon.Module, name: str, wanted: Any) -> None:
-    x = np.concatenate([10 * real(60), np.linspace(-100, 100, 40, dtype=np.float32), np.float32([0, 1e-9, -1e-9])])
+    x = np.concatenate([10 * real(60), np.linspace(-100, 100, 41, dtype=np.float32), np.float32([0, 1e-9, -1e-9])])
     same(nn[name](x), wanted(torch.from_numpy(x)))
 
 
@@ -109,6 +149,11 @@ def test_losses(nn: axon.Module) -> None:
     same(nn.cross_entropy(logits, labels), F.cross_entropy(torch.from_numpy(logits), wide))
     same(nn.cross_entropies(logits, labels), F.cross_entropy(torch.from_numpy(logits), wide, reduction="none"))
     z, y = 50 * real(9), RNG.uniform(0, 1, 9).astype(np.float32)
+    for name, wanted in [("mean_squared_error", F.mse_loss), ("mean_absolute_error", F.l1_loss)]:
+        same(nn[name](z, y), wanted(*tensors(z, y)))
+    same(nn.huber_loss(np.float32(2.0), z, y), F.huber_loss(*tensors(z, y), delta=2.0))
+    logs, p = F.log_softmax(torch.from_numpy(logits), -1), F.softmax(torch.from_numpy(5 * real(7, 4)), -1)
+    same(nn.kl_divergences(logs.numpy(), p.numpy()), F.kl_div(logs, p, reduction="none").sum(-1))
     same(nn.binary_cross_entropies(z, y), F.binary_cross_entropy_with_logits(*tensors(z, y), reduction="none"))
 
 

@@ -13,7 +13,15 @@ import onnx
 from ml_dtypes import finfo
 
 import axon
-from tests.onnx import onnx_layers, onnx_moves, onnx_pointwise, onnx_quantized, onnx_windows  # noqa: F401  (templates register)
+from tests.onnx import (  # noqa: F401  (templates register)
+    onnx_images,
+    onnx_layers,
+    onnx_moves,
+    onnx_pointwise,
+    onnx_quantized,
+    onnx_spectra,
+    onnx_windows,
+)
 from tests.onnx.onnx_node import TEMPLATES, Node, NoElement, NotOffered, element
 
 Outcome = Literal["passed", "operator", "element", "form"]
@@ -26,6 +34,9 @@ ROUNDED = {"test_celu_bfloat16"} | {
         "4d_attn_mask_causal_bf16", "3d_causal_bf16",
     )
 }  # fmt: skip
+# What ONNX computed of these in f32 is 0 but for the rounding of terms that cancel, which is more than its tolerance. They are
+# compared at four roundings of the largest element.
+CANCELLED = {"test_dft_inverse", "test_dft_inverse_opset19"}
 
 
 @dataclass(frozen=True)
@@ -105,7 +116,9 @@ def close(actual: Any, want: Any, case: Case) -> None:
         np.testing.assert_array_equal(actual, want)
     else:
         rtol = 4 * float(finfo(want.dtype).eps) if case.name in ROUNDED else case.rtol
-        np.testing.assert_allclose(actual.astype(np.float64), want.astype(np.float64), rtol=rtol, atol=case.atol)
+        wide = want.astype(np.float64)
+        atol = 4 * float(finfo(want.dtype).eps) * np.abs(wide).max() if case.name in CANCELLED else case.atol
+        np.testing.assert_allclose(actual.astype(np.float64), wide, rtol=rtol, atol=atol)
 
 
 def classify(case: Case) -> tuple[Outcome, str, tuple[str, list[Any]] | None]:

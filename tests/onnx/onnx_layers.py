@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
 
 from axon.base.element import Element
+from tests.onnx.onnx_moves import literal
 from tests.onnx.onnx_node import Node, NotOffered, at, bounds, names, number, over, reshaped, stretched, template
 
 
@@ -113,7 +116,7 @@ def dropout(n: Node) -> str:
 
 @template("SwiGLU")
 def swiglu(n: Node) -> str:
-    raise NotOffered("SwiGLU of one tensor")
+    return f"{n.x()} * {n.library('nn.sigmoid')} ({real(n, 'alpha', 1.0)} * {n.x()}) * {n.x(1)}"
 
 
 # ── losses ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -155,8 +158,8 @@ def likelihood(n: Node) -> str:
 @template("RNN", "GRU", "LSTM")
 def recurrent(n: Node) -> str:
     """One direction after the other. Gates are rows of the weights, in ONNX's order (i o f c; z r h)."""
-    if n.a("activations") or n.a("clip") or n.has(4):
-        raise NotOffered("activations of one's own, clipping or lengths of sequences")
+    if n.given("activations") or n.a("clip"):
+        raise NotOffered("activations of one's own or clipping")
     gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[n.operator]
     h, directions = n.a("hidden_size"), n.shape(1)[0]
     x = n.x() if not n.a("layout") else n.val(f"for t i c => {n.x()}[i, t, c]")
@@ -167,7 +170,8 @@ def recurrent(n: Node) -> str:
         backwards = n.a("direction") == "reverse" or d == 1
         bias = f" + {n.x(3)}[{d}, g * {h} + j]" if n.has(3) else ""
         own = f" + {n.x(3)}[{d}, {gates * h} + g * {h} + j]" if n.has(3) else ""
-        step = f"{steps - 1} - t" if backwards else "t"
+        length = f"{n.x(4)}[i]" if n.has(4) else str(steps)
+        step = f"max 0 ({length} - 1 - t)" if backwards else "t"
         given = n.val(
             f"for t < {steps}, i < {batch}, g < {gates}, j < {h} => "
             f"(sum c => {x}[{step}, i, c] * {n.x(1)}[{d}, g * {h} + j, c]){bias}"
@@ -179,12 +183,18 @@ def recurrent(n: Node) -> str:
             place = f"i, {d}, j" if n.a("layout") else f"{d}, i, j"
             return n.val(f"for i j => {n.x(k)}[{place}]")
 
+        def held(after: str, before: str = "s", length: str = length) -> str:
+            """A state behind the end of its sequence stays as it was."""
+            if not n.has(4):
+                return after
+            return f"let val q = {after} in for i j => if t < {length} then q[i, j] else {before}[i, j] end"
+
         state = first(5)
         product = f"sum k => s[i, k] * {n.x(2)}[{d}, g * {h} + j, k]"
         sigmoid = n.library("nn.sigmoid")
         if n.operator == "RNN":
             body = f"for i < {batch}, j < {h} => let val g = 0 in tanh ({given}[t, i, 0, j] + ({product}){own}) end"
-            states = n.val(f"unfold (s = {state}) for t < {steps} => {body}")
+            states = n.val(f"unfold (s = {state}) for t < {steps} => {held(body)}")
         elif n.operator == "GRU":
             n.fun(f"own{d}", f"s = for i < {batch}, g < 3, j < {h} => ({product}){own}")
             body = f"let val o = own{d} s "
@@ -196,21 +206,24 @@ def recurrent(n: Node) -> str:
                 body += f"val q = own{d} (for i j => r[i, j] * s[i, j]) "
                 body += f"val c = for i j => tanh ({given}[t, i, 2, j] + q[i, 2, j]) "
             body += "in for i j => (1.0 - z[i, j]) * c[i, j] + z[i, j] * s[i, j] end"
-            states = n.val(f"unfold (s = {state}) for t < {steps} => {body}")
+            states = n.val(f"unfold (s = {state}) for t < {steps} => {held(body)}")
         else:
             peep = [f" + {n.x(7)}[{d}, {m * h} + j] * {{m}}" if n.has(7) else "" for m in range(3)]
             memory = first(6)
+            here = f"for i < {batch}, j < {h}"
             body = f"let val o = for i < {batch}, g < 4, j < {h} => {given}[t, i, g, j] + ({product}){own} "
-            body += f"val a = for i j => {sigmoid} (o[i, 0, j]{peep[0].format(m='m[i, j]')}) "
-            body += f"val f = for i j => {sigmoid} (o[i, 2, j]{peep[2].format(m='m[i, j]')}) "
-            body += "val c = for i j => f[i, j] * m[i, j] + a[i, j] * tanh o[i, 3, j] "
-            body += f"val b = for i j => {sigmoid} (o[i, 1, j]{peep[1].format(m='c[i, j]')}) "
-            body += "in (for i j => b[i, j] * tanh c[i, j], c) end"
+            body += f"val a = {here} => {sigmoid} (o[i, 0, j]{peep[0].format(m='m[i, j]')}) "
+            body += f"val f = {here} => {sigmoid} (o[i, 2, j]{peep[2].format(m='m[i, j]')}) "
+            body += f"val c = {here} => f[i, j] * m[i, j] + a[i, j] * tanh o[i, 3, j] "
+            body += f"val b = {here} => {sigmoid} (o[i, 1, j]{peep[1].format(m='c[i, j]')}) "
+            body += f"in ({held(f'{here} => b[i, j] * tanh c[i, j]')}, {held('c', 'm')}) end"
             both = n.val(f"unfold (s = {state}, m = {memory}) for t < {steps} => {body}")
             states = n.val(f"{both}.1")
             cells.append(n.val(f"for i j => {both}.2[{steps - 1}, i, j]"))
         last.append(n.val(f"for i j => {states}[{steps - 1}, i, j]"))
-        every.append(n.val(f"for t < {steps} => {states}[{step}, ..]") if backwards else states)
+        seen = f"{states}[{step}, i, j]"
+        seen = f"if t < {length} then {seen} else 0.0" if n.has(4) else seen
+        every.append(n.val(f"for t < {steps}, i < {batch}, j < {h} => {seen}"))
 
     def beside(parts: list[str], subscripts: str) -> str:
         return (
@@ -333,3 +346,83 @@ def attention_bias(n: Node, s: int, t: int, past: int, place: list[str]) -> str:
     if kept:
         terms.append(f"(if {' andalso '.join(kept)} then 0.0 else -inf)")
     return " + ".join(terms)
+
+
+@template("FlexAttention")
+def flex_attention(n: Node) -> str:
+    (b, hq, s, d), (_, hk, t, _), e, kind = n.shape(), n.shape(1), n.shape(2)[3], n.element().value
+    h = f"h / {hq // hk}"
+    scale = n.a("scale") or 1 / np.sqrt(d)
+    score = f"sum c => cast f64 {n.x()}[b, h, i, c] * cast f64 {n.x(1)}[b, {h}, j, c]"
+    scores = f"for b < {b}, h < {hq}, i < {s}, j < {t} => {scale} * {score}"
+    shape = [b, hq, s, t]
+    scores = n.val(scores)
+    if n.a("score_mod") is not None:
+        scores = n.val(elementwise(n.a("score_mod"), scores, shape))
+    chances = n.val(f"{n.library('nn.softmax')} {scores}")
+    if n.a("prob_mod") is not None:
+        chances = n.val(elementwise(n.a("prob_mod"), chances, shape))
+    value = f"sum j => {chances}[b, h, i, j] * cast f64 {n.x(2)}[b, {h}, j, c]"
+    return f"for b < {b}, h < {hq}, i < {s}, c < {e} => cast {kind} ({value})"
+
+
+_ELEMENTWISE = {
+    "Add": "({0} + {1})", "Sub": "({0} - {1})", "Mul": "({0} * {1})", "Div": "({0} / {1})", "Tanh": "tanh {0}",
+    "Where": "(if {0} then {1} else {2})",
+}  # fmt: skip
+
+
+def elementwise(graph: onnx.GraphProto, tensor: str, shape: list[int]) -> str:
+    """What a graph makes of a tensor of f64, element by element. What depends on its shape alone is computed here."""
+    (given,), (result,) = graph.input, graph.output
+    known = {i.name: onnx.numpy_helper.to_array(i) for i in graph.initializer}
+    indices = names(len(shape), "e")
+    texts = {given.name: at(tensor, indices)}
+
+    def text(name: str) -> str:
+        if name in texts:
+            return texts[name]
+        value = known[name]
+        value = value.astype(np.float64) if value.dtype.kind == "f" else value
+        return at(literal(value), stretched(value.shape, indices))
+
+    for node in graph.node:
+        if node.op_type == "Shape" and node.input[0] == given.name:
+            known[node.output[0]] = np.array(shape)
+        elif all(name in known for name in node.input):
+            inputs = [onnx.helper.make_tensor_value_info(name, 0, None) for name in node.input]
+            outputs = [onnx.helper.make_tensor_value_info(node.output[0], 0, None)]
+            one = onnx.helper.make_model(onnx.helper.make_graph([node], "one", inputs, outputs))
+            (known[node.output[0]],) = ReferenceEvaluator(one).run(None, {name: known[name] for name in node.input})
+        elif node.op_type in _ELEMENTWISE:
+            texts[node.output[0]] = _ELEMENTWISE[node.op_type].format(*map(text, node.input))
+        else:
+            raise NotOffered(f"{node.op_type} in a graph")
+    return over(indices, shape, texts[result.name])
+
+
+@template("LinearAttention")
+def linear_attention(n: Node) -> str:
+    """A state of keys by values, which each step fades, corrects and adds to (Schlag et al. 2021; Yang et al. 2025)."""
+    (b, t, width), hq, hk = n.shape(), n.a("q_num_heads"), n.a("kv_num_heads")
+    dk, dv, rule = width // hq, n.shape(2)[2] // hk, n.a("update_rule")
+    key, value = f"cast f32 {n.x(1)}[b, t, h * {dk} + c]", f"cast f32 {n.x(2)}[b, t, h * {dv} + m]"
+    here = f"for b < {b}, h < {hk}, c < {dk}, m < {dv} =>"
+    start = n.val(f"{here} cast f32 {n.x(3)}[b, h, c, m]" if n.has(3) else f"{here} (0.0 : f32)")
+    kept = "s[b, h, c, m]"
+    if rule in ("gated", "gated_delta"):
+        decay = f"{n.x(4)}[b, t, h{f' * {dk} + c' if n.shape(4)[2] == hk * dk and dk > 1 else ''}]"
+        kept = f"exp (cast f32 {decay}) * {kept}"
+    body = f"let val d = {here} {kept} "
+    if rule in ("delta", "gated_delta"):
+        beta = f"cast f32 {n.x(5)}[b, t, {'h' if n.shape(5)[2] > 1 else 0}]"
+        body += f"val v = for b < {b}, h < {hk}, m < {dv} => {beta} * ({value} - sum c => d[b, h, c, m] * {key}) "
+    else:
+        body += f"val v = for b < {b}, h < {hk}, m < {dv} => {value} "
+    states = n.val(f"unfold (s = {start}) for t < {t} => {body}in {here} d[b, h, c, m] + {key} * v[b, h, m] end")
+    scale = float(n.a("scale") or 0.0) or 1 / np.sqrt(dk)
+    query = f"cast f32 {n.x()}[b, t, e / {dv} * {dk} + c]"
+    out = f"{number(scale, Element.F32)} * sum c => {query} * {states}[t, b, e / {dv * (hq // hk)}, c, e % {dv}]"
+    result = f"for b < {b}, t < {t}, e < {hq * dv} => cast {n.element().value} ({out})"
+    last = n.element(3) if n.has(3) else n.element()
+    return f"({result}, {here} cast {last.value} {states}[{t - 1}, b, h, c, m])" if n.wants(1) else result

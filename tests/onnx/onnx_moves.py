@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from axon.base.element import Element
-from tests.onnx.onnx_node import Node, NotOffered, at, chosen, names, number, over, reshaped, shaped, stretched, template, wrapped
+from tests.onnx.onnx_node import Node, at, chosen, names, number, over, reshaped, shaped, stretched, template, wrapped
 
 
 @template("Reshape")
@@ -250,6 +250,14 @@ def gather(n: Node) -> str:
     return over([*i[:axis], *j, *i[axis + 1 :]], shape, body)
 
 
+@template("ArrayFeatureExtractor")
+def array_feature_extractor(n: Node) -> str:
+    i = names(n.rank())
+    count = int(np.prod(n.shape(1)))
+    places = n.val(reshaped(n, n.x(1), n.shape(1), [count]))
+    return over(i, [*n.shape()[:-1], count], at(n.x(), [*i[:-1], f"{places}[{i[-1]}]"]))
+
+
 @template("GatherElements")
 def gather_elements(n: Node) -> str:
     axis, i = n.axis(), names(n.rank())
@@ -391,10 +399,39 @@ def top_k(n: Node) -> str:
     return f"({values}, {over(i, shape, f'cast i64 {place}')})"
 
 
+def unique_rows(n: Node, axis: int) -> str:
+    """The different slices along an axis, compared element by element from their beginnings."""
+    i, rows = names(n.rank()), n.shape()[axis]
+    others = [k for k in range(n.rank()) if k != axis]
+    size = int(np.prod([n.shape()[k] for k in others]))
+    front = n.val(f"for {' '.join([i[axis], *(i[k] for k in others)])} => {at(n.x(), i)}")
+    flat = n.val(reshaped(n, front, [rows, *(n.shape()[k] for k in others)], [rows, size]))
+    n.fun(
+        "compared",
+        f"a b = loop (found = 0) for c < {size} => let val k = {size - 1} - c "
+        f"in if {flat}[a, k] < {flat}[b, k] then -1 else if {flat}[a, k] > {flat}[b, k] then 1 else found end",
+    )
+    n.vals.append(f"val (kept : i32[found]) = nonzero (for a < {rows} => not (any for b < a => compared a b = 0))")
+    order = "kept"
+    if n.a("sorted"):
+        n.vals.append("val order = argsort (for u => sum v => if compared kept[v] kept[u] < 0 then 1 else 0)")
+        order = n.val("for u => kept[order[u]]")
+    values = over_unknown(i, axis, n.shape(), at(n.x(), [*i[:axis], f"{order}[u]", *i[axis + 1 :]]))
+    same = f"compared {order}[u] a = 0"
+    many = f"for u => sum for a < {rows} where {same} => (1 : i64)"
+    return f"({values}, for u => cast i64 {order}[u], for a < {rows} => sum for u where {same} => cast i64 u, {many})"
+
+
+def over_unknown(indices: list[str], axis: int, shape: tuple[int, ...], body: str) -> str:
+    """A tensor of a shape whose size along an axis, where `u` runs, only the data decide."""
+    parts = ["u" if k == axis else f"{i} < {s}" for k, (i, s) in enumerate(zip(indices, shape, strict=True))]
+    return f"for {', '.join(parts)} => {body}"
+
+
 @template("Unique")
 def unique(n: Node) -> str:
     if n.a("axis") is not None and n.rank() > 1:
-        raise NotOffered("different rows, rather than elements")
+        return unique_rows(n, n.axis())
     size = int(np.prod(n.shape()))
     flat = n.val(reshaped(n, n.x(), n.shape(), [size]))
     order = n.val(f"argsort {flat}")

@@ -54,10 +54,11 @@ class Node:
 
     def __post_init__(self) -> None:
         schema = onnx.defs.get_schema(self.proto.op_type, self.version, self.proto.domain)
-        self._attributes = {
+        self._defaults = {
             name: onnx.helper.get_attribute_value(a.default_value) for name, a in schema.attributes.items() if a.default_value.name
         }
-        self._attributes |= {a.name: onnx.helper.get_attribute_value(a) for a in self.proto.attribute}
+        self._own = {a.name: onnx.helper.get_attribute_value(a) for a in self.proto.attribute}
+        self._attributes = self._defaults | self._own
 
     @property
     def operator(self) -> str:
@@ -67,6 +68,10 @@ class Node:
         """An attribute, or what stands for it in the operator's definition."""
         found = self._attributes.get(name, default)
         return found.decode() if isinstance(found, bytes) else found
+
+    def given(self, name: str) -> bool:
+        """Whether the node has an attribute of its own that differs from the one in the operator's definition."""
+        return name in self._own and self._own[name] != self._defaults.get(name)
 
     def has(self, i: int) -> bool:
         return i < len(self.inputs) and self.inputs[i] is not None

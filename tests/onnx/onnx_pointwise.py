@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from axon.base.element import Element
-from tests.onnx.onnx_node import Node, at, names, number, over, stretched, template
+from tests.onnx.onnx_node import Node, NotOffered, at, names, number, over, stretched, template
 
 # ── of one tensor ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -271,3 +271,28 @@ def adam(n: Node) -> str:
         hs.append(n.val(f"{beta} * {h} + (1.0 - {beta}) * {g} * {g}"))
         xs.append(f"(1.0 - {post}) * ({x} - {rate} * {vs[-1]} / (sqrt {hs[-1]} + {epsilon}))")
     return f"({', '.join([*xs, *vs, *hs])})"
+
+
+@template("Binarizer")
+def binarizer(n: Node) -> str:
+    i = names(n.rank())
+    return over(i, n.shape(), f"if {at(n.x(), i)} > {number(n.a('threshold'), n.element())} then 1.0 else 0.0")
+
+
+@template("BitCast")
+def bit_cast(n: Node) -> str:
+    """Between integers of one width, which wrap around; 1 and 0 are what true and false are made of."""
+    if n.element().is_float or n.result().is_float:
+        raise NotOffered("the bits of floats")
+    return f"cast {n.result().value} {n.x()}"
+
+
+@template("Atan", "Asin", "Acos")
+def inverse_trigonometric(n: Node) -> str:
+    """The angle is halved twenty times by the half-angle formula of the tangent, until it is as large as its tangent."""
+    i = names(n.rank())
+    n.fun("angle", "(x : f64) = 1048576.0 * loop (y = x) for _ < 20 => y / (1.0 + sqrt (1.0 + y * y))")
+    x = f"cast f64 {at(n.x(), i)}"
+    angle = f"angle ({x})" if n.operator == "Atan" else f"angle ({x} / sqrt (1.0 - ({x}) ** 2))"
+    value = f"pi / 2.0 - {angle}" if n.operator == "Acos" else angle
+    return over(i, n.shape(), f"cast {n.element().value} ({value})")

@@ -155,9 +155,7 @@ def einsum(n: Node) -> str:
 
 @template("Det")
 def det(n: Node) -> str:
-    from tests.onnx.onnx_node import NotOffered
-
-    raise NotOffered("determinants")
+    return f"{n.library('linalg.det')} {n.x()}"
 
 
 # ── the softmax family ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -236,17 +236,32 @@ def col2im(n: Node) -> str:
 def conv_integer(n: Node) -> str:
     zero = f"cast i32 {n.x(2)}" if n.has(2) else "0"
     other = f"cast i32 {n.x(3)}" if n.has(3) else "0"
-    if (n.has(3) and n.rank(3)) or (n.has(2) and n.rank(2)):
-        raise NotOffered("zero points of each channel")
+    if n.has(2) and n.rank(2):
+        raise NotOffered("zero points of each row")
+    if n.has(3) and n.rank(3):
+        other = f"cast i32 {n.x(3)}[o]"
     pad = n.val(f"for ..i => cast i32 {n.x()}[..i] - ({zero})")
-    weights = n.val(f"for ..i => cast i32 {n.x(1)}[..i] - ({other})")
+    weights = n.val(f"for o ..i => cast i32 {n.x(1)}[o, ..i] - ({other})")
     body, indices, extents = convolved(n, pad, weights, n.shape(1), "{x} * {w}")
     return over(indices, extents, body.replace("PAD", "0"))
 
 
 @template("CausalConvWithState")
 def causal_conv(n: Node) -> str:
-    raise NotOffered("convolutions with a state")
+    """Every channel by its own kernel, behind what a state keeps of earlier steps; and what is to be kept of these."""
+    batch, channels, length = n.shape()
+    taps, kind = n.shape(1)[2], n.element().value
+    before = taps - 1
+    past = f"{n.x(3)}[b, c, i]" if n.has(3) else f"(0.0 : {kind})"
+    whole = n.val(
+        f"for b < {batch}, c < {channels}, i < {before + length} => if i < {before} then {past} else {n.x()}[b, c, i - {before}]"
+    )
+    bias = f"cast f32 {n.x(2)}[c] + " if n.has(2) else ""
+    total = f"{bias}(sum for k < {taps} => cast f32 {whole}[b, c, i + k] * cast f32 {n.x(1)}[c, 0, k])"
+    if n.a("activation", "none") in ("silu", "swish"):
+        total = f"{n.library('nn.silu')} ({total})"
+    result = f"for b < {batch}, c < {channels}, i < {length} => cast {kind} ({total})"
+    return f"({result}, for b < {batch}, c < {channels}, i < {before} => {whole}[b, c, i + {length}])" if n.wants(1) else result
 
 
 _ = np

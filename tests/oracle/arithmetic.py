@@ -13,16 +13,19 @@ import math
 import operator
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from random import Random
 from typing import Any
 
 import ml_dtypes
+import mpmath
 import numpy as np
 
 DTYPES = {
     "f64": np.dtype(np.float64), "f32": np.dtype(np.float32), "f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16),
     "f8e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "f8e5m2": np.dtype(ml_dtypes.float8_e5m2), "i64": np.dtype(np.int64),
-    "i32": np.dtype(np.int32), "i8": np.dtype(np.int8), "u8": np.dtype(np.uint8), "bool": np.dtype(np.bool_),
+    "i32": np.dtype(np.int32), "i16": np.dtype(np.int16), "i8": np.dtype(np.int8), "u64": np.dtype(np.uint64),
+    "u32": np.dtype(np.uint32), "u16": np.dtype(np.uint16), "u8": np.dtype(np.uint8), "bool": np.dtype(np.bool_),
 }  # fmt: skip
 DIGITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
 OPEN = (int, float)  # what a literal is until it meets a type; bool is np.bool_ from the start
@@ -97,6 +100,14 @@ def _whole_power(x: int, y: int) -> int:
     return x**y
 
 
+def _shifted(op: str, x: int, y: int, width: int) -> int:
+    """An amount that is negative or not below the width leaves what a long shift leaves."""
+    far = not 0 <= y < width
+    if op == "shift_left":
+        return 0 if far else x << y
+    return x >> (width if far else y)
+
+
 def _whole(f: Callable[[int, int], int]) -> Callable[[int, int], int]:
     def divide(x: int, y: int) -> int:
         if y == 0:
@@ -108,12 +119,14 @@ def _whole(f: Callable[[int, int], int]) -> Callable[[int, int], int]:
 
 FLOATS: dict[str, Callable[[float, float], float]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": _divide, "%": _remainder, "**": _power,
-    "max": largest, "min": smallest,
+    "max": largest, "min": smallest, "atan2": math.atan2,
 }  # fmt: skip
 WHOLE: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": _whole(operator.floordiv), "%": _whole(operator.mod),
-    "**": _whole_power, "max": max, "min": min,
+    "**": _whole_power, "max": max, "min": min, "bit_and": operator.and_, "bit_or": operator.or_, "bit_xor": operator.xor,
 }  # fmt: skip
+SHIFTS = ("shift_left", "shift_right")
+NAMED = ("max", "min", "pow", "atan2", "bit_and", "bit_or", "bit_xor", *SHIFTS)  # functions of two arguments
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
@@ -141,14 +154,71 @@ def _rounded(f: Callable[[float], float]) -> Callable[[float], float]:
     return lambda x: math.copysign(float(f(x)), x) if math.isfinite(x) else x
 
 
+def _log1p(x: float) -> float:
+    return -math.inf if x == -1.0 else math.log1p(x)
+
+
+def _atanh(x: float) -> float:
+    return math.copysign(math.inf, x) if abs(x) == 1.0 else math.atanh(x)
+
+
+def _lgamma(x: float) -> float:
+    return math.inf if x <= 0.0 and x == math.floor(x) else math.lgamma(x)
+
+
+def _cbrt(x: float) -> float:
+    return float(np.cbrt(np.float64(x)))
+
+
+def _signed_overflow(f: Callable[[float], float]) -> Callable[[float], float]:
+    def apply(x: float) -> float:
+        try:
+            return f(x)
+        except OverflowError:
+            return math.copysign(math.inf, x)
+
+    return apply
+
+
+def _exact(f: Callable[[float], float]) -> Callable[[float], float]:
+    """A function that mpmath has, where it is finite."""
+
+    @cache
+    def apply(x: float) -> float:
+        return x if math.isnan(x) else f(x)
+
+    return apply
+
+
+def _erfinv(x: float) -> float:
+    if abs(x) >= 1.0:
+        return math.copysign(math.inf, x) if abs(x) == 1.0 else math.nan
+    return float(mpmath.erfinv(x)) if x else x
+
+
+def _digamma(x: float) -> float:
+    if x == 0.0:
+        return -math.copysign(math.inf, x)
+    if math.isinf(x) or (x < 0.0 and x == math.floor(x)):
+        return math.inf if x > 0.0 else math.nan
+    return float(mpmath.digamma(x))
+
+
 FUNCTIONS: dict[str, Callable[[float], float]] = {
     "exp": _guarded(math.exp), "log": _guarded(_log), "sqrt": _guarded(math.sqrt), 
     "rsqrt": _guarded(lambda x: _divide(1.0, math.sqrt(x))),
     "sin": _guarded(math.sin), "cos": _guarded(math.cos), "tanh": math.tanh, "erf": math.erf,
+    "expm1": _guarded(math.expm1), "log1p": _guarded(_log1p), "cbrt": math.cbrt if hasattr(math, "cbrt") else _cbrt,
+    "asin": _guarded(math.asin), "acos": _guarded(math.acos), "atan": math.atan, "sinh": _signed_overflow(math.sinh),
+    "cosh": _guarded(math.cosh), "asinh": math.asinh, "acosh": _guarded(math.acosh), "atanh": _guarded(_atanh),
+    "erfc": math.erfc, "erfinv": _exact(_erfinv), "lgamma": _guarded(_lgamma), "digamma": _exact(_digamma),
     "floor": _rounded(math.floor), "ceil": _rounded(math.ceil), "round": _rounded(round),
     "abs": abs, "sign": lambda x: x if x == 0.0 or math.isnan(x) else math.copysign(1.0, x), "-": operator.neg,
 }  # fmt: skip
-TRANSCENDENTAL = {"exp", "log", "rsqrt", "sin", "cos", "tanh", "erf"}
+WHOLE_FUNCTIONS: dict[str, Callable[[int], int]] = {
+    "bit_not": operator.invert, "abs": abs, "sign": lambda v: (v > 0) - (v < 0), "-": operator.neg,
+}  # fmt: skip
+TRANSCENDENTAL = set(FUNCTIONS) - {"sqrt", "floor", "ceil", "round", "abs", "sign", "-"}
 
 
 class Arithmetic:
@@ -162,21 +232,25 @@ class Arithmetic:
         if op in COMPARISONS:
             return np.bool_(COMPARISONS[op](x, y))
         if is_open(x):
+            if op in SHIFTS:  # of an i32, if nothing says otherwise
+                return int(wrapped(_shifted(op, x, y, 32), np.dtype(np.int32)))
             return self._open(op, FLOATS[op](x, y)) if isinstance(x, float) else WHOLE[op](x, y)
         if not is_float(x):
             assert x.dtype != np.bool_, f"{op} of bool"
+            if op in SHIFTS:
+                return wrapped(_shifted(op, int(x), int(y), 8 * x.dtype.itemsize), x.dtype)
             if op == "**" and y >= 0:
                 return wrapped(pow(int(x), int(y), 2**64), x.dtype)
             return wrapped(WHOLE[op](int(x), int(y)), x.dtype)
         a, b = float(x), float(y)
         self.finite &= op in ("max", "min") or (math.isfinite(a) and math.isfinite(b))
-        return self.rounded(FLOATS[op](a, b), x.dtype, sure=self._same(op, a, b, x.dtype), wide=op == "**")
+        return self.rounded(FLOATS[op](a, b), x.dtype, sure=self._same(op, a, b, x.dtype), wide=op in ("**", "atan2"))
 
     def unary(self, op: str, x: Scalar) -> Scalar:
         if is_open(x):
-            return self._open(op, FUNCTIONS[op](x)) if isinstance(x, float) else int(FUNCTIONS[op](x))
+            return self._open(op, FUNCTIONS[op](x)) if isinstance(x, float) else int(WHOLE_FUNCTIONS[op](x))
         if not is_float(x):
-            return wrapped({"abs": abs, "sign": lambda v: (v > 0) - (v < 0), "-": operator.neg}[op](int(x)), x.dtype)
+            return wrapped(WHOLE_FUNCTIONS[op](int(x)), x.dtype)
         value = FUNCTIONS[op](float(x))
         sure = op not in TRANSCENDENTAL and (op != "sqrt" or value * value == float(x))
         return self.rounded(value, x.dtype, sure=sure, wide=op in TRANSCENDENTAL)
@@ -212,7 +286,7 @@ class Arithmetic:
         """Whether an operation on doubles made no error."""
         if op in ("max", "min"):
             return True
-        if op in ("/", "%", "**"):
+        if op in ("/", "%", "**", "atan2"):
             return op == "/" and math.isfinite(a) and b != 0.0 and math.frexp(abs(b))[0] == 0.5
         value = FLOATS[op](a, b)
         if not math.isfinite(value) or (op == "*" and dtype != np.float64):  # two factors of 24 digits

@@ -25,7 +25,7 @@ from axon.base.identity import IdentityMap
 from axon.base.source import SourceFile
 from axon.grammar import syntax as s
 from axon.grammar.parse import parse
-from tests.oracle.arithmetic import DTYPES, FUNCTIONS, Arithmetic, Stops, is_open, typed
+from tests.oracle.arithmetic import DTYPES, FUNCTIONS, NAMED, WHOLE_FUNCTIONS, Arithmetic, Stops, is_open, typed
 from tests.oracle.ranges import Index, Uses, bound_names, dimension, fit
 from tests.oracle.values import Value, closed, emptied, given, has_open, lifted, like, mapped, stacked, tensor
 
@@ -33,6 +33,21 @@ Env = dict[str, Any]
 
 I32 = np.dtype(np.int32)
 CONSTANTS = {"true": np.bool_(True), "false": np.bool_(False), "inf": inf, "nan": nan, "pi": pi}
+
+
+def each(path: str, f: Value, *values: Value) -> tuple[Value, list[tuple[str, Value]]]:
+    """A function at corresponding leaves: what it makes of them, and its results with their paths."""
+    first = values[0]
+    if not isinstance(first, (dict, tuple)):
+        for value in values:
+            f = f(value)
+        return f, [(path, f)]
+    names = first if isinstance(first, dict) else range(len(first))
+    made = {n: each(f"{path}.{n}", f, *(v[n] for v in values)) for n in names}
+    results = [r for _, inner in made.values() for r in inner]
+    if isinstance(first, dict):
+        return {n: m for n, (m, _) in made.items()}, results
+    return tuple(m for m, _ in made.values()), results
 
 
 @dataclass(frozen=True)
@@ -150,9 +165,9 @@ class Machine:
             return np.int32(value.value) if isinstance(value, Index) else value
         if e.name in CONSTANTS:
             return CONSTANTS[e.name]
-        if e.name in ("max", "min", "pow"):
+        if e.name in NAMED:
             return lambda x: lambda y: self.binary("**" if e.name == "pow" else e.name, x, y)
-        if e.name in FUNCTIONS:
+        if e.name in FUNCTIONS or e.name in WHOLE_FUNCTIONS:
             return lambda x: lifted(lambda v: self.arithmetic.unary(e.name, v), x)
         raise NotImplementedError(e.name)
 
@@ -166,6 +181,17 @@ class Machine:
         return lambda x: lambda y: self.binary(e.op, x, y)
 
     def _apply(self, e: s.Apply, env: Env) -> Value:
+        head, arguments = e.function, [e.argument]
+        while isinstance(head, s.Apply):
+            head, arguments = head.function, [head.argument, *arguments]
+        if isinstance(head, s.Var) and head.name in ("each", "fold_leaves") and head.name not in env:
+            given = [self.eval(a, env) for a in arguments]
+            if head.name == "each":
+                return each("", *given)[0]
+            (op, whole), *given = given
+            for _, result in sorted(each("", *given)[1], key=lambda r: r[0]):
+                whole = op(whole)(result)
+            return whole
         function = self.eval(e.function, env)
         return function(self.eval(e.argument, env))
 
@@ -178,6 +204,8 @@ class Machine:
         return lifted(lambda v: self.arithmetic.unary("-", v), self.eval(e.operand, env))
 
     def _binary(self, e: s.Binary, env: Env) -> Value:
+        if e.op == "|>" and isinstance(e.right, s.Apply):
+            return self.eval(s.Apply(e.right, e.left, span=e.span), env)
         left = self.eval(e.left, env)
         if e.op == "|>":
             return self.eval(e.right, env)(left)
@@ -383,10 +411,14 @@ class Machine:
         ghost = (ghost,) if single else ghost
         state = tuple(like(x, g) for x, g in zip(state, ghost, strict=True))
         states = []
+        going = e.condition is None or self.eval(e.condition, bind(env, state))
         if not self.ghost:
             for _, inner in self.loops(binders, env):
+                if not going:
+                    break
                 state = tuple(like(x, y) for x, y in zip(after(inner, state), state, strict=True))
                 states.append(state)
+                going = e.condition is None or self.eval(e.condition, bind(env, state))
         if e.kind == "unfold":
             length = binders[0][2][0].size
             state = stacked([length], states) if states else emptied([length], state)

@@ -17,6 +17,14 @@ import numpy as np
 from tests.oracle.arithmetic import DTYPES
 from tests.oracle.monoids import Type, monoid
 
+# Of a float, kept where it is no infinity and no NaN.
+FUNCTIONS = (
+    "(exp (min 1.5 {}))", "(tanh {})", "(sqrt (abs {}))", "(rsqrt (1.0 + abs {}))", "(sin {})", "(cos {})", "(log (1.0 + abs {}))",
+    "(erf {})", "(expm1 (min 1.5 {}))", "(log1p (abs {}))", "(cbrt {})", "(atan {})", "(atan2 {} 2.0)", "(asin (0.5 * tanh {}))",
+    "(acos (0.5 * tanh {}))", "(sinh (tanh {}))", "(cosh (tanh {}))", "(asinh {})", "(acosh (1.5 + abs {}))",
+    "(atanh (0.5 * tanh {}))", "(erfc {})", "(erfinv (0.5 * tanh {}))", "(lgamma (3.0 + abs {}))", "(digamma (2.0 + abs {}))",
+)  # fmt: skip
+BITS = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
 SIZES = (0, 1, 1, 2, 2, 3, 3, 5, 7)
 WORK = 130  # points of the indices around an expression
 
@@ -58,8 +66,8 @@ class Generator:
         self.several = False
         narrow = ["bf16"] if self.rng.random() < 0.08 else []
         self.elements = [
-            self.rng.choice(("f32", "f32", "f32", "f64", "i32")),
-            *self.rng.sample(("f32", "f64", "i32", "i64"), 2),
+            self.rng.choice(("f32", "f32", "f32", "f64", "i32", "u32")),
+            *self.rng.sample(("f32", "f64", "i32", "i64", self.rng.choice(("u8", "u16", "u32", "u64", "i8", "i16"))), 2),
             *narrow,
         ]
 
@@ -125,8 +133,12 @@ class Generator:
                 shape = ()
         if element == "bool":
             return np.array(self.rng.choices((False, True), k=int(np.prod(shape))), np.bool_).reshape(shape)
-        many = self.rng.choices(range(-6, 7), k=int(np.prod(shape)))
-        values = np.array(many, np.float64) / (1 if element[0] == "i" else 2.0 if self.exact or element == "bf16" else 2.3)
+        many = self.rng.choices(range(0 if element[0] == "u" else -6, 7), k=int(np.prod(shape)))
+        if element[0] in "iu" and element not in ("i32", "i64") and self.chance(0.5):  # also the ends of the range
+            limits = np.iinfo(DTYPES[element])
+            many = [self.rng.choice((x, x, limits.max, limits.min, limits.max - abs(x))) for x in many]
+            return np.array(many, DTYPES[element]).reshape(shape)
+        values = np.array(many, np.float64) / (1 if element[0] in "iu" else 2.0 if self.exact or element == "bf16" else 2.3)
         return values.astype(DTYPES[element]).reshape(shape)
 
     def type_text(self, kind: Type) -> str:
@@ -163,7 +175,7 @@ class Generator:
     def declaration(self, depth: int, top: bool = False) -> list[str]:
         """A `val` or `fun`, whose names are in scope from here on."""
         ways = {
-            "scalar": 1 if top else 8, "tuple": 2, "function": 2, "comprehension": 8 if top else 1, "choice": 1,
+            "scalar": 1 if top else 8, "tuple": 2, "function": 2, "comprehension": 8 if top else 1, "choice": 1, "leaves": 1,
             "reduction": 3 + 3 * self.wants_several, "loop": 1 + self.wants_several, "unfold": 1 if top else 0.3,
             "scan": (2 if top else 0.7) * (1 + self.wants_several),
         }  # fmt: skip
@@ -212,6 +224,17 @@ class Generator:
         kind = self.structure(1)
         text = f"if {self.expr('bool', 1)} then {self.build(kind, depth - 1)} else {self.build(kind, depth - 1)}"
         return self.taken_apart(kind, text)
+
+    def _leaves(self, depth: int) -> list[str]:
+        """A function at the leaves of tuples and records, of several element types; and their combination."""
+        kind = self.structure(2)
+        a, b = self.name("p"), self.name("p")
+        if self.chance(0.5):
+            f = self.rng.choice((f"max {a} {b}", f"{a} + {b}", f"if {a} < {b} then {b} else {a}"))
+            return self.taken_apart(kind, f"each (fn {a} {b} => {f}) {self.build(kind, 1)} {self.build(kind, 1)}")
+        element = self.element()
+        text = f"fold_leaves (op +, {self.literal(element)}) (fn {a} => cast {element} {a}) {self.build(kind, 1)}"
+        return self.define(element, text)
 
     def structure(self, depth: int) -> Type:
         if depth == 0:
@@ -421,6 +444,11 @@ class Generator:
         names = [self.name("s") for _ in kinds]
         starts = [f"{n} = {self.expr(k, 1)}" for n, k in zip(names, kinds, strict=True)]
         self.several |= len(kinds) > 1
+        test = ""
+        if not unfold and self.chance(0.3):
+            with self.scope():
+                self.vars += zip(names, kinds, strict=True)
+                test = f" while ({self.expr('bool', 2)})"
         with self.scope():
             if unfold or self.chance(0.5):
                 binders, _ = self.binders(1, dependent=not unfold, bounded=True)
@@ -433,7 +461,7 @@ class Generator:
             parts = [self.tamed(k, self.expr(k, 2)) for k in kinds]
             body = self.let(decls, parts[0] if len(parts) == 1 else f"({', '.join(parts)})")
         word = "unfold" if unfold else "loop"
-        text = f"{word} ({', '.join(starts)}) for {self.groups(binders)} => {body}"
+        text = f"{word} ({', '.join(starts)}){test} for {self.groups(binders)} => {body}"
         kind: Type = kinds[0] if len(kinds) == 1 else ("tuple", *kinds)
         return self.tabled(kind, [index], text) if unfold else self.taken_apart(kind, text)
 
@@ -470,6 +498,7 @@ class Generator:
         if not bare and element not in ("f32", "i32", "bool"):
             return f"({self.literal(element, bare=True)} : {element})"
         value = self.rng.choice((0, 1, 1, 2, 3, -1, -2))
+        value = abs(value) if element[0] == "u" else value
         if element == "bool":
             return self.rng.choice(("true", "false"))
         if element[0] in "iu":
@@ -565,19 +594,16 @@ class Generator:
             case "special":
                 return self.special(element, depth)
         left, right = self.expr(element, depth - 1), self.expr(element, depth - 1)
-        op = self.rng.choice(("+", "-", "*", "+", "-", "*", "max", "min"))
-        return f"({op} {left} {right})" if op in ("max", "min") else f"({left} {op} {right})"
+        op = self.rng.choice(("+", "-", "*", "+", "-", "*", "max", "min", *(BITS if element[0] in "iu" else ())))
+        return f"({left} {op} {right})" if op in "+-*" else f"({op} {left} {right})"
 
     def unary(self, element: str, depth: int) -> str:
         inner = self.expr(element, depth - 1)
         if element[0] in "iu":
-            return self.rng.choice((f"(abs {inner})", f"(-{inner})", f"(sign {inner})"))
+            return self.rng.choice((f"(abs {inner})", f"(-{inner})", f"(sign {inner})", f"(bit_not {inner})"))
         if self.exact or self.chance(0.4):
             return self.rng.choice((f"(abs {inner})", f"(-{inner})", f"(sign {inner})", f"(floor {inner})"))
-        return self.rng.choice(
-            (f"(exp (min 1.5 {inner}))", f"(tanh {inner})", f"(sqrt (abs {inner}))", f"(rsqrt (1.0 + abs {inner}))",
-             f"(sin {inner})", f"(cos {inner})", f"(log (1.0 + abs {inner}))", f"(erf {inner})")
-        )  # fmt: skip
+        return self.rng.choice(FUNCTIONS).format(inner)
 
     def special(self, element: str, depth: int) -> str:
         """Division, with a divisor that is not 0 or a guard that says so."""

@@ -84,7 +84,7 @@ def matrices(rng: Random, element: str, _: int) -> Monoid:
 
 def first_largest(rng: Random, element: str, _: int) -> Monoid:
     text = rng.choice(("if b > a then (b, j) else (a, i)", "(max a b, if b > a then j else i)"))
-    units = f"({number(-1000, element, rng)}, -1)"
+    units = f"({number(lowest(element), element, rng)}, -1)"
     return Monoid(text, "(a, i)", "(b, j)", units, ("tuple", element, "i32"), f"({tamed(element)}, {{1}})")
 
 
@@ -95,9 +95,14 @@ def last_present(rng: Random, element: str, _: int) -> Monoid:
     return Monoid(text, "(p, x)", "(q, y)", f"(false, {zero})", ("tuple", "bool", element), present)
 
 
+def lowest(element: str) -> int:
+    """A unit of an extreme, below all that is `tamed`."""
+    return 0 if element[0] == "u" else -128 if element == "i8" else -1000
+
+
 def tamed(element: str) -> str:
     """Well above the unit of an extreme."""
-    low, high = ("(-100)", "100") if element[0] in "iu" else ("(-100.0)", "100.0")
+    low, high = ("1", "100") if element[0] == "u" else ("(-100)", "100") if element[0] == "i" else ("(-100.0)", "100.0")
     return f"(max {low} (min {high} {{0}}))"
 
 

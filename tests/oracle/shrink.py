@@ -37,6 +37,8 @@ def smaller(node: Any) -> Iterator[Any]:
         yield from (replace(node, items=node.items[:n] + node.items[n + 1 :]) for n in range(len(node.items)))
     if isinstance(node, s.Reduce) and node.where is not None:
         yield replace(node, where=None)
+    if isinstance(node, s.Loop) and node.condition is not None:
+        yield replace(node, condition=None)
     if isinstance(node, (s.For, s.Reduce, s.Loop)) and len(node.groups) > 1:
         yield from (replace(node, groups=node.groups[:n] + node.groups[n + 1 :]) for n in range(len(node.groups)))
     if not isinstance(node, (s.Var, s.Int, s.Float)):

@@ -165,7 +165,7 @@ class Programs(Indexed, Whole, Aside):
         seed = self.draw(st.integers(0, 5))
         extents = tuple(s.value for s in shape)
         rng = np.random.default_rng(seed)
-        low, limit = (0, high) if high is not None else (0, 2) if element in (Element.BOOL, Element.U8) else (-3, 4)
+        low, limit = (0, high) if high is not None else (0, 2) if element.is_unsigned or element is Element.BOOL else (-3, 4)
         array = rng.integers(low, max(limit, low + 1), extents).astype(element.dtype)
         return Tensor(name, element, shape, np.asarray(array), 3.0 if high is None else float(max(high, 1)), True, ranked)
 

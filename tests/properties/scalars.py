@@ -22,12 +22,15 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 Values = Mapping[str, Any]
 Index = tuple[str, Size]
 
-WIDE = (Element.F32, Element.I32, Element.F64, Element.I64)
-NARROW = (Element.F16, Element.BF16, Element.I8, Element.U8, Element.F8E4M3, Element.F8E5M2)
+WIDE = (Element.F32, Element.I32, Element.F64, Element.I64, Element.U32, Element.U64)
+NARROW = (
+    Element.F16, Element.BF16, Element.I16, Element.I8, Element.U16, Element.U8, Element.F8E4M3, Element.F8E5M2,
+)  # fmt: skip
 # Up to which magnitude whole numbers are exact (floats) or do not wrap (integers).
 EXACT = {
     Element.F64: 2**50, Element.F32: 2**22, Element.F16: 2**11, Element.BF16: 2**8, Element.F8E4M3: 2**4, Element.F8E5M2: 2**3,
-    Element.I64: 2**40, Element.I32: 2**28, Element.I8: 100, Element.U8: 200, Element.BOOL: 2,
+    Element.I64: 2**40, Element.I32: 2**28, Element.I16: 2**14, Element.I8: 100, Element.U64: 2**40, Element.U32: 2**28,
+    Element.U16: 2**15, Element.U8: 200, Element.BOOL: 2,
 }  # fmt: skip
 LARGEST = 5_000.0
 NO_BOUND = 1e30
@@ -336,7 +339,7 @@ def _binary(scope: Scope, element: Element, indices: Sequence[Index], locals_: S
     a = scalar(scope, element, indices, locals_, depth - 1)
     b = scalar(scope, element, indices, locals_, depth - 1)
     op = scope.pick(("+", "*", "-", "max", "min"))
-    if element is Element.U8 and op == "-":
+    if element.is_unsigned and op == "-":
         op = "+"
     meaning, limit = _ARITHMETIC[op]
     bound = limit(a.bound, b.bound) if np.inf not in (a.bound, b.bound) else np.inf
@@ -351,7 +354,7 @@ def _binary(scope: Scope, element: Element, indices: Sequence[Index], locals_: S
 
 def _divide(scope: Scope, element: Element, indices: Sequence[Index], locals_: Sequence[Scalar], depth: int) -> Scalar | None:
     a = scalar(scope, element, indices, locals_, depth - 1)
-    if element is Element.U8 or element in NARROW:
+    if element.is_unsigned or element in NARROW:
         return a
     b = constant(scope.pick((2, 3, 1)), element)
     if element.is_float:
@@ -366,7 +369,7 @@ def _divide(scope: Scope, element: Element, indices: Sequence[Index], locals_: S
 def _unary(scope: Scope, element: Element, indices: Sequence[Index], locals_: Sequence[Scalar], depth: int) -> Scalar | None:
     a = scalar(scope, element, indices, locals_, depth - 1)
     ways = ["abs", "neg", "square", "sign"]
-    if element is Element.U8:
+    if element.is_unsigned:
         ways = ["abs", "square"]
     if element in (Element.F32, Element.F64) and a.exact and a.bound < 100:
         ways += list(_FLOAT_FUNCTIONS)
@@ -408,7 +411,7 @@ def _cast(scope: Scope, element: Element, indices: Sequence[Index], locals_: Seq
         )
     if not a.exact or not fits(a) or a.bound > EXACT[element]:
         return None
-    if element is Element.U8:  # which has no negative numbers
+    if element.is_unsigned:  # which has no negative numbers
         if source is Element.BOOL:
             return None
         signed = a
@@ -493,7 +496,7 @@ def _apply(scope: Scope, element: Element, indices: Sequence[Index], locals_: Se
 
 
 def _dimension(scope: Scope, element: Element, indices: Sequence[Index], locals_: Sequence[Scalar], depth: int) -> Scalar | None:
-    if not scope.nameable or element is Element.U8 or element in NARROW:
+    if not scope.nameable or element.is_unsigned or element in NARROW:
         return None
     name = scope.pick(sorted(scope.nameable))
     value = scope.nameable[name]

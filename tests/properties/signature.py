@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,8 @@ class Call:
                 inner.matches(body, value)
                 inner.settle()
                 self.require(bound is None or inner.dims[name.text] <= self.size(bound), "more than the bound")
+            case S.TypeOrScalar(whole):
+                self.matches(replace(whole, args=None) if np.ndim(value) == 0 else whole, value)
             case S.TypeVar(name, args) if name[1].isupper():
                 self.require(_same(self.types.setdefault(name, value), value), "another type")
             case S.TypeVar(name, args):

@@ -46,7 +46,7 @@ class Whole(Maker):
             return self.define(f"not {a.text}", Tensor("", a.element, a.shape, ~a.array, 1, True, a.ranked))
         partners = [b for b in self.scope.tensors if b.element is a.element and self._broadcasts(a, b)]
         b = self.scope.pick(partners)
-        op = self.scope.pick(("+", "*") if a.element is Element.U8 else ("+", "-", "*"))
+        op = self.scope.pick(("+", "*") if a.element.is_unsigned else ("+", "-", "*"))
         bound = a.bound * b.bound if op == "*" else a.bound + b.bound
         if bound > EXACT[a.element] or (a.element in NARROW and not (a.exact and b.exact)) or not np.isfinite(bound):
             return None

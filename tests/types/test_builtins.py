@@ -8,11 +8,12 @@ import re
 import pytest
 
 from axon.backend.kernel import scalars, writer
-from axon.core.verify import UNARY_ELEMENTS
+from axon.core.verify import BINARY_ELEMENTS, UNARY_ELEMENTS
 from axon.interpret import arithmetic
 from axon.types import builtins
 from tests import ROOT
-from tests.oracle.arithmetic import FUNCTIONS
+from tests.backend.gpu.simt.emulate import LIFTED
+from tests.oracle.arithmetic import FLOATS, FUNCTIONS, SHIFTS, WHOLE
 
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8").partition("## 17. The built-in functions")[2]
 EDITORS = json.loads((ROOT / "editors" / "vscode" / "syntaxes" / "axon.tmLanguage.json").read_text(encoding="utf-8"))
@@ -24,8 +25,21 @@ def test_is_known_everywhere(name: str) -> None:
     assert UNARY_ELEMENTS[name] == builtins.UNARY[name], "axon/core/verify.py"
     assert name in arithmetic.UNARY, "axon/interpret/arithmetic.py"
     assert name in writer._UNARY, "axon/backend/kernel/writer.py"
-    assert name in {*scalars._UNARY, "sign"}, "axon/backend/kernel/scalars.py"
-    assert name in FUNCTIONS, "tests/oracle/arithmetic.py"
-    assert f'"{writer._UNARY[name]}":' in EMULATED.read_text(encoding="utf-8"), EMULATED
+    assert name in {*scalars._UNARY, *scalars.ELSEWHERE, "sign", "bit_not"}, "axon/backend/kernel/scalars.py"
+    assert name in {*FUNCTIONS, "bit_not"}, "tests/oracle/arithmetic.py"
+    assert writer._UNARY[name] in LIFTED, EMULATED
+    described(name)
+
+
+@pytest.mark.parametrize("name", builtins.BINARY)
+def test_of_two_arguments_is_known_everywhere(name: str) -> None:
+    assert BINARY_ELEMENTS[name] == builtins.BINARY[name], "axon/core/verify.py"
+    assert name in arithmetic.BINARY, "axon/interpret/arithmetic.py"
+    assert name in LIFTED or name in {"max", "min", "pow"}, EMULATED
+    assert name in {*FLOATS, *WHOLE, *SHIFTS, "pow"}, "tests/oracle/arithmetic.py"
+    described(name)
+
+
+def described(name: str) -> None:
     assert re.search(rf"^\| `[^|]*\b{name}\b", REFERENCE, re.MULTILINE), "docs/reference.md"
     assert re.search(rf"\b{name}\b", json.dumps(EDITORS)), "editors/vscode/syntaxes"

@@ -165,7 +165,7 @@ WHOLE = [
 ]
 
 
-@pytest.mark.parametrize("element", ["i8", "u8", "i32", "i64", "f16", "bf16", "f32", "f64", "f8e4m3"])
+@pytest.mark.parametrize("element", ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64", "f8e4m3"])
 @pytest.mark.parametrize(("whole", "value"), WHOLE)
 def test_arithmetic_on_literals_alone_is_exact(whole: str, value: int, element: str) -> None:
     m = axon.compile(f"fun f (x : {element}[n]) = for i => x[i] * ({whole})")

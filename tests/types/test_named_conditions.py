@@ -63,6 +63,7 @@ fun outside n a = not (inside n a)
 fun later n a = let val j = a in j < n end
 fun next n a = a + 1 < n
 fun some n a = a < n orelse a = 0
+fun same n a = n = a
 """
 
 # (the body with a condition that a function computes, the same with the condition written out)
@@ -79,6 +80,8 @@ CALLED = [
     ("let fun both a = under n a andalso a < m in if both k then x[k] * y[k] else 0.0 end",
      "if k < n andalso k < m then x[k] * y[k] else 0.0"),
     ("sum for i < m where inside n (i + k) => x[i + k]", "sum for i < m where i + k < n => x[i + k]"),
+    ("if same n m then sum i => x[i] * y[i] else 0.0", "if n = m then sum i => x[i] * y[i] else 0.0"),
+    ("if not (same n m) then 0.0 else sum i => x[i] * y[i]", "if n <> m then 0.0 else sum i => x[i] * y[i]"),
     # an alternative says nothing by itself, and so does what may wrap: what is read is looked at while running
     ("if some n k then x[0] else 0.0", "if k < n orelse k = 0 then x[0] else 0.0"),
     ("if next n k then x[k] else 0.0", "if k < n orelse k = n + 1 then x[k] else 0.0"),

@@ -17,7 +17,7 @@ _Y = np.array([10, 20, 30], np.float32)
         ("fun f (x : f32[1]) (y : f32[n]) c = (for i => if c then x[i] else 0.0) + y", "f32[1] -> f32[n] -> bool -> f32[n]"),
         # a range that is found in what has stretched, and one in what has not
         ("fun f (x : f32[2]) = let val z = (for i => x[i + 1]) + x in x + (for i => z[i + 1]) end", "f32[2] -> f32[2]"),
-        ("fun f (x : f32[n]) y = let val z = x + y in for i => z[i + 1] end", "f32[n] -> f32[n] -> f32[n - 1] where n >= 1"),
+        ("fun f (x : f32[n]) y = let val z = x + y in for i => z[i + 1] end", "f32[n] -> f32[n]? -> f32[n - 1] where n >= 1"),
     ],
 )  # fmt: skip
 def test_ranges_are_found_before_what_stretches(text: str, signature: str) -> None:

@@ -36,8 +36,8 @@ _FORMAT = 1
 
 POINTERS = {
     Element.F64: "float64", Element.F32: "float32", Element.F16: "uint16", Element.BF16: "uint16", Element.F8E4M3: "uint8",
-    Element.F8E5M2: "uint8", Element.I64: "int64", Element.I32: "int32", Element.I8: "int8", Element.U8: "uint8",
-    Element.BOOL: "uint8",
+    Element.F8E5M2: "uint8", Element.I64: "int64", Element.I32: "int32", Element.I16: "int16", Element.I8: "int8",
+    Element.U64: "uint64", Element.U32: "uint32", Element.U16: "uint16", Element.U8: "uint8", Element.BOOL: "uint8",
 }  # fmt: skip
 
 

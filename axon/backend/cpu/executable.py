@@ -8,7 +8,7 @@ from threading import Lock
 from axon.backend.cpu import build, loops, nests, scatters
 from axon.backend.cpu.function import Function, TensorParameter
 from axon.backend.cpu.plan import planned
-from axon.backend.cpu.products import is_window
+from axon.backend.cpu.products import is_window, is_with_vector
 from axon.backend.plan.deaths import lives_of
 from axon.backend.plan.ir import Contraction, Kernels, Nest, Repeat, as_program, operations, values_in
 from axon.backend.plan.lanes import strides
@@ -16,6 +16,7 @@ from axon.backend.plan.walk import Lives
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.core.ir import Program, Value
+from axon.core.passes.factor import DEFAULT, Order
 from axon.core.passes.tables import values_of
 from axon.core.printer import print_op
 
@@ -32,8 +33,9 @@ class Compiled:
 class CpuExecutable:
     """A program's plan with its functions; each is compiled when it is first launched. Several threads may share it."""
 
-    def __init__(self, program: Program) -> None:
-        self.plan, tables = planned(program)
+    def __init__(self, program: Program, order: Order = DEFAULT) -> None:
+        """`order` is that of sums of products in whose order sizes decide (see `choices`)."""
+        self.plan, tables = planned(program, order)
         self.tables = values_of(tables)
         self.program = program
         self.values = values_in(self.plan)
@@ -57,9 +59,10 @@ class CpuExecutable:
             return found
 
     def as_nest(self, kernel: Contraction) -> Compiled | None:
-        """A contraction over a window as a nest, if what it reads lies side by side along an axis: then that is vectorized."""
-        inner = (kernel.op.axes[-1], kernel.depth[-1])
-        if not is_window(kernel) or all(strides(kernel.op, axis) for axis in inner):
+        """A contraction over a window, or with a vector, as a nest, if what it reads lies side by side along an axis: then that is
+        vectorized."""
+        inner = (*kernel.op.axes[-1:], kernel.depth[-1])
+        if not (is_window(kernel) or is_with_vector(kernel)) or all(strides(kernel.op, axis) for axis in inner):
             return None
         with self.lock:
             if kernel not in self.nests:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import TypeAlias
 
 from axon.backend.kernel.code import Code
@@ -11,7 +12,7 @@ from axon.backend.kernel.printer import written as printed
 from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, DimensionTooLarge
 
 FEW = 64  # lanes, the least that are worth a thread
 COMPUTES = 8  # additions for each point, from which computing and not memory decides
@@ -49,6 +50,44 @@ Parameter: TypeAlias = "TensorParameter | BufferParameter | SizeParameter | Lane
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """About how much there is to do: `whole`, and products of so many sizes that a Dim does not hold them multiplied out."""
+
+    whole: Dim
+    products: tuple[tuple[Dim, ...], ...] = ()
+
+    @classmethod
+    def of(cls, *factors: Dim | int) -> Work:
+        """The product of some sizes."""
+        dims = tuple(Dim.of(factor) for factor in factors)
+        try:
+            return cls(prod(dims, start=Dim.of(1)))
+        except DimensionTooLarge:
+            return cls(Dim.of(0), (dims,))
+
+    @property
+    def constant(self) -> int | None:
+        return None if self.products else self.whole.constant
+
+    @property
+    def variables(self) -> frozenset[Symbol]:
+        return frozenset(self.whole.variables).union(*(dim.variables for factors in self.products for dim in factors))
+
+    def __add__(self, other: Work) -> Work:
+        products = (*self.products, *other.products)
+        try:
+            return Work(self.whole + other.whole, products)
+        except DimensionTooLarge:
+            return Work(self.whole, (*products, (other.whole,)))
+
+    def __mul__(self, times: Dim) -> Work:
+        return Work.of(self.whole, times) + Work(Dim.of(0), tuple((*factors, times) for factors in self.products))
+
+    def evaluate(self, dims: Mapping[Symbol, int]) -> int:
+        return self.whole.evaluate(dims) + sum(prod(dim.evaluate(dims) for dim in factors) for factors in self.products)
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
     """`rows` is how many rows there are, `lane` what a block of lanes is cut from, of at most `most` lanes; `cost` is about how
     many additions all of it takes, and `points` at how many points."""
@@ -59,8 +98,8 @@ class Function:
     rows: Dim
     lane: Dim | None
     most: int
-    cost: Dim
-    points: Dim
+    cost: Work
+    points: Work
     how: str  # in words, for the printed plan
 
     def pieces(self, dims: Mapping[Symbol, int], threads: int, cost: int) -> tuple[int, int]:

@@ -8,13 +8,18 @@ took: a call's sizes and the program decide, and what asks for machine code (`ta
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from math import inf
 from threading import Lock
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 from warnings import warn
 
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Block, Check, Compress, Compute, Index, Loop, Op, Program, Scan, Sort
+
+if TYPE_CHECKING:
+    from axon.backend.cpu.executable import CpuExecutable
+    from axon.core.passes.factor import Choice, Order
 
 TINY = 20_000  # points of all operations of a call, which counts each operation for some: at most about 20 ms
 OVERHEAD = 500  # points in whose time the interpreter prepares an operation
@@ -22,11 +27,12 @@ MANY = 1_000_000  # points interpreted in all, about a second, after which it is
 
 
 class Host:
-    """A program, and what has been made of it. Safe to call from several threads."""
+    """A program, and what has been made of it: an executable for each order of its sums of products that the sizes of calls have
+    asked for. Safe to call from several threads."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._executable: Any = None
+        self._executables: dict[Order, CpuExecutable] = {}
         self._lock = Lock()
         self._interpreted = 0.0  # points
 
@@ -41,15 +47,29 @@ class Host:
                 return interpret(self.program, inputs, explicit)
         from axon.backend.cpu.run import run
 
-        return run(self.executable(), inputs, explicit)
+        return run(self.executable(self._order(inputs, explicit)), inputs, explicit)
 
-    def executable(self) -> Any:
+    @cached_property
+    def _choices(self) -> tuple[Choice, ...]:
+        from axon.backend.cpu.plan import choices_of
+
+        return choices_of(self.program)
+
+    def _order(self, inputs: Sequence[Any], explicit: Sequence[int]) -> Order:
+        """That of sums of products for these sizes. It follows from them alone, not from what was called before."""
+        if not self._choices:
+            return ()
+        from axon.core.passes.factor import order_at
+
+        return order_at(self._choices, self.program.contract.bind(explicit, [array.shape for array in inputs]))
+
+    def executable(self, order: Order = ()) -> CpuExecutable:
         with self._lock:
-            if self._executable is None:
+            if order not in self._executables:
                 from axon.backend.cpu.executable import CpuExecutable
 
-                self._executable = CpuExecutable(self.program)
-            return self._executable
+                self._executables[order] = CpuExecutable(self.program, order)
+            return self._executables[order]
 
     def _work(self, inputs: Sequence[Any], explicit: Sequence[int]) -> float:
         """The points that a call computes, as far as its sizes tell; infinity for more than TINY numbers."""

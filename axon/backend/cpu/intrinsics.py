@@ -24,6 +24,7 @@ from numba.extending import intrinsic
 
 from axon.backend.kernel import llvm
 from axon.backend.kernel.llvm import F32, F64, I8, I32, I64, Builder, Emit, Value, as_bits, as_float, call, fma, real, suffix, whole
+from axon.backend.kernel.special import Functions
 
 __all__: list[str] = []
 
@@ -117,10 +118,13 @@ def _memory(name: str, value: Any, decode: Emit, encode: Emit) -> None:
     _intrinsic(f"store_{name}", lambda p, o, v: types.void, store)
 
 
+_INTEGERS = (
+    ("i64", 64, types.int64), ("i32", 32, types.int32), ("i16", 16, types.int16), ("i8", 8, types.int8),
+    ("u64", 64, types.uint64), ("u32", 32, types.uint32), ("u16", 16, types.uint16), ("u8", 8, types.uint8),
+)  # fmt: skip
 _same = lambda b, x: x
 for _name, _type in (
-    ("f64", types.float64), ("f32", types.float32), ("i64", types.int64), ("i32", types.int32), ("i8", types.int8),
-    ("u8", types.uint8),
+    ("f64", types.float64), ("f32", types.float32), *((name, type) for name, _, type in _INTEGERS),
 ):  # fmt: skip
     _memory(_name, _type, _same, _same)
 _memory("f16", types.float32, llvm.f16_decode, llvm.f16_encode)
@@ -153,12 +157,11 @@ def _saturated(bits: int, signed: bool) -> Emit:
     return one
 
 
-_INTEGERS = (("i64", 64, types.int64), ("i32", 32, types.int32), ("i8", 8, types.int8), ("u8", 8, types.uint8))
 for _name, _width, _type in _INTEGERS:
-    # From integers with a sign; from u8 and bool; from floats.
+    # From integers with a sign; from those without one and from bool; from floats.
     _intrinsic(f"as_{_name}", lambda x, type=_type: type, llvm.resized(_width))
     _intrinsic(f"widen_{_name}", lambda x, type=_type: type, llvm.resized_unsigned(_width))
-    _intrinsic(f"trunc_{_name}", lambda x, type=_type: type, _saturated(_width, _name != "u8"))
+    _intrinsic(f"trunc_{_name}", lambda x, type=_type: type, _saturated(_width, _name[0] == "i"))
 _intrinsic("signed_f32", lambda x: types.float32, lambda b, x: b.sitofp(x, F32))
 _intrinsic("signed_f64", lambda x: types.float64, lambda b, x: b.sitofp(x, F64))
 _intrinsic("unsigned_f32", lambda x: types.float32, lambda b, x: b.uitofp(x, F32))
@@ -167,6 +170,7 @@ _intrinsic("to_f32", lambda x: types.float32, lambda b, x: b.fptrunc(x, F32))
 _intrinsic("to_f64", lambda x: types.float64, lambda b, x: b.fpext(x, F64))
 _intrinsic("odd_f32", lambda x: types.float32, llvm.to_odd)
 _intrinsic("integer_odd_f32", lambda x: types.float32, llvm.integer_to_odd)
+_intrinsic("unsigned_odd_f32", lambda x: types.float32, llvm.unsigned_to_odd)
 
 
 # ── arithmetic ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -207,7 +211,7 @@ _BINARY: dict[str, Emit] = {
     "max_unsigned": lambda b, x, y: call(b, f"llvm.umax.{suffix(x)}", x, y),
     "min_unsigned": lambda b, x, y: call(b, f"llvm.umin.{suffix(x)}", x, y),
 }
-for _name, _emit in _BINARY.items():
+for _name, _emit in (_BINARY | llvm.BITS).items():
     _intrinsic(_name, _same_type, _emit)
 # A step of a sum of products: the product may be fused into the sum, and need not be rounded before.
 _intrinsic(
@@ -241,6 +245,7 @@ def _power(base: int, exponent: int) -> int:
 
 
 _publish("integer_power", njit(_power))
+_intrinsic("signed_exponent", lambda x: types.int64, llvm.signed_exponent)
 
 
 # ── functions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -386,6 +391,13 @@ def _library(name: str) -> Emit:
     return one
 
 
+def _through_f64(emit: Emit) -> Emit:
+    """A function of f32 by one of f64: what its formula loses is far below the last bit of the result."""
+    return lambda b, *x: b.fptrunc(emit(b, *(b.fpext(value, F64) for value in x)), F32)
+
+
+_SPECIAL = Functions(fma, _exp_f64, _log_f64, llvm.named("sqrt"), llvm.named("rint"))
+_erfinv_f64, _digamma_f64 = _inline("erfinv.f64", _SPECIAL.erfinv), _inline("digamma.f64", _SPECIAL.digamma)
 _UNARY: dict[str, Emit] = {
     "exp": _by_type(_exp_f32, _exp_f64),
     "log": _by_type(_log_f32, _log_f64),
@@ -403,14 +415,23 @@ _UNARY: dict[str, Emit] = {
     "minus": lambda b, x: b.fneg(x) if llvm.is_float(x) else b.neg(x),
     "integer_sign": llvm.integer_sign,
     "integer_absolute": llvm.integer_absolute,
+    "bit_not": lambda b, x: b.not_(x),
+    **{
+        name: _by_type(_inline(f"{name}.f32", _through_f64(emit)), _library(name)) for name, emit in _SPECIAL.narrow.items()
+    },
+    "erfinv": _by_type(_inline("erfinv.f32", _through_f64(_erfinv_f64)), _erfinv_f64),
+    "lgamma": _by_type(_through_f64(_library("lgamma")), _library("lgamma")),
+    "digamma": _by_type(_inline("digamma.f32", _through_f64(_digamma_f64)), _digamma_f64),
 }
 for _name, _emit in _UNARY.items():
     _intrinsic(_name, _same_type, _emit)
 _intrinsic("power", _same_type, lambda b, x, y: call(b, f"llvm.pow.{suffix(x)}", x, y))
+_atan2_f32 = _through_f64(_SPECIAL.atan2)
+_intrinsic("atan2", _same_type, lambda b, y, x: _atan2_f32(b, y, x) if x.type == F32 else call(b, "atan2", y, x))
 
 
 def namespace() -> dict[str, Any]:
     """What the globals of an emitted kernel hold."""
     names: dict[str, Any] = {name: globals()[name] for name in __all__}
-    constants = {"f32": types.float32, "f64": types.float64, "i32": types.int32, "i8": types.int8, "u8": types.uint8}
+    constants = {"f32": types.float32, "f64": types.float64, **{name: type for name, _, type in _INTEGERS}}
     return names | constants | {"inf": float("inf"), "nan": float("nan"), "__builtins__": {"range": range}}

@@ -26,7 +26,15 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from axon.backend.cpu import nests, scatters
-from axon.backend.cpu.function import BufferParameter, Function, LanesParameter, Parameters, SizeParameter, TensorParameter
+from axon.backend.cpu.function import (
+    BufferParameter,
+    Function,
+    LanesParameter,
+    Parameters,
+    SizeParameter,
+    TensorParameter,
+    Work,
+)
 from axon.backend.kernel.ir import FALSE, Expression, Like, Name, Operator, both, call, same
 from axon.backend.kernel.writer import Held, Writer
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, values_of
@@ -117,8 +125,7 @@ class _Writer(Parameters):
         self.code.give(0)
         parameters, own = self.written(self.name, comments)
         text = "\n\n".join([*(f.text for f in self.functions), own])
-        one = Dim.of(1)
-        function = Function(self.name, text, parameters, one, None, 0, cost, one, "one native function")
+        function = Function(self.name, text, parameters, Dim.of(1), None, 0, cost, Work.of(1), "one native function")
         helpers = tuple((f.name, self.types(f)) for f in self.functions)
         return Loop(function, tuple(self.made.values()), progress, helpers)
 
@@ -157,9 +164,17 @@ class _Writer(Parameters):
     def store(self, at: int, value: Like) -> None:
         self.code.call("store_i64", self.pointer(self.progress), at, value)
 
-    def added(self, cost: Dim) -> Like:
+    def added(self, cost: Work) -> Like:
         """What a step adds to `spent`."""
-        return cost.constant if cost.constant is not None else self.code.let(call("max_int", self.expression(cost), 1), "cost_")
+        if cost.constant is not None:
+            return cost.constant
+        found = self.expression(cost.whole)
+        for first, *others in cost.products:
+            product = self.expression(first)
+            for dim in others:
+                product = product * self.expression(dim)
+            found = found + product
+        return self.code.let(call("max_int", found, 1), "cost_")
 
     def come_back(self, number: int, step: Expression, when: Expression) -> None:
         """Come back to the host; the loop goes on at `step`. See Note [Coming back]."""
@@ -179,10 +194,10 @@ class _Writer(Parameters):
 
     # ── kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def body(self, kernels: Kernels) -> tuple[Dim, Dim]:
+    def body(self, kernels: Kernels) -> tuple[Work, Work]:
         """Call the kernels of a body; the cost of all, and of those outside of loops inside."""
         inside = any(isinstance(kernel, Repeat) for kernel in kernels.kernels)
-        total, own = Dim.of(1), Dim.of(1)
+        total, own = Work.of(1), Work.of(1)
         for kernel in kernels.kernels:
             match kernel:
                 case Nest() | Contraction():
@@ -201,7 +216,7 @@ class _Writer(Parameters):
                     assert_never(kernel)
         return total, own
 
-    def nest(self, nest: Nest) -> Dim:
+    def nest(self, nest: Nest) -> Work:
         write_nest = scatters.write if nest.family == "scatter" else nests.write
         function = write_nest(nest, self.values, f"kernel_{len(self.functions) + 1}")
         self.functions.append(function)
@@ -227,7 +242,7 @@ class _Writer(Parameters):
             self.code.give(1)
         return function.cost
 
-    def loop(self, kernel: Repeat) -> Dim:
+    def loop(self, kernel: Repeat) -> Work:
         """A loop around its kernels; the cost of one step. See Note [Coming back]."""
         op, code = kernel.op, self.code
         self.loops += 1
@@ -244,14 +259,14 @@ class _Writer(Parameters):
             code.assign(self.place, 0)
         steps = self.trip(op) if self.counters else code.local("last")
         stop = code.name("stop_")
-        with code.aside() as written, code.loop(counter, start, stop):
+        with code.aside() as written, self.steps(op, counter, start, stop):
             self.counters[op.counter] = counter
             code.call("store_i32", self.pointer(op.counter), 0, call("as_i32", counter))
             if _loops(kernel) > 1:
                 self.store(1 + number, counter)
             cost, own = self.body(kernel.body)
             self.results(kernel, counter)
-            alike = _loops(kernel) == 1 and op.counter not in own.variables
+            alike = _loops(kernel) == 1 and op.counter not in own.variables and not op.conditional
             if not alike:
                 code.assign(self.spent, self.spent + self.added(own))
                 self.come_back(number, counter + 1, self.spent >= self.enough)
@@ -270,6 +285,19 @@ class _Writer(Parameters):
             for out, state in zip(op.outs, op.states, strict=True):
                 self.copy(out, self.pointer(out.symbol), self.pointer(state.symbol))
         return cost
+
+    @contextmanager
+    def steps(self, op: LoopOp, counter: Name, start: Name, stop: Name) -> Iterator[None]:
+        """Around a step: from `start` to `stop`, or for as long as the condition, which is the last state, holds."""
+        if not op.conditional:
+            with self.code.loop(counter, start, stop):
+                yield
+            return
+        self.code.assign(counter, start)
+        going = call("load_bool", self.pointer(op.states[-1].symbol), 0)
+        with self.code.repeat(both(counter < stop, going)):
+            yield
+            self.code.assign(counter, counter + 1)
 
     def begin(self, op: LoopOp) -> None:
         for state, initial in zip(op.states, op.initial, strict=True):

@@ -20,7 +20,7 @@ from functools import partial
 
 from axon.backend.cpu.argmax import split_best
 from axon.backend.cpu.collapse import collapsed
-from axon.backend.cpu.function import Function, Parameters
+from axon.backend.cpu.function import Function, Parameters, Work
 from axon.backend.kernel.ir import FALSE, Constant, Expression, Name, call
 from axon.backend.kernel.reducers import Reducer, Slots, reducer
 from axon.backend.kernel.writer import Held, Writer
@@ -478,17 +478,16 @@ class NestWriter(Parameters):
 
     # ── cost ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _cost(self) -> tuple[Dim, Dim]:
+    def _cost(self) -> tuple[Work, Work]:
         """About how many additions all rows take, and at how many points."""
-        total, everywhere = Dim.of(0), Dim.of(0)
+        total, everywhere = Work.of(0), Work.of(0)
         for step in self.nest.steps:
             axes = all_axes(step)
-            points = Dim.of(1)
             bounds: dict[Symbol, Dim] = {}
             for axis in axes:
                 bounds[axis.symbol] = axis.extent.substitute(bounds)
-                points = points * bounds[axis.symbol]
             symbols = frozenset(axis.symbol for axis in axes)
+            points = Work.of(*bounds.values())
             everywhere = everywhere + points
-            total = total + points * (1 + sum(weight(s, symbols or None) for s in scalars(step)))
+            total = total + points * Dim.of(1 + sum(weight(s, symbols or None) for s in scalars(step)))
         return total, everywhere

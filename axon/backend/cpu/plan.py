@@ -7,13 +7,20 @@ from axon.backend.plan.fuse import Policy, fuse
 from axon.backend.plan.ir import Plan
 from axon.core.ir import Compute, Program
 from axon.core.passes.cse import deduplicated
-from axon.core.passes.hoist import HOST
+from axon.core.passes.factor import DEFAULT, HOST, Choice, Order, choices, factored
+from axon.core.passes.hoist import HOST as WORTH
 from axon.core.passes.tables import without_tables
 
-POLICY = Policy(epilogues=False, hoist=HOST)
+POLICY = Policy(epilogues=False, hoist=WORTH)
 
 
-def planned(program: Program) -> tuple[Plan, tuple[Compute, ...]]:
-    """The plan, whose last inputs are the program's tables, and the operations that make these."""
-    rest, tables = without_tables(deduplicated(program))
+def planned(program: Program, order: Order = DEFAULT) -> tuple[Plan, tuple[Compute, ...]]:
+    """The plan, whose last inputs are the program's tables, and the operations that make these. `order` is that of sums which have
+    `choices`."""
+    rest, tables = without_tables(factored(deduplicated(program), HOST, order))
     return split_totals(fuse(rest, POLICY)), tables
+
+
+def choices_of(program: Program) -> tuple[Choice, ...]:
+    """The sums of products in whose order the sizes of a call decide."""
+    return choices(deduplicated(program), HOST)

@@ -61,7 +61,7 @@ def contract(kernel: Contraction, tensors: Mapping[Symbol, Array], dims: Dims, r
     """The contraction into its result; or False, where it has a nest and that is cheaper."""
     sizes = {axis.symbol: max(0, axis.extent.evaluate(dims)) for axis in (*kernel.op.axes, *kernel.depth)}
     order = _symbols(kernel.op.axes)
-    if 0 in sizes.values():
+    if 0 in sizes.values() or any(extent.evaluate(dims) <= 0 for extent in kernel.given):
         result[...] = 0
         return True
     with np.errstate(all="ignore"):
@@ -80,6 +80,11 @@ def is_window(kernel: Contraction) -> bool:
     depth = frozenset(axis.symbol for axis in kernel.depth)
     subscripts = (s for o in (kernel.left, kernel.right) for s in o.read.subscripts if isinstance(s, Dim))
     return any(len(s.variables & o) > 1 and not s.variables.isdisjoint(depth) for s in subscripts for o in [_all_axes(kernel)])
+
+
+def is_with_vector(kernel: Contraction) -> bool:
+    """Whether an operand has no axis of its own: each element of the other one is then used once."""
+    return not kernel.rows or not kernel.columns
 
 
 def _all_axes(kernel: Contraction) -> frozenset[Symbol]:
@@ -137,6 +142,8 @@ def _cost(problem: _Problem) -> int:
 def _way(problem: _Problem, has_nest: bool) -> tuple[Compute, Steps] | None:
     """How to compute, and in which pieces; None: as a nest."""
     left, right, sizes = problem.left, problem.right, problem.out.sizes
+    if has_nest and not (problem.rows and problem.columns) and _copied(problem, left if problem.rows else right):
+        return None  # a copy would cost what the sum does
     wanted = max(1, min(PIECES, _cost(problem) // (PIECE * threads.WORTH_SHARING)))
     taps = [s for s in problem.depth if s in left.shared | right.shared]
     windows = [view for view in (left, right) if not view.shared.isdisjoint(taps)]

@@ -140,6 +140,9 @@ class Run(Walk[Array]):
     def number(self, symbol: Symbol) -> int:
         return int(self.held[symbol])
 
+    def flag(self, held: Array) -> bool:
+        return bool(held)
+
     def begin(self, op: Loop, step: int) -> None:
         self.sizes[op.counter] = step
         self.held[op.counter] = np.array(step, np.int32)

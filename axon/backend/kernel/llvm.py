@@ -181,8 +181,16 @@ def integer_to_odd(b: Builder, x: Value) -> Value:
     return to_odd(b, b.sitofp(b.select(odd, b.or_(floor, whole(I64, 1024)), x), F64))
 
 
+def unsigned_to_odd(b: Builder, x: Value) -> Value:
+    """u64 or u32 to f32, likewise."""
+    x = b.zext(x, I64) if x.type != I64 else x
+    floor = b.and_(x, whole(I64, -2048))
+    odd = b.and_(b.icmp_unsigned(">=", x, whole(I64, 2**53)), b.icmp_unsigned("!=", floor, x))
+    return to_odd(b, b.uitofp(b.select(odd, b.or_(floor, whole(I64, 2048)), x), F64))
+
+
 def resized(bits: int) -> Emit:
-    """Between integers: wrapping, or extended by the sign that the source's name tells."""
+    """Between integers: wrapping, or extended by the source's sign."""
 
     def one(b: Builder, x: Value) -> Value:
         target = ir.IntType(bits)
@@ -192,9 +200,11 @@ def resized(bits: int) -> Emit:
 
 
 def resized_unsigned(bits: int) -> Emit:
+    """From an integer without a sign."""
+
     def one(b: Builder, x: Value) -> Value:
         target = ir.IntType(bits)
-        return b.zext(x, target) if x.type.width < bits else x
+        return b.trunc(x, target) if x.type.width > bits else x if x.type.width == bits else b.zext(x, target)
 
     return one
 
@@ -238,6 +248,47 @@ def unsigned_remainder(b: Builder, x: Value, y: Value) -> Value:
 
 def _unsigned_safe(b: Builder, y: Value) -> Value:
     return b.select(b.icmp_unsigned("==", y, whole(y.type, 0)), whole(y.type, 1), y)
+
+
+def shift_left(b: Builder, x: Value, y: Value) -> Value:
+    """All bits are gone where the amount, read without a sign, is not below the width."""
+    inside, safe = _amount(b, y, 0)
+    return b.select(inside, b.shl(x, safe), whole(x.type, 0))
+
+
+def shift_right(b: Builder, x: Value, y: Value) -> Value:
+    """Copies of the sign come in from the left."""
+    return b.ashr(x, _amount(b, y, y.type.width - 1)[1])
+
+
+def unsigned_shift_right(b: Builder, x: Value, y: Value) -> Value:
+    inside, safe = _amount(b, y, 0)
+    return b.select(inside, b.lshr(x, safe), whole(x.type, 0))
+
+
+def _amount(b: Builder, y: Value, otherwise: int) -> tuple[Value, Value]:
+    """Whether a shift's amount is at least 0 and below the width, and it or another one: LLVM's shifts mean nothing else."""
+    inside = b.icmp_unsigned("<", y, whole(y.type, y.type.width))
+    return inside, b.select(inside, y, whole(y.type, otherwise))
+
+
+BITS: dict[str, Emit] = {
+    "bit_and": lambda b, x, y: b.and_(x, y),
+    "bit_or": lambda b, x, y: b.or_(x, y),
+    "bit_xor": lambda b, x, y: b.xor(x, y),
+    "shift_left": shift_left,
+    "shift_right": shift_right,
+    "unsigned_shift_right": unsigned_shift_right,
+}
+
+
+def signed_exponent(b: Builder, x: Value) -> Value:
+    """An exponent in 64 bits without a sign, as one below 2**63 that gives the same power modulo 2**64.
+
+    Powers of an odd number come back after 2**62 steps, and those of an even one are 0 from the 64th on.
+    """
+    smaller = b.or_(b.and_(x, whole(I64, 2**62 - 1)), whole(I64, 2**62))
+    return b.select(b.icmp_signed("<", x, whole(I64, 0)), smaller, x)
 
 
 def sign(b: Builder, x: Value) -> Value:

@@ -167,7 +167,7 @@ class _Named:
         elif held.is_float:
             name = f"{self.kind}_float"
         elif self.kind in ("max", "min"):
-            name = f"{self.kind}_{'unsigned' if held is Element.U8 else 'int'}"
+            name = f"{self.kind}_{'unsigned' if held.is_unsigned else 'int'}"
         else:
             name = "add" if self.kind == "sum" else "mul"
         return call(name, state[0], *values)

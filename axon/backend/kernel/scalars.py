@@ -11,7 +11,7 @@ from functools import partial, reduce
 from math import isfinite
 
 from axon.backend.kernel.code import Code
-from axon.backend.kernel.ir import Choice, Constant, Expression, Operator, Prefix, call, is_atom
+from axon.backend.kernel.ir import Choice, Constant, Expression, Operator, Prefix, both, call, is_atom
 from axon.backend.kernel.writer import affine
 from axon.base.element import Element
 from axon.base.names import Symbol
@@ -26,14 +26,21 @@ _UNARY = {
     "exp": "libdevice.expf", "log": "libdevice.logf", "sqrt": "libdevice.fsqrt_rn", "rsqrt": "ptx.frsqrt", "sin": "libdevice.sinf",
     "cos": "libdevice.cosf", "tanh": "libdevice.tanhf", "erf": "libdevice.erff", "floor": "libdevice.floorf",
     "ceil": "libdevice.ceilf", "round": "libdevice.rintf", "abs": "libdevice.fabsf",
+    **{name: f"libdevice.{name}f" for name in (
+        "expm1", "log1p", "cbrt", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc", "erfinv", "lgamma",
+    )},
 }  # fmt: skip
 _OPERATORS = {
     "add": "+", "sub": "-", "mul": "*", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "and",
-    "or": "or",
+    "or": "or", "bit_and": "&", "bit_or": "|", "bit_xor": "^",
 }  # fmt: skip
-_BINARY = {"div": "ptx.fdiv", "max": "ptx.fmax", "min": "ptx.fmin", "pow": "libdevice.powf"}
-_INTEGER = {"max", "min", "div", "mod"}
-_WRAPS = frozenset({"add", "sub", "mul", "div", "neg", "abs"})  # integer operations whose exact result may not fit
+_BINARY = {
+    "div": "ptx.fdiv", "max": "ptx.fmax", "min": "ptx.fmin", "pow": "libdevice.powf", "atan2": "libdevice.atan2f",
+}  # fmt: skip
+ELSEWHERE = frozenset({"digamma"})  # functions that plain kernels alone compute
+_INTEGER = {"max", "min", "div", "mod", "shift_left", "shift_right"}
+# Integer operations whose exact result may not fit.
+_WRAPS = frozenset({"add", "sub", "mul", "div", "neg", "abs", "bit_not", "shift_left"})
 COMPUTED = frozenset({Element.F32, Element.BF16, Element.F16, Element.I32, Element.I8, Element.U8, Element.BOOL})
 # What may stand for the above where the result has 16 bits.
 _NARROW = {
@@ -68,6 +75,8 @@ def _obstacle(node: Scalar, axes: Set[Symbol]) -> str | None:
                 return "divides an integer by what may be 0"
         case Binary(op=op, left=left) if element_of(left).is_integer and op not in _OPERATORS.keys() | _INTEGER:
             return f"computes `{op}` on {element_of(left).value}"
+        case Unary(op=op) if op in ELSEWHERE:
+            return f"computes `{op}`"
         case Binary(op="mod"):
             return "computes `%` on floats"
     return None
@@ -84,7 +93,7 @@ def address(pointer: Expression, size: int, offsets: Iterable[Expression]) -> Ex
     return pointer + size * sum(others, first)
 
 
-class Writer:
+class EpilogueWriter:
     """Writes scalar expressions: an assignment for each operation, common ones once.
 
     `narrow`: the result is stored in 16 bits, so that functions need not be more exact than 2^-20. `wide`: integers are computed in
@@ -149,6 +158,8 @@ class Writer:
             return Choice(x > number(0), number(1), Choice(x < number(0), number(-1), number(0) if element.is_integer else x))
         if op == "neg":
             found: Expression = -x
+        elif op == "bit_not":
+            found = x ^ -1
         elif element.is_integer:
             found = call("abs", x)
         else:
@@ -162,6 +173,10 @@ class Writer:
             found = call(self.narrow.get(op) or _BINARY[op], x, y)
         elif op in ("max", "min"):
             found = call(op, x, y)
+        elif op in ("shift_left", "shift_right"):
+            inside = both(Constant(0) <= y, y < element.bits)
+            gone = Choice(x < 0, Constant(-1), Constant(0)) if op == "shift_right" else Constant(0)
+            found = Choice(inside, Operator("<<" if op == "shift_left" else ">>", x, y), gone)
         else:
             found = x // y if op == "div" else x % y
         return self._fitted(op, found, element)

@@ -23,7 +23,7 @@ from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Constant, Expression, Like, Name, Operator, Prefix, call, is_atom, product
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.core.ir import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, Value, element_of
+from axon.core.ir import BITS, Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, Value, element_of
 from axon.core.scalar_facts import divides, few_factors, is_inside, may_fail
 from axon.core.walk import nodes
 from axon.shapes.dimension import Atom, Dim, Quotient
@@ -48,7 +48,10 @@ class Held:
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
 _UNARY = {
     "exp": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin", "cos": "cos", "tanh": "tanh", "erf": "erf",
-    "floor": "floor", "ceil": "ceil", "round": "nearest", "neg": "minus", "abs": "absolute", "sign": "sign",
+    "floor": "floor", "ceil": "ceil", "round": "nearest", "neg": "minus", "abs": "absolute", "sign": "sign", "bit_not": "bit_not",
+    "expm1": "expm1", "log1p": "log1p", "cbrt": "cbrt", "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh",
+    "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "erfc": "erfc", "erfinv": "erfinv", "lgamma": "lgamma",
+    "digamma": "digamma",
 }  # fmt: skip
 _EXACT = frozenset(("neg", "abs", "sign", "max", "min"))  # never round
 
@@ -173,7 +176,7 @@ class Writer:
     def unary(self, op: str, operand: Expression, element: Element) -> Expression:
         if op == "not":
             return self.call("negation", operand)
-        if element is Element.U8 and op in ("abs", "sign"):
+        if element.is_unsigned and op in ("abs", "sign"):
             return operand if op == "abs" else self.call("min_unsigned", operand, literal(1, element))
         name = f"integer_{_UNARY[op]}" if element.is_integer and op in ("abs", "sign") else _UNARY[op]
         found = call(name, operand)
@@ -190,27 +193,31 @@ class Writer:
         return self.binary(op, self.value(left), self.value(right), element, never=_never_fails(op, right))
 
     def binary(self, op: str, x: Expression, y: Expression, element: Element, *, never: bool = False) -> Expression:
-        kind = "float" if element.is_float else "unsigned" if element in (Element.U8, Element.BOOL) else "int"
+        kind = "float" if element.is_float else "unsigned" if element.is_unsigned or element is Element.BOOL else "int"
         if op in ("eq", "ne", "lt", "le", "gt", "ge", "max", "min"):
             return self.call(f"{op}_{kind}", x, y)
         if op in _ARITHMETIC:
             # Integers wrap, while numba promises LLVM that those of Python's operators do not.
             return self.rounded(self.arithmetic(op, x, y) if element.is_float else call(op, x, y), element)
         if element.is_float:
-            name = {"div": "divide", "mod": "float_remainder", "pow": "power"}[op]
+            name = {"div": "divide", "mod": "float_remainder", "pow": "power", "atan2": "atan2"}[op]
             return self.rounded(call(name, x, y), element)
+        if op in BITS:
+            return self.call("unsigned_shift_right" if op == "shift_right" and element.is_unsigned else op, x, y)
         if op == "pow":
             return self._integer_power(x, y, element, never)
         if not never:
             self.fail_if(self.call("eq_int", y, literal(0, element)))
-        prefix = "unsigned_" if element is Element.U8 else ""
+        prefix = "unsigned_" if element.is_unsigned else ""
         name = {"div": "divide" if prefix else "floor_divide", "mod": "remainder"}[op]
         return self.call(f"{prefix}{name}", x, y)
 
     def _integer_power(self, x: Expression, y: Expression, element: Element, never: bool) -> Expression:
         base, exponent = (self.convert(v, element, Element.I64) for v in (x, y))
-        if not never:
+        if not never and not element.is_unsigned:
             self.fail_if(self.call("lt_int", exponent, 0))
+        if element is Element.U64:
+            exponent = self.call("signed_exponent", exponent)
         return self.convert(self.call("integer_power", base, exponent), Element.I64, element)
 
     def _logic(self, scalar: Binary) -> Expression:
@@ -249,7 +256,7 @@ class Writer:
             return x
         if target is Element.BOOL:
             return self.binary("ne", x, literal(0, source), source)
-        unsigned = source in (Element.U8, Element.BOOL)
+        unsigned = source.is_unsigned or source is Element.BOOL
         if target.is_integer:
             how = "trunc" if source.is_float else "widen" if unsigned else "as"
             return self.call(f"{how}_{target.value}", x)
@@ -260,8 +267,8 @@ class Writer:
             else:
                 held = Element.F64 if source is Element.F64 else Element.F32
                 value = x if held is wide else self.call(f"to_{wide.value}", x)
-        elif is_narrow(target) and source in (Element.I64, Element.I32):
-            value = self.call("integer_odd_f32", x)
+        elif is_narrow(target) and source.bits >= 32:
+            value = self.call("unsigned_odd_f32" if unsigned else "integer_odd_f32", x)
         else:
             value = self.call(f"{'unsigned' if unsigned else 'signed'}_{wide.value}", x)
         return self.rounded(value, target) if is_narrow(target) and not _holds(source, target) else value

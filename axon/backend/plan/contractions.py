@@ -5,6 +5,7 @@
 The factors of the summed product are split into two operands by the axes that they mention. The sum is a contraction if each
 operand is one tensor read at affine subscripts (perhaps converted to a wider floating type), every reduced axis occurs in both, and
 some axis of the result occurs in one of them alone: otherwise each product is used once, and nothing is gained by separating them.
+A condition that only asks whether there are indices of other ranges stays with it.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from axon.backend.plan.ir import Contraction, Factor
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Compute, Const, Convert, Read, Scalar, Value, element_of
-from axon.core.scalar_facts import axes_of, operands
+from axon.core.scalar_facts import axes_of, operands, present
 from axon.shapes.dimension import Dim, variables_of
 
 
 def contraction(op: Compute, values: Mapping[Symbol, Value], *, floats_only: bool = True) -> Contraction | None:
     reduction = op.reduction
-    if reduction is None or reduction.monoid.kind != "sum" or reduction.where is not None or len(op.body) != 1:
+    if reduction is None or reduction.monoid.kind != "sum" or len(op.body) != 1:
+        return None
+    given = present(reduction.where)
+    if given is None:
         return None
     element = element_of(op.body[0])
     if floats_only and not element.is_float:
@@ -43,7 +47,7 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], *, floats_only: boo
     if len(rows) + len(columns) + len(batch) != len(op.axes) or not (rows or columns):
         return None
     stored = (op.outs[0].symbol,)
-    return Contraction(op, left, right, batch, rows, columns, reduction.axes, (), stored)
+    return Contraction(op, left, right, batch, rows, columns, reduction.axes, (), stored, given=given)
 
 
 def _ordered(axes: tuple[Axis, ...], first: Factor, second: Factor) -> tuple[Factor, Factor]:

@@ -13,6 +13,7 @@ from axon.backend.plan.ir import size_in_bytes
 from axon.backend.plan.walk import lives
 from axon.base.names import Symbol
 from axon.core.ir import Compress, Loop, Value
+from axon.core.operation_count import at_least_zero
 from axon.core.walk import trip_of
 from axon.shapes.algebra.prove import Facts, reduced
 from axon.shapes.algebra.upper_bound import upper_bound
@@ -21,6 +22,7 @@ from axon.shapes.dimension import Dim, DimensionTooLarge
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
 DATA = "data decide a size: the largest that it can be is counted"
 STEPS = "data decide how many steps a loop takes: one is counted"
+WHILE = "data decide when a loop ends: as many steps are counted as it may take"
 COUNTER = "a size changes from step to step of a loop: the largest is counted"
 
 
@@ -104,10 +106,12 @@ class _Account:
 
     def _loop(self, step: Step, loop: Loop, before: Dim, times: Dim) -> None:
         trip = trip_of(loop)
-        count = self._most(trip) if isinstance(trip, Dim) else _ONE
+        count = self._most(at_least_zero(trip)) if isinstance(trip, Dim) else _ONE
         if not isinstance(trip, Dim):
             self.bounds[STEPS] = None
         else:
+            if loop.conditional:
+                self.bounds[WHILE] = None
             self._ranges[loop.counter] = count
             self._counters.add(loop.counter)
         self.values.update((state.symbol, state) for state in loop.states)

@@ -12,7 +12,8 @@ from math import prod
 
 from axon.base.names import Symbol
 from axon.core.ir import Compute, Local, Read, Scalar, Scan, Value
-from axon.core.walk import all_axes, mentions, nodes
+from axon.core.operation_count import at_least_zero
+from axon.core.walk import mentions, nodes
 from axon.shapes.dimension import Dim, minimum
 
 Part = tuple[tuple[object, ...], Dim]  # what tells it from other parts, and how many elements it has
@@ -32,7 +33,9 @@ def _part(op: Compute | Scan, read: Read, value: Value) -> Part | None:
     """The part of a tensor at a read's subscripts; None for all of it, or where that is not known."""
     if read.padding is not None:
         return None
-    extents = {axis.symbol: axis.extent for axis in all_axes(op)}
+    extents = {axis.symbol: axis.extent for axis in op.axes}
+    if isinstance(op, Compute) and op.reduction is not None:
+        extents |= {axis.symbol: at_least_zero(axis.extent) for axis in op.reduction.axes}
     if not all(isinstance(subscript, Dim) for subscript in read.subscripts):
         return _gathered(read, value, extents)
     mentioned: list[frozenset[Symbol]] = []

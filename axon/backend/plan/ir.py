@@ -89,7 +89,8 @@ class Contraction:
 
     An axis of the result is in `batch` if both operands vary along it, in `rows` if the left one alone does, in `columns` if the
     right one alone does; every axis of `depth` is in both. The operands' `element` is the product's; it accumulates in its
-    accumulator. `epilogue` are pointwise operations over the same axes (same Symbols), in order; `stored` is what reaches memory.
+    accumulator. Where one of the extents `given` is not above 0, the sum is 0 (its condition says so). `epilogue` are pointwise
+    operations over the same axes (same Symbols), in order; `stored` is what reaches memory.
     """
 
     op: Compute
@@ -102,6 +103,7 @@ class Contraction:
     epilogue: tuple[Compute, ...]
     stored: tuple[Symbol, ...]
     reasons: tuple[Reason, ...] = ()
+    given: tuple[Dim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

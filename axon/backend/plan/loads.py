@@ -6,14 +6,14 @@ by; the column is another one for each, and every element of b is loaded once fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import reduced
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Read, Value
-from axon.core.operation_count import points
+from axon.core.operation_count import largest, points
 from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim
 
@@ -29,7 +29,7 @@ class Again:
 def loaded_again(nest: Nest, values: Mapping[Symbol, Value]) -> Iterator[Again]:
     """What a nest's reductions load more than once, of each tensor the first such read: others find its elements close by.
 
-    That is a read which follows the last axis of a result, but not every one before it. A scatter reads everything once.
+    That is a read which follows the last axis of a result, but not every one before it. What a scatter reads belongs to one row alone.
     """
     if nest.family == "scatter":
         return
@@ -44,9 +44,18 @@ def loaded_again(nest: Nest, values: Mapping[Symbol, Value]) -> Iterator[Again]:
             if all(follows) or not follows[-1]:
                 continue
             seen.add(node.tensor)
-            inside = len(follows) - follows[::-1].index(False)
             size = Dim.of(max(1, node.element.bits // 8))
-            yield Again(size * points((*step.axes, *reduced(step))), size * points((*step.axes[inside:], *reduced(step))))
+            inside = len(follows) - follows[::-1].index(False)
+            yield Again(size * points(step.axes, reduced(step)), size * _points_inside(step.axes, reduced(step), inside))
+
+
+def _points_inside(axes: Sequence[Axis], inner: Sequence[Axis], number: int) -> Dim:
+    """The points of the axes from a number on, and of those that are reduced, at each index of the ones before: at most so many."""
+    last: dict[Symbol, Dim] = {}
+    for axis in axes[:number]:
+        last[axis.symbol] = largest(axis.extent, last) - 1
+    within, reduced = ([Axis(axis.symbol, largest(axis.extent, last)) for axis in some] for some in (axes[number:], inner))
+    return points(within, reduced)
 
 
 def _follows(read: Read, axis: Axis) -> bool:

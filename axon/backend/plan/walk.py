@@ -87,6 +87,10 @@ class Walk(ABC, Generic[H]):
     def number(self, symbol: Symbol) -> int:
         """A trip count that data decide."""
 
+    @abstractmethod
+    def flag(self, held: H) -> bool:
+        """The condition of a loop, which data decide."""
+
     # ── what they share ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def block(self, block: Any, makers: Sequence[Make[H] | None]) -> list[H]:
@@ -118,6 +122,8 @@ class Walk(ABC, Generic[H]):
             self.held.pop(symbol, None)
         stacks = [self.room(out, wanted) for out in op.outs] if op.stacked else []
         for step in range(trip):
+            if op.conditional and not self.flag(states[-1]):
+                break
             self.begin(op, step)
             self.held.update((state.symbol, held) for state, held in zip(op.states, states, strict=True))
             makers: list[Make[H] | None] = [None] * len(states)

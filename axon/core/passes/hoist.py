@@ -49,11 +49,22 @@ from axon.core.ir import (
     Value,
     element_of,
 )
-from axon.core.scalar_facts import bare, dims_variables, freshened, is_inside, may_fail, may_stop, own_weight, renamed, size, weight
+from axon.core.scalar_facts import (
+    above_0,
+    bare,
+    dims_variables,
+    freshened,
+    is_inside,
+    may_fail,
+    may_stop,
+    own_weight,
+    renamed,
+    size,
+    weight,
+)
 from axon.core.verify import unchanged, verify_rewritten
 from axon.core.walk import all_axes, children, dimensions_of, needs_of, nodes, outs_of, reads, scalars, tensors_of, with_children
 from axon.shapes.dimension import Dim
-from axon.shapes.width import exact
 
 LARGE = 400  # nodes of an expression, from which it is not compared with others
 
@@ -317,7 +328,7 @@ class _Hoister:
         if not certain:
             return None
         open_ = dict.fromkeys(axis.extent for axis in left if (axis.extent.constant or 0) < 1)
-        return tuple(_above_0(extent) for extent in open_)
+        return tuple(above_0(extent) for extent in open_)
 
     def _made(self, scalar: Scalar, own: Sequence[Axis], guard: tuple[Scalar, ...]) -> Read:
         """A read of the tensor that an expression over some axes makes; of one that was made before, if it is the same."""
@@ -345,11 +356,6 @@ def _key(op: Compute | Scan) -> object:
     places = {axis.symbol: Symbol("axis", -1 - n) for n, axis in enumerate(op.axes)}
     plain = renamed(op, places)
     return plain.axes, plain.body
-
-
-def _above_0(extent: Dim) -> Scalar:
-    element = Element.I32 if exact(extent, 32) else Element.I64
-    return Binary("gt", Index(extent, element), Index(Dim.of(0), element))
 
 
 def _zero(element: Element) -> float | int | bool:

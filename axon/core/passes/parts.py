@@ -57,7 +57,9 @@ from axon.core.ir import (
 )
 from axon.core.passes.cse import deduplicated
 from axon.core.passes.dissolve import copied, with_tensors
-from axon.core.passes.hoist import DEVICE, hoist
+from axon.core.passes.factor import DEVICE, factored
+from axon.core.passes.hoist import DEVICE as WORTH
+from axon.core.passes.hoist import hoist
 from axon.core.passes.tables import without_tables
 from axon.core.printer import names_in, print_op
 from axon.core.scalar_facts import mapped, may_fail, may_stop
@@ -140,7 +142,7 @@ class Parts:
 def parts(program: Program) -> Parts:
     """The parts of a program, in order."""
     facts = program.contract.facts
-    rest, tables = without_tables(hoist(deduplicated(program), DEVICE), results_apart=True)
+    rest, tables = without_tables(hoist(factored(deduplicated(program), DEVICE), WORTH), results_apart=True)
     values = {value.symbol: value for value in rest.inputs}
     return Parts(program, _block(rest.block, _Around(rest, values, facts)), rest, tables)
 
@@ -229,7 +231,7 @@ def _counted(ops: Sequence[Op]) -> Iterator[Op]:
     scalars: dict[Symbol, Scalar] = {}
     for op in ops:
         if isinstance(op, Loop):
-            size = _as_size(op.trip, scalars)
+            size = as_size(op.trip, scalars)
             if size is not None:
                 op = replace(op, trip=Index(size))
             elif not (isinstance(op.trip, Read) and not op.trip.subscripts):
@@ -248,7 +250,7 @@ _ARITHMETIC: dict[str, Callable[[Dim, Dim], Dim]] = {
 }
 
 
-def _as_size(scalar: Scalar, scalars: Mapping[Symbol, Scalar]) -> Dim | None:
+def as_size(scalar: Scalar, scalars: Mapping[Symbol, Scalar]) -> Dim | None:
     """An integer that follows from sizes, as a dimension, whose value modulo 2³² it is. `scalars` are tensors of rank 0."""
     match scalar:
         case Const(value=value) if element_of(scalar) is Element.I32:
@@ -256,9 +258,9 @@ def _as_size(scalar: Scalar, scalars: Mapping[Symbol, Scalar]) -> Dim | None:
         case Index(dim=dim, element=Element.I32):
             return dim
         case Read(tensor=tensor, subscripts=(), element=Element.I32) if tensor in scalars:
-            return _as_size(scalars[tensor], scalars)
+            return as_size(scalars[tensor], scalars)
         case Binary(op=op, left=left, right=right) if op in _ARITHMETIC:
-            sides = _as_size(left, scalars), _as_size(right, scalars)
+            sides = as_size(left, scalars), as_size(right, scalars)
             return None if sides[0] is None or sides[1] is None else _ARITHMETIC[op](sides[0], sides[1])
         case _:
             return None
@@ -488,7 +490,9 @@ def title(part: Part, names: Mapping[Symbol, str]) -> str:
         case HostLoop(op=op, trip=trip):
             steps = render(trip, lambda s: names.get(s, s.name)) if isinstance(trip, Dim) else f"{names.get(trip, trip.name)}[]"
             waits = "" if isinstance(trip, Dim) else "; the host waits for the number of steps"
-            return f"{'unfold' if op.stacked else 'loop'} of {steps} steps, by the host{waits}"
+            waits += "; the host waits before each for whether there is one" if op.conditional else ""
+            most = "at most " if op.conditional else ""
+            return f"{'unfold' if op.stacked else 'loop'} of {most}{steps} steps, by the host{waits}"
         case Sort() | Compress() | Check():
             return _NOTES[type(part)]
         case _:

@@ -9,7 +9,9 @@ Note [Certificates]
     To show that p = 0 follows from equations f = 0, g = 0, … it is not enough that SymPy says so. A tag stands for each equation:
     the basis is one of f - s, g - t, …, in an order in which any size is greater than any tag. What p leaves in it says how p is
     made of the equations: a remainder `k * s + t` is a proof that p = k * f + g, which is multiplied out to see that it is right;
-    and its tags are the equations that were needed. So are those of any other polynomial that the basis has.
+    and its tags are the equations that were needed. So are those of any other polynomial that the basis has. Since the basis takes
+    tags for sizes like any other, the remainder of what does follow may be written with other sizes again, and then shows nothing:
+    of one in some hundred combinations of equations.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _NUMPY = {
     Element.F64: "np.float64", Element.F32: "np.float32", Element.F16: "np.float16", Element.I64: "np.int64",
-    Element.I32: "np.int32", Element.I8: "np.int8", Element.U8: "np.uint8", Element.BOOL: "np.bool_",
+    Element.I32: "np.int32", Element.I16: "np.int16", Element.I8: "np.int8", Element.U64: "np.uint64", Element.U32: "np.uint32",
+    Element.U16: "np.uint16", Element.U8: "np.uint8", Element.BOOL: "np.bool_",
 }  # fmt: skip  # the others are of ml_dtypes, which has no types
 _VARIABLES = tuple(f"_{letter}" for letter in "ABCDEFGH")  # of element types; a signature with more of them says Any for the rest
 _TAKEN = {"self", "target", "out"}
@@ -118,7 +119,8 @@ class _Writer:
         while owner in self._names or f"{owner}_at" in self._names:
             owner += "_"
         self._names |= {owner, f"{owner}_at"}
-        types = [self._argument(p.type, f"{callee.name}_{p.name}") for p in callee.parameters]
+        marked = callee.scheme.or_scalar
+        types = [self._argument(p.type, f"{callee.name}_{p.name}", n in marked) for n, p in enumerate(callee.parameters)]
         given = self._result(result, f"{callee.name}_result")
         self.most = max(self.most, len(self._letters))
         devices = [self._on_device(p.type) for p in callee.parameters]
@@ -139,7 +141,7 @@ class _Writer:
 
     # ── types ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _argument(self, type: t.Type, path: str) -> str:
+    def _argument(self, type: t.Type, path: str, or_scalar: bool) -> str:
         """What a caller may pass."""
 
         def tensor(of: t.Tensor) -> str:
@@ -148,7 +150,7 @@ class _Writer:
             array = f"NDArray[{element}]"
             if not of.shape:
                 return f"{number} | {element if element != 'Any' else 'np.generic'} | {array}"
-            maybe = f"{number} | " if _may_be_scalar(of) else ""
+            maybe = f"{number} | " if or_scalar or _may_be_scalar(of) else ""
             return f"{array} | {maybe}list[Any]"
 
         return self._word(type, path, tensor, "Never")

@@ -26,6 +26,10 @@ _DECLARING = ("fun", "val", "type", "sig", "import")
 _RUNS = (Kind.RUN, Kind.SHAPE)
 _EXPRESSION = ("let", "if", "fn", "for", "loop", "unfold", "cast", "not", "op")
 
+_AFTER = (
+    ("in", "let"), ("val", "let"), ("fun", "let"), ("end", "in"), ("then", "if"), ("else", "then"), ("while", "loop"),
+)  # fmt: skip
+
 
 class _Where(Enum):
     EXPRESSION = auto()
@@ -94,7 +98,7 @@ def complete(workspace: Workspace, analysis: Analysis, offset: int) -> list[Item
 def _words_after(tokens: list[Token]) -> Iterator[str]:
     """Keywords that go on with what is open."""
     kinds = [t.kind for t in tokens]
-    for word, opened in (("in", "let"), ("val", "let"), ("fun", "let"), ("end", "in"), ("then", "if"), ("else", "then")):
+    for word, opened in _AFTER:
         if opened in kinds:
             yield word
     yield from ("andalso", "orelse", "as", "where")

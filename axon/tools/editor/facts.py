@@ -94,6 +94,15 @@ class Facts:
             node = node.value
         return node
 
+    @cached_property
+    def or_scalar(self) -> frozenset[Span]:
+        """The parameters of functions for which a scalar will do."""
+        inside = (decl.body if isinstance(decl, T.Fun) else decl.value for decl in self.checked.typed)
+        found = [*self.checked.typed, *(node for e in inside for node in T.nodes(e))]
+        functions = [(f.params, f.scheme) for f in found if isinstance(f, T.Fun)]
+        functions += [(f.value.params, f.scheme) for f in found if isinstance(f, T.Val) and f.scheme and isinstance(f.value, T.Fn)]
+        return frozenset(params[n].span for params, scheme in functions for n in scheme.or_scalar if n < len(params))
+
     # ── types as text ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def show(self, t: Type) -> str:

@@ -103,7 +103,7 @@ def _pattern(facts: Facts, p: S.Pattern) -> Iterator[Hint]:
         case S.PatternName(name):
             t = facts.type_at(p.span) if name != "_" else None
             if t is not None and facts.known(t):
-                yield _hint(p.span, f" : {facts.show(t)}", "type")
+                yield _hint(p.span, f" : {facts.show(t)}{'?' * (p.span in facts.or_scalar)}", "type")
         case S.PatternTuple(items):
             for item in items:
                 yield from _pattern(facts, item)
@@ -127,11 +127,11 @@ def _inside(facts: Facts, e: S.Expr) -> Iterator[Hint]:
                 for param in params:
                     yield from _parameter(facts, param)
                 stack.append(body)
-            case S.Loop(_, states, groups, body):
+            case S.Loop(_, states, condition, groups, body):
                 for pattern, initial in states:
                     yield from _pattern(facts, pattern)
                     stack.append(initial)
-                stack += (groups, body)
+                stack += (condition, groups, body)
             case S.Node() as node:
                 stack += [getattr(node, name) for name in node.__dataclass_fields__ if name not in ("span", "op_span")]
             case tuple() as items:

@@ -6,7 +6,7 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-from axon.base.element import FLOAT, NUM, Element
+from axon.base.element import FLOAT, INT, NUM, Element
 from axon.base.source import Span
 from axon.grammar import syntax as S
 from axon.grammar.format import print_declaration
@@ -24,7 +24,9 @@ ELEMENT_WORDS = {
     Element.F64: "a float of 64 bits", Element.F32: "a float of 32 bits", Element.F16: "a float of 16 bits, 5 of exponent",
     Element.BF16: "a float of 16 bits with the range of f32, 8 of exponent", Element.F8E4M3: "a float of 8 bits, 4 of exponent",
     Element.F8E5M2: "a float of 8 bits, 5 of exponent", Element.I64: "an integer of 64 bits", Element.I32: "an integer of 32 bits",
-    Element.I8: "an integer of 8 bits", Element.U8: "an integer of 8 bits from 0 to 255", Element.BOOL: "true or false",
+    Element.I16: "an integer of 16 bits", Element.I8: "an integer of 8 bits", Element.U64: "an integer of 64 bits from 0",
+    Element.U32: "an integer of 32 bits from 0", Element.U16: "an integer of 16 bits from 0 to 65,535",
+    Element.U8: "an integer of 8 bits from 0 to 255", Element.BOOL: "true or false",
 }  # fmt: skip
 
 REDUCTION_WORDS = {
@@ -38,7 +40,16 @@ FUNCTION_WORDS = {
     "ceil": "the smallest integer that is not below x", "round": "the nearest integer; halves go to the even one",
     "pow": "x to the power of y", "nonzero": "the indices at which a vector is true, ascending",
     "filter": "the elements whose condition is true, in order", "sort": "ascending along the last dimension, NaN last",
-    "argsort": "the indices that sort the last dimension",
+    "argsort": "the indices that sort the last dimension", "expm1": "exp x - 1, exact near 0", "log1p": "log (1 + x), exact near 0",
+    "cbrt": "the cube root", "asin": "the angle whose sine is x", "acos": "the angle whose cosine is x",
+    "atan": "the angle whose tangent is x", "atan2": "atan2 y x: the angle of the point (x, y)", "erfc": "1 - erf x",
+    "erfinv": "the number whose error function is x", "lgamma": "the logarithm of the absolute value of the gamma function",
+    "digamma": "the derivative of lgamma", "bit_not": "every bit turned", "bit_and": "the bits that both have",
+    "bit_or": "the bits that either has", "bit_xor": "the bits that one of both has",
+    "shift_left": "shift_left x k: x times 2 ** k; 0 unless k is at least 0 and below the width",
+    "shift_right": "shift_right x k: x / 2 ** k; 0 or -1 unless k is at least 0 and below the width",
+    "each": "a function of tensors at corresponding leaves of records and tuples of one structure",
+    "fold_leaves": "what a function gives for each leaf, combined in the order of the fields' names",
 }  # fmt: skip
 
 
@@ -187,7 +198,7 @@ def _element_words(found: Definition, facts: Facts | None) -> str:
     allowed = None
     if facts is not None:
         allowed = next((a for s, a in facts.state.allowed.items() if s.name == found.name and s in facts.state.rigid), None)
-    what = "any float" if allowed == FLOAT else "any number" if allowed == NUM else "any element type"
+    what = {FLOAT: "any float", NUM: "any number", INT: "any integer"}.get(allowed or frozenset(), "any element type")
     return f"type variable: {what}"
 
 
@@ -276,11 +287,11 @@ def builtin_signature(name: str) -> str:
         return f"{name} : {'bool' if isinstance(builtins.CONSTANTS[name], bool) else 'any float'}"
     if name in builtins.FUNCTIONS:
         return f"{name} : {builtins.FUNCTIONS[name]}"
-    return f"{name} k => …"
+    return builtins.OVER_LEAVES.get(name, f"{name} k => …")
 
 
 def builtin_words(name: str) -> tuple[str, ...]:
     words = [w for w in (FUNCTION_WORDS.get(name), REDUCTION_WORDS.get(name)) if w]
     allowed = builtins.UNARY.get(name) or builtins.BINARY.get(name) or builtins.REDUCTIONS.get(name)
-    takes = "of floats" if allowed == FLOAT else "of numbers" if allowed == NUM else ""
+    takes = {FLOAT: "of floats", NUM: "of numbers", INT: "of integers"}.get(allowed or frozenset(), "")
     return (f"of the language: {'; '.join(words)}" if words else "of the language", *([takes] if takes else []))

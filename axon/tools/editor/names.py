@@ -348,6 +348,8 @@ class _Finder:
             case S.TypeFun(param, result):
                 self.type(scope, param)
                 self.type(scope, result)
+            case S.TypeOrScalar(whole):
+                self.type(scope, whole)
             case S.TypeDimFun(names, result):
                 for written in names:
                     self.occur(written.span, scope.value(written.text))
@@ -394,7 +396,7 @@ class _Finder:
                 self.dim(scope, left)
                 self.dim(scope, right)
             case S.DimCall(function, args):
-                self.occur(function.span, Free(function.text))
+                self.expr(scope, S.Var(function.text, span=function.span))
                 for arg in args:
                     self.dim(scope, arg)
             case _:
@@ -476,12 +478,14 @@ class _Finder:
                 self.expr(inner, e.body)
                 if e.monoid is not None:
                     self.expr(scope, e.monoid)
-            case S.Loop(_, states, groups, body):
+            case S.Loop(_, states, condition, groups, body):
                 for _, initial in states:
                     self.expr(scope, initial)
                 inner = scope.child()
                 for pattern, _ in states:
                     self.pattern(inner, pattern, Span(e.span.file, pattern.span.end, e.span.end), Kind.VALUE)
+                if condition is not None:
+                    self.expr(inner, condition)
                 for group in groups:  # bounds do not see the state
                     if group.bound is not None and not isinstance(group.bound, S.ShapeRun):
                         self.expr(scope, group.bound)

@@ -85,7 +85,11 @@ def _of(analysis: Analysis, mended: Mended, head: S.Expr, number: int, in_dims: 
 
 
 def _builtin(name: str, number: int) -> SignatureHelp:
+    from axon.types import builtins
+
     label = builtin_signature(name)
+    if name in builtins.OVER_LEAVES:
+        return SignatureHelp(label, (), None)
     places: list[tuple[int, int]] = []
     begin = len(f"{name} : ")
     while (arrow := label.find(" -> ", begin)) >= 0:
@@ -114,7 +118,8 @@ def _declared(checked: Checked, name: str, shown: str, number: int, in_dims: boo
     names = [p.symbol.name if isinstance(p, T.PatternName) else "_" for p in params]
     dims = tuple(s.name for s in scheme.explicit)
     missing = bool(dims) and not sized
-    found = _typed(checked.facts, shown, names, dims, scheme.type, 0 if missing else number, in_dims or missing)
+    active = 0 if missing else number
+    found = _typed(checked.facts, shown, names, dims, scheme.type, active, in_dims or missing, scheme.or_scalar)
     if found is None:
         return None
     facts = ", ".join(checked.facts.contract())
@@ -123,7 +128,8 @@ def _declared(checked: Checked, name: str, shown: str, number: int, in_dims: boo
 
 
 def _typed(
-    facts: Facts, shown: str, names: list[str], dims: tuple[str, ...], t: Type, number: int, in_dims: bool
+    facts: Facts, shown: str, names: list[str], dims: tuple[str, ...], t: Type, number: int, in_dims: bool,
+    scalars: frozenset[int] = frozenset(),
 ) -> SignatureHelp | None:  # fmt: skip
     """`name {h} (x : f32[n]) : f32`, with the places of its parameters; None if it has none."""
     label = shown
@@ -139,7 +145,7 @@ def _typed(
     t = facts.state.prune(t)
     while isinstance(t, Function):
         name = names[own] if own < len(names) else "_"
-        piece = f"({name} : {facts.show(t.param)})"
+        piece = f"({name} : {facts.show(t.param)}{'?' * (own in scalars)})"
         label += " "
         places.append((len(label), len(label) + len(piece)))
         label += piece

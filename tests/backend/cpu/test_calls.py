@@ -202,15 +202,15 @@ def test_sizes_alone_decide_what_is_interpreted():
     tiny, large = [np.ones(3, np.float32)], [np.ones(host.TINY + 1, np.float32)]
     here = host.Host(program)
     here(tiny)
-    assert here._executable is None
+    assert not here._executables
     here(large)
-    made, here._executable = here._executable, None
+    made, here._executables = here._executables, {}
     assert made is not None
     here(tiny)
-    assert here._executable is None  # also after a large one
+    assert not here._executables  # also after a large one
     here = host.Host(program)
     here(tiny, compiled=True)
-    assert here._executable is not None
+    assert here._executables
 
 
 HISTORIES = {

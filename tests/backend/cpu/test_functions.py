@@ -1,5 +1,6 @@
 """Functions and conversions of emitted kernels: on every value of narrow element types, and on the awkward ones of the others."""
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.special import erf
@@ -169,6 +170,103 @@ def test_functions_of_f64_are_those_of_the_interpreter(name):
     numbers = np.concatenate([np.linspace(-30, 30, 1001), [0.0, -0.0, np.inf, -np.inf, np.nan]])
     (actual,), (expected,) = both(build.program(build.compute([i], Unary(name, at(x, i)))), numbers)
     np.testing.assert_allclose(actual, expected, rtol=1e-14, atol=1e-300)
+
+
+EXACT = {
+    "expm1": mpmath.expm1, "log1p": mpmath.log1p, "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), "asin": mpmath.asin,
+    "acos": mpmath.acos, "atan": mpmath.atan, "sinh": mpmath.sinh, "cosh": mpmath.cosh, "asinh": mpmath.asinh,
+    "acosh": mpmath.acosh, "atanh": mpmath.atanh, "erfc": mpmath.erfc, "erfinv": mpmath.erfinv,
+    "lgamma": lambda x: mpmath.log(abs(mpmath.gamma(x))), "digamma": mpmath.digamma,
+}  # fmt: skip
+DOMAINS = {"asin": 1.0, "acos": 1.0, "atanh": 1.0, "erfinv": 1.0, "expm1": 80.0, "sinh": 80.0, "cosh": 80.0, "erfc": 9.0}
+# Where C gives no number: what these are of the special values.
+UNUSUAL = {
+    ("erfinv", 1.0): np.inf, ("erfinv", -1.0): -np.inf, ("lgamma", -1.0): np.inf, ("lgamma", 0.0): np.inf,
+    ("lgamma", -np.inf): np.inf, ("lgamma", np.inf): np.inf, ("digamma", np.inf): np.inf,
+}  # fmt: skip
+FAR = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 1.5, -3e38, 3e38, np.inf, -np.inf, np.nan]
+
+
+def points(name, element):
+    """All magnitudes in the function's domain, subnormal ones included, and more of those about 1."""
+    most = DOMAINS.get(name, 1e4)
+    chance = np.random.default_rng(len(name))
+    small = 10.0 ** np.linspace(-44 if element is Element.F32 else -320, -0.1, 60)
+    x = np.concatenate([small, -small, chance.uniform(-most, most, 60), chance.uniform(-1, min(most, 3), 90)])
+    x = x[{"log1p": x > -1, "acosh": x >= 1}.get(name, np.ones(len(x), bool))]
+    return (np.abs(x) if name == "acosh" else x).astype(element.dtype)
+
+
+def units(actual, true, least):
+    """How far a result is from the true value, in units of its last place, or of that of `least` where that is more."""
+    near = actual.dtype.type(float(true))
+    unit = np.spacing(np.maximum(np.abs(near), actual.dtype.type(least)))
+    with mpmath.workprec(300):
+        return 0.0 if near == actual else float(abs(mpmath.mpf(float(actual)) - true) / mpmath.mpf(float(unit)))
+
+
+@pytest.mark.parametrize("element", [Element.F32, Element.F64])
+@pytest.mark.parametrize("name", EXACT)
+def test_functions_are_as_exact_as_the_reference_says(name, element):
+    build = Build(name)
+    x = build.input("x", element, Dim.of(ix("n", 1).symbol))
+    i = ix("i", x.shape[0])
+    numbers = points(name, element)
+    found = both(build.program(build.compute([i], Unary(name, at(x, i)))), numbers)
+    narrow, wide = (1, 1) if name in ("lgamma", "digamma") else (1, 3), (6, 6) if name in _HARD else (4, 4)
+    limits = narrow if element is Element.F32 else wide
+    with mpmath.workdps(60), np.errstate(all="ignore"):
+        for (results,), most in zip(found, limits, strict=True):
+            for number, result in zip(numbers, results, strict=True):
+                least = 1.0 if name in ("lgamma", "digamma") and number < 0 else 0.0
+                assert units(result, EXACT[name](mpmath.mpf(float(number))), least) <= most, (number, result)
+
+
+_HARD = ("erfc", "erfinv", "lgamma", "digamma")
+
+
+@pytest.mark.parametrize("element", [Element.F32, Element.F64, Element.F16])
+@pytest.mark.parametrize("name", [*EXACT, "atan2"])
+def test_functions_of_special_values_are_those_of_the_interpreter(name, element):
+    build = Build(name)
+    x = build.input("x", element, Dim.of(ix("n", 1).symbol))
+    i, j = ix("i", x.shape[0]), ix("j", x.shape[0])
+    if name == "atan2":
+        body, axes = op(name, at(x, i), at(x, j)), [i, j]
+    else:
+        body, axes = Unary(name, at(x, i)), [i]
+    with np.errstate(all="ignore"):
+        numbers = np.array(FAR).astype(element.dtype)
+        (actual,), (expected,) = both(build.program(build.compute(axes, body)), numbers)
+    numbered = np.isfinite(expected)
+    assert_equal(actual[~numbered], expected[~numbered])
+    assert_equal(np.signbit(actual[numbered]), np.signbit(expected[numbered]))
+    np.testing.assert_allclose(actual[numbered], expected[numbered], rtol=4 * float(np.finfo(element.dtype).eps))
+    for (function, number), value in UNUSUAL.items():
+        if function == name:
+            assert expected[numbers.tolist().index(number)] == value
+
+
+@pytest.mark.parametrize("element", [e for e in Element if e in INT], ids=lambda e: e.value)
+def test_operations_on_bits(element):
+    """Also shifts by amounts that are negative or beyond the width."""
+    low, high = element.limits
+    amounts = [v for v in (0, 1, 5, 7, 8, 15, 16, 31, 32, 63, 64, 100, -1, -8, low) if low <= v <= high]
+    numbers = np.array([0, 1, 2, 5, high, high - 1, high // 3, low, low + 1], element.dtype)
+    others = np.array(amounts, element.dtype)
+    build = Build("bits")
+    x, y = (build.input(v, element, Dim.of(ix("n", 1).symbol)) for v in "xy")
+    i, j = ix("i", x.shape[0]), ix("j", y.shape[0])
+    names = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
+    results = [build.compute([i, j], op(name, at(x, i), at(y, j))) for name in names]
+    actual, expected = both(build.program(*results, build.compute([i], Unary("bit_not", at(x, i)))), numbers, others)
+    for a, b in zip(actual, expected, strict=True):
+        assert_equal(a, b)
+    pairs = [(int(a), int(b)) for a in numbers for b in others]
+    inside = [0 <= b < element.bits for _, b in pairs]
+    left = [(a << b if near else 0) % 2**element.bits for (a, b), near in zip(pairs, inside, strict=True)]
+    assert [v % 2**element.bits for v in expected[3].ravel().tolist()] == left
+    assert expected[4].ravel().tolist() == [a >> (b if near else 64) for (a, b), near in zip(pairs, inside, strict=True)]
 
 
 def test_indices_wrap_as_sizes_do():

@@ -1,4 +1,4 @@
-sig affine : 'a[..s] -> 'a[..s] -> 'a[..s] -> 'a[..s]
+sig affine : 'a[..s]? -> 'a[..s]? -> 'a[..s]? -> 'a[..s]
 sig shift : f32 -> f32 -> f32
 sig twice : ('A -> 'A) -> 'A -> 'A
 sig compose : ('A -> 'B) -> ('C -> 'A) -> 'C -> 'B

@@ -51,7 +51,7 @@ from axon.backend.kernel.ir import (
     same,
     surroundings,
 )
-from axon.backend.kernel.scalars import Writer
+from axon.backend.kernel.scalars import EpilogueWriter
 from axon.backend.kernel.tidy import inlined, tidied
 from axon.base.names import Symbol
 from axon.core.ir import Read
@@ -225,7 +225,7 @@ class Emitter:
         def size(dim: Dim) -> Expression | None:
             return None if dim.variables & variables.keys() else self.size(dim)
 
-        return Writer(self.code, _no_read, lambda s: variables.get(s) or self.size(Dim.of(s)), size, {}).dim(dim)
+        return EpilogueWriter(self.code, _no_read, lambda s: variables.get(s) or self.size(Dim.of(s)), size, {}).dim(dim)
 
     # ── what every thread does ──────────────────────────────────────────────────────────────────────────────────────────
 

@@ -25,7 +25,7 @@ from axon.backend.kernel.ir import (
     lift,
     mentions,
 )
-from axon.backend.kernel.scalars import Writer, address, loaded
+from axon.backend.kernel.scalars import EpilogueWriter, address, loaded
 from axon.backend.kernel.tidy import inlined
 from axon.base.element import Element
 from axon.base.names import Symbol
@@ -297,7 +297,7 @@ class ResultEmitter:
             return given(dim, "size") if self.out.is_size(dim) else None
 
         narrow = store.element.bits == 16
-        writer = Writer(code, lambda r: arguments[r], lambda s: given(s, s.name), size, known, narrow=narrow)
+        writer = EpilogueWriter(code, lambda r: arguments[r], lambda s: given(s, s.name), size, known, narrow=narrow)
         code.give(writer.value(store.expression))
         name, parameters = self.out.global_name(f"result_{store.tensor.name}"), (product, *arguments.values())
         function = Function(name, parameters, code.body, tuple(code.names), decorator="ptx.scalar")

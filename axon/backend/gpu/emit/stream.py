@@ -22,7 +22,7 @@ from axon.backend.gpu.tile.stream import Stream, Term
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Choice, Constant, Expression, Function, Name, Several, call, expressions
 from axon.backend.kernel.ir import both as conjunction
-from axon.backend.kernel.scalars import Writer, address, literal, loaded
+from axon.backend.kernel.scalars import EpilogueWriter, address, literal, loaded
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core import integer_ranges as ranges
@@ -436,7 +436,7 @@ class StreamEmitter:
         def read(node: Read) -> Expression:
             return self.load(node, variable, lambda given: given)
 
-        return Writer(self.out.code, read, variable, self.size, known, wide=wide).value(scalar)
+        return EpilogueWriter(self.out.code, read, variable, self.size, known, wide=wide).value(scalar)
 
     def variable(self, symbol: Symbol) -> Expression:
         """An outer index, one that follows from them, or a size."""
@@ -461,7 +461,7 @@ class StreamEmitter:
         return loaded(node.element, address(pointer, max(8, node.element.bits) // 8, offsets))
 
 
-class _ElementWriter(Writer):
+class _ElementWriter(EpilogueWriter):
     """Writes the body of an elementwise function; every name from outside becomes an argument when it is first used."""
 
     def __init__(self, stream: StreamEmitter, plan: _Plan, element: Symbol, given: dict[Symbol, _Argument]) -> None:
@@ -520,7 +520,7 @@ class _ElementWriter(Writer):
             for half in range(2):
                 known = {keys: code.local("column"), rows: self.stream.index(block, half)}
                 variable = partial(self.variable_of, known)
-                writer = Writer(code, self.read_element, variable, self.stream.size, {})
+                writer = EpilogueWriter(code, self.read_element, variable, self.stream.size, {})
                 found.append(call("float32", call("int32", writer.dim(dim))))
             return tuple(found)
 

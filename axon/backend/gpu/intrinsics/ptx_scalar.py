@@ -23,6 +23,7 @@ from axon.backend.gpu.intrinsics import ptx_calls
 from axon.backend.gpu.intrinsics.ptx import INSTRUCTIONS, with_arity
 from axon.backend.kernel import llvm
 from axon.backend.kernel.llvm import F32, F64, I1, I8, I16, I32, I64, Builder, Emit, Value
+from axon.backend.kernel.special import Functions
 
 LANES = (2, 4, 8, 16)
 __all__: list[str] = []
@@ -130,6 +131,16 @@ def _by_type(narrow: Emit, wide: Emit) -> Emit:
 
 # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+_INTEGERS = (
+    ("i64", 64, types.int64), ("i32", 32, types.int32), ("i16", 16, types.int16), ("i8", 8, types.int8),
+    ("u64", 64, types.uint64), ("u32", 32, types.uint32), ("u16", 16, types.uint16), ("u8", 8, types.uint8),
+)  # fmt: skip
+
+
+def _same_value(b: Builder, x: Value) -> Value:
+    return x
+
+
 # The type in registers, bits in memory, and how one becomes the other.
 _TYPES: dict[str, tuple[Any, int, Emit, Emit]] = {
     "f64": (types.float64, 64, lambda b, x: b.bitcast(x, F64), lambda b, x: b.bitcast(x, I64)),
@@ -138,10 +149,7 @@ _TYPES: dict[str, tuple[Any, int, Emit, Emit]] = {
     "bf16": (types.float32, 16, llvm.bf16_decode, lambda b, x: _asm(b, I16, "cvt.rn.bf16.f32 $0, $1;", "=h,f", [x])),
     "f8e4m3": (types.float32, 8, llvm.E4M3.decode, lambda b, x: llvm.E4M3.encode(b, llvm.E4M3.round(b, x))),
     "f8e5m2": (types.float32, 8, llvm.E5M2.decode, lambda b, x: llvm.E5M2.encode(b, llvm.E5M2.round(b, x))),
-    "i64": (types.int64, 64, _same_value := lambda b, x: x, _same_value),
-    "i32": (types.int32, 32, _same_value, _same_value),
-    "i8": (types.int8, 8, _same_value, _same_value),
-    "u8": (types.uint8, 8, _same_value, _same_value),
+    **{name: (type, bits, _same_value, _same_value) for name, bits, type in _INTEGERS},
     "bool": (types.boolean, 8, lambda b, x: b.icmp_unsigned("!=", x, ir.Constant(I8, 0)), lambda b, x: b.zext(x, I8)),
 }
 _PAIRED = {"bf16": "cvt.rn.bf16x2.f32 $0, $2, $1;", "f16": "cvt.rn.f16x2.f32 $0, $2, $1;"}
@@ -411,30 +419,30 @@ _publish("block_sync", _nothing("bar.sync 0;"))
 # ── conversions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _saturated(name: str) -> Emit:
+def _saturated(name: str, bits: int) -> Emit:
     """Towards zero, to the nearest that the type has; 0 for what is no number. PTX saturates at 32 and 64 bits."""
+    sign = "u" if bits >= 32 and name[0] == "u" else "s"
 
     def one(b: Builder, x: Value) -> Value:
         source, code = ("f64", "d") if x.type == F64 else ("f32", "f")
-        wide = I64 if name == "i64" else I32
-        kind, register = ("s64", "l") if name == "i64" else ("s32", "r")
+        wide = ir.IntType(max(32, bits))
+        kind, register = f"{sign}{max(32, bits)}", "l" if bits == 64 else "r"
         nan = f"{{ .reg .pred real; cvt.rzi.{kind}.{source} $0, $1; setp.eq.{source} real, $1, $1; selp.{kind} $0, $0, 0, real; }}"
         made = _asm(b, wide, nan, f"=&{register},{code}", [x])
-        if name in ("i64", "i32"):
+        if bits >= 32:
             return made
-        low, high = (0, 255) if name == "u8" else (-128, 127)
+        low, high = (0, 2**bits - 1) if name[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
         least, most = ir.Constant(I32, low), ir.Constant(I32, high)
         made = b.select(b.icmp_signed("<", made, least), least, made)
-        return b.trunc(b.select(b.icmp_signed(">", made, most), most, made), I8)
+        return b.trunc(b.select(b.icmp_signed(">", made, most), most, made), ir.IntType(bits))
 
     return one
 
 
-for _name, _bits in (("i64", 64), ("i32", 32), ("i8", 8), ("u8", 8)):
-    _held = _TYPES[_name][0]
+for _name, _bits, _held in _INTEGERS:
     elementwise(f"as_{_name}", 1, lambda x, held=_held: held, llvm.resized(_bits))
     elementwise(f"widen_{_name}", 1, lambda x, held=_held: held, llvm.resized_unsigned(_bits))
-    elementwise(f"trunc_{_name}", 1, lambda x, held=_held: held, _saturated(_name))
+    elementwise(f"trunc_{_name}", 1, lambda x, held=_held: held, _saturated(_name, _bits))
 elementwise("signed_f32", 1, lambda x: types.float32, lambda b, x: b.sitofp(x, F32))
 elementwise("signed_f64", 1, lambda x: types.float64, lambda b, x: b.sitofp(x, F64))
 elementwise("unsigned_f32", 1, lambda x: types.float32, lambda b, x: b.uitofp(x, F32))
@@ -444,16 +452,21 @@ elementwise("to_f64", 1, lambda x: types.float64, lambda b, x: b.fpext(x, F64))
 elementwise("odd_f32", 1, lambda x: types.float32, llvm.to_odd)
 
 
-def _integer_odd(b: Builder, x: Value) -> Value:
+def _integer_odd(sign: str) -> Emit:
     """To f32, rounded to odd: towards zero, and the last bit set where that is not the same number."""
-    kind, code = ("s64", "l") if x.type == I64 else ("s32", "r")
-    near = _asm(b, F32, f"cvt.rz.f32.{kind} $0, $1;", f"=f,{code}", [x])
-    back = _asm(b, x.type, f"cvt.rzi.{kind}.f32 $0, $1;", f"={code},f", [near])
-    odd = b.zext(b.icmp_signed("!=", back, x), I32)
-    return b.bitcast(b.or_(b.bitcast(near, I32), odd), F32)
+
+    def one(b: Builder, x: Value) -> Value:
+        kind, code = f"{sign}{x.type.width}", "l" if x.type == I64 else "r"
+        near = _asm(b, F32, f"cvt.rz.f32.{kind} $0, $1;", f"=f,{code}", [x])
+        back = _asm(b, x.type, f"cvt.rzi.{kind}.f32 $0, $1;", f"={code},f", [near])
+        odd = b.zext(b.icmp_signed("!=", back, x), I32)
+        return b.bitcast(b.or_(b.bitcast(near, I32), odd), F32)
+
+    return one
 
 
-elementwise("integer_odd_f32", 1, lambda x: types.float32, _integer_odd)
+elementwise("integer_odd_f32", 1, lambda x: types.float32, _integer_odd("s"))
+elementwise("unsigned_odd_f32", 1, lambda x: types.float32, _integer_odd("u"))
 _BF16_ROUND = "{ .reg .b16 zero, high; mov.b16 zero, 0; cvt.rn.bf16.f32 high, $1; mov.b32 $0, {zero, high}; }"
 for _name, _emit in (
     ("f16", llvm.f16_round), ("bf16", lambda b, x: _asm(b, F32, _BF16_ROUND, "=f,f", [x])),
@@ -523,7 +536,7 @@ _BINARY: dict[str, Emit] = {
     "both": lambda b, x, y: b.and_(x, y),
     "either": lambda b, x, y: b.or_(x, y),
 }
-for _name, _emit in _BINARY.items():
+for _name, _emit in (_BINARY | llvm.BITS).items():
     elementwise(_name, 2, _same, _emit, alike=True)
 elementwise(
     "sum_product", 3, _same, lambda b, s, x, y: b.fadd(s, b.fmul(x, y, flags=("contract",)), flags=("contract", *_REASSOCIATED))
@@ -550,7 +563,10 @@ def _integer_power(b: Builder, base: Value, exponent: Value) -> Value:
 
 
 elementwise("integer_power", 2, _same, _integer_power)
+elementwise("signed_exponent", 1, lambda x: types.int64, llvm.signed_exponent)
 
+_SMALLER = ("expm1", "log1p", "cbrt", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
+_SPECIAL = Functions(*map(_libdevice, ("fma", "exp", "log", "sqrt", "rint")))
 _UNARY: dict[str, Emit] = {
     "exp": _libdevice("exp"),
     "log": _libdevice("log"),
@@ -571,6 +587,10 @@ _UNARY: dict[str, Emit] = {
     "minus": lambda b, x: b.fsub(ir.Constant(x.type, -0.0), x) if _is_float(x) else b.neg(x),  # NVVM's language has no fneg
     "integer_sign": llvm.integer_sign,
     "integer_absolute": llvm.integer_absolute,
+    "bit_not": lambda b, x: b.not_(x),
+    **{name: _libdevice(name) for name in _SMALLER},
+    **{name: _large(name) for name in ("erfc", "erfinv", "lgamma")},
+    "digamma": _by_type(lambda b, x: b.fptrunc(_SPECIAL.digamma(b, b.fpext(x, F64)), F32), _SPECIAL.digamma),
 }
 for _name, _emit in _UNARY.items():
     elementwise(_name, 1, _same, _emit)
@@ -582,8 +602,9 @@ for _name in ("narrow_div", "narrow_inverse"):
     _text = INSTRUCTIONS[_name].text
     elementwise(_name, 2, _same, lambda b, x, y, text=_text: _asm(b, F32, text, "=f,f,f", [x, y]))
 elementwise("power", 2, _same, _large("pow"))
+elementwise("atan2", 2, _same, _libdevice("atan2"))
 
 # The names of types as functions.
-f32, f64, i32, i64, i8, u8 = types.float32, types.float64, types.int32, types.int64, types.int8, types.uint8
-inf, nan = float("inf"), float("nan")
-__all__ += ["f32", "f64", "i8", "i32", "i64", "inf", "nan", "u8"]
+f32, f64, inf, nan = types.float32, types.float64, float("inf"), float("nan")
+globals().update({name: type for name, _, type in _INTEGERS})
+__all__ += ["f32", "f64", *(name for name, _, _ in _INTEGERS), "inf", "nan"]

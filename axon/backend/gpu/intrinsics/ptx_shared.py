@@ -17,7 +17,18 @@ from llvmlite import ir
 from numba.cuda import types
 
 from axon.backend.gpu.intrinsics.ptx import with_arity
-from axon.backend.gpu.intrinsics.ptx_scalar import _TYPES, LANES, _asm, _gathered, _joined, _split, _unwords, _words, lifted
+from axon.backend.gpu.intrinsics.ptx_scalar import (
+    _INTEGERS,
+    _TYPES,
+    LANES,
+    _asm,
+    _gathered,
+    _joined,
+    _split,
+    _unwords,
+    _words,
+    lifted,
+)
 from axon.backend.kernel.llvm import F32, F64, I1, I8, I16, I32, I64, Builder, Emit, Value
 
 __all__: list[str] = []
@@ -56,7 +67,7 @@ def _keeping(context: Any, address: Any, value: Any) -> Any:
 
 
 _publish("keep", with_arity(_keeping, ["address", "value"]))
-for _name, _type in (("f64", F64), ("f32", F32), ("i64", I64), ("i32", I32), ("i8", I8), ("u8", I8), ("bool", I1)):
+for _name, _type in (("f64", F64), ("f32", F32), *((name, ir.IntType(bits)) for name, bits, _ in _INTEGERS), ("bool", I1)):
     _publish(f"kept_{_name}", lifted(1, lambda _, held=_TYPES[_name][0]: held, _kept(_type)))
 
 

@@ -1,4 +1,4 @@
-"""States of the verifier: where each agent stands, how each barrier counts, and what each knows to have happened."""
+"""What is known to have happened before what: states of the proof, where each agent stands and how each barrier counts."""
 
 from __future__ import annotations
 

@@ -162,8 +162,8 @@ def wrong(message: str, help: str = "") -> AxonError:
 
 
 _FORMATS = {
-    Element.F64: "<d", Element.F16: "<e", Element.I64: "<q", Element.I32: "<i", Element.I8: "<b", Element.U8: "<B",
-    Element.BOOL: "<?",
+    Element.F64: "<d", Element.F16: "<e", Element.I64: "<q", Element.I32: "<i", Element.I16: "<h", Element.I8: "<b",
+    Element.U64: "<Q", Element.U32: "<I", Element.U16: "<H", Element.U8: "<B", Element.BOOL: "<?",
 }  # fmt: skip
 
 
@@ -183,7 +183,8 @@ def packer(element: Element) -> Callable[[Any], int]:
         if element is Element.F32 and not large:
             return int.from_bytes(single(value), "little")
         with np.errstate(over="ignore"):
-            made = np.asarray(value, np.int64 if large else np.float64).astype(element.dtype)
+            whole = np.int64 if value < 1 << 63 else np.uint64
+            made = np.asarray(value, whole if large else np.float64).astype(element.dtype)
         if np.isfinite(value) and not np.isfinite(made.astype(np.float64)):
             raise OverflowError
         return int.from_bytes(made.tobytes(), "little")

@@ -101,6 +101,9 @@ class _Run(Walk[Any]):
     def number(self, symbol: Symbol) -> int:
         return int(self.held[symbol])
 
+    def flag(self, held: Any) -> bool:
+        return bool(held)
+
     def interpreted(self, *ops: Op) -> None:
         with np.errstate(all="ignore"):
             interpret(Block(ops, ()), self.sizes, self.held)

@@ -69,8 +69,11 @@ class Keys:
         """The key of an element whose bits were loaded."""
         half, element, key = 1 << (self.bits - 1), self.element, code.local("key")
         if not element.is_float:
+            if element.is_unsigned and self.bits >= 32:  # so that keys of 32 bits, too, have a sign to spare
+                code.assign(key, bits ^ -half if self.wide else bits - half)
+                return key
             code.assign(key, bits)
-            if element not in (Element.U8, Element.BOOL) and not self.wide:
+            if element is not Element.BOOL and not element.is_unsigned and not self.wide:
                 with code.when(bits > half - 1):
                     code.assign(key, bits - 2 * half)
             return key

@@ -11,8 +11,8 @@ Note [Steps of a loop]
     bound already; where an axis or a shape depends on it, a part is bound for each of its values, and what was bound is kept.
 
 Note [Waiting]
-    The host waits for the GPU where data decide what comes next: for a trip count that is a tensor, and for the size of a
-    `compress`. A trip count that the caller gave as a number costs no wait.
+    The host waits for the GPU where data decide what comes next: for a trip count that is a tensor, for the size of a `compress`,
+    and before each step of a `while` for whether there is one. A trip count that the caller gave as a number costs no wait.
 """
 
 from __future__ import annotations
@@ -196,10 +196,13 @@ class Run(Walk[Held]):
             return int(self.numbers[symbol])
         return self.read(self.held[symbol].tensor.pointer, self.stepped.values[symbol].element)
 
-    def read(self, address: int, element: Element) -> int:
-        """An integer that the GPU computes. The host waits for it. See Note [Waiting]."""
+    def flag(self, held: Held) -> bool:
+        return bool(self.read(held.tensor.pointer, Element.BOOL, "whether a loop goes on"))
+
+    def read(self, address: int, element: Element, what: str = "a size") -> int:
+        """A number that the GPU computes. The host waits for it. See Note [Waiting]."""
         if self.cuda.capturing(self.stream):
-            message = f"`{self.stepped.program.name}` reads a size back from the GPU, which cannot be part of a stream capture"
+            message = f"`{self.stepped.program.name}` reads {what} back from the GPU, which cannot be part of a stream capture"
             raise AxonError((Diagnostic("AX0612", message, suggestions=(Suggestion("call it outside of the capture"),)),))
         word = self.word
         word.value = 0

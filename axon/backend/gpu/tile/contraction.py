@@ -11,7 +11,8 @@ What has no kernel family yet raises `Unsupported` with the reason; nothing is d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views
@@ -20,8 +21,9 @@ from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.core.ir import Axis, Binary, Compute, Convert, Local, Read, Scalar, Value, element_of
+from axon.core.scalar_facts import present
 from axon.core.walk import converted, mentions, reads
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, minimum
 
 PRODUCT_ELEMENTS = (Element.BF16, Element.F16)
 LIMB_ELEMENTS = (*PRODUCT_ELEMENTS, Element.F32)  # those of factors of a product in f32, see `limbs`
@@ -90,12 +92,14 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[MatrixProd
     span = op.span
     if op.reduction is None:
         raise Unsupported("a pointwise operation that follows no contraction has no kernel family", span)
-    if op.reduction.monoid.kind != "sum" or op.reduction.where is not None or len(op.body) != 1:
+    given = present(op.reduction.where)
+    if op.reduction.monoid.kind != "sum" or given is None or len(op.body) != 1:
         near = op.reduction.monoid.kind == "sum"
         raise Unsupported("only unconditional sums of products have a kernel family", span, near=near)
     if len(op.reduction.axes) != 1:
         raise Unsupported("a contraction over more than one index has no kernel family", span)
     (depth,) = op.reduction.axes
+    depth = replace(depth, extent=_where(depth.extent, given))
     deep: list[Scalar] = []
     shallow: list[Scalar] = []
     for factor in _factors(op.body[0]):
@@ -123,6 +127,11 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[MatrixProd
     kernel = MatrixProduct(rows, columns, depth, outer, (left,), (right,), product, (result,), views.all, views.derived, span)
     check_epilogue(kernel, (result,), views, span)
     return kernel, views
+
+
+def _where(extent: Dim, given: tuple[Dim, ...]) -> Dim:
+    """An extent that is 0 where one of the extents `given` is."""
+    return minimum(extent, prod(given, start=extent)) if given else extent
 
 
 def _sides(op: Compute, first: Operand, second: Operand) -> tuple[Operand, Operand, Axis, Axis]:

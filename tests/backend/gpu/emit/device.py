@@ -12,6 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from axon.core.verify import FUNCTIONS
+from axon.interpret.arithmetic import UNARY
+
+_OWN = ("exp", "log", "sin", "cos", "tanh", "erf", "floor", "ceil")  # as written below
 SPACE = 1 << 40  # of addresses, for each tensor
 
 
@@ -60,10 +64,11 @@ def names(memory: Mapping[str, Any]) -> dict[str, Any]:
         narrow_rsqrt=_f(lambda x: 1 / np.sqrt(x)), narrow_div=_f(np.divide), scalar=lambda function: function,
         load_f32=real, load_bf16=real, load_f16=real, load_i32=whole, load_i8=whole, load_u8=whole,
     )  # fmt: skip
+    functions = {f"{name}f": _f(lambda x, of=UNARY[name]: of(np.asarray(x))) for name in FUNCTIONS if name not in _OWN}
     libdevice = SimpleNamespace(
-        expf=_f(np.exp), logf=_f(np.log), fsqrt_rn=_f(np.sqrt), sinf=_f(np.sin), cosf=_f(np.cos), tanhf=_f(np.tanh),
+        **functions, expf=_f(np.exp), logf=_f(np.log), fsqrt_rn=_f(np.sqrt), sinf=_f(np.sin), cosf=_f(np.cos), tanhf=_f(np.tanh),
         erff=_f(np.vectorize(math.erf)), floorf=_f(np.floor), ceilf=_f(np.ceil), rintf=_f(np.rint), fabsf=_f(np.abs),
-        powf=_f(np.power), float2int_rz=float2int_rz,
+        powf=_f(np.power), float2int_rz=float2int_rz, atan2f=_f(np.arctan2),
     )  # fmt: skip
     pointers = {name: SPACE * number for number, name in enumerate(memory, 1)}
     return {"ptx": ptx, "libdevice": libdevice, "int32": int32, "int64": int, "float32": np.float32, **pointers}

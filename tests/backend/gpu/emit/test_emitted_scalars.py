@@ -30,7 +30,7 @@ from axon.backend.gpu.tile.stream import Stream
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Expression, Function, Name
 from axon.backend.kernel.printer import names_of, shown, written
-from axon.backend.kernel.scalars import Writer, obstacle
+from axon.backend.kernel.scalars import EpilogueWriter, obstacle
 from axon.backend.kernel.verify import verify
 from axon.base.element import Element
 from axon.base.names import fresh
@@ -130,7 +130,7 @@ def test_integers_mean_what_the_interpreter_says(large: bool) -> None:
                 assert -(2**31) <= held[name] < 2**31
                 return name
 
-            writer = Writer(code, lambda read: read, names.__getitem__, size, {})
+            writer = EpilogueWriter(code, lambda read: read, names.__getitem__, size, {})
             code.give(writer.value(scalar))
             function = Function("f", tuple(held), code.body, tuple(code.names))
             verify(function)

@@ -36,6 +36,9 @@ fun pick (x : f32[n]) (ids : i32[k]) = for i => x[ids[i]]
 fun walk (x : f32[n]) (ids : i32[k]) = loop (s = 0.0) for t < k => s + x[ids[t]]
 fun both (x : f32[n]) = (loop (s = x) for t < 3 => for i => s[i] + 1.0, loop (s = x) for t < 2 => for i => s[i] * 2.0)
 fun counted (x : f32[n]) (ids : i32[k]) = loop (s = 0.0) for t < (sum i => ids[i]) => s + x[ids[t]]
+fun ended (x : f32[n]) most = loop (s = x, c = 0) while (sum i => s[i]) > 1.0 for t < most => (for i => s[i] * 0.5, c + 1)
+fun each_ended (x : f32[n]) = for i => (loop (s = x[i], c = 0) while s > 1.0 for t < 20 => (s * 0.5, c + 1)).2
+fun divided (a : i32) (b : i32) = (loop (x = a, y = b) while y <> 0 for _ < 64 => (y, x % y)).1
 """
 
 
@@ -105,6 +108,20 @@ def test_loops_of_other_shapes(m: Any, cuda: PlayedDriver, library: FakeLibrary)
         check(m.triangle, random(n))
         check(m.nested, random(n))
         check(m.tables, random(n))
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 100])
+def test_a_condition_ends_a_loop(m: Any, cuda: PlayedDriver, library: FakeLibrary, most: int) -> None:
+    """Also before the first step, and where a step more would fail; the host waits once for each test."""
+    for scale in (0.0, 1.0, 9.0):
+        x = abs(random(5)) * np.float32(scale)
+        check(m.ended, x, most)
+        cuda.waited = 0
+        _, steps_ = m.ended(on(x), most)
+        assert cuda.waited == min(int(host(steps_)) + 1, most)
+    check(m.each_ended, abs(random(7)) * 30)
+    check(m.each_ended, random(0))
+    assert m.divided(on(np.array(48, np.int32)), on(np.array(18, np.int32))).array == 6
 
 
 def test_a_number_decides_how_many_steps_without_waiting(m: Any, cuda: PlayedDriver, library: FakeLibrary) -> None:

@@ -41,7 +41,7 @@ def values(element: Element, shape: tuple[int, ...], seed: int) -> Any:
         with np.errstate(all="ignore"):
             return chance.choice(special, shape).astype(element.dtype)
     low, high = (0, 2) if element is Element.BOOL else (np.iinfo(element.dtype).min, np.iinfo(element.dtype).max)
-    special = np.array([low, high - 1, high, 0, 1, 5, low + 1] if element is not Element.BOOL else [0, 1], np.int64)
+    special = np.array([low, high - 1, high, 0, 1, 5, low + 1] if element is not Element.BOOL else [0, 1], element.dtype)
     return chance.choice(special, shape).astype(element.dtype)
 
 

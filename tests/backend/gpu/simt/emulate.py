@@ -27,6 +27,7 @@ from __future__ import annotations
 import ast
 import ctypes
 import math
+import operator
 import random
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -43,8 +44,10 @@ from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.simt.mapping import Grid
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.interpret.arithmetic import MAXIMUM, MINIMUM
+from axon.core.verify import FUNCTIONS
+from axon.interpret.arithmetic import MAXIMUM, MINIMUM, UNARY
 
+OWN = frozenset({"exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor", "ceil", "round"})  # as written below
 WARP = 32
 SHARED = 1024  # the address of shared memory
 TOGETHER = frozenset({
@@ -240,8 +243,8 @@ def encoded(x: Any, element: Element) -> Any:
 
 # ── operations on scalars ───────────────────────────────────────────────────────────────────────────────────────────────
 
-WIDTHS: dict[Any, int] = {int: 64, np.int32: 32, np.int8: 8, np.uint8: 8, bool: 1}
-UNSIGNED = (np.uint8, bool)
+WIDTHS: dict[Any, int] = {KINDS[e]: max(1, e.bits) for e in Element if not e.is_float} | {bool: 1}
+UNSIGNED = (np.uint64, np.uint32, np.uint16, np.uint8, bool)
 FLOATS = (np.float32, np.float64)
 
 
@@ -330,7 +333,7 @@ def float_remainder(x: Any, y: Any) -> Any:
 
 def to_odd(x: Any) -> Any:
     """To f32 such that rounding again to a narrower type rounds correctly once."""
-    exact = x if type(x) is int else float(x)
+    exact = float(x) if type(x) in FLOATS else int(x)
     y = np.float32(exact)
     if exact == exact and float(y) != exact:
         y = np.nextafter(y, np.float32(0)) if abs(float(y)) > abs(exact) else y
@@ -340,10 +343,20 @@ def to_odd(x: Any) -> Any:
 
 def truncated(x: Any, kind: Any) -> Any:
     """Towards zero, to the nearest that the type has; 0 for what is no number."""
-    low, high = (0, 255) if kind is np.uint8 else (-(1 << WIDTHS[kind] - 1), (1 << WIDTHS[kind] - 1) - 1)
+    low, high = (0, (1 << WIDTHS[kind]) - 1) if kind in UNSIGNED else (-(1 << WIDTHS[kind] - 1), (1 << WIDTHS[kind] - 1) - 1)
     if type(x) not in FLOATS:
         raise TypeError(f"{x!r} is no float")
     return kind(0 if x != x else low if x < low else high if x > high else min(high, int(x)))
+
+
+def shift(operation: Callable[[int, int], int], view: Callable[[int, Any], int]) -> Callable[..., Any]:
+    """By an amount that is read without a sign; what is shifted farther than the width is gone, but for the sign."""
+
+    def apply(x: Any, y: Any) -> Any:
+        kind = alike(x, y)
+        return wrapped(operation(view(x, kind), min(unsigned(y, kind), WIDTHS[kind])), kind)
+
+    return apply
 
 
 def _floor(x: int, y: int) -> int:
@@ -363,6 +376,7 @@ PURE: dict[str, Callable[..., Any]] = {
         "max_float": MAXIMUM, "min_float": MINIMUM, "float_remainder": float_remainder,
         "sum_product": lambda s, x, y: s + x * y,
         "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": math.erf,
+        **{name: lambda x, of=UNARY[name]: of(np.asarray(x))[()] for name in FUNCTIONS if name not in OWN}, "atan2": np.arctan2,
         "rsqrt": lambda x: type(x)(1) / np.sqrt(x), "absolute": abs, "floor": np.floor, "ceil": np.ceil, "nearest": np.rint,
         "sign": np.sign,
         "narrow_exp": np.exp, "narrow_erf": math.erf, "narrow_tanh": np.tanh, "narrow_rsqrt": lambda x: type(x)(1) / np.sqrt(x),
@@ -371,12 +385,17 @@ PURE: dict[str, Callable[..., Any]] = {
     }.items()},
     **{name: integers(op) for name, op in {
         "floor_divide": _floor, "remainder": _modulo, "max_int": max, "min_int": min, "integer_absolute": abs,
-        "integer_sign": lambda x: (x > 0) - (x < 0),
+        "integer_sign": lambda x: (x > 0) - (x < 0), "bit_not": lambda x: ~x, "bit_and": lambda x, y: x & y,
+        "bit_or": lambda x, y: x | y, "bit_xor": lambda x, y: x ^ y,
     }.items()},
     **{name: integers(op, unsigned) for name, op in {
         "unsigned_divide": _floor, "unsigned_remainder": _modulo, "max_unsigned": max, "min_unsigned": min,
         "integer_power": lambda x, y: pow(x, y & (2**63 - 1), 2**64),
     }.items()},
+    **{name: shift(op, view) for name, op, view in (
+        ("shift_left", operator.lshift, signed), ("shift_right", operator.rshift, signed),
+        ("unsigned_shift_right", operator.rshift, unsigned),
+    )},
     **{name: conditions(op) for name, op in {
         "both": lambda x, y: x and y, "either": lambda x, y: x or y, "negation": lambda x: not x,
     }.items()},
@@ -389,9 +408,10 @@ PURE: dict[str, Callable[..., Any]] = {
     "select": select,
     "turns": lambda first, limit, step: max(limit - first + step - 1, 0) // step,
     "bits": lambda x: int(x).bit_length() - 1,
-    "odd_f32": to_odd, "integer_odd_f32": to_odd,
+    "odd_f32": to_odd, "integer_odd_f32": to_odd, "unsigned_odd_f32": lambda x: to_odd(unsigned(x, type(x))),
+    "signed_exponent": lambda x: x if x >= 0 else x & (2**62 - 1) | 2**62,
     "to_f32": np.float32, "to_f64": np.float64,
-    **{f"{how}_f{bits}": lambda x, view=view, to=to: to(np.int64(view(x, type(x))))
+    **{f"{how}_f{bits}": lambda x, view=view, to=to: to(view(x, type(x)))
         for how, view in {"signed": signed, "unsigned": unsigned}.items()
         for bits, to in {32: np.float32, 64: np.float64}.items()},
     **{f"round_{e.value}": lambda x, e=e: np.float32(e.dtype.type(x)) for e in Element if e.is_float and e.bits <= 16},
@@ -399,7 +419,7 @@ PURE: dict[str, Callable[..., Any]] = {
         for how, view in {"as": signed, "widen": unsigned}.items() for e in Element if e.is_integer},
     **{f"trunc_{e.value}": partial(truncated, kind=KINDS[e]) for e in Element if e.is_integer},
 }  # fmt: skip
-NAMED = {e.value: KINDS[e] for e in (Element.F32, Element.F64, Element.I8, Element.I32, Element.I64, Element.U8)} | {
+NAMED = {e.value: KINDS[e] for e in Element if e.is_integer or e in (Element.F32, Element.F64)} | {
     "inf": math.inf,
     "nan": math.nan,
     "some": lambda x: any(x) if isinstance(x, tuple) else x,

@@ -51,6 +51,8 @@ fun first (x : T[n, d]) = for j => reduce (fn a b => if a <> 0.0 then a else b, 
 fun until (x : T[n, d]) = for i < n => argmax for j < i + 1 => x[i, j | 0.0]
 fun running (x : T[n, d]) = for i < n => sum for k < i + 1 => max j => x[k, j]
 fun below (x : T[n, d]) = for j < d => sum for i < j + 1 => x[i, j | 0.0]
+fun special (x : T[n, d]) = for i j =>
+  let val y = abs x[i, j] + 1.0 in asinh y * digamma y - atan2 x[i, j] y + erfinv (0.2 * tanh y) end
 fun ratios (x : T[n, d]) = for i j => x[i, j] / x[i, 0]
 fun choose (x : T[n, d]) = for i < n, j => if i > 0 andalso x[i - 1, j] > 0.0 then x[i - 1, j] else 0.0
 fun larger (x : T[n, d]) = for j < d + 3, i < n + 5 => if i < n andalso j < d then x[i, j] else 0.5
@@ -61,6 +63,8 @@ fun sums (x : T[n, d]) = (for i => sum j => x[i, j], for j => max i => x[i, j])
 fun quotients (x : T[n, d]) = for i j => x[i, j] / 3 + x[i, j] % 5
 fun floats (x : T[n, d]) = for i j => cast f32 x[i, j] * 0.5
 fun powers (x : T[n, d]) = for i j => x[i, j] ** 3
+fun bits (x : T[n, d]) = for i j =>
+  bit_xor (shift_left x[i, j] 3) (bit_or (shift_right x[i, j] 2) (bit_and (bit_not x[i, j]) (shift_left x[i, 0] x[i, j])))
 fun shares (x : T[n, d]) = for i => sum for j where j % 2 = 1 => x[i, x[i, j] % 7 / cast _ (j % 2) | 0]
 """
 NAMES = tuple(line.split()[1] for line in SOURCE.splitlines() if line.startswith("fun "))

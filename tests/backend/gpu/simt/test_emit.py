@@ -103,8 +103,8 @@ def test_floats(name: str, element: str) -> None:
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_integers(name: str) -> None:
-    for element in ("i32", "i64") if SOAK else ("i32",):
-        try_all(INTEGERS, name, element)
+    for element in ("i32", "i64", "u8", "u16", "u32", "u64", "i16") if SOAK else ("i32", "u64"):
+        try_all(INTEGERS, name, element, sampled=5 if element[0] == "i" else 1)
 
 
 @pytest.mark.parametrize("name", ["peaks", "first", "best", "worst"])

@@ -1,0 +1,7 @@
+sig entropy : 'a[n] -> 'a[n]
+sig angle : 'a[..s] -> 'a[..s] -> 'a[..s]
+sig quantile : 'a[..s] -> 'a[..s]
+sig softplus : 'a[..s] -> 'a[..s]
+sig rapidity : 'a[..s] -> 'a[..s]
+sig turns : 'a[..s] -> 'a[..s]
+sig small : 'a[..s] -> 'a[..s]
