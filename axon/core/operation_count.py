@@ -56,9 +56,9 @@ def _of(op: Op, counts: Counts) -> Dim:
                 inner = reduction.axes
                 each += _combining(reduction.monoid, body, counts)
                 each += _count(reduction.where, counts) if reduction.where is not None else 0
-            return _points(axes, inner) * each
+            return points(axes, inner) * each
         case Scan(axes=axes, monoid=monoid, body=body):
-            return _points(axes) * (sum(_count(scalar, counts) for scalar in body) + _combining(monoid, body, counts))
+            return points(axes) * (sum(_count(scalar, counts) for scalar in body) + _combining(monoid, body, counts))
         case Loop(trip=trip, body=block):
             step = sum((_of(inner, counts) for inner in block.ops), start=Dim.of(0))
             return step * at_least_zero(trip.dim) if isinstance(trip, Index) else step
@@ -94,7 +94,7 @@ def _combining(monoid: Monoid, body: tuple[Scalar, ...], counts: Counts) -> int:
     return int(arithmetic == (counts is _is_flop))
 
 
-def _points(axes: Sequence[Axis], reduced: Sequence[Axis] = ()) -> Dim:
+def points(axes: Sequence[Axis], reduced: Sequence[Axis] = ()) -> Dim:
     """How many points a domain has; what is reduced over fewer than none is reduced over none. An extent that mentions axes before
     it is taken where it is largest, unless the two go through a range in parts: then they have the points of the range."""
     extents: dict[Symbol, Dim] = {}
@@ -105,7 +105,7 @@ def _points(axes: Sequence[Axis], reduced: Sequence[Axis] = ()) -> Dim:
             part, extents[axis.symbol] = whole
             extents[part] = Dim.of(1)
         else:
-            extents[axis.symbol] = _largest(axis.extent, last)
+            extents[axis.symbol] = largest(axis.extent, last)
         if i >= len(axes) and not _plain(axis.extent):
             extents[axis.symbol] = at_least_zero(extents[axis.symbol])
         last[axis.symbol] = extents[axis.symbol] - 1
@@ -115,7 +115,7 @@ def _points(axes: Sequence[Axis], reduced: Sequence[Axis] = ()) -> Dim:
     return points
 
 
-def _largest(extent: Dim, last: Mapping[Symbol, Dim]) -> Dim:
+def largest(extent: Dim, last: Mapping[Symbol, Dim]) -> Dim:
     """An extent at the first or last indices of the axes that it mentions."""
     for axis, index in last.items():
         if axis in extent.variables:

@@ -16,6 +16,7 @@ from typing import Any
 
 from axon.backend.gpu.build.cubin import build, ptx
 from axon.backend.gpu.build.pipeline import Plain, tensors, traits
+from axon.backend.gpu.layout.roofline import Loads, Work
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.roles import ir as roles
@@ -35,6 +36,7 @@ from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.needs import Missing, gpu
 from axon.backend.plan.ir import Nest, bytes_moved, size_in_bytes
+from axon.backend.plan.loads import loaded_again
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.core.ir import Axis, Compress, Program, Sort, Value
@@ -49,10 +51,6 @@ LISTED = 6  # dimensions that `explain` names
 ALTERNATIVES = 6  # that `explain` shows of a kernel
 MEASURED = 3  # of them, that it measures
 FLOPS, BANDWIDTH = (1e12, "TFLOP/s"), (1e9, "GB/s")
-LAUNCH = 2e-6  # seconds that a plain kernel takes if it does nothing
-MEMORY_RATE = 4.2e12  # bytes per second, of what is not in a cache
-FLOP_RATE = 6e13  # per second, of plain kernels: a product and the sum that it goes into are one instruction
-OTHER_RATE = 3e13  # comparisons, choices and arithmetic on integers per second
 
 
 def show(program: Program, stage: str, sizes: MappingOf[Symbol, int] | None = None, schedule: Schedule | None = None) -> str:
@@ -227,8 +225,8 @@ def _tiled_work(
 def _nest_work(
     builder: Builder, number: int, plan: Ready, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str], tables: Set[Symbol]
 ) -> _Told:
-    """A plain kernel: what it is over, why it is one, and the time by a roofline: of the bytes that it must move, or of its
-    arithmetic, if that takes longer."""
+    """A plain kernel: what it is over, why it is one, and the time by a roofline: of the bytes that it must move, of what it loads
+    again, or of its arithmetic, whichever takes longest."""
     nest = plan.kernel
     moved = bytes_moved(nest, builder.planned.known).evaluate(sizes)
     amount, others = (sum(count(step).evaluate(sizes) for step in nest.steps) for count in (flops, other_operations))
@@ -236,10 +234,14 @@ def _nest_work(
     lines = [f"{_over(nest, sizes, names)}: {steps}, {_flop(amount)}, moves {moved:,} bytes"]
     lines += [f"  {reason.worded(names)}" for reason in nest.reasons]
     lines += _tables(tables, used_by(nest, builder.planned.known), names)
-    memory, arithmetic = moved / MEMORY_RATE, amount / FLOP_RATE + others / OTHER_RATE
-    rate = (moved, BANDWIDTH) if memory >= arithmetic or not amount else (amount, FLOPS)
+    again = [(a.bytes.evaluate(sizes), a.between.evaluate(sizes)) for a in loaded_again(nest, builder.planned.known)]
+    loads = tuple(Loads(loaded, between) for loaded, between in again if loaded > between)
+    lines += [f"  loads {sum(each.bytes for each in loads):,} bytes, since each row reads the same again"] if loads else []
+    work = Work(moved, loads, amount, others)
+    by_memory = not loads and work.memory(builder.target) >= work.arithmetic
+    rate = (moved, BANDWIDTH) if by_memory or not amount else (amount, FLOPS)
     told = [*lines, _resources(plan, builder.target)]
-    return _Told(told, [(plan.mapping, LAUNCH + max(memory, arithmetic))], *rate)
+    return _Told(told, [(plan.mapping, work.seconds(builder.target))], *rate)
 
 
 def _tables(tables: Set[Symbol], used: Iterable[Value], names: MappingOf[Symbol, str]) -> list[str]:

@@ -20,7 +20,8 @@ Note [Limbs]
     Infinities and NaN. The limbs of what is not finite are the value itself, 0 and 0. So a small product of it may be 0 · ∞ where
     the product is ∞; it says nothing that the first limbs' product does not say again, which is summed last: what the small
     products make is taken for 0 where it is not finite (`Settle`). A value within 2⁻⁸ of the largest, which would be rounded to
-    infinity, has the largest bf16 as its first limb.
+    infinity, has the largest bf16 as its first limb. One that would be rounded to 0, so that ∞ times it were NaN, has the least,
+    which the second limb takes away again.
 
     Below 2⁻¹¹⁰ the last limb has fewer bits than it needs, since bf16 has no value below 2⁻¹³³: there a factor is held as a
     multiple of 2⁻¹³³, which is off by 2⁻¹³⁴ at most. Where A · B comes within 1% of the largest f32, the sum may overflow.
@@ -34,12 +35,13 @@ from functools import lru_cache
 from itertools import pairwise
 from math import inf, prod
 
+from axon.backend.gpu.layout.roofline import Loads, Work
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct
 from axon.backend.gpu.tile.epilogue import Operand
 from axon.backend.gpu.tile.families import Kernel
-from axon.backend.gpu.tile.schedule import MEMORY_RATE, Problem, Traits, predict, ranked
+from axon.backend.gpu.tile.schedule import Problem, Traits, predict, ranked
 from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.plan.ir import Nest, Reason
 from axon.base.element import Element
@@ -51,12 +53,10 @@ from axon.shapes.dimension import Dim
 
 COUNT = {Element.BF16: 1, Element.F16: 2, Element.F32: LIMBS}  # limbs that hold all of a value
 LIMB_BYTES = 2
+RESULT_BYTES = 4
 LARGEST = float.fromhex("0x1.fffffep127")  # in f32
 LARGEST_LIMB = float.fromhex("0x1.fep127")
-# Seconds by a roofline: of the plain kernels that make limbs, of a plain product.
-SPLIT_LAUNCH = 2e-6
-PLAIN_RATE = 1e13  # flops per second of a plain product in f32, measured
-FEW = 64  # rows or columns up to which nothing is split
+LEAST_LIMB = 2.0**-133
 MOST_BYTES = 4 << 30  # of limbs for one product
 STEP_ERROR = 24.0  # in units of 2⁻²³ of A · B; see Note [Limbs]
 DEPTH_ERROR = 1 / 128
@@ -90,37 +90,50 @@ def counts(kernel: MatrixProduct) -> tuple[int, int]:
 
 def workspace(kernel: MatrixProduct, sizes: Mapping[Symbol, int]) -> int:
     """Bytes of the limbs that a product reads, which are made for it."""
-    return sum(LIMB_BYTES * _elements(operand, sizes) for operand in _made(kernel))
+    return sum(LIMB_BYTES * _elements(value, sizes) for value in _made(kernel))
 
 
 def dearer(kernel: MatrixProduct, problem: Problem, traits: Traits, sizes: Mapping[Symbol, int], target: Target) -> str | None:
     """Why a product whose factors are in limbs is better computed without tensor cores at these sizes, if it is."""
-    split = _made(kernel)
-    if not split:
+    if not _made(kernel):
         return None
-    if min(problem.rows, problem.columns) <= FEW:
-        return f"with {FEW} rows or columns and fewer, splitting its factors into bf16 values is most of the work"
-    room = workspace(kernel, sizes)
-    if room > MOST_BYTES:
+    if workspace(kernel, sizes) > MOST_BYTES:
         return f"its factors as bf16 values would take more than {MOST_BYTES:,} bytes"
-    # Each factor is read once, and its limbs are written.
-    moved = room + sum(4 * _elements(operand, sizes) for operand in (kernel.left, kernel.right) if operand in split)
-    made = 2 * SPLIT_LAUNCH + moved / MEMORY_RATE
-    best = min((predict(m, problem, target) for m in ranked(problem, traits, target)), default=inf)
-    flops = 2.0 * problem.rows * problem.columns * problem.depth * problem.outer
-    if SPLIT_LAUNCH + flops / PLAIN_RATE < made + best:
+    split = {side[0].value: _splitting(side, sizes) for side in (kernel.lefts, kernel.rights) if len(side) > 1}
+    made = sum(work.seconds(target) for work in split.values())
+    product = min((predict(m, problem, target) for m in ranked(problem, traits, target)), default=inf)
+    if _unsplit(kernel, problem, sizes).seconds(target) < made + product:
         return "at these sizes it is done sooner than its factors are split into bf16 values and multiplied"
     return None
 
 
-def _made(kernel: MatrixProduct) -> tuple[Operand, ...]:
+def _splitting(side: tuple[Operand, ...], sizes: Mapping[Symbol, int]) -> Work:
+    """Of the kernel that makes a factor's limbs: it reads the factor once."""
+    return Work(_elements(side[0].value, sizes) * (_source_bytes(side) + LIMB_BYTES * len(side)))
+
+
+def _unsplit(kernel: MatrixProduct, problem: Problem, sizes: Mapping[Symbol, int]) -> Work:
+    """Of a plain kernel that computes the product: it loads the right factor for each row (see `plan.loads`)."""
+    left, right = (_elements(side[0].value, sizes) * _source_bytes(side) for side in (kernel.lefts, kernel.rights))
+    points = problem.outer * problem.rows * problem.columns
+    column = problem.depth * _source_bytes(kernel.rights)
+    again = Loads(points * column, problem.columns * column)
+    return Work(left + right + RESULT_BYTES * points, (again,), 2 * points * problem.depth)
+
+
+def _source_bytes(side: tuple[Operand, ...]) -> int:
+    """Bytes of an element of a factor, by its limbs."""
+    return next(element.bits // 8 for element, count in COUNT.items() if count == len(side))
+
+
+def _made(kernel: MatrixProduct) -> frozenset[Value]:
     """The limbs of a product that are no tensors by themselves."""
     sides = (side for side in (kernel.lefts, kernel.rights) if len(side) > 1)
-    return tuple(operand for side in sides for operand in side)
+    return frozenset(operand.value for side in sides for operand in side)
 
 
-def _elements(operand: Operand, sizes: Mapping[Symbol, int]) -> int:
-    return prod(max(0, extent.evaluate(sizes)) for extent in operand.value.shape)
+def _elements(value: Value, sizes: Mapping[Symbol, int]) -> int:
+    return prod(max(0, extent.evaluate(sizes)) for extent in value.shape)
 
 
 def error_bound(depth: int) -> float:
@@ -186,7 +199,10 @@ def _split(value: Value, limbs: Sequence[Value], order: tuple[int, ...], view: V
     whole = _in_f32(Read(source, at, value.element))
     finite = Binary("le", Unary("abs", whole), _constant(LARGEST))
     bounded = Binary("max", _constant(-LARGEST_LIMB), Binary("min", _constant(LARGEST_LIMB), whole))
-    steps = [Compute((limbs[0],), axes, None, (Convert(Select(finite, bounded, whole), Element.BF16),), span)]
+    positive, negative = Binary("max", _constant(LEAST_LIMB), bounded), Binary("min", _constant(-LEAST_LIMB), bounded)
+    signed = Select(Binary("gt", whole, _constant(0.0)), positive, negative)
+    itself = Select(Binary("eq", whole, _constant(0.0)), whole, Select(finite, signed, whole))
+    steps = [Compute((limbs[0],), axes, None, (Convert(itself, Element.BF16),), span)]
     rest = whole
     for before, limb in pairwise(limbs):
         rest = Binary("sub", rest, _in_f32(Read(before.symbol, places, Element.BF16)))

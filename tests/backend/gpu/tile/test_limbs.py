@@ -82,8 +82,11 @@ def test_a_factor_of_two_products_is_split_once() -> None:
 @pytest.mark.parametrize(
     ("extents", "reason"),
     [
-        ((64, 4096, 4096), "64 rows or columns and fewer"),
-        ((4096, 16, 4096), "64 rows or columns and fewer"),
+        ((64, 4096, 4096), ""),
+        ((4096, 16, 4096), ""),
+        ((8, 4096, 4096), ""),
+        ((1, 4096, 4096), "done sooner"),
+        ((256, 256, 256), "done sooner"),
         ((128, 128, 32), "done sooner"),
         ((32768, 32768, 16384), "bytes"),
         ((1024, 1024, 1024), ""),
@@ -107,7 +110,7 @@ def test_explain_says_what_becomes_of_the_factors() -> None:
     assert "an element is off by 56 · 2⁻²³ · (|A| · |B|) at most" in told
     assert "b as the sum of 3 bf16 values" in told
     few = explain(core, core.contract.bind((), [(16, 256), (256, 256)]))
-    assert "not on the tensor cores: with 64 rows or columns and fewer" in few
+    assert "not on the tensor cores: at these sizes it is done sooner" in few
 
 
 # ── what they compute ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -169,6 +172,22 @@ def test_infinities_and_nan_come_out_where_a_sum_in_f32_has_them(monkeypatch: py
     assert 0.8 < finite.mean() < 1
     np.testing.assert_array_equal(got[~finite], want[~finite])
     np.testing.assert_allclose(got[finite], want[finite], rtol=1e-4, atol=1e-4)
+
+
+def test_infinity_times_the_least_values_is_infinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first limb of what is not 0 is not 0, and the second takes away again what that adds."""
+    always(monkeypatch)
+    a, b = np.zeros((64, 64), np.float32), np.zeros((64, 64), np.float32)
+    a[0, 0], a[1, 1], a[2, 2] = np.inf, -np.inf, 1
+    tiny = np.float32([2.0**-149, -(2.0**-149), 2.0**-135, 0.0, 1.4 * 2.0**-134, 2.0**-133])
+    b[:3, :6] = tiny
+    (got,) = run(program(NN), [a, b])
+    with np.errstate(invalid="ignore"):
+        want = a @ b
+    np.testing.assert_array_equal(got[:2], want[:2])
+    assert list(got[0, :3]) == [np.inf, -np.inf, np.inf]
+    assert np.isnan(got[0, 3])
+    assert np.abs(got[2, :6] - tiny).max() <= 2.0**-134
 
 
 def test_a_call_on_a_gpu_splits_and_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
