@@ -7,8 +7,8 @@ python benchmarks/contractions_cpu.py --random 40     so many generated equation
 A case is an equation in einsum's notation, and sizes; its `.axon` source is written from that. Inputs are fresh in every round. A
 figure is the median over ROUNDS rounds, in each of which every side computes once, in a random order. All sides may use all
 processors; every side is called once before, and its result compared with float64. A ratio is the faster other side's time over
-Axon's: above 1, Axon is faster. What is wanted: every ratio at least LEAST, their geometric mean at least MEAN; the exit code is 1 where it is
-missed. The cases were fixed before the first of them was measured with what they are to measure.
+Axon's: above 1, Axon is faster. What is wanted: every ratio at least LEAST, their geometric mean at least MEAN; the exit code is 1
+where it is missed. The cases were fixed before the first of them was measured with what they are to measure.
 """
 
 from __future__ import annotations
@@ -135,7 +135,8 @@ def generated(count: int, seed: int) -> Iterator[Case]:
     random = Random(seed)
     while count:
         indices = "abcdefgh"[: random.randint(2, 7)]
-        operands = ["".join(random.sample(indices, random.randint(1, min(4, len(indices))))) for _ in range(random.choice([2, 2, 2, 3, 4]))]
+        most = min(4, len(indices))
+        operands = ["".join(random.sample(indices, random.randint(1, most))) for _ in range(random.choice([2, 2, 2, 3, 4]))]
         used = sorted(set("".join(operands)))
         result = "".join(random.sample(used, random.randint(0, min(4, len(used)))))
         order = dict.fromkeys("".join(operands))

@@ -175,7 +175,8 @@ def changed_kernels(kernel: Kernel) -> Iterator[tuple[str, Kernel]]:
         case Contraction(op=op):
             yield "nothing stored", replace(kernel, stored=())
             yield "a product over nothing", replace(kernel, depth=())
-            yield "a product without rows", replace(kernel, rows=(), batch=())
+            if kernel.rows or kernel.batch:
+                yield "a product without rows", replace(kernel, rows=(), batch=())
             nobody = replace(kernel.left.read, tensor=fresh("nobody"))
             yield "a factor that nobody makes", replace(kernel, left=replace(kernel.left, read=nobody))
             for what, changed in operations(op):

@@ -135,7 +135,7 @@ def test_sort(m: Any, element: Element) -> None:
                 x = x.astype(element.dtype)
         else:
             low, high = (0, 1) if element is Element.BOOL else (np.iinfo(element.dtype).min, np.iinfo(element.dtype).max)
-            x = chance.integers(low, high, shape, endpoint=True).astype(element.dtype)
+            x = chance.integers(low, high, shape, endpoint=True, dtype=element.dtype)
         wide = x.astype(np.float32) if element.bits < 32 and element.is_float else x
         order = np.argsort(wide, axis=-1, kind="stable")
         values, indices = m.ordered(x, target="cuda")

@@ -1,6 +1,6 @@
 sig half : 'a[..s] -> 'a[..s]
 sig length : 'a[n] -> i32
-sig padded : 'a[..s] -> 'a[..s] -> 'a[..s]
+sig padded : 'a[..s]? -> 'a[..s] -> 'a[..s]
 sig smaller : 'a -> 'a -> 'a
 sig iota : {n} -> i32[n]
 sig first : f32[n] -> f32[n / 2]

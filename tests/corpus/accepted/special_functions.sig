@@ -1,5 +1,5 @@
 sig entropy : 'a[n] -> 'a[n]
-sig angle : 'a[..s] -> 'a[..s] -> 'a[..s]
+sig angle : 'a[..s]? -> 'a[..s]? -> 'a[..s]
 sig quantile : 'a[..s] -> 'a[..s]
 sig softplus : 'a[..s] -> 'a[..s]
 sig rapidity : 'a[..s] -> 'a[..s]
