@@ -29,7 +29,8 @@ class Again:
 def loaded_again(nest: Nest, values: Mapping[Symbol, Value]) -> Iterator[Again]:
     """What a nest's reductions load more than once, of each tensor the first such read: others find its elements close by.
 
-    That is a read which follows the last axis of a result, but not every one before it. What a scatter reads belongs to one row alone.
+    That is a read which follows the last axis of a result, but not every one before it. What a scatter reads belongs to one
+    row alone.
     """
     if nest.family == "scatter":
         return
