@@ -67,20 +67,22 @@ def _inside_brackets(span: Span) -> bool:
 def _known_elsewhere(name: str, span: Span, scope: Scope, library: list[str]) -> tuple[Suggestion, ...]:
     imported = {n: e.module for n in scope.names() if isinstance(e := scope.value(n), ModuleName)}
     holders = [n for n, module in imported.items() if name in module.values]
-    if holders:
-        return tuple(Suggestion(f"`{n}` has `{name}`: write `{n}.{name}`", (Edit(span, f"{n}.{name}"),)) for n in holders)
-    if library:
+    inside = [Suggestion(f"`{n}` has `{name}`: write `{n}.{name}`", (Edit(span, f"{n}.{name}"),)) for n in holders]
+    if not holders:
         top = Span(span.file, 0, 0)
-        return tuple(
+        inside = [
             Suggestion(
                 f"`{n}` has `{name}`: write `import {n}` and `{n}.{name}`",
                 (Edit(top, f"import {n}\n"), Edit(span, f"{n}.{name}")),
             )
             for n in library
             if n not in imported
-        )
-    if name in builtins.REDUCTIONS:
-        return (Suggestion(f"reductions are written over indices: `{name} i => x[i]`, or `{name} i j => x[i, j]`"),)
+        ]
+    if name in builtins.REDUCTIONS:  # the language's own way comes first
+        written = f"reductions are written over indices: `{name} i => x[i]`, or `{name} i j => x[i, j]`"
+        return (Suggestion(written), *inside)
+    if inside:
+        return tuple(inside)
     if name in LOGICAL:
         return (Suggestion(f"write `{LOGICAL[name]}`", (Edit(span, LOGICAL[name]),)),)
     if any(name == e.value for e in Element):
