@@ -196,30 +196,18 @@ def where(n: Node) -> str:
 
 @template("BitShift")
 def bit_shift(n: Node) -> str:
-    """By multiplication, which wraps, and floor division; no power of two may wrap where it divides. A negative
-    shift counts as one by all bits."""
-    size = n.element().dtype.itemsize * 8
-    if n.a("direction") == "LEFT":
-        return each(n, lambda a, b: f"if {b} < 0 orelse {b} >= {size} then 0 else {a} * 2 ** {b}")
-    if n.element() is Element.U8:
-        return each(n, lambda a, b: f"if {b} >= {size} then 0 else {a} / 2 ** {b}")
-    return each(n, lambda a, b: f"if {b} < 0 orelse {b} >= {size - 1} then (if {a} < 0 then -1 else 0) else {a} / 2 ** {b}")
+    return each(n, lambda a, b: f"shift_{n.a('direction').lower()} {a} {b}")
 
 
 @template("BitwiseNot")
 def bitwise_not(n: Node) -> str:
-    return f"255 - {n.x()}" if n.element() is Element.U8 else f"-1 - {n.x()}"
+    return f"bit_not {n.x()}"
 
 
 @template("BitwiseAnd", "BitwiseOr", "BitwiseXor")
 def bitwise(n: Node) -> str:
-    """Bit by bit: floor division by a power of two moves a bit of two's complement to the end, and sums wrap."""
-    size, one = n.element().dtype.itemsize * 8, n.element().value
-    n.fun("bit", f"x k = (if k = {size - 1} then (if x < 0 then 1 else 0) else x / 2 ** cast {one} k % 2) <> 0")
-    if n.element() is Element.U8:
-        n.vals[-1] = "fun bit x k = x / 2 ** cast u8 k % 2 <> 0"
-    op = {"BitwiseAnd": "andalso", "BitwiseOr": "orelse", "BitwiseXor": "<>"}[n.operator]
-    return each(n, lambda a, b: f"sum for k < {size} where (bit {a} k) {op} (bit {b} k) => (2 ** cast {one} k : {one})")
+    op = n.operator.removeprefix("Bitwise").lower()
+    return each(n, lambda a, b: f"bit_{op} {a} {b}")
 
 
 # ── optimizers ──────────────────────────────────────────────────────────────────────────────────────────────────────────

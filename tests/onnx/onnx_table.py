@@ -46,7 +46,7 @@ def page() -> str:
         "| | cases |",
         "|---|---:|",
         f"| pass | {total['passed']} |",
-        "| have an element type that Axon has not (strings, 16-bit and unsigned integers, numbers of 2 and 4 bits, sequences) | "
+        "| have an element type that Axon has not (strings, numbers of 2 and 4 bits, sequences) | "
         f"{total['element']} |",
         f"| use an operator in a form that Axon does not offer | {total['form']} |",
         f"| are of an operator without a template | {total['operator']} |",
