@@ -16,8 +16,8 @@ from axon.types import builtins
 SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 2.0, 3.0, -3.0, 448.0, 1e-4, 100.0]
 SPECIAL += [-100.0, 1e30, -1e30, 1e-40, 1e300]
 EXPONENTS = [0.5, -0.5, 0.0, -0.0, 1.0, 2.0, 3.0, 4.0, -1.0, -2.0, 1.5, math.inf, -math.inf, math.nan]
-UNARY = (*builtins.UNARY, "-")
-BINARY = (*(f"x[i] {op} y[j]" for op in ("+", "-", "*", "/", "%", "**")), "max x[i] y[j]", "min x[i] y[j]")
+UNARY = (*(name for name, taken in builtins.UNARY.items() if taken >= FLOAT), "-")
+BINARY = (*(f"x[i] {op} y[j]" for op in ("+", "-", "*", "/", "%", "**")), "max x[i] y[j]", "min x[i] y[j]", "atan2 x[i] y[j]")
 CLOSE = {"f64": 1e-13, "f32": 1e-6, "f16": 2e-3, "bf16": 1.6e-2, "f8e4m3": 0.26, "f8e5m2": 0.3}  # two units in the last place
 
 
