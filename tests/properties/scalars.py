@@ -171,7 +171,7 @@ def _leaf(scope: Scope, element: Element, indices: Sequence[Index], locals_: Seq
     if element in (Element.F32, Element.F64) and scope.chance(10):
         name, value = scope.pick((("pi", np.pi), ("nan", np.nan)))
         return Scalar(name, element, lambda _: element.dtype.type(value), 4, exact=False, loose=True)
-    return constant(scope.pick((1, 2, 0, 3) if element in NARROW else (1, 2, 0, 3, -1, -2)), element)
+    return constant(scope.pick((1, 2, 0, 3) if element in NARROW or element.is_unsigned else (1, 2, 0, 3, -1, -2)), element)
 
 
 def _scalar(scope: Scope, element: Element, indices: Sequence[Index], locals_: Sequence[Scalar], depth: int) -> Scalar | None:
