@@ -109,7 +109,7 @@ def test_hover_outlives_a_typo() -> None:
         "fun f ⟨(⟩x⟨ : 'a[n])⟩ ⟨(⟩k⟨ : 'a[r])⟩⟨ : 'a[n - r + 1]⟩ = for p⟨ < n - r + 1⟩ => sum r => x[p + r] * k[r]\n",
         "val a⟨ : f32[2]⟩ = [| 1.0, 2.0 |]\n",
         "val (b : f32[2]) = [| 1.0, 2.0 |]\n",
-        "fun f (x⟨ : 'a[..s]⟩)⟨ : 'a[..s] -> 'a[..s]⟩ = fn ⟨(⟩y⟨ : 'a[..s])⟩ => x + y + 1.0\n",
+        "fun f (x⟨ : 'a[..s]?⟩)⟨ : 'a[..s] -> 'a[..s]⟩ = fn ⟨(⟩y⟨ : 'a[..s])⟩ => x + y + 1.0\n",
         "fun f (x : f32[n]) ⟨(⟩steps⟨ : i32)⟩⟨ : f32[n]⟩ = loop (s⟨ : f32[n]⟩ = x) for _ < steps => s + x\n",
         "sig f : f32 -> f32\nfun f x = x\n",
         "fun f (x : f32[..s, n])⟨ : f32[..s]⟩ = for ..i⟨ < ..s⟩ => sum k⟨ < n⟩ => x[..i, k]\n",
@@ -229,8 +229,8 @@ def test_completion_says_types() -> None:
 @pytest.mark.parametrize(
     ("marked", "label", "active"),
     [
-        ("fun f (x : f32[n]) y = x + y\nval z = f ▮", "f (x : f32[n]) (y : f32[n]) : f32[n]", "(x : f32[n])"),
-        ("fun f (x : f32[n]) y = x + y\nval z = f a ▮", "f (x : f32[n]) (y : f32[n]) : f32[n]", "(y : f32[n])"),
+        ("fun f (x : f32[n]) y = x + y\nval z = f ▮", "f (x : f32[n]) (y : f32[n]?) : f32[n]", "(x : f32[n])"),
+        ("fun f (x : f32[n]) y = x + y\nval z = f a ▮", "f (x : f32[n]) (y : f32[n]?) : f32[n]", "(y : f32[n]?)"),
         ("fun f (x : f32[n]) y = x + y\nval z = f (exp ▮", "exp : 'a[..s] -> 'a[..s]", None),
         ("fun h {s} (x : f32[s]) = x\nval z = h {▮", "h {s} (x : f32[s]) : f32[s]", "s"),
         ("import nn\nfun f p x = nn.dense p ▮", "nn.dense (p : nn.linear[d, k]) (x : f32[..s, i, d])", None),
