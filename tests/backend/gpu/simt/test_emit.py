@@ -182,7 +182,8 @@ def test_generated_programs(part: int) -> None:
         for k, mappings in enumerate(choices(given)[: None if SOAK else 3]):
             compare(given, mappings, want, seed=k)
         seen.add(want is None)
-    assert seen == {True, False}
+    assert False in seen
+    assert part or True in seen, "of the first part some stop"
 
 
 # ── what the emulator refuses ───────────────────────────────────────────────────────────────────────────────────────────
