@@ -177,11 +177,14 @@ def test_what_is_no_command(module: Interactive) -> None:
 # ── completion ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+SOFT = ["soft_shrink", "softmax", "softmax_first", "softplus", "softsign"]
+
+
 @pytest.mark.parametrize(
     ("before", "expected"),
     [
         ("den", ["dense"]),
-        ("nn.soft", ["softmax", "softplus"]),
+        ("nn.soft", SOFT),
         ("p.", ["bias", "weight"]),  # of data
         ("p.w", ["weight"]),
         ("fun f parameter = par", ["parameter"]),
@@ -195,7 +198,7 @@ def test_what_is_no_command(module: Interactive) -> None:
         (":sh", [":shapes"]),
         (":load ", ["folder/", "here.axon"]),
         (":emit bar", ["barriers"]),
-        (":emit core nn.soft", ["softmax", "softplus"]),
+        (":emit core nn.soft", SOFT),
         (":type den", ["dense"]),
         (":type p.", ["bias", "weight"]),
         (":help :ti", [":time"]),
