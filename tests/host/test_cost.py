@@ -95,7 +95,7 @@ def test_loops(m: axon.Module, target: str) -> None:
 COUNTED = """\
 fun fixed (x : f32[n]) = loop (u = x) for i < 100 => for j => u[j] * 0.5
 fun late (x : f32[n]) = loop (u = x) for i < n - 5 => for j => u[j] * 0.5
-fun ahead (x : f32[n]) = for j => sum for i < n - 5 => x[i] * x[j]
+fun ahead (x : f32[n]) = for j => sum for i < n - 5 => max x[i] x[j]
 fun before (x : f32[n]) = loop (t = 0.0) for i < n => t + (sum for j < i - 4 => x[j])
 fun after (x : f32[n]) = for i < n => sum for j < n - i => x[i + j]
 fun pairs (x : f32[n]) = sum for i < n, j < n - i => x[i] * x[j]
