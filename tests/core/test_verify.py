@@ -92,7 +92,7 @@ def scalar_mutants(w: World):
     yield "the local .* is not in scope", Bind(((fresh("a"), local(late, I32)), (late, read)), read)
     yield "the local .* is not in scope", op("add", Bind(((late, read),), read), local(late, I32))
     yield "is defined twice", Bind(((late, read), (late, read)), read)
-    yield "unknown operator 'cbrt'", Unary("cbrt", at(s))
+    yield "unknown operator 'root'", Unary("root", at(s))
     yield "the operand of exp is i32", Unary("exp", read)
     yield "the operand of not is i32", Unary("not", read)
     yield "the operand of neg is bool", Unary("neg", at(m, i))
