@@ -6,6 +6,7 @@ index which dimensions it stays inside. What the program means is nothing that i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -595,12 +596,20 @@ class Generator:
                 return self.special(element, depth)
         left, right = self.expr(element, depth - 1), self.expr(element, depth - 1)
         op = self.rng.choice(("+", "-", "*", "+", "-", "*", "max", "min", *(BITS if element[0] in "iu" else ())))
+        if op == "-" and self.below_zero(element, left, right):
+            op = "+"
         return f"({left} {op} {right})" if op in "+-*" else f"({op} {left} {right})"
+
+    @staticmethod
+    def below_zero(element: str, *texts: str) -> bool:
+        """Whether a difference of these may be a constant below 0 of a type that has none, which is refused."""
+        return element[0] == "u" and not any(re.search("[a-z]", text.replace(f": {element}", "")) for text in texts)
 
     def unary(self, element: str, depth: int) -> str:
         inner = self.expr(element, depth - 1)
         if element[0] in "iu":
-            return self.rng.choice((f"(abs {inner})", f"(-{inner})", f"(sign {inner})", f"(bit_not {inner})"))
+            name = self.rng.choice(("abs ", "-", "sign ", "bit_not "))
+            return f"({'abs ' if name == '-' and self.below_zero(element, inner) else name}{inner})"
         if self.exact or self.chance(0.4):
             return self.rng.choice((f"(abs {inner})", f"(-{inner})", f"(sign {inner})", f"(floor {inner})"))
         return self.rng.choice(FUNCTIONS).format(inner)
