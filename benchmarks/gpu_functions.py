@@ -12,10 +12,9 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 from typing import Any
 
-from racing import graph, mean, race
+from racing import graph, mean, race, report
 
 import axon
 
@@ -83,7 +82,7 @@ def measured(case: Case) -> tuple[float, float, float | None, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, help="write the table there too")
+    parser.add_argument("--out", help="write the table there too")
     options = parser.parse_args()
     import torch
 
@@ -102,9 +101,7 @@ def main() -> None:
         print(lines[-1], flush=True)
         torch.cuda.empty_cache()
     lines += ["", f"Of a copy: geometric mean {mean(fractions):.3f}, least {min(fractions):.3f}, of {len(fractions)}."]
-    print(lines[-1])
-    if options.out:
-        options.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    report(lines, options.out)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from datetime import date
 from multiprocessing import get_context
 from typing import Any
 
-from racing import L2_BYTES, Race, graph, mean, race
+from racing import L2_BYTES, Race, graph, mean, race, report
 
 from axon import compiler
 from axon.backend.gpu.build.cubin import BuildError
@@ -311,11 +311,7 @@ def main() -> None:
         tables += ["", "## Bias and gelu", "", *epilogue()]
     if options.ablation:
         tables += ["", "## What each part of a mapping is worth", "", *ablation()]
-    text = "\n".join(tables) + "\n"
-    if options.out:
-        with open(options.out, "w", encoding="utf-8") as file:
-            file.write(text)
-    print(text)
+    report(tables, options.out)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from datetime import date
 from multiprocessing import get_context
 from typing import Any
 
-from racing import L2_BYTES, graph, mean, race
+from racing import L2_BYTES, graph, mean, race, report
 
 import axon
 from axon import compiler
@@ -232,11 +232,7 @@ def main() -> None:
     tables += ["", "## Times", "", *against_cublas()]
     if options.measure:
         tables += ["", "## Kernels", "", *measured()]
-    text = "\n".join(tables) + "\n"
-    if options.out:
-        with open(options.out, "w", encoding="utf-8") as file:
-            file.write(text)
-    print(text)
+    report(tables, options.out)
 
 
 if __name__ == "__main__":

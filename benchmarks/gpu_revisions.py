@@ -27,7 +27,7 @@ from statistics import median
 from typing import Any
 
 from attention_sources import HEAD, SOURCES
-from racing import L2_BYTES, graph, mean
+from racing import L2_BYTES, graph, mean, report
 
 ROOT = Path(__file__).resolve().parent.parent
 PLAIN = """
@@ -237,9 +237,7 @@ def main() -> None:
         lines.append(f"| {name} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     lines += ["", f"Geometric mean {mean(best):.3f}, least {min(best):.3f}, of {len(best)}, by the better half."]
-    print(lines[-1])
-    if options.out:
-        Path(options.out).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    report(lines, options.out)
 
 
 if __name__ == "__main__":

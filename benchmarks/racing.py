@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import exp, log
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -68,3 +69,11 @@ def mean(ratios: Iterable[float]) -> float:
     """The geometric mean."""
     logs = [log(r) for r in ratios]
     return exp(sum(logs) / len(logs))
+
+
+def report(lines: Iterable[str], out: str | None) -> None:
+    """Print a result, and write it to a file if one is named."""
+    text = "\n".join(lines) + "\n"
+    if out:
+        Path(out).write_text(text, encoding="utf-8")
+    print(text)
