@@ -1,12 +1,13 @@
 """f32 products from Axon source against cuBLAS's in f32 (TF32 off), on one Hopper GPU.
 
-    python benchmarks/gpu_product_f32.py [--measure] [--out FILE]
+    python benchmarks/gpu_product_f32.py [--random N [--seed S]] [--measure] [--out FILE]
 
 Each program is a line of Axon; nothing is tuned and no schedule is given. Results are compared with float64 first, element by
 element, in units of 2⁻²³ · (|A| · |B|); then both sides run in CUDA graphs that rotate inputs and outputs over four times the L2
 cache, what Axon does to the factors counted. Replays alternate between the two; the ratio is the median of the ratios of
 neighbours. A ratio above 1 says Axon is faster, and an error ratio above 1 that its errors are smaller. `--measure` shows each
-kernel and the mappings that it was preferred to, timed.
+kernel and the mappings that it was preferred to, timed; `--random`
+draws so many other sizes and layouts, and shows the slowest first.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 from dataclasses import dataclass
 from datetime import date
 from multiprocessing import get_context
+from random import Random
 from typing import Any
 
 from racing import L2_BYTES, graph, mean, race, report
@@ -63,6 +65,16 @@ SHAPES = [
     Shape(1000, 1000, 1000),
     Shape(8192, 1024, 1024),
 ]
+
+
+def drawn(count: int, seed: int) -> list[Shape]:
+    """Extents of 16 to 8192, as often of one order of magnitude as of another, and any layout."""
+    chance = Random(seed)
+
+    def extent() -> int:
+        return round(2 ** chance.uniform(4, 13))
+
+    return [Shape(extent(), extent(), extent(), chance.choice(("nn", "nt", "tn", "tt"))) for _ in range(count)]
 
 
 def program(layout: str) -> Program:
@@ -171,12 +183,13 @@ def relative(got: Any, a: Any, b: Any) -> float:
     return float((got.double() - true).norm() / true.norm())
 
 
-def against_cublas() -> list[str]:
+def against_cublas(shapes: list[Shape]) -> list[str]:
     import torch
 
     lines = ["| product | cuBLAS µs | Axon µs | TFLOP/s | ratio | error, of cuBLAS's | |", "| --- |" + " --- |" * 6]
     ratios: dict[Shape, float] = {}
-    for shape in SHAPES:
+    rows: dict[Shape, str] = {}
+    for shape in shapes:
         work = 2 * shape.m * shape.n * shape.k
         once = 4 * (shape.m * shape.k + shape.n * shape.k + shape.m * shape.n)
         sets = max(1, min(40, -(-4 * L2_BYTES // once)))
@@ -198,12 +211,15 @@ def against_cublas() -> list[str]:
         errors = f"{ours_off:.1e}, {ours_off / theirs_off:.2f}"
         mappings = "; ".join(str(v.mapping) for v in f.variants if "tile" in str(v.mapping)) or "plain"
         times = f"{theirs * 1e6:.1f} | {mine * 1e6:.1f} | {work / mine / 1e12:.0f}"
-        lines.append(f"| {shape} | {times} | {ratios[shape]:.3f} | {errors} | {mappings} |")
-        print(lines[-1], flush=True)
+        rows[shape] = f"| {shape} | {times} | {ratios[shape]:.3f} | {errors} | {mappings} |"
+        print(rows[shape], flush=True)
         del inputs, plain, outs, peer, ours
         torch.cuda.empty_cache()
+    lines += [rows[s] for s in (shapes if shapes == SHAPES else sorted(rows, key=lambda s: ratios[s]))]
     large = [r for s, r in ratios.items() if min(s.m, s.n, s.k) >= 2048]
     for name, some in (("all", list(ratios.values())), ("every extent 2048 and up", large)):
+        if not some:
+            continue
         lines += ["", f"{name}: geometric mean {mean(some):.3f}, least {min(some):.3f}, of {len(some)}"]
     return lines
 
@@ -221,15 +237,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--measure", action="store_true", help="also the kernels of four sizes and their alternatives")
     parser.add_argument("--out", help="write the tables to this file")
+    parser.add_argument("--random", type=int, default=0, help="so many sizes at random in place of the fixed ones")
+    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    shapes = drawn(options.random, options.seed) if options.random else SHAPES
     with get_context("fork").Pool() as pool:  # before CUDA is touched
-        pool.map(build, SHAPES, chunksize=1)
+        pool.map(build, shapes, chunksize=1)
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False
     name = torch.cuda.get_device_name()
     tables = [f"# f32 products, {name}, torch {torch.__version__}, {date.today()}", "", "## Errors", "", *right()]
-    tables += ["", "## Times", "", *against_cublas()]
+    tables += ["", "## Times", "", *against_cublas(shapes)]
     if options.measure:
         tables += ["", "## Kernels", "", *measured()]
     report(tables, options.out)
