@@ -6,19 +6,16 @@ basis is stopped by a monomial order that counts how often it is asked, the othe
 too many. Each answer is checked in our own normal form before anybody relies on it.
 
 Note [Certificates]
-    To show that p = 0 follows from equations f = 0, g = 0, … it is not enough that SymPy says so. A tag stands for each equation:
-    the basis is one of f - s, g - t, …, in an order in which any size is greater than any tag. What p leaves in it says how p is
-    made of the equations: a remainder `k * s + t` is a proof that p = k * f + g, which is multiplied out to see that it is right;
-    and its tags are the equations that were needed. So are those of any other polynomial that the basis has. Since the basis takes
-    tags for sizes like any other, the remainder of what does follow may be written with other sizes again, and then shows nothing:
-    of one in some hundred combinations of equations.
+    To show that p = 0 follows from equations f = 0, g = 0, … it is not enough that a basis says so. It knows how each of its
+    polynomials is made of the equations (`basis`), so also how p is: k * p = q * f + r * g, which is multiplied out to see that it
+    is right; the equations in it are those that were needed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import floor, gcd, lcm
@@ -27,7 +24,8 @@ from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 from axon.base.names import Symbol
-from axon.shapes.algebra.budget import Budget, OutOfBudget
+from axon.shapes.algebra.basis import Basis
+from axon.shapes.algebra.budget import Budget
 from axon.shapes.dimension import (
     Atom,
     Dim,
@@ -58,7 +56,6 @@ def _sympy() -> SimpleNamespace:
     """What is used of SymPy."""
     from sympy.core.random import rng
     from sympy.polys.domains import QQ, ZZ
-    from sympy.polys.groebnertools import groebner
     from sympy.polys.matrices import DomainMatrix
     from sympy.polys.matrices.normalforms import hermite_normal_form
     from sympy.polys.orderings import grevlex
@@ -66,8 +63,8 @@ def _sympy() -> SimpleNamespace:
     from sympy.polys.rootisolation import dup_isolate_real_roots
 
     return SimpleNamespace(
-        rng=rng, QQ=QQ, ZZ=ZZ, groebner=groebner, DomainMatrix=DomainMatrix, hermite_normal_form=hermite_normal_form,
-        grevlex=grevlex, PolyRing=PolyRing, isolate=dup_isolate_real_roots,
+        rng=rng, QQ=QQ, ZZ=ZZ, DomainMatrix=DomainMatrix, hermite_normal_form=hermite_normal_form, grevlex=grevlex,
+        PolyRing=PolyRing, isolate=dup_isolate_real_roots,
     )  # fmt: skip
 
 
@@ -189,20 +186,24 @@ def _may_factor(dim: Dim) -> bool:
 
 
 class _Counting:
-    """A monomial order that stops what asks it too often: the `first` sizes one by one, the other sizes by degree, then tags."""
+    """A monomial order that stops what asks it too often: the `first` sizes one by one, the other sizes by degree."""
 
-    def __init__(self, sizes: int, first: int) -> None:
-        self._sizes, self._first = sizes, first
+    def __init__(self, first: int) -> None:
+        self._first = first
         self._grevlex = _sympy().grevlex
         self.budget: Budget | None = None
         self._asked = 0
 
     def __call__(self, exponents: tuple[int, ...]) -> object:
-        self._asked += 1
-        if self._asked % _ASKED == 0 and self.budget is not None:
-            self.budget.spend()
-        first, sizes = self._first, self._sizes
-        return exponents[:first], self._grevlex(exponents[first:sizes]), self._grevlex(exponents[sizes:])
+        self.count(1)
+        return exponents[: self._first], self._grevlex(exponents[self._first :])
+
+    def count(self, more: int) -> None:
+        """So often it was asked, or as much was done. May raise OutOfBudget."""
+        steps = (self._asked + more) // _ASKED - self._asked // _ASKED
+        self._asked += more
+        if steps and self.budget is not None:
+            self.budget.spend(steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,59 +235,44 @@ class Ideal:
         self.equations = tuple(equations)
         atoms = {a for dim in (*equations, *others) for a in dim.atoms}
         first = [v for v in first if v in atoms]
-        s, self._order = _sympy(), _Counting(len(atoms), len(first))
-        ring = s.PolyRing([*(f"x{i}" for i in range(len(atoms))), *(f"t{i}" for i in range(len(equations)))], s.QQ, self._order)
+        s, self._order = _sympy(), _Counting(len(first))
+        ring = s.PolyRing([f"x{i}" for i in range(max(len(atoms), 1))], s.QQ, self._order)
         self._ring = _Ring([*first, *sorted(atoms.difference(first), key=atom_key)], ring)
-        made = [self._ring.poly(p) - tag for p, tag in zip(equations, ring.gens[len(atoms) :], strict=True)]
-        try:
-            self._basis = self._counted(budget, lambda: s.groebner(made, ring, method="buchberger"))
-        except OutOfBudget:
-            self._basis = made
+        with self._counted(budget):
+            self._basis = Basis([self._ring.poly(p) for p in equations], ring, self._order.count)
 
     def consequence(self, dim: Dim, budget: Budget) -> Consequence | None:
         """That a Dim is 0, if it is seen to follow. May raise OutOfBudget."""
-        poly = self._ring.poly(dim)
-        return self._certified(dim, self._counted(budget, lambda: poly.rem(self._basis)))
+        with self._counted(budget):
+            rest, multiples = self._basis.divided(self._ring.poly(dim))
+        return None if rest else self._certified(dim, multiples)
 
     def consequences(self) -> list[Consequence]:
         """The polynomials of the basis that are 0, in its order; those whose coefficients are too large are left out."""
         found: list[Consequence] = []
-        for poly in self._basis:
-            plain = {m: c for m, c in poly.items() if not self._tags(m)}
-            if plain:
-                scale = 1 / _rational_gcd(plain.values())
-                with suppress(DimensionTooLarge):
-                    zero = self._ring.dim({m: int(c * scale) for m, c in plain.items()})
-                    certified = self._certified(zero, {m: -c * scale for m, c in poly.items() if m not in plain})
-                    found += [certified] if certified is not None else []
+        for element in self._basis.elements:
+            scale = 1 / _rational_gcd(element.poly.values())
+            with suppress(DimensionTooLarge):
+                zero = self._ring.dim(element.poly.mul_ground(scale))
+                certified = self._certified(zero, [m.mul_ground(scale) for m in element.multiples])
+                found += [certified] if certified is not None else []
         return found
 
-    def _counted(self, budget: Budget, work: Callable[[], Any]) -> Any:
-        """Some work, during which each comparison of monomials is charged."""
+    @contextmanager
+    def _counted(self, budget: Budget) -> Iterator[None]:
+        """Within it, each comparison of monomials is charged."""
         self._order.budget = budget
         try:
-            return work()
+            yield
         finally:
             self._order.budget = None
 
-    def _tags(self, exponents: tuple[int, ...]) -> list[int]:
-        """The equations whose tags are in a monomial, with repetitions."""
-        return [i for i, e in enumerate(exponents[len(self._ring.atoms) :]) for _ in range(e)]
-
-    def _certified(self, zero: Dim, rest: Mapping[tuple[int, ...], Any]) -> Consequence | None:
-        """That a Dim is 0, by what is left of it: each term has a tag, for which its equation is put in."""
-        factor = lcm(*(int(c.denominator) for c in rest.values()))
-        multiples: dict[int, Dim] = {}
+    def _certified(self, zero: Dim, multiples: Sequence[_Poly]) -> Consequence | None:
+        """That a Dim is 0, since it is the sum of these multiples of the equations, if it is in our own normal form."""
+        factor = lcm(*(int(c.denominator) for multiple in multiples for c in multiple.values()))
         try:
-            for exponents, c in rest.items():
-                tags = self._tags(exponents)
-                if not tags:
-                    return None
-                term = self._ring.dim({exponents: int(c * factor)})
-                for i in tags[1:]:
-                    term *= self.equations[i]
-                multiples[tags[0]] = multiples.get(tags[0], Dim.of(0)) + term
-            found = Consequence(zero, factor, tuple(sorted(multiples.items())))
+            whole = [(i, self._ring.dim(multiple.mul_ground(factor))) for i, multiple in enumerate(multiples) if multiple]
+            found = Consequence(zero, factor, tuple(whole))
             return found if found.holds(self.equations) else None
         except DimensionTooLarge:
             return None

@@ -98,6 +98,19 @@ def test_consequences_are_multiplied_out() -> None:
             assert c.factor > 0
 
 
+def test_a_multiple_of_an_equation_is_seen_whatever_the_others_say() -> None:
+    """Where others make it smaller than a multiple is written: m * k = -4 * m, and so m * k * k = 16 * m."""
+    for equations, goal, used in (
+        ([K * K, M * K + 4 * M], M * K * K, 1),
+        ([-3 * M, N * M + K], (N + M) * (-3 * M) + 2 * N * (N * M + K), 2),
+        ([M * K + 2 * M, 2 * N * M + 2 * K, -K * K - 3 * N], (M + 1) * (2 * N * M + 2 * K) + (1 - M) * (-K * K - 3 * N), 3),
+    ):
+        found = Ideal(equations, [goal, H], Budget(10_000)).consequence(goal, Budget(1_000))
+        assert found is not None, (list(map(str, equations)), str(goal))
+        assert found.holds(equations)
+        assert len(found.used) <= used
+
+
 def test_nothing_else_is_a_consequence() -> None:
     """Where numbers satisfy the equations and not a claim, it does not follow."""
     rng = Random(4)
