@@ -9,7 +9,7 @@ from axon.base.names import Symbol
 from axon.shapes.algebra.clauses import clauses, joined
 from axon.shapes.algebra.polynomials import factors
 from axon.shapes.algebra.prove import Facts, nonnegative, positive
-from axon.shapes.dimension import Dim, Minimum, Monomial, Quotient, atom_key, divided, without
+from axon.shapes.dimension import Atom, Dim, Minimum, Monomial, Quotient, atom_key, divided, without
 from axon.shapes.relation import Relation, tight
 
 _ZERO = Dim.of(0)
@@ -70,6 +70,15 @@ def _rises(slack: Dim) -> bool:
     return all(c > 0 and all(isinstance(a, Symbol) for a in m) for m, c in slack.mapping.items())
 
 
+def _never_negative(slack: Dim) -> bool:
+    """Whether it is a sum of products of sizes and of quotients of such sums."""
+
+    def counts(atom: Atom) -> bool:
+        return isinstance(atom, Symbol) or (isinstance(atom, Quotient) and _rises(atom.dividend) and _rises(atom.divisor))
+
+    return all(c > 0 and all(map(counts, m)) for m, c in slack.mapping.items())
+
+
 def _without_minima(relation: Relation, slack: Dim, op: str) -> list[Relation]:
     """A relation with minima as some without, or with as few as there are cases."""
     sides = [slack, -slack] if op == "=" else [slack]
@@ -96,8 +105,8 @@ def _deciding(slack: Dim, op: str) -> Dim | None:
     factor = deciding[0] if slack.terms[0][0] > 0 else -deciding[0]
     for other in each:
         zero = [set(m) for m in other.mapping]  # where a sum of sizes is 0, all its terms are
-        rest = [c for m, c in factor.mapping.items() if not any(z <= set(m) for z in zero)]
-        if other != deciding[0] and not other.offset and (min(rest, default=0) < 0 if op == ">=" else rest):
+        rest = Dim({m: c for m, c in factor.mapping.items() if not any(z <= set(m) for z in zero)})
+        if other != deciding[0] and not other.offset and not (_never_negative(rest) if op == ">=" else not rest.mapping):
             return None
     return factor
 

@@ -76,6 +76,17 @@ def test_contracts_of_divided_indices_say_just_what_is_needed() -> None:
             assert all(r.holds(known) for r in found) == inside, (values, found)
 
 
+def test_a_factor_that_may_be_negative_decides_only_where_the_others_are_not_0() -> None:
+    """b * c * (-1 / (a + b)) + c * c * (-1 / (a + b)) >= 0 holds where c is 0; of c * (n / 2 - 1) >= 0, too."""
+    a, b, c = symbols = tuple(fresh(name) for name in "abc")
+    rest = Dim.of(-1) // (Dim.of(a) + Dim.of(b))
+    for slack in (Dim.of(b) * Dim.of(c) * rest + Dim.of(c) * Dim.of(c) * rest, Dim.of(c) * (Dim.of(a) // Dim.of(2) - Dim.of(1))):
+        for values in product(range(4), range(1, 4), range(4)):
+            known = dict(zip(symbols, values, strict=True))
+            found = [part for r, _ in inequalities(Relation(slack, ">=", Dim.of(0)), QUIET) for part in normal(r)]
+            assert all(part.holds(known) for part in found) == (slack.evaluate(known) >= 0)
+
+
 def test_inequalities_keep_their_meaning_in_the_contract() -> None:
     """What stands in a contract for an inequality holds for the same sizes, wherever divisors are at least 1."""
     rng = random.Random(11)
