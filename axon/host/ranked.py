@@ -7,6 +7,7 @@ as the signature shows them, but nobody can rely on them: such a size is address
 from __future__ import annotations
 
 import operator
+import reprlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -84,9 +85,7 @@ class Ranked:
             return Dim.of(self._named(key))
         if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str):
             return self._placed(*key)
-        raise wrong(
-            self.callee, "AX0505", f"{key!r} is no size of `{self.callee.name}`", 'a size is a name, "b", or a place, ("x", 0)'
-        )
+        raise wrong(self.callee, "AX0505", f"{shown(key)} is no size of `{self.callee.name}`", _KEYS)
 
     def _named(self, name: str) -> Symbol:
         found = next((s for s in self.names if self.names[s] == name), None)
@@ -122,7 +121,7 @@ class Ranked:
         at = integer(dimension)
         if at is None or not -len(dims) <= at < len(dims):
             what = f"`{path}` has {_count(len(dims), 'dimension')}, counted from 0"
-            raise wrong(self.callee, "AX0505", f"`{path}` has no dimension {dimension!r}", what)
+            raise wrong(self.callee, "AX0505", f"`{path}` has no dimension {shown(dimension)}", what)
         return dims[at]
 
 
@@ -136,8 +135,8 @@ def ranked(
     """A function at these ranks of shape variables (`{"s": 2}`) or of arguments (`{"x": 3}`), where shapes by path do not say them,
     and with these element types of arguments. Raises AxonError."""
     tensors, given = dict(leaves(callee)), dict(results(callee))
-    types = _elements(callee, tensors, dict(elements or {}))
-    ranks, shapes = dict(ranks or {}), dict(shapes or {})
+    types = _elements(callee, tensors, by_key(callee, "element types", elements, '{"x": "f16"}'))
+    ranks, shapes = dict(by_key(callee, "ranks", ranks, '{"x": 2}')), dict(shapes or {})
     scalars = {callee.parameters[n].name for n in callee.scheme.or_scalar}
     scalars = {path for path in scalars if shapes.get(path) == () or integer(ranks.get(path)) == 0}  # which tell no shape
     for path in scalars:
@@ -246,7 +245,7 @@ def _ranks(
     for name, rank in ranks.items():
         count = integer(rank)
         if count is None or not 0 <= count <= _MAX_RANK:
-            raise wrong(callee, "AX0506", f"the rank of `{name}` is an integer from 0 to {_MAX_RANK}, not {rank!r}")
+            raise wrong(callee, "AX0506", f"the rank of `{name}` is an integer from 0 to {_MAX_RANK}, not {shown(rank)}")
         if name in rows and _is_own(session, rows[name], name):
             found[rows[name]] = count
         elif name in tensors:
@@ -395,8 +394,25 @@ def size(callee: Callee, what: str, value: Any) -> int:
     """A value as a size. Raises AxonError."""
     found = integer(value)
     if found is None or not 0 <= found <= MAX_SIZE:
-        raise wrong(callee, "AX0505", f"{what} is {value!r}", f"a size is an integer from 0 to {MAX_SIZE:,}")
+        raise wrong(callee, "AX0505", f"{what} cannot be {shown(value)}", f"a size is an integer from 0 to {MAX_SIZE:,}")
     return found
+
+
+def shown(value: Any) -> str:
+    """A caller's value in an error: its `repr`, shortened."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        return "a number of that many digits"
+
+
+def by_key(callee: Callee, what: str, value: Any, example: str) -> Mapping[Any, Any]:
+    """A dict that a caller gives, or none. Raises AxonError for anything else."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise wrong(callee, "AX0505", f"{what} are given in a dict, not as {shown(value)}", f"such as {example}")
+    return value
 
 
 def shapes_given(callee: Callee, path: str, type: t.Type, value: Any) -> Iterator[tuple[str, Shape]]:
@@ -409,22 +425,21 @@ def shapes_given(callee: Callee, path: str, type: t.Type, value: Any) -> Iterato
             yield from shapes_given(callee, path, body, value)
         case t.TupleType(items):
             if not isinstance(value, tuple) or len(value) != len(items):
-                raise wrong(callee, "AX0505", f"`{path}` is a tuple of {len(items)}, and so are its shapes, not {value!r}")
+                raise wrong(callee, "AX0505", f"`{path}` is a tuple of {len(items)}, and so are its shapes, not {shown(value)}")
             for n, (item, part) in enumerate(zip(items, value, strict=True), 1):
                 yield from shapes_given(callee, f"{path}.{n}", item, part)
         case t.RecordType(fields):
             known = dict(fields)
             if not isinstance(value, Mapping) or (extra := [name for name in value if name not in known]):
-                what = (
-                    f"has no field `{extra[0]}`" if isinstance(value, Mapping) else f"is a record: a dict of shapes, not {value!r}"
-                )
+                record = f"is a record: a dict of shapes, not {shown(value)}"
+                what = f"has no field `{extra[0]}`" if isinstance(value, Mapping) else record
                 raise wrong(callee, "AX0505", f"`{path}` {what}", f"its fields are {', '.join(f'`{n}`' for n in known)}")
             for name, part in value.items():
                 yield from shapes_given(callee, f"{path}.{name}", known[name], part)
         case t.Tensor():
             if not isinstance(value, tuple | list):
                 note = "a shape is a tuple of sizes, with None for what is left open: (8, None, 3)"
-                raise wrong(callee, "AX0505", f"the shape of `{path}` is {value!r}", note)
+                raise wrong(callee, "AX0505", f"the shape of `{path}` cannot be {shown(value)}", note)
             yield path, tuple(n if n is None else size(callee, f"a size of `{path}`", n) for n in value)
         case _:
             raise _refused(callee, path, type)

@@ -15,7 +15,7 @@ from axon.base.errors import AxonError, ShapeError
 from axon.base.names import Symbol
 from axon.core.ir import Block, Check, Loop
 from axon.host.call import Callee, Session, wrong
-from axon.host.ranked import Place, Ranked, ranked, result_path, result_type, shapes_given, size
+from axon.host.ranked import Place, Ranked, by_key, ranked, result_path, result_type, shapes_given, size
 from axon.host.sizes import Expressions
 from axon.shapes.contracts.inverse import Answer, Every, Family, Nothing, inverse
 from axon.shapes.contracts.legal import satisfied
@@ -189,7 +189,7 @@ def asked(
     """What is asked of a function's sizes, as conditions beside its contract. Raises AxonError for what does not fit it."""
     wanted = dict(_shapes(callee, out, shapes))
     at = ranked(session, callee, ranks, elements, wanted)
-    conditions = [*_given(at, explicit, given or {}), *_places(at, wanted), *_contract(at)]
+    conditions = [*_given(at, explicit, by_key(callee, "sizes", given, '{"b": 8}')), *_places(at, wanted), *_contract(at)]
     conditions += [_checked(c) for c in _checks(at.program.block) if _plain(at, c)]
     for symbol in at.contract.idle:
         conditions.append(_Condition(Relation(Dim.of(symbol), "=", Dim.of(0)), "nothing depends on it"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from axon.base.diagnostics import Diagnostic, Label
 from axon.base.errors import AxonError
+from axon.base.nearest import MAX_SIZE
 from axon.base.source import SourceFile
 
 if TYPE_CHECKING:
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from axon.host.solve import Solutions
 
 _OPEN = "_"
-_SIZES = re.compile(r"\s*(?:(?:\d+|_)\s*(?:,\s*(?:\d+|_)\s*)*,?)?\s*")
 _PLACE = re.compile(r"([^\[\]]+)\[(-?\d+)\]")
-_MAX_DIGITS = 12
+_DIGITS = 12  # more than the largest size has
+_SHOWN = 20
+_RANGE = f"a size is a number from 0 to {MAX_SIZE:,}"
 _FORMS = "write b=8 for a size, out=8,_,7 or x=_,3 for a shape (_ is open), x[0]=8 for one dimension, ..s=2 for a shape variable"
 
 
@@ -48,17 +50,14 @@ def question(session: Session, callee: Callee, texts: Sequence[str]) -> Question
     parameters, result, sizes = [p.name for p in callee.parameters], result_path(callee), size_names(session, callee)
     seen: set[str] = set()
     for text in texts:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not name or not _SIZES.fullmatch(value) or any(len(n) > _MAX_DIGITS for n in re.findall(r"\d+", value)):
-            raise _wrong(text, 0, len(text), "this is no size and no shape")
+        name, numbers, single = _read(text)
         if name in seen:
-            raise _wrong(text, 0, len(name), f"`{name}` is given twice")
+            raise _wrong(text, 0, text.index("="), f"`{name}` is given twice", "give it once")
         seen.add(name)
-        numbers = _numbers(value)
-        single = "," not in value and len(numbers) == 1 and numbers[0] is not None
+        place = _PLACE.fullmatch(name)
         if name.startswith("..") and single:
             found.ranks[name[2:]] = numbers[0] or 0
-        elif (place := _PLACE.fullmatch(name)) and single:
+        elif place and single:
             found.given[_parameter(place[1].strip()), int(place[2])] = numbers[0] or 0
         elif name in sizes and single:
             found.given[name] = numbers[0] or 0
@@ -70,6 +69,8 @@ def question(session: Session, callee: Callee, texts: Sequence[str]) -> Question
                 found.shapes[path[0]] = _with(found.shapes.get(path[0]), path[1:], numbers, text)
         elif single:
             found.given[name] = numbers[0] or 0  # no size of the function: the error says which there are
+        elif name in sizes or name.startswith("..") or place:
+            raise _no_one_size(text, name, numbers)
         else:
             tensors = ", ".join(f"`{p}`" for p in (*parameters, result))
             raise _wrong(text, 0, len(name), f"`{callee.name}` has no tensor `{name}`", f"it has {tensors}")
@@ -85,8 +86,47 @@ def _parameter(name: str) -> str:
     return (f"argument {first}" if first.isdecimal() else first) + dot + rest
 
 
-def _numbers(value: str) -> tuple[int | None, ...]:
-    return tuple(None if part.strip() == _OPEN else int(part) for part in value.split(",") if part.strip())
+def _read(text: str) -> tuple[str, tuple[int | None, ...], bool]:
+    """The name, the sizes (None for an open one), and whether it is one size and no shape. Raises AxonError."""
+    name, equals, value = text.partition("=")
+    if not name.strip() or (not equals and name.strip().isdecimal()):
+        raise _wrong(text, 0, len(text), "this does not say whose size it is")
+    if not equals:
+        raise _wrong(text, 0, len(text), f"`{name.strip()}` is given nothing", f"{_FORMS}; all without spaces")
+    parts = value.split(",")
+    if not parts[-1].strip():  # `8,` is a shape of one dimension, and nothing that of a scalar
+        parts.pop()
+    numbers, at = [], len(name) + 1
+    for part in parts:
+        numbers.append(_number(text, at, part))
+        at += len(part) + 1
+    return name.strip(), tuple(numbers), "," not in value and len(numbers) == 1 and numbers[0] is not None
+
+
+def _number(text: str, at: int, part: str) -> int | None:
+    """A size, or None for an open one, that stands at a place of the text. Raises AxonError."""
+    said = part.strip()
+    if said == _OPEN:
+        return None
+    whole = said.isascii() and said.isdecimal()
+    digits = said.lstrip("0") or "0"
+    if whole and len(digits) <= _DIGITS and int(digits) <= MAX_SIZE:
+        return int(digits)
+    short = said if len(said) <= _SHOWN else said[:_SHOWN] + "…"
+    message = f"`{short}` is {'too large for a size' if whole else 'no size'}" if said else "a size is missing"
+    raise _wrong(text, at, at + len(part), message, f"{_RANGE}, or _ where it is open")
+
+
+def _no_one_size(text: str, name: str, numbers: tuple[int | None, ...]) -> AxonError:
+    """That a size is given as a shape, is left open, or is given nothing."""
+    start = text.index("=")
+    if not numbers:
+        return _wrong(text, 0, start + 1, f"`{name}` is given no size", f"write {name}=8, or leave it out to have it found")
+    if numbers == (None,):
+        return _wrong(text, start + 1, len(text), f"`{name}` is left open", "leave it out: what is not given is found")
+    several = f"`{name}` is one size, not {len(numbers)}" if len(numbers) > 1 else f"`{name}` is a size and no shape"
+    example = next((n for n in numbers if n is not None), 8)
+    return _wrong(text, start + 1, len(text), several, f"write {name}={example}; commas are for the shapes of tensors")
 
 
 def _with(before: Any, path: list[str], shape: tuple[int | None, ...], text: str) -> Any:
