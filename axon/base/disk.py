@@ -14,6 +14,7 @@ import os
 import re
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,8 @@ def _content(path: Path) -> bytes:
         if not private or facts.st_size > _LARGEST:
             raise PermissionError(path)
         if time.time() - facts.st_mtime > 60:  # used now: the last to go
-            os.utime(handle)
+            with suppress(OSError):  # of a disk that can only be read
+                os.utime(handle)
         return file.read()
 
 
@@ -121,7 +123,8 @@ def shrink(path: Path, most: int, keep: str = "") -> None:
         except OSError:  # another process was faster
             continue
         if entry.name.endswith(".part") and now - facts.st_mtime > STALE:
-            Path(entry.path).unlink(missing_ok=True)
+            with suppress(OSError):
+                Path(entry.path).unlink()
         elif entry.name.endswith(SUFFIXES):
             found.append((facts.st_mtime, facts.st_size, Path(entry.path)))
     total = sum(size for _, size, _ in found)
@@ -129,7 +132,8 @@ def shrink(path: Path, most: int, keep: str = "") -> None:
         return
     for _, size, file in sorted(found):
         if file.name != keep:
-            file.unlink(missing_ok=True)
-            total -= size
+            with suppress(OSError):  # of another process, or a directory: it stays
+                file.unlink()
+                total -= size
         if total <= 0.9 * most:
             return

@@ -427,6 +427,58 @@ def test_a_full_disk(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not list(disk.directory().glob("*.part"))
 
 
+def test_a_disk_that_can_only_be_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can say there that a file was used now; it is read."""
+    anew(USE)
+    for file in files():
+        os.utime(file, (0, 0))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert is_read(anew(USE))
+
+
+def test_a_clock_that_was_wrong(root: Path) -> None:
+    """Files of tomorrow and of before all time are read, and are made room with in their order."""
+    anew(USE)
+    for file, when in zip(files(), (-1e9, 1e11), strict=True):
+        os.utime(file, (when, when))
+    assert is_read(anew(USE))
+
+
+def test_a_directory_that_cannot_go_stays(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One with the name of a file, the oldest of all: others go."""
+    anew(USE)
+    odd = disk.directory() / "0.module"
+    (odd / "inner").mkdir(parents=True)
+    half = disk.directory() / "0.part"
+    half.mkdir()
+    for path in (odd, half):
+        os.utime(path, (0, 0))
+    disk.shrink(disk.directory(), 1)
+    assert files() == [odd]
+    assert half.exists()
+
+
+def test_a_disk_that_is_full_while_it_is_written(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that was begun is no file, and goes."""
+    whole = os.fdopen
+
+    def full(handle: int, mode: str, *rest: Any) -> Any:
+        file = whole(handle, mode, *rest)
+        if mode == "wb":
+            file.close()
+            raise OSError(28, "No space left on device")
+        return file
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdopen", full)
+        assert anew(USE).ok
+    assert not list(disk.directory().iterdir())
+
+
 def test_they_go_with_the_oldest(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AXON_CACHE_SIZE", "1K")
     assert anew(USE).ok

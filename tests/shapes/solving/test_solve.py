@@ -193,8 +193,12 @@ OPS = ("+ -", "+ - *", "+ + - *", "+ - * / %", "+ - * / % min max")
 
 
 def test_against_brute_force() -> None:
-    """Where conditions and residual hold, the substitution satisfies every equation; no solution of real sizes is lost."""
-    for seed in range(sets(300)):
+    """Where conditions and residual hold, the substitution satisfies every equation; no solution of real sizes is lost.
+
+    An equation that divides by 0 says nothing: what stands in it is refused where it is written. Of seed 8289, the facts leave no
+    other divisor, so that anything follows.
+    """
+    for seed in (*range(sets(300)), 8289):
         rng = random.Random(seed)
         symbols = tuple(fresh(name) for name in "abcd"[: rng.choice((2, 3, 3, 4))])
         rigid = symbols[: rng.randrange(len(symbols))]
@@ -222,8 +226,9 @@ def test_against_brute_force() -> None:
                 except ZeroDivisionError:
                     admitted = False
             if admitted:
-                assert min(image.values()) >= 0, text
-                assert all(holds(Relation(e.left, "=", e.right), image) is not False for e in equations), text
+                said = [holds(Relation(e.left, "=", e.right), image) for e in equations]
+                assert False not in said, text
+                assert None in said or min(image.values()) >= 0, text
             if min(values.values()) >= 2 and all(holds(Relation(e.left, "=", e.right), values) for e in equations):
                 assert admitted, text
                 assert image == values, text
