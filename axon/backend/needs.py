@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from axon.backend.gpu.layout.target import HOPPER, Target
+from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.errors import AxonError
 

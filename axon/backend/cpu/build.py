@@ -20,7 +20,6 @@ import linecache
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache as once
 from importlib.metadata import version
 from pathlib import Path
@@ -30,6 +29,7 @@ from typing import Any
 from axon.backend import kernel_cache as cache
 from axon.backend.cpu.function import BufferParameter, Function, LanesParameter, SizeParameter, TensorParameter
 from axon.backend.needs import Missing
+from axon.base.data import dataclass
 from axon.base.element import Element
 
 _FORMAT = 1
