@@ -13,10 +13,9 @@ within a sixth, by the root of the mean square.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from axon.backend.gpu.layout.roofline import CACHE_RATE, FLOP_RATE
 from axon.backend.gpu.layout.target import Target
+from axon.base.data import dataclass, replace
 
 WORD = 4  # bytes of a register
 TOGETHER = 16  # bytes that a thread takes from shared memory at once

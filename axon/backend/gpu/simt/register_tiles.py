@@ -9,7 +9,6 @@ See Note [Register tiles] in `layout.register_tiles`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
@@ -21,6 +20,7 @@ from axon.backend.gpu.simt.access import Access, aligned, divides, is_beside, is
 from axon.backend.kernel.reducers import reducer
 from axon.backend.plan.ir import Nest, bytes_moved
 from axon.backend.plan.loads import loaded_again
+from axon.base.data import dataclass
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Binary, Compute, Convert, Local, Read, Scalar, Unary, Value, element_of
 from axon.core.operation_count import flops, other_operations

@@ -54,8 +54,8 @@ TOGETHER = frozenset({
     "shuffle_xor", "shuffle_up", "shuffle_at", "warp_sync", "block_sync", "cluster_wait", "cluster_sync", "barrier_wait",
 })  # fmt: skip
 MEMORY = (
-    "fetch", "load", "store", "stage", "staged", "aligned", "remote", "packed", "unpacked", "kept", "count", "spread", "bring", "ask",
-    "taken",
+    "fetch", "load", "store", "stage", "staged", "aligned", "remote", "packed", "unpacked", "kept", "count", "spread", "bring",
+    "ask", "taken",
 )  # fmt: skip
 KINDS: dict[Element, Any] = {Element.I64: int, Element.BOOL: bool, Element.F64: np.float64} | {
     e: np.float32 if e.is_float else e.dtype.type for e in Element if e not in (Element.I64, Element.BOOL, Element.F64)
