@@ -13,9 +13,9 @@ Note [Multiples]
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from axon.base.data import dataclass
 from axon.shapes.algebra.budget import OutOfBudget
 
 Poly: TypeAlias = Any  # an element of a SymPy ring over a field

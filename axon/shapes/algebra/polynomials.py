@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import floor, gcd, lcm
 from operator import mul
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.shapes.algebra.basis import Basis
 from axon.shapes.algebra.budget import Budget
