@@ -183,3 +183,12 @@ def test_sizes_and_contracts_are_asked_for_where_a_condition_says_more_than_rela
 def test_a_size_that_is_never_one_is_refused_there() -> None:
     text = "fun f (x : i32[m]) = if m < m andalso 3 = m % 2 then x[m / 2 : 0] else for i < 0 - m / 2 => x[2]"
     assert [d.code for d in axon.check(text)] == ["AX0305"]
+
+
+@pytest.mark.parametrize("condition", ["n + 4 = m", "3 + n = n % 3", "n < m", "n <> m"])
+def test_branches_are_of_one_size_whatever_decides(condition: str) -> None:
+    """What each branch asks of its own sizes is needed where it is taken; that both are of one size is needed everywhere."""
+    windows = "fun windows {r} (x : i32[p]) = for i => sum for j < r => x[i + j]\n"
+    body = f"if {condition} then windows {{min n m}} x else windows {{m - 2}} y"
+    with pytest.raises(axon.AxonError, match="the branches of an `if` have one type and shape"):
+        axon.compile(f"{windows}fun f (x : i32[n]) (y : i32[m]) = {body}")

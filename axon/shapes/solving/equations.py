@@ -19,7 +19,7 @@ Note [Degenerate]
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from axon.base.data import dataclass, replace
@@ -154,12 +154,24 @@ def _minimal(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Trace:
-    """Which equations made something: one of the system's, and what made other things. A graph, since chains can be long."""
+    """Which equations made something: one of the system's, or other things; and `by` which others sizes were replaced in it.
+
+    A graph, since chains can be long.
+    """
 
     own: int | None
     others: tuple[_Trace, ...] = ()
+    by: tuple[_Trace, ...] = ()
 
     def equations(self) -> frozenset[int]:
+        """All of them."""
+        return self._found(lambda trace: (*trace.others, *trace.by))
+
+    def said(self) -> frozenset[int]:
+        """Those that it says: where one of them is needed, so is this, whatever sizes were chosen elsewhere."""
+        return self._found(lambda trace: trace.others)
+
+    def _found(self, behind: Callable[[_Trace], tuple[_Trace, ...]]) -> frozenset[int]:
         found: set[int] = set()
         seen = {self}
         todo = [self]
@@ -167,7 +179,7 @@ class _Trace:
             trace = todo.pop()
             if trace.own is not None:
                 found.add(trace.own)
-            new = [other for other in trace.others if other not in seen]
+            new = [other for other in behind(trace) if other not in seen]
             seen.update(new)
             todo += new
         return frozenset(found)
@@ -265,7 +277,7 @@ class _Solver:
             v = todo.pop()
             if inner:
                 image = image.substitute({w: self._images[w][0] for w in inner})
-                self._images[v] = image, _Trace(None, (used, *(self._images[w][1] for w in inner)))
+                self._images[v] = image, _Trace(None, (used,), tuple(self._images[w][1] for w in inner))
         images = {v: self._images[v] for v in bound}
         return dim.substitute({v: image for v, (image, _) in images.items()}), tuple(used for _, used in images.values())
 
@@ -274,7 +286,7 @@ class _Solver:
         right, by_right = self._resolve(equation.right)
         if not by_left and not by_right:
             return equation
-        return _Open(left, right, _Trace(None, (equation.used, *by_left, *by_right)))
+        return _Open(left, right, _Trace(None, (equation.used,), (*by_left, *by_right)))
 
     def _bind(self, variable: Symbol, value: Dim, equation: _Open) -> None:
         constant = value.constant
@@ -469,7 +481,7 @@ class _Solver:
         wanted: dict[Relation, list[_Trace]] = {}
         for relation, used in sorted(self._divided, key=lambda item: item[0].op == "="):  # divisors first
             left, by = self._resolve(relation.left)
-            wanted.setdefault(Relation(left, relation.op, relation.right), []).append(_Trace(None, (used, *by)))
+            wanted.setdefault(Relation(left, relation.op, relation.right), []).append(_Trace(None, (used,), by))
         for variable in [v for v in self._images if v not in self._quotients]:
             value, by = self._resolve(Dim.of(variable))
             if any(c < 0 for c in value.mapping.values()) or any(not isinstance(a, Symbol) for a in value.atoms):
@@ -517,8 +529,9 @@ class _Solver:
         return bool(given) and proves(self._facts.assume(*given), relation)
 
     def _given(self, used: _Trace) -> list[Relation]:
-        """The conditions under which the equations that made something are needed."""
-        given = dict.fromkeys(r for i in sorted(used.equations()) for r in self._system[i].given)
+        """The conditions under which something is needed: those of every equation that it says."""
+        first, *others = [self._system[i].given for i in sorted(used.said())] or [()]
+        given = [r for r in dict.fromkeys(first) if all(r in other for other in others)]
         return [Relation(self._resolve(r.left)[0], r.op, self._resolve(r.right)[0]) for r in given]
 
     def _judge(self, relation: Relation) -> Answer:
