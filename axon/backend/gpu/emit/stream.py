@@ -488,17 +488,12 @@ class _ElementWriter(EpilogueWriter):
             case Local(symbol=symbol) if symbol in self.plan.hoisted:
                 return self.parameter(symbol.name, self.hoisted(symbol, element_of(scalar)))
             case Unary(op="exp2", operand=operand):
-                return self.once(scalar, lambda: call("ptx.exp2", self.value(operand)))
+                return self.call("ptx.exp2", self.value(operand))
             case Convert(operand=Index(dim=dim), element=element) if element.is_float:
                 affine = self.affine(dim)
                 if affine is not None:
                     return affine
         return super().value(scalar)
-
-    def once(self, scalar: Scalar, value: Callable[[], Expression]) -> Expression:
-        if scalar not in self._seen:
-            self._seen[scalar] = self.code.let(value())
-        return self._seen[scalar]
 
     def hoisted(self, symbol: Symbol, element: Element) -> _Argument:
         if not self.stream.by_row(self.plan.hoisted[symbol]):
@@ -548,4 +543,4 @@ class _ElementWriter(EpilogueWriter):
         return self.parameter(value.of.like + value.like if value.of else value.like, _Argument("u", value, lambda _: (value,)))
 
     def read_element(self, node: Read) -> Expression:
-        return self.once(node, lambda: self.stream.load(node, self.index_variable, self.outside))
+        return self.let(self.stream.load(node, self.index_variable, self.outside))
