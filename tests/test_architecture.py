@@ -122,6 +122,7 @@ ONLY = {
     "IPython": ["axon.tools.notebook"],
     "pygments": ["axon.host.lexer", "axon.tools.prompt.terminal"],
     "argparse": ["axon.tools.cli"],
+    "dataclasses": ["axon.base.data", "axon.backend.gpu.intrinsics.ptx"],  # the second sees nothing of the house
     "pygls": ["axon.tools.lsp.*"],
     "lsprotocol": ["axon.tools.lsp.*"],
 }

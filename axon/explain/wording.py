@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import gcd
 
+from axon.base.data import dataclass
 from axon.base.diagnostics import Change, Edit, Label, Suggestion
 from axon.base.names import Symbol
 from axon.base.nearest import MAX_DISTANCE, legal_sizes

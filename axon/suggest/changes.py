@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from axon.base.data import replace
 from axon.base.diagnostics import Change, Diagnostic, Edit, Label, Suggestion
 from axon.base.names import Symbol
 from axon.base.source import Span

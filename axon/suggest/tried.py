@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
+from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Change, Diagnostic, Edit, Suggestion
 from axon.base.source import SourceFile, Span
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import assert_never
 
+from axon.base.data import fields
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
@@ -544,6 +545,4 @@ def stripped(e: S.Expr) -> S.Expr:
 
 
 def _children(node: S.Node) -> list[object]:
-    from dataclasses import fields
-
     return [getattr(node, f.name) for f in fields(node) if f.name not in ("span", "op_span")]
