@@ -24,9 +24,9 @@ from axon.shapes.width import held
 
 # ── forms ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_REAL = frozenset(e for e in Element if e.accumulator is Element.F32)  # as numbers of 32 bits
-_HELD = frozenset({Element.I32, Element.I16, Element.I8, Element.U16, Element.U8, Element.BOOL})  # as numbers of 64 bits
-_SIGNED = _HELD | {Element.I64}
+REAL = frozenset(e for e in Element if e.accumulator is Element.F32)  # as numbers of 32 bits
+HELD = frozenset({Element.I32, Element.I16, Element.I8, Element.U16, Element.U8, Element.BOOL})  # as numbers of 64 bits
+_SIGNED = HELD | {Element.I64}
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
@@ -34,7 +34,7 @@ def wrapped(value: Expression, element: Element) -> Expression:
     """A whole number of 64 bits in an element type: wrapped around."""
     if element is Element.I32:
         return call("int32", value)
-    if element not in _HELD or element is Element.BOOL:
+    if element not in HELD or element is Element.BOOL:
         return value
     half, most = 1 << (element.bits - 1), (1 << element.bits) - 1
     return value & most if element.is_unsigned else ((value + half) & most) - half
@@ -44,7 +44,7 @@ def _only(elements: Set[Element], form: Callable[..., Expression]) -> Form:
     return lambda element, *x: form(*x) if element in elements else None
 
 
-def _calls(function: str, elements: Set[Element] = _REAL) -> Form:
+def _calls(function: str, elements: Set[Element] = REAL) -> Form:
     return _only(elements, lambda *x: call(function, *x))
 
 
@@ -72,9 +72,9 @@ _FLOATS: dict[str, Form] = {
     "sqrt": _calls("libdevice.fsqrt_rn"), "rsqrt": _calls("ptx.frsqrt"), "nearest": _calls("libdevice.rintf"),
     "absolute": _calls("libdevice.fabsf"), "power": _calls("libdevice.powf"), "divide": _calls("ptx.fdiv"),
     "max_float": _calls("ptx.fmax"), "min_float": _calls("ptx.fmin"),
-    "sign": _only(_REAL, lambda x: _sign(lambda n: call("float32", n), x, x)),
+    "sign": _only(REAL, lambda x: _sign(lambda n: call("float32", n), x, x)),
     **{f"{name}_float": lambda element, x, y, op=op: Operator(op, x, y) for name, op in _COMPARISONS.items()},
-    **{f"trunc_{e.value}": _only(_REAL, lambda x, e=e: _truncated(e, x)) for e in _HELD - {Element.BOOL}},
+    **{f"trunc_{e.value}": _only(REAL, lambda x, e=e: _truncated(e, x)) for e in HELD - {Element.BOOL}},
 }  # fmt: skip
 _CHOICES: dict[str, Form] = {
     "select": lambda element, condition, x, y: Choice(condition, x, y),
@@ -128,7 +128,7 @@ def _forms(held: Set[Element], fitted: Callable[[Expression, Element], Expressio
     return found
 
 
-FORMS = _forms(_HELD, wrapped)
+FORMS = _forms(HELD, wrapped)
 _NARROWED = FORMS | _NARROW
 _WIDE = _forms(_SIGNED, lambda value, element: value)
 _PLAIN = "ptx_scalar"  # where the operations are that have no form
@@ -221,7 +221,7 @@ class EpilogueWriter(Writer):
 
     def index(self, dim: Dim, element: Element) -> Expression:
         found = self.dim(dim)
-        if self.wide or element is Element.I64 or element in _HELD:
+        if self.wide or element is Element.I64 or element in HELD:
             return self._atomic(found if self.wide else wrapped(found, element))
         return self.apply(f"as_{element.value}", Element.I64, found)
 

@@ -21,7 +21,7 @@ from axon.backend.gpu.tile.stream import Stream, Term
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Choice, Constant, Expression, Function, Name, Several, call, expressions
 from axon.backend.kernel.ir import both as conjunction
-from axon.backend.kernel.scalars import EpilogueWriter, address, literal, loaded
+from axon.backend.kernel.scalars import HELD, REAL, EpilogueWriter, address, literal, loaded
 from axon.base.data import dataclass, field
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
@@ -498,7 +498,7 @@ class _ElementWriter(EpilogueWriter):
     def hoisted(self, symbol: Symbol, element: Element) -> _Argument:
         if not self.stream.by_row(self.plan.hoisted[symbol]):
             return _Argument("u", symbol, lambda _: (self.stream.out.name(symbol),))
-        kind = "r" if element.is_float else "s"
+        kind = "r" if element in REAL else "s" if element in HELD else "p"
         return _Argument(kind, symbol, lambda block: tuple(self.stream.row(symbol, block, half) for half in range(2)))
 
     def affine(self, dim: Dim) -> Expression | None:

@@ -230,15 +230,21 @@ MASKS = [
     "j <= i", "j/64 = i/64 andalso j <= i", "j <= i + max 0 (t-s)", "j < t/2", "(i-j)%3 = 0", "min i j < 40", "max i j < 100",
     "j%2 = 0", "i%3 <> j%5", "j*100000000 > 0", "j < i + 2147483600", "j <= w[b]", "j <= i + w[b]", "w[b]*w[b] > 0", "m[j]",
     "u[b, i, j] <> cast u8 0", "cast i8 j >= cast i8 0", "cast u8 j < cast u8 10", "abs (i-j) < 9", "i*j < 1000",
-    "j / max 1 i < 3", "not (j < i orelse j > i + 64)", "2*j <= i", "j - i < 3 andalso i - j < 3", "j < 48 andalso c[j] > 100",
+    "l[b, i] * l[b, i] > cast i64 c[j]", "n[b, i] > cast u64 j", "bit_and g[j] 3 = 1", "g[j] * g[j] > o[b, i]",
+    "a[b, i] < cast f64 j * 0.5", "h[j] * 300 > cast i16 i", "j / max 1 i < 3",
+    "not (j < i orelse j > i + 64)", "2*j <= i", "j - i < 3 andalso i - j < 3", "j < 48 andalso c[j] > 100",
 ]  # fmt: skip
 CHANGES = [
     "cast f32 (j - i)", "cast f32 (j - i) * p[b]", "cast f32 (max (i-j) 0)", "cast f32 (i*j)", "cast f32 (abs (i-j))",
     "cast f32 (j / max 1 i)", "cast f32 (j*100000000)", "cast f32 (i - 2*j + t/3)", "p[b] * cast f32 (j % 7)",
+    "cast f32 (l[b, i] / 3 - cast i64 j)", "cast f32 (max n[b, i] (cast u64 j))", "cast f32 (bit_xor o[b, i] g[j])",
+    "cast f32 (a[b, i] * cast f64 j)", "lgamma r[b, i]", "erfinv (cast f32 j * 0.001)", "atan2 (cbrt p[b]) (cast f32 j)",
+    "digamma (cast f32 j + 0.5)", "cast f32 (shift_right (h[j] * 300) 3)",
     "cast f32 (cast i8 (i*40))", "cast f32 (cast i8 (round (x[b,i,j]*100.0)))", "cast f32 b", "r[b, i]",
 ]  # fmt: skip
 HEAD = """
 fun f (w : i32[b]) (m : bool[t]) (u : u8[b, s, t]) (c : i32[t]) (p : f32[b]) (r : f32[b, s])
+      (l : i64[b, s]) (n : u64[b, s]) (o : u32[b, s]) (g : u32[t]) (h : i16[t]) (a : f64[b, s])
       (q : bf16[b, s, d]) (k : bf16[b, t, d]) (v : bf16[b, t, e]) =
   let val x = for b i j => sum c => cast f32 q[b, i, c] * cast f32 k[b, j, c]
       val y = for b i j => {change}
@@ -362,7 +368,7 @@ def apply(function: _Function | None, scope: dict[str, Any], names: Mapping[Name
     given = []
     for argument in function.arguments:
         texts = [shown(value, names) for value in argument.at(0)]
-        value = eval(texts[half] if argument.kind[0] in "rsf" else texts[0], scope)
+        value = eval(texts[half] if argument.kind[0] in "rspf" else texts[0], scope)
         match argument.kind[0]:
             case "i":
                 value += 8 * half
