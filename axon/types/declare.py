@@ -12,9 +12,19 @@ from axon.grammar import syntax as S
 from axon.shapes.constraint import Context, Obligation, Reason, Side
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
-from axon.types.annotate import Mentions, bind_dimension, introduce, stripped, to_type
+from axon.types.annotate import (
+    Mentions,
+    agree,
+    bind_dimension,
+    header_of,
+    introduce,
+    met,
+    note_sig,
+    parameter_types,
+    stripped,
+    to_type,
+)
 from axon.types.generalize import enter, generalize
-from axon.types.header import agree, header_of, met, note_sig, parameter_types
 from axon.types.inference import Env, Inference, infer, instantiate_type, unify, wrong
 from axon.types.names import open_size
 from axon.types.patterns import bind_pattern

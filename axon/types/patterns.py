@@ -8,8 +8,7 @@ from axon.grammar import syntax as S
 from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
-from axon.types.annotate import to_type
-from axon.types.header import agree
+from axon.types.annotate import agree, to_type
 from axon.types.inference import Inference, unify, wrong
 from axon.types.resolve import Scope, ValueName
 from axon.types.trouble import NoField, Rule, RuleBroken
