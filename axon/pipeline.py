@@ -7,7 +7,6 @@ a test holds it against the passes that run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from axon.backend.cpu.plan import planned
@@ -20,6 +19,7 @@ from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.kernel.verify import verify_module
 from axon.backend.plan.ir import Plan, kernels_in
 from axon.backend.plan.verify import verify_deaths, verify_fused, verify_replanned
+from axon.base.data import dataclass
 from axon.base.diagnostics import counted
 from axon.base.passes import watched
 from axon.core.ir import Block, Loop, Program

@@ -122,6 +122,7 @@ ONLY = {
     "IPython": ["axon.tools.notebook"],
     "pygments": ["axon.host.lexer", "axon.tools.prompt.terminal"],
     "argparse": ["axon.tools.cli"],
+    "dataclasses": ["axon.base.data", "axon.backend.gpu.intrinsics.ptx"],  # the second sees nothing of the house
     "pygls": ["axon.tools.lsp.*"],
     "lsprotocol": ["axon.tools.lsp.*"],
 }
@@ -260,6 +261,19 @@ def test_inference_words_nothing() -> None:
     for file in (f for f in FILES if name_of(f).startswith("axon.types")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             assert not isinstance(node, ast.Call) or ast.unparse(node.func) not in making, f"{name_of(file)}:{node.lineno}"
+
+
+def test_edits_are_made_in_few_places() -> None:
+    """Changes of a tree are written by `mutations`, of what does not parse as meant by `headless`. Words make no edits, but for
+    names and types; a module that needs none any more leaves this list, and none joins it."""
+    making = {
+        path.relative_to(PACKAGE).as_posix()
+        for folder in ("explain", "suggest")
+        for path in (PACKAGE / folder).rglob("*.py")
+        if any(isinstance(n, ast.Call) and ast.unparse(n.func) == "Edit" for n in ast.walk(ast.parse(path.read_text("utf-8"))))
+    }
+    words = {f"explain/{name}.py" for name in ("errors", "names", "numbers", "unknown")}
+    assert making == {"suggest/mutations.py", "suggest/headless.py", *words}
 
 
 def test_every_rule_has_its_words() -> None:

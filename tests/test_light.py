@@ -57,6 +57,27 @@ def test_what_a_correct_check_does_not_import(tmp_path: Path, monkeypatch: pytes
     assert "axon.checker.check" in modules
 
 
+GPU = ("build", "emit", "intrinsics", "proof", "report", "roles", "runtime", "simt", "tile")
+# What a first call on the CPU does without where its kernels and the library are on disk.
+NOT_CALLED = [
+    *(m for m in LATE if m not in ("numpy", "pickle", "axon.host", "axon.backend", "axon.core", "axon.lower", "axon.interpret")),
+    "numba", "importlib.metadata", "axon.tools", *(f"axon.backend.gpu.{part}" for part in GPU),
+]  # fmt: skip
+
+
+def test_what_a_first_call_does_not_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AXON_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "cache"))
+    (tmp_path / "a.axon").write_text("import nn\nfun f (x : f32[n, d]) w = nn.softmax (nn.relu (x @ w))\n")
+    code = "import sys\nbefore = set(sys.modules)\nimport axon, numpy as np\n"
+    code += f"axon.load({str(tmp_path / 'a.axon')!r}).f(np.ones((300, 200), np.float32), np.ones((200, 400), np.float32))\n"
+    code += "import json\nprint(json.dumps(sorted(set(sys.modules) - before)))"
+    assert "numba" in python(code)  # which leaves the library, the grammar and the kernels on disk
+    modules = json.loads(python(code).splitlines()[-1])
+    assert [m for m in modules if any(m == late or m.startswith(f"{late}.") for late in NOT_CALLED)] == []
+    assert "axon.backend.cpu.run" in modules
+
+
 def test_the_public_names() -> None:
     import axon
 

@@ -13,7 +13,6 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache as once
 from io import BytesIO
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import IO, Any
 
 from axon.backend.needs import Missing
 from axon.base import disk
+from axon.base.data import dataclass
 
 FORMAT = 2
 LOCKS = 64  # files; kernels share them by digest

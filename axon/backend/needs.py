@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 
 from axon.backend.gpu.layout.target import HOPPER, Target
+from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.errors import AxonError
 
@@ -40,6 +39,8 @@ _NO_DRIVER = {
 @cache
 def toolchain() -> None:
     """Raises `Missing` unless kernels can be built here."""
+    from importlib.metadata import PackageNotFoundError, version
+
     for package in _PACKAGES:
         try:
             version(package)

@@ -1,16 +1,17 @@
-"""Dataclasses that are made in a tenth of the time, for modules that hold many: to make some hundreds was half of what a process
-did before it read a line of anyone's program.
+"""Dataclasses that are made in a twentieth of the time: to make some hundreds was half of what a process did before it read a line
+of anyone's program.
 
 `dataclass` is that of the standard library as far as Axon uses it: type checkers see that one, and `fields`, `replace` and `match`
-treat the classes alike. It compiles one function for each class, `__init__`, where the standard library compiles six. The others
-are shared by all classes; which fields they compare is known to a getter in C.
+treat the classes alike. The standard library compiles six functions for each class. Here `__init__` is compiled when a class has
+its first instance, which most never have in a process; the others are shared by all classes, and which fields they compare is
+known to a getter in C.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import MISSING, Field, FrozenInstanceError, field, fields, is_dataclass, replace
-from inspect import get_annotations
+from inspect import Signature, get_annotations, signature
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ def _made(cls: Any, frozen: bool, slots: bool, eq: bool, kw_only: bool) -> Any:
     found = _fields(cls, kw_only)
     methods: dict[str, Any] = {
         "__dataclass_fields__": found, "__match_args__": tuple(f.name for f in found.values() if f.init and not f.kw_only),
-        "__init__": _init(cls, found, frozen), "__repr__": _repr,
+        "__init__": _initial(frozen), "__repr__": _repr, "__signature__": _signature,
     }  # fmt: skip
     if frozen:
         methods |= {"__setattr__": _frozen, "__delattr__": _frozen, "__getstate__": _getstate, "__setstate__": _setstate}
@@ -66,6 +67,29 @@ def _fields(cls: Any, kw_only: bool) -> dict[str, Field[Any]]:
         f.kw_only = kw_only if f.kw_only is MISSING else f.kw_only
         found[name] = f
     return found
+
+
+def _initial(frozen: bool) -> Any:
+    """What stands for the `__init__` of a class until it is first called."""
+
+    def __init__(self: Any, *values: Any, **named: Any) -> None:
+        cls = next(c for c in type(self).__mro__ if c.__dict__.get("__init__") is __init__)
+        made = _init(cls, cls.__dict__["__dataclass_fields__"], frozen)
+        type.__setattr__(cls, "__init__", made)
+        made(self, *values, **named)
+
+    return __init__
+
+
+class _Signature:
+    """Of a class, what `help` shows: the parameters of its `__init__`."""
+
+    def __get__(self, _: object, cls: Any) -> Signature:
+        init = signature(_init(cls, cls.__dataclass_fields__, frozen=False))
+        return init.replace(parameters=list(init.parameters.values())[1:])
+
+
+_signature = _Signature()
 
 
 def _init(cls: Any, found: dict[str, Field[Any]], frozen: bool) -> Any:

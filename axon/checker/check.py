@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from axon.base.data import dataclass, field, replace
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
+from axon.base.each_once import EachOnce
 from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span
@@ -111,28 +112,6 @@ def check_module(loader: Loader, path: str, known: Mapping[SourceFile, CheckedMo
 
 def _unreadable(path: str, problem: Diagnostic) -> CheckedModule:
     return CheckedModule(SourceFile(path, ""), (problem,), {}, {}, {}, {}, State(), {})
-
-
-class _Written(Mapping[str, str]):
-    """Texts by name, each written when it is first asked for: of most modules, few are."""
-
-    def __init__(self, writers: Mapping[str, Callable[[], str]]) -> None:
-        self._writers = writers
-        self._texts: dict[str, str] = {}
-
-    def __getitem__(self, name: str) -> str:
-        if name not in self._texts:
-            self._texts[name] = self._writers[name]()
-        return self._texts[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._writers
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._writers)
-
-    def __len__(self) -> int:
-        return len(self._writers)
 
 
 _kept: dict[str, CheckedModule] = {}  # the standard library's modules, without errors, as this process last checked or read them
@@ -374,8 +353,9 @@ class Session:
                 symbols[name] = entity.symbol
         exports = Module(source.path, values, dict(scope.aliases))
         contracts = [[fact.relation for fact in scheme.facts] for scheme in schemes.values()]
+        texts = EachOnce(signatures, lambda name: signatures[name]())  # of most modules, few are asked for
         return CheckedModule(
-            source, _ordered(checker.diagnostics), _Written(signatures), declarations, schemes, symbols, checker.state, imports,
+            source, _ordered(checker.diagnostics), texts, declarations, schemes, symbols, checker.state, imports,
             tuple(checker.inner), exports, partial(_trail, checker),
             {span: found(checker.state, blanks, contracts, simpler) for span, blanks in checker.blanks.items()},
         )  # fmt: skip

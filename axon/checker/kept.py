@@ -1,14 +1,16 @@
 """The checked modules of the standard library on disk, so that a process that imports one need not check it.
 
-A file (`base.disk`) holds what a module makes available and, in lines of their own, its typed declarations, as plain data
-(`plain`); nothing in it is evaluated. Its key is a digest of the module's text, of Axon's version and of every source of the
-checker; with it stand the same for what the module imports. What is not there, not whole, or not of these texts is as if it were
-not kept: the module is checked, and kept if that can be done. Nothing is said of what fails here.
+A file (`base.disk`) holds the names that a module makes available and its types, and in lines of their own what each name stands
+for and each typed declaration, as plain data (`plain`); nothing in it is evaluated. Its key is a digest of the module's text, of
+Axon's version and of every source of the checker; with it stand the same for what the module imports. What is not there, not
+whole, or not of these texts is as if it were not kept: the module is checked, and kept if that can be done. Nothing is said of
+what fails here.
 
 Note [As if checked]
     What is read differs from what a check makes in nothing that anyone sees. Symbols are new, in the order in which the check made
-    them, and older than any that are made later: more than the order of their ages nobody asks. Typed declarations are read when
-    lowering asks for them, and the bodies that only errors follow come from a check that is made then.
+    them, and older than any that are made later: more than the order of their ages nobody asks. What a name stands for is read
+    when a program uses it, so that a larger library costs a program nothing; a typed declaration, when lowering asks for it; and
+    the bodies that only errors follow come from a check that is made then.
 """
 
 from __future__ import annotations
@@ -16,20 +18,21 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache as once
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from axon.base import disk
 from axon.base.data import dataclass, replace
+from axon.base.each_once import EachOnce
 from axon.base.names import Symbol, fresh_numbers
 from axon.base.source import SourceFile
 from axon.checker.plain import Malformed, NotPlain, Reader, Writer
 from axon.grammar import syntax as S
 from axon.shapes.dimension import DimensionTooLarge
 from axon.types import builtins
-from axon.types.resolve import Alias, BuiltinName, Module, ModuleName, Scope, ValueName, alias_names
+from axon.types.resolve import Alias, BuiltinName, Entity, Module, ModuleName, Scope, ValueName, alias_names
 from axon.types.type import Row, Scheme
 from axon.types.typed import Decl, Expr, Fun, Pattern, Val
 from axon.types.unify import State
@@ -38,7 +41,8 @@ if TYPE_CHECKING:
     from axon.checker.check import CheckedModule
     from axon.types.inference import Body
 
-_FORMAT = 1
+_FORMAT = 2
+P = TypeVar("P")
 _FOLDERS = ("base", "checker", "grammar", "shapes", "types")  # whose sources decide what a check makes of a module without errors
 
 
@@ -109,7 +113,7 @@ def _checker() -> str:
 
 
 def _lines(checked: CheckedModule) -> list[bytes]:
-    """What a module makes available, and each of its declarations."""
+    """The names that a module makes available and its types; what each name stands for; each declaration."""
     assert checked.exports is not None
     foreign = {
         symbol: (name, value, n)
@@ -117,29 +121,36 @@ def _lines(checked: CheckedModule) -> list[bytes]:
         for value in module.schemes
         for n, symbol in enumerate(_symbols(module, value))
     }
+    values = checked.exports.values
     decls = list(dict.fromkeys(checked.declarations.values()))  # several names may be of one
-    writers = [Writer(checked.state, checked.source, foreign) for _ in range(1 + len(decls))]
-    first, *others = writers
-    types = Writer(checked.state, checked.source, foreign)
-    parts: list[dict[str, Any]] = [{
-        "types": {"names": {n: types.node(alias.decl) for n, alias in checked.exports.aliases.items()}, "rows": types.rows},
-        "values": {name: first.node(entity) for name, entity in checked.exports.values.items()},
-        "signatures": dict(checked.signatures),
-        "lines": {name: 1 + decls.index(decl) for name, decl in checked.declarations.items()},
-    }]  # fmt: skip
-    for writer, decl in zip(others, decls, strict=True):
+    types, *writers = (Writer(checked.state, checked.source, foreign) for _ in range(1 + len(values) + len(decls)))
+    aliases = {name: types.node(alias.decl) for name, alias in checked.exports.aliases.items()}
+    parts: list[dict[str, Any]] = []
+    for writer, value in zip(writers, values.values(), strict=False):
+        parts.append({"value": writer.node(value)})
+    for writer, decl in zip(writers[len(values) :], decls, strict=True):
         part: dict[str, Any] = {"decl": writer.node(decl)}
         parts.append({**part, "alone": [[writer.node(row), writer.shape(shape)] for row, shape in writer.alone.items()]})
     own = sorted({symbol for writer in writers for symbol in writer.symbols}, key=lambda s: s.id)
     if foreign and own and own[0].id < max(s.id for s in foreign):
         raise NotPlain("a symbol of another module")
-    parts[0]["symbols"] = [symbol.name for symbol in own]
     number = {symbol: n for n, symbol in enumerate(own)}
+    if not all(symbol in number for symbol in checked.symbols.values()):
+        raise NotPlain("a name of another module's value")
     for writer, part in zip(writers, parts, strict=True):
         for symbol, row in writer.symbols.items():
             row[1] = number[symbol]
         part["rows"] = writer.rows
-    return [json.dumps(part, separators=(",", ":")).encode() for part in parts]
+    first = {
+        "types": {"names": aliases, "rows": types.rows},
+        "values": list(values),
+        "signatures": {
+            name: [text, number[checked.symbols[name]], decls.index(checked.declarations[name])]
+            for name, text in checked.signatures.items()
+        },
+        "symbols": [symbol.name for symbol in own],
+    }  # fmt: skip
+    return [json.dumps(part, separators=(",", ":")).encode() for part in (first, *parts)]
 
 
 def _symbols(module: CheckedModule, name: str) -> list[Symbol]:
@@ -154,7 +165,7 @@ def _symbols(module: CheckedModule, name: str) -> list[Symbol]:
 
 
 class _Reading:
-    """A module that is read: what it makes available now, each declaration when it is asked for."""
+    """A module that is read: its names now, what each stands for and each declaration when it is asked for."""
 
     def __init__(
         self, source: SourceFile, imports: Mapping[str, CheckedModule], whole: Callable[[], CheckedModule], lines: Sequence[bytes]
@@ -167,35 +178,47 @@ class _Reading:
         self.symbols: dict[int, Symbol] = {}
         self.foreign: dict[tuple[str, str], list[Symbol]] = {}
         self.decls: dict[int, Decl] = {}
-        self.places: Mapping[str, int] = {}  # of declarations: their lines
+        self.value_lines: dict[str, int] = {}
+        self.decl_lines: dict[str, int] = {}
 
     def module(self) -> Kept:
-        """What it makes available. Raises Malformed."""
+        """Its names. Raises Malformed."""
         part = json.loads(self.lines[0])
         types = self._reader(part["types"])
         self.aliases = {name: types.node(number, S.TypeDecl) for name, number in part["types"]["names"].items()}
-        scope = Scope(values={name: BuiltinName(name) for name in builtins.NAMES}).child()
+        self._number(part["symbols"])
+        self.value_lines = {name: line for line, name in enumerate(part["values"], 1)}
+        signatures = {name: row[0] for name, row in part["signatures"].items()}
+        symbols = {name: self._own(row[1]) for name, row in part["signatures"].items()}
+        self.decl_lines = {name: 1 + len(self.value_lines) + row[2] for name, row in part["signatures"].items()}
+        if not all(isinstance(text, str) for text in (*part["values"], *part["symbols"], *signatures.values())):
+            raise Malformed("a text")
+        if not all(len(self.value_lines) < line < len(self.lines) for line in self.decl_lines.values()):
+            raise Malformed("a line")
+        if not signatures.keys() <= self.value_lines.keys() or len(self.value_lines) != len(part["values"]):
+            raise Malformed("a name")
+        values: EachOnce[Entity] = EachOnce(self.value_lines, self.value)
+        outer = self._imported()
+        scope = Scope(outer, values)  # in which the types of the module are declared
         scope.aliases |= {name: Alias(decl, scope) for name, decl in self.aliases.items()}
+        self.state.aliases = alias_names(Scope(values=outer.values, aliases=scope.aliases))
+        exports = Module(self.source.path, values, dict(scope.aliases))
+        declarations = EachOnce(signatures, self.declaration)
+        schemes = EachOnce(signatures, lambda name: self.value(name).scheme)
+        return Kept(signatures, declarations, schemes, symbols, self.state, exports)
+
+    def _number(self, names: list[str]) -> None:
+        """Give the module's own symbols their names, and the numbers that they do not have yet."""
+        self.names = names
+        self.numbers += fresh_numbers(max(0, len(names) - len(self.numbers)))
+
+    def _imported(self) -> Scope:
+        """What a module sees before its own declarations: the language, and what it imports."""
+        scope = Scope(values={name: BuiltinName(name) for name in builtins.NAMES}).child()
         for name, module in self.imports.items():
             assert module.exports is not None
             scope.values[name] = ModuleName(replace(module.exports, name=name))
-        self.state.aliases = alias_names(scope)
-        self.names = part["symbols"]
-        self.numbers = fresh_numbers(len(self.names))
-        reader = self._reader(part)
-        values = {name: self._followed(name, reader.node(number, ValueName)) for name, number in part["values"].items()}
-        scope.values |= values
-        signatures = part["signatures"]
-        schemes = {name: values[name].scheme for name in signatures}
-        symbols = {name: values[name].symbol for name in signatures}
-        lines = {name: part["lines"][name] for name in signatures}
-        if not all(isinstance(text, str) for text in (*self.names, *signatures.values())):
-            raise Malformed("a text")
-        if not all(type(n) is int and 0 < n < len(self.lines) for n in lines.values()):
-            raise Malformed("a line")
-        self.places = lines
-        exports = Module(self.source.path, values, dict(scope.aliases))
-        return Kept(signatures, _Declarations(self), schemes, symbols, self.state, exports)
+        return scope
 
     def _reader(self, part: Mapping[str, Any]) -> Reader:
         reader = Reader(self.source, self._own, self._foreign, self._alias)
@@ -224,26 +247,34 @@ class _Reading:
         assert exports is not None
         return exports.aliases[member].decl
 
-    def _followed(self, name: str, value: ValueName) -> ValueName:
-        """A value whose scheme leads to the body that a check of the module makes, if it has one."""
+    def value(self, name: str) -> ValueName:
+        """What a name stands for; its scheme leads to the body that a check of the module makes, if it has one."""
+        value = self._part(self.value_lines[name], self._value)
         if value.scheme.definition is None:
             return value
         return replace(value, scheme=replace(value.scheme, definition=_Definition(self, name)))
 
-    def declaration(self, line: int) -> Decl:
+    def declaration(self, name: str) -> Decl:
         """A typed declaration, the same each time."""
+        line = self.decl_lines[name]
         if line not in self.decls:
-            try:
-                decl = self._declaration(self.lines[line])
-            except (Malformed, AttributeError, LookupError, TypeError, ValueError, RecursionError):
-                lines = _lines(self.whole())  # what a check makes: written as it would be kept, it is of the same symbols
-                assert lines[0] == self.lines[0]
-                decl = self._declaration(lines[line])
-            decl = self.decls.setdefault(line, decl)
+            self.decls.setdefault(line, self._part(line, self._declaration))
         return self.decls[line]
 
-    def _declaration(self, line: bytes) -> Decl:
-        part = json.loads(line)
+    def _part(self, line: int, read: Callable[[Mapping[str, Any]], P]) -> P:
+        """One line. What nobody has written is as a check makes it: written as it would be kept, it is of the same symbols."""
+        try:
+            return read(json.loads(self.lines[line]))
+        except (Malformed, AttributeError, LookupError, TypeError, ValueError, RecursionError):
+            lines = _lines(self.whole())
+            self._number(json.loads(lines[0])["symbols"])
+            return read(json.loads(lines[line]))
+
+    def _value(self, part: Mapping[str, Any]) -> ValueName:
+        value: ValueName = self._reader(part).node(part["value"], ValueName)
+        return value
+
+    def _declaration(self, part: Mapping[str, Any]) -> Decl:
         reader = self._reader(part)
         decl: Decl = reader.node(part["decl"], (Val, Fun))
         self.state.rows |= {reader.node(row, Row).symbol: reader.shape(shape) for row, shape in part["alone"]}
@@ -265,22 +296,6 @@ class _Definition:
         return entity.scheme.definition.whole()
 
     def written(self) -> tuple[tuple[Pattern, ...], Expr]:
-        fun = self.reading.declaration(self.reading.places[self.name])
+        fun = self.reading.declaration(self.name)
         assert isinstance(fun, Fun)
         return fun.params, fun.body
-
-
-class _Declarations(Mapping[str, Decl]):
-    """The typed declarations of a module that is read, each of them when it is first asked for."""
-
-    def __init__(self, reading: _Reading) -> None:
-        self._reading = reading
-
-    def __getitem__(self, name: str) -> Decl:
-        return self._reading.declaration(self._reading.places[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._reading.places)
-
-    def __len__(self) -> int:
-        return len(self._reading.places)

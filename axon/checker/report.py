@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
+from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic
 from axon.base.nearest import nearest, one_slip
 from axon.types.inference import Inference

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import assert_never
 
+from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
+from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic, Label
 from axon.base.errors import ShapeError
 from axon.base.names import Symbol

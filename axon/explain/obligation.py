@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.explain.wording import Place, Words, distinct, merged, numbers, origin_label, plainly, rewritten
+from axon.explain.wording import Words, distinct, merged, numbers, origin_label, plainly
 from axon.shapes.constraint import Problem, Reason, Side, Use
 from axon.shapes.contracts.broken import Broken, as_taken, measure, nearest, refuted
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, rebuilt
@@ -67,12 +65,11 @@ def not_met(r: Refuted, problem: Problem, words: Words) -> Diagnostic:
         asked = Relation(problem.resolve(r.obligation.relation.left), r.relation.op, problem.resolve(r.obligation.relation.right))
         wanted = f"{render(asked.left, words.name)} {asked.op} {render(asked.right, words.name)}"
         notes = numbers(asked, words, wanted, _stated(problem)) if asked.slack.constant is None else ()
-        found, mends = [Label(reason.span, _fill(reason, wanted))], list[Suggestion]()
+        found = [Label(reason.span, _fill(reason, wanted))]
         for side in reason.sides:  # what is sliced
             place = words.origin(side, r.obligation.relation.right)
             found.append(origin_label(side, asked.right, place, words))
-            mends += _slice_mends(reason.span, place, asked, words)
-        return Diagnostic("AX0303", "this access leaves its tensor", tuple(merged(distinct(found))), notes, tuple(mends))
+        return Diagnostic("AX0303", "this access leaves its tensor", tuple(merged(distinct(found))), notes)
     labels = (Label(reason.span, _fill(reason, wanted)), *(Label(s.span, s.text) for s in reason.sides))
     if "index" not in reason.text and "slice" not in reason.text:
         ends = tuple(_where_broken(r.obligation.relation, s, shown) for s in indices[-1:] if shown != wanted)
@@ -119,22 +116,6 @@ def contract_broken(b: Broken, problem: Problem, words: Words) -> Diagnostic:
     return Diagnostic("AX0305", "the sizes here break a contract", tuple(merged(labels)), tuple(notes))
 
 
-def _slice_mends(at: Span, place: Place | None, asked: Relation, words: Words) -> Iterable[Suggestion]:
-    """A slice that ends with its tensor, or a tensor as large as its slice asks: the latter first where its size is computed."""
-    pieces = at.text.split(":")
-    ends: list[Suggestion] = []
-    if 2 <= len(pieces) <= 3 and pieces[1].strip() and not set("[({") & set(at.text):
-        start = at.start + len(pieces[0]) + 1 + len(pieces[1]) - len(pieces[1].lstrip())
-        span = Span(at.file, start, start + len(pieces[1].strip()))
-        text = render(asked.right, words.name)
-        shown = f"{at.text[: span.start - at.start]}{text}{at.text[span.end - at.start :]}"
-        ends.append(Suggestion(f"end with the dimension: `{shown}`", (Edit(span, text),)))
-    named = all(words.stated(s) for s in asked.variables)
-    larger = rewritten(place, asked.right, asked.left, words) if place is not None and named else None
-    plain = asked.right.symbol is not None or asked.right.constant is not None
-    yield from (*ends, larger) if plain and larger else (larger, *ends) if larger else ends
-
-
 def _outside(r: Refuted, words: Words) -> Diagnostic:
     """An access that leaves its tensor: which index it reaches, and what there is; likewise in other dimensions."""
     use = r.obligation.use
@@ -155,7 +136,7 @@ def _outside(r: Refuted, words: Words) -> Diagnostic:
         labels.append(label)
         sizes += [size] if size is not None else []
         notes += what
-    suggestions = (*_larger(r, words), *((Suggestion(help_),) if help_ else ()))
+    suggestions = (Suggestion(help_),) if help_ else ()
     shown = tuple(merged(distinct([*labels, *sizes])))
     return Diagnostic("AX0303", "this access leaves its tensor", shown, tuple(dict.fromkeys(notes)), suggestions)
 
@@ -171,18 +152,6 @@ def size_of(use: Use, size: Dim, words: Words) -> Label | None:
     side = Side(use.span, f"{use.axis} of `{use.base}` is {{}}", use.base)
     label = origin_label(side, size, words.origin(side, use.target), words)
     return None if label.span == use.span else label
-
-
-def _larger(r: Refuted, words: Words) -> Iterable[Suggestion]:
-    """The annotation with as many elements as an index has by its bound, where both are written out."""
-    use, computed = r.obligation.use, r.size is not None and r.size.symbol is None and r.size.constant is None
-    if use is None or use.index.symbol is None or r.reach is None or r.also or not computed or _bounded(r.reach):
-        return
-    place = words.origin(Side(use.span, "", use.base), use.target)
-    asked = r.reach + 1
-    if place is not None and r.size is not None and all(words.stated(s) for s in asked.variables):
-        found = rewritten(place, r.size, asked, words)
-        yield from () if found is None else (found,)
 
 
 def _reached(r: Refuted, words: Words, several: bool, sized: bool) -> tuple[Label, list[str]]:

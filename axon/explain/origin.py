@@ -8,8 +8,8 @@ functions that pass a dimension on. Errors label these places, and `axon explain
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
+from axon.base.data import replace
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.explain.places import Inner, Parameter, excerpt, subscripts

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
 from typing import TypeAlias
 
+from axon.base.data import dataclass, fields
 from axon.base.diagnostics import Suggestion
 from axon.base.names import Symbol
 from axon.base.source import Span

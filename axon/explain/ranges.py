@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.explain.places import Places, excerpt

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS
 from axon.shapes.width import MOST

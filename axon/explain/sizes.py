@@ -1,14 +1,14 @@
 """The wording of shape errors: what `settle` found wrong, as diagnostics in the user's own names.
 
-Every message names both sizes and where each comes from, and gives numbers for which they differ. Suggestions made here carry
-edits; whoever checks the file tries them, and prints only those after which it passes.
+Every message names both sizes and where each comes from, and gives numbers for which they differ. What may mend it is proposed in
+`suggest`.
 """
 
 from __future__ import annotations
 
 from typing import assert_never
 
-from axon.base.diagnostics import Change, Diagnostic, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.explain.equation import cannot_agree
 from axon.explain.never import never
 from axon.explain.obligation import contract_broken, not_met, size_of, unprovable
@@ -87,7 +87,6 @@ def _unbounded(ranges: tuple[Range, ...], unused: bool) -> Diagnostic:
 
 def _hopeless(h: Hopeless, problem: Problem, words: Words) -> Diagnostic:
     if h.only is not None:
-        shown = h.only.render(words.name)
         facts = list(h.facts)
         for fact in h.facts:  # what the rest says without it
             rest = [f for f in facts if f is not fact]
@@ -101,9 +100,7 @@ def _hopeless(h: Hopeless, problem: Problem, words: Words) -> Diagnostic:
             of_access = (size_of(u, problem.resolve(u.target), words) for u in problem.uses if u.span == reason.span)
             labels += [label for label in of_access if label is not None]
         labels = distinct(labels)[:MAX_LABELS]
-        text = f"state it, if it is meant: `where {shown}`"
-        stated = () if words.where is None else (Suggestion(text, (words.where(shown),), change=Change.FACT),)
-        return Diagnostic("AX0301", "these sizes cannot agree", tuple(labels), (unstated(h.only, words),), stated)
+        return Diagnostic("AX0301", "these sizes cannot agree", tuple(labels), (unstated(h.only, words),))
     return never(h.facts, problem.assumed, words)
 
 

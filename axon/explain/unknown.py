@@ -4,8 +4,8 @@ that is not named, or a word of another language."""
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
+from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import Element
 from axon.base.source import Span

@@ -1,16 +1,16 @@
-"""How sizes are talked about: labels on what decides one, numbers to show with, annotations with other sizes."""
+"""How sizes are talked about: labels on what decides one, numbers to show with."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import gcd
 
-from axon.base.diagnostics import Change, Edit, Label, Suggestion
+from axon.base.data import dataclass
+from axon.base.diagnostics import Label
 from axon.base.names import Symbol
 from axon.base.nearest import MAX_DISTANCE, legal_sizes
-from axon.base.source import Span, type_around
+from axon.base.source import Span
 from axon.shapes.algebra.counterexample import counterexample
 from axon.shapes.algebra.prove import Facts
 from axon.shapes.constraint import Callee, Equal, Side
@@ -41,7 +41,6 @@ class Words:
     origins: tuple[tuple[Dim, Span], ...]  # resolved sizes and where they are written
     patterns: tuple[Span, ...]  # `w : f32[d, k]`, each pattern with a type …
     fields: tuple[Span, ...]  # … and each field in one
-    where: Callable[[str], Edit] | None  # the edit that adds a fact to the declaration
     stated: Callable[[Symbol], bool]  # whether the user gave a dimension its name
     origin: Callable[[Side, Dim], Place | None]  # what decides a size that a side has, before it was solved for
     behind: Callable[[Side, Dim, Dim], list[Place]]  # where a size got divisions that nobody has written, before it was solved for
@@ -116,7 +115,7 @@ def origin_label(side: Side, size: Dim, place: Place | None, words: Words) -> La
 
 def _in_other_words(place: Span, size: Dim, words: Words) -> bool:
     """Whether a size is written by names of a type's own: `2 * o` for 16 * w."""
-    written, shown = _tokens(place.text), _tokens(render(size, words.name))
+    written, shown = tokens(place.text), tokens(render(size, words.name))
     return size.constant is None and written != shown and "," not in written and bool(set(written) - set(shown) - set("0123456789"))
 
 
@@ -281,52 +280,5 @@ def _defined(relation: Relation, values: dict[Symbol, int]) -> bool:
     return True
 
 
-# ── annotations ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def rewritten(place: Place, old: Dim, new: Dim, words: Words) -> Suggestion | None:
-    """An annotation with another size in the place of one."""
-    if place.kind != "annotation" or _of_parameters(place.span, old, words):
-        return None
-    edit = Edit(place.span, render(new, words.name))
-    return Suggestion(f"make it `{annotation((edit,), words)}`", (edit,), change=Change.SIZE)
-
-
-def _of_parameters(place: Span, size: Dim, words: Words) -> bool:
-    """Whether a size is made of a type's own parameters, so that nothing said of one use of the type may stand there."""
-    around = pattern_around(place, words)
-    field = around is not None and around not in words.patterns
-    named = any(token.isidentifier() for token in _tokens(place.text))
-    return field and named and _tokens(place.text) != _tokens(render(size, words.name))
-
-
-def _tokens(text: str) -> list[str]:
+def tokens(text: str) -> list[str]:
     return sorted(re.findall(r"\w+|[^\w\s]", text))
-
-
-def neighbours(span: Span, words: Words) -> list[tuple[Dim, Span]]:
-    """The other sizes in the annotation around one."""
-    around = pattern_around(span, words) or type_around(span)
-    near = [(d, s) for d, s in words.origins if s.file is span.file and s != span]
-    return [(d, s) for d, s in near if around is not None and around.start <= s.start < around.end]
-
-
-def adjacent(one: Span, other: Span) -> bool:
-    first, second = sorted((one, other), key=lambda s: s.start)
-    return first.file.text[first.end : second.start].strip() == ","
-
-
-def pattern_around(span: Span, words: Words) -> Span | None:
-    """The annotated pattern around a size."""
-    around = [a for a in (*words.patterns, *words.fields) if a.file is span.file and a.start <= span.start and span.end <= a.end]
-    return min(around, key=lambda s: s.end - s.start, default=None)
-
-
-def annotation(edits: tuple[Edit, ...], words: Words) -> str:
-    """The annotated pattern around some sizes, with the edits made."""
-    a = pattern_around(edits[0].span, words) or type_around(edits[0].span)
-    whole = a.text
-    for edit in sorted(edits, key=lambda e: -e.span.start):
-        whole = whole[: edit.span.start - a.start] + edit.text + whole[edit.span.end - a.start :]
-    whole = " ".join(whole.split())
-    return whole[1:-1].strip() if whole.startswith("(") and whole.endswith(")") else whole

@@ -7,8 +7,9 @@ A tuple of documents is their sequence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from axon.base.data import dataclass
 
 if TYPE_CHECKING:
     from axon.grammar.syntax import Node

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from typing import Any
 
+from axon.base.data import fields, is_dataclass
 from axon.base.source import Span
 from axon.grammar.syntax import Name
 

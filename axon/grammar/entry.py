@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
+from axon.base.data import dataclass
 from axon.base.source import SourceFile
 from axon.grammar.build import Builder
 from axon.grammar.extent import DECLARATIONS

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
 from typing import assert_never
 
+from axon.base.data import dataclass, fields, is_dataclass
 from axon.base.errors import AxonError
 from axon.base.source import SourceFile
 from axon.grammar import printer

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
+from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.source import SourceFile, Span
 from axon.grammar import syntax

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar, assert_never, cast
 
+from axon.base.data import fields, replace
 from axon.base.diagnostics import Edit
 from axon.base.identity import IdentityMap
 from axon.base.source import SourceFile, Span

@@ -235,10 +235,8 @@ class Session:
 
         Errors speak of `original`, the arguments as the caller has them.
         """
-        from axon.explain.broken_call import contract_error, spans
         from axon.host import values
         from axon.shapes.contracts.contract import ContractBroken
-        from axon.types.show import dimension_names
 
         matched, program = self._specialize(callee, given, original)
         flat = values.flatten(program.params, matched)
@@ -247,6 +245,9 @@ class Session:
         try:
             return program, inputs, program.contract.bind(explicit, shapes)
         except ContractBroken as broken:
+            from axon.explain.broken_call import contract_error, spans
+            from axon.types.show import dimension_names
+
             where = spans((p.name, p.span) for p in callee.parameters)
             names = dimension_names(self.checked.state, callee.scheme)
             raise contract_error(callee.name, broken, program.contract, explicit, shapes, where, callee.signature, names) from None

@@ -7,13 +7,13 @@ be rounded to narrower ones, as literals are; integers must stay what they are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from string import ascii_letters, digits
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from axon.backend import libraries
+from axon.base.data import dataclass
 from axon.base.element import FLOAT, INT, Element
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
+from axon.base.data import dataclass, field
 from axon.base.diagnostics import Suggestion
 from axon.base.nearest import nearest
 from axon.host.call import Callee, Session, wrong

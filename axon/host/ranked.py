@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from axon.base.data import dataclass
 from axon.base.diagnostics import Suggestion
 from axon.base.element import Element
 from axon.base.errors import AxonError

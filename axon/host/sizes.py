@@ -7,9 +7,9 @@ as the signature shows them, but nobody can rely on them: such a size is address
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from axon.base.data import dataclass, field
 from axon.host.call import Callee, Session
 from axon.host.ranked import Place, Ranked, ranked
 from axon.shapes.algebra.polynomials import expression, relation, size_symbol

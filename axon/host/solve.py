@@ -7,9 +7,9 @@ there is, of a family each member is one, and where there is none the conditions
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from axon.base.data import dataclass, field
 from axon.base.diagnostics import Diagnostic, Label
 from axon.base.errors import AxonError, ShapeError
 from axon.base.names import Symbol

@@ -7,12 +7,12 @@ Integers wrap; the caller has excluded zero divisors and negative exponents. Not
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.core.ir import COMPARISONS, LOGIC
 from axon.interpret import special

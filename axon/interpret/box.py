@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product
 from math import inf, prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from axon.base.data import dataclass
 from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.base.source import Span

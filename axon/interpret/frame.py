@@ -8,12 +8,12 @@ empty: the callers see to that.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import reduce
 from typing import NoReturn, TypeAlias
 
 import numpy as np
 
+from axon.base.data import dataclass, field
 from axon.base.diagnostics import Diagnostic, Label
 from axon.base.errors import AxonError
 from axon.base.names import Symbol

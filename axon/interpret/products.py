@@ -8,11 +8,11 @@ long as the other one is finite.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.ir import Scalar, element_of
 from axon.interpret.arithmetic import Array, convert

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
 
+from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.errors import ShapeError
 from axon.base.names import Symbol

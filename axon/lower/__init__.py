@@ -8,9 +8,9 @@ the indices they use.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Diagnostic, Label
 from axon.base.element import Element
 from axon.base.errors import AxonError

@@ -8,9 +8,9 @@ whatever the other one does at least; so there are as many calls as this says, o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from typing import Any
 
+from axon.base.data import dataclass, field, fields
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.errors import AxonError
 from axon.base.names import Symbol

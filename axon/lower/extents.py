@@ -11,8 +11,8 @@ relies on it is `fragile`, and takes its guard along.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Set
-from dataclasses import dataclass, field, replace
 
+from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Block, Check, Compress, Compute, Index, Loop, Op, Reduction, Scan, Sort, Value
 from axon.shapes.algebra.prove import Facts, proves

@@ -8,8 +8,8 @@ where one is needed.
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import replace
 
+from axon.base.data import replace
 from axon.base.names import Symbol
 from axon.core.ir import Block, Check, Compress, Loop, Op
 from axon.core.walk import needs_of, outs_of

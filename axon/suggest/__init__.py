@@ -12,13 +12,14 @@ There are few kinds of mutations, each a tree made of nodes of the file:
     a bound          `bounds.bounded`: of any indices of a comprehension, a reduction or a loop, side by side
     an annotation    of a parameter; a parameter that becomes one of dimensions, `bounds.parameter`
     another size     `written.resized`: in an annotation, where a bound stands, in the braces of a call; or a blank, `{}`
+    a fact           in the `where` of a function (`annotations`)
 
 Which are proposed for which trouble, in this order (`changes`; `mend` has the table of the first row):
 
     sizes clash      values that nothing uses; `mend`: products, operators, calls and comprehensions that the reason speaks of,
                      and accesses (`indices`); where the sizes come from, also in the functions that made them (`bodies`);
                      slices, windows and bounds of the other size (`outside`, `bounds`); other functions of a module (`members`);
-                     annotations and facts (`explain`); blanks (`written`)
+                     annotations and facts (`annotations`); blanks (`written`)
     only the data    a comparison at run time (`mend.compared`)
      decide
     an access leaves `outside`: another index, guard or bound, zeros

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
+from axon.base.data import replace
 from axon.base.diagnostics import Suggestion
 from axon.base.names import Symbol
 from axon.explain.origin import Trail

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
+from axon.base.data import dataclass
 from axon.base.diagnostics import Change, Suggestion
 from axon.base.names import Symbol
 from axon.base.source import Span

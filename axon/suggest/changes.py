@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from axon.base.diagnostics import Change, Diagnostic, Edit, Label, Suggestion
+from axon.base.data import replace
+from axon.base.diagnostics import Change, Diagnostic, Label, Suggestion
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.explain.equation import annotated, sizes
+from axon.explain.equation import sizes
 from axon.explain.inside import decided
 from axon.explain.origin import Trail
 from axon.explain.sizes import explain
 from axon.explain.wording import Place, Words
-from axon.grammar import syntax as S
 from axon.shapes.constraint import Equal, Problem, Reason, Side
 from axon.shapes.contracts.broken import measure
 from axon.shapes.dimension import Dim
 from axon.shapes.pretty import render
 from axon.shapes.solving.causes import Cause, Unbounded, causes, primary
 from axon.shapes.solving.trouble import Clash, Hopeless, Refuted
+from axon.suggest.annotations import annotated, restated
 from axon.suggest.bodies import BOUND, called, trail_of, unreached_by
 from axon.suggest.bounds import Known, indexed_by, one_range, without_range
 from axon.suggest.calls import fitting_values
@@ -43,7 +43,6 @@ def unsettled(by: Inference, wrong: Unsettled) -> Iterator[Diagnostic]:
     """What is wrong with the sizes of a declaration, each cause by itself."""
     outcome, problem = wrong.outcome, wrong.problem
     trail = trail_of(by, wrong.params, (wrong.body,))
-    where = partial(_adding, wrong.heading) if wrong.heading is not None else None
     namer = Namer(by.state)
 
     def aged(size: Dim) -> list[Symbol]:
@@ -90,7 +89,6 @@ def unsettled(by: Inference, wrong: Unsettled) -> Iterator[Diagnostic]:
         origins,
         tuple(by.annotations),
         tuple(by.written_fields),
-        where,
         by.state.rigid.__contains__,
         origin,
         divided,
@@ -105,6 +103,7 @@ def unsettled(by: Inference, wrong: Unsettled) -> Iterator[Diagnostic]:
 
     for cause in causes(outcome.troubles, problem, access, trail.values_behind):
         found = explain(cause, problem, words)
+        found = replace(found, suggestions=(*restated(cause, problem, words, wrong.heading), *found.suggestions))
         branches = (*unreached("", trail, by.state), *unreached_by(by, trail)) if isinstance(cause, Clash) else ()
         labels = tuple(Label(u.condition, u.why) for u in branches[:1])  # which says more of a bound than that it is one
         kept = (label for label in found.labels if not labels or not label.text.endswith(BOUND))
@@ -257,13 +256,3 @@ def _of_index(cause: Unbounded, found: Diagnostic, trail: Trail) -> dict[str, An
         help_ = "the indices of a flattening take no bound: build the tensor with `for i < n, j < m => …`, and flatten that"
         return {"suggestions": (Suggestion(help_),)}
     return {}
-
-
-def _adding(d: S.Fun, fact: str) -> Edit:
-    """The edit that adds a fact to a function's `where`."""
-    source = d.span.file
-    if d.where:
-        return Edit(Span(source, d.where[-1].span.end, d.where[-1].span.end), f", {fact}")
-    after = d.result.span.end if d.result is not None else d.params[-1].span.end if d.params else d.name.span.end
-    at = source.text.index("=", after)
-    return Edit(Span(source, at, at), f"where {fact} ")

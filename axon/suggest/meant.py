@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
+from axon.base.data import dataclass
 from axon.base.diagnostics import Change, Suggestion
 from axon.base.element import FLOAT
 from axon.base.source import Span

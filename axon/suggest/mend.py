@@ -7,10 +7,10 @@ a wrong annotation. Each is an edit of the source; the checker tries it, and sho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
+from axon.base.data import dataclass
 from axon.base.diagnostics import Edit, Suggestion
 from axon.base.source import Span
 from axon.explain.origin import Trail

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from axon.base.data import dataclass
 from axon.base.diagnostics import Change, Suggestion
 from axon.base.element import FLOAT, INT
 from axon.base.names import Symbol

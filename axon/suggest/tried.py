@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
+from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Change, Diagnostic, Edit, Suggestion
 from axon.base.source import SourceFile, Span
 
@@ -88,7 +88,8 @@ def tried(
         for suggestion in _filled(diagnostic.suggestions, solve, budget):
             if not suggestion.edits or not budget.left or any(_needless(suggestion, s) for s in kept):
                 continue
-            settled = diagnostic.code not in _BOUNDS and (bool(kept) or not suggestion.asks)
+            stated = suggestion.change is Change.FACT  # which is what a call is then asked
+            settled = not stated and diagnostic.code not in _BOUNDS and (bool(kept) or not suggestion.asks)
             budget.spend()
             warned = diagnostic.severity == "warning"
             later = suggestion.change is Change.ROWS  # what is wrong next may be mended likewise
@@ -229,12 +230,11 @@ def _attempt(
 
 
 def _edited(span: Span, changed: SourceFile, edits: tuple[Edit, ...]) -> bool:
-    """Whether a place of a changed file lies within the new text of an edit, unless that states a fact."""
+    """Whether a place of a changed file lies within the new text of an edit."""
     moved = 0
     for edit in sorted(edits, key=lambda e: e.span.start):
         start = edit.span.start + moved
         moved += len(edit.text) - (edit.span.end - edit.span.start)
-        inside = span.file is changed and start <= span.start and span.end <= start + len(edit.text)
-        if inside and not edit.text.startswith(("where ", ", ")):
+        if span.file is changed and start <= span.start and span.end <= start + len(edit.text):
             return True
     return False

@@ -52,7 +52,7 @@ def _of(origin: Origin, trail: Trail) -> Iterator[Suggestion]:
     match origin.kind:
         case "annotation":
             for size in (node(part, S.Node) for part in parts(origin.span)):
-                known = trail.around(size.span)  # of a name in a pattern `explain.equation` proposes what there is
+                known = trail.around(size.span)  # of a name in a pattern `annotations` proposes what there is
                 if not isinstance(size, S.DimName | S.DimInt) or known == size.span or trail.is_field(known):
                     yield resized((size, _BLANK), blank=True)
         case "bound" if origin.index is not None and not trail.is_guarded(origin.index):
@@ -128,7 +128,9 @@ def exchanged_at(place: Span, trail: Trail) -> Iterator[Suggestion]:
         yield from exchanged(function)
 
 
-def resized(*changes: Pair, asks: bool = False, change: Change | None = Change.SIZE, blank: bool = False) -> Suggestion:
+def resized(
+    *changes: Pair, asks: bool = False, change: Change | None = Change.SIZE, blank: bool = False, grown: bool = False
+) -> Suggestion:
     """Other sizes in an annotation, shown in the annotated pattern, the field of a type or, elsewhere, the type."""
     size = changes[0][0]
     inner, outer = size, outside(size)
@@ -142,4 +144,4 @@ def resized(*changes: Pair, asks: bool = False, change: Change | None = Change.S
             whole = outer
         inner, outer = outer, outside(outer)
     shown = outer if isinstance(outer, S.PatternTyped | S.Sig) and not prefix else whole
-    return propose("make it", shown, *changes, asks=asks, change=change, blank=blank, prefix=prefix)
+    return propose("make it", shown, *changes, asks=asks, change=change, blank=blank, prefix=prefix, grown=grown)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import assert_never
 
-from axon.base.data import dataclass, replace
+from axon.base.data import dataclass, fields, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
@@ -556,8 +556,6 @@ def stripped(e: S.Expr) -> S.Expr:
 
 
 def _children(node: S.Node) -> list[object]:
-    from dataclasses import fields
-
     return [getattr(node, f.name) for f in fields(node) if f.name not in ("span", "op_span")]
 
 

@@ -157,7 +157,7 @@ def _quantified(
         scheme, ok = _given_values(inf, scheme, problem, outcome, mark, body)
     if ok:
         found = tuple(SchemeFact(r, f"`{symbol.name}` is found by division: {{}}", None) for symbol, r in contract.needs())
-        say = not_implied([fact.relation for fact in scheme.facts], [fact.relation for fact in found])
+        say = frozenset(not_implied([fact.relation for fact in scheme.facts], [fact.relation for fact in found]))
         scheme = replace(scheme, facts=(*(fact for fact in scheme.facts if fact.relation in say), *found))
     if scheme.facts:
         scheme = replace(scheme, names=dimension_names(state, scheme))

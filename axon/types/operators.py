@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from axon.base.data import replace
 from axon.base.element import NUM, Element
 from axon.base.source import Span
 from axon.grammar import syntax as S

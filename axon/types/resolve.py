@@ -6,7 +6,7 @@ and so have types and type variables. Inner scopes shadow outer ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import TypeAlias
 
 from axon.base.data import dataclass, field
@@ -81,7 +81,7 @@ class Module:
 @dataclass(slots=True, eq=False)
 class Scope:
     parent: Scope | None = None
-    values: dict[str, Entity] = field(default_factory=dict)
+    values: MutableMapping[str, Entity] = field(default_factory=dict)
     runs: dict[str, RunName] = field(default_factory=dict)
     aliases: dict[str, Alias] = field(default_factory=dict)
     variables: dict[str, ElementType | TypeVar] = field(default_factory=dict)

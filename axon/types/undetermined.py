@@ -7,8 +7,8 @@ nothing. What stands in a `fn` reads no size that a tensor among its parameters 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 
+from axon.base.data import fields
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.grammar import syntax as S

@@ -159,10 +159,33 @@ def test_pickled_copied_matched() -> None:
     assert repr(loop[0]) == "Kept(x=1, inner=[...])" or "..." in repr(loop[0])
 
 
-def test_one_function_is_compiled_for_a_class() -> None:
+def test_one_function_is_compiled_for_a_class_at_its_first_instance() -> None:
     events: list[object] = []
     running = True
     sys.addaudithook(lambda name, _: events.append(name) if running and name == "compile" else None)
-    family(data.dataclass, frozen=True, slots=True)
+    made = family(data.dataclass, frozen=True, slots=True)
+    assert not events
+    for name, makers in MADE.items():
+        for make in makers:
+            make(made)
+        assert (name, len(events)) == (name, list(MADE).index(name) + 1)
     running = False
-    assert len(events) == 6
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_signatures_are_those_of_the_standard_library(options: dict[str, bool]) -> None:
+    """Before the first instance, and after it."""
+    ours, theirs = family(data.dataclass, **options), family(dataclasses.dataclass, **options)
+    for name, makers in [*MADE.items(), *MADE.items()]:
+        found = [inspect.signature(classes[name]).parameters.values() for classes in (ours, theirs)]
+        shown = [[(p.name, p.kind, p.default is p.empty) for p in parameters] for parameters in found]
+        assert shown[0] == shown[1]
+        makers[0](ours)
+
+
+def test_a_class_that_adds_no_field_is_made_by_its_base() -> None:
+    class Inner(Cached):
+        pass
+
+    assert Inner(2).square == 4
+    assert Cached(2).square == 4

@@ -242,6 +242,21 @@ def test_a_module_with_errors_or_warnings_is_not_kept(root: Path) -> None:
     assert not files()
 
 
+def test_what_no_program_uses_is_not_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much a library holds: only what a program names costs it anything, types apart."""
+    text = "import high\nfun f p x = high.twice p x\nfun g p x = high.twice p x"
+    anew(text)
+    asked: list[str] = []
+    value, decl = kept._Reading.value, kept._Reading.declaration
+    monkeypatch.setattr(kept._Reading, "value", lambda self, name: asked.append(name) or value(self, name))
+    monkeypatch.setattr(kept._Reading, "declaration", lambda self, name: asked.append(f"{name}'s body") or decl(self, name))
+    read = anew(text)
+    assert is_read(read)
+    assert asked == ["twice"]
+    compiler.lower(read, "f", None)
+    assert sorted({*asked}) == ["dense", "dense's body", "twice", "twice's body"]
+
+
 # ── damage ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -477,7 +492,8 @@ def test_every_field_has_a_form() -> None:
 def test_every_node_is_met(root: Path) -> None:
     """The library above holds all that a declaration can."""
     modules = list(imported(anew(USE)))
-    met = {row[0] for m in modules for line in kept._lines(m) for row in json.loads(line)["rows"]}
+    parts = [part for m in modules for part in map(json.loads, kept._lines(m))]
+    met = {row[0] for part in parts for row in (part["rows"] if "rows" in part else part["types"]["rows"])}
     met |= {row[0] for m in modules for row in json.loads(kept._lines(m)[0])["types"]["rows"]}
     missing = {cls.__name__ for n, cls in enumerate(plain.CLASSES, 1) if n not in met}
     assert missing == {"TypeDimFun", "TypeOrScalar"}, missing  # of which `{h} -> …` and `t?` are made, that no type can be called

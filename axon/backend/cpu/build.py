@@ -20,9 +20,8 @@ import linecache
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache as once
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -30,6 +29,7 @@ from typing import Any
 from axon.backend import kernel_cache as cache
 from axon.backend.cpu.function import BufferParameter, Function, LanesParameter, SizeParameter, TensorParameter
 from axon.backend.needs import Missing
+from axon.base.data import dataclass
 from axon.base.element import Element
 
 _FORMAT = 1
@@ -218,6 +218,19 @@ def _tools() -> str:
     kernel = here.parents[1] / "kernel"
     sources = (here, here.with_name("intrinsics.py"), kernel / "llvm.py", kernel / "verify.py")
     intrinsics = "\0".join(file.read_text(encoding="utf-8") for file in sources)
-    tools = [f"{name} {version(name)}" for name in ("numba", "llvmlite")]
+    tools = [f"{name} {_version(name)}" for name in ("numba", "llvmlite")]
     machine = (llvm.get_default_triple(), llvm.get_host_cpu_name(), features)
     return "\0".join((*tools, cache.settings(), _vector_functions(), *machine, intrinsics))
+
+
+def _version(package: str) -> str:
+    """The version of an installed package, which is not imported for that. It stands in the name of the directory that installers
+    put beside it; to import what reads such directories would take longer than all else here."""
+    spec = find_spec(package)
+    beside = Path(spec.origin).parents[1] if spec is not None and spec.origin is not None else Path()
+    found = sorted(entry.name for entry in beside.glob(f"{package}-*.dist-info"))
+    if len(found) == 1:
+        return found[0].removeprefix(f"{package}-").removesuffix(".dist-info")
+    from importlib.metadata import version  # of a package in development
+
+    return version(package)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from axon.backend.plan.ir import Nest
+from axon.base.data import replace
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Index, Read, Scalar, Value
 from axon.core.scalar_facts import mapped

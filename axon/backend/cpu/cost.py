@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from axon.backend.cpu.plan import planned
 from axon.backend.plan import cost
 from axon.backend.plan.cost import Cost, Step
 from axon.backend.plan.ir import Kernels, Repeat, Whole, bytes_moved, operations, reads_of, title, values_in, values_of
+from axon.base.data import replace
 from axon.base.names import Symbol
 from axon.core import operation_count
 from axon.core.ir import Check, Compress, Compute, Index, Program, Scalar, Value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from threading import Lock
 
 from axon.backend.cpu import build, loops, nests, scatters
@@ -13,6 +12,7 @@ from axon.backend.plan.deaths import lives_of
 from axon.backend.plan.ir import Contraction, Kernels, Nest, Repeat, as_program, operations, values_in
 from axon.backend.plan.lanes import strides
 from axon.backend.plan.walk import Lives
+from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.core.ir import Program, Value

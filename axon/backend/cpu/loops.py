@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import assert_never
 
 from axon.backend.cpu import nests, scatters
@@ -38,6 +37,7 @@ from axon.backend.cpu.function import (
 from axon.backend.kernel.ir import FALSE, Expression, Like, Name, Operator, both, call, same
 from axon.backend.kernel.writer import Held, Writer
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, values_of
+from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Compute, Index, Read, Value

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 from axon.backend.cpu.argmax import split_best
@@ -26,6 +25,7 @@ from axon.backend.kernel.reducers import Reducer, Slots, reducer
 from axon.backend.kernel.writer import Held, Writer
 from axon.backend.plan import lanes
 from axon.backend.plan.ir import Nest
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Compute, Read, Reduction, Scan, Value
 from axon.core.scalar_facts import at_least_0, weight

@@ -29,7 +29,6 @@ Note [Convolutions]
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product as box
 from math import prod
 from typing import Any
@@ -40,6 +39,7 @@ from axon.backend.cpu import blas, threads
 from axon.backend.cpu.arena import Scratch
 from axon.backend.cpu.views import Dims, Piece, View, is_matrix, matrix, mergeable, must_copy, ordered, view_of
 from axon.backend.plan.ir import Contraction
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.ir import Axis
 from axon.interpret.strided import strided

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from threading import local
 from typing import Any, assert_never
 
@@ -28,6 +27,7 @@ from axon.backend.cpu.loops import AGAIN
 from axon.backend.cpu.products import contract
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in
 from axon.backend.plan.walk import Lives, Make, Walk
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.ir import Check, Compress, Loop, Sort, Value
 from axon.interpret.box import allocate

@@ -7,7 +7,6 @@ runs once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from axon.backend.cpu.function import Function
 from axon.backend.cpu.nests import NestWriter
@@ -15,6 +14,7 @@ from axon.backend.kernel.ir import TRUE, Constant, Expression, call
 from axon.backend.kernel.reducers import Slots, reducer
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import side_by_side
+from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Compute, Read, Scalar, Value

@@ -10,10 +10,9 @@ what is reduced stays.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from axon.backend.plan.ir import Kernel, Kernels, Nest, Plan
 from axon.backend.plan.verify import verify_replanned
+from axon.base.data import replace
 from axon.base.names import fresh
 from axon.base.passes import verified
 from axon.core.ir import Axis, Compute, Read, Reduction, Value, element_of

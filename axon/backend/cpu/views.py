@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from axon.backend.cpu.arena import Scratch
 from axon.backend.plan.ir import Factor
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.ir import Const
 from axon.interpret.strided import strided, window

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from axon.backend.kernel.ir import (
     Assign,
@@ -28,6 +27,7 @@ from axon.backend.kernel.ir import (
 )
 from axon.backend.kernel.tidy import tidied
 from axon.backend.kernel.verify import verify
+from axon.base.data import replace
 from axon.base.passes import verifying
 
 

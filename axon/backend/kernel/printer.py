@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from keyword import kwlist
 from typing import assert_never
 
@@ -41,6 +40,7 @@ from axon.backend.kernel.ir import (
     surroundings,
 )
 from axon.backend.kernel.tidy import without_comments
+from axon.base.data import dataclass
 
 _BINDS = {
     op: level

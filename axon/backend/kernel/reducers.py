@@ -6,11 +6,11 @@ In which element type it does is `Element.accumulator`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from axon.backend.kernel.ir import FALSE, TRUE, Call, Expression, Name, call
 from axon.backend.kernel.writer import Writer, is_narrow, literal
+from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Binary, Bind, Convert, Index, Local, Monoid, Scalar, Unary, element_of, identity

@@ -8,10 +8,10 @@ are rounded correctly but for a few; below 2**-10 the first terms of a series st
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf, nan, pi
 
 from axon.backend.kernel.llvm import Builder, Emit, Value, as_bits, magnitude, real, whole
+from axon.base.data import dataclass
 from axon.core import coefficients as known
 
 _SMALL = 2.0**-10

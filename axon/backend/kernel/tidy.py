@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from axon.backend.kernel.ir import (
     TRUE,
@@ -39,6 +38,7 @@ from axon.backend.kernel.ir import (
     mentions,
     read,
 )
+from axon.base.data import replace
 
 
 def tidied(function: Function) -> Function:

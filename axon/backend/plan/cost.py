@@ -7,10 +7,10 @@ taken, and of a size that a loop's counter decides the largest of all steps; wha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from axon.backend.plan.ir import size_in_bytes
 from axon.backend.plan.walk import lives
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.ir import Compress, Loop, Value
 from axon.core.operation_count import at_least_zero

@@ -7,10 +7,10 @@ by; the column is another one for each, and every element of b is loaded once fo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import reduced
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Read, Value
 from axon.core.operation_count import largest, points

@@ -11,10 +11,10 @@ costs more than it does. Parts of a 16- or 8-bit sum are kept as f32.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from axon.backend.plan.ir import Nest, Reason
 from axon.backend.plan.lanes import by_lanes, inner, reduced
+from axon.base.data import replace
 from axon.base.names import fresh
 from axon.core.ir import Axis, Compute, Convert, Monoid, Read, Reduction, Scalar, Scan, Value, element_of
 from axon.core.scalar_facts import mapped, substitute

@@ -8,10 +8,10 @@ their rows, so an axis or a `let` is introduced again once it is out of scope.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import replace
 from typing import assert_never
 
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Plan, Repeat, Whole, reads_of, writes_of
+from axon.base.data import replace
 from axon.base.names import Symbol
 from axon.base.passes import FormInvalid
 from axon.core.ir import Block, Compute, Loop, Program, Read, Scan, Value

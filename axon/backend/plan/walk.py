@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.ir import Loop, Value
 from axon.core.walk import trip_of

@@ -8,8 +8,8 @@ later one. It is the first pass of every target: nothing behind it looks for equ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from axon.base.data import replace
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
 from axon.core.ir import Block, Compute, Loop, Op, Program, Read, Scalar

@@ -27,9 +27,9 @@ Rules (held by `verify_parts`):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol, fresh

@@ -10,12 +10,12 @@ program, wherever it stands: what a loop states is not made in each of its steps
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from axon.base.data import replace
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
 from axon.core.ir import Axis, Block, Compute, Index, Loop, Op, Program, Read, Scalar, Value

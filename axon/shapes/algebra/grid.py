@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import product
+from operator import add, mul
 from typing import TypeAlias
 
 from axon.base.names import Symbol
@@ -36,13 +37,18 @@ def seen(claims: Iterable[Claim], goal: Claim, variables: tuple[Symbol, ...]) ->
 @lru_cache(maxsize=2_000)
 def _satisfied(kind: str, slack: Dim, variables: tuple[Symbol, ...]) -> tuple[int, int]:
     """The assignments for which a claim holds, and those for which it fails, as sets of bits; where it is undefined, neither."""
-    every = list(product(_SIDES[len(variables)], repeat=len(variables)))
-    columns: dict[Atom, _Column] = dict(zip(variables, zip(*every, strict=True), strict=True))
-    defined = [True] * len(every)
+    columns: dict[Atom, _Column] = dict(zip(variables, _assigned(len(variables)), strict=True))
+    defined = [True] * len(columns[variables[0]])
     values = _values(slack, columns, defined)
     holds = [v >= 0 for v in values] if kind == ">=" else [(v == 0) == (kind == "=") for v in values]
     where = _bits(defined)
     return _bits(holds) & where, _bits([not h for h in holds]) & where
+
+
+@cache
+def _assigned(count: int) -> tuple[_Column, ...]:
+    """So many variables at every assignment."""
+    return tuple(zip(*product(_SIDES[count], repeat=count), strict=True))
 
 
 def _bits(flags: list[bool]) -> int:
@@ -50,14 +56,14 @@ def _bits(flags: list[bool]) -> int:
 
 
 def _values(dim: Dim, columns: dict[Atom, _Column], defined: list[bool]) -> _Column:
-    total = [0] * len(defined)
+    total: _Column = [0] * len(defined)
     for monomial, c in dim.mapping.items():
-        term = [c] * len(defined)
+        term: _Column = [c] * len(defined)
         for atom in monomial:
             if atom not in columns:
                 columns[atom] = _of_atom(atom, columns, defined)
-            term = [a * b for a, b in zip(term, columns[atom], strict=True)]
-        total = [a + b for a, b in zip(total, term, strict=True)]
+            term = list(map(mul, term, columns[atom]))
+        total = list(map(add, total, term))
     return total
 
 

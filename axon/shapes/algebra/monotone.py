@@ -7,9 +7,9 @@ that the facts give it: n + n / 2, n * (n + 1) / 2, n * n - n where n >= 1.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import reduce
 
+from axon.base.data import dataclass
 from axon.base.names import Symbol, fresh
 from axon.shapes.algebra.prove import Facts, proves
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum, without

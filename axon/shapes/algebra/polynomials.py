@@ -19,13 +19,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import floor, gcd, lcm
 from operator import mul
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.shapes.algebra.budget import Budget, OutOfBudget
 from axon.shapes.dimension import (

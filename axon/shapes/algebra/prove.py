@@ -305,6 +305,8 @@ class _Prover:
         known = [p for kind, p in claims if kind == "="]
         if not known or max(p.degree for p in (slack, *known)) < 2:
             return False
+        if any(slack.plain_quotient(p) is not None for p in known):  # a multiple of one of them
+            return True
         ideal = Ideal(known, [slack], Budget(_SATURATION, self.facts.budget))
         return ideal.consequence(slack, self.budget) is not None
 

@@ -15,10 +15,10 @@ beyond a limit stay as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import lcm
 from typing import TypeAlias
 
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.shapes.algebra.polynomials import roots_of
 from axon.shapes.dimension import Dim, Minimum, Quotient

@@ -7,8 +7,8 @@ contradicts the others it is not they that are to blame: what the fact asks is t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.base.nearest import nearest_sizes
 from axon.shapes.algebra.prove import Facts

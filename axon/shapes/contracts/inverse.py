@@ -10,9 +10,9 @@ find shows that the family is not empty; if it found none, the prover is asked w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import isqrt
 
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.base.nearest import MAX_SIZE
 from axon.shapes.algebra.budget import Budget, OutOfBudget

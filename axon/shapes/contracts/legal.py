@@ -8,11 +8,11 @@ found by bisection. Nothing at all, 0, is taken only where no other size, or no 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from itertools import combinations
 from math import gcd
 from typing import TypeAlias
 
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.base.nearest import MAX_SIZE, edge, legal_sizes
 from axon.shapes.dimension import Dim, DimensionTooLarge, atom_key

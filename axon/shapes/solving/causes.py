@@ -12,9 +12,9 @@ refused; and a call that is refused an argument is not asked for its contract.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from axon.base.data import dataclass, replace
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.source import Span

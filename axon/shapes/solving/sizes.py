@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from axon.base.data import replace
 from axon.base.names import Symbol
 from axon.shapes.algebra.cycles import made_equal
 from axon.shapes.algebra.prove import Answer, Facts, prove

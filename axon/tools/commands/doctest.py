@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any
 
 from axon import compiler
+from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.errors import AxonError
 from axon.base.source import SourceFile, Span

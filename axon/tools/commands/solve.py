@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from axon.base.data import dataclass, field
 from axon.base.diagnostics import Diagnostic, Label
 from axon.base.errors import AxonError
 from axon.base.source import SourceFile

@@ -9,9 +9,9 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, assert_never
 
+from axon.base.data import dataclass, field
 from axon.base.element import Element
 from axon.host.call import TARGETS
 from axon.types import type as t

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
+from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Diagnostic, Label
 from axon.base.errors import AxonError
 from axon.base.identity import IdentityMap

@@ -15,10 +15,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 
+from axon.base.data import dataclass, field, replace
 from axon.base.diagnostics import Diagnostic
 from axon.base.nearest import one_slip
 from axon.base.source import SourceFile

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 
+from axon.base.data import dataclass
 from axon.checker.check import binds
 from axon.checker.loader import SUFFIX, library_modules
 from axon.grammar import syntax as S

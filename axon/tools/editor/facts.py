@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from axon.base.data import dataclass, fields
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.shapes.dimension import Dim

@@ -6,9 +6,9 @@ Text and hints together read as somebody could have written them: `fun f ⟨(⟩
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Literal
 
+from axon.base.data import dataclass, replace
 from axon.base.source import Span
 from axon.grammar import syntax as S
 from axon.tools.editor.facts import Facts

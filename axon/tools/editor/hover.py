@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import textwrap
-from dataclasses import dataclass
 
+from axon.base.data import dataclass
 from axon.base.element import FLOAT, INT, NUM, Element
 from axon.base.source import Span
 from axon.grammar import syntax as S

@@ -6,10 +6,10 @@ are left open here (`Free`), so what is found stays true however the rest of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias, assert_never
 
+from axon.base.data import dataclass, field
 from axon.base.element import Element
 from axon.base.source import SourceFile, Span
 from axon.grammar import syntax as S

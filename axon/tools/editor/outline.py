@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+from axon.base.data import dataclass
 from axon.base.identity import IdentityMap
 from axon.base.source import Span
 from axon.checker.check import binds

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from axon.base.data import dataclass
 from axon.base.source import SourceFile, Span
 from axon.checker.check import binds
 from axon.grammar import syntax as S

@@ -6,8 +6,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic
 from axon.checker.check import declared_names
 from axon.checker.loader import stdlib_root

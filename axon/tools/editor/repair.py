@@ -6,9 +6,9 @@ A name (`HOLE`) is put where the cursor is; then, for as long as the parser wait
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
+from axon.base.data import dataclass
 from axon.base.source import SourceFile
 from axon.grammar import syntax as S
 from axon.grammar.build import Builder

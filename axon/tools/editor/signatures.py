@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from axon.base.data import dataclass
 from axon.grammar import syntax as S
 from axon.tools.editor.analysis import Analysis, Checked
 from axon.tools.editor.complete import facts_of, nodes

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from axon.base.data import dataclass, field
 from axon.grammar.lexer import END, Token
 from axon.tools.editor.analysis import Analysis, shifted
 from axon.tools.editor.chunks import Chunk

@@ -6,10 +6,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Edit, Suggestion
 from axon.base.errors import AxonError
 from axon.base.source import SourceFile, Span

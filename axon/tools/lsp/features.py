@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 
 from axon import compiler
+from axon.base.data import replace
 from axon.base.errors import AxonError
 from axon.base.source import SourceFile
 from axon.tools.editor import tokens

@@ -10,7 +10,6 @@ import asyncio
 import gc
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
@@ -20,6 +19,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from axon import __version__, compiler
+from axon.base.data import dataclass
 from axon.base.errors import AxonError
 from axon.tools.editor.analysis import Analysis
 from axon.tools.editor.workspace import Workspace

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
+from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Edit, Label
 from axon.base.errors import AxonError, ShapeError
 from axon.base.source import SourceFile, Span

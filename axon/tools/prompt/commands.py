@@ -10,12 +10,12 @@ import re
 import shlex
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from axon import compiler
+from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Diagnostic, Suggestion, counted
 from axon.base.errors import AxonError
 from axon.base.nearest import meant

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from threading import Lock
 
 from axon import compiler
+from axon.base.data import dataclass, field
 from axon.base.errors import AxonError
 from axon.base.source import SourceFile
 from axon.checker.loader import SUFFIX

@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
+from axon.base.data import dataclass, field, replace
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.errors import AxonError
 from axon.base.nearest import one_slip

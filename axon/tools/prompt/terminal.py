@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
@@ -37,6 +36,7 @@ from pygments.formatters import TerminalFormatter
 from pygments.styles import get_style_by_name
 
 from axon import compiler
+from axon.base.data import dataclass
 from axon.base.errors import AxonError
 from axon.base.render import visible
 from axon.base.source import SourceFile

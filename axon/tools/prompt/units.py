@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
+from axon.base.data import dataclass, fields, is_dataclass
 from axon.base.diagnostics import counted
 from axon.base.errors import AxonError
 from axon.base.identity import IdentitySet

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
+from axon.base.data import dataclass
 from axon.core.ir import Value
 from axon.shapes.dimension import Dim
 from axon.tools.view.graph import Card, Graph, Kernel

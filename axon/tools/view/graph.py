@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import assert_never
 
@@ -15,6 +14,7 @@ from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.gpu.tile import families
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.plan import ir as plan
+from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol

@@ -8,9 +8,10 @@ is laid out by itself first, and then is a box in the graph around it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from statistics import fmean
+
+from axon.base.data import dataclass, field
 
 GAP_X, GAP_Y = 24.0, 34.0
 PAD, HEADER = 14.0, 40.0  # of groups

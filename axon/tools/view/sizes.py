@@ -4,9 +4,9 @@ otherwise, and several in each line."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import count
 
+from axon.base.data import dataclass, field
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Compute, Loop, Op, Scan
 from axon.core.operation_count import least_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
+from axon.base.data import dataclass
 from axon.host.html import coloured
 from axon.tools.editor.hover import Hover, hover
 from axon.tools.editor.workspace import Workspace

@@ -17,7 +17,7 @@ from tests.shapes.generate import holds, relation, sets
 def test_the_same_as_one_by_one(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid, "_SIDES", ((), *[(0, 1, 2, 3, 7)] * 3))
     monkeypatch.setattr(grid, "_MAX_WEIGHT", 10_000)
-    grid._satisfied.cache_clear()
+    grid._satisfied.cache_clear(), grid._assigned.cache_clear()
     rng = random.Random(count)
     outcomes = set()
     for _ in range(sets(60)):
@@ -31,5 +31,5 @@ def test_the_same_as_one_by_one(count: int, monkeypatch: pytest.MonkeyPatch) -> 
         found = grid.seen([claim for r in given for claim in claims_of(r)], (op, goal.slack), symbols)
         assert found == tuple(expected), (str(goal), [str(r) for r in given])
         outcomes.add(found)
-    grid._satisfied.cache_clear()
+    grid._satisfied.cache_clear(), grid._assigned.cache_clear()
     assert len(outcomes) == 4

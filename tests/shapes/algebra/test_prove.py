@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from axon.base.names import fresh
+from axon.shapes.algebra import polynomials
 from axon.shapes.algebra.prove import Answer, Facts, counterexample, nonnegative, positive, prove, reduced, unsatisfiable
 from axon.shapes.dimension import Dim, dim_sum
 from axon.shapes.relation import Relation
@@ -330,3 +331,16 @@ def test_nested_minima_end_by_their_steps(seed: int) -> None:
     known = [relation(rng, symbols, 5, ops) for _ in range(rng.randrange(1, 4))]
     goal = relation(rng, symbols, 4, ops)
     within(0.6, lambda: prove(Facts().assume(*known), goal))
+
+
+def test_a_multiple_of_an_equation_needs_no_sympy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where heads are groups of queries. To import SymPy takes longer than a check."""
+
+    def refused() -> None:
+        raise AssertionError("SymPy was asked")
+
+    monkeypatch.setattr(polynomials, "_sympy", refused)
+    known = facts("h = r * (h / r)", "c = 2 * (c / 2)")
+    assert prove(known, fact("r * c * (h / r) = h * c")) is Answer.PROVED
+    with pytest.raises(AssertionError, match="SymPy was asked"):  # a sum of multiples is beyond plain division
+        prove(facts("a * b = c * d", "d * k = a * m"), fact("a * b * k = a * c * m"))

@@ -12,7 +12,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache as once
 from pathlib import Path
 from threading import Lock
@@ -29,6 +28,7 @@ from axon.backend.gpu.proof.findings import Violation
 from axon.backend.gpu.proof.prove import verify
 from axon.backend.kernel_cache import Kernel, Refused
 from axon.backend.needs import toolchain
+from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic
 from axon.base.errors import AxonError
 

@@ -6,7 +6,6 @@ The barrier program is proved by who runs it: `build` proves it while its source
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Protocol
 
 from axon.backend.gpu.emit import kernel as emission
@@ -25,6 +24,7 @@ from axon.backend.gpu.tile.ir import TileProgram
 from axon.backend.gpu.tile.schedule import TileMapping, Traits, check, panel
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.kernel.places import placed
+from axon.base.data import dataclass, replace
 from axon.core.ir import Scalar, Value
 from axon.core.walk import reads
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, replace
 from functools import reduce
 from operator import mul
 from typing import assert_never
@@ -53,6 +52,7 @@ from axon.backend.kernel.ir import (
 )
 from axon.backend.kernel.scalars import EpilogueWriter
 from axon.backend.kernel.tidy import inlined, tidied
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Read
 from axon.shapes.dimension import Dim

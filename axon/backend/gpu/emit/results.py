@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from axon.backend.gpu.roles import barriers as b
@@ -27,6 +26,7 @@ from axon.backend.kernel.ir import (
 )
 from axon.backend.kernel.scalars import EpilogueWriter, address, loaded
 from axon.backend.kernel.tidy import inlined
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Convert, Local, Read, Scalar

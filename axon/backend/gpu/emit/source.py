@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from axon.backend.gpu.roles.barriers import Descriptor
 from axon.backend.kernel.ir import Module, called
 from axon.backend.kernel.printer import bare, printed
 from axon.backend.kernel.verify import verify_module
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.base.passes import verifying
 from axon.shapes.dimension import Dim

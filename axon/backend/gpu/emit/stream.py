@@ -8,7 +8,6 @@ each element, as a function of its own. Exponentials are powers of 2, so scales 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from math import e, inf, log2
 from typing import TYPE_CHECKING, assert_never
@@ -23,6 +22,7 @@ from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Choice, Constant, Expression, Function, Name, Several, call, expressions
 from axon.backend.kernel.ir import both as conjunction
 from axon.backend.kernel.scalars import EpilogueWriter, address, literal, loaded
+from axon.base.data import dataclass, field
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core import integer_ranges as ranges

@@ -10,8 +10,7 @@ Note [Three ways to store a tile]
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 
 NOTHING: frozenset[Symbol] = frozenset()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from axon.backend.gpu.layout.target import HOPPER
+from axon.base.data import dataclass
 from axon.base.element import Element
 
 

@@ -6,9 +6,8 @@ factor of 64 MiB comes from memory for each of 64 rows, is predicted to take 102
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from axon.backend.gpu.layout.target import Target
+from axon.base.data import dataclass
 
 LAUNCH = 2e-6  # seconds that a plain kernel takes if it does nothing
 MEMORY_RATE = 4.2e12  # bytes per second, of what is not in a cache

@@ -14,10 +14,10 @@ A subscript that is linear in no axis (`h / g`, a loop's counter) is an index of
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.base.data import dataclass
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Binary, Read, Scalar, Select, Value
 from axon.core.walk import rewrite

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import Advance, BarrierProgram, Copy, Op, operations
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 
 Kind: TypeAlias = Literal[

@@ -9,7 +9,6 @@ is the proof, this is the check that the proof is about the right program.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from math import prod
 from random import Random
 from typing import Any
@@ -24,6 +23,7 @@ from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.bounds import Bounds
 from axon.backend.gpu.tile.ir import Store, Tile
 from axon.backend.gpu.tile.stream import Stream
+from axon.base.data import dataclass, field
 from axon.base.names import Symbol
 from axon.core.ir import Scalar
 from axon.shapes.dimension import Dim

@@ -9,7 +9,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence, Set
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
 from math import inf, prod
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from axon.backend.gpu.tile.stream import Stream
 from axon.backend.needs import Missing, gpu
 from axon.backend.plan.ir import Nest, bytes_moved, size_in_bytes
 from axon.backend.plan.loads import loaded_again
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.core.ir import Axis, Compress, Program, Sort, Value

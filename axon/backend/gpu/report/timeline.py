@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import count
 from random import Random
 from typing import Any
@@ -31,6 +30,7 @@ from axon.backend.gpu.tile.ir import Store
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.schedule_file import NOTHING, Fixed, Schedule
 from axon.backend.plan.ir import Nest
+from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol

@@ -11,7 +11,6 @@ A tile in shared memory is cut into *panels*: rows of one swizzle width (128 byt
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from axon.backend.gpu.layout.target import Target
@@ -19,6 +18,7 @@ from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import Bounds
 from axon.backend.gpu.tile.ir import Finish, Fold, Load, Narrow, Promote, Rescale, Reset, Settle, Store, Tile, TileAxis
 from axon.backend.gpu.tile.schedule import TileMapping
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.ir import Value
 from axon.shapes.dimension import Dim

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from axon.backend.gpu.roles.barriers import AfterSteps, Alone, IfPiece, Last, Op, Steps, Tiles
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 
 

@@ -28,7 +28,6 @@ front of the loop those that the first steps get.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias, assert_never
 
@@ -36,6 +35,7 @@ from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.ir import Clear, For, Load, Multiply, Statement, Store, Tile, TileProgram
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.text import Names
+from axon.base.data import dataclass
 from axon.base.names import Symbol, fresh
 from axon.base.passes import require, verified
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from threading import RLock
 from typing import Any
@@ -18,6 +17,7 @@ from axon.backend.gpu.runtime import sorting
 from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.launches import Launch, Launches, Slot
 from axon.backend.plan.scratch import ALIGNMENT
+from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
 

@@ -16,7 +16,6 @@ import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,6 +49,7 @@ from axon.backend.gpu.runtime.stepped_call import Copier, HostCall, SteppedCall
 from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.libraries import Library, Torch
 from axon.backend.needs import Missing, gpu
+from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Leaf, Param, RecordOf, Structure, TupleOf

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -29,6 +28,7 @@ from axon.backend.gpu.tile.families import Kernel as KernelOf
 from axon.backend.gpu.tile.families import views_of
 from axon.backend.plan import scratch
 from axon.backend.plan.ir import Nest
+from axon.base.data import dataclass
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Value
 from axon.shapes.dimension import Dim

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
-from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
@@ -23,6 +22,7 @@ from axon.backend.gpu.simt.mapping import grid as grid_of
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.schedule_file import FREE, Fixed
 from axon.backend.plan.ir import Nest
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 
 

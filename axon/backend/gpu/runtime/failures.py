@@ -15,12 +15,12 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
 from axon.backend.gpu.runtime.driver import Driver, driver
+from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.errors import AxonError
 from axon.core.ir import Program

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from axon.backend import libraries
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.libraries import Library
+from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.element import Element
 from axon.base.errors import AxonError

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 from axon.backend.gpu.runtime.driver import Driver, LaunchConfig, NodeParameters
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.shapes.dimension import Dim
 

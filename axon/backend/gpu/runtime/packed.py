@@ -7,7 +7,6 @@ That moves a factor twice more, which is little beside a product that uses each 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import replace
 from functools import lru_cache
 
 from axon.backend.gpu.layout.memory import Tensor
@@ -15,6 +14,7 @@ from axon.backend.gpu.runtime.prepare import problem_of, tiled_axes, unreadable,
 from axon.backend.gpu.tile.epilogue import Operand
 from axon.backend.gpu.tile.families import Kernel, Tiled, copy, with_operands
 from axon.backend.plan.ir import Nest, Reason
+from axon.base.data import replace
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Value
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, field
 from functools import partial
 
 from axon.backend.gpu.build.cubin import BuildError
@@ -16,6 +15,7 @@ from axon.backend.gpu.simt.emit import emit
 from axon.backend.gpu.simt.general import general
 from axon.backend.gpu.simt.mapping import Mapping, choose, plainest
 from axon.backend.plan.ir import Nest, reads_of
+from axon.base.data import dataclass, field
 from axon.base.names import Symbol
 from axon.core.ir import Value
 

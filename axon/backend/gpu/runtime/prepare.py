@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
 from math import prod
 
 from axon.backend.gpu.layout.assumptions import Granted
@@ -16,6 +15,7 @@ from axon.backend.gpu.tile.families import Kernel, Tiled, with_operands
 from axon.backend.gpu.tile.schedule import Problem, TileMapping
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest, values_of
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.passes.parts import fails
 

@@ -7,7 +7,6 @@ does between kernels has none either: these the interpreter does, operation by o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, assert_never
 
@@ -28,6 +27,7 @@ from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.schedule_file import FREE, NOTHING, Fixed, Schedule
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.walk import Lives, Make, Walk
+from axon.base.data import dataclass
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.core.ir import Block, Check, Compress, Op, Program, Sort, Value

@@ -19,12 +19,11 @@ Indices are i64, and element counts below 2³¹ a row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from axon.backend.gpu.build.pipeline import Plain
 from axon.backend.gpu.emit.source import ExtentParameter, Parameter, PointerParameter, StrideParameter, emitted
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Constant, Expression, Given, Import, Like, Module, Name, Operator, Several, both, call, same
+from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.shapes.dimension import Dim

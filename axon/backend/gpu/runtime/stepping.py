@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import prod
 from typing import Any, assert_never
 
@@ -28,6 +27,7 @@ from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.failures import Copies, Watch, interpreted
 from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.plan.walk import Lives, Make, Walk
+from axon.base.data import dataclass, field
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.element import Element
 from axon.base.errors import AxonError

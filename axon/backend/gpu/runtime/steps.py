@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from threading import RLock
 from typing import Any
@@ -25,6 +24,7 @@ from axon.backend.gpu.runtime.foreseen import lives_of, of_extents, typical, val
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.plan.walk import Lives
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.errors import ShapeError
 from axon.base.identity import IdentityMap

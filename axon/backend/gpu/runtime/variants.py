@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from math import inf, log
 from random import Random
@@ -33,6 +32,7 @@ from axon.backend.gpu.runtime.ways import NO_MAPPING, REFUSED, Planned
 from axon.backend.gpu.tile.schedule import TileMapping, holds, predict
 from axon.backend.gpu.tile.schedule_file import FREE, Fixed
 from axon.backend.plan.ir import Nest, reads_of
+from axon.base.data import dataclass, field
 from axon.base.names import Symbol
 from axon.core.ir import Program
 from axon.shapes.pretty import render

@@ -19,7 +19,6 @@ Note [Ways]
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from axon.backend.gpu.build.pipeline import traits
@@ -33,6 +32,7 @@ from axon.backend.gpu.tile.limbs import dearer, limbed
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.scratch import ALIGNMENT
+from axon.base.data import dataclass, field
 from axon.base.names import Symbol
 from axon.core.ir import Program, Value
 

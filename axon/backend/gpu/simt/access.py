@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
 
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
+from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Binary, Compute, Const, Index, Local, Read, Scalar, Scan, Value
 from axon.core.walk import nodes, scalars

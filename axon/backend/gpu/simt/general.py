@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from axon.backend.gpu.layout.memory import Tensor
@@ -25,6 +24,7 @@ from axon.backend.gpu.simt.peaks import peaks
 from axon.backend.gpu.simt.tiles import across
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import by_lanes, inner, reduced
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Value
 from axon.shapes.dimension import Dim, Minimum, variables_of

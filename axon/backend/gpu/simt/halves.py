@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, replace
 
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.simt.access import index_of
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core.ir import (

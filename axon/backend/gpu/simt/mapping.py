@@ -21,7 +21,6 @@ Note [Teams]
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
@@ -33,6 +32,7 @@ from axon.backend.gpu.simt.pieces import EXCHANGED, MULTIPROCESSORS, SHARED, TEA
 from axon.backend.gpu.simt.tiles import Across, across
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import by_lanes, inner, reduced
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Scalar, Scan, Value
 from axon.shapes.dimension import Dim, Minimum

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from axon.backend.gpu.simt.access import ACCESS, Access, Width, accesses
 from axon.backend.kernel.ir import Constant, Expression, Given, Like, Name, call, lift, product, same
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Read, Value
 from axon.core.scalar_facts import is_inside

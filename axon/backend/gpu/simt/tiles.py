@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from axon.backend.gpu.layout.memory import Tensor
@@ -25,6 +24,7 @@ from axon.backend.gpu.simt.writer import Lane
 from axon.backend.kernel.ir import Expression, Name, call
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
+from axon.base.data import dataclass, replace
 from axon.base.identity import IdentitySet
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Read, Scan, Value

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import reduce
 
 from axon.backend.gpu.simt.access import steady
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import TRUE, Call, Constant, Expression, Name, call, is_atom
 from axon.backend.kernel.writer import Held, Writer, is_narrow, literal
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Binary, Const, Read, Scalar, element_of

@@ -11,8 +11,8 @@ of the tile might be outside of its element type, they decide nothing: every ele
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core import integer_ranges as ranges

@@ -11,12 +11,12 @@ What has no kernel family yet raises `Unsupported` with the reason; nothing is d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from math import prod
 
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views
 from axon.backend.gpu.tile.epilogue import Operand, Result, bare, check_epilogue
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views, stored
 from axon.backend.kernel.scalars import inexact, obstacle
+from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span

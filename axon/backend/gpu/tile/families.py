@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from axon.backend.gpu.layout.unsupported import Unsupported
@@ -22,6 +21,7 @@ from axon.backend.plan import ir as plans
 from axon.backend.plan.fuse import Policy, fuse
 from axon.backend.plan.ir import Nest, Reason
 from axon.backend.plan.split import split
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
 from axon.base.source import Span

@@ -14,7 +14,6 @@ A tile's axes are listed as it is stored, the contiguous one last: a transposed 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from axon.backend.gpu.layout.views import View
@@ -25,6 +24,7 @@ from axon.backend.gpu.tile.online_softmax import ONE, local_symbols
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.gpu.tile.text import Names, Texts, dim_text, scalar_text
+from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import require, verified

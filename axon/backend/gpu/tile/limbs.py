@@ -30,7 +30,6 @@ Note [Limbs]
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from math import inf, prod
@@ -44,6 +43,7 @@ from axon.backend.gpu.tile.families import Kernel
 from axon.backend.gpu.tile.schedule import Problem, Traits, predict, ranked
 from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.plan.ir import Nest, Reason
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import inf
 from typing import Any, Literal
 
 from axon.backend.gpu.layout.target import Target
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 
 # Registers per thread of (producer, consumer), by the number of consumer warpgroups; None keeps what the launch gave. Together

@@ -17,13 +17,13 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import product
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.tile.schedule import Given, Problem, TileMapping, Traits, attempts, candidates, check, holds, ranked
+from axon.base.data import dataclass, fields, replace
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import Element
 from axon.base.errors import AxonError

@@ -14,7 +14,6 @@ divides or scales a finished row moved behind the pass. What cannot be repaired 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import inf
 
 from axon.backend.gpu.layout.unsupported import Unsupported
@@ -39,6 +38,7 @@ from axon.backend.gpu.tile.online_softmax import (
     times,
 )
 from axon.backend.kernel.scalars import obstacle
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span

@@ -7,7 +7,6 @@ of scalar expressions, and has the element types of what is stored.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.contraction import MatrixProduct
@@ -15,6 +14,7 @@ from axon.backend.gpu.tile.epilogue import Operand
 from axon.backend.gpu.tile.stream import Stream, Term
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.verify import PlanScope
+from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Local, Program, Read, Scalar
