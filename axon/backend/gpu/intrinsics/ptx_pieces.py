@@ -7,6 +7,8 @@ ask_bf16(pointer, offset, count)           one thread: elements from memory into
 barrier_wait(address, parity)              every thread, until all came of the phase of this parity
 taken_bf16(address, inside), taken_bf16_8(address, inside)      elements from there, 0 where not inside
 send(address, value, rank, barrier)        `keep` in the shared memory of a block of the cluster, whose barrier counts 8 bytes
+remote_f32_4(address, rank)                neighbours from the shared memory of a block of the cluster
+cluster_sync()                             all threads of all blocks: what they stored is there
 cluster_arrive(), cluster_wait()           all threads of all blocks: barriers are there. Orders nothing else
 """
 
@@ -54,6 +56,7 @@ _publish("barrier_expect", _with_numbers(INSTRUCTIONS["barrier_expect"].text, "r
 _publish("barrier_wait", _with_numbers(INSTRUCTIONS["barrier_wait"].text, "r,r", ["address", "parity"]))
 _publish("cluster_arrive", _nothing("barrier.cluster.arrive.relaxed.aligned;"))
 _publish("cluster_wait", _nothing("barrier.cluster.wait.aligned;"))
+_publish("cluster_sync", _nothing("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;"))
 
 
 def _send(context: Any, address: Any, value: Any, rank: Any, barrier: Any) -> Any:
@@ -139,8 +142,37 @@ def _taking(name: str, lanes: int) -> Any:
     return with_arity(typing, ["address", "inside"])
 
 
+def _remote(name: str, lanes: int) -> Any:
+    held, bits, decode, _ = _TYPES[name]
+    size = lanes * bits // 8
+    kind, word, code, each = {1: ("u8", I16, "h", 1), 2: ("b16", I16, "h", 2)}.get(size, ("b32", I32, "r", 4))
+
+    def typing(context: Any, address: Any, rank: Any) -> Any:
+        def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
+            at, words = [_narrow(b, v) for v in values], []
+            there = _asm(b, I32, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", at)
+            for first in range(0, size, 16):
+                count = min(16, size - first) // each
+                place = b.add(there, ir.Constant(I32, first)) if first else there
+                outs = ", ".join(f"${n}" for n in range(count))
+                outs, vector = (f"{{{outs}}}", f".v{count}") if count > 1 else (outs, "")
+                result = ir.LiteralStructType([word] * count) if count > 1 else word
+                constraints = ",".join([f"={code}"] * count + ["r", "~{memory}"])
+                text = f"ld.shared::cluster{vector}.{kind} {outs}, [${count}];"
+                made = _asm(b, result, text, constraints, [place], volatile=True)
+                words += [b.extract_value(made, n) for n in range(count)] if count > 1 else [made]
+            words = [b.trunc(w, ir.IntType(8)) for w in words] if size == 1 else words
+            found = [decode(b, item) for item in _split(b, words, bits)]
+            return _gathered(b, found) if lanes > 1 else found[0]
+
+        return (types.UniTuple(held, lanes) if lanes > 1 else held)(address, rank), generate
+
+    return with_arity(typing, ["address", "rank"])
+
+
 for _name, (_, _bits, _, _) in _TYPES.items():
     _publish(f"bring_{_name}", _bringing(_bits))
     _publish(f"ask_{_name}", _asking(_bits))
     for _lanes in (1, *LANES):
         _publish(f"taken_{_name}" + (f"_{_lanes}" if _lanes > 1 else ""), _taking(_name, _lanes))
+        _publish(f"remote_{_name}" + (f"_{_lanes}" if _lanes > 1 else ""), _remote(_name, _lanes))

@@ -3,6 +3,7 @@
     keep(address, value), kept_f32(address)     a scalar in eight bytes
     stage_bf16_8(address, value)                neighbours, at a multiple of 16 bytes or of all their own
     staged_bf16_8(address, pitch)               elements so many bytes apart
+    aligned_f32_4(address)                      neighbours, at a multiple of 16 bytes or of all their own
     packed_bf16_8(address, pitch)               words so many bytes apart, each of two elements, or of four of 8 bits
     unpacked_bf16_8(words, part)                of each word the first element, or the second...
 
@@ -69,6 +70,32 @@ def _keeping(context: Any, address: Any, value: Any) -> Any:
 _publish("keep", with_arity(_keeping, ["address", "value"]))
 for _name, _type in (("f64", F64), ("f32", F32), *((name, ir.IntType(bits)) for name, bits, _ in _INTEGERS), ("bool", I1)):
     _publish(f"kept_{_name}", lifted(1, lambda _, held=_TYPES[_name][0]: held, _kept(_type)))
+
+
+def _aligned(name: str, lanes: int) -> None:
+    held, bits, decode, _ = _TYPES[name]
+    size = lanes * bits // 8
+    kind, word, code, each = {1: ("u8", I16, "h", 1), 2: ("b16", I16, "h", 2)}.get(size, ("b32", I32, "r", 4))
+
+    def take(context: Any, address: Any) -> Any:
+        def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
+            at, words = b.trunc(values[0], I32), []
+            for first in range(0, size, 16):
+                count = min(16, size - first) // each
+                place = b.add(at, ir.Constant(I32, first)) if first else at
+                outs = ", ".join(f"${n}" for n in range(count))
+                outs, vector = (f"{{{outs}}}", f".v{count}") if count > 1 else (outs, "")
+                result = ir.LiteralStructType([word] * count) if count > 1 else word
+                constraints = ",".join([f"={code}"] * count + ["r", "~{memory}"])
+                made = _asm(b, result, f"ld.shared{vector}.{kind} {outs}, [${count}];", constraints, [place], volatile=True)
+                words += [b.extract_value(made, n) for n in range(count)] if count > 1 else [made]
+            words = [b.trunc(w, I8) for w in words] if size == 1 else words
+            found = [decode(b, item) for item in _split(b, words, bits)]
+            return _gathered(b, found) if lanes > 1 else found[0]
+
+        return (types.UniTuple(held, lanes) if lanes > 1 else held)(address), generate
+
+    _publish(f"aligned_{name}" + (f"_{lanes}" if lanes > 1 else ""), with_arity(take, ["address"]))
 
 
 def _staged(name: str, lanes: int) -> None:
@@ -141,4 +168,5 @@ def _staged(name: str, lanes: int) -> None:
 
 for _name in _TYPES:
     for _lanes in (1, *LANES):
+        _aligned(_name, _lanes)
         _staged(_name, _lanes)

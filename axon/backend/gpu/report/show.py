@@ -23,7 +23,7 @@ from axon.backend.gpu.roles import render as render_barriers
 from axon.backend.gpu.runtime.algorithms import Algorithms
 from axon.backend.gpu.runtime.building import Builder, Ready
 from axon.backend.gpu.runtime.foreseen import of_extents
-from axon.backend.gpu.runtime.plain_variants import used_by
+from axon.backend.gpu.runtime.plain_variants import by_tiles, used_by
 from axon.backend.gpu.runtime.prepare import problem_of
 from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.gpu.tile import ir as tile
@@ -235,13 +235,14 @@ def _nest_work(
     lines += [f"  {reason.worded(names)}" for reason in nest.reasons]
     lines += _tables(tables, used_by(nest, builder.planned.known), names)
     again = [(a.bytes.evaluate(sizes), a.between.evaluate(sizes)) for a in loaded_again(nest, builder.planned.known)]
-    loads = tuple(Loads(loaded, between) for loaded, between in again if loaded > between)
+    tiled = by_tiles(nest, plan.mapping, sizes, builder.target)
+    loads = tuple(Loads(loaded, between) for loaded, between in again if loaded > between and tiled is None)
     lines += [f"  loads {sum(each.bytes for each in loads):,} bytes, since each row reads the same again"] if loads else []
     work = Work(moved, loads, amount, others)
     by_memory = not loads and work.memory(builder.target) >= work.arithmetic
     rate = (moved, BANDWIDTH) if by_memory or not amount else (amount, FLOPS)
     told = [*lines, _resources(plan, builder.target)]
-    return _Told(told, [(plan.mapping, work.seconds(builder.target))], *rate)
+    return _Told(told, [(plan.mapping, work.seconds(builder.target) if tiled is None else tiled)], *rate)
 
 
 def _tables(tables: Set[Symbol], used: Iterable[Value], names: MappingOf[Symbol, str]) -> list[str]:

@@ -28,6 +28,7 @@ from axon.backend.gpu.simt.mapping import THREADS, Mapping
 from axon.backend.gpu.simt.peaks import peaks
 from axon.backend.gpu.simt.pieces import GRID, Pieces, ask_ahead, canonical, cut_rows, resident, spread_rows, wholly
 from axon.backend.gpu.simt.reductions import UNROLL, Reductions
+from axon.backend.gpu.simt.tiled_reduction import TiledReduction
 from axon.backend.gpu.simt.tiles import Staged, staged, tiled_rows
 from axon.backend.gpu.simt.writer import Lane, LaneWriter, Mask
 from axon.backend.kernel.code import Code
@@ -103,6 +104,7 @@ class PlainEmitter:
         self.taken: Callable[[], None] | None = None  # writes what follows when a row has come into registers
         self.asking: Callable[[], None] | None = None  # writes what asks for a later row
         self.spot: Expression = Constant(0)  # where the neighbours of a thread are within a piece
+        self.resident = 1  # blocks of a multiprocessor that must have registers
         self.bytes = 0  # of shared memory for squares and pieces
         self.team = 0  # threads that share a row
         self.writer = LaneWriter(
@@ -185,7 +187,8 @@ class PlainEmitter:
         code.assign(local("shared"), call("as_i64", call("shared_memory")))
         code.assign(local("thread"), call("as_i64", Given("cuda.threadIdx.x")))
         code.assign(local("block"), call("as_i64", Given("cuda.blockIdx.x")))
-        cluster = self.mapping.pieces.blocks if self.mapping.pieces else 1
+        tile = self.mapping.tiled.tile if self.mapping.tiled else None
+        cluster = tile.splits if tile else self.mapping.pieces.blocks if self.mapping.pieces else 1
         if cluster > 1:
             code.call("cluster_of")
         if self.mapping.general:
@@ -198,13 +201,18 @@ class PlainEmitter:
         function = code.function("kernel", tuple(self.parameters.values()))
         module = _module(function, cluster, (*comments, str(mapping)))
         threads = mapping.team if mapping.by in ("block", "cluster") else mapping.across.threads if mapping.across else THREADS
-        together = resident(mapping) if mapping.by == "cluster" and mapping.chunks else 1
+        together = resident(mapping) if mapping.by == "cluster" and mapping.chunks else self.resident
+        threads = tile.threads if tile else threads
         shared = self.bytes + self.reductions.bytes
         return emitted(module, self.parameters, threads, cluster, shared, together)
 
     def form(self) -> None:
         """All that is done, by the mapping."""
-        if self.mapping.by == "lanes" and self.mapping.turns > 1:
+        if self.mapping.tiled is not None:
+            reduction = TiledReduction(self)
+            reduction.write()
+            self.bytes, self.resident = reduction.bytes, reduction.resident
+        elif self.mapping.by == "lanes" and self.mapping.turns > 1:
             self.turns()
         else:
             with self.rows():
@@ -598,8 +606,8 @@ class PlainEmitter:
 
 _INTRINSICS = "axon.backend.gpu.intrinsics"
 INTRINSICS = {  # how the names of a module begin
-    "ptx_pieces": ("barrier", "ask_", "bring_", "taken_", "send", "cluster_"),
-    "ptx_shared": ("keep", "kept_", "stage", "packed_", "unpacked_"),
+    "ptx_pieces": ("barrier", "ask_", "bring_", "taken_", "send", "cluster_", "remote_"),
+    "ptx_shared": ("keep", "kept_", "stage", "packed_", "unpacked_", "aligned_"),
     "ptx_scalar": ("",),
 }
 

@@ -16,11 +16,12 @@ from typing import Literal
 
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.target import HOPPER
-from axon.backend.gpu.simt.access import ACCESS, Access, accesses, width_of
+from axon.backend.gpu.simt.access import ACCESS, ALONE, Access, accesses, width_of
 from axon.backend.gpu.simt.access import cut as extents_cut
 from axon.backend.gpu.simt.halves import halves
-from axon.backend.gpu.simt.mapping import THREADS, WARP, Mapping, in_halves, nest_sweeps, uneven, widest
+from axon.backend.gpu.simt.mapping import THREADS, WARP, Mapping, by_register_tiles, in_halves, nest_sweeps, uneven, widest
 from axon.backend.gpu.simt.peaks import peaks
+from axon.backend.gpu.simt.register_tiles import register_tiles, scalar_fetches
 from axon.backend.gpu.simt.tiles import across
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import by_lanes, inner, reduced
@@ -46,6 +47,9 @@ def general(nest: Nest, values: MappingOf[Symbol, Value], units: MappingOf[Symbo
     """The mapping for all sizes. Those at hand only say whether a row is one for a warp."""
     easy = {symbol: 1024 * (n + 1) for n, symbol in enumerate(sizes)}
     tensors = {symbol: _easy(values[symbol], unit) for symbol, unit in units.items()}
+    tiled = register_tiles(nest, values, tensors, sizes)
+    if tiled is not None:
+        return by_register_tiles(scalar_fetches(tiled), ALONE)
     if nest_sweeps(nest) and not by_lanes(nest):
         found = _by_rows(nest, sizes)
         width = width_of(nest, values, tensors, easy, False)

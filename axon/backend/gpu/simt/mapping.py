@@ -25,10 +25,11 @@ from math import prod
 from typing import Literal
 
 from axon.backend.gpu.layout.memory import Tensor
-from axon.backend.gpu.simt.access import Width, accesses, held_in_registers, is_ordered, lies_flat, uniform, width_of
+from axon.backend.gpu.simt.access import ALONE, Width, accesses, held_in_registers, is_ordered, lies_flat, uniform, width_of
 from axon.backend.gpu.simt.halves import Halves, halved, halves
 from axon.backend.gpu.simt.peaks import peaks
 from axon.backend.gpu.simt.pieces import EXCHANGED, MULTIPROCESSORS, SHARED, TEAM, Pieces, keeping, pieces
+from axon.backend.gpu.simt.register_tiles import Tiled, groups, pairs_of, register_tiles
 from axon.backend.gpu.simt.tiles import Across, across
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import by_lanes, inner, reduced
@@ -75,6 +76,7 @@ class Mapping:
     below: bool = False  # maxima and the sums of exponentials below them are found together
     later: frozenset[int] = frozenset()  # the accesses whose row is asked for by a block before the one that needs it
     general: bool = False  # neighbours move together where a call allows it, else the kernel takes one element at a time
+    tiled: Tiled | None = None  # by tiles: a reduction of pairs
     pieces: Pieces | None = None  # by clusters: how a row is cut, and what of it comes into shared memory
 
     @property
@@ -86,6 +88,8 @@ class Mapping:
         team = "a thread for each row"
         if self.by == "lanes" and self.team > 1:
             team = f"{self.team} threads for each column"
+        elif self.tiled is not None:
+            team = str(self.tiled)
         elif self.across is not None:
             team = f"a block for each {self.across.tall} × {self.across.wide} elements"
         elif self.pieces is not None and self.pieces.blocks == 1:
@@ -120,6 +124,9 @@ def choose(
     """The mapping for tensors that lie like these."""
     if not nest_sweeps(nest):
         return _map(nest, values, tensors, sizes)
+    tiled = register_tiles(nest, values, tensors, sizes)
+    if tiled is not None:
+        return by_register_tiles(tiled, width_of(nest, values, tensors, sizes, True))
     if by_lanes(nest):
         width = width_of(nest, values, tensors, sizes, True)
         team = sharers(nest, width, sizes)
@@ -141,6 +148,12 @@ def choose(
     if vectors <= WARP and not uneven(nest):
         return Mapping("warp", width.vector, width.beside, team=_power(vectors))
     return Mapping("block", width.vector, width.beside, team=block_of(vectors))
+
+
+def by_register_tiles(tiled: Tiled, width: Width) -> Mapping:
+    """A reduction of pairs; results are stored as wide as a tile allows."""
+    width = width if width.vector <= tiled.tile.columns else ALONE
+    return Mapping("tiles", width.vector, width.beside, tiled=tiled)
 
 
 def _map(
@@ -351,6 +364,11 @@ def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int]) -> Grid:
     axes = nest.rows if half is None else (*nest.rows[:-1], half)
     extents = [max(0, axis.extent.evaluate(sizes)) for axis in axes]
     rows = prod(extents)
+    found = groups(nest) if mapping.tiled is not None else None
+    if mapping.tiled is not None and found is not None:
+        tile, pairs = mapping.tiled.tile, pairs_of(nest, found, sizes)
+        count = -(-pairs.rows // tile.rows) * -(-pairs.columns // tile.columns)
+        return Grid(pairs.outer * count * tile.splits, tile.threads)
     if mapping.across is not None:
         sides = {nest.rows[-1].symbol: mapping.across.wide, mapping.across.axis: mapping.across.tall}
         cut = [-(-n // sides.get(axis.symbol, 1)) for axis, n in zip(nest.rows, extents, strict=True)]

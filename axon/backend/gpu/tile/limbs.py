@@ -34,6 +34,7 @@ from functools import lru_cache
 from itertools import pairwise
 from math import inf, prod
 
+from axon.backend.gpu.layout.register_tiles import Pairs, best
 from axon.backend.gpu.layout.roofline import Loads, Work
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.views import View
@@ -102,7 +103,7 @@ def dearer(kernel: MatrixProduct, problem: Problem, traits: Traits, sizes: Mappi
     split = {side[0].value: _splitting(side, sizes) for side in (kernel.lefts, kernel.rights) if len(side) > 1}
     made = sum(work.seconds(target) for work in split.values())
     product = min((predict(m, problem, target) for m in ranked(problem, traits, target)), default=inf)
-    if _unsplit(kernel, problem, sizes).seconds(target) < made + product:
+    if _unsplit(kernel, problem, sizes, target) < made + product:
         return "at these sizes it is done sooner than its factors are split into bf16 values and multiplied"
     return None
 
@@ -112,13 +113,16 @@ def _splitting(side: tuple[Operand, ...], sizes: Mapping[Symbol, int]) -> Work:
     return Work(_elements(side[0].value, sizes) * (_source_bytes(side) + LIMB_BYTES * len(side)))
 
 
-def _unsplit(kernel: MatrixProduct, problem: Problem, sizes: Mapping[Symbol, int]) -> Work:
-    """Of a plain kernel that computes the product: it loads the right factor for each row (see `plan.loads`)."""
+def _unsplit(kernel: MatrixProduct, problem: Problem, sizes: Mapping[Symbol, int], target: Target) -> float:
+    """Seconds of a plain kernel that computes the product: by register tiles, or it loads the right factor for each row (see
+    `plan.loads`)."""
     left, right = (_elements(side[0].value, sizes) * _source_bytes(side) for side in (kernel.lefts, kernel.rights))
     points = problem.outer * problem.rows * problem.columns
     column = problem.depth * _source_bytes(kernel.rights)
     again = Loads(points * column, problem.columns * column)
-    return Work(left + right + RESULT_BYTES * points, (again,), 2 * points * problem.depth)
+    simple = Work(left + right + RESULT_BYTES * points, (again,), 2 * points * problem.depth).seconds(target)
+    tiles = best(Pairs(problem.outer, problem.rows, problem.columns, problem.depth, RESULT_BYTES, RESULT_BYTES), target)
+    return simple if tiles is None else min(simple, tiles[0])
 
 
 def _source_bytes(side: tuple[Operand, ...]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -189,7 +190,8 @@ def test_arithmetic_that_takes_longer_than_memory_is_predicted() -> None:
 
 def test_what_each_row_loads_again_is_predicted() -> None:
     """From the cache, or from memory if it is too large for that: of products in f32, 8.5 and 919 µs were measured."""
-    core = program("fun f (a : f32[m, k]) (b : f32[n, k]) = for i j => sum c => abs (a[i, c] - b[j, c])")
+    last = "reduce (fn x y => if y > 0.0 then y else x, 0.0)"  # for which there are no register tiles
+    core = program(f"fun f (a : f32[m, k]) (b : f32[n, k]) = for i j => {last} c => a[i, c] - b[j, c]")
 
     def said(m: int, n: int, k: int) -> str:
         return explain(core, core.contract.bind((), [(m, k), (n, k)]))
@@ -202,6 +204,15 @@ def test_what_each_row_loads_again_is_predicted() -> None:
     scatter = program("fun f {k} (ids : i32[n]) (x : f32[n, d]) = for b < k, j => sum for i where ids[i] = b => x[i, j]")
     assert "loads" not in explain(scatter)
     assert "scatter over" in explain(scatter)
+
+
+def test_register_tiles_are_predicted() -> None:
+    """17.9 µs were measured, on an H100."""
+    core = program("fun f (a : f32[m, k]) (b : f32[n, k]) = for i j => max c => abs (a[i, c] - b[j, c])")
+    said = explain(core, core.contract.bind((), [(112, 319), (1841, 319)]))
+    assert "a block for 64 × 64 places, 4 × 4 of a thread" in said
+    assert "loads" not in said
+    assert 12 < float(re.findall(r"([\d.]+) µs predicted", said)[0]) < 26
 
 
 def test_what_rows_of_different_lengths_load_again_is_counted() -> None:

@@ -15,7 +15,7 @@ What a GPU would let pass is a `Hazard` here:
 * threads of a warp at different shuffles, or at different waits, or some gone while others wait;
 * a bulk copy that is not aligned, or over what someone may still read; what it brings, and what other blocks of a cluster send, is
   there for a warp after it waited at the barrier that counts it, and more or less than that barrier expects never comes;
-* sending to a block of the cluster that may not have begun, or is gone.
+* sending to a block of the cluster that may not have begun, or is gone; reading from one without a `cluster_sync` between.
 
 Values have the types of the device: an i64 is an `int` (offsets do not wrap: what leaves a tensor is seen), other numbers are
 NumPy scalars, 16- and 8-bit floats are held as f32, a condition is a `bool`. An operation on types that the intrinsic would refuse
@@ -51,9 +51,12 @@ OWN = frozenset({"exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "fl
 WARP = 32
 SHARED = 1024  # the address of shared memory
 TOGETHER = frozenset({
-    "shuffle_xor", "shuffle_up", "shuffle_at", "warp_sync", "block_sync", "cluster_wait", "barrier_wait",
+    "shuffle_xor", "shuffle_up", "shuffle_at", "warp_sync", "block_sync", "cluster_wait", "cluster_sync", "barrier_wait",
 })  # fmt: skip
-MEMORY = ("fetch", "load", "store", "stage", "staged", "packed", "unpacked", "kept", "count", "spread", "bring", "ask", "taken")
+MEMORY = (
+    "fetch", "load", "store", "stage", "staged", "aligned", "remote", "packed", "unpacked", "kept", "count", "spread", "bring",
+    "ask", "taken",
+)  # fmt: skip
 KINDS: dict[Element, Any] = {Element.I64: int, Element.BOOL: bool, Element.F64: np.float64} | {
     e: np.float32 if e.is_float else e.dtype.type for e in Element if e not in (Element.I64, Element.BOOL, Element.F64)
 }  # the type of a value that is held in registers
@@ -496,11 +499,17 @@ class Block:
         barrier.passed[warp] = barrier.phase
         return True
 
-    def taken(self, element: Element, lanes: int, address: int, inside: bool) -> Any:
+    def remote(self, element: Element, lanes: int, address: int, rank: int) -> Any:
+        there = self.others[rank]
+        if there.gone:
+            raise Hazard("a block of the cluster is gone")
+        return self.taken(element, lanes, address, True, there.shared)
+
+    def taken(self, element: Element, lanes: int, address: int, inside: bool, shared: Shared | None = None) -> Any:
         if not inside:
             return (held(0, element),) * lanes if lanes > 1 else held(0, element)
-        size = element.dtype.itemsize
-        found = [self.shared.get(address + n * size, size, size, self.who) for n in range(lanes)]
+        size, shared = element.dtype.itemsize, shared or self.shared
+        found = [shared.get(address + n * size, size, size, self.who) for n in range(lanes)]
         if address % min(16, lanes * size):
             raise Hazard(f"{lanes} elements at {address} of shared memory are not aligned")
         values = tuple(held(np.frombuffer(data, element.dtype)[0], element) for data in found)
@@ -544,6 +553,10 @@ class Block:
                 return partial(self.stage, element)
             case "staged":
                 return partial(self.staged, element, lanes)
+            case "aligned":
+                return lambda address: self.taken(element, lanes, address, True)
+            case "remote":
+                return partial(self.remote, element, lanes)
             case "packed":
                 return partial(self.packed, lanes)
             case "unpacked":
@@ -701,7 +714,7 @@ def _run_cluster(
                 ready.discard(number)
                 gone.add(number)
                 block.gone |= all((at, w) in gone for w in range(threads // WARP))
-            case "block_sync" | "barrier_wait" | "cluster_wait":
+            case "block_sync" | "barrier_wait" | "cluster_wait" | "cluster_sync":
                 ready.discard(number)
                 blocked[number] = what
             case _:
@@ -739,9 +752,13 @@ def _release(
             if block.passes(*request[2:4], one[1]):
                 del blocked[one]
                 ready.add(one)
-    if len(blocked) == warps * len(blocks) and set(blocked.values()) == {"cluster_wait"}:
+    if len(blocked) == warps * len(blocks) and set(blocked.values()) in ({"cluster_wait"}, {"cluster_sync"}):
+        ordered = "cluster_sync" in blocked.values()
         for at, warp in blocked:
             blocks[at].clustered.add(warp)
+        for block in blocks if ordered else ():  # what anyone did before lies before what anyone does from here on
+            block.waits += 1
+            block.shared.history = History()
         ready.update(blocked)
         blocked.clear()
 

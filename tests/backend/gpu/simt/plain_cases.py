@@ -12,11 +12,12 @@ import numpy as np
 from axon import AxonError
 from axon.backend.gpu.emit.source import Emitted
 from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.layout.register_tiles import RegisterTile
 from axon.backend.gpu.runtime import plain_variants as variants
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.prepare import is_empty
 from axon.backend.gpu.runtime.ways import Way
-from axon.backend.gpu.simt.access import held_in_registers, lies_flat, uniform, width_of
+from axon.backend.gpu.simt.access import ALONE, held_in_registers, lies_flat, uniform, width_of
 from axon.backend.gpu.simt.halves import halves
 from axon.backend.gpu.simt.mapping import (
     CHUNKS,
@@ -26,6 +27,7 @@ from axon.backend.gpu.simt.mapping import (
     By,
     Grid,
     Mapping,
+    by_register_tiles,
     grid,
     in_halves,
     longest,
@@ -37,6 +39,7 @@ from axon.backend.gpu.simt.mapping import (
 )
 from axon.backend.gpu.simt.peaks import peaks
 from axon.backend.gpu.simt.pieces import keeping, pieces
+from axon.backend.gpu.simt.register_tiles import Tiled, fetch, groups, scalar_fetches
 from axon.backend.gpu.simt.tiles import SIDES, across
 from axon.backend.plan.ir import Nest
 from axon.base.element import Element
@@ -86,12 +89,34 @@ def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[
                 found += [halved, replace(halved, uniform=frozenset()), Mapping("lanes", halved=True), replace(halved, turns=2)]
         if nest_sweeps(nest) and shareable(nest):
             found += [replace(wide, team=8), replace(wide, team=32), Mapping("lanes", team=4)]
+    found += _tiled(nest, made, tensors, sizes)
     if nest_sweeps(nest):
         by_rows = list(_by_rows(nest, made, tensors, sizes))
         found += by_rows
         if peaks(nest):
             found += [replace(mapping, below=True) for mapping in by_rows]
     return list(dict.fromkeys(found))
+
+
+SMALL = (  # tiles of so few threads that they are soon emulated
+    RegisterTile(8, 32, 4, 2, 4),
+    RegisterTile(8, 16, 8, 2, 4, 2),
+    RegisterTile(32, 8, 4, 4, 2, 1, 2),
+    RegisterTile(8, 32, 8, 4, 2, 1, 4),
+    RegisterTile(16, 8, 8, 2, 2, 2, 2),
+)
+
+
+def _tiled(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> Iterator[Mapping]:
+    """A reduction of pairs by small register tiles, with its own way to bring both sides and without."""
+    found = groups(nest)
+    if found is None:
+        return
+    width = width_of(nest, made.planned.known, tensors, sizes, True)
+    for tile in SMALL:
+        tiled = Tiled(tile, tuple(fetch(leaf, found, tensors, sizes) for leaf in found.leaves))
+        yield by_register_tiles(tiled, width)
+        yield by_register_tiles(scalar_fetches(tiled), ALONE)
 
 
 def _by_rows(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> Iterator[Mapping]:

@@ -1,0 +1,255 @@
+"""Reductions of pairs, of what a row and a column have: which nests are some, and how a block brings both sides.
+
+    groups          a Nest -> its axes by side, and what of the reduced expression each side has by itself
+    register_tiles  a Nest as its tensors lie -> the tile for it, if it is one that tiles make quicker
+
+See Note [Register tiles] in `layout.register_tiles`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+from typing import Literal
+
+from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.register_tiles import TOGETHER, Pairs, RegisterTile, best
+from axon.backend.gpu.layout.roofline import Loads, Work
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.simt.access import Access, aligned, divides, is_beside, is_ordered, unit_of
+from axon.backend.kernel.reducers import reducer
+from axon.backend.plan.ir import Nest, bytes_moved
+from axon.backend.plan.loads import loaded_again
+from axon.base.data import dataclass
+from axon.base.names import Symbol, fresh
+from axon.core.ir import Axis, Binary, Compute, Convert, Local, Read, Scalar, Unary, Value, element_of
+from axon.core.operation_count import flops, other_operations
+from axon.core.scalar_facts import axes_of, may_fail
+from axon.core.walk import children, nodes, reads, with_children
+
+Side = Literal["rows", "columns"]
+FETCHED = 4  # neighbours that a thread brings at once, at most
+FEWEST = 4  # rows and columns: of fewer, a tile is mostly empty
+# So many times the roofline's time were measured of kernels without tiles: at least, where what they load does not lie side by side
+# for neighbouring threads, and where they find indices along several axes.
+SIMPLE, ACROSS, SEVERAL = 1.6, 4.0, 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """What a side has by itself at each of its places and depths: it stands in the reduced expression as a local."""
+
+    scalar: Scalar
+    local: Local
+    side: Side
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The axes of a reduction of pairs, and its expressions with the leaves as locals. `neutral`: where all leaves are 0, it adds
+    nothing."""
+
+    outer: tuple[Axis, ...]
+    rows: tuple[Axis, ...]
+    columns: tuple[Axis, ...]
+    depth: tuple[Axis, ...]
+    leaves: tuple[Leaf, ...]
+    body: tuple[Scalar, ...]
+    neutral: bool
+
+    def axes(self, side: Side) -> tuple[Axis, ...]:
+        return self.rows if side == "rows" else self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """How a leaf is brought: neighbouring threads along its side or along the depth, each so many neighbours at once."""
+
+    along: Literal["side", "depth"]
+    vector: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tiled:
+    """A tile, and how each leaf is brought."""
+
+    tile: RegisterTile
+    fetches: tuple[Fetch, ...]
+
+    def __str__(self) -> str:
+        return str(self.tile)
+
+
+# ── what is one ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def groups(nest: Nest) -> Groups | None:
+    """The groups of a nest that reduces pairs and then computes at each place; None for any other."""
+    first, *rest = nest.steps
+    if not isinstance(first, Compute) or first.reduction is None or not _is_plain(first, nest):
+        return None
+    if any(not isinstance(s, Compute) or s.reduction is not None or len(s.axes) != len(nest.rows) for s in rest):
+        return None
+    depth = first.reduction.axes
+    sides = _sides(first, nest.rows, frozenset(axis.symbol for axis in depth))
+    if sides is None:
+        return None
+    rows, columns = sides
+    symbols = (frozenset(a.symbol for a in axes) for axes in (rows, columns, (*nest.rows, *depth)))
+    cut = _Cut(*symbols)
+    body = tuple(cut.cut(scalar) for scalar in first.body)
+    if cut.rest or {leaf.side for leaf in cut.leaves.values()} != {"rows", "columns"}:
+        return None
+    outer = tuple(a for a in nest.rows if a not in rows and a not in columns)
+    neutral = first.reduction.monoid.kind == "sum" and _vanishes(body[0])
+    return Groups(outer, rows, columns, depth, tuple(cut.leaves.values()), body, neutral)
+
+
+def _is_plain(step: Compute, nest: Nest) -> bool:
+    """Whether every place of a reduction has the same depth, nothing of it can stop the program, and its order is free."""
+    reduction = step.reduction
+    assert reduction is not None
+    axes = {axis.symbol for axis in (*nest.rows, *reduction.axes)}
+    return (
+        len(step.axes) == len(nest.rows) >= 2
+        and reduction.where is None
+        and reduction.monoid.kind in ("sum", "prod", "max", "min", "any", "all")
+        and not is_ordered(step)
+        and all(axes.isdisjoint(axis.extent.variables) for axis in (*nest.rows, *reduction.axes))
+        and not any(map(may_fail, step.body))
+    )
+
+
+def _sides(step: Compute, rows: tuple[Axis, ...], depth: frozenset[Symbol]) -> tuple[tuple[Axis, ...], tuple[Axis, ...]] | None:
+    """The axes along which some reads vary and others do not, by the reads: those of the columns with the last such axis."""
+    own = frozenset(axis.symbol for axis in rows)
+    varying = [axes_of(read, own | depth) for scalar in step.body for read in reads(scalar)]
+    varying = [axes & own for axes in varying if axes & depth]
+    if not varying:
+        return None
+    free = [axis for axis in rows if not all(axis.symbol in axes for axes in varying)]
+    if not free:
+        return None
+    right: set[Symbol] = {free[-1].symbol}
+    names = {axis.symbol for axis in free}
+    grown = True
+    while grown:  # axes that a read has in common are of one side
+        more = {symbol for axes in varying if axes & right for symbol in axes & names} - right
+        right |= more
+        grown = bool(more)
+    left = tuple(axis for axis in free if axis.symbol not in right)
+    return (left, tuple(axis for axis in free if axis.symbol in right)) if left else None
+
+
+class _Cut:
+    """Cuts expressions into the largest parts that vary along one side alone. `rest`: something varies along both and is none."""
+
+    def __init__(self, rows: frozenset[Symbol], columns: frozenset[Symbol], axes: frozenset[Symbol]) -> None:
+        self.rows, self.columns, self.axes = rows, columns, axes
+        self.leaves: dict[Scalar, Leaf] = {}
+        self.rest = False
+
+    def cut(self, scalar: Scalar) -> Scalar:
+        varying = axes_of(scalar, self.axes)
+        if not varying:
+            return scalar  # sizes and literals; a local's value is cut where it is bound
+        if not any(isinstance(n, Local) for n in nodes(scalar)):
+            if varying.isdisjoint(self.columns):
+                return self.leaf(scalar, "rows")
+            if varying.isdisjoint(self.rows):
+                return self.leaf(scalar, "columns")
+        parts = children(scalar)
+        if isinstance(scalar, Read) or not parts:
+            self.rest = True
+            return scalar
+        return with_children(scalar, tuple(map(self.cut, parts)))
+
+    def leaf(self, scalar: Scalar, side: Side) -> Local:
+        if scalar not in self.leaves:
+            self.leaves[scalar] = Leaf(scalar, Local(fresh("row" if side == "rows" else "column"), element_of(scalar)), side)
+        return self.leaves[scalar].local
+
+
+def _vanishes(scalar: Scalar) -> bool:
+    """Whether an expression is a product of leaves."""
+    match scalar:
+        case Local():
+            return True
+        case Binary(op="mul", left=left, right=right):
+            return _vanishes(left) and _vanishes(right)
+        case Convert(operand=operand) | Unary(op="neg", operand=operand):
+            return _vanishes(operand)
+        case _:
+            return False
+
+
+# ── with which tile ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def register_tiles(
+    nest: Nest, values: Mapping[Symbol, Value], tensors: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int]
+) -> Tiled | None:
+    """The tile with which a nest takes least time, if it takes less than without."""
+    found = groups(nest)
+    if found is None:
+        return None
+    pairs = pairs_of(nest, found, sizes)
+    chosen = best(pairs, HOPPER) if min(pairs.rows, pairs.columns) >= FEWEST else None
+    fetches = tuple(fetch(leaf, found, tensors, sizes) for leaf in found.leaves)
+    across = any(one.along == "depth" for one, leaf in zip(fetches, found.leaves, strict=True) if leaf.side == "columns")
+    times = SEVERAL if pairs.axes > 3 else ACROSS if across else SIMPLE
+    if chosen is None or chosen[0] >= times * without(nest, values, sizes).seconds(HOPPER):
+        return None
+    return Tiled(chosen[1], fetches)
+
+
+def pairs_of(nest: Nest, found: Groups, sizes: Mapping[Symbol, int]) -> Pairs:
+    """Its extents and what it holds."""
+
+    def extent(axes: Iterable[Axis]) -> int:
+        return prod(max(0, axis.extent.evaluate(sizes)) for axis in axes)
+
+    step = nest.steps[0]
+    assert isinstance(step, Compute)
+    assert step.reduction is not None
+    held = {side: sum(_bytes(leaf) for leaf in found.leaves if leaf.side == side) for side in ("rows", "columns")}
+    words = sum(-(-e.bits // 32) for e in reducer(step.reduction.monoid, found.body).elements)
+    points = max(1, extent(nest.rows) * extent(found.depth))
+    done = flops(step).evaluate(sizes) + other_operations(step).evaluate(sizes)
+    extents = (extent(axes) for axes in (found.outer, found.rows, found.columns, found.depth))
+    axes = len(found.rows) + len(found.columns) + len(found.depth)
+    outer, rows, columns, depth = extents
+    return Pairs(outer, rows, columns, depth, held["rows"], held["columns"], words, max(1, done // points), axes)
+
+
+def without(nest: Nest, values: Mapping[Symbol, Value], sizes: Mapping[Symbol, int]) -> Work:
+    """What a nest does without tiles."""
+    again = [(a.bytes.evaluate(sizes), a.between.evaluate(sizes)) for a in loaded_again(nest, values)]
+    loads = tuple(Loads(loaded, between) for loaded, between in again if loaded > between)
+    amounts = (sum(count(step).evaluate(sizes) for step in nest.steps) for count in (flops, other_operations))
+    return Work(bytes_moved(nest, values).evaluate(sizes), loads, *amounts)
+
+
+def _bytes(leaf: Leaf) -> int:
+    """Of a leaf's value in shared memory, where it lies as it is accumulated."""
+    return max(1, leaf.local.element.accumulator.bits // 8)
+
+
+def fetch(leaf: Leaf, found: Groups, tensors: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int]) -> Fetch:
+    """How a leaf is brought from tensors that lie like these."""
+    made = [read for read in reads(leaf.scalar) if read.tensor in tensors]
+    lanes: tuple[tuple[Literal["side", "depth"], Axis], ...]
+    lanes = (("side", found.axes(leaf.side)[-1]), ("depth", found.depth[-1]))
+    for along, axis in lanes:
+        beside = [r for r in made if is_beside(r.subscripts, axis.symbol, unit_of(tensors[r.tensor]))]
+        if beside:
+            size = min(max(1, r.element.bits // 8) for r in beside)
+            vector = min(FETCHED, TOGETHER // size)
+            fit = all(aligned(Access(r.tensor, r.subscripts, axis), tensors[r.tensor], sizes, vector) for r in beside)
+            return Fetch(along, vector if fit and divides(vector, axis.extent, sizes) else 1)
+    return Fetch("side")
+
+
+def scalar_fetches(tiled: Tiled) -> Tiled:
+    """The same for any size: one element at a time."""
+    return Tiled(tiled.tile, tuple(Fetch(fetch.along) for fetch in tiled.fetches))
