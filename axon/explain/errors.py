@@ -459,11 +459,7 @@ def subscript_count(state: State, shape: Shape, count: int, span: Span, name: st
     shown = show_shape(Namer(state), shape)
     helps: tuple[Suggestion, ...] = ()
     if count < rank:
-        start = span.text[: span.text.rindex("]")] if span.text.endswith("]") else f"{name}[…"
-        helps = (Suggestion(f"to keep the other dimensions, write `{start}, ..]`"),)
-        if span.text.endswith("]"):
-            rest = Edit(Span(span.file, span.end - 1, span.end - 1), ", ..")
-            helps = (replace(helps[0], edits=(rest,)), *helps)
+        helps = _kept(span) or (Suggestion(f"to keep the other dimensions, write `{name}[…, ..]`"),)
     label = Label(span, f"read here with {given}")
     return Diagnostic(
         "AX0203",
@@ -474,11 +470,21 @@ def subscript_count(state: State, shape: Shape, count: int, span: Span, name: st
     )
 
 
+def _kept(access: Span) -> tuple[Suggestion, ...]:
+    """An access that keeps the dimensions behind its subscripts: as an edit, and in words if that alone mends nothing."""
+    if not access.text.endswith("]"):
+        return ()
+    words = Suggestion(f"to keep the other dimensions, write `{access.text[:-1]}, ..]`")
+    return replace(words, edits=(Edit(Span(access.file, access.end - 1, access.end - 1), ", .."),)), words
+
+
 def matmul_rank(state: State, shape: Shape, span: Span, side: str, other: Shape) -> Diagnostic:
     text = show_shape(Namer(state), shape)
     helps: tuple[Suggestion, ...] = ()
     if len(state.shape(shape)) == 1 and len(state.shape(other)) > 2:
         helps = (Suggestion("for a vector, write the sum: `for i => sum k => a[i, k] * v[k]`"),)
+    if not state.shape(shape) and ".." not in span.text:  # `x[t]` of an `x` of which nothing is known names all its dimensions
+        helps = _kept(span)
     found = f"its shape is [{text}]" if text else "it is a scalar"
     return Diagnostic("AX0219", "both sides of `@` need rank 2 or more", (Label(span, f"the {side} side: {found}"),), (), helps)
 

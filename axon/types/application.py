@@ -147,6 +147,7 @@ def _apply(
     if lifted is not None:
         return lifted
     waiting: dict[int, SpreadArgument] = {}
+    unknown = isinstance(t, TypeVar)  # a parameter, until something says more of it
     spoiled = any(isinstance(inf.state.prune(a.type), Poison) for a in arguments)  # and may be one too many
     for n, argument in enumerate(arguments, 1):
         t = inf.state.prune(t)
@@ -177,6 +178,8 @@ def _apply(
                 if not spoiled:
                     wrong(inf, NotAFunction(t, f.span, argument.span, n - 1))
                 return POISON
+    if unknown:
+        inf.applied.append((tuple(a.type for a in arguments), t))
     given_all = [_spread(inf, waiting, group) for group in groups]
     return t if all(given_all) else POISON
 

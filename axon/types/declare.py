@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from axon.base.data import dataclass, field, replace
+from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Context, Obligation, Reason, Side
 from axon.shapes.dimension import Dim
-from axon.shapes.relation import Relation
 from axon.types import typed as T
-from axon.types.annotate import Mentions, bind_dimension, introduce, stripped, to_facts, to_type
+from axon.types.annotate import (
+    Mentions,
+    agree,
+    bind_dimension,
+    header_of,
+    introduce,
+    met,
+    note_sig,
+    parameter_types,
+    stripped,
+    to_type,
+)
 from axon.types.generalize import enter, generalize
 from axon.types.inference import Env, Inference, infer, instantiate_type, unify, wrong
 from axon.types.names import open_size
@@ -22,20 +32,11 @@ from axon.types.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity,
 from axon.types.scalars import marks, or_scalar, pointwise
 from axon.types.symbolic import says, symbolic
 from axon.types.trouble import Rule, RuleBroken, TypeTooLarge
-from axon.types.type import POISON, Exists, Function, Poison, Scheme, Tensor, TupleType, Type, function
+from axon.types.type import POISON, Exists, Poison, Scheme, Tensor, TupleType, Type, function
 from axon.types.undetermined import known_by_product
 from axon.types.unify import State, size, subtypes
 
 _MAX_TYPE = 100_000
-
-
-@dataclass(slots=True, eq=False)
-class _Header:
-    """What is known of a `fun` before its body: from its parameters, or from its `sig`."""
-
-    explicit: tuple[Symbol, ...] = ()
-    facts: list[tuple[Relation, Span]] = field(default_factory=list)
-    declared: Type | None = None
 
 
 # ── let ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -268,18 +269,19 @@ def _fun(inf: Inference, env: Env, d: S.Fun, sig: S.Sig | None) -> T.Fun:
     scope = env.scope.child()
     marked = marks(d.params, sig)
     inf.marked.update(t.span for _, t in marked)
-    header = _header(inf, scope, d, sig)
+    header = header_of(inf, scope, d, sig)
     params = tuple(p for p in d.params if not isinstance(p, S.DimParams))
-    types, result = _parameter_types(inf, header.declared, params, d, sig)
-    _note_sig(inf, sig, params)
+    types, result = parameter_types(inf, header.declared, params, d, sig)
+    note_sig(inf, sig, params, d.result)
     seen: dict[str, Span] = {}
     patterns = tuple(bind_pattern(inf, scope, p, t, seen) for p, t in zip(params, types, strict=True))
     if d.result is not None:
         declared = to_type(inf, scope, d.result)
         if result is None:
             result = declared
-        else:
-            unify(inf, declared, result, Reason(d.result.span, "the result type and the `sig` agree"))
+        elif d.result.span in inf.signed:
+            agree(inf, result, declared, inf.signed[d.result.span], d.result.span)
+    facts = met(inf, scope, header)
     inner = Env(scope, env.context, env.repeated)
     body = infer(inf, inner, d.body, result)
     if result is not None:
@@ -292,7 +294,7 @@ def _fun(inf: Inference, env: Env, d: S.Fun, sig: S.Sig | None) -> T.Fun:
         if not any(isinstance(part, Poison) for part in subtypes(inf.state, t)):
             wrong(inf, TypeTooLarge(d.name.span))
         t = POISON
-    scheme, ok = generalize(inf, mark, t, header.explicit, header.facts, d.name.span, d, True, patterns, body)
+    scheme, ok = generalize(inf, mark, t, header.explicit, facts, d.name.span, d, True, patterns, body)
     if ok:
         candidates = pointwise(patterns, body) if sig is None else set[int]()
         candidates &= {n for n, p in enumerate(params) if isinstance(p, S.PatternName)}
@@ -336,76 +338,6 @@ def _packed(state: State, t: Type, reason: Reason) -> Type:
             state.obligations.append(Obligation(bound.substitute(instance.dims), Context(), reason, subject=subject))
         t = state.prune(instantiate_type(state, t.body, instance))
     return t
-
-
-def _header(inf: Inference, scope: Scope, d: S.Fun, sig: S.Sig | None) -> _Header:
-    """Introduce the variables that a function's annotations and its `sig` mention."""
-    header = _Header()
-    explicit: list[Symbol] = []
-    groups = [p for p in d.params if isinstance(p, S.DimParams)]
-    if groups and not isinstance(d.params[0], S.DimParams):
-        wrong(inf, RuleBroken(Rule.DIMENSIONS_FIRST, groups[0].span))
-    if len(groups) > 1:
-        wrong(inf, RuleBroken(Rule.DIMENSIONS_TOGETHER, groups[1].span))
-    written: S.Type | None = sig.type if sig is not None else None
-    names = [n for g in groups for n in g.names]
-    while isinstance(written, S.TypeDimFun):
-        if not groups:
-            names += written.names
-        written = written.result
-    for name in names:
-        if any(s.name == name.text for s in explicit):
-            wrong(inf, RuleBroken(Rule.DIMENSION_PARAMETER_TWICE, name.span, (name.text,)))
-            continue
-        explicit.append(bind_dimension(inf, scope, name.text, name.span, rigid=True))
-    mentions = Mentions()
-    for p in d.params:
-        mentions.pattern(p)
-    if d.result is not None:
-        mentions.type(d.result)
-    if written is not None:
-        mentions.type(written)
-    mentions.expr(d.body)
-    introduce(inf, scope, mentions, rigid=True)
-    header.explicit = tuple(explicit)
-    if written is not None:
-        header.declared = to_type(inf, scope, written)
-    header.facts = to_facts(inf, scope, (*d.where, *(sig.where if sig is not None else ())))
-    return header
-
-
-def _note_sig(inf: Inference, sig: S.Sig | None, params: tuple[S.Pattern, ...]) -> None:
-    """Where the `sig` writes the type of each parameter."""
-    written = sig.type if sig is not None else None
-    while isinstance(written, S.TypeDimFun):
-        written = written.result
-    for param in params:
-        if isinstance(written, S.TypeFun):
-            inf.signed[param.span] = written.param.span
-            written = written.result
-    if sig is not None:
-        inf.annotations.append(sig.span)
-
-
-def _parameter_types(
-    inf: Inference, declared: Type | None, params: tuple[S.Pattern, ...], d: S.Fun, sig: S.Sig | None
-) -> tuple[list[Type], Type | None]:
-    types: list[Type] = []
-    rest = declared
-    for param in params:
-        if rest is None or isinstance(rest, Poison):
-            types.append(inf.state.type_var())
-            continue
-        rest = inf.state.prune(rest)
-        if not isinstance(rest, Function):
-            assert sig is not None
-            wrong(inf, RuleBroken(Rule.PARAMETERS_OF_SIG, param.span, (d.name.text,), sig.name.span))
-            types.append(POISON)
-            rest = POISON
-            continue
-        types.append(rest.param)
-        rest = rest.result
-    return types, rest
 
 
 def _bound_names(pattern: S.Pattern) -> list[str]:

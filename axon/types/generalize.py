@@ -112,6 +112,7 @@ def _quantified(
     settle_types(inf, mark.deferred)
     if state.level == 1:
         inf.ended.clear()
+        inf.applied.clear()
         inf.private.clear()
         open_: set[Symbol] = set()
         for left, right, reason in state.row_equations:

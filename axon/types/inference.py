@@ -153,6 +153,7 @@ class Inference:
     expression: Expression  # the whole of `infer`, which its parts call for what they consist of
     state: State = field(default_factory=State)
     deferred: list[Deferred] = field(default_factory=list)
+    applied: list[tuple[tuple[Type, ...], Type]] = field(default_factory=list)  # parameters: to what, and what comes of it
     guards: dict[Deferred, Context] = field(default_factory=dict)  # where those are needed, if not everywhere
     opened: int = 0  # sizes that only the data decide, named so far
     literals: list[Literal] = field(default_factory=list)  # whose types must hold their values

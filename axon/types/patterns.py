@@ -8,7 +8,7 @@ from axon.grammar import syntax as S
 from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
-from axon.types.annotate import to_type
+from axon.types.annotate import agree, to_type
 from axon.types.inference import Inference, unify, wrong
 from axon.types.resolve import Scope, ValueName
 from axon.types.trouble import NoField, Rule, RuleBroken
@@ -32,8 +32,11 @@ def bind_pattern(
         case S.PatternTyped(inner, written):
             inf.annotations.append(pattern.span)
             declared = to_type(inf, scope, written)
-            sides = (Side(pattern.span, "this has {}"), Side(written.span, "its type says {}"))
-            unify(inf, t, declared, Reason(written.span, "what is bound must have this type", sides))
+            if pattern.span in inf.signed:
+                agree(inf, t, declared, inf.signed[pattern.span], written.span)
+            else:
+                sides = (Side(pattern.span, "this has {}"), Side(written.span, "its type says {}"))
+                unify(inf, t, declared, Reason(written.span, "what is bound must have this type", sides))
             return bind_pattern(inf, scope, inner, declared, seen, dim)
         case S.PatternTuple(items):
             parts = [inf.state.type_var() for _ in items]

@@ -36,7 +36,7 @@ from axon.types.type import (
     TypeVar,
     scalar,
 )
-from axon.types.unify import Mismatch, State
+from axon.types.unify import Mismatch, State, subtypes
 
 # In which order what is still stuck at the end of a declaration gets its default: an access says most about its base, a missing
 # record type is an error that other defaults may still prevent.
@@ -55,8 +55,10 @@ def settle_types(inf: Inference, start: int) -> None:
         while _sweep(inf, start):
             pass
         waiting = [c for c in inf.deferred[start:] if not _floats(inf.state, c)]
-        if not waiting:
+        if not waiting and not _results_of_scalars(inf):
             return
+        if not waiting:
+            continue
         first = min(waiting, key=lambda c: _DEFAULT_ORDER.index(type(c)))
         inf.deferred.remove(first)
         with only_where(inf, inf.guards.get(first, NOWHERE)):
@@ -125,6 +127,24 @@ def _retry_rows(inf: Inference) -> bool:
         stuck = inf.state.row_equations[before:]
         moved |= not (len(stuck) == 1 and stuck[0][:2] == (left, right))
     return moved
+
+
+def _results_of_scalars(inf: Inference) -> bool:
+    """Let what parameters give for scalars be scalars, where an equation between shapes could else be solved in several ways:
+    `modify` of `for ..b i j => modify s[..b, i, j]`, whose shape is needed. Says whether anything was decided.
+    """
+    state = inf.state
+    items = (i for left, right, _ in state.row_equations for i in (*state.shape(left), *state.shape(right)))
+    stuck = {i.symbol for i in items if isinstance(i, Row)}
+    for arguments, result in inf.applied:
+        if not all(isinstance(t := state.prune(a), Tensor) and not state.shape(t.shape) for a in arguments):
+            continue
+        for part in subtypes(state, result):
+            match state.shape(part.shape) if isinstance(part, Tensor) else ():
+                case (Row(symbol),) if symbol in stuck - state.rigid and state.levels[symbol] >= state.level:
+                    state.rows[symbol] = ()
+                    return True
+    return False
 
 
 def solve(inf: Inference, constraint: Deferred) -> bool:

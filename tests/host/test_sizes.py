@@ -88,6 +88,20 @@ def test_shape_variables_need_ranks(m: axon.Module) -> None:
     assert str(m.shift.sizes.__repr__()).endswith("call it with ranks=>")
 
 
+def test_names_are_those_of_the_sig() -> None:
+    """Annotations below it may call the sizes otherwise; the body then computes with these names."""
+    m = axon.compile(
+        "sig f : {k} -> f32[d] -> f32[k] where k <= d\n"
+        "fun f {j} (x : f32[n]) : f32[j] = for i < j => x[i] * cast f32 (n * j + d)\n"
+        "sig g : f32[n] -> f32[m] -> f32[m, n]\n"
+        "fun g (x : f32[m]) (y : f32[n]) = for i j => y[i] * x[j] * cast f32 m\n"
+    )
+    assert m.f.sizes.arguments == {"x": (size("d"),)}
+    assert [s.arguments for s in m.f.solve({"k": 2}, x=(5,))] == [{"x": (5,)}]
+    assert m.f[2]([1.0, 2.0, 3.0]).tolist() == [9.0, 18.0]
+    assert m.g([1.0, 2.0], [1.0, 1.0, 3.0]).tolist() == [[2.0, 4.0], [2.0, 4.0], [6.0, 12.0]]
+
+
 def test_text(m: axon.Module) -> None:
     assert repr(m.conv.sizes) == (
         "<sizes of conv\n  x   : [b, h]\n  k   : [r]\n  out : [b, (h - r) / s + 1]\n  where s >= 1, r <= s + h>"

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from axon.backend.kernel import scalars, writer
+from axon.backend.kernel import writer
 from axon.core.verify import BINARY_ELEMENTS, UNARY_ELEMENTS
 from axon.interpret import arithmetic
 from axon.types import builtins
@@ -25,7 +25,6 @@ def test_is_known_everywhere(name: str) -> None:
     assert UNARY_ELEMENTS[name] == builtins.UNARY[name], "axon/core/verify.py"
     assert name in arithmetic.UNARY, "axon/interpret/arithmetic.py"
     assert name in writer._UNARY, "axon/backend/kernel/writer.py"
-    assert name in {*scalars._UNARY, *scalars.ELSEWHERE, "sign", "bit_not"}, "axon/backend/kernel/scalars.py"
     assert name in {*FUNCTIONS, "bit_not"}, "tests/oracle/arithmetic.py"
     assert writer._UNARY[name] in LIFTED, EMULATED
     described(name)

@@ -136,15 +136,14 @@ class _Named:
             return (writer.value(inner),)
         left, right = inner.left, inner.right
         if isinstance(left, Binary) and left.op == "mul" and all(_inverse_root(x, known) for x in (left.right, right)):
-            return self._factor(writer, left.left), writer.let(
-                writer.arithmetic("mul", writer.value(left.right), writer.value(right))
-            )
+            root = writer.apply("mul", self.element, writer.value(left.right), writer.value(right))
+            return self._factor(writer, left.left), root
         return self._factor(writer, left), self._factor(writer, right)
 
     def _factor(self, writer: Writer, scalar: Scalar) -> Expression:
         """A factor of a sum's product, itself multiplied without rounding."""
         if is_narrow(self.element) and isinstance(scalar, Binary) and scalar.op == "mul":
-            return writer.let(writer.arithmetic("mul", self._factor(writer, scalar.left), self._factor(writer, scalar.right)))
+            return writer.apply("mul", self.element, self._factor(writer, scalar.left), self._factor(writer, scalar.right))
         return writer.value(scalar)
 
     def combine(self, writer: Writer, state: State, values: State, where: Expression | None) -> State:

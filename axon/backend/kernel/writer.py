@@ -1,6 +1,9 @@
 """Scalar expressions of core as statements of a kernel: one for each operation, common ones once.
 
-Processors and plain GPU kernels share it: `simt.writer` writes the same for threads that hold several neighbours.
+It says which operations an expression is, in one vocabulary: `max_unsigned`, `trunc_i8`. An operation is a call by its name unless
+a target has a `Form` for it, a text of its own: `x + y`. Three kinds of kernels are written so: nests of processors (`cpu.nests`),
+where narrow floats are rounded after each operation; plain GPU kernels (`simt.writer`), whose threads hold several neighbours;
+epilogues and streams of the tensor cores (`scalars`), which find what they read in registers, and never fail.
 
 Note [Speculation]
     `if` of core evaluates the branch that it takes. Where both branches can be evaluated anywhere (every read is at bare axes that
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Constant, Expression, Like, Name, Operator, Prefix, call, is_atom, product
@@ -45,6 +48,15 @@ class Held:
     lanes: Like = 1
 
 
+# What a target writes for an operation whose first operand has this element type; None: a call by its name.
+Form: TypeAlias = "Callable[..., Expression | None]"
+
+
+def of_floats(op: str) -> Form:
+    """An operator of Python between floats. Integers wrap, while numba promises LLVM that those of Python's operators do not."""
+    return lambda element, x, y: Operator(op, x, y) if element.is_float else None
+
+
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
 _UNARY = {
     "exp": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin", "cos": "cos", "tanh": "tanh", "erf": "erf",
@@ -62,6 +74,8 @@ class Writer:
     `extents` are those of the axes in scope, `variable` names a dimension or an axis, `size` an extent that is known before the
     kernel runs, `held` says where tensors are.
     """
+
+    forms: Mapping[str, Form] = {name: of_floats(op) for name, op in _ARITHMETIC.items()}
 
     def __init__(
         self,
@@ -91,6 +105,20 @@ class Writer:
 
     def call(self, function: str, *arguments: Like) -> Name:
         return self.let(call(function, *arguments))
+
+    def operation(self, name: str, element: Element, *operands: Expression) -> Expression:
+        """An operation, as this target writes it."""
+        form = self.forms.get(name)
+        found = form(element, *operands) if form else None
+        return self.called(name, element, *operands) if found is None else found
+
+    def called(self, name: str, element: Element, *operands: Expression) -> Expression:
+        """An operation as a call by its name."""
+        return call(name, *operands)
+
+    def apply(self, name: str, element: Element, *operands: Expression) -> Name:
+        """The variable with an operation's value."""
+        return self.let(self.operation(name, element, *operands))
 
     @contextmanager
     def branch(self, block: AbstractContextManager[None]) -> Iterator[None]:
@@ -136,10 +164,9 @@ class Writer:
         """A variable or a literal with the expression's value; what it needs is written."""
         match scalar:
             case Const(value=value, element=element):
-                return literal(value, element)
+                return self.literal(value, element)
             case Index(dim=dim, element=element):
-                index = self._let_dim(dim)
-                return index if element is Element.I64 else self.call(f"as_{element.value}", index)
+                return self.index(dim, element)
             case Local(symbol=symbol):
                 return self.locals[symbol]
             case Read():
@@ -161,6 +188,14 @@ class Writer:
             case _:
                 assert_never(scalar)
 
+    def literal(self, value: float, element: Element) -> Expression:
+        return literal(value, element)
+
+    def index(self, dim: Dim, element: Element) -> Expression:
+        """An index as a number of an element type."""
+        index = self._let_dim(dim)
+        return index if element is Element.I64 else self.call(f"as_{element.value}", index)
+
     def where(self, condition: Expression | None, value: Expression, otherwise: Expression) -> Expression:
         """A value where a condition holds; another one, a constant, where it does not or there is none."""
         return self.call("select", condition, value, otherwise) if condition else value
@@ -169,17 +204,13 @@ class Writer:
         """An f32 result of arithmetic on a narrow element type, rounded to it; others as they are."""
         return self.call(f"round_{element.value}", self.let(value)) if is_narrow(element) else self.let(value)
 
-    def arithmetic(self, op: str, x: Expression, y: Expression) -> Expression:
-        """A sum, a difference or a product of floats."""
-        return Operator(_ARITHMETIC[op], x, y)
-
     def unary(self, op: str, operand: Expression, element: Element) -> Expression:
         if op == "not":
-            return self.call("negation", operand)
+            return self.apply("negation", element, operand)
         if element.is_unsigned and op in ("abs", "sign"):
-            return operand if op == "abs" else self.call("min_unsigned", operand, literal(1, element))
+            return operand if op == "abs" else self.apply("min_unsigned", element, operand, self.literal(1, element))
         name = f"integer_{_UNARY[op]}" if element.is_integer and op in ("abs", "sign") else _UNARY[op]
-        found = call(name, operand)
+        found = self.operation(name, element, operand)
         return self.let(found) if op in _EXACT else self.rounded(found, element)
 
     def _binary(self, op: str, left: Scalar, right: Scalar) -> Expression:
@@ -188,42 +219,41 @@ class Writer:
         if factors:
             base = power = self.value(left)
             for _ in range(factors - 2):
-                power = self.let(self.arithmetic("mul", power, base))
-            return self.rounded(self.arithmetic("mul", power, base), element)
+                power = self.apply("mul", element, power, base)
+            return self.rounded(self.operation("mul", element, power, base), element)
         return self.binary(op, self.value(left), self.value(right), element, never=_never_fails(op, right))
 
     def binary(self, op: str, x: Expression, y: Expression, element: Element, *, never: bool = False) -> Expression:
         kind = "float" if element.is_float else "unsigned" if element.is_unsigned or element is Element.BOOL else "int"
         if op in ("eq", "ne", "lt", "le", "gt", "ge", "max", "min"):
-            return self.call(f"{op}_{kind}", x, y)
+            return self.apply(f"{op}_{kind}", element, x, y)
         if op in _ARITHMETIC:
-            # Integers wrap, while numba promises LLVM that those of Python's operators do not.
-            return self.rounded(self.arithmetic(op, x, y) if element.is_float else call(op, x, y), element)
+            return self.rounded(self.operation(op, element, x, y), element)
         if element.is_float:
             name = {"div": "divide", "mod": "float_remainder", "pow": "power", "atan2": "atan2"}[op]
-            return self.rounded(call(name, x, y), element)
+            return self.rounded(self.operation(name, element, x, y), element)
         if op in BITS:
-            return self.call("unsigned_shift_right" if op == "shift_right" and element.is_unsigned else op, x, y)
+            return self.apply("unsigned_shift_right" if op == "shift_right" and element.is_unsigned else op, element, x, y)
         if op == "pow":
             return self._integer_power(x, y, element, never)
         if not never:
-            self.fail_if(self.call("eq_int", y, literal(0, element)))
+            self.fail_if(self.apply("eq_int", element, y, self.literal(0, element)))
         prefix = "unsigned_" if element.is_unsigned else ""
         name = {"div": "divide" if prefix else "floor_divide", "mod": "remainder"}[op]
-        return self.call(f"{prefix}{name}", x, y)
+        return self.apply(f"{prefix}{name}", element, x, y)
 
     def _integer_power(self, x: Expression, y: Expression, element: Element, never: bool) -> Expression:
         base, exponent = (self.convert(v, element, Element.I64) for v in (x, y))
         if not never and not element.is_unsigned:
-            self.fail_if(self.call("lt_int", exponent, 0))
+            self.fail_if(self.apply("lt_int", Element.I64, exponent, Constant(0)))
         if element is Element.U64:
-            exponent = self.call("signed_exponent", exponent)
-        return self.convert(self.call("integer_power", base, exponent), Element.I64, element)
+            exponent = self.apply("signed_exponent", Element.I64, exponent)
+        return self.convert(self.apply("integer_power", Element.I64, base, exponent), Element.I64, element)
 
     def _logic(self, scalar: Binary) -> Expression:
         left = self.value(scalar.left)
         if self.speculable(scalar.right):
-            return self.call("both" if scalar.op == "and" else "either", left, self.value(scalar.right))
+            return self.apply("both" if scalar.op == "and" else "either", Element.BOOL, left, self.value(scalar.right))
         result = self.code.let(left)
         with self.branch(self.code.when(left if scalar.op == "and" else Prefix("not", left))):
             self.code.assign(result, self.value(scalar.right))
@@ -232,7 +262,7 @@ class Writer:
     def _select(self, condition: Scalar, then: Scalar, otherwise: Scalar) -> Expression:
         taken = self.value(condition)
         if self.speculable(then) and self.speculable(otherwise):
-            return self.call("select", taken, self.value(then), self.value(otherwise))
+            return self.apply("select", element_of(then), taken, self.value(then), self.value(otherwise))
         result = self.code.name()
         with self.branch(self.code.when(taken)):
             self.code.assign(result, self.value(then))
@@ -255,22 +285,22 @@ class Writer:
         if source is target:
             return x
         if target is Element.BOOL:
-            return self.binary("ne", x, literal(0, source), source)
+            return self.binary("ne", x, self.literal(0, source), source)
         unsigned = source.is_unsigned or source is Element.BOOL
         if target.is_integer:
             how = "trunc" if source.is_float else "widen" if unsigned else "as"
-            return self.call(f"{how}_{target.value}", x)
+            return self.apply(f"{how}_{target.value}", source, x)
         wide = Element.F64 if target is Element.F64 else Element.F32
         if source.is_float:
             if is_narrow(target) and source is Element.F64:
-                value: Expression = self.call("odd_f32", x)
+                value: Expression = self.apply("odd_f32", source, x)
             else:
                 held = Element.F64 if source is Element.F64 else Element.F32
-                value = x if held is wide else self.call(f"to_{wide.value}", x)
+                value = x if held is wide else self.apply(f"to_{wide.value}", source, x)
         elif is_narrow(target) and source.bits >= 32:
-            value = self.call("unsigned_odd_f32" if unsigned else "integer_odd_f32", x)
+            value = self.apply("unsigned_odd_f32" if unsigned else "integer_odd_f32", source, x)
         else:
-            value = self.call(f"{'unsigned' if unsigned else 'signed'}_{wide.value}", x)
+            value = self.apply(f"{'unsigned' if unsigned else 'signed'}_{wide.value}", source, x)
         return self.rounded(value, target) if is_narrow(target) and not _holds(source, target) else value
 
     # ── reads ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -158,6 +158,11 @@ class Facts:
     def _now(self, extent: Dim | Row) -> Dim | Row:
         return extent if isinstance(extent, Row) else self.state.dimension(extent)
 
+    def of_sig(self, name: str) -> Dim | None:
+        """What the `sig` has where annotations below it write a name: they are the first that find sizes of this name."""
+        own = [s for s in self.state.named_dims if s.name == name and s in self.state.dims] if self.checked.sigs else []
+        return self.state.dimension(Dim.of(min(own, key=lambda s: s.id))) if own else None
+
     def positions(self, symbol: Symbol) -> list[str]:
         """Which dimensions of the declaration's parameters are exactly this."""
         found: list[str] = []

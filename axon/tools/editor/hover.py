@@ -17,7 +17,7 @@ from axon.tools.editor.names import Binding, Kind, Occurrence
 from axon.tools.editor.places import Definition, Spot, resolve, spot, whole
 from axon.types import builtins
 from axon.types import typed as T
-from axon.types.show import signature
+from axon.types.show import show_shape, signature
 from axon.types.type import Type
 
 ELEMENT_WORDS = {
@@ -186,6 +186,9 @@ def _dimension(found: Definition, o: Occurrence, facts: Facts | None) -> Hover:
     text = [found.kind.value]
     if facts is not None:
         symbol = next((s for s, n in facts.namer.names.items() if n == found.name and s.name == found.name), None)
+        if symbol is None and (size := facts.of_sig(found.name)) is not None:
+            text.append(f"`{show_shape(facts.namer, (size,))}` of the `sig`")
+            symbol = size.symbol
         where = facts.positions(symbol) if symbol is not None else []
         text[0] += f": {listed(where)}" if where else ""
         about = [f"`{fact}`" for fact in facts.contract() if re.search(rf"\b{found.name}\b", fact)]

@@ -226,25 +226,30 @@ class _Finder:
             written = written.result
 
     def function(self, outer: _Scope, d: S.Fun, sigs: tuple[S.Sig, ...], visible: Span) -> None:
-        scope = outer.child()
+        """The names of a `sig` are its own; the body sees them behind those of the function's annotations."""
+        signed = outer.child()
+        annotated = outer.child() if sigs else signed
         for param in d.params:
             for name in param.names if isinstance(param, S.DimParams) else ():
-                scope.values[name.text] = binding = self.bind(Kind.DIMENSION, name.text, name.span, visible)
+                annotated.values[name.text] = binding = self.bind(Kind.DIMENSION, name.text, name.span, visible)
                 self.occur(name.span, binding)
-        for sig in sigs:
-            self.explicit(scope, sig.type, visible)
         mentions = Mentions()
         for param in d.params:
             mentions.pattern(param)
         if d.result is not None:
             mentions.type(d.result)
+        self.introduce(annotated, mentions, visible)
         for sig in sigs:
-            mentions.type(_inner(sig.type))
-        mentions.expr(d.body)
-        self.introduce(scope, mentions, visible)
-        for sig in sigs:
-            self.type(scope, sig.type)
-            self.facts(scope, sig.where)
+            of_sig = Mentions()
+            of_sig.type(_inner(sig.type))
+            self.explicit(signed, sig.type, visible)
+            self.introduce(signed, of_sig, visible)
+            self.type(signed, sig.type)
+            self.facts(signed, sig.where)
+        scope = _Scope(signed, annotated.values, annotated.runs, annotated.variables) if sigs else signed
+        of_body = Mentions()
+        of_body.expr(d.body)
+        self.introduce(scope, of_body, visible)
         self.facts(scope, d.where)
         inner = Span(d.span.file, d.name.span.end, d.span.end)
         for param in d.params:

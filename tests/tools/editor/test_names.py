@@ -135,6 +135,16 @@ def renamed(text: str, new: str, path: str = "<buffer>") -> str:
             "m",
             "sig f : f32[m] -> f32[m]\nfun f x = for i < m => x[i]\n",
         ),
+        (
+            "sig f : f32[n] -> f32[▮n]\nfun f (x : f32[n]) = for i < n => x[i]\n",
+            "m",
+            "sig f : f32[m] -> f32[m]\nfun f (x : f32[n]) = for i < n => x[i]\n",
+        ),
+        (
+            "sig f : {k} -> f32[n] -> f32[k]\nfun f {k} (x : f32[n]) : f32[▮k] = for i < k => x[i] * cast f32 n\n",
+            "h",
+            "sig f : {k} -> f32[n] -> f32[k]\nfun f {h} (x : f32[n]) : f32[h] = for i < h => x[i] * cast f32 n\n",
+        ),
         ("sig ▮f : f32 -> f32\nfun f x = x\nval y = f 1.0\n", "g", "sig g : f32 -> f32\nfun g x = x\nval y = g 1.0\n"),
         ("type ▮t[d] = { w : f32[d] }\nfun f (p : t[n]) = p.w\n", "u", "type u[d] = { w : f32[d] }\nfun f (p : u[n]) = p.w\n"),
         (

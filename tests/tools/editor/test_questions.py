@@ -58,6 +58,7 @@ def labels(marked: str, workspace: Workspace | None = None, path: str = "<buffer
         (MATMUL.replace("sum k", "sum ▮k"), ["k : i32", "index over dimension 2 of `a` and dimension 1 of `b`", "named `k`"]),
         (MATMUL.replace("* b", "▮* b"), ["a[i, k] * b[k, j] : 'a"]),
         ("fun f (x : f32[▮n, m]) = x\n", ["n", "dimension: dimension 1 of `x`"]),
+        ("sig f : f32[k] -> f32[k]\nfun f (x : f32[▮n]) = x\n", ["dimension: dimension 1 of `x`", "`k` of the `sig`"]),
         ("fun f (x : f32[n]) = { ▮w = exp x, b = 1.0 }\n", ["w : f32[n]", "field"]),
         ("type lin[d] = { ▮w : f32[d, 2 * d], b : f32[d] }\n", ["w : f32[d, 2 * d]", "field"]),
         ("fun f (x : f32[2 * ▮n]) where n >= 1 = x\n", ["n", "where `n >= 1`"]),

@@ -59,7 +59,7 @@ from axon.shapes.dimension import Dim
 
 _FOUND = (  # where what a kernel mentions is found, in groups
     (("numba", ("cuda", "float32", "int32", "int64")), ("numba.cuda", ("libdevice",))),
-    (("axon.backend.gpu.intrinsics", ("ptx", "ptx_results", "ptx_rows", "ptx_tiles")),),
+    (("axon.backend.gpu.intrinsics", ("ptx", "ptx_results", "ptx_rows", "ptx_scalar", "ptx_tiles")),),
 )
 
 

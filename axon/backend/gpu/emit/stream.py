@@ -21,7 +21,7 @@ from axon.backend.gpu.tile.stream import Stream, Term
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Choice, Constant, Expression, Function, Name, Several, call, expressions
 from axon.backend.kernel.ir import both as conjunction
-from axon.backend.kernel.scalars import EpilogueWriter, address, literal, loaded
+from axon.backend.kernel.scalars import HELD, REAL, EpilogueWriter, address, literal, loaded
 from axon.base.data import dataclass, field
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
@@ -488,22 +488,17 @@ class _ElementWriter(EpilogueWriter):
             case Local(symbol=symbol) if symbol in self.plan.hoisted:
                 return self.parameter(symbol.name, self.hoisted(symbol, element_of(scalar)))
             case Unary(op="exp2", operand=operand):
-                return self.once(scalar, lambda: call("ptx.exp2", self.value(operand)))
+                return self.call("ptx.exp2", self.value(operand))
             case Convert(operand=Index(dim=dim), element=element) if element.is_float:
                 affine = self.affine(dim)
                 if affine is not None:
                     return affine
         return super().value(scalar)
 
-    def once(self, scalar: Scalar, value: Callable[[], Expression]) -> Expression:
-        if scalar not in self._seen:
-            self._seen[scalar] = self.code.let(value())
-        return self._seen[scalar]
-
     def hoisted(self, symbol: Symbol, element: Element) -> _Argument:
         if not self.stream.by_row(self.plan.hoisted[symbol]):
             return _Argument("u", symbol, lambda _: (self.stream.out.name(symbol),))
-        kind = "r" if element.is_float else "s"
+        kind = "r" if element in REAL else "s" if element in HELD else "p"
         return _Argument(kind, symbol, lambda block: tuple(self.stream.row(symbol, block, half) for half in range(2)))
 
     def affine(self, dim: Dim) -> Expression | None:
@@ -548,4 +543,4 @@ class _ElementWriter(EpilogueWriter):
         return self.parameter(value.of.like + value.like if value.of else value.like, _Argument("u", value, lambda _: (value,)))
 
     def read_element(self, node: Read) -> Expression:
-        return self.once(node, lambda: self.stream.load(node, self.index_variable, self.outside))
+        return self.let(self.stream.load(node, self.index_variable, self.outside))

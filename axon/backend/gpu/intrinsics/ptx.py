@@ -16,7 +16,9 @@ from numba.cuda import cgutils, types
 from numba.cuda.extending import intrinsic, models, register_model
 
 _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
-_CODES = {"r": (_I32, types.int32), "l": (_I64, types.int64), "f": (_F32, types.float32)}
+_CODES = {
+    "r": (_I32, types.int32), "l": (_I64, types.int64), "f": (_F32, types.float32), "d": (ir.DoubleType(), types.float64),
+}  # fmt: skip
 
 
 class TensorMap(types.Type):  # type: ignore[misc]
@@ -130,7 +132,12 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "high_f16": Instruction("{ .reg .b16 l, h; mov.b32 {l, h}, $1; cvt.f32.f16 $0, h; }", "r", "f", memory=False),
     "load_f32": Instruction("ld.global.nc.f32 $0, [$1];", "l", "f", memory=False),
     "load_i32": Instruction("ld.global.nc.b32 $0, [$1];", "l", "r", memory=False),
-    "load_i8": Instruction("ld.global.nc.s8 $0, [$1];", "l", "r", memory=False),  # extended to the register's width
+    "load_i64": Instruction("ld.global.nc.b64 $0, [$1];", "l", "l", memory=False),
+    "load_f64": Instruction("ld.global.nc.f64 $0, [$1];", "l", "d", memory=False),
+    # Extended to the register's width.
+    "load_i16": Instruction("ld.global.nc.s16 $0, [$1];", "l", "r", memory=False),
+    "load_u16": Instruction("ld.global.nc.u16 $0, [$1];", "l", "r", memory=False),
+    "load_i8": Instruction("ld.global.nc.s8 $0, [$1];", "l", "r", memory=False),
     "load_u8": Instruction("ld.global.nc.u8 $0, [$1];", "l", "r", memory=False),
     # Scalar functions whose meaning Python's operators do not give.
     "fmax": Instruction("max.NaN.f32 $0, $1, $2;", "ff", "f", memory=False),

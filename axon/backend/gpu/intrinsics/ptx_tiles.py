@@ -47,15 +47,18 @@ def _values(builder: Any, tile: Any, columns: int) -> list[Any]:
     return [builder.extract_value(tile, i) for i in range(columns // 2)]
 
 
+_PAIRS = "rspf"  # kinds of arguments that are given for both rows
+
+
 def each(function: Any, columns: int, kinds: str = "") -> Any:
     """(tile, arguments…): the function of every element, and of its arguments, which are given as `kinds` says.
 
-    Kinds are words: `u` one value; `r` two floats, for rows h = 0 and 1; `s` two whole numbers, likewise; `i` the first row, of
-    which the function takes the element's; `c` the first column, likewise; `f` and a whole number k: two floats, for the rows, to
-    which k is added for each column.
+    Kinds are words: `u` one value; `r` two floats, for rows h = 0 and 1; `s` two whole numbers of 32 bits, likewise; `p` two values
+    of any type, likewise; `i` the first row, of which the function takes the element's; `c` the first column, likewise; `f` and a
+    whole number k: two floats, for the rows, to which k is added for each column.
     """
     words = kinds.split()
-    taken = sum(2 if w[0] in "rsf" else 1 for w in words)
+    taken = sum(2 if w[0] in _PAIRS else 1 for w in words)
 
     def typing(context: Any, *arguments: Any) -> Any:
         tile, rest = arguments[0], arguments[1:]
@@ -63,7 +66,7 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
         at = 0
         for word in words:
             given.append(types.int32 if word in "ics" else types.float32 if word[0] in "rf" else rest[at])
-            at += 2 if word[0] in "rsf" else 1
+            at += 2 if word[0] in _PAIRS else 1
         inner = types.float32(*given)
 
         def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -81,6 +84,8 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
                         case "f":
                             step = ir.Constant(_F32, float(int(word[1:]) * _column(x)))
                             passed.append(builder.fadd(_fit(builder, rest[at + _half(x)], kinds_of[at], _F32), step))
+                        case "p":
+                            passed.append(rest[at + _half(x)])
                         case "i":
                             first = _fit(builder, rest[at], kinds_of[at], _I32)
                             passed.append(builder.add(first, ir.Constant(_I32, 8 * _half(x)), flags=["nsw"]))
@@ -89,7 +94,7 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
                             passed.append(builder.add(first, ir.Constant(_I32, _column(x)), flags=["nsw"]))
                         case _:
                             passed.append(rest[at])
-                    at += 2 if word[0] in "rsf" else 1
+                    at += 2 if word[0] in _PAIRS else 1
                 out.append(target.compile_internal(builder, function, inner, passed))
             return _packed(builder, out)
 

@@ -1,6 +1,6 @@
 """Scalar expressions of epilogues and streams over a piece of a tile, in NumPy: what the simulator computes.
 
-Floats have 32 bits, as on the device; integers wrap in their element type. What operators do is what the interpreter says.
+Floats but f64 have 32 bits, as on the device; integers wrap in their element type. What operators do is what the interpreter says.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class Values:
     def _held(self, values: Array, element: Element) -> Array:
         """Values of an element type as they are held here."""
         if element.is_float:
-            return values.astype(np.float32)
+            rounded = values.astype(element.dtype) if element.bits == 8 else values
+            return rounded.astype(np.float64 if element is Element.F64 else np.float32)
         return values.astype(np.int64 if self.wide and element.is_integer else element.dtype)
 
     def _converted(self, values: Array, source: Element, target: Element) -> Array:

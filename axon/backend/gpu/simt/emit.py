@@ -30,7 +30,7 @@ from axon.backend.gpu.simt.pieces import GRID, Pieces, ask_ahead, canonical, cut
 from axon.backend.gpu.simt.reductions import UNROLL, Reductions
 from axon.backend.gpu.simt.tiled_reduction import TiledReduction
 from axon.backend.gpu.simt.tiles import Staged, staged, tiled_rows
-from axon.backend.gpu.simt.writer import Lane, LaneWriter, Mask
+from axon.backend.gpu.simt.writer import NARROW, Lane, LaneWriter, Mask
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import (
     FALSE,
@@ -114,7 +114,8 @@ class PlainEmitter:
         stored = [self.values[symbol].element for symbol in nest.stored]
         self.writer.uniform = mapping.uniform
         read = [self.values[s].element for s in plans.reads_of(nest)]
-        self.writer.narrow = _narrow(stored) or _narrow(read)
+        if _narrow(stored) or _narrow(read):  # the floats that are stored, or all that are read, have 16 bits or fewer
+            self.writer.forms = NARROW
         found = list(accesses(nest, mapping.by in ("lanes", "tiles")))
         self.together = {(a.tensor, a.subscripts, a.lane.symbol) for n, a in enumerate(found) if n in mapping.beside}
 

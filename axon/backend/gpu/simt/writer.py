@@ -6,21 +6,30 @@ evaluates one side of an `if`, both sides are computed here, and a side's reads 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
 
 from axon.backend.gpu.simt.access import steady
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import TRUE, Call, Constant, Expression, Name, call, is_atom
-from axon.backend.kernel.writer import Held, Writer, is_narrow, literal
+from axon.backend.kernel.writer import Form, Held, Writer, is_narrow, literal
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Binary, Const, Read, Scalar, element_of
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, minimum, variables_of
 
-NARROW = frozenset({"exp", "erf", "tanh", "rsqrt"})  # functions that have a quick form, right to 2^-20
+
+def _quick(name: str) -> Form:
+    return lambda element, *operands: call(name, *operands) if element.accumulator is Element.F32 else None
+
+
+# Functions that have a quick form, right to 2^-20.
+NARROW: Mapping[str, Form] = {
+    "exp": _quick("narrow_exp"), "erf": _quick("narrow_erf"), "tanh": _quick("narrow_tanh"), "rsqrt": _quick("narrow_rsqrt"),
+    "divide": _quick("narrow_div"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,8 @@ class Mask:
 class LaneWriter(Writer):
     """Writes expressions at one place of a kernel; `lane` and `masks` change as that place does."""
 
+    forms: Mapping[str, Form] = {}  # of one value or of a tuple: each operation is a call
+
     def __init__(
         self,
         code: Code,
@@ -69,7 +80,6 @@ class LaneWriter(Writer):
         self.lane: Lane | None = None
         self.masks: list[Mask] = []
         self.uniform: frozenset[Scalar] = frozenset()  # comparisons that are the same along the lane
-        self.narrow = False  # the floats that are stored, or all that are read, have 16 bits or fewer
         self.first = False  # the lane's variable is that of the first neighbour
         self.fetched: dict[Expression, Expression] = {}  # what was read under a condition, which is 0 where that does not hold
         self.indices: dict[Scalar, Expression] = {}  # subscripts of the read being written that are computed from data
@@ -118,15 +128,10 @@ class LaneWriter(Writer):
         wide = super().convert(x, Element.F32 if is_narrow(source) else source, target)  # so that it is rounded once
         return self.call(f"round_{target.value}", wide)
 
-    def unary(self, op: str, operand: Expression, element: Element) -> Expression:
-        if self.narrow and op in NARROW and element.accumulator is Element.F32:
-            return self.call(f"narrow_{op}", operand)
-        return super().unary(op, operand, element)
-
     def _binary(self, op: str, left: Scalar, right: Scalar) -> Expression:
         if (
             op == "div"
-            and self.narrow
+            and self.forms is NARROW
             and element_of(left).accumulator is Element.F32
             and self.along(left)
             and not self.along(right)
@@ -136,14 +141,6 @@ class LaneWriter(Writer):
             inverse = self.call("narrow_inverse", divisor, scale)
             return self.call("mul", self.call("mul", self.value(left), inverse), scale)
         return super()._binary(op, left, right)
-
-    def binary(self, op: str, x: Expression, y: Expression, element: Element, *, never: bool = False) -> Expression:
-        if self.narrow and op == "div" and element.accumulator is Element.F32:
-            return self.call("narrow_div", x, y)
-        return super().binary(op, x, y, element, never=never)
-
-    def arithmetic(self, op: str, x: Expression, y: Expression) -> Expression:
-        return call(op, x, y)
 
     def dim(self, dim: Dim) -> Expression:
         if not self.along(dim):

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from axon.base.element import Element
 from axon.core.verify import FUNCTIONS
 from axon.interpret.arithmetic import UNARY
+from tests.backend.gpu.simt.emulate import KINDS, LIFTED
 
 _OWN = ("exp", "log", "sin", "cos", "tanh", "erf", "floor", "ceil")  # as written below
 SPACE = 1 << 40  # of addresses, for each tensor
@@ -32,6 +34,11 @@ def divide(a: int, b: int) -> int:
     assert 0 <= a < 2**32
     assert 0 < b < 2**32
     return int(a // b)
+
+
+def held(x: Any, element: Element) -> Any:
+    """A number as a kernel holds it: of 64 bits, as Python's, where numba's operators compute with it."""
+    return int(x) if element.is_integer and element not in (Element.U32, Element.U64) else KINDS[element](x)
 
 
 def _f(function: Any) -> Any:
@@ -62,7 +69,8 @@ def names(memory: Mapping[str, Any]) -> dict[str, Any]:
         divide=divide, exp2=_f(np.exp2), fdiv=_f(np.divide), fmax=_f(np.maximum), fmin=_f(np.minimum),
         frsqrt=_f(lambda x: 1 / np.sqrt(x)), narrow_exp=_f(np.exp), narrow_tanh=_f(np.tanh), narrow_erf=_f(np.vectorize(math.erf)),
         narrow_rsqrt=_f(lambda x: 1 / np.sqrt(x)), narrow_div=_f(np.divide), scalar=lambda function: function,
-        load_f32=real, load_bf16=real, load_f16=real, load_i32=whole, load_i8=whole, load_u8=whole,
+        load_f32=real, load_bf16=real, load_f16=real, load_f64=load,
+        **{f"load_{element}": whole for element in ("i64", "i32", "i16", "u16", "i8", "u8")},
     )  # fmt: skip
     functions = {f"{name}f": _f(lambda x, of=UNARY[name]: of(np.asarray(x))) for name in FUNCTIONS if name not in _OWN}
     libdevice = SimpleNamespace(
@@ -70,5 +78,9 @@ def names(memory: Mapping[str, Any]) -> dict[str, Any]:
         erff=_f(np.vectorize(math.erf)), floorf=_f(np.floor), ceilf=_f(np.ceil), rintf=_f(np.rint), fabsf=_f(np.abs),
         powf=_f(np.power), float2int_rz=float2int_rz, atan2f=_f(np.arctan2),
     )  # fmt: skip
+    # What plain kernels call. An address is that of an element, whatever the offset of 0 says.
+    eights = {f"fetch_{e.value}": lambda address, offset, inside: real(address) for e in (Element.F8E4M3, Element.F8E5M2)}
+    ptx_scalar = SimpleNamespace(**LIFTED, **eights)
     pointers = {name: SPACE * number for number, name in enumerate(memory, 1)}
-    return {"ptx": ptx, "libdevice": libdevice, "int32": int32, "int64": int, "float32": np.float32, **pointers}
+    modules = {"ptx": ptx, "ptx_scalar": ptx_scalar, "libdevice": libdevice}
+    return {**modules, "int32": int32, "int64": int, "float32": np.float32, **pointers}

@@ -63,6 +63,22 @@ PROGRAMS: dict[str, tuple[str, list[Any]]] = {
         " for i j => (sum k => a[i, k] * b[k, j]) * (if m[i] * m[i] > 0 then 1.0 else 2.0)",
         [np.array([65536, 3] * 8, np.int32)],
     ),
+    "integers of every width": (
+        "fun f (p : i16[i]) (q : u16[j]) (r : u32[i, j]) (s : u64[j]) (t : i64[i]) (a : f16[i, k]) (b : f16[k, j]) ="
+        " for i j => (sum k => a[i, k] * b[k, j]) + cast f16 (p[i] * p[i] / 9000) + cast f16 (q[j] % 7)"
+        " + cast f16 (shift_right (bit_xor (r[i, j] * r[i, j]) 9) 29) + cast f16 (max s[j] 7 % 5) + cast f16 ((t[i] * t[i]) % 11)",
+        [
+            np.arange(16, dtype=np.int16) * 2000, np.arange(8, dtype=np.uint16) * 9000,
+            np.arange(128, dtype=np.uint32).reshape(16, 8) * np.uint32(33_000_001),
+            np.arange(8, dtype=np.uint64) * np.uint64(2**60 + 1), np.arange(16) * (2**33 + 5),
+        ],
+    ),
+    "functions of every kind": (
+        "fun f (w : f64[j]) (e : f8e4m3[i]) (a : f16[i, k]) (b : f16[k, j]) ="
+        " for i j => let val x = sum k => a[i, k] * b[k, j] in lgamma (abs x + 1.0) + erfinv (x * 0.001) + cbrt x + atan2 x 2.0"
+        " + digamma (abs x + 1.0) + cast f16 (exp w[j]) + cast f16 e[i] % 2.0 end",
+        [np.linspace(-1, 2, 8), np.linspace(-3, 4, 16).astype(ml_dtypes.float8_e4m3fn)],
+    ),
     "a plain kernel": ("fun f (a : f16[i, k]) (b : f16[k, j]) = (sin a, max i j => b[i, j])", []),
     "a bias that is stretched": (
         "fun f (c : f16[1, j]) (a : f16[i, k]) (b : f16[k, j]) = a @ b + c",

@@ -136,7 +136,7 @@ EPILOGUES: dict[str, tuple[Callable[[Dim, Dim], Scalar], bool]] = {
     "a quotient by what may be 0": (lambda i, j: Index(i // j), False),
     "a quotient of data": (lambda i, j: Binary("div", Index(i), Const(0, Element.I32)), False),
     "more than 64 bits": (lambda i, j: Index(i * i * i * i // 7), False),
-    "64-bit integers": (lambda i, j: Binary("add", Index(i, Element.I64), Index(j, Element.I64)), False),
+    "64-bit integers": (lambda i, j: Binary("add", Index(i, Element.I64), Index(j, Element.I64)), True),
 }
 
 
