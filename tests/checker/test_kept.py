@@ -335,7 +335,6 @@ json_values = st.recursive(
 )
 
 
-@pytest.mark.xfail(strict=False, reason="a forged line with a right digest, read late, can end a check with AX0001: still to mend")
 def test_data_of_another_form_count_as_absent(root: Path) -> None:
     """Of a file whose digest is right: nobody but the user could have made it, and it does no harm."""
     expected = texts(anew(USE))
