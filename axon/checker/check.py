@@ -115,7 +115,7 @@ def _unreadable(path: str, problem: Diagnostic) -> CheckedModule:
 
 
 _kept: dict[str, CheckedModule] = {}  # the standard library's modules, without errors, as this process last checked or read them
-_whole: dict[str, CheckedModule] = {}  # … as it last checked those that it had read
+_whole: dict[tuple[str, bool], CheckedModule] = {}  # … as it last checked those that it had read; see `_checked_whole`
 
 
 class Session:
@@ -129,9 +129,10 @@ class Session:
 
     def __init__(
         self, loader: Loader, modules: dict[SourceFile, CheckedModule] | None = None, blanks: Iterable[Span] = (),
-        fewer: int | None = None, former: CheckedModule | None = None,
+        fewer: int | None = None, former: CheckedModule | None = None, reads: bool = True,
     ) -> None:  # fmt: skip
         self.loader = loader
+        self.reads = reads  # what was kept of the library; otherwise all of it is checked
         self.blanks = tuple(blanks)  # written sizes that are left open
         self.former = former  # the module with another text, for who counts errors; see Note [Unchanged declarations]
         self.fewer = fewer  # whether there are fewer errors is asked, and not why; see Note [Tried changes]
@@ -143,7 +144,7 @@ class Session:
         if source in self.modules:
             return self.modules[source]
         checked = _kept.get(source.path)
-        whole = not self.open  # who asks about a module itself, and does not import it, asks for all of it
+        whole = not self.open or not self.reads  # who asks about a module itself, and does not import it, asks for all of it
         if checked is None or checked.source is not source or (whole and checked.was_read) or not self._imports_the_same(checked):
             checked = None if whole or not is_library(source) else self._read(source)
         if checked is None:
@@ -370,11 +371,12 @@ def _ordered(found: list[Diagnostic]) -> tuple[Diagnostic, ...]:
     return tuple(once_per_name(sorted(without_doubts(found), key=lambda d: d.span.start if d.span is not None else -1)))
 
 
-def _checked_whole(loader: Loader, source: SourceFile) -> CheckedModule:
-    """A module that was read, checked: with the bodies of its functions, for who follows a size into them."""
-    checked = _whole.get(source.path)
+def _checked_whole(loader: Loader, source: SourceFile, anew: bool) -> CheckedModule:
+    """A module that was read, checked: with the bodies of its functions, for who follows a size into them. `anew`: also what it
+    imports, for who found that files are not as they were kept."""
+    checked = _whole.get((source.path, anew))
     if checked is None or checked.source is not source:
-        checked = _whole[source.path] = Session(loader).check(source)
+        checked = _whole[source.path, anew] = Session(loader, reads=not anew).check(source)
     return checked
 
 

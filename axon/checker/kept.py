@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache as once
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 _FORMAT = 2
 P = TypeVar("P")
+_IMPORT = re.compile(r"^import (\w+)$", re.MULTILINE)  # a file that imports otherwise is checked each time
 _FOLDERS = ("base", "checker", "grammar", "shapes", "types")  # whose sources decide what a check makes of a module without errors
 
 
@@ -59,16 +61,18 @@ class Kept:
 
 
 def find(
-    source: SourceFile, imported: Callable[[str], CheckedModule | None], whole: Callable[[], CheckedModule]
+    source: SourceFile, imported: Callable[[str], CheckedModule | None], whole: Callable[[bool], CheckedModule]
 ) -> tuple[Kept, Mapping[str, CheckedModule]] | None:
     """A module as it was kept, and what it imports; None if it is not. `imported` gives a module that it imports by name, `whole`
-    what a check of it makes."""
+    what a check of it makes, with what it imports read or checked anew."""
     key = _key(source)
     try:
         found = disk.read(disk.directory() / f"{key}.module", key)
         if found is None:
             return None
         facts, content = found
+        if facts["imports"].keys() != set(_IMPORT.findall(source.text)):
+            return None
         imports = {name: module for name in facts["imports"] if (module := imported(name)) is not None}
         if facts["imports"] != {name: _origin(module) for name, module in imports.items()}:
             return None
@@ -168,8 +172,12 @@ class _Reading:
     """A module that is read: its names now, what each stands for and each declaration when it is asked for."""
 
     def __init__(
-        self, source: SourceFile, imports: Mapping[str, CheckedModule], whole: Callable[[], CheckedModule], lines: Sequence[bytes]
-    ) -> None:  # fmt: skip
+        self,
+        source: SourceFile,
+        imports: Mapping[str, CheckedModule],
+        whole: Callable[[bool], CheckedModule],
+        lines: Sequence[bytes],
+    ) -> None:
         self.source, self.imports, self.whole, self.lines = source, imports, whole, lines
         self.state = State()
         self.aliases: dict[str, S.TypeDecl] = {}
@@ -183,14 +191,9 @@ class _Reading:
 
     def module(self) -> Kept:
         """Its names. Raises Malformed."""
-        part = json.loads(self.lines[0])
-        types = self._reader(part["types"])
-        self.aliases = {name: types.node(number, S.TypeDecl) for name, number in part["types"]["names"].items()}
-        self._number(part["symbols"])
-        self.value_lines = {name: line for line, name in enumerate(part["values"], 1)}
+        part = self._head()
         signatures = {name: row[0] for name, row in part["signatures"].items()}
         symbols = {name: self._own(row[1]) for name, row in part["signatures"].items()}
-        self.decl_lines = {name: 1 + len(self.value_lines) + row[2] for name, row in part["signatures"].items()}
         if not all(isinstance(text, str) for text in (*part["values"], *part["symbols"], *signatures.values())):
             raise Malformed("a text")
         if not all(len(self.value_lines) < line < len(self.lines) for line in self.decl_lines.values()):
@@ -198,19 +201,28 @@ class _Reading:
         if not signatures.keys() <= self.value_lines.keys() or len(self.value_lines) != len(part["values"]):
             raise Malformed("a name")
         values: EachOnce[Entity] = EachOnce(self.value_lines, self.value)
-        outer = self._imported()
-        scope = Scope(outer, values)  # in which the types of the module are declared
+        scope = Scope(self._imported(), values)  # in which the types of the module are declared
         scope.aliases |= {name: Alias(decl, scope) for name, decl in self.aliases.items()}
-        self.state.aliases = alias_names(Scope(values=outer.values, aliases=scope.aliases))
+        self._name_types(scope.aliases)
         exports = Module(self.source.path, values, dict(scope.aliases))
         declarations = EachOnce(signatures, self.declaration)
         schemes = EachOnce(signatures, lambda name: self.value(name).scheme)
         return Kept(signatures, declarations, schemes, symbols, self.state, exports)
 
-    def _number(self, names: list[str]) -> None:
-        """Give the module's own symbols their names, and the numbers that they do not have yet."""
-        self.names = names
-        self.numbers += fresh_numbers(max(0, len(names) - len(self.numbers)))
+    def _head(self) -> Mapping[str, Any]:
+        """The first line: types, the names of the module's own symbols, and in which line each part stands."""
+        part: Mapping[str, Any] = json.loads(self.lines[0])
+        types = self._reader(part["types"])
+        self.aliases = {name: types.node(number, S.TypeDecl) for name, number in part["types"]["names"].items()}
+        self.names = part["symbols"]
+        self.numbers += fresh_numbers(max(0, len(self.names) - len(self.numbers)))
+        self.value_lines = {name: line for line, name in enumerate(part["values"], 1)}
+        self.decl_lines = {name: 1 + len(self.value_lines) + row[2] for name, row in part["signatures"].items()}
+        return part
+
+    def _name_types(self, own: dict[str, Alias]) -> None:
+        """Types that the module can name have their names."""
+        self.state.aliases.update(alias_names(Scope(values=self._imported().values, aliases=own)).items())
 
     def _imported(self) -> Scope:
         """What a module sees before its own declarations: the language, and what it imports."""
@@ -249,7 +261,7 @@ class _Reading:
 
     def value(self, name: str) -> ValueName:
         """What a name stands for; its scheme leads to the body that a check of the module makes, if it has one."""
-        value = self._part(self.value_lines[name], self._value)
+        value = self._part(lambda: self.value_lines[name], self._value)
         if value.scheme.definition is None:
             return value
         return replace(value, scheme=replace(value.scheme, definition=_Definition(self, name)))
@@ -258,17 +270,25 @@ class _Reading:
         """A typed declaration, the same each time."""
         line = self.decl_lines[name]
         if line not in self.decls:
-            self.decls.setdefault(line, self._part(line, self._declaration))
+            self.decls.setdefault(line, self._part(lambda: self.decl_lines[name], self._declaration))
         return self.decls[line]
 
-    def _part(self, line: int, read: Callable[[Mapping[str, Any]], P]) -> P:
-        """One line. What nobody has written is as a check makes it: written as it would be kept, it is of the same symbols."""
+    def _part(self, line: Callable[[], int], read: Callable[[Mapping[str, Any]], P]) -> P:
+        """What stands in one line. If nobody has written that, what a check makes takes the place of all that was kept: written as
+        it would be kept, it is of the same symbols."""
         try:
-            return read(json.loads(self.lines[line]))
+            return read(json.loads(self.lines[line()]))
         except (Malformed, AttributeError, LookupError, TypeError, ValueError, RecursionError):
-            lines = _lines(self.whole())
-            self._number(json.loads(lines[0])["symbols"])
-            return read(json.loads(lines[line]))
+            self._made_anew()
+            return read(json.loads(self.lines[line()]))
+
+    def _made_anew(self) -> None:
+        """What a check makes, in place of all that was kept: also of what is imported, which may be what is not as it was."""
+        checked = self.whole(True)
+        self.imports, self.lines = checked.imports, _lines(checked)
+        self.foreign.clear()
+        self._head()
+        self._name_types({name: Alias(decl, Scope()) for name, decl in self.aliases.items()})
 
     def _value(self, part: Mapping[str, Any]) -> ValueName:
         value: ValueName = self._reader(part).node(part["value"], ValueName)
@@ -289,7 +309,7 @@ class _Definition:
     name: str
 
     def whole(self) -> Body:
-        exports = self.reading.whole().exports
+        exports = self.reading.whole(False).exports
         entity = exports.values[self.name] if exports is not None else None
         assert isinstance(entity, ValueName)
         assert entity.scheme.definition is not None

@@ -369,6 +369,28 @@ def test_data_of_another_form_count_as_absent(root: Path) -> None:
     forged()
 
 
+@pytest.mark.parametrize("fact", ["imports", "types", "symbols"])
+def test_what_is_read_late_is_checked_if_its_surroundings_are_not_whole(root: Path, fact: str) -> None:
+    """Of a file whose digest is right: names of imports, of types, or of symbols are gone, which only a later line needs."""
+    expected = texts(anew(USE))
+    for file in files():
+        head, first, *rest = file.read_bytes().split(b"\n")
+        facts, part = json.loads(head), json.loads(first)
+        facts.pop("digest", None)
+        if fact == "imports":
+            facts["imports"] = {}
+        elif fact == "types":
+            part["types"]["names"] = {}
+        else:
+            part["symbols"] = part["symbols"][: len(part["symbols"]) // 2]
+        disk.write(file, file.stem, facts, b"\n".join([json.dumps(part).encode(), *rest]), 1 << 30)
+    checked = anew(USE)
+    assert fact == "types" or texts(checked) == expected  # what a module says that it makes available is believed
+    for module in imported(checked):
+        assert all(isinstance(scheme, Scheme) for scheme in module.schemes.values())
+        assert all(isinstance(module.declarations[name], T.Val | T.Fun) for name in module.declarations)
+
+
 def test_foreign_files_count_as_absent(root: Path, tmp_path: Path) -> None:
     anew(USE)
     file = files()[0]
