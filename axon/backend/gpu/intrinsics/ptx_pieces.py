@@ -20,11 +20,12 @@ from llvmlite import ir
 from numba.cuda import types
 
 from axon.backend.gpu.intrinsics.ptx import INSTRUCTIONS, with_arity
-from axon.backend.gpu.intrinsics.ptx_scalar import _TYPES, LANES, _asm, _gathered, _nothing, _split, _words
+from axon.backend.gpu.intrinsics.ptx_scalar import _TYPES, LANES, _asm, _nothing, _words
+from axon.backend.gpu.intrinsics.ptx_shared import neighbours, several
 
 Builder: TypeAlias = Any
 Value: TypeAlias = Any
-I16, I32 = ir.IntType(16), ir.IntType(32)
+I32 = ir.IntType(32)
 __all__: list[str] = []
 
 
@@ -112,60 +113,22 @@ def _asking(bits: int) -> Any:
 
 
 def _taking(name: str, lanes: int) -> Any:
-    held, bits, decode, _ = _TYPES[name]
-    size = lanes * bits // 8
-    kind, word, code, each = {1: ("u8", I16, "h", 1), 2: ("b16", I16, "h", 2)}.get(size, ("b32", I32, "r", 4))
-
     def typing(context: Any, address: Any, inside: Any) -> Any:
         def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
-            at, words, flag = _narrow(b, values[0]), [], b.zext(values[1], I32)
-            for first in range(0, size, 16):
-                count = min(16, size - first) // each
-                place = b.add(at, ir.Constant(I32, first)) if first else at
-                outs = ", ".join(f"${n}" for n in range(count))
-                outs, vector = (f"{{{outs}}}", f".v{count}") if count > 1 else (outs, "")
-                result = ir.LiteralStructType([word] * count) if count > 1 else word
-                zeros = " ".join(f"mov.b{max(16, 8 * each)} ${n}, 0;" for n in range(count))
-                text = (
-                    f"{{ .reg .pred inside; setp.ne.b32 inside, ${count + 1}, 0; {zeros} "
-                    f"@inside ld.shared{vector}.{kind} {outs}, [${count}]; }}"
-                )
-                constraints = ",".join([f"=&{code}"] * count + ["r", "r", "~{memory}"])
-                made = _asm(b, result, text, constraints, [place, flag], volatile=True)
-                words += [b.extract_value(made, n) for n in range(count)] if count > 1 else [made]
-            words = [b.trunc(w, ir.IntType(8)) for w in words] if size == 1 else words
-            found = [decode(b, item) for item in _split(b, words, bits)]
-            return _gathered(b, found) if lanes > 1 else found[0]
+            return neighbours(b, name, lanes, _narrow(b, values[0]), inside=values[1])
 
-        return (types.UniTuple(held, lanes) if lanes > 1 else held)(address, inside), generate
+        return several(name, lanes)(address, inside), generate
 
     return with_arity(typing, ["address", "inside"])
 
 
 def _remote(name: str, lanes: int) -> Any:
-    held, bits, decode, _ = _TYPES[name]
-    size = lanes * bits // 8
-    kind, word, code, each = {1: ("u8", I16, "h", 1), 2: ("b16", I16, "h", 2)}.get(size, ("b32", I32, "r", 4))
-
     def typing(context: Any, address: Any, rank: Any) -> Any:
         def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
-            at, words = [_narrow(b, v) for v in values], []
-            there = _asm(b, I32, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", at)
-            for first in range(0, size, 16):
-                count = min(16, size - first) // each
-                place = b.add(there, ir.Constant(I32, first)) if first else there
-                outs = ", ".join(f"${n}" for n in range(count))
-                outs, vector = (f"{{{outs}}}", f".v{count}") if count > 1 else (outs, "")
-                result = ir.LiteralStructType([word] * count) if count > 1 else word
-                constraints = ",".join([f"={code}"] * count + ["r", "~{memory}"])
-                text = f"ld.shared::cluster{vector}.{kind} {outs}, [${count}];"
-                made = _asm(b, result, text, constraints, [place], volatile=True)
-                words += [b.extract_value(made, n) for n in range(count)] if count > 1 else [made]
-            words = [b.trunc(w, ir.IntType(8)) for w in words] if size == 1 else words
-            found = [decode(b, item) for item in _split(b, words, bits)]
-            return _gathered(b, found) if lanes > 1 else found[0]
+            there = _asm(b, I32, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", [_narrow(b, v) for v in values])
+            return neighbours(b, name, lanes, there, "shared::cluster")
 
-        return (types.UniTuple(held, lanes) if lanes > 1 else held)(address, rank), generate
+        return several(name, lanes)(address, rank), generate
 
     return with_arity(typing, ["address", "rank"])
 

@@ -72,30 +72,49 @@ for _name, _type in (("f64", F64), ("f32", F32), *((name, ir.IntType(bits)) for 
     _publish(f"kept_{_name}", lifted(1, lambda _, held=_TYPES[_name][0]: held, _kept(_type)))
 
 
-def _aligned(name: str, lanes: int) -> None:
-    held, bits, decode, _ = _TYPES[name]
+_LOADED = {1: ("u8", I16, "h", 1), 2: ("b16", I16, "h", 2)}  # by bytes: the suffix, the register, its letter and its bytes
+
+
+def neighbours(b: Builder, name: str, lanes: int, at: Value, space: str = "shared", inside: Value = None) -> Value:
+    """So many elements side by side from an address on, at a multiple of 16 bytes or of all their own; 0 where not inside."""
+    _, bits, decode, _ = _TYPES[name]
     size = lanes * bits // 8
-    kind, word, code, each = {1: ("u8", I16, "h", 1), 2: ("b16", I16, "h", 2)}.get(size, ("b32", I32, "r", 4))
+    kind, word, code, each = _LOADED.get(size, ("b32", I32, "r", 4))
+    words: list[Value] = []
+    for first in range(0, size, 16):
+        count = min(16, size - first) // each
+        operands = [b.add(at, ir.Constant(I32, first)) if first else at]
+        outs = ", ".join(f"${n}" for n in range(count))
+        outs, vector = (f"{{{outs}}}", f".v{count}") if count > 1 else (outs, "")
+        text, results = f"ld.{space}{vector}.{kind} {outs}, [${count}];", f"={code}"
+        if inside is not None:
+            zeros = " ".join(f"mov.b{max(16, 8 * each)} ${n}, 0;" for n in range(count))
+            text = f"{{ .reg .pred inside; setp.ne.b32 inside, ${count + 1}, 0; {zeros} @inside {text} }}"
+            results = f"=&{code}"
+            operands.append(b.zext(inside, I32))
+        constraints = ",".join([results] * count + ["r"] * len(operands) + ["~{memory}"])
+        result = ir.LiteralStructType([word] * count) if count > 1 else word
+        made = _asm(b, result, text, constraints, operands, volatile=True)
+        words += [b.extract_value(made, n) for n in range(count)] if count > 1 else [made]
+    words = [b.trunc(w, I8) for w in words] if size == 1 else words
+    found = [decode(b, item) for item in _split(b, words, bits)]
+    return _gathered(b, found) if lanes > 1 else found[0]
 
-    def take(context: Any, address: Any) -> Any:
+
+def several(name: str, lanes: int) -> Any:
+    """The type of so many elements in registers."""
+    held = _TYPES[name][0]
+    return types.UniTuple(held, lanes) if lanes > 1 else held
+
+
+def _aligned(name: str, lanes: int) -> Any:
+    def typing(context: Any, address: Any) -> Any:
         def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
-            at, words = b.trunc(values[0], I32), []
-            for first in range(0, size, 16):
-                count = min(16, size - first) // each
-                place = b.add(at, ir.Constant(I32, first)) if first else at
-                outs = ", ".join(f"${n}" for n in range(count))
-                outs, vector = (f"{{{outs}}}", f".v{count}") if count > 1 else (outs, "")
-                result = ir.LiteralStructType([word] * count) if count > 1 else word
-                constraints = ",".join([f"={code}"] * count + ["r", "~{memory}"])
-                made = _asm(b, result, f"ld.shared{vector}.{kind} {outs}, [${count}];", constraints, [place], volatile=True)
-                words += [b.extract_value(made, n) for n in range(count)] if count > 1 else [made]
-            words = [b.trunc(w, I8) for w in words] if size == 1 else words
-            found = [decode(b, item) for item in _split(b, words, bits)]
-            return _gathered(b, found) if lanes > 1 else found[0]
+            return neighbours(b, name, lanes, b.trunc(values[0], I32))
 
-        return (types.UniTuple(held, lanes) if lanes > 1 else held)(address), generate
+        return several(name, lanes)(address), generate
 
-    _publish(f"aligned_{name}" + (f"_{lanes}" if lanes > 1 else ""), with_arity(take, ["address"]))
+    return with_arity(typing, ["address"])
 
 
 def _staged(name: str, lanes: int) -> None:
@@ -168,5 +187,5 @@ def _staged(name: str, lanes: int) -> None:
 
 for _name in _TYPES:
     for _lanes in (1, *LANES):
-        _aligned(_name, _lanes)
+        _publish(f"aligned_{_name}" + (f"_{_lanes}" if _lanes > 1 else ""), _aligned(_name, _lanes))
         _staged(_name, _lanes)
