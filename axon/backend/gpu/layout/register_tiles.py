@@ -47,8 +47,9 @@ class RegisterTile:
 
     def resident(self, words: int, axes: int, target: Target) -> int:
         """How many blocks of a multiprocessor have registers, where a state is so many words and indices are found along so many
-        axes."""
-        registers = self.own_rows * self.own_columns * words + BESIDE + PER_AXIS * axes
+        axes: beyond three, for each word that a thread brings."""
+        brought = (self.rows + self.columns) * self.depth // self.threads
+        registers = self.own_rows * self.own_columns * words + BESIDE + PER_AXIS * axes + brought * (axes - 3) // 2
         return max(1, target.registers_per_multiprocessor // (self.threads * registers))
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ from axon.backend.gpu.runtime.variants import ANY, ASKED, LIMIT, Choices, Varian
 from axon.backend.gpu.simt.access import unit_of
 from axon.backend.gpu.simt.emit import emit
 from axon.backend.gpu.simt.general import general
-from axon.backend.gpu.simt.mapping import Mapping, choose, plainest
+from axon.backend.gpu.simt.mapping import Mapping, choose, plainest, roomier
 from axon.backend.gpu.simt.register_tiles import groups, pairs_of
 from axon.backend.plan.ir import Nest, reads_of
 from axon.base.data import dataclass, field
@@ -67,7 +67,7 @@ class NestChoices(Choices):
         last, refused = plainest(ready.kernel), {variant.mapping for variant in self.refused}
         if last in refused:
             raise BuildError("a plain kernel does not fit the registers")
-        wanted = ready.wanted if ready.wanted not in refused else last
+        wanted = next(m for m in (ready.wanted, roomier(ready.wanted), last) if m is not None and m not in refused)
         found = next((v for v in self.variants if v.mapping == wanted), None)
         if found is not None:
             return found
@@ -81,7 +81,7 @@ class NestChoices(Choices):
         if found is not None:
             return found
         serving = ready.general()
-        serving = last if serving in refused else serving
+        serving = next(m for m in (serving, roomier(serving), last) if m is not None and m not in refused)
         return next((v for v in self.variants if v.mapping == serving), None) or self.add(Variant(serving, ANY))
 
 

@@ -104,7 +104,6 @@ class PlainEmitter:
         self.taken: Callable[[], None] | None = None  # writes what follows when a row has come into registers
         self.asking: Callable[[], None] | None = None  # writes what asks for a later row
         self.spot: Expression = Constant(0)  # where the neighbours of a thread are within a piece
-        self.resident = 1  # blocks of a multiprocessor that must have registers
         self.bytes = 0  # of shared memory for squares and pieces
         self.team = 0  # threads that share a row
         self.writer = LaneWriter(
@@ -202,8 +201,9 @@ class PlainEmitter:
         function = code.function("kernel", tuple(self.parameters.values()))
         module = _module(function, cluster, (*comments, str(mapping)))
         threads = mapping.team if mapping.by in ("block", "cluster") else mapping.across.threads if mapping.across else THREADS
-        together = resident(mapping) if mapping.by == "cluster" and mapping.chunks else self.resident
-        threads = tile.threads if tile else threads
+        together = resident(mapping) if mapping.by == "cluster" and mapping.chunks else 1
+        if mapping.tiled is not None:
+            threads, together = mapping.tiled.tile.threads, mapping.tiled.resident
         shared = self.bytes + self.reductions.bytes
         return emitted(module, self.parameters, threads, cluster, shared, together)
 
@@ -212,7 +212,7 @@ class PlainEmitter:
         if self.mapping.tiled is not None:
             reduction = TiledReduction(self)
             reduction.write()
-            self.bytes, self.resident = reduction.bytes, reduction.resident
+            self.bytes = reduction.bytes
         elif self.mapping.by == "lanes" and self.mapping.turns > 1:
             self.turns()
         else:

@@ -288,6 +288,12 @@ def plainest(nest: Nest) -> Mapping:
     return Mapping("block", team=THREADS)
 
 
+def roomier(mapping: Mapping) -> Mapping | None:
+    """The same with all the registers that a thread can have; None if it has them."""
+    tiled = mapping.tiled
+    return replace(mapping, tiled=replace(tiled, resident=1)) if tiled is not None and tiled.resident > 1 else None
+
+
 def sharers(nest: Nest, width: Width, sizes: MappingOf[Symbol, int]) -> int | None:
     """How many threads share the loops of a column; None if there are too few columns for threads to lie along them."""
     columns = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows)

@@ -20,7 +20,7 @@ from axon.backend.gpu.simt.access import Access, aligned, divides, is_beside, is
 from axon.backend.kernel.reducers import reducer
 from axon.backend.plan.ir import Nest, bytes_moved
 from axon.backend.plan.loads import loaded_again
-from axon.base.data import dataclass
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Binary, Compute, Convert, Local, Read, Scalar, Unary, Value, element_of
 from axon.core.operation_count import flops, other_operations
@@ -71,10 +71,11 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Tiled:
-    """A tile, and how each leaf is brought."""
+    """A tile, how each leaf is brought, and how many blocks of a multiprocessor must have registers."""
 
     tile: RegisterTile
     fetches: tuple[Fetch, ...]
+    resident: int
 
     def __str__(self) -> str:
         return str(self.tile)
@@ -200,7 +201,7 @@ def register_tiles(
     times = SEVERAL if pairs.axes > 3 else ACROSS if across else SIMPLE
     if chosen is None or chosen[0] >= times * without(nest, values, sizes).seconds(HOPPER):
         return None
-    return Tiled(chosen[1], fetches)
+    return Tiled(chosen[1], fetches, chosen[1].resident(pairs.words, pairs.axes, HOPPER))
 
 
 def pairs_of(nest: Nest, found: Groups, sizes: Mapping[Symbol, int]) -> Pairs:
@@ -252,4 +253,4 @@ def fetch(leaf: Leaf, found: Groups, tensors: Mapping[Symbol, Tensor], sizes: Ma
 
 def scalar_fetches(tiled: Tiled) -> Tiled:
     """The same for any size: one element at a time."""
-    return Tiled(tiled.tile, tuple(Fetch(fetch.along) for fetch in tiled.fetches))
+    return replace(tiled, fetches=tuple(Fetch(one.along) for one in tiled.fetches))

@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from axon.backend.gpu.layout.register_tiles import TOGETHER
-from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.simt.access import is_beside
 from axon.backend.gpu.simt.register_tiles import Fetch, Leaf, groups
 from axon.backend.gpu.simt.writer import Lane
@@ -54,13 +53,6 @@ class TiledReduction:
             self.stage += self.tile.depth * self.pitch(leaf)
         state = sum(self.room(element) for element in self.reduce.elements)
         self.bytes = max(2 * self.stage, self.tile.groups * state)
-
-    @property
-    def resident(self) -> int:
-        """How many blocks of a multiprocessor must have registers."""
-        words = sum(-(-e.accumulator.bits // 32) for e in self.reduce.elements)
-        axes = sum(len(axes) for name, axes in self.by_name if name != "outer")
-        return self.tile.resident(words, axes, HOPPER)
 
     @property
     def by_name(self) -> tuple[tuple[str, tuple[Axis, ...]], ...]:

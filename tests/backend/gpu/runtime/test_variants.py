@@ -187,6 +187,16 @@ def test_what_was_built_before_the_first_call_is_listed(builds: Builds) -> None:
     assert len(builds.made) > 1  # those of the sort have no variants
 
 
+def test_a_register_tile_that_does_not_fit_gets_more_registers(builds: Builds) -> None:
+    """The same tile, of which a multiprocessor holds one block: without one it would be many times slower."""
+    builds.refuse = lambda stages: stages.source.resident > 1
+    m = axon.compile("fun f (x : f32[n, d]) (y : f32[m, d]) = for i j => max k => abs (x[i, k] - y[j, k])")
+    m.f.warmup("f32[512, 512]", "f32[512, 512]")
+    (made,) = m.f.variants
+    assert made.mapping.tiled is not None
+    assert made.mapping.tiled.resident == 1
+
+
 def test_what_was_foreseen_and_refused_is_no_choice(builds: Builds) -> None:
     """The best mapping does not fit: the next best one is built when it is wanted, and is the one that is listed."""
     refused: list[Any] = []

@@ -114,7 +114,7 @@ def _tiled(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> Iter
         return
     width = width_of(nest, made.planned.known, tensors, sizes, True)
     for tile in SMALL:
-        tiled = Tiled(tile, tuple(fetch(leaf, found, tensors, sizes) for leaf in found.leaves))
+        tiled = Tiled(tile, tuple(fetch(leaf, found, tensors, sizes) for leaf in found.leaves), 1)
         yield by_register_tiles(tiled, width)
         yield by_register_tiles(scalar_fetches(tiled), ALONE)
 

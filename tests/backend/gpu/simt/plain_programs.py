@@ -42,10 +42,9 @@ fun halfway (x : T[n, d]) =
 fun beyond (x : T[n, d]) = for i, j < 2 * d => if j + 1 > d then x[i, j - d] else if j + 1 = d then 0.0 else x[i, j] - x[i, j + 1]
 fun apart (x : T[n, d]) = for i j => sqrt (sum k => (x[i, k] - x[j, k]) * (x[i, k] - x[j, k])) + x[j, 0]
 fun farthest (x : T[n, d]) = for i j => max k => x[i, k] - x[j, k]
-fun windows (x : T[n, d]) = for o < 5, p < n, q < d => sum for r < 2, s < 3 => x[p + r, q + s | 0.0] * x[(o + r) % n, s % d]
-fun pairs (x : T[n, d]) = for b < 2, i < n, j < n => sum k => x[(i + b) % n, k] * x[(j + 2 * b) % n, k]
-fun gated (x : T[n, d]) = for i j => sum k => (if k <= i then exp (x[i, k] * 0.1) else 0.0) * x[j, k]
-fun columns (x : T[n, d]) = for i < 5, j => sum k => x[k, i % d] * x[k, j]
+fun windows (x : T[n, d]) = for o < 5, p < n, q < d => sum for r < 2, s < 3 => x[p + r, q + s | 0.0] * x[o - r, s | 0.5]
+fun pairs (x : T[n, d]) = for b < 2, i < n, j < n => sum k => x[i + b, k | 0.25] * x[j - 2 * b, k | 0.5]
+fun columns (x : T[n, d]) = for i < 5, j => sum k => x[k, i | 0.5] * x[k, j]
 fun product (x : T[n, d]) = for i j => sum k => x[i, k] * x[j, k]
 fun neighbours (x : T[n, d]) = for i => let val e = for j => exp x[i, j] in sum for j where j >= 1 => e[j] * e[j - 1] end
 fun anyall (x : T[n, d]) = (for i => any j => x[i, j] > 1.0, for i => all j => x[i, j] < 3.0)

@@ -22,9 +22,12 @@ from axon.backend.gpu.build.pipeline import Plain
 from axon.backend.gpu.emit.source import Emitted
 from axon.backend.gpu.intrinsics import ptx_pieces, ptx_scalar, ptx_shared
 from axon.backend.gpu.layout.memory import contiguous
+from axon.backend.gpu.layout.register_tiles import candidates
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.runtime.executable import Executable
-from axon.backend.gpu.simt.mapping import Grid, Mapping, choose
+from axon.backend.gpu.simt.access import ALONE
+from axon.backend.gpu.simt.mapping import Grid, Mapping, by_register_tiles, choose
+from axon.backend.gpu.simt.register_tiles import Tiled, fetch, groups, pairs_of
 from axon.base.element import Element
 from axon.core.ir import Program
 from axon.core.passes.parts import parts
@@ -350,6 +353,37 @@ def test_kernels_become_machine_code() -> None:
     sources = [source for one in BUILT for source in texts(*one)]
     given = case(executable(INTEGERS, "sums", "i64"), (64, 256))
     sources += [form(given, nest, legal(nest, given.made, given.tensors, given.sizes)[0])[0] for nest in given.todo]
+    for kernel in build.build_all([Plain(source) for source in sources], HOPPER):
+        assert isinstance(kernel, build.Kernel)
+        assert not kernel.spilled
+
+
+@pytest.mark.parametrize("name", ["apart", "columns", "farthest", "pairs", "product", "windows"])
+def test_pairs_are_tiled(name: str) -> None:
+    """What is emulated under these names has register tiles, and each is right at a size with a rest of rows, columns and depth."""
+    given = case(executable(SOURCE, name, "f32"), (9, 11), seed=3)
+    (nest,) = given.todo
+    tiled = [m for m in legal(nest, given.made, given.tensors, given.sizes) if m.tiled is not None]
+    assert tiled
+    for seed, mapping in enumerate(tiled if SOAK else random.Random(name).sample(tiled, 3)):
+        if threads(given, [mapping]) <= 4096:
+            compare(given, [mapping], expected(given), seed)
+
+
+def test_every_register_tile_becomes_machine_code() -> None:
+    """With states of one word and of two, and with indices along several axes; none keeps registers in memory."""
+    sources = []
+    for name, element in (("product", "f32"), ("product", "f64"), ("apart", "bf16"), ("windows", "f32")):
+        given = case(executable(SOURCE, name, element), (64, 64))
+        (nest,) = given.todo
+        found = groups(nest)
+        assert found is not None
+        pairs = pairs_of(nest, found, given.sizes)
+        tiles = [tile for tile in candidates(replace(pairs, depth=4096)) if tile.splits in (1, 8)]
+        for tile in tiles if SOAK else random.Random(name).sample(tiles, 3):
+            fetches = tuple(fetch(leaf, found, given.tensors, given.sizes) for leaf in found.leaves)
+            tiled = Tiled(tile, fetches, tile.resident(pairs.words, pairs.axes, HOPPER))
+            sources.append(form(given, nest, by_register_tiles(tiled, ALONE))[0])
     for kernel in build.build_all([Plain(source) for source in sources], HOPPER):
         assert isinstance(kernel, build.Kernel)
         assert not kernel.spilled
