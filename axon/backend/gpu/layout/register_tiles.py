@@ -54,9 +54,10 @@ class RegisterTile:
 
     def __str__(self) -> str:
         parts = [f"a block for {self.rows} × {self.columns} places, {self.own_rows} × {self.own_columns} of a thread"]
-        parts += [f"{self.groups} groups share the depth"] if self.groups > 1 else []
-        parts += [f"{self.splits} blocks of a cluster share it"] if self.splits > 1 else []
-        return " · ".join([*parts, f"{self.depth} deep"])
+        sharers = [f"{self.groups} groups of threads"] if self.groups > 1 else []
+        sharers += [f"{self.splits} blocks of a cluster"] if self.splits > 1 else []
+        parts += [f"{' and '.join(sharers)} share the depth"] if sharers else []
+        return " · ".join([*parts, f"{self.depth} of it at a time" if sharers else f"a depth of {self.depth} at a time"])
 
 
 TILES = (

@@ -7,7 +7,7 @@ together what groups and blocks have there, in order, and goes on with the steps
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from axon.backend.gpu.simt.emit import PlainEmitter
 
 Names = tuple[Name, ...]
+Slot = tuple[Expression, Expression, Expression]  # where a thread brings something from, by side and depth, and whether it does
 LANES = 8  # threads of a warp side by side, at least: they take a line of shared memory together
 WARP = 32
 
@@ -82,15 +83,16 @@ class TiledReduction:
         code, tile, local = self.code, self.tile, self.code.local
         self.place()
         states = self.accumulators()
+        slots = {leaf: list(self.slots(leaf, fetch)) for leaf, fetch in self.fetches}
         code.comment(placed((out.symbol.name for out in self.step.outs), self.step.span))
         code.assign(local("held"), local("shared"))
         with self.writer.branch(code.loop(local("ahead"), local("begin"), local("stop") + tile.depth, tile.depth)):
-            came = [(leaf, fetch, list(self.fetched(leaf, fetch))) for leaf, fetch in self.fetches]
+            came = [(leaf, fetch, list(self.fetched(leaf, fetch, slots[leaf]))) for leaf, fetch in self.fetches]
             with self.writer.branch(code.when(local("ahead") > local("begin"), "the stage before lies in shared memory")):
                 self.combine(states)
             code.assign(local("held"), local("shared") * 2 + self.stage - local("held"), "the other stage")
             for leaf, fetch, values in came:
-                self.keep(leaf, fetch, values)
+                self.keep(leaf, fetch, slots[leaf], values)
             code.call("block_sync")
         self.hand_over(states)
         self.finish()
@@ -134,10 +136,10 @@ class TiledReduction:
             code.assign(local("group"), thread >> (tile.members.bit_length() - 1))
             inside = code.let(thread & (tile.members - 1), "inside_")
         patch = code.let(inside >> ((wide * high).bit_length() - 1), "patch_")
-        along = patch & (across // wide - 1)
-        code.assign(local("column"), along * wide + (inside & (wide - 1)))
-        below = code.let(patch >> ((across // wide).bit_length() - 1), "below_")
-        code.assign(local("row"), below * high + (inside >> (wide.bit_length() - 1) & (high - 1)))
+        patches = across // wide  # side by side
+        column, row = inside & (wide - 1), inside >> (wide.bit_length() - 1) & (high - 1)
+        code.assign(local("column"), (patch & (patches - 1)) * wide + column if patches > 1 else column)
+        code.assign(local("row"), (patch >> (patches.bit_length() - 1)) * high + row)
 
     def accumulators(self) -> list[list[Names]]:
         """The states of a thread: of each row, of each vector of columns."""
@@ -159,7 +161,7 @@ class TiledReduction:
 
     # ── a stage comes ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def slots(self, leaf: Leaf, fetch: Fetch) -> Iterator[tuple[Expression, Expression, Expression]]:
+    def slots(self, leaf: Leaf, fetch: Fetch) -> Iterator[Slot]:
         """Of what a thread brings: where it is along the leaf's side and along the depth, and whether it is any."""
         side, depth, vector, threads = self.extent(leaf), self.tile.depth, fetch.vector, self.tile.threads
         count = side * depth // vector
@@ -171,30 +173,28 @@ class TiledReduction:
             there: Expression = TRUE if count - first >= threads else self.code.let(call("lt_int", slot, count))
             yield (beside, beyond, there) if fetch.along == "side" else (beyond, beside, there)
 
-    def fetched(self, leaf: Leaf, fetch: Fetch) -> Iterator[Name]:
+    def fetched(self, leaf: Leaf, fetch: Fetch, slots: Sequence[Slot]) -> Iterator[Name]:
         """The values of a leaf that a thread brings of the next stage."""
         code, writer, emitter, found = self.code, self.writer, self.emitter, self.groups
         axes = found.axes(leaf.side)
         corner, limit = ("top", "rows") if leaf.side == "rows" else ("left", "columns")
         axis = axes[-1] if fetch.along == "side" else found.depth[-1]
-        for at_side, at_depth, slot in self.slots(leaf, fetch):
+        for at_side, at_depth, slot in slots:
             with writer.forgotten():
                 beside = code.let(code.local(corner) + at_side, "side_")
                 further = code.let(code.local("ahead") + at_depth, "depth_")
                 self.indices(axes, limit, beside)
                 self.indices(found.depth, "depth", further)
                 there = writer.there((beside, code.local(limit)), (further, code.local("stop")))
-                there = there if slot == TRUE else call("both", there, slot)
-                there = code.let(there, "there_")
+                there = there if slot == TRUE else writer.call("both", there, slot)
                 start = emitter.places[axis.symbol]
                 assert isinstance(start, Name)
                 writer.lane = Lane(axis.symbol, start, fetch.vector)
                 with writer.masked(there, False), self.moving(leaf, axis):
                     value = writer.value(leaf.scalar)
-                    zero = literal(0, leaf.local.element.accumulator)
-                    value = writer.where(there, value, zero)
+                    value = writer.let(writer.where(there, value, literal(0, leaf.local.element.accumulator)))
                 writer.lane = None
-                yield code.let(self.spread(value, fetch.vector))
+                yield code.let(self.spread(value, fetch.vector)) if fetch.vector > 1 else value
                 self.left_behind((*axes, *found.depth))
 
     @contextmanager
@@ -210,7 +210,11 @@ class TiledReduction:
         emitter.together = before
 
     def indices(self, axes: tuple[Axis, ...], group: str, place: Name) -> None:
-        """The indices of a group's place, as variables of their own."""
+        """The indices of a group's place: of several axes, as variables of their own."""
+        if len(axes) == 1:
+            self.emitter.places[axes[0].symbol] = place
+            self.writer.extents[axes[0].symbol] = axes[0].extent
+            return
         for axis in axes:
             self.emitter.places[axis.symbol] = self.code.name(f"{axis.symbol.name}_")
         self.emitter.indices(axes, self.extents[group], place)
@@ -219,11 +223,11 @@ class TiledReduction:
         for axis in axes:
             del self.emitter.places[axis.symbol], self.writer.extents[axis.symbol]
 
-    def keep(self, leaf: Leaf, fetch: Fetch, values: list[Name]) -> None:
+    def keep(self, leaf: Leaf, fetch: Fetch, slots: Sequence[Slot], values: Sequence[Name]) -> None:
         """Put what came into shared memory, the places of a side beside each other."""
         code, size = self.code, self.size(leaf)
         name = f"stage_{leaf.local.element.accumulator.value}"
-        for (at_side, at_depth, slot), value in zip(self.slots(leaf, fetch), values, strict=True):
+        for (at_side, at_depth, slot), value in zip(slots, values, strict=True):
             to = code.let(code.local("held") + self.places[leaf] + at_depth * self.pitch(leaf) + at_side * size, "to_")
             with ExitStack() as stack:
                 if slot != TRUE:
