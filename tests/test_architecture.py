@@ -71,7 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     }
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "proof", "emit", "simt", "build")},
     "axon.backend.gpu.report": {"base", "shapes", "core", "core.passes", "backend", "backend.plan"}
-    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "build", "runtime")},
+    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "simt", "build", "runtime")},
     # faces
     "axon.host": {"base", "shapes", "shapes.algebra", "shapes.contracts", "types", "explain", "checker"}
     | {"core", "lower", "backend", "compiler"},

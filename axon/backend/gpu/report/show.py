@@ -15,7 +15,6 @@ from typing import Any
 
 from axon.backend.gpu.build.cubin import build, ptx
 from axon.backend.gpu.build.pipeline import Plain, tensors, traits
-from axon.backend.gpu.layout.roofline import Loads, Work
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.roles import ir as roles
@@ -23,9 +22,10 @@ from axon.backend.gpu.roles import render as render_barriers
 from axon.backend.gpu.runtime.algorithms import Algorithms
 from axon.backend.gpu.runtime.building import Builder, Ready
 from axon.backend.gpu.runtime.foreseen import of_extents
-from axon.backend.gpu.runtime.plain_variants import by_tiles, used_by
+from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.prepare import problem_of
 from axon.backend.gpu.runtime.steps import Stepped
+from axon.backend.gpu.simt.register_tiles import predicted, untiled
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import Kernel, Tiled, family_of, views_of
@@ -34,13 +34,11 @@ from axon.backend.gpu.tile.schedule import Problem, TileMapping, predict, ranked
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.needs import Missing, gpu
-from axon.backend.plan.ir import Nest, bytes_moved, size_in_bytes
-from axon.backend.plan.loads import loaded_again
+from axon.backend.plan.ir import Nest, size_in_bytes
 from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.core.ir import Axis, Compress, Program, Sort, Value
-from axon.core.operation_count import flops, other_operations
 from axon.core.passes.parts import everything, parts
 from axon.core.printer import names_in
 from axon.shapes.dimension import Dim
@@ -228,21 +226,18 @@ def _nest_work(
     """A plain kernel: what it is over, why it is one, and the time by a roofline: of the bytes that it must move, of what it loads
     again, or of its arithmetic, whichever takes longest."""
     nest = plan.kernel
-    moved = bytes_moved(nest, builder.planned.known).evaluate(sizes)
-    amount, others = (sum(count(step).evaluate(sizes) for step in nest.steps) for count in (flops, other_operations))
+    work = untiled(nest, builder.planned.known, sizes)
     steps = f"{len(nest.steps)} operations" if len(nest.steps) > 1 else "1 operation"
-    lines = [f"{_over(nest, sizes, names)}: {steps}, {_flop(amount)}, moves {moved:,} bytes"]
+    lines = [f"{_over(nest, sizes, names)}: {steps}, {_flop(work.flops)}, moves {work.moved:,} bytes"]
     lines += [f"  {reason.worded(names)}" for reason in nest.reasons]
     lines += _tables(tables, used_by(nest, builder.planned.known), names)
-    again = [(a.bytes.evaluate(sizes), a.between.evaluate(sizes)) for a in loaded_again(nest, builder.planned.known)]
-    tiled = by_tiles(nest, plan.mapping, sizes, builder.target)
-    loads = tuple(Loads(loaded, between) for loaded, between in again if loaded > between and tiled is None)
-    lines += [f"  loads {sum(each.bytes for each in loads):,} bytes, since each row reads the same again"] if loads else []
-    work = Work(moved, loads, amount, others)
-    by_memory = not loads and work.memory(builder.target) >= work.arithmetic
-    rate = (moved, BANDWIDTH) if by_memory or not amount else (amount, FLOPS)
-    told = [*lines, _resources(plan, builder.target)]
-    return _Told(told, [(plan.mapping, work.seconds(builder.target) if tiled is None else tiled)], *rate)
+    tiled = plan.mapping.tiled
+    again = sum(each.bytes for each in work.loads) if tiled is None else 0
+    lines += [f"  loads {again:,} bytes, since each row reads the same again"] if again else []
+    by_memory = not again and work.memory(builder.target) >= work.arithmetic
+    rate = (work.moved, BANDWIDTH) if by_memory or not work.flops else (work.flops, FLOPS)
+    time = work.seconds(builder.target) if tiled is None else predicted(nest, tiled, sizes, builder.target)
+    return _Told([*lines, _resources(plan, builder.target)], [(plan.mapping, time)], *rate)
 
 
 def _tables(tables: Set[Symbol], used: Iterable[Value], names: MappingOf[Symbol, str]) -> list[str]:

@@ -9,14 +9,11 @@ from functools import partial
 from axon.backend.gpu.build.cubin import BuildError
 from axon.backend.gpu.build.pipeline import Plain
 from axon.backend.gpu.layout.memory import Tensor
-from axon.backend.gpu.layout.register_tiles import seconds
-from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.runtime.variants import ANY, ASKED, LIMIT, Choices, Variant, worded
 from axon.backend.gpu.simt.access import unit_of
 from axon.backend.gpu.simt.emit import emit
 from axon.backend.gpu.simt.general import general
 from axon.backend.gpu.simt.mapping import Mapping, choose, plainest, roomier
-from axon.backend.gpu.simt.register_tiles import groups, pairs_of
 from axon.backend.plan.ir import Nest, reads_of
 from axon.base.data import dataclass, field
 from axon.base.names import Symbol
@@ -51,12 +48,6 @@ def used_by(nest: Nest, values: MappingOf[Symbol, Value]) -> tuple[Value, ...]:
     """Every tensor that a nest may touch in memory: what it reads, stores, and keeps between its steps."""
     made = [out for step in nest.steps for out in step.outs]
     return (*(values[s] for s in sorted(reads_of(nest), key=lambda s: s.id)), *made)
-
-
-def by_tiles(nest: Nest, mapping: Mapping, sizes: MappingOf[Symbol, int], target: Target) -> float | None:
-    """The seconds that a nest by register tiles is predicted to take; None for any other mapping."""
-    found = groups(nest) if mapping.tiled is not None else None
-    return seconds(mapping.tiled.tile, pairs_of(nest, found, sizes), target) if mapping.tiled and found else None
 
 
 class NestChoices(Choices):

@@ -13,9 +13,9 @@ from math import prod
 from typing import Literal
 
 from axon.backend.gpu.layout.memory import Tensor
-from axon.backend.gpu.layout.register_tiles import TOGETHER, Pairs, RegisterTile, best
+from axon.backend.gpu.layout.register_tiles import TOGETHER, Pairs, RegisterTile, best, seconds
 from axon.backend.gpu.layout.roofline import Loads, Work
-from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.simt.access import Access, aligned, divides, is_beside, is_ordered, unit_of
 from axon.backend.kernel.reducers import reducer
 from axon.backend.plan.ir import Nest, bytes_moved
@@ -199,7 +199,7 @@ def register_tiles(
     fetches = tuple(fetch(leaf, found, tensors, sizes) for leaf in found.leaves)
     across = any(one.along == "depth" for one, leaf in zip(fetches, found.leaves, strict=True) if leaf.side == "columns")
     times = SEVERAL if pairs.axes > 3 else ACROSS if across else SIMPLE
-    if chosen is None or chosen[0] >= times * without(nest, values, sizes).seconds(HOPPER):
+    if chosen is None or chosen[0] >= times * untiled(nest, values, sizes).seconds(HOPPER):
         return None
     return Tiled(chosen[1], fetches, chosen[1].resident(pairs.words, pairs.axes, HOPPER))
 
@@ -223,7 +223,14 @@ def pairs_of(nest: Nest, found: Groups, sizes: Mapping[Symbol, int]) -> Pairs:
     return Pairs(outer, rows, columns, depth, held["rows"], held["columns"], words, max(1, done // points), axes)
 
 
-def without(nest: Nest, values: Mapping[Symbol, Value], sizes: Mapping[Symbol, int]) -> Work:
+def predicted(nest: Nest, tiled: Tiled, sizes: Mapping[Symbol, int], target: Target) -> float:
+    """The seconds that a nest takes with a tile."""
+    found = groups(nest)
+    assert found is not None
+    return seconds(tiled.tile, pairs_of(nest, found, sizes), target)
+
+
+def untiled(nest: Nest, values: Mapping[Symbol, Value], sizes: Mapping[Symbol, int]) -> Work:
     """What a nest does without tiles."""
     again = [(a.bytes.evaluate(sizes), a.between.evaluate(sizes)) for a in loaded_again(nest, values)]
     loads = tuple(Loads(loaded, between) for loaded, between in again if loaded > between)
