@@ -49,7 +49,7 @@ def general(nest: Nest, values: MappingOf[Symbol, Value], units: MappingOf[Symbo
     tensors = {symbol: _easy(values[symbol], unit) for symbol, unit in units.items()}
     tiled = register_tiles(nest, values, tensors, sizes)
     if tiled is not None:
-        return by_register_tiles(scalar_fetches(tiled), ALONE)
+        return by_register_tiles(nest, scalar_fetches(tiled), ALONE)
     if nest_sweeps(nest) and not by_lanes(nest):
         found = _by_rows(nest, sizes)
         width = width_of(nest, values, tensors, easy, False)

@@ -126,7 +126,7 @@ def choose(
         return _map(nest, values, tensors, sizes)
     tiled = register_tiles(nest, values, tensors, sizes)
     if tiled is not None:
-        return by_register_tiles(tiled, width_of(nest, values, tensors, sizes, True))
+        return by_register_tiles(nest, tiled, width_of(nest, values, tensors, sizes, True))
     if by_lanes(nest):
         width = width_of(nest, values, tensors, sizes, True)
         team = sharers(nest, width, sizes)
@@ -150,9 +150,11 @@ def choose(
     return Mapping("block", width.vector, width.beside, team=block_of(vectors))
 
 
-def by_register_tiles(tiled: Tiled, width: Width) -> Mapping:
-    """A reduction of pairs; results are stored as wide as a tile allows."""
-    width = width if width.vector <= tiled.tile.columns else ALONE
+def by_register_tiles(nest: Nest, tiled: Tiled, width: Width) -> Mapping:
+    """A reduction of pairs; results are stored as wide as a tile allows, if neighbours in it are neighbours along the last axis."""
+    found = groups(nest)
+    assert found is not None
+    width = width if width.vector <= tiled.tile.columns and found.columns[-1] is nest.rows[-1] else ALONE
     return Mapping("tiles", width.vector, width.beside, tiled=tiled)
 
 

@@ -270,7 +270,7 @@ class TiledReduction:
                     values = self.reduce.values(writer)
                     with writer.forgotten():
                         for name, value in zip(state, self.reduce.combine(writer, state, values, None), strict=True):
-                            code.assign(name, value)
+                            code.assign(name, self.spread(value) if isinstance(value, Constant) else value)
             writer.lane = None
 
     def together(self, leaf: Leaf) -> int:

@@ -115,8 +115,8 @@ def _tiled(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> Iter
     width = width_of(nest, made.planned.known, tensors, sizes, True)
     for tile in SMALL:
         tiled = Tiled(tile, tuple(fetch(leaf, found, tensors, sizes) for leaf in found.leaves), 1)
-        yield by_register_tiles(tiled, width)
-        yield by_register_tiles(scalar_fetches(tiled), ALONE)
+        yield by_register_tiles(nest, tiled, width)
+        yield by_register_tiles(nest, scalar_fetches(tiled), ALONE)
 
 
 def _by_rows(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> Iterator[Mapping]:

@@ -44,6 +44,7 @@ fun apart (x : T[n, d]) = for i j => sqrt (sum k => (x[i, k] - x[j, k]) * (x[i, 
 fun farthest (x : T[n, d]) = for i j => max k => x[i, k] - x[j, k]
 fun windows (x : T[n, d]) = for o < 5, p < n, q < d => sum for r < 2, s < 3 => x[p + r, q + s | 0.0] * x[o - r, s | 0.5]
 fun pairs (x : T[n, d]) = for b < 2, i < n, j < n => sum k => x[i + b, k | 0.25] * x[j - 2 * b, k | 0.5]
+fun last (x : T[n, d]) = for i < n, j < n, e < d => sum for r < 3 => x[i + r, e | 0.0] * x[j - r, e | 0.5]
 fun columns (x : T[n, d]) = for i < 5, j => sum k => x[k, i | 0.5] * x[k, j]
 fun product (x : T[n, d]) = for i j => sum k => x[i, k] * x[j, k]
 fun neighbours (x : T[n, d]) = for i => let val e = for j => exp x[i, j] in sum for j where j >= 1 => e[j] * e[j - 1] end
@@ -71,6 +72,9 @@ fun powers (x : T[n, d]) = for i j => x[i, j] ** 3
 fun bits (x : T[n, d]) = for i j =>
   bit_xor (shift_left x[i, j] 3) (bit_or (shift_right x[i, j] 2) (bit_and (bit_not x[i, j]) (shift_left x[i, 0] x[i, j])))
 fun shares (x : T[n, d]) = for i => sum for j where j % 2 = 1 => x[i, x[i, j] % 7 / cast _ (j % 2) | 0]
+fun farthest (x : T[n, d]) = for i j => max k => x[i, k] - x[j, k]
+fun product (x : T[n, d]) = for i j => sum k => x[i, k] * x[j, k]
+fun near (x : T[n, d]) = for i j => any k => x[i, k] = x[j, k]
 """
 NAMES = tuple(line.split()[1] for line in SOURCE.splitlines() if line.startswith("fun "))
 WHOLE = tuple(line.split()[1] for line in INTEGERS.splitlines() if line.startswith("fun "))
