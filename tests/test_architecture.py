@@ -96,6 +96,7 @@ SUITES = {
     "language": "what programs mean, through every phase and on every target",
     "library": "of `stdlib/` and `examples/`",
     "models": "of `examples/models/`",
+    "numbers": "generated programs of all element types against Python's integers and intervals",
     "onnx": "the operators of ONNX",
     "oracle": "generated programs against their definition",
     "properties": "generated programs against NumPy",
