@@ -35,11 +35,12 @@ DOMAIN: dict[str, tuple[float, float]] = {
 POLES = {("log1p", -1.0): -INF, **{(n, s * 1.0): s * INF for n in ("atanh", "erfinv") for s in (-1, 1)}}
 _VALUES: dict[str, Callable[[Any], Any]] = {
     "rsqrt": lambda x: 1 / mpmath.sqrt(x), "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)),
-    "lgamma": lambda x: mpmath.log(abs(mpmath.gamma(x))) if x < 0 else mpmath.loggamma(x),
+    "lgamma": lambda x: mpmath.log(mpmath.pi / abs(mpmath.sinpi(x))) - mpmath.loggamma(1 - x) if x < 0 else mpmath.loggamma(x),
 }  # fmt: skip
 ULPS = 8  # of f32 and f64, at most: more than the reference states of any
 POWER_ULPS = 16
 WORKING = 100  # bits
+BEYOND = 4000  # as an exponent of 2: out of the range of every type
 
 
 def _value(name: str, x: float) -> Fraction | float:
@@ -60,7 +61,7 @@ def _ordinary(name: str, x: float) -> Fraction | float:
     if name in ("lgamma", "digamma") and x < 0.0 and x == math.floor(x):
         return INF if name == "lgamma" else math.nan
     if name in ("exp", "expm1", "sinh", "cosh") and abs(x) > 800.0:
-        x = math.copysign(800.0, x)  # beyond every range, like all that follow
+        x = math.copysign(800.0, x)  # beyond every range already
     with mpmath.workprec(WORKING + 40):
         made = _VALUES.get(name, getattr(mpmath, name, None))
         assert made is not None, name
@@ -68,7 +69,9 @@ def _ordinary(name: str, x: float) -> Fraction | float:
 
 
 def _rational(x: Any) -> Fraction:
+    """Exactly, but for what is beyond every range: that stays beyond."""
     sign, mantissa, exponent, _ = x._mpf_
+    exponent = max(-BEYOND, min(BEYOND, int(exponent)))
     return (-1 if sign else 1) * Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 
 

@@ -188,7 +188,7 @@ def _whole(f: Callable[[float], int]) -> Callable[[float], float]:
 
 
 floor, ceil, round_ = _monotone(_whole(math.floor)), _monotone(_whole(math.ceil)), _monotone(_whole(round))
-sign = _monotone(lambda x: x if x == 0.0 or math.isnan(x) else math.copysign(1.0, x))
+sign = _monotone(lambda x: x if math.isnan(x) else float((x > 0.0) - (x < 0.0)))
 
 
 def compared(op: str, x: Float, y: Float) -> bool | None:

@@ -30,8 +30,8 @@ FUNCTIONS = (
 )  # fmt: skip
 EXACT = ("abs", "-", "sign", "floor", "ceil", "round")
 SCENES = (
-    "map", "map", "cast", "lifted", "functions", "stretched", "halves", "counted", "search", "unfolded", "leaves", "reduced",
-    "scanned", "sorted", "product",
+    "map", "map", "cast", "lifted", "functions", "functions", "stretched", "halves", "counted", "search", "unfolded", "leaves",
+    "reduced", "scanned", "sorted", "product",
 )  # fmt: skip
 
 
@@ -191,7 +191,7 @@ class Maker:
 
     def operators(self, element: str) -> tuple[str, ...]:
         if element == "bool":
-            return ("andalso", "orelse") if False else ("=", "<>")
+            return COMPARISONS[:2]
         return ARITHMETIC + (BITS if element in WHOLE else ("/",))
 
     def _functions(self) -> t.Expr | None:
@@ -203,7 +203,9 @@ class Maker:
         element = x.type.element
         p = self.fresh("p")
         outer, self.names, self.indices = (self.names, self.indices), [(p, t.Tensor(element))], []
-        body = self.function(element, t.Name(t.Tensor(element), p), 1)
+        body: t.Expr = t.Name(t.Tensor(element), p)
+        for _ in range(self.pick((1, 2))):
+            body = self.function(element, body, 1)
         self.names, self.indices = outer
         f = t.Function(self.fresh("f"), (p,), (element,), body)
         self.functions.append(f)

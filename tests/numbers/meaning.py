@@ -114,8 +114,8 @@ def _shifted(op: str, x: int, amount: int, bits: int) -> int:
 
 
 def cast(target: str, source: str, x: Value) -> Value:
-    if x is None:
-        return None
+    if x is None or source == target:
+        return x
     if source in FLOATS:
         return _from_float(target, x)
     if target in FLOATS:
@@ -221,9 +221,6 @@ class Machine:
 
     def _name(self, e: t.Name, env: Env) -> Value:
         return self.asked(env[e.name])
-
-    def _extent(self, e: t.Extent, env: Env) -> Value:
-        return e.size.value
 
     def _apply(self, e: t.Apply, env: Env) -> Value:
         if e.op in ("andalso", "orelse"):

@@ -62,13 +62,6 @@ class Name(Expr):
 
 
 @dataclass(frozen=True)
-class Extent(Expr):
-    """A size as a number."""
-
-    size: Size
-
-
-@dataclass(frozen=True)
 class Apply(Expr):
     """An operator or built-in function of elements, lifted where arguments are tensors."""
 
@@ -276,8 +269,6 @@ def _text(e: Expr, margin: str = "") -> str:
     match e:
         case Literal(text=text) | Name(name=text):
             return text
-        case Extent(size=size):
-            return size.text if size.text.isalnum() else f"({size.text})"
         case Apply(op="-", arguments=(x,)):
             return f"(-{_text(x, margin)})"
         case Apply(op=op, arguments=(x, y)) if op in INFIX:
