@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import lru_cache
 
 from axon.backend.gpu.layout.memory import Tensor
-from axon.backend.gpu.runtime.prepare import problem_of, tiled_axes, unreadable, with_views_of
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.runtime.prepare import problem_of, tiled_axes, unreadable
 from axon.backend.gpu.tile.epilogue import Operand
 from axon.backend.gpu.tile.families import Kernel, Tiled, copy, with_operands
 from axon.backend.plan.ir import Nest, Reason
@@ -28,8 +29,10 @@ def packings(kernel: Tiled, tensors: Mapping[Symbol, Tensor], sizes: Mapping[Sym
     problem = problem_of(kernel, sizes)
     if min(problem.rows, problem.keys or problem.columns) < LEAST or problem.depth < 1:
         return frozenset()
-    seen = with_views_of(kernel, tensors, sizes)
-    found = frozenset[int]() if isinstance(seen, str) else unreadable(kernel, seen)
+    try:
+        found = unreadable(kernel, tensors, sizes)
+    except Unsupported:
+        return frozenset()
     return frozenset((kernel.results[0].value.symbol, number) for number in found)
 
 

@@ -29,7 +29,7 @@ Note [Limbs]
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import pairwise
 from math import inf, prod
@@ -38,7 +38,7 @@ from axon.backend.gpu.layout.register_tiles import Pairs, best
 from axon.backend.gpu.layout.roofline import Loads, Work
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.views import View
-from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct
+from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct, with_factors
 from axon.backend.gpu.tile.epilogue import Operand
 from axon.backend.gpu.tile.families import Kernel
 from axon.backend.gpu.tile.schedule import Problem, Traits, predict, ranked
@@ -94,17 +94,21 @@ def workspace(kernel: MatrixProduct, sizes: Mapping[Symbol, int]) -> int:
     return sum(LIMB_BYTES * _elements(value, sizes) for value in _made(kernel))
 
 
-def dearer(kernel: MatrixProduct, problem: Problem, traits: Traits, sizes: Mapping[Symbol, int], target: Target) -> str | None:
-    """Why a product whose factors are in limbs is better computed without tensor cores at these sizes, if it is."""
-    if not _made(kernel):
+def dearer(
+    kernel: MatrixProduct, problem: Problem, traits: Traits, copies: Set[Symbol], sizes: Mapping[Symbol, int], target: Target
+) -> str | None:
+    """Why a product whose factors are made for it, as limbs or as `copies`, is better computed without tensor cores at these
+    sizes, if it is."""
+    sides = [side for side in (kernel.lefts, kernel.rights) if len(side) > 1 or side[0].value.symbol in copies]
+    if not sides:
         return None
-    if workspace(kernel, sizes) > MOST_BYTES:
-        return f"its factors as bf16 values would take more than {MOST_BYTES:,} bytes"
-    split = {side[0].value: _splitting(side, sizes) for side in (kernel.lefts, kernel.rights) if len(side) > 1}
-    made = sum(work.seconds(target) for work in split.values())
+    how = "split into bf16 values" if workspace(kernel, sizes) else "copied"
+    if sum(LIMB_BYTES * len(side) * _elements(side[0].value, sizes) for side in sides) > MOST_BYTES:
+        return f"its factors {how} would take more than {MOST_BYTES:,} bytes"
+    made = sum(work.seconds(target) for work in {side[0].value: _splitting(side, sizes) for side in sides}.values())
     product = min((predict(m, problem, target) for m in ranked(problem, traits, target)), default=inf)
     if _unsplit(kernel, problem, sizes, target) < made + product:
-        return "at these sizes it is done sooner than its factors are split into bf16 values and multiplied"
+        return f"at these sizes it is done sooner than its factors are {how} and multiplied"
     return None
 
 
@@ -173,7 +177,7 @@ def _kernels(kernels: Iterable[Kernel], made: dict[_Limbs, tuple[Value, ...]]) -
             axes = operand.arranged(order).axes
             sides.append(tuple(Operand(limb, axes, tuple(range(len(axes)))) for limb in made[key]))
         left, right = sides
-        yield replace(kernel, lefts=left, rights=right)
+        yield with_factors(kernel, left, right)
 
 
 def _order(operand: Operand, tiled: set[Symbol]) -> tuple[int, ...]:
