@@ -231,7 +231,8 @@ class Views:
 
     def merged(self, read: Read, inner: tuple[Symbol, ...], axis: Axis) -> Read:
         """A read at bare indices with one index in place of several, `inner`, of which `axis` is merged, the outermost first."""
-        seen = next((view for view in self.all if view.value.symbol == read.tensor), None) or _itself(self.values[read.tensor], read)
+        found = next((view for view in self.all if view.value.symbol == read.tensor), None)
+        seen = found or _itself(self.values[read.tensor], read)
         parts = dict(zip(seen.axes, seen.parts, strict=True))
         along = {a: parts[a] for a in seen.axes if a not in inner}
         along[axis.symbol] = tuple(part for a in inner for part in parts[a])

@@ -113,12 +113,12 @@ def following(
     way = planned.way
     for number, kernel in enumerate(planned.kernels):
         if not isinstance(kernel, Nest) and not is_empty(kernel, sizes) and number not in given:
-            way |= _needed(planned, kernel, lying, sizes, partial(obstacle, number), target)
+            way |= _needed(planned.way, kernel, lying, sizes, partial(obstacle, number), target)
     return way
 
 
 def _needed(
-    planned: Planned,
+    way: Way,
     kernel: Tiled,
     tensors: Mapping[Symbol, Tensor],
     sizes: Mapping[Symbol, int],
@@ -126,19 +126,19 @@ def _needed(
     target: Target,
 ) -> Way:
     """What one kernel asks for; nothing, if it fits."""
-    packed = packings(kernel, tensors, sizes) - planned.way.packed
+    packed = packings(kernel, tensors, sizes) - way.packed
     if packed:
         return Way(packed=packed)
     ready = fit(kernel, tensors, sizes)
     reason = ready if isinstance(ready, str) else obstacle(ready)
     if reason is None and isinstance(ready, Prepared) and isinstance(kernel, MatrixProduct):
-        reason = dearer(kernel, ready.problem, traits(ready.kernel), planned.copies, sizes, target)
+        reason = dearer(kernel, ready.problem, traits(ready.kernel), sizes, target)
     if reason is None:
         return AS_IT_IS
     unfit = frozenset(result.value.symbol for result in kernel.results)
     why = tuple((result.value.symbol, reason) for result in kernel.results)
     if isinstance(kernel, Stream):
         return Way(apart=unfit, why=why)
-    if reason == REFUSED and unfit.isdisjoint(planned.way.bare):
+    if reason == REFUSED and unfit.isdisjoint(way.bare):
         return Way(bare=unfit, why=why)
     return Way(plain=unfit, why=why)

@@ -29,7 +29,7 @@ Note [Limbs]
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import inf, prod
@@ -44,7 +44,7 @@ from axon.backend.gpu.tile.families import Kernel
 from axon.backend.gpu.tile.schedule import Problem, Traits, predict, ranked
 from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.plan.ir import Nest, Reason
-from axon.base.data import dataclass, replace
+from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
@@ -94,21 +94,17 @@ def workspace(kernel: MatrixProduct, sizes: Mapping[Symbol, int]) -> int:
     return sum(LIMB_BYTES * _elements(value, sizes) for value in _made(kernel))
 
 
-def dearer(
-    kernel: MatrixProduct, problem: Problem, traits: Traits, copies: Set[Symbol], sizes: Mapping[Symbol, int], target: Target
-) -> str | None:
-    """Why a product whose factors are made for it, as limbs or as `copies`, is better computed without tensor cores at these
-    sizes, if it is."""
-    sides = [side for side in (kernel.lefts, kernel.rights) if len(side) > 1 or side[0].value.symbol in copies]
-    if not sides:
+def dearer(kernel: MatrixProduct, problem: Problem, traits: Traits, sizes: Mapping[Symbol, int], target: Target) -> str | None:
+    """Why a product whose factors are in limbs is better computed without tensor cores at these sizes, if it is."""
+    if not _made(kernel):
         return None
-    how = "split into bf16 values" if workspace(kernel, sizes) else "copied"
-    if sum(LIMB_BYTES * len(side) * _elements(side[0].value, sizes) for side in sides) > MOST_BYTES:
-        return f"its factors {how} would take more than {MOST_BYTES:,} bytes"
-    made = sum(work.seconds(target) for work in {side[0].value: _splitting(side, sizes) for side in sides}.values())
+    if workspace(kernel, sizes) > MOST_BYTES:
+        return f"its factors as bf16 values would take more than {MOST_BYTES:,} bytes"
+    split = {side[0].value: _splitting(side, sizes) for side in (kernel.lefts, kernel.rights) if len(side) > 1}
+    made = sum(work.seconds(target) for work in split.values())
     product = min((predict(m, problem, target) for m in ranked(problem, traits, target)), default=inf)
     if _unsplit(kernel, problem, sizes, target) < made + product:
-        return f"at these sizes it is done sooner than its factors are {how} and multiplied"
+        return "at these sizes it is done sooner than its factors are split into bf16 values and multiplied"
     return None
 
 
