@@ -90,7 +90,7 @@ def raced(case: Case, element: str) -> tuple[float, str]:
     row = f"| {element} {case.name} | {case.equation} | {case.sizes} | {times} | {ratio:.3f} | {off:.1e}, {theirs_off:.1e} |"
     row += f" {kernels} |"
     print(row, flush=True)
-    del graphs, inputs
+    del graphs
     torch.cuda.empty_cache()
     return ratio, row
 
