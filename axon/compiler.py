@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
@@ -26,6 +26,7 @@ from axon.checker.loader import FileLoader, Loader
 
 if TYPE_CHECKING:
     from axon.backend.cpu.host import Host
+    from axon.backend.cpu.kept import Place
     from axon.backend.gpu.runtime.arrays import Call as GpuCall
     from axon.backend.gpu.runtime.arrays import Quick
     from axon.backend.gpu.runtime.stepped_call import HostCall, SteppedCall
@@ -114,6 +115,37 @@ def host(program: core.Program) -> Host:
     from axon.backend.cpu.host import Host
 
     return Host(program)
+
+
+def specialized(checked: CheckedModule, name: str, form: Hashable, arguments: Callable[[], tuple[ArgumentType, ...]]) -> Host:
+    """One declaration for arguments of a form, which decides their element types and ranks: as another process has kept it, or
+    lowered."""
+    from axon.backend.cpu.host import Host
+
+    with _phase("reading what was kept"):
+        from axon.backend.cpu import kept
+
+        place = _place(checked, name, form)
+        found = kept.find(place)
+    if found is not None:
+        return Host(found.program, place, found)
+    return Host(lower(checked, name, arguments()), place)
+
+
+def _place(checked: CheckedModule, name: str, form: Hashable) -> Place:
+    """Where what is made of a declaration is kept."""
+    from hashlib import sha256
+
+    from axon.backend.cpu.kept import FOLDERS, Place
+    from axon.base import disk
+    from axon.checker import kept
+
+    modules = [checked]
+    for module in modules:
+        modules += (imported for imported in module.imports.values() if imported not in modules)
+    key = "\0".join((disk.sources(FOLDERS), kept.origin(checked), name, repr(form)))
+    files = [module.source for module in modules]
+    return Place(sha256(key.encode("utf-8", "surrogatepass")).hexdigest(), files, lambda: kept.symbols_of(checked, name))
 
 
 def run(host: Host, inputs: Sequence[Any], explicit: Sequence[int], *, compiled: bool = False) -> list[Any]:

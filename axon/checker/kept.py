@@ -18,10 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache as once
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from axon.base import disk
@@ -42,10 +39,9 @@ if TYPE_CHECKING:
     from axon.checker.check import CheckedModule
     from axon.types.inference import Body
 
-_FORMAT = 2
 P = TypeVar("P")
 _IMPORT = re.compile(r"^import (\w+)$", re.MULTILINE)  # a file that imports otherwise is checked each time
-_FOLDERS = ("base", "checker", "grammar", "shapes", "types")  # whose sources decide what a check makes of a module without errors
+FOLDERS = ("base", "checker", "grammar", "shapes", "types")  # whose sources decide what a check makes of a module without errors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +70,7 @@ def find(
         if facts["imports"].keys() != set(_IMPORT.findall(source.text)):
             return None
         imports = {name: module for name in facts["imports"] if (module := imported(name)) is not None}
-        if facts["imports"] != {name: _origin(module) for name, module in imports.items()}:
+        if facts["imports"] != {name: origin(module) for name, module in imports.items()}:
             return None
         return _Reading(source, imports, whole, content.split(b"\n")).module(), imports
     except (disk.CannotKeep, Malformed, AttributeError, LookupError, TypeError, ValueError, RecursionError):
@@ -85,32 +81,20 @@ def keep(checked: CheckedModule) -> None:
     """Keep a module without errors and warnings, if that can be done."""
     key = _key(checked.source)
     try:
-        imports = {name: _origin(module) for name, module in checked.imports.items()}
+        imports = {name: origin(module) for name, module in checked.imports.items()}
         disk.write(disk.directory() / f"{key}.module", key, {"imports": imports}, b"\n".join(_lines(checked)), disk.limit())
     except (disk.CannotKeep, DimensionTooLarge, NotPlain, OSError, RecursionError):
         pass
 
 
 def _key(source: SourceFile) -> str:
-    return hashlib.sha256("\0".join((_checker(), source.path, source.text)).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256("\0".join((disk.sources(FOLDERS), source.path, source.text)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _origin(module: CheckedModule) -> str:
+def origin(module: CheckedModule) -> str:
     """A digest of all texts that a checked module comes from."""
-    inner = (f"{name} {_origin(imported)}" for name, imported in module.imports.items())
+    inner = (f"{name} {origin(imported)}" for name, imported in module.imports.items())
     return hashlib.sha256("\0".join((_key(module.source), *inner)).encode()).hexdigest()
-
-
-@once
-def _checker() -> str:
-    """A digest of what decides, besides its text, what a check makes of a module."""
-    package = Path(__file__).parents[1]
-    digest = hashlib.sha256(f"{_FORMAT} {sys.version}".encode())
-    files = sorted(file for folder in _FOLDERS for file in (package / folder).rglob("*") if file.suffix in (".py", ".lark"))
-    for file in (package / "__init__.py", *files):  # which holds the version
-        content = file.read_bytes()
-        digest.update(f"\0{file.relative_to(package)} {len(content)}\0".encode() + content)
-    return digest.hexdigest()
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -123,7 +107,7 @@ def _lines(checked: CheckedModule) -> list[bytes]:
         symbol: (name, value, n)
         for name, module in checked.imports.items()
         for value in module.schemes
-        for n, symbol in enumerate(_symbols(module, value))
+        for n, symbol in enumerate(symbols_of(module, value))
     }
     values = checked.exports.values
     decls = list(dict.fromkeys(checked.declarations.values()))  # several names may be of one
@@ -157,7 +141,7 @@ def _lines(checked: CheckedModule) -> list[bytes]:
     return [json.dumps(part, separators=(",", ":")).encode() for part in (first, *parts)]
 
 
-def _symbols(module: CheckedModule, name: str) -> list[Symbol]:
+def symbols_of(module: CheckedModule, name: str) -> list[Symbol]:
     """Every symbol of what a module makes available under a name, in an order that does not depend on whether it was read."""
     assert module.exports is not None
     writer = Writer(module.state, module.source, {})
@@ -248,7 +232,7 @@ class _Reading:
 
     def _foreign(self, module: str, name: str, number: int) -> Symbol:
         if (module, name) not in self.foreign:
-            self.foreign[module, name] = _symbols(self.imports[module], name)
+            self.foreign[module, name] = symbols_of(self.imports[module], name)
         return self.foreign[module, name][number]
 
     def _alias(self, name: str) -> S.TypeDecl:

@@ -274,30 +274,28 @@ def test_a_module_that_changes_is_checked_again(root: Path) -> None:
 
 def test_another_version_checks_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     anew(USE)
-    monkeypatch.setattr(kept, "_checker", lambda: "another")
+    monkeypatch.setattr(disk, "sources", lambda folders: "another")
     assert not is_read(anew(USE))
     assert is_read(anew(USE))
     assert len(files()) == 4
 
 
-def test_the_key_is_of_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_is_of_every_source(tmp_path: Path) -> None:
     """One byte more in any file of the checker, in the grammar or in the file that says the version is another key."""
     package = tmp_path / "axon"
-    for name in ("__init__.py", *(f"{folder}/deep/x.py" for folder in kept._FOLDERS), "grammar/axon.lark", "lower/x.py"):
+    for name in ("__init__.py", *(f"{folder}/deep/x.py" for folder in kept.FOLDERS), "grammar/axon.lark", "lower/x.py"):
         file = package / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("x = 1\n")
-    monkeypatch.setattr(kept, "__file__", str(package / "checker" / "kept.py"))
-    digest = kept._checker.__wrapped__
-    before = digest()
-    assert digest() == before
+    before = disk.digest_of(package, kept.FOLDERS)
+    assert disk.digest_of(package, kept.FOLDERS) == before
     for file in sorted(package.rglob("*.*")):
         text = file.read_text()
         file.write_text(text + " ")
-        assert (digest() == before) == (file.parent.name == "lower"), file
+        assert (disk.digest_of(package, kept.FOLDERS) == before) == (file.parent.name == "lower"), file
         file.write_text(text)
     (package / "shapes" / "new.py").write_text("")
-    assert digest() != before
+    assert disk.digest_of(package, kept.FOLDERS) != before
 
 
 def test_altered_files_count_as_absent(root: Path) -> None:
@@ -560,7 +558,7 @@ def test_processes_that_write_at_once(tmp_path: Path) -> None:
 
 def test_every_field_has_a_form() -> None:
     """A class that gets a field of a new kind is known to be one that cannot be kept, here and not by being slow."""
-    assert all(form for form in plain.forms().values())
+    assert all(form for form in plain.FORMS.all().values())
 
 
 def test_every_node_is_met(root: Path) -> None:
@@ -569,7 +567,7 @@ def test_every_node_is_met(root: Path) -> None:
     parts = [part for m in modules for part in map(json.loads, kept._lines(m))]
     met = {row[0] for part in parts for row in (part["rows"] if "rows" in part else part["types"]["rows"])}
     met |= {row[0] for m in modules for row in json.loads(kept._lines(m)[0])["types"]["rows"]}
-    missing = {cls.__name__ for n, cls in enumerate(plain.CLASSES, 1) if n not in met}
+    missing = {cls.__name__ for n, cls in enumerate(plain.FORMS.classes, 1) if n not in met}
     assert missing == {"TypeDimFun", "TypeOrScalar"}, missing  # of which `{h} -> …` and `t?` are made, that no type can be called
 
 

@@ -12,9 +12,11 @@ from axon.backend.kernel.printer import written as printed
 from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
+from axon.core.ir import Value
 from axon.shapes.dimension import Dim, DimensionTooLarge
 
 FEW = 64  # lanes, the least that are worth a thread
+AGAIN = 2  # what a function returns that came back before its end
 COMPUTES = 8  # additions for each point, from which computing and not memory decides
 
 
@@ -115,6 +117,20 @@ class Function:
             lanes = min(lanes, max(FEW, -(-extent // (2 * threads))))
             blocks = -(-extent // lanes)
         return rows * blocks, lanes
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFunction:
+    """`function.cost` is about that of one step. `made` are the tensors that the host allocates before a launch, `progress` among
+    them; `helpers` the functions of the text that the entry calls, with the element types of their pointers (None for an i64).
+
+    `first` is not used, and `last` is how many steps there are.
+    """
+
+    function: Function
+    made: tuple[Value, ...]
+    progress: Value
+    helpers: tuple[tuple[str, tuple[Element | None, ...]], ...]
 
 
 class Parameters:
