@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from axon.backend.plan.cost import Cost
     from axon.base.names import Symbol
     from axon.base.passes import Pass
-    from axon.checker.check import CheckedModule
+    from axon.checker.module import CheckedModule
     from axon.core import ir as core
     from axon.grammar import syntax
     from axon.grammar.entry import Entry
@@ -88,6 +88,21 @@ def check(loader: Loader, path: str, known: Mapping[SourceFile, CheckedModule] |
         from axon.checker.check import check_module
 
         return check_module(loader, path, known)
+
+
+def load(path: str) -> CheckedModule:
+    """The module in a file: as it was kept, if nothing of it or of what it imports has changed, or checked. What was read has all
+    that calls need, and not what tools ask of a module that is being written."""
+    loader = FileLoader()
+    with _phase("reading what was kept"), _no_collection():
+        from axon.checker.reading import keep_all, read_module
+
+        found = read_module(loader, path)
+    if found is None:
+        found = check(loader, path)
+        with _phase("keeping what was checked"):
+            keep_all(found)
+    return found
 
 
 def check_text(text: str, path: str = TEXT) -> CheckedModule:

@@ -26,6 +26,8 @@ from axon.base.data import dataclass, replace
 from axon.base.each_once import EachOnce
 from axon.base.names import Symbol, fresh_numbers
 from axon.base.source import SourceFile
+from axon.checker.loader import Loader, is_library
+from axon.checker.module import CheckedModule
 from axon.checker.plain import Malformed, NotPlain, Reader, Writer
 from axon.grammar import syntax as S
 from axon.shapes.dimension import DimensionTooLarge
@@ -36,7 +38,6 @@ from axon.types.typed import Decl, Expr, Fun, Pattern, Val
 from axon.types.unify import State
 
 if TYPE_CHECKING:
-    from axon.checker.check import CheckedModule
     from axon.types.inference import Body
 
 P = TypeVar("P")
@@ -75,6 +76,35 @@ def find(
         return _Reading(source, imports, whole, content.split(b"\n")).module(), imports
     except (disk.CannotKeep, Malformed, AttributeError, LookupError, TypeError, ValueError, RecursionError):
         return None
+
+
+LIBRARY: dict[str, CheckedModule] = {}  # the standard library's modules, without errors, as this process last checked or read them
+
+
+def read(
+    source: SourceFile, imported: Callable[[str], CheckedModule | None], whole: Callable[[bool], CheckedModule]
+) -> CheckedModule | None:
+    """A module as it was kept; None if it is not. The parameters are those of `find`."""
+    found = find(source, imported, whole)
+    if found is None:
+        return None
+    module, imports = found
+    checked = CheckedModule(
+        source, (), module.signatures, module.declarations, module.schemes, module.symbols, module.state, imports,
+        exports=module.exports,
+    )  # fmt: skip
+    if is_library(source):
+        LIBRARY[source.path] = checked
+    return checked
+
+
+def imports_the_same(module: CheckedModule, loader: Loader, check: Callable[[SourceFile], CheckedModule | None]) -> bool:
+    """Whether a module would import what it imported when it was checked. See Note [The library is checked once]."""
+    place = module.source.span(0, 0)
+    return all(
+        loader.find(S.Name(name, place)) is imported.source and check(imported.source) is imported
+        for name, imported in module.imports.items()
+    )
 
 
 def keep(checked: CheckedModule) -> None:

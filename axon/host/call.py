@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from axon.backend.gpu.tile.schedule_file import Schedule
     from axon.backend.libraries import Library
     from axon.base.names import Symbol
-    from axon.checker.check import CheckedModule
+    from axon.checker.module import CheckedModule
     from axon.core import ir as core
     from axon.host.values import Wanted
     from axon.types.type import Scheme, Type
