@@ -62,7 +62,8 @@ GPU = ("build", "emit", "intrinsics", "proof", "report", "roles", "runtime", "si
 NOT_CALLED = [
     *(m for m in LATE if m not in ("numpy", "pickle", "axon.host", "axon.backend", "axon.core", "axon.interpret")),
     "axon.checker.check", "axon.grammar.parse", "axon.types.inference", "axon.types.show", "axon.shapes.solving.settle",
-    "axon.backend.plan.fuse", "axon.backend.cpu.plan", "axon.backend.cpu.nests", "axon.backend.cpu.loops", "numba", "importlib.metadata", "axon.tools", *(f"axon.backend.gpu.{part}" for part in GPU),
+    "axon.backend.plan.fuse", "axon.backend.cpu.plan", "axon.backend.cpu.nests", "axon.backend.cpu.loops", "axon.backend.kernel",
+    "numba", "importlib.metadata", "axon.tools", *(f"axon.backend.gpu.{part}" for part in GPU),
 ]  # fmt: skip
 
 

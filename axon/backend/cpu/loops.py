@@ -31,11 +31,11 @@ from axon.backend.cpu.function import (
     Function,
     LanesParameter,
     LoopFunction,
-    Parameters,
     SizeParameter,
     TensorParameter,
     Work,
 )
+from axon.backend.cpu.parameters import Parameters
 from axon.backend.kernel.ir import FALSE, Expression, Like, Name, Operator, both, call, same
 from axon.backend.kernel.writer import Held, Writer
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, values_of
