@@ -7,7 +7,7 @@ from threading import Lock
 from axon.backend.cpu import build, loops, nests, scatters
 from axon.backend.cpu.function import Function, TensorParameter
 from axon.backend.cpu.plan import planned
-from axon.backend.cpu.products import is_window, is_with_vector
+from axon.backend.cpu.products import Products, is_window, is_with_vector
 from axon.backend.plan.deaths import lives_of
 from axon.backend.plan.ir import Contraction, Kernels, Nest, Repeat, as_program, operations, values_in
 from axon.backend.plan.lanes import strides
@@ -42,7 +42,7 @@ class CpuExecutable:
         self.lock = Lock()
         self._lives: IdentityMap[Kernels, Lives] = IdentityMap()
         self.compiled: IdentityMap[Nest, Compiled] = IdentityMap()
-        self.nests: IdentityMap[Contraction, Compiled] = IdentityMap()
+        self.products: IdentityMap[Contraction, tuple[Products, Compiled | None]] = IdentityMap()
         self.loops: IdentityMap[Repeat, NativeLoop | str] = IdentityMap()  # a text says why a loop has no function
 
     def lives(self, kernels: Kernels) -> Lives:
@@ -58,16 +58,14 @@ class CpuExecutable:
                 found = self.compiled[nest] = self._write(nest)
             return found
 
-    def as_nest(self, kernel: Contraction) -> Compiled | None:
-        """A contraction over a window, or with a vector, as a nest, if what it reads lies side by side along an axis: then that is
-        vectorized."""
-        inner = (*kernel.op.axes[-1:], kernel.depth[-1])
-        if not (is_window(kernel) or is_with_vector(kernel)) or all(strides(kernel.op, axis) for axis in inner):
-            return None
+    def product(self, kernel: Contraction) -> tuple[Products, Compiled | None]:
+        """A contraction through BLAS, and as a nest, if it may be one."""
         with self.lock:
-            if kernel not in self.nests:
-                self.nests[kernel] = self._write(loops.as_nest(kernel))
-            return self.nests[kernel]
+            found = self.products.get(kernel)
+            if found is None:
+                nest = self._write(loops.as_nest(kernel)) if _may_be_nest(kernel) else None
+                found = self.products[kernel] = Products(kernel, nest is not None), nest
+            return found
 
     def loop(self, kernel: Repeat) -> NativeLoop | str:
         """A loop's function, or why the host steps it."""
@@ -98,6 +96,12 @@ class CpuExecutable:
         write = scatters.write if nest.family == "scatter" else nests.write
         function = write(nest, self.values, name, comments)
         return Compiled(function, build.source_of(function, self._element))
+
+
+def _may_be_nest(kernel: Contraction) -> bool:
+    """A contraction over a window, or with a vector, if what it reads lies side by side along an axis: then that is vectorized."""
+    inner = (*kernel.op.axes[-1:], kernel.depth[-1])
+    return (is_window(kernel) or is_with_vector(kernel)) and not all(strides(kernel.op, axis) for axis in inner)
 
 
 @dataclass(frozen=True, slots=True)
