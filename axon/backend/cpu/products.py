@@ -55,11 +55,12 @@ _scratch = Scratch()
 BLOCK = 1 << 18  # elements of a window that are copied at a time: about a core's cache; less costs more products
 MOST = 64  # preparations of a contraction that are kept; then they are forgotten, and made anew
 STRIP = 128  # rows of a product that repay packing its other operand
-SIDE = 192  # rows or columns of a tile, at least
+SIDE = 16  # rows or columns of a tile, at least, for each tile that there is
 PIECE = 16  # what a piece costs at least, in what is worth sharing: about 0.1 ms
 PIECES = 64  # into which a product is cut, at most: enough for so many threads
 TAP = 4  # how many elements are copied in the time in which a product is added
 MULTIPLIED = 4  # products that BLAS computes in the time of an addition elsewhere
+MOVED = 3  # additions in whose time BLAS reads or writes an element of an operand or of the result
 BEGIN = 8  # elements that are copied in the time in which a nest begins a sum along the last axis of the depth
 
 
@@ -144,7 +145,7 @@ def prepare(kernel: Contraction, left: Array, right: Array, dims: Dims, result: 
     begin_with, steps = way
     cuts = [[slice(i, min(i + step, sizes[s])) for i in range(0, sizes[s], step)] for s, step in steps.items()]
     pieces = [dict(zip(steps, cut, strict=True)) for cut in box(*cuts)]
-    return Prepared(of_left, of_right, begin_with(problem, memory, pieces), len(pieces), _cost(problem)), memory
+    return Prepared(of_left, of_right, begin_with(problem, memory, pieces), len(pieces), _cost(problem, memory)), memory
 
 
 def is_window(kernel: Contraction) -> bool:
@@ -193,8 +194,12 @@ Way = Callable[["_Problem", Memory, Sequence[Piece]], Begin]  # in memory that i
 Steps = Mapping[Symbol, int]  # how long pieces are along the axes that are cut
 
 
-def _cost(problem: _Problem) -> int:
-    return prod(problem.out.sizes.values()) // MULTIPLIED
+def _cost(problem: _Problem, memory: Memory) -> int:
+    """In additions of f32. A product with a short side takes as long as its operands and its result take to be read and written."""
+    left, right, out = (set(view.strides) for view in (problem.left, problem.right, problem.out))
+    moved = sum(problem.count(tuple(axes)) for axes in (left, right, out))
+    added = prod(problem.out.sizes.values()) // MULTIPLIED
+    return (added + MOVED * moved) * memory[0].itemsize // 4
 
 
 def _way(problem: _Problem, memory: Memory, has_nest: bool) -> tuple[Way, Steps] | None:
@@ -202,7 +207,7 @@ def _way(problem: _Problem, memory: Memory, has_nest: bool) -> tuple[Way, Steps]
     left, right, sizes = problem.left, problem.right, problem.out.sizes
     if has_nest and not (problem.rows and problem.columns) and _copied(problem, memory, left=bool(problem.rows)):
         return None  # a copy would cost what the sum does
-    wanted = max(1, min(PIECES, _cost(problem) // (PIECE * threads.WORTH_SHARING)))
+    wanted = max(1, min(PIECES, _cost(problem, memory) // (PIECE * threads.WORTH_SHARING)))
     taps = [s for s in problem.depth if s in left.shared | right.shared]
     windows = [view for view in (left, right) if not view.shared.isdisjoint(taps)]
     if len(windows) != 1 or not _copied(problem, memory, left=windows[0] is left):
@@ -211,7 +216,7 @@ def _way(problem: _Problem, memory: Memory, has_nest: bool) -> tuple[Way, Steps]
         steps = _steps(problem.batch, sizes, wanted)
         elements = prod(-(-sizes[s] // step) for s, step in steps.items())
         strips = min(-(-wanted // elements), problem.count(problem.rows) // STRIP)
-        return _product, steps | _steps(problem.rows[:1], sizes, strips)
+        return _product, steps | _steps(problem.rows, sizes, strips)
     own, other = (problem.rows, problem.columns) if windows[0] is left else (problem.columns, problem.rows)
     deep = problem.count(problem.depth)
     if TAP * problem.count(other) < deep // problem.count(taps):
@@ -244,17 +249,20 @@ def _steps(axes: Sequence[Symbol], sizes: Mapping[Symbol, int], pieces: int) -> 
 
 
 def _tiles(problem: _Problem, pieces: int) -> dict[Symbol, int]:
-    """Steps along the rows and the columns of one product that give tiles, about as high as wide: a power of two of them."""
+    """Steps along the rows and the columns of one product that give tiles, about as high as wide: a power of two of them.
+
+    Each operand is packed again for every tile along it. For a second thread that may cost a good part of the work; the more
+    tiles there are, the less a further cut gains: so the sides of so many tiles are at least SIDE times their number.
+    """
     high, wide = problem.count(problem.rows), problem.count(problem.columns)
     rows = columns = 1
-    while 2 * rows * columns <= pieces:
-        if high // rows >= max(2 * SIDE, wide // columns):
-            rows *= 2
-        elif wide // columns >= 2 * SIDE:
-            columns *= 2
-        else:
+    while (count := 2 * rows * columns) <= pieces:
+        along_rows = high // rows >= wide // columns
+        side = high // (2 * rows) if along_rows else wide // (2 * columns)
+        if side < SIDE * count:
             break
-    return _steps(problem.rows[:1], problem.out.sizes, rows) | _steps(problem.columns[:1], problem.out.sizes, columns)
+        rows, columns = (2 * rows, columns) if along_rows else (rows, 2 * columns)
+    return _steps(problem.rows, problem.out.sizes, rows) | _steps(problem.columns, problem.out.sizes, columns)
 
 
 def _blocks(axes: Sequence[Symbol], sizes: Mapping[Symbol, int], deep: int, limit: int) -> dict[Symbol, int]:
