@@ -44,7 +44,7 @@ from axon.backend.cpu import blas, threads
 from axon.backend.cpu.arena import Scratch
 from axon.backend.cpu.views import Dims, Piece, Source, View, joined, must_copy, ordered, view_of
 from axon.backend.plan.ir import Contraction
-from axon.base.data import dataclass
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Axis
 from axon.interpret.strided import strided
@@ -59,6 +59,9 @@ SIDE = 16  # rows or columns of a tile, at least, for each tile that there is
 PIECE = 16  # what a piece costs at least, in what is worth sharing: about 0.1 ms
 PIECES = 64  # into which a product is cut, at most: enough for so many threads
 TAP = 4  # how many elements are copied in the time in which a product is added
+LINE = 512  # the same in a product with a vector
+RUN = 24  # rows or columns of an operand, at least, that are multiplied by themselves rather than copied
+PACKED = 4  # elements of an operand that BLAS packs in the time in which one is copied from afar
 MULTIPLIED = 4  # products that BLAS computes in the time of an addition elsewhere
 MOVED = 3  # additions in whose time BLAS reads or writes an element of an operand or of the result
 BEGIN = 8  # elements that are copied in the time in which a nest begins a sum along the last axis of the depth
@@ -139,6 +142,7 @@ def prepare(kernel: Contraction, left: Array, right: Array, dims: Dims, result: 
     out = View(dict(zip(_symbols(kernel.op.axes), result.strides, strict=True)), sizes)
     problem = _Problem(x, y, out, *map(_symbols, (kernel.batch, kernel.rows, kernel.columns, kernel.depth)))
     memory = (first, second, result)
+    problem = _in_place(problem, memory)
     way = _way(problem, memory, has_nest)
     if way is None:
         return None, None
@@ -237,6 +241,25 @@ def _copied(problem: _Problem, memory: Memory, *, left: bool) -> bool:
     return must_copy(view.over(held, (*problem.batch, *before, *after)), len(problem.batch), len(before))
 
 
+def _in_place(problem: _Problem, memory: Memory) -> _Problem:
+    """An operand that BLAS would take from a copy, since its rows (or columns) are no single dimension, as one for each place along
+    one of them, where BLAS takes those as they lie. That packs the other operand for each: so what is left must be long enough."""
+    if problem.left.shared or problem.right.shared:
+        return problem
+    for left, own, other in ((True, problem.rows, problem.columns), (False, problem.columns, problem.rows)):
+        if not _copied(problem, memory, left=left):
+            continue
+        for s in own:
+            rest = tuple(t for t in own if t != s)
+            if rest and problem.count(rest) >= max(RUN, problem.count(other) // PACKED):
+                sides = {"rows": rest} if left else {"columns": rest}
+                moved = replace(problem, batch=(*problem.batch, s), **sides)
+                if not _copied(moved, memory, left=left):
+                    problem = moved
+                    break
+    return problem
+
+
 def _steps(axes: Sequence[Symbol], sizes: Mapping[Symbol, int], pieces: int) -> dict[Symbol, int]:
     """Steps along axes, the first ones first, that give so many pieces if the axes are long enough."""
     steps = dict[Symbol, int]()
@@ -252,14 +275,15 @@ def _tiles(problem: _Problem, pieces: int) -> dict[Symbol, int]:
     """Steps along the rows and the columns of one product that give tiles, about as high as wide: a power of two of them.
 
     Each operand is packed again for every tile along it. For a second thread that may cost a good part of the work; the more
-    tiles there are, the less a further cut gains: so the sides of so many tiles are at least SIDE times their number.
+    tiles there are, the less a further cut gains: so the sides of so many tiles are at least SIDE times their number. A
+    product with a vector goes through the lines of a matrix, which are worth less the shorter they are: there LINE stands for SIDE.
     """
     high, wide = problem.count(problem.rows), problem.count(problem.columns)
     rows = columns = 1
     while (count := 2 * rows * columns) <= pieces:
         along_rows = high // rows >= wide // columns
         side = high // (2 * rows) if along_rows else wide // (2 * columns)
-        if side < SIDE * count:
+        if side < (SIDE if min(high, wide) > 1 else LINE) * count:
             break
         rows, columns = (2 * rows, columns) if along_rows else (rows, 2 * columns)
     return _steps(problem.rows, problem.out.sizes, rows) | _steps(problem.columns, problem.out.sizes, columns)
