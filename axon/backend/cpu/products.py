@@ -203,7 +203,7 @@ def _cost(problem: _Problem, memory: Memory) -> int:
     left, right, out = (set(view.strides) for view in (problem.left, problem.right, problem.out))
     moved = sum(problem.count(tuple(axes)) for axes in (left, right, out))
     added = prod(problem.out.sizes.values()) // MULTIPLIED
-    return (added + MOVED * moved) * memory[0].itemsize // 4
+    return (added + MOVED * moved) * int(memory[0].itemsize) // 4
 
 
 def _way(problem: _Problem, memory: Memory, has_nest: bool) -> tuple[Way, Steps] | None:
@@ -252,8 +252,8 @@ def _in_place(problem: _Problem, memory: Memory) -> _Problem:
         for s in own:
             rest = tuple(t for t in own if t != s)
             if rest and problem.count(rest) >= max(RUN, problem.count(other) // PACKED):
-                sides = {"rows": rest} if left else {"columns": rest}
-                moved = replace(problem, batch=(*problem.batch, s), **sides)
+                batch = (*problem.batch, s)
+                moved = replace(problem, batch=batch, rows=rest) if left else replace(problem, batch=batch, columns=rest)
                 if not _copied(moved, memory, left=left):
                     problem = moved
                     break
