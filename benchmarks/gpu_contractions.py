@@ -36,10 +36,8 @@ def drawn(count: int, seed: int) -> Iterator[Case]:
     chance = Random(f"contractions {seed}")
     while count:
         letters = iter("abcdefghijkl")
-        outer, rows, columns, depth = (
-            {next(letters): 0 for _ in range(number)}
-            for number in (chance.choice([0, 0, 1]), chance.choice([1, 1, 2]), chance.choice([1, 1, 2]), chance.choice([1, 2, 2, 3]))
-        )
+        numbers = map(chance.choice, ([0, 0, 1], [1, 1, 2], [1, 1, 2], [1, 2, 2, 3]))
+        outer, rows, columns, depth = ({next(letters): 0 for _ in range(number)} for number in numbers)
         for group in (outer, rows, columns, depth):
             whole = chance.choice([2, 3, 8]) if group is outer else round(32 * 128 ** chance.random())
             *inner, last = chance.sample(list(group), len(group)) or [""]

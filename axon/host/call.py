@@ -23,6 +23,7 @@ from axon.base.identity import IdentityMap
 from axon.base.nearest import meant
 from axon.base.source import SourceFile, Span
 from axon.checker.loader import FileLoader, schedule_beside
+from axon.host.seen import Seen, key_of
 
 if TYPE_CHECKING:
     from axon.backend.cpu.host import Host
@@ -72,6 +73,7 @@ class Session:
         self._quick: dict[tuple[Any, ...], Quick] = {}
         self._hosts: IdentityMap[core.Program, Host] = IdentityMap()
         self._callees: dict[str, Callee] = {}
+        self._seen = Seen()
         self._schedule_file = _read_schedule(checked.source.path)
         self._schedules: dict[str, Schedule] | None = None
 
@@ -101,6 +103,11 @@ class Session:
 
         check_target(callee, target)
         explicit = check_sizes(callee, sizes)
+        key = key_of(callee.name, explicit, args, kwargs or {}) if out is None and target in (None, "cpu") else None
+        if (known := self._seen.find(key)) is not None:
+            with _in_call(callee):
+                results = self._compute(callee, known.program, known.inputs(args), explicit, target)
+            return values.assemble(known.program.result, list(map(values.number if numbers else values.array, results)))
         if out is not None and any(p.name == "out" for p in callee.parameters):
             kwargs, out = {**(kwargs or {}), "out": out}, None  # the function's own parameter of that name
         given = self._unpacked(callee, explicit, arguments(callee, args, kwargs or {}))
@@ -113,6 +120,7 @@ class Session:
         if library is not None:
             given = [_on_host(callee, p.name, value) for p, value in zip(callee.parameters, given, strict=True)]
         program, inputs, bound = self._bound(callee, explicit, given, original)
+        self._seen.learn(key, program, args, inputs)
         own = output_buffers.matched(callee.name, program.result, out)
         buffers = None if own is None else [(path, _on_host(callee, path, x)) for path, x in own]
         if own is not None and buffers is not None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from axon.backend.cpu import build
 from axon.backend.cpu.function import Function, LoopFunction, TensorParameter
+from axon.backend.cpu.products import Products, is_window, is_with_vector
 from axon.backend.plan.deaths import lives_of
 from axon.backend.plan.ir import Contraction, Kernels, Nest, Plan, Repeat, as_program, operations, values_in
 from axon.backend.plan.walk import Lives
@@ -66,7 +67,9 @@ class CpuExecutable:
         self._made = made
         self._lives: IdentityMap[Kernels, Lives] = IdentityMap()
         self.compiled = IdentityMap((nest, self._compiled(function)) for nest, function in made.nests)
-        self.nests = IdentityMap((kernel, self._compiled(function)) for kernel, function in made.products)
+        self.products: IdentityMap[Contraction, tuple[Products, Compiled | None]] = IdentityMap(
+            (kernel, (Products(kernel, True), self._compiled(function))) for kernel, function in made.products
+        )
         self.loops = IdentityMap((kernel, self._native(loop)) for kernel, loop in made.loops)
 
     @property
@@ -74,11 +77,12 @@ class CpuExecutable:
         """What is worth keeping, with the functions that were written in the meantime; the same as long as there are none."""
         with self.lock:
             before = self._made
-            parts = ((before.nests, self.compiled), (before.products, self.nests), (before.loops, self.loops))
+            products = [(kernel, nest) for kernel, (_, nest) in self.products.items() if nest is not None]
+            parts = ((before.nests, self.compiled), (before.products, products), (before.loops, self.loops))
             if any(len(had) != len(have) for had, have in parts):
                 loops = ((kernel, loop if isinstance(loop, str) else loop.written) for kernel, loop in self.loops.items())
                 self._made = replace(
-                    before, nests=_functions(self.compiled.items()), products=_functions(self.nests.items()), loops=tuple(loops)
+                    before, nests=_functions(self.compiled.items()), products=_functions(products), loops=tuple(loops)
                 )
             return self._made
 
@@ -95,23 +99,18 @@ class CpuExecutable:
                 found = self.compiled[nest] = self._write(nest)
             return found
 
-    def as_nest(self, kernel: Contraction) -> Compiled | None:
-        """A contraction over a window, or with a vector, as a nest, if what it reads lies side by side along an axis: then that is
-        vectorized."""
-        if kernel in self.nests:
-            return self.nests[kernel]
-        from axon.backend.cpu.products import is_window, is_with_vector
-        from axon.backend.plan.lanes import strides
-
-        inner = (*kernel.op.axes[-1:], kernel.depth[-1])
-        if not (is_window(kernel) or is_with_vector(kernel)) or all(strides(kernel.op, axis) for axis in inner):
-            return None
+    def product(self, kernel: Contraction) -> tuple[Products, Compiled | None]:
+        """A contraction through BLAS, and as a nest, if it may be one."""
         with self.lock:
-            if kernel not in self.nests:
-                from axon.backend.cpu.loops import as_nest
+            found = self.products.get(kernel)
+            if found is None:
+                nest = None
+                if _may_be_nest(kernel):
+                    from axon.backend.cpu.loops import as_nest
 
-                self.nests[kernel] = self._write(as_nest(kernel))
-            return self.nests[kernel]
+                    nest = self._write(as_nest(kernel))
+                found = self.products[kernel] = Products(kernel, nest is not None), nest
+            return found
 
     def loop(self, kernel: Repeat) -> NativeLoop | str:
         """A loop's function, or why the host steps it."""
@@ -153,6 +152,14 @@ class CpuExecutable:
 
 def _functions(compiled: Iterable[tuple[K, Compiled]]) -> tuple[tuple[K, Function], ...]:
     return tuple((kernel, found.function) for kernel, found in compiled)
+
+
+def _may_be_nest(kernel: Contraction) -> bool:
+    """A contraction over a window, or with a vector, if what it reads lies side by side along an axis: then that is vectorized."""
+    from axon.backend.plan.lanes import strides
+
+    inner = (*kernel.op.axes[-1:], kernel.depth[-1])
+    return (is_window(kernel) or is_with_vector(kernel)) and not all(strides(kernel.op, axis) for axis in inner)
 
 
 @dataclass(frozen=True, slots=True)

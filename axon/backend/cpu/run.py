@@ -23,7 +23,6 @@ from axon.backend.cpu import build, threads
 from axon.backend.cpu.arena import make
 from axon.backend.cpu.executable import Compiled, CpuExecutable, NativeLoop
 from axon.backend.cpu.function import AGAIN, BufferParameter, LanesParameter, SizeParameter, TensorParameter
-from axon.backend.cpu.products import contract
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in
 from axon.backend.plan.walk import Lives, Make, Walk
 from axon.base.data import dataclass
@@ -118,8 +117,8 @@ class Run(Walk[Array]):
     def contraction(self, kernel: Contraction, wanted: dict[Symbol, Make[Array]]) -> None:
         (out,) = kernel.op.outs
         result = self.room(out, wanted)
-        nest = self.executable.as_nest(kernel)
-        if not contract(kernel, self.held, self.sizes, result, nest is not None) and nest is not None:
+        products, nest = self.executable.product(kernel)
+        if not products.contract(self.held, self.sizes, result) and nest is not None:
             self.launch(nest)
 
     # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
