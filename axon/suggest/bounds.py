@@ -23,6 +23,7 @@ from axon.types.unify import State
 _LETTERS = "khmnpqrst"  # of dimension parameters to add
 _MAX_NAMES = 5  # of a `for` whose indices are grouped otherwise
 _STATE = "state the bound:"
+_FEW = 2  # sizes of which any may be meant
 Heads = S.For | S.Reduce | S.Loop
 
 
@@ -101,6 +102,29 @@ def without_range(range_: Range, uses: Sequence[Use], k: Known) -> Iterator[Sugg
         for quotient in use.index.quotients if access is not None else ():
             if access is not None and quotient.dividend.symbol == range_.symbol and use.index == Dim({(quotient,): 1}):
                 yield from stated(range_.symbol, target * quotient.divisor, access[0], k)
+
+
+@proposing
+def of_named_sizes(ranges: Sequence[Range], again: Sequence[Range], sizes: Sequence[str], trail: Trail) -> Iterator[Suggestion]:
+    """Bounds for indices that index nothing: the size of an index's own name, the only `sizes` there are, or these in their order.
+
+    `again` are indices of the same names elsewhere.
+    """
+    names = [r.symbol.name for r in ranges]
+    if any(trail.in_product(r.symbol) for r in (*ranges, *again)):
+        return
+    ways: list[Sequence[str]] = []
+    if all(n in sizes for n in names):
+        ways = [names]
+    elif len(names) == 1 and len(sizes) <= _FEW:
+        ways = [[size] for size in sizes]
+    elif len(sizes) in (1, len(names)):
+        ways = [[*sizes] * (len(names) // len(sizes))]
+    for way in ways:
+        bounds = dict(zip(names, way, strict=True))
+        listed = " and ".join(f"`{n} < {size}`" for n, size in bounds.items())
+        changes = bounded({r.symbol: bounds[r.symbol.name] for r in (*ranges, *again)}, trail)
+        yield propose(f"{_STATE} {listed}", None, *changes, change=Change.BOUND, grown=True)
 
 
 @proposing
