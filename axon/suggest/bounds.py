@@ -15,7 +15,7 @@ from axon.grammar import syntax as S
 from axon.grammar.rewrite import NEW, NotWritten, made, name, quoted, quoted_type, tree, var
 from axon.shapes.constraint import Range, Reason, Use
 from axon.shapes.dimension import Dim
-from axon.suggest.mutations import Pair, free_letters, node, outside, propose, proposing, shown, swap, text_of
+from axon.suggest.mutations import Pair, expr, free_letters, node, outside, propose, proposing, shown, swap, text_of
 from axon.types import typed as T
 from axon.types.type import Row
 from axon.types.unify import State
@@ -316,6 +316,25 @@ def regrouped(e: T.For, _: Reason | None, trail: Trail) -> Iterator[Suggestion]:
             if list(chosen) != _names(together[0]):
                 words = f"group the indices: `for {text_of(new, e.span)} => …`"
                 yield propose(words, None, (group, new), change=Change.GROUPED)
+
+
+@proposing
+def ungrouped(place: Span) -> Iterator[Suggestion]:
+    """`for i j => …` for `for (i, j) => …`, which makes one dimension: of what stands at a place, or of the `val` that it names."""
+    e: S.Expr | None = expr(place)
+    if isinstance(e, S.Var):
+        file = tree(place.file)
+        around = (d for d in file.decls if d.span.start <= place.start < d.span.end)
+        vals = [v for d in around for v in file.within(d.span) if isinstance(v, S.Val) and v.span.end <= place.start]
+        e = next((v.value for v in reversed(vals) if isinstance(v.pattern, S.PatternName) and v.pattern.name == e.name), None)
+    together = [g for g in e.groups if any(isinstance(b, S.ProductBinder) for b in g.binders)] if isinstance(e, S.For) else []
+    changes = []
+    for group in together:
+        parts = ((S.IndexBinder(n, span=NEW) for n in _names(b)) if isinstance(b, S.ProductBinder) else (b,) for b in group.binders)
+        changes.append((group, made(group, binders=tuple(b for part in parts for b in part))))
+    if isinstance(e, S.For) and changes:
+        head = ", ".join(text_of(dict(changes).get(g, g), place) for g in e.groups)
+        yield propose(f"for a dimension of each index, write `for {head} => …`", None, *changes, change=Change.GROUPED)
 
 
 def headers(trail: Trail, within: Iterable[Span]) -> Iterator[T.For]:
