@@ -10,6 +10,7 @@ from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.explain import errors, names, numbers
 from axon.explain.rules import broken
 from axon.explain.unknown import unknown_value
+from axon.suggest.bounds import ungrouped
 from axon.suggest.changes import unsettled
 from axon.suggest.meant import (
     as_parameter,
@@ -47,7 +48,9 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
     match trouble:
         case X.Mismatched(mismatch, left, right, reason, meant):
             found = errors.mismatch(state, mismatch, left, right, reason)
-            return _first(likely(meant, state) if meant is not None else (), found)
+            places = [reason.span, *(side.span for side in reason.sides)] if mismatch.kind == "rank" else []
+            apart = (s for place in dict.fromkeys(places) for s in ungrouped(place))
+            return _first((*(likely(meant, state) if meant is not None else ()), *apart), found)
         case X.NotBool(t, span, where, choice):
             found = errors.condition(state, t, span, where)
             helps = tuple(likely(choice, state)) if choice is not None else ()
@@ -111,9 +114,11 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
         case X.BadSubscript(t, span):
             return _first(of_integers(trouble), errors.bad_subscript(state, t, span))
         case X.SubscriptCount(access, name, shape, count):
-            return _first(indexed_too(trouble), errors.subscript_count(state, shape, count, access.span, name))
+            found = errors.subscript_count(state, shape, count, access.span, name)
+            return _first((*ungrouped(access.base.span), *indexed_too(trouble)), found)
         case X.MatmulRank(shape, side, other, spans):
-            return _first(no_product(state, trouble), errors.matmul_rank(state, shape, spans[side == "right"], side, other))
+            at = spans[side == "right"]
+            return _first((*ungrouped(at), *no_product(state, trouble)), errors.matmul_rank(state, shape, at, side, other))
         case X.BatchOfOneSide(batch, span, spans):
             return _first(operands_exchanged(spans), errors.batch_of_one_side(state, batch, span, spans))
         case X.ManySplits(left_shape, right_shape, reason):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from axon.base.data import replace
-from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Change, Diagnostic, Edit, Label, Suggestion
 from axon.base.element import ANY, FLOAT, INT, NUM, Element
 from axon.base.names import Symbol
 from axon.base.nearest import did_you_mean, nearest
@@ -182,8 +182,14 @@ def _elements(
 
 
 def _casts(reason: Reason, first: Element | ElementVar, second: Element | ElementVar) -> Iterator[Suggestion]:
-    """A `cast` of one of two operands: an integer becomes a float, a narrow number a wide one."""
-    if len(reason.sides) != 2 or not isinstance(first, Element) or not isinstance(second, Element):
+    """A `cast` of what stands where another type is needed, or of one of two operands: integers become floats."""
+    if not isinstance(first, Element) or not isinstance(second, Element):
+        return
+    if not reason.sides:  # what stands there is not what is needed there
+        text = reason.span.text if _ATOM.fullmatch(reason.span.text) else f"({reason.span.text})"
+        edit = _casting(reason.span, second.value, text)
+        yield Suggestion(f"there is no silent conversion: write `{edit.text}`", (edit,))
+    if len(reason.sides) != 2:
         return
     sides = [(reason.sides[0].span, first, second), (reason.sides[1].span, second, first)]
     order = sorted(sides, key=lambda s: (s[1].is_float, s[1].bits))
@@ -222,14 +228,27 @@ def _classes(state: State, a: object, b: object, reason: Reason) -> Diagnostic:
         if re.fullmatch(r"-?\d+", sides[0].text):
             helps.append(Suggestion(f"write it with a point: `{sides[0].text}.0`", (Edit(sides[0], f"{sides[0].text}.0"),)))
         element = next(iter(other)).value if len(other) == 1 else "f32"
-        helps.append(Suggestion(f"write `cast {element} {text}`", (_casting(sides[0], element, text),)))
+        helps.append(Suggestion(f"write `cast {element} {text}`", (_casting(sides[0], element, text),), change=Change.CAST))
+        if (whole := _whole(sides[1].text)) is not None:
+            helps.append(Suggestion(f"write it without a point: `{whole}`", (Edit(sides[1], whole),), change=Change.CAST))
         helps.append(Suggestion("write `cast f32 …` to make a float of an integer, or a literal with a point: `1.0`"))
     elif one <= FLOAT and other <= INT:
-        helps.append(Suggestion(f"write `cast i32 {text}`", (_casting(sides[0], "i32", text),)))
+        if (whole := _whole(sides[0].text)) is not None:
+            helps.append(Suggestion(f"write it without a point: `{whole}`", (Edit(sides[0], whole),), change=Change.CAST))
+        for element in ("i32", "_"):  # `_`: where the other operand is of another integer type
+            edit = _casting(sides[0], element, text)
+            helps.append(Suggestion(f"write `{edit.text}`, which truncates", (edit,), change=Change.CAST))
         helps.append(Suggestion("write `cast i32 …` to truncate a float to an integer"))
     elif one == frozenset({Element.BOOL}):
         helps.append(Suggestion("write `cast i32 …` to count true as 1 and false as 0"))
     return Diagnostic("AX0202", f"{first} cannot be used where {second} is needed", labels, (), tuple(helps))
+
+
+def _whole(text: str) -> str | None:
+    """A float literal that is a whole number, as an integer literal."""
+    if not re.fullmatch(r"\d+\.\d+", text) or text.rstrip("0")[-1] != ".":
+        return None
+    return str(int(text.partition(".")[0]))
 
 
 def _rank(state: State, namer: Namer, shape: Shape) -> str:

@@ -351,7 +351,11 @@ def check_sizes(callee: Callee, sizes: Sequence[Any]) -> list[int]:
             size = -1
         if isinstance(value, bool) or not 0 <= size <= MAX_SIZE:
             must = f"it must be an integer from 0 to {MAX_SIZE:,}"
-            raise wrong(callee, "AX0505", f"the dimension parameter `{name}` of `{callee.name}` is {_short(value)}", must)
+            whole = hasattr(value, "is_integer") and value.is_integer() and 0 <= value <= MAX_SIZE  # Python's floats, and NumPy's
+            places = ", ".join(f"int({n})" if n == name else n for n in names)
+            help = (Suggestion(f"write `{callee.name}[{places}](…)`"),) if whole else ()
+            message = f"the dimension parameter `{name}` of `{callee.name}` is {_short(value)}"
+            raise wrong(callee, "AX0505", message, must, help=help)
         out.append(size)
     return out
 
