@@ -47,7 +47,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.backend": {"base", "backend.gpu.layout"},
     "axon.backend.plan": {"base", "shapes", "shapes.algebra", "core", "core.passes"},
     "axon.backend.kernel": {"base", "shapes", "core"},
-    "axon.backend.cpu": {"base", "shapes", "core", "core.passes", "interpret", "backend", "backend.plan", "backend.kernel"},
+    "axon.backend.cpu": {"base", "shapes", "shapes.contracts", "core", "core.passes", "interpret"}
+    | {"backend", "backend.plan", "backend.kernel"},
     "axon.backend.gpu": set(),
     "axon.backend.gpu.layout": {"base", "shapes", "core"},
     "axon.backend.gpu.tile": {"base", "shapes", "core", "backend.plan", "backend.kernel", "backend.gpu.layout"},

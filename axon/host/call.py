@@ -10,6 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from axon.backend.gpu.tile.schedule_file import Schedule
     from axon.backend.libraries import Library
     from axon.base.names import Symbol
-    from axon.checker.check import CheckedModule
+    from axon.checker.module import CheckedModule
     from axon.core import ir as core
     from axon.host.values import Wanted
     from axon.types.type import Scheme, Type
@@ -152,10 +153,7 @@ class Session:
                 return compiler.run(self._host(program), inputs, explicit, compiled=target == "cpu")
 
     def _host(self, program: core.Program) -> Host:
-        with self._lock:
-            if program not in self._hosts:  # specializations live as long as the session
-                self._hosts[program] = compiler.host(program)
-            return self._hosts[program]
+        return self._hosts[program]
 
     def program(self, callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> core.Program:
         """The specialization for these arguments."""
@@ -261,8 +259,10 @@ class Session:
         key = (callee.name, *map(values.form, matched))
         with self._lock:
             if key not in self._programs:
-                types = tuple(map(values.argument_type, matched))
-                self._programs[key] = compiler.lower(self.checked, callee.name, types)
+                types = partial(tuple, map(values.argument_type, matched))
+                host = compiler.specialized(self.checked, callee.name, key[1:], types)
+                self._programs[key] = host.program  # specializations live as long as the session
+                self._hosts[host.program] = host
             return matched, self._programs[key]
 
 

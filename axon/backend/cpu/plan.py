@@ -7,8 +7,9 @@ from axon.backend.plan.fuse import Policy, fuse
 from axon.backend.plan.ir import Plan
 from axon.core.ir import Compute, Program
 from axon.core.passes.cse import deduplicated
-from axon.core.passes.factor import DEFAULT, HOST, Choice, Order, choices, factored
+from axon.core.passes.factor import HOST, choices, factored
 from axon.core.passes.hoist import HOST as WORTH
+from axon.core.passes.orders import DEFAULT, Choice, Order
 from axon.core.passes.tables import without_tables
 
 POLICY = Policy(epilogues=False, hoist=WORTH)
