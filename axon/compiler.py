@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
@@ -26,6 +26,7 @@ from axon.checker.loader import FileLoader, Loader
 
 if TYPE_CHECKING:
     from axon.backend.cpu.host import Host
+    from axon.backend.cpu.kept import Place
     from axon.backend.gpu.runtime.arrays import Call as GpuCall
     from axon.backend.gpu.runtime.arrays import Quick
     from axon.backend.gpu.runtime.stepped_call import HostCall, SteppedCall
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from axon.backend.plan.cost import Cost
     from axon.base.names import Symbol
     from axon.base.passes import Pass
-    from axon.checker.check import CheckedModule
+    from axon.checker.module import CheckedModule
     from axon.core import ir as core
     from axon.grammar import syntax
     from axon.grammar.entry import Entry
@@ -89,6 +90,21 @@ def check(loader: Loader, path: str, known: Mapping[SourceFile, CheckedModule] |
         return check_module(loader, path, known)
 
 
+def load(path: str) -> CheckedModule:
+    """The module in a file: as it was kept, if nothing of it or of what it imports has changed, or checked. What was read has all
+    that calls need, and not what tools ask of a module that is being written."""
+    loader = FileLoader()
+    with _phase("reading what was kept"), _no_collection():
+        from axon.checker.reading import keep_all, read_module
+
+        found = read_module(loader, path)
+    if found is None:
+        found = check(loader, path)
+        with _phase("keeping what was checked"):
+            keep_all(found)
+    return found
+
+
 def check_text(text: str, path: str = TEXT) -> CheckedModule:
     """A module from memory; it imports from beside `path`, and `<text>` from the standard library alone."""
     return check(FileLoader({path: text}), path)
@@ -114,6 +130,37 @@ def host(program: core.Program) -> Host:
     from axon.backend.cpu.host import Host
 
     return Host(program)
+
+
+def specialized(checked: CheckedModule, name: str, form: Hashable, arguments: Callable[[], tuple[ArgumentType, ...]]) -> Host:
+    """One declaration for arguments of a form, which decides their element types and ranks: as another process has kept it, or
+    lowered."""
+    from axon.backend.cpu.host import Host
+
+    with _phase("reading what was kept"):
+        from axon.backend.cpu import kept
+
+        place = _place(checked, name, form)
+        found = kept.find(place)
+    if found is not None:
+        return Host(found.program, place, found)
+    return Host(lower(checked, name, arguments()), place)
+
+
+def _place(checked: CheckedModule, name: str, form: Hashable) -> Place:
+    """Where what is made of a declaration is kept."""
+    from hashlib import sha256
+
+    from axon.backend.cpu.kept import FOLDERS, Place
+    from axon.base import disk
+    from axon.checker import kept
+
+    modules = [checked]
+    for module in modules:
+        modules += (imported for imported in module.imports.values() if imported not in modules)
+    key = "\0".join((disk.sources(FOLDERS), kept.origin(checked), name, repr(form)))
+    files = [module.source for module in modules]
+    return Place(sha256(key.encode("utf-8", "surrogatepass")).hexdigest(), files, lambda: kept.symbols_of(checked, name))
 
 
 def run(host: Host, inputs: Sequence[Any], explicit: Sequence[int], *, compiled: bool = False) -> list[Any]:

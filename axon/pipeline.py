@@ -63,6 +63,7 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
         LOWER,
         CSE,
         _core("factor", FACTOR),
+        _core("loop_order", "sums go through memory as it lies; after factoring, which makes sums"),
         _core("tables", f"{TABLES}; before they would be copied into their readers"),
         _core("dissolve", DISSOLVE),
         _core("hoist", f"{HOIST}; after dissolving, which moves expressions inwards"),

@@ -46,6 +46,7 @@ class Change(Enum):
     SLIP = "what was meant, hardly anything else"
     EXCHANGED = "two values in each other's place"
     TRANSPOSED = "a matrix transposed"
+    CAST = "a number made one of another kind"
     PARENTHESES = "parentheses where an expression is read otherwise than it is meant"
 
 

@@ -1,4 +1,4 @@
-"""What Axon keeps on disk for this user, built kernels and checked modules: files that are whole and ours, or count as absent.
+"""What Axon keeps on disk for this user, such as built kernels: files that are whole and ours, or count as absent.
 
 A file is a line of JSON, its facts, and then bytes. It counts only if it is this user's, nobody else can write it, it names its own
 key, and its digest is right: what is truncated, altered or foreign is as if it were not there, and is made again. Nothing in it is
@@ -13,14 +13,17 @@ import json
 import os
 import re
 import stat
+import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 DEFAULT_LIMIT = 1 << 30  # bytes
 STALE = 3600.0  # seconds after which a file that was never finished is nobody's
-SUFFIXES = (".cubin", ".module")  # of built kernels, of checked modules
+SUFFIXES = (".cubin", ".module", ".program")  # of built kernels, of checked modules, of what was made of declarations
 _LARGEST = 64 << 20  # bytes of one file
 
 
@@ -66,6 +69,21 @@ def limit() -> int:
     if match is None:
         raise CannotKeep(f"AXON_CACHE_SIZE is `{text[:40]}`")
     return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[match[2].upper()]
+
+
+@cache
+def sources(folders: Iterable[str]) -> str:
+    """A digest of Axon's version, of Python's, and of every source in these folders: of what is kept of what these make."""
+    return digest_of(Path(__file__).parents[1], folders)
+
+
+def digest_of(package: Path, folders: Iterable[str]) -> str:
+    digest = hashlib.sha256(sys.version.encode())
+    files = sorted(file for folder in folders for file in (package / folder).rglob("*") if file.suffix in (".py", ".lark"))
+    for file in (package / "__init__.py", *files):  # which holds the version
+        content = file.read_bytes()
+        digest.update(f"\0{file.relative_to(package)} {len(content)}\0".encode() + content)
+    return digest.hexdigest()
 
 
 def read(path: Path, key: str) -> tuple[dict[str, Any], bytes] | None:

@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from axon.base.data import dataclass, field, replace
+from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.each_once import EachOnce
 from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span
 from axon.checker import kept
+from axon.checker.kept import LIBRARY, imports_the_same, read
 from axon.checker.loader import Loader, is_library, library_modules
+from axon.checker.module import CheckedModule
 from axon.checker.report import once_per_name, report, words
 from axon.checker.unchanged import Recorder, Step, Unchanged
 from axon.grammar import syntax as S
@@ -34,9 +36,9 @@ from axon.types.generate import inference
 from axon.types.holes import found
 from axon.types.inference import Env, Inference, wrong
 from axon.types.resolve import OF_NAMES, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName, alias_names
-from axon.types.show import Namer, dimension_names, show_type, signature
+from axon.types.show import signature
 from axon.types.trouble import Rule, RuleBroken
-from axon.types.type import Scheme, Type
+from axon.types.type import Scheme
 from axon.types.unify import State
 
 if TYPE_CHECKING:
@@ -44,48 +46,6 @@ if TYPE_CHECKING:
     from axon.suggest.tried import Attempt
 
 _MAX_ERRORS = 200
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CheckedModule:
-    """A module after checking; `ok` says that it has no errors (its imports neither)."""
-
-    source: SourceFile
-    diagnostics: tuple[Diagnostic, ...]
-    signatures: Mapping[str, str]  # what `axon sig` prints, of each declaration without errors, in source order
-    declarations: Mapping[str, T.Decl]  # of the same names
-    schemes: Mapping[str, Scheme]
-    symbols: Mapping[str, Symbol]
-    state: State
-    imports: Mapping[str, CheckedModule]
-    names: tuple[tuple[str, Span, Type], ...] = field(default=())  # every name that is bound, also inside declarations
-    exports: Module | None = None
-    trail: Callable[[T.Decl], Trail] | None = None  # where the sizes of a declaration come from
-    filled: Mapping[Span, tuple[str, ...]] = field(default_factory=dict)  # what sizes that were left blank turned out to be
-    steps: tuple[Step, ...] = ()  # its declarations one by one, for whoever checks it with a change
-
-    def inner(self, names: Sequence[str], within: Span) -> Iterator[tuple[str, Span, str]]:
-        """Every name that is bound within a declaration of these names, and its type as text: sizes are called what the
-        declaration's signature calls them."""
-        namer = Namer(self.state, aliases=self.state.aliases)
-        for name in names:
-            namer.names |= dimension_names(self.state, self.schemes[name])
-        namer.taken |= set(namer.names.values())
-        for name, span, t in sorted(self.names, key=lambda entry: entry[1].start):
-            if span.file is self.source and within.start <= span.start < within.end and name not in names:
-                yield name, span, show_type(namer, t)
-
-    def __repr__(self) -> str:
-        return f"<{self.source.path} as it was checked>"
-
-    @property
-    def ok(self) -> bool:
-        return not any(d.severity == "error" for d in self.diagnostics)
-
-    @property
-    def was_read(self) -> bool:
-        """Whether it has only what those see that import it."""
-        return self.trail is None
 
 
 def check_module(loader: Loader, path: str, known: Mapping[SourceFile, CheckedModule] | None = None) -> CheckedModule:
@@ -114,8 +74,7 @@ def _unreadable(path: str, problem: Diagnostic) -> CheckedModule:
     return CheckedModule(SourceFile(path, ""), (problem,), {}, {}, {}, {}, State(), {})
 
 
-_kept: dict[str, CheckedModule] = {}  # the standard library's modules, without errors, as this process last checked or read them
-_whole: dict[tuple[str, bool], CheckedModule] = {}  # … as it last checked those that it had read; see `_checked_whole`
+_whole: dict[tuple[str, bool], CheckedModule] = {}  # what this process had read, as it last checked it; see `checked_whole`
 
 
 class Session:
@@ -143,9 +102,11 @@ class Session:
     def check(self, source: SourceFile) -> CheckedModule:
         if source in self.modules:
             return self.modules[source]
-        checked = _kept.get(source.path)
+        checked = LIBRARY.get(source.path)
         whole = not self.open or not self.reads  # who asks about a module itself, and does not import it, asks for all of it
-        if checked is None or checked.source is not source or (whole and checked.was_read) or not self._imports_the_same(checked):
+        if checked is not None and (checked.source is not source or not imports_the_same(checked, self.loader, self.check)):
+            checked = None
+        if checked is None or (whole and checked.was_read):
             checked = None if whole or not is_library(source) else self._read(source)
         if checked is None:
             self.open.append(source)
@@ -153,7 +114,7 @@ class Session:
             checked = self._declarations(source, program, problems)
             self.open.pop()
             if checked.ok and is_library(source) and self._plain:
-                _kept[source.path] = checked
+                LIBRARY[source.path] = checked
                 if not whole and not checked.diagnostics:
                     kept.keep(checked)
         self.modules[source] = checked
@@ -167,15 +128,8 @@ class Session:
     def _read(self, source: SourceFile) -> CheckedModule | None:
         """A module of the standard library that some process has checked; None if it was not kept."""
         self.open.append(source)
-        found = kept.find(source, partial(self._imported, source), partial(_checked_whole, self.loader, source))
+        checked = read(source, partial(self._imported, source), partial(checked_whole, self.loader, source))
         self.open.pop()
-        if found is None:
-            return None
-        module, imports = found
-        checked = _kept[source.path] = CheckedModule(
-            source, (), module.signatures, module.declarations, module.schemes, module.symbols, module.state, imports,
-            exports=module.exports,
-        )  # fmt: skip
         return checked
 
     def _imported(self, by: SourceFile, name: str) -> CheckedModule | None:
@@ -183,14 +137,6 @@ class Session:
         found = self.loader.find(S.Name(name, by.span(0, 0)))
         module = self.check(found) if isinstance(found, SourceFile) and found not in self.open else None
         return module if module is not None and module.ok else None
-
-    def _imports_the_same(self, module: CheckedModule) -> bool:
-        """Whether a module would import what it imported when it was checked. See Note [The library is checked once]."""
-        place = module.source.span(0, 0)
-        return all(
-            self.loader.find(S.Name(name, place)) is imported.source and self.check(imported.source) is imported
-            for name, imported in module.imports.items()
-        )
 
     def _declarations(self, source: SourceFile, program: S.Program, problems: tuple[Diagnostic, ...]) -> CheckedModule:
         checker = inference(words)
@@ -371,7 +317,7 @@ def _ordered(found: list[Diagnostic]) -> tuple[Diagnostic, ...]:
     return tuple(once_per_name(sorted(without_doubts(found), key=lambda d: d.span.start if d.span is not None else -1)))
 
 
-def _checked_whole(loader: Loader, source: SourceFile, anew: bool) -> CheckedModule:
+def checked_whole(loader: Loader, source: SourceFile, anew: bool) -> CheckedModule:
     """A module that was read, checked: with the bodies of its functions, for who follows a size into them. `anew`: also what it
     imports, for who found that files are not as they were kept."""
     checked = _whole.get((source.path, anew))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from axon.base.source import Span
-from axon.checker.check import CheckedModule
+from axon.checker.module import CheckedModule
 from axon.explain.origin import Trail
 from axon.explain.ranges import Origin
 from axon.shapes.dimension import Dim

@@ -18,10 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache as once
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from axon.base import disk
@@ -29,6 +26,8 @@ from axon.base.data import dataclass, replace
 from axon.base.each_once import EachOnce
 from axon.base.names import Symbol, fresh_numbers
 from axon.base.source import SourceFile
+from axon.checker.loader import Loader, is_library
+from axon.checker.module import CheckedModule
 from axon.checker.plain import Malformed, NotPlain, Reader, Writer
 from axon.grammar import syntax as S
 from axon.shapes.dimension import DimensionTooLarge
@@ -39,13 +38,11 @@ from axon.types.typed import Decl, Expr, Fun, Pattern, Val
 from axon.types.unify import State
 
 if TYPE_CHECKING:
-    from axon.checker.check import CheckedModule
     from axon.types.inference import Body
 
-_FORMAT = 2
 P = TypeVar("P")
 _IMPORT = re.compile(r"^import (\w+)$", re.MULTILINE)  # a file that imports otherwise is checked each time
-_FOLDERS = ("base", "checker", "grammar", "shapes", "types")  # whose sources decide what a check makes of a module without errors
+FOLDERS = ("base", "checker", "grammar", "shapes", "types")  # whose sources decide what a check makes of a module without errors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,43 +71,60 @@ def find(
         if facts["imports"].keys() != set(_IMPORT.findall(source.text)):
             return None
         imports = {name: module for name in facts["imports"] if (module := imported(name)) is not None}
-        if facts["imports"] != {name: _origin(module) for name, module in imports.items()}:
+        if facts["imports"] != {name: origin(module) for name, module in imports.items()}:
             return None
         return _Reading(source, imports, whole, content.split(b"\n")).module(), imports
     except (disk.CannotKeep, Malformed, AttributeError, LookupError, TypeError, ValueError, RecursionError):
         return None
 
 
+LIBRARY: dict[str, CheckedModule] = {}  # the standard library's modules, without errors, as this process last checked or read them
+
+
+def read(
+    source: SourceFile, imported: Callable[[str], CheckedModule | None], whole: Callable[[bool], CheckedModule]
+) -> CheckedModule | None:
+    """A module as it was kept; None if it is not. The parameters are those of `find`."""
+    found = find(source, imported, whole)
+    if found is None:
+        return None
+    module, imports = found
+    checked = CheckedModule(
+        source, (), module.signatures, module.declarations, module.schemes, module.symbols, module.state, imports,
+        exports=module.exports,
+    )  # fmt: skip
+    if is_library(source):
+        LIBRARY[source.path] = checked
+    return checked
+
+
+def imports_the_same(module: CheckedModule, loader: Loader, check: Callable[[SourceFile], CheckedModule | None]) -> bool:
+    """Whether a module would import what it imported when it was checked. See Note [The library is checked once]."""
+    place = module.source.span(0, 0)
+    return all(
+        loader.find(S.Name(name, place)) is imported.source and check(imported.source) is imported
+        for name, imported in module.imports.items()
+    )
+
+
 def keep(checked: CheckedModule) -> None:
     """Keep a module without errors and warnings, if that can be done."""
     key = _key(checked.source)
     try:
-        imports = {name: _origin(module) for name, module in checked.imports.items()}
+        imports = {name: origin(module) for name, module in checked.imports.items()}
         disk.write(disk.directory() / f"{key}.module", key, {"imports": imports}, b"\n".join(_lines(checked)), disk.limit())
     except (disk.CannotKeep, DimensionTooLarge, NotPlain, OSError, RecursionError):
         pass
 
 
 def _key(source: SourceFile) -> str:
-    return hashlib.sha256("\0".join((_checker(), source.path, source.text)).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256("\0".join((disk.sources(FOLDERS), source.path, source.text)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _origin(module: CheckedModule) -> str:
+def origin(module: CheckedModule) -> str:
     """A digest of all texts that a checked module comes from."""
-    inner = (f"{name} {_origin(imported)}" for name, imported in module.imports.items())
+    inner = (f"{name} {origin(imported)}" for name, imported in module.imports.items())
     return hashlib.sha256("\0".join((_key(module.source), *inner)).encode()).hexdigest()
-
-
-@once
-def _checker() -> str:
-    """A digest of what decides, besides its text, what a check makes of a module."""
-    package = Path(__file__).parents[1]
-    digest = hashlib.sha256(f"{_FORMAT} {sys.version}".encode())
-    files = sorted(file for folder in _FOLDERS for file in (package / folder).rglob("*") if file.suffix in (".py", ".lark"))
-    for file in (package / "__init__.py", *files):  # which holds the version
-        content = file.read_bytes()
-        digest.update(f"\0{file.relative_to(package)} {len(content)}\0".encode() + content)
-    return digest.hexdigest()
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -123,7 +137,7 @@ def _lines(checked: CheckedModule) -> list[bytes]:
         symbol: (name, value, n)
         for name, module in checked.imports.items()
         for value in module.schemes
-        for n, symbol in enumerate(_symbols(module, value))
+        for n, symbol in enumerate(symbols_of(module, value))
     }
     values = checked.exports.values
     decls = list(dict.fromkeys(checked.declarations.values()))  # several names may be of one
@@ -157,7 +171,7 @@ def _lines(checked: CheckedModule) -> list[bytes]:
     return [json.dumps(part, separators=(",", ":")).encode() for part in (first, *parts)]
 
 
-def _symbols(module: CheckedModule, name: str) -> list[Symbol]:
+def symbols_of(module: CheckedModule, name: str) -> list[Symbol]:
     """Every symbol of what a module makes available under a name, in an order that does not depend on whether it was read."""
     assert module.exports is not None
     writer = Writer(module.state, module.source, {})
@@ -248,7 +262,7 @@ class _Reading:
 
     def _foreign(self, module: str, name: str, number: int) -> Symbol:
         if (module, name) not in self.foreign:
-            self.foreign[module, name] = _symbols(self.imports[module], name)
+            self.foreign[module, name] = symbols_of(self.imports[module], name)
         return self.foreign[module, name][number]
 
     def _alias(self, name: str) -> S.TypeDecl:

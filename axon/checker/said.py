@@ -10,9 +10,13 @@ from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.explain import errors, names, numbers
 from axon.explain.rules import broken
 from axon.explain.unknown import unknown_value
+from axon.suggest.bounds import ungrouped
 from axon.suggest.changes import unsettled
+from axon.suggest.conversions import converted
 from axon.suggest.meant import (
     as_parameter,
+    by_position,
+    each_named,
     every_dimension,
     indexed_too,
     likely,
@@ -20,8 +24,11 @@ from axon.suggest.meant import (
     of_integers,
     operands_exchanged,
     part_chosen,
+    rest_kept,
     runs_moved,
 )  # fmt: skip
+from axon.suggest.mutations import imported
+from axon.suggest.renamed import known_elsewhere, own_element, own_type
 from axon.suggest.undetermined import unanchored, undetermined
 from axon.types import trouble as X
 from axon.types.inference import Inference
@@ -47,7 +54,10 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
     match trouble:
         case X.Mismatched(mismatch, left, right, reason, meant):
             found = errors.mismatch(state, mismatch, left, right, reason)
-            return _first(likely(meant, state) if meant is not None else (), found)
+            places = [reason.span, *(side.span for side in reason.sides)] if mismatch.kind == "rank" else []
+            apart = (s for place in dict.fromkeys(places) for s in ungrouped(place))
+            likelier = likely(meant, state) if meant is not None else ()
+            return _first((*likelier, *apart, *converted(state, trouble)), found)
         case X.NotBool(t, span, where, choice):
             found = errors.condition(state, t, span, where)
             helps = tuple(likely(choice, state)) if choice is not None else ()
@@ -73,15 +83,17 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
         case X.RuleBroken():
             return broken(trouble)
         case X.UnknownName():
-            return names.unknown_name(trouble)
+            return _first(own_type(trouble), names.unknown_name(trouble))
         case X.UnknownElement():
-            return names.unknown_element(trouble)
+            found = names.unknown_element(trouble)
+            return replace(found, suggestions=tuple(own_element(trouble)) or found.suggestions)
         case X.RunAsValue():
             return names.run_as_value(trouble)
         case X.UnknownMember(module, member_name):
             return names.unknown_member(module, member_name)
         case X.MissingImport(name, span):
-            return names.missing_import(name, span)
+            put = imported(f"write `import {name}` at the top of the file", name, span.file)
+            return _first((put,), names.missing_import(name, span))
         case X.AliasArguments():
             return names.alias_arguments(trouble)
         case X.NegativePosition():
@@ -94,8 +106,8 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
             return numbers.unknown_size(trouble)
         case X.LiteralTooLarge(literal, element):
             return numbers.literal_too_large(literal, element)
-        case X.UnknownValue(name, span, scope, library):
-            return unknown_value(name, span, scope, list(library))
+        case X.UnknownValue():
+            return unknown_value(trouble, tuple(known_elsewhere(trouble)))
         case X.DimsMissing(name, explicit, span):
             return errors.dims_missing(name, explicit, span)
         case X.DimsWrong(name, explicit, given, span):
@@ -105,15 +117,19 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
         case X.CannotIndex(t, span):
             return errors.cannot_index(state, t, span)
         case X.PartByIndex(access, items, base):
-            return _first(part_chosen(state, base), errors.part_by_index(state, access, items))
+            changes = (*part_chosen(state, base), *by_position(state, trouble))
+            return _first(changes, errors.part_by_index(access, items))
         case X.TwoRests(access_span, places):
             return _first(every_dimension(access_span, places), errors.rests(list(places)))
         case X.BadSubscript(t, span):
             return _first(of_integers(trouble), errors.bad_subscript(state, t, span))
         case X.SubscriptCount(access, name, shape, count):
-            return _first(indexed_too(trouble), errors.subscript_count(state, shape, count, access.span, name))
+            changes = (*indexed_too(trouble), *(rest_kept(access.span) if count < len(shape) else ()))
+            found = errors.subscript_count(state, shape, count, access.span, name)
+            return _first((*ungrouped(access.base.span), *changes), found)
         case X.MatmulRank(shape, side, other, spans):
-            return _first(no_product(state, trouble), errors.matmul_rank(state, shape, spans[side == "right"], side, other))
+            at = spans[side == "right"]
+            return _first((*ungrouped(at), *no_product(state, trouble)), errors.matmul_rank(state, shape, at, side, other))
         case X.BatchOfOneSide(batch, span, spans):
             return _first(operands_exchanged(spans), errors.batch_of_one_side(state, batch, span, spans))
         case X.ManySplits(left_shape, right_shape, reason):
@@ -127,7 +143,7 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
         case X.ScalarsAlone(shape, arguments):
             return errors.scalars_alone(state, shape, arguments)
         case X.KnownByProduct():
-            return numbers.by_product_alone(state, trouble)
+            return _first(each_named(state, trouble), numbers.by_product_alone(state, trouble))
         case X.Unsettled():
             raise AssertionError(trouble)
         case _:

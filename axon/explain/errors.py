@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from axon.base.data import replace
-from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.data import dataclass
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import ANY, FLOAT, INT, NUM, Element
 from axon.base.names import Symbol
 from axon.base.nearest import did_you_mean, nearest
@@ -81,11 +81,10 @@ def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason)
             first, second = _rank(state, namer, a), _rank(state, namer, b)
             shown = [f"[{text}]" if (text := show_shape(namer, s)) else "a scalar" for s in (a, b)]
             labels = _labels(reason, *shown) if isinstance(left, Tensor) else (label, *sides)
-            pair = next(((x, y) for x, y in zip(_rigid_rows(state, a), _rigid_rows(state, b), strict=False) if x != y), None)
-            if pair is not None:
+            if (pair := unequal_rows(state, a, b)) is not None:
                 names = [f"..{namer.dim(symbol)}" for symbol in pair]
                 message = f"nothing says that `{names[0]}` and `{names[1]}` stand for the same dimensions"
-                return Diagnostic("AX0203", message, labels, whole, tuple(_one_shape_variable(names, reason.span)))
+                return Diagnostic("AX0203", message, labels, whole)
             return Diagnostic("AX0203", f"the ranks differ: {first}, {second}", labels, whole)
         case "record", RecordType(f1), RecordType(f2):
             return _records({n for n, _ in f1}, {n for n, _ in f2}, label, sides, whole)
@@ -114,21 +113,15 @@ def scalars_alone(state: State, shape: Shape, arguments: tuple[Argument, ...]) -
     return Diagnostic("AX0306", message, labels, (f"[{text}] is the shape of one of them, and scalars do not tell it",))
 
 
+def unequal_rows(state: State, a: Shape, b: Shape) -> tuple[Symbol, Symbol] | None:
+    """The first of the shape variables to which annotations give names by which two shapes differ."""
+    pairs = zip(_rigid_rows(state, a), _rigid_rows(state, b), strict=False)
+    return next(((x, y) for x, y in pairs if x != y), None)
+
+
 def _rigid_rows(state: State, shape: Shape) -> list[Symbol]:
     """The shape variables of a shape to which annotations give names."""
     return [i.symbol for i in state.shape(shape) if isinstance(i, Row) and i.symbol in state.rigid]
-
-
-def _one_shape_variable(names: list[str], at: Span) -> Iterator[Suggestion]:
-    """The second of two shape variables written as the first, wherever the declaration has it."""
-    text = at.file.text
-    start = max((m.start() for m in _DECLARATION.finditer(text) if m.start() <= at.start), default=0)
-    end = min((m.start() for m in _DECLARATION.finditer(text) if m.start() > at.start), default=len(text))
-    kept, gone = names
-    found = re.finditer(rf"{re.escape(gone)}(?!\w)", text[start:end])
-    edits = tuple(Edit(Span(at.file, start + m.start(), start + m.end()), kept) for m in found)
-    if edits:
-        yield Suggestion(f"if they are to be the same, write `{kept}` for `{gone}`", edits)
 
 
 def _substituted(state: State, shape: Shape, image: dict[Symbol, Dim]) -> Shape:
@@ -177,59 +170,58 @@ def _elements(
         help_ = Suggestion(f"write `{other}` instead of `{name}`, or `cast` the value")
         message = f"`{name}` stands for any element type, but here it would have to be {other}"
         return Diagnostic("AX0211", message, labels, whole, (help_,))
-    helps = [*_casts(reason, a, b), Suggestion(f"there is no silent conversion: write `cast {second} …` or `cast {first} …`")]
-    return Diagnostic("AX0201", f"the element types differ: {first} and {second}", labels, (), tuple(helps))
+    help_ = Suggestion(f"there is no silent conversion: write `cast {second} …` or `cast {first} …`")
+    return Diagnostic("AX0201", f"the element types differ: {first} and {second}", labels, (), (help_,))
 
 
-def _casts(reason: Reason, first: Element | ElementVar, second: Element | ElementVar) -> Iterator[Suggestion]:
-    """A `cast` of one of two operands: an integer becomes a float, a narrow number a wide one."""
-    if len(reason.sides) != 2 or not isinstance(first, Element) or not isinstance(second, Element):
-        return
-    sides = [(reason.sides[0].span, first, second), (reason.sides[1].span, second, first)]
-    order = sorted(sides, key=lambda s: (s[1].is_float, s[1].bits))
-    for span, _, other in order[:1] if first.is_float != second.is_float else order:  # nobody cuts floats to meet an integer
-        text = span.text if _ATOM.fullmatch(span.text) else f"({span.text})"
-        yield Suggestion(f"there is no silent conversion: write `cast {other.value} {text}`", (_casting(span, other.value, text),))
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Two classes of element types without a common one, in words and as sets: what stands at a place, and what is needed."""
+
+    first: str
+    second: str
+    one: frozenset[Element]
+    other: frozenset[Element]
+    at: Span
+    beside: Span  # of two operands, the other one
 
 
-def _casting(span: Span, element: str, text: str) -> Edit:
-    """A cast in the place of an operand, in parentheses after the name of a function."""
-    before = span.file.text[: span.start].rstrip()
-    alone = not before or not (before[-1].isalnum() or before[-1] in "_])") or before.endswith(("then", "else", " in"))
-    cast = f"cast {element} {text}"
-    return Edit(span, cast if alone else f"({cast})")
+def classes_of(state: State, a: object, b: object, reason: Reason) -> Classes:
+    """The sides of a mismatch of classes; of two operands, neither of which is what is needed, first the one to cast."""
+    (first, one), (second, other) = _class(state, a), _class(state, b)
+    sides = [s.span for s in reason.sides] if len(reason.sides) == 2 else [reason.span, reason.span]
+    operands = all(span != reason.span for span in sides)
+    if operands and ((one <= FLOAT and other <= INT) or (isinstance(b, Element) and not (one <= INT and other <= FLOAT))):
+        return Classes(second, first, other, one, sides[1], sides[0])
+    return Classes(first, second, one, other, sides[0], sides[1])
+
+
+def _class(state: State, x: object) -> tuple[str, frozenset[Element]]:
+    match x:
+        case frozenset():
+            return class_name(x), x
+        case Element():
+            return x.value, state.allowed_of(x)
+        case ElementVar():
+            allowed = state.allowed_of(x)
+            return class_name(allowed), allowed
+        case _:
+            return "something else", ANY
+
+
+_CONVERSIONS = {  # of a class to another, in words
+    (INT, FLOAT): "write `cast f32 …` to make a float of an integer, or a literal with a point: `1.0`",
+    (FLOAT, INT): "write `cast i32 …` to truncate a float to an integer",
+    (frozenset({Element.BOOL}), ANY): "write `cast i32 …` to count true as 1 and false as 0",
+}
 
 
 def _classes(state: State, a: object, b: object, reason: Reason) -> Diagnostic:
-    def words(x: object) -> tuple[str, frozenset[Element]]:
-        if isinstance(x, frozenset):
-            return class_name(x), x
-        if isinstance(x, (Element, ElementVar)):
-            allowed = state.allowed_of(x)
-            return (x.value if isinstance(x, Element) else class_name(allowed)), allowed
-        return "something else", ANY
-
-    (first, one), (second, other) = words(a), words(b)
+    first, second = _class(state, a)[0], _class(state, b)[0]
     labels = _labels(reason, first, second) if not isinstance(b, frozenset) else (Label(reason.span, reason.text),)
-    sides = [s.span for s in reason.sides] if len(reason.sides) == 2 else [reason.span, reason.span]
-    operands = all(span != reason.span for span in sides)  # neither is the one that is needed: first comes what one would cast
-    if operands and ((one <= FLOAT and other <= INT) or (isinstance(b, Element) and not (one <= INT and other <= FLOAT))):
-        (first, one), (second, other) = (second, other), (first, one)
-        sides.reverse()
-    helps: list[Suggestion] = []
-    text = sides[0].text if _ATOM.fullmatch(sides[0].text) else f"({sides[0].text})"
-    if one <= INT and other <= FLOAT:
-        if re.fullmatch(r"-?\d+", sides[0].text):
-            helps.append(Suggestion(f"write it with a point: `{sides[0].text}.0`", (Edit(sides[0], f"{sides[0].text}.0"),)))
-        element = next(iter(other)).value if len(other) == 1 else "f32"
-        helps.append(Suggestion(f"write `cast {element} {text}`", (_casting(sides[0], element, text),)))
-        helps.append(Suggestion("write `cast f32 …` to make a float of an integer, or a literal with a point: `1.0`"))
-    elif one <= FLOAT and other <= INT:
-        helps.append(Suggestion(f"write `cast i32 {text}`", (_casting(sides[0], "i32", text),)))
-        helps.append(Suggestion("write `cast i32 …` to truncate a float to an integer"))
-    elif one == frozenset({Element.BOOL}):
-        helps.append(Suggestion("write `cast i32 …` to count true as 1 and false as 0"))
-    return Diagnostic("AX0202", f"{first} cannot be used where {second} is needed", labels, (), tuple(helps))
+    found = classes_of(state, a, b, reason)
+    helps = (Suggestion(text) for (have, need), text in _CONVERSIONS.items() if found.one <= have and found.other <= need)
+    return Diagnostic("AX0202", f"{found.first} cannot be used where {found.second} is needed", labels, (), tuple(helps))
 
 
 def _rank(state: State, namer: Namer, shape: Shape) -> str:
@@ -395,32 +387,15 @@ def per_field(record: RecordType) -> Suggestion:
     return Suggestion(f"operators work on tensors: write the record field by field, `{{ {listed} }}`")
 
 
-def part_by_index(state: State, e: S.Access, items: tuple[Type, ...]) -> Diagnostic:
+def part_by_index(e: S.Access, items: tuple[Type, ...]) -> Diagnostic:
     """`t[0]` of a tuple, or `t[i]`."""
     name, brackets = " ".join(e.base.span.text.split()), Span(e.span.file, e.base.span.end, e.span.end)
     number = re.fullmatch(r"\[\s*(\d+)\s*\]", brackets.text)
-    helps = () if number is not None else tuple(one_tensor(state, e.span, brackets, items))
     note = f"it has {len(items)} parts, counted from 1"
     if number is not None and int(number[1]) < len(items) and _ATOM.fullmatch(name):
-        part = f".{int(number[1]) + 1}"
-        note += f": for `{name}[{number[1]}]` write `{name}{part}`"
-        helps = (Suggestion("", (Edit(brackets, part),)),)
+        note += f": for `{name}[{number[1]}]` write `{name}.{int(number[1]) + 1}`"
     message = "a part of a tuple is taken by its position, after a point"
-    return Diagnostic("AX0215", message, (Label(e.base.span, "this is a tuple"),), (note,), helps)
-
-
-def one_tensor(state: State, access: Span, brackets: Span, items: tuple[Type, ...]) -> Iterator[Suggestion]:
-    """`[| t.1, t.2 |][i, ..]` for `t[i]` of a tuple, which indexes each of its parts."""
-    name = access.text[: brackets.start - access.start].strip()
-    parts = [t for t in map(state.prune, items) if isinstance(t, Tensor)]
-    ranks = {len(state.shape(t.shape)) for t in parts}
-    if len(parts) == len(items) and len(ranks) == 1 and re.fullmatch(r"[A-Za-z_][\w.]*", name):
-        listed = ", ".join(f"{name}.{n}" for n in range(1, len(items) + 1))
-        inside = brackets.text.strip()[1:-1].strip() + ", .." * (ranks != {0})
-        text = f"[| {listed} |][{inside}]"
-        help_ = f"brackets index each part of a tuple; to choose a part by an index, make one tensor of them: `{text}`"
-        yield Suggestion(help_, (Edit(access, text),), asks=True)
-        yield Suggestion(help_)
+    return Diagnostic("AX0215", message, (Label(e.base.span, "this is a tuple"),), (note,))
 
 
 def states_lacking(e: S.Loop, given: int) -> Diagnostic:
@@ -457,25 +432,13 @@ def subscript_count(state: State, shape: Shape, count: int, span: Span, name: st
         return Diagnostic("AX0203", f"`{name}` is a scalar: it has no dimension to index", (Label(span, "indexed here"),))
     given = f"{count} subscript{'s' * (count != 1)}"
     shown = show_shape(Namer(state), shape)
-    helps: tuple[Suggestion, ...] = ()
-    if count < rank:
-        helps = _kept(span) or (Suggestion(f"to keep the other dimensions, write `{name}[…, ..]`"),)
     label = Label(span, f"read here with {given}")
     return Diagnostic(
         "AX0203",
         f"`{name}` has rank {rank}, and takes {rank} subscript{'s' * (rank != 1)}",
         (label,),
         (f"its shape is [{shown}]",),
-        helps,
     )
-
-
-def _kept(access: Span) -> tuple[Suggestion, ...]:
-    """An access that keeps the dimensions behind its subscripts: as an edit, and in words if that alone mends nothing."""
-    if not access.text.endswith("]"):
-        return ()
-    words = Suggestion(f"to keep the other dimensions, write `{access.text[:-1]}, ..]`")
-    return replace(words, edits=(Edit(Span(access.file, access.end - 1, access.end - 1), ", .."),)), words
 
 
 def matmul_rank(state: State, shape: Shape, span: Span, side: str, other: Shape) -> Diagnostic:
@@ -483,8 +446,6 @@ def matmul_rank(state: State, shape: Shape, span: Span, side: str, other: Shape)
     helps: tuple[Suggestion, ...] = ()
     if len(state.shape(shape)) == 1 and len(state.shape(other)) > 2:
         helps = (Suggestion("for a vector, write the sum: `for i => sum k => a[i, k] * v[k]`"),)
-    if not state.shape(shape) and ".." not in span.text:  # `x[t]` of an `x` of which nothing is known names all its dimensions
-        helps = _kept(span)
     found = f"its shape is [{text}]" if text else "it is a scalar"
     return Diagnostic("AX0219", "both sides of `@` need rank 2 or more", (Label(span, f"the {side} side: {found}"),), (), helps)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from axon.base.data import replace
-from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import Element
 from axon.base.nearest import meant
 from axon.base.source import Span
@@ -24,8 +24,7 @@ FOREIGN = {  # what other languages and libraries call element types
 def unknown_name(wrong: UnknownName) -> Diagnostic:
     name, span = wrong.name, wrong.span
     if wrong.what == "type" and name in FOREIGN:
-        help_ = (Suggestion(f"write `{FOREIGN[name]}`", (Edit(span, FOREIGN[name]),)),)
-        return Diagnostic("AX0407", f"there is no type `{name}` here", (Label(span, "not a type of Axon"),), (), help_)
+        return Diagnostic("AX0407", f"there is no type `{name}` here", (Label(span, "not a type of Axon"),))
     found = unknown(wrong.what, name, span, wrong.known, "AX0407" if "type" in wrong.what else "AX0401")
     if wrong.what == "dimension" and wrong.heading is not None and not found.suggestions:  # the call may be meant to give it
         text = f"name it in the type of a parameter, or let the call give it: `fun {wrong.heading.name.text} {{{name}}} …`"
@@ -45,15 +44,9 @@ def alias_arguments(wrong: AliasArguments) -> Diagnostic:
 
 def unknown_element(wrong: UnknownElement) -> Diagnostic:
     """Of a `cast`."""
-    name, span = wrong.cast.element.text, wrong.cast.element.span
-    found = unknown("element type", name, span, () if name.startswith("'") else [e.value for e in Element], "AX0407")
-    if name in FOREIGN:
-        return replace(found, suggestions=(Suggestion(f"write `cast {FOREIGN[name]}`", (Edit(span, FOREIGN[name]),)),))
-    if wrong.is_value:
-        start = Span(span.file, span.start, span.start)
-        missing = Suggestion(f"the element type is missing: write `cast f32 {name}`", (Edit(start, "f32 "),))
-        return replace(found, suggestions=(missing,))
-    return found
+    name = wrong.cast.element.text
+    known = () if name.startswith("'") else [e.value for e in Element]
+    return unknown("element type", name, wrong.cast.element.span, known, "AX0407")
 
 
 def unknown(what: str, name: str, span: Span, known: Iterable[str], code: str = "AX0401", note: str = "") -> Diagnostic:
@@ -92,5 +85,4 @@ def _taking(module: Module, type_: str) -> tuple[Suggestion, ...]:
 
 def missing_import(name: str, span: Span) -> Diagnostic:
     """A module is named that could be imported; see `once_per_name`."""
-    put = Suggestion(f"write `import {name}` at the top of the file", (Edit(Span(span.file, 0, 0), f"import {name}\n"),))
-    return Diagnostic("AX0401", f"`{name}` is a module that is not imported", (Label(span, "not defined here"),), (), (put,))
+    return Diagnostic("AX0401", f"`{name}` is a module that is not imported", (Label(span, "not defined here"),))

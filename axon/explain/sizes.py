@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.explain.equation import cannot_agree
 from axon.explain.never import never
@@ -32,8 +33,9 @@ def explain(trouble: Cause, problem: Problem, words: Words) -> Diagnostic:
             return cannot_agree(trouble, problem, words) if broken is None else contract_broken(broken, problem, words)
         case Unknown():
             return _unknown(trouble, words)
-        case Unbounded(ranges, unused):
-            return _unbounded(ranges, unused)
+        case Unbounded(ranges, unused, again):
+            found = _unbounded(ranges, unused)
+            return replace(found, labels=(*found.labels, *(Label(r.span, "nor here") for r in again[:MAX_LABELS])))
         case Refuted():
             return not_met(trouble, problem, words)
         case Unprovable():

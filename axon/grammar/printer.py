@@ -40,7 +40,7 @@ def declaration(node: s.Decl) -> Doc:
                 head.append((" : ", type_(node.result)))
             return Headed(("fun ", node.name.text, Nest(4, (*head, _facts(node.where))), " ="), _body(node.body))
         case s.TypeDecl():
-            params = brackets("[", [_type_arg(p) for p in node.params], "]") if node.params else ()
+            params = brackets("[", [type_arg(p) for p in node.params], "]") if node.params else ()
             return (Group(("type ", node.name.text, params, " =")), Hug(type_(node.type)))
         case s.Sig():
             return Group(("sig ", node.name.text, " :", Nest(2, (LINE, type_(node.type), _facts(node.where)))))
@@ -132,10 +132,10 @@ def _atomic_type(node: s.Type) -> Doc:
 
 
 def _type_args(args: tuple[s.TypeArg, ...] | None) -> Doc:
-    return () if args is None else brackets("[", [_type_arg(a) for a in args], "]")
+    return () if args is None else brackets("[", [type_arg(a) for a in args], "]")
 
 
-def _type_arg(node: s.TypeArg) -> Doc:
+def type_arg(node: s.TypeArg) -> Doc:
     match node:
         case s.ShapeRun():
             return f"..{node.name}"

@@ -113,13 +113,35 @@ class Tree:
 
     def at(self, span: Span, kind: type[N]) -> N:
         """The node of a kind at a place. Raises NotWritten."""
-        for decl in [d for d in self._waiting if d.span.start <= span.start and span.end <= d.span.end]:
-            self._waiting.remove(decl)
-            self._read(decl)
+        self._reach(span.start, span.end)
         found = self._at.get((span.start, span.end), ()) if span.file is self.file else ()
         for node in reversed(found):
             if isinstance(node, kind):
                 return node
+        raise NotWritten(span)
+
+    def beginning(self, start: int, kind: type[N]) -> N:
+        """The largest node of a kind that begins at an offset. Raises NotWritten."""
+        self._reach(start, start)
+        at_offset = [n for (begin, _), nodes in self._at.items() if begin == start for n in nodes if isinstance(n, kind)]
+        return self._largest(at_offset, start)
+
+    def ending(self, end: int, kind: type[N]) -> N:
+        """The largest node of a kind that ends at an offset. Raises NotWritten."""
+        self._reach(end, end)
+        at_offset = [n for (_, stop), nodes in self._at.items() if stop == end for n in nodes if isinstance(n, kind)]
+        return self._largest(at_offset, end)
+
+    def _largest(self, nodes: list[N], at: int) -> N:
+        if not nodes:
+            raise NotWritten(at)
+        return max(nodes, key=lambda n: n.span.end - n.span.start)
+
+    def declaration(self, span: Span) -> s.Decl:
+        """The declaration of the file around a place. Raises NotWritten."""
+        for decl in self.decls:
+            if span.file is self.file and decl.span.start <= span.start and span.end <= decl.span.end:
+                return decl
         raise NotWritten(span)
 
     def has_import(self, module: str) -> bool:
@@ -150,6 +172,12 @@ class Tree:
         while (outer := self._around.get(node)) is not None:
             yield outer
             node = outer
+
+    def _reach(self, start: int, end: int) -> None:
+        """Have read the declarations around a stretch of the text."""
+        for decl in [d for d in self._waiting if d.span.start <= start and end <= d.span.end]:
+            self._waiting.remove(decl)
+            self._read(decl)
 
     def _read(self, decl: s.Decl) -> None:
         stack: list[tuple[s.Node, s.Node | None]] = [(decl, None)]
@@ -288,7 +316,7 @@ class Tree:
 
 _PLACES = ("span", "op_span")
 _ATOMS = (
-    s.Var, s.Int, s.Float, s.Access, s.Tuple, s.Array, s.DimName, s.DimInt,
+    s.Var, s.Int, s.Float, s.Access, s.Tuple, s.Array, s.DimName, s.DimInt, s.ShapeRun,
     s.IndexAt, s.IndexSplit, s.IndexRun, s.IndexRest, s.IndexSlice, s.IndexBinder, s.ProductBinder,
 )  # fmt: skip
 _BLANK = s.Var("_", span=NEW)
@@ -343,6 +371,8 @@ def printed(node: s.Node) -> Doc:
             return printer.group(node)
         case s.IndexAt() | s.IndexSplit() | s.IndexRun() | s.IndexRest() | s.IndexSlice():
             return printer.subscript(node)
+        case s.ShapeRun():
+            return printer.type_arg(node)
         case s.TypeName() | s.TypeVar() | s.TypeTuple() | s.TypeRecord() | s.TypeOrScalar():
             return printer.type_(node)
         case s.TypeFun() | s.TypeDimFun() | s.TypeExists():

@@ -10,6 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from axon.base.identity import IdentityMap
 from axon.base.nearest import meant
 from axon.base.source import SourceFile, Span
 from axon.checker.loader import FileLoader, schedule_beside
+from axon.host.seen import Seen, key_of
 
 if TYPE_CHECKING:
     from axon.backend.cpu.host import Host
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from axon.backend.gpu.tile.schedule_file import Schedule
     from axon.backend.libraries import Library
     from axon.base.names import Symbol
-    from axon.checker.check import CheckedModule
+    from axon.checker.module import CheckedModule
     from axon.core import ir as core
     from axon.host.values import Wanted
     from axon.types.type import Scheme, Type
@@ -71,6 +73,7 @@ class Session:
         self._quick: dict[tuple[Any, ...], Quick] = {}
         self._hosts: IdentityMap[core.Program, Host] = IdentityMap()
         self._callees: dict[str, Callee] = {}
+        self._seen = Seen()
         self._schedule_file = _read_schedule(checked.source.path)
         self._schedules: dict[str, Schedule] | None = None
 
@@ -100,6 +103,11 @@ class Session:
 
         check_target(callee, target)
         explicit = check_sizes(callee, sizes)
+        key = key_of(callee.name, explicit, args, kwargs or {}) if out is None and target in (None, "cpu") else None
+        if (known := self._seen.find(key)) is not None:
+            with _in_call(callee):
+                results = self._compute(callee, known.program, known.inputs(args), explicit, target)
+            return values.assemble(known.program.result, list(map(values.number if numbers else values.array, results)))
         if out is not None and any(p.name == "out" for p in callee.parameters):
             kwargs, out = {**(kwargs or {}), "out": out}, None  # the function's own parameter of that name
         given = self._unpacked(callee, explicit, arguments(callee, args, kwargs or {}))
@@ -112,6 +120,7 @@ class Session:
         if library is not None:
             given = [_on_host(callee, p.name, value) for p, value in zip(callee.parameters, given, strict=True)]
         program, inputs, bound = self._bound(callee, explicit, given, original)
+        self._seen.learn(key, program, args, inputs)
         own = output_buffers.matched(callee.name, program.result, out)
         buffers = None if own is None else [(path, _on_host(callee, path, x)) for path, x in own]
         if own is not None and buffers is not None:
@@ -152,10 +161,7 @@ class Session:
                 return compiler.run(self._host(program), inputs, explicit, compiled=target == "cpu")
 
     def _host(self, program: core.Program) -> Host:
-        with self._lock:
-            if program not in self._hosts:  # specializations live as long as the session
-                self._hosts[program] = compiler.host(program)
-            return self._hosts[program]
+        return self._hosts[program]
 
     def program(self, callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> core.Program:
         """The specialization for these arguments."""
@@ -261,8 +267,10 @@ class Session:
         key = (callee.name, *map(values.form, matched))
         with self._lock:
             if key not in self._programs:
-                types = tuple(map(values.argument_type, matched))
-                self._programs[key] = compiler.lower(self.checked, callee.name, types)
+                types = partial(tuple, map(values.argument_type, matched))
+                host = compiler.specialized(self.checked, callee.name, key[1:], types)
+                self._programs[key] = host.program  # specializations live as long as the session
+                self._hosts[host.program] = host
             return matched, self._programs[key]
 
 
@@ -343,7 +351,11 @@ def check_sizes(callee: Callee, sizes: Sequence[Any]) -> list[int]:
             size = -1
         if isinstance(value, bool) or not 0 <= size <= MAX_SIZE:
             must = f"it must be an integer from 0 to {MAX_SIZE:,}"
-            raise wrong(callee, "AX0505", f"the dimension parameter `{name}` of `{callee.name}` is {_short(value)}", must)
+            whole = hasattr(value, "is_integer") and value.is_integer() and 0 <= value <= MAX_SIZE  # Python's floats, and NumPy's
+            places = ", ".join(f"int({n})" if n == name else n for n in names)
+            help = (Suggestion(f"write `{callee.name}[{places}](…)`"),) if whole else ()
+            message = f"the dimension parameter `{name}` of `{callee.name}` is {_short(value)}"
+            raise wrong(callee, "AX0505", message, must, help=help)
         out.append(size)
     return out
 

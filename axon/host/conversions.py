@@ -62,9 +62,7 @@ class Part:
         """Whether its conversion is a number of Python's, which takes any element type of its kind."""
         if self.weak:
             return not isinstance(self.given, list)
-        single = isinstance(self.given, np.generic) or (isinstance(self.given, np.ndarray) and self.given.ndim == 0)
-        alike = _python(element) in (_python(self.element), "float")
-        return single and alike and self.element is not Element.BOOL
+        return isinstance(self.given, np.generic) or (isinstance(self.given, np.ndarray) and self.given.ndim == 0)
 
     def converted(self, element: Element) -> str:
         """How the caller writes its conversion."""

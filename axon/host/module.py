@@ -12,13 +12,12 @@ from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.errors import AxonError
 from axon.base.nearest import hint
-from axon.checker.loader import FileLoader
 from axon.host.call import Callee, Session, check_sizes, named, wrong
 
 if TYPE_CHECKING:
     from axon.backend.gpu.runtime.arrays import Quick
     from axon.backend.gpu.runtime.variants import Variants
-    from axon.checker.check import CheckedModule
+    from axon.checker.module import CheckedModule
     from axon.host.cost import Cost
     from axon.host.sizes import Sizes, Unranked
     from axon.host.solve import Solutions
@@ -29,7 +28,7 @@ def load(path: str | os.PathLike[str]) -> Module:
     """The module in a file. Raises AxonError if it is wrong. Loading again sees what was edited in between."""
     shown = os.fspath(path) if isinstance(path, os.PathLike) else path
     _require_text("load", "a path", shown)
-    return Module(_accepted(compiler.check(FileLoader(), shown)), shown)
+    return Module(_accepted(compiler.load(shown)), shown)
 
 
 @untraced

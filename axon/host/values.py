@@ -143,11 +143,13 @@ class Matcher:
                 way = f"float({_indexed(path)})" if FLOAT & may and abs(value) < 2**1023 else ""
                 raise self._wrong(at, "AX0504", f"`{path}` is an integer of more than 64 bits", help=_pass(way))
             if weak is None:
-                what, way = _no_array(value, _indexed(path))
+                what, way = _no_array(value, _indexed(path), element)
                 raise self._wrong(at, "AX0504", f"`{path}` must be an array or a number, not {what}", help=_pass(way))
             self._check_rank(at, path, wanted, weak.ndim)
             self.empties |= weak.size == 0
             return None
+        if wanted and not wanted.shape:  # before its element type: what mends this mends both
+            self._check_rank(at, path, wanted, raw.ndim)
         raw = viewed(raw, element)
         own = of_dtype(raw.dtype)
         if own is None:
@@ -235,6 +237,8 @@ class Matcher:
             (_, other, by) = decided[0]
             both = f"`({by} : {_annotation(wanted.element, other)}) ({path} : {_annotation(wanted.element, rank)})`"
             help = (Suggestion(f"if they are to broadcast, say so in the source: {both}"),)
+        elif least == 0 and not unknown and getattr(self._given(at, path, self.values), "size", 0) == 1:
+            help = _pass(f"{_indexed(path)}.item()")
         elif rank == 0 and path == at.name and at.span is not None and at.span.text == path and not at.span.followed(":"):
             text = f"({path} : {_annotation(wanted.element, 0)})"
             help = (Suggestion(f"if one number is to do for all, say so in the source: `{text}`"),)
@@ -250,7 +254,10 @@ class Matcher:
 
     def _element(self, at: Wanted, path: str, own: Element, must: str, wanted: t.Tensor | None) -> AxonError:
         helps = self._conversions(at, path, wanted)
-        return self._wrong(at, "AX0504", f"`{path}` holds {own.value}, and must hold {must}", help=helps)
+        held, element = self._given(at, path, self.given), wanted.element if wanted else None
+        lost = isinstance(element, Element) and not helps and _is_single(held)
+        notes = [f"it is {held}, which {must} cannot hold"] if lost else []
+        return self._wrong(at, "AX0504", f"`{path}` holds {own.value}, and must hold {must}", *notes, help=helps)
 
     def _not_converted(self, at: Wanted, path: str, must: str, weak: Array, wanted: t.Tensor | None) -> AxonError:
         """Of a number, or a list of numbers, whose kind is not the one that is wanted."""
@@ -329,10 +336,10 @@ def _is_single(value: Any) -> bool:
     return isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
-def _no_array(value: Any, name: str) -> tuple[str, str]:
+def _no_array(value: Any, name: str, element: t.ElementType | None) -> tuple[str, str]:
     """What a value is that is neither an array nor a number, in words, and what to pass instead (or nothing)."""
     if isinstance(value, list):
-        return why_not(value, name)
+        return why_not(value, name, NUMPY_NAME[element] if isinstance(element, Element) else "")
     if libraries.is_masked(value):
         return describe(value), f"{name}.filled(…)"
     if hasattr(value, "__array__"):

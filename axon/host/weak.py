@@ -40,8 +40,10 @@ def weak_array(value: Any) -> Array | None:
     return array if array.dtype.kind in "bf" or array.dtype in (np.int64, np.uint64) else None
 
 
-def why_not(value: list[Any], name: str) -> tuple[str, str]:
-    """What a list is that is no block of numbers, and what to pass instead of it (or nothing); `name` is what the caller wrote."""
+def why_not(value: list[Any], name: str, wanted: str = "") -> tuple[str, str]:
+    """What a list is that is no block of numbers, and what to pass instead of it (or nothing); `name` is what the caller wrote,
+    `wanted` NumPy's name of the element type that is needed, if one is.
+    """
     kinds = _kinds(value)
     if list in kinds:
         return f"a list of more than {_DEEPEST} levels", ""
@@ -51,7 +53,7 @@ def why_not(value: list[Any], name: str) -> tuple[str, str]:
             stack = _STACK.get(library.name, "") if library is not None else "np.stack({})"
             return "a list that holds arrays", stack.format(name)
         if issubclass(kind, np.generic):
-            return f"a list that holds numbers of NumPy's type {kind.__name__}", f"np.array({name})"
+            return f"a list that holds numbers of NumPy's type {kind.__name__}", f"np.array({name}{wanted and f', {wanted}'})"
         if not issubclass(kind, bool | int | float):
             return f"a list that holds a value of the Python type {kind.__name__}", ""
     if not _are_numbers(kinds):

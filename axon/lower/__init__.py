@@ -16,7 +16,7 @@ from axon.base.element import Element
 from axon.base.errors import AxonError
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
-from axon.checker.check import CheckedModule
+from axon.checker.module import CheckedModule
 from axon.core.ir import Leaf, Param, Program, RecordOf, Structure, TupleOf, Value
 from axon.core.walk import dimensions_of
 from axon.lower.builder import Builder, Context

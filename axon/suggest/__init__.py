@@ -30,6 +30,10 @@ Which are proposed for which trouble, in this order (`changes`; `mend` has the t
      tells a size
     types do not     `meant`: parentheses, an element at a time, arguments in another order, one more index, another annotation
      fit
+    element types    `conversions`: a cast, a point behind an integer, one shape variable for two
+     differ
+    nothing has a    `renamed`: the member of a module, a conversion, the type that other languages name so
+     name
 
 `tried` has the checker try them, counts the tries, and keeps two that help. `headless` blames declarations without their keyword.
 """

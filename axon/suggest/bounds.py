@@ -15,7 +15,7 @@ from axon.grammar import syntax as S
 from axon.grammar.rewrite import NEW, NotWritten, made, name, quoted, quoted_type, tree, var
 from axon.shapes.constraint import Range, Reason, Use
 from axon.shapes.dimension import Dim
-from axon.suggest.mutations import Pair, free_letters, node, outside, propose, proposing, shown, swap, text_of
+from axon.suggest.mutations import Pair, expr, free_letters, node, outside, propose, proposing, shown, swap, text_of
 from axon.types import typed as T
 from axon.types.type import Row
 from axon.types.unify import State
@@ -23,6 +23,7 @@ from axon.types.unify import State
 _LETTERS = "khmnpqrst"  # of dimension parameters to add
 _MAX_NAMES = 5  # of a `for` whose indices are grouped otherwise
 _STATE = "state the bound:"
+_FEW = 2  # sizes of which any may be meant
 Heads = S.For | S.Reduce | S.Loop
 
 
@@ -101,6 +102,29 @@ def without_range(range_: Range, uses: Sequence[Use], k: Known) -> Iterator[Sugg
         for quotient in use.index.quotients if access is not None else ():
             if access is not None and quotient.dividend.symbol == range_.symbol and use.index == Dim({(quotient,): 1}):
                 yield from stated(range_.symbol, target * quotient.divisor, access[0], k)
+
+
+@proposing
+def of_named_sizes(ranges: Sequence[Range], again: Sequence[Range], sizes: Sequence[str], trail: Trail) -> Iterator[Suggestion]:
+    """Bounds for indices that index nothing: the size of an index's own name, the only `sizes` there are, or these in their order.
+
+    `again` are indices of the same names elsewhere.
+    """
+    names = [r.symbol.name for r in ranges]
+    if any(trail.in_product(r.symbol) for r in (*ranges, *again)):
+        return
+    ways: list[Sequence[str]] = []
+    if all(n in sizes for n in names):
+        ways = [names]
+    elif len(names) == 1 and len(sizes) <= _FEW:
+        ways = [[size] for size in sizes]
+    elif len(sizes) in (1, len(names)):
+        ways = [[*sizes] * (len(names) // len(sizes))]
+    for way in ways:
+        bounds = dict(zip(names, way, strict=True))
+        listed = " and ".join(f"`{n} < {size}`" for n, size in bounds.items())
+        changes = bounded({r.symbol: bounds[r.symbol.name] for r in (*ranges, *again)}, trail)
+        yield propose(f"{_STATE} {listed}", None, *changes, change=Change.BOUND, grown=True)
 
 
 @proposing
@@ -292,6 +316,25 @@ def regrouped(e: T.For, _: Reason | None, trail: Trail) -> Iterator[Suggestion]:
             if list(chosen) != _names(together[0]):
                 words = f"group the indices: `for {text_of(new, e.span)} => …`"
                 yield propose(words, None, (group, new), change=Change.GROUPED)
+
+
+@proposing
+def ungrouped(place: Span) -> Iterator[Suggestion]:
+    """`for i j => …` for `for (i, j) => …`, which makes one dimension: of what stands at a place, or of the `val` that it names."""
+    e: S.Expr | None = expr(place)
+    if isinstance(e, S.Var):
+        file = tree(place.file)
+        around = (d for d in file.decls if d.span.start <= place.start < d.span.end)
+        vals = [v for d in around for v in file.within(d.span) if isinstance(v, S.Val) and v.span.end <= place.start]
+        e = next((v.value for v in reversed(vals) if isinstance(v.pattern, S.PatternName) and v.pattern.name == e.name), None)
+    together = [g for g in e.groups if any(isinstance(b, S.ProductBinder) for b in g.binders)] if isinstance(e, S.For) else []
+    changes = []
+    for group in together:
+        parts = ((S.IndexBinder(n, span=NEW) for n in _names(b)) if isinstance(b, S.ProductBinder) else (b,) for b in group.binders)
+        changes.append((group, made(group, binders=tuple(b for part in parts for b in part))))
+    if isinstance(e, S.For) and changes:
+        head = ", ".join(text_of(dict(changes).get(g, g), place) for g in e.groups)
+        yield propose(f"for a dimension of each index, write `for {head} => …`", None, *changes, change=Change.GROUPED)
 
 
 def headers(trail: Trail, within: Iterable[Span]) -> Iterator[T.For]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from axon.explain.inside import decided
 from axon.explain.origin import Trail
 from axon.explain.sizes import explain
 from axon.explain.wording import Place, Words
+from axon.grammar import syntax as S
 from axon.shapes.constraint import Equal, Problem, Reason, Side
 from axon.shapes.contracts.broken import measure
 from axon.shapes.dimension import Dim
@@ -23,7 +24,7 @@ from axon.shapes.solving.causes import Cause, Unbounded, causes, primary
 from axon.shapes.solving.trouble import Clash, Hopeless, Refuted
 from axon.suggest.annotations import annotated, restated
 from axon.suggest.bodies import BOUND, called, trail_of, unreached_by
-from axon.suggest.bounds import Known, indexed_by, one_range, without_range
+from axon.suggest.bounds import Known, indexed_by, of_named_sizes, one_range, without_range
 from axon.suggest.calls import fitting_values
 from axon.suggest.indices import kept
 from axon.suggest.members import half_of_a_window, merged_again, together_elsewhere, variants
@@ -115,12 +116,22 @@ def unsettled(by: Inference, wrong: Unsettled) -> Iterator[Diagnostic]:
             beside = [t for t in outcome.troubles if isinstance(t, Clash) and t is not cause and primary(t).reason.span == at]
             both = annotated(cause, beside[:_MAX_BESIDE], problem, words) if beside else ()
             found = replace(found, suggestions=(*both, *found.suggestions))
-        yield replace(found, suggestions=tuple(_changes(by, cause, found.suggestions, problem, trail, show)))
+        changes = _changes(by, cause, found.suggestions, problem, trail, show, _in_scope(by, wrong))
+        yield replace(found, suggestions=tuple(changes))
+
+
+def _in_scope(by: Inference, wrong: Unsettled) -> list[str]:
+    """The sizes of a declaration that have names of the user's: dimension parameters, then those in its type."""
+    params = wrong.heading.params[:1] if wrong.heading is not None else ()
+    given = [n.text for p in params if isinstance(p, S.DimParams) for n in p.names]
+    rigid = (s for s in symbols_of(by.state, wrong.type) if s in by.state.rigid and s not in by.state.row_symbols)
+    return list(dict.fromkeys((*given, *(s.name for s in rigid))))
 
 
 def _changes(
-    by: Inference, cause: Cause, worded: tuple[Suggestion, ...], problem: Problem, trail: Trail, show: Callable[[Dim], str]
-) -> Iterable[Suggestion]:
+    by: Inference, cause: Cause, worded: tuple[Suggestion, ...], problem: Problem, trail: Trail, show: Callable[[Dim], str],
+    in_scope: Sequence[str],
+) -> Iterable[Suggestion]:  # fmt: skip
     """Changes to try, the likeliest first, of what stands in the source; `worded` are those of annotations and facts."""
     k = Known(trail, by.state, show)
     match cause:
@@ -159,10 +170,11 @@ def _changes(
             for part in (cause, *also) if cause.obligation.use is None else ():  # a contract of a call
                 yield from exchanged_at(part.obligation.reason.span, trail)
             worded = tuple(s for s in worded if not s.edits)
-        case Unbounded((range_,)):
-            uses = [u for u in problem.uses if range_.symbol in u.index.variables]
-            yield from indexed_by(range_, trail) if not uses else ()
-            yield from without_range(range_, uses, k)
+        case Unbounded((range_,), unused=False):
+            yield from without_range(range_, [u for u in problem.uses if range_.symbol in u.index.variables], k)
+        case Unbounded(ranges, True, again):
+            yield from indexed_by(ranges[0], trail) if len(ranges) == 1 else ()
+            yield from of_named_sizes(ranges, again, in_scope, trail)
         case Hopeless(facts=facts):
             for _, reason in facts:
                 yield from compared_with(reason.span, k)

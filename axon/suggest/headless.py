@@ -5,6 +5,9 @@
 
 Such a text may be meant, so it is no error in itself. But where something is wrong with the declaration that holds it, this is what
 is wrong, and not the many names and types that then make no sense.
+
+The tree of such a text is not that of what is meant, nor near it: its changes are edits of the text, the only ones that are made
+outside `mutations`. `x > 0.0 and y > 0.0` is another such text, of comparisons in a row: `0.0 and y` applies 0.0 to names.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from axon.base.source import SourceFile, Span
 from axon.grammar import syntax as S
 from axon.grammar.extent import BRACKETS, DECLARATIONS
 from axon.grammar.lexer import END, Token, tokenize
+from axon.grammar.mistakes import LOGICAL
 from axon.grammar.table import load
 from axon.types.builtins import REDUCTIONS
 
@@ -89,6 +93,11 @@ def _arrows(decl: S.Decl, found: Sequence[Diagnostic]) -> list[Diagnostic]:
                 inside = [d for d in out if d.span is not None and d.span.file is place.file and start <= d.span.start < end]
                 out = [said if d is inside[0] else d for d in out if d is inside[0] or d not in inside]
     return out
+
+
+def logical(word: str, place: Span) -> Suggestion:
+    """`andalso` for the `and` of other languages, which is a name."""
+    return Suggestion(f"write `{LOGICAL[word]}`", (Edit(place, LOGICAL[word]),))
 
 
 def _reduction(left: S.Expr) -> tuple[S.Var | None, list[S.Var]]:

@@ -183,7 +183,7 @@ def _in_order(access: T.Access, at: Span, trail: Trail) -> Iterator[Suggestion]:
         return
     changes = permuted([expr(s) for s in spans], order)
     windows = any(not isinstance(new, S.Var) for _, new in changes)  # a window asks for its size wherever it moves
-    if len(changes) == 2 and not windows:  # two indices exchanged, which is tried in any case
+    if not changes or (len(changes) == 2 and not windows):  # one index twice, or two exchanged, which is tried in any case
         return
     what = "swap the indices:" if len(changes) == 2 else "put the indices in this order:"
     yield propose(what, node(access, S.Access), *changes, asks=windows, change=Change.ARRANGED)

@@ -13,6 +13,7 @@ from axon.base.source import Span
 from axon.explain import errors
 from axon.grammar import syntax as S
 from axon.grammar.rewrite import NEW, call, made, name, quoted, quoted_type, tree
+from axon.shapes.dimension import Dim
 from axon.suggest.bounds import parameter
 from axon.suggest.calls import swapped
 from axon.suggest.mutations import (
@@ -32,8 +33,20 @@ from axon.suggest.mutations import (
 )  # fmt: skip
 from axon.types import typed as T
 from axon.types.resolve import ValueName
-from axon.types.show import Namer, show_element
-from axon.types.trouble import Argument, BadSubscript, Choice, MatmulRank, Meant, NotADimension, Operand, Operands, SubscriptCount
+from axon.types.show import Namer, show_element, show_type, symbols_of
+from axon.types.trouble import (
+    Argument,
+    BadSubscript,
+    Choice,
+    KnownByProduct,
+    MatmulRank,
+    Meant,
+    NotADimension,
+    Operand,
+    Operands,
+    PartByIndex,
+    SubscriptCount,
+)
 from axon.types.type import Function, RecordType, Row, Tensor, TupleType, Type
 from axon.types.unify import State
 
@@ -74,9 +87,36 @@ def part_chosen(state: State, e: T.Expr) -> tuple[Suggestion, ...]:
     if not isinstance(e, T.Access) or not isinstance(t, TupleType) or len(e.subscripts) != 1 or e.default is not None:
         return ()
     chosen = e.subscripts[0]
-    brackets = Span(e.span.file, e.base.span.end, e.span.end)
-    single = isinstance(chosen, T.At) and not chosen.sizes
-    return tuple(errors.one_tensor(state, e.span, brackets, t.items)) if single else ()
+    return tuple(_one_tensor(state, e.span, t.items)) if isinstance(chosen, T.At) and not chosen.sizes else ()
+
+
+def by_position(state: State, wrong: PartByIndex) -> Iterator[Suggestion]:
+    """`t.1` for `t[0]` of a tuple; of another index, one tensor of its parts."""
+    match wrong.access.subscripts:
+        case (S.IndexAt(value=S.Int(value=n)),):
+            yield from _part(wrong.access.span, n + 1) if n < len(wrong.items) else ()
+        case _:
+            yield from _one_tensor(state, wrong.access.span, wrong.items)
+
+
+@proposing
+def _part(access: Span, position: int) -> Iterator[Suggestion]:
+    whole = node(access, S.Access)
+    yield propose("", None, (whole, S.Project(whole.base, position, span=NEW)), grown=True)  # the note has said it
+
+
+@proposing
+def _one_tensor(state: State, access: Span, items: Sequence[Type]) -> Iterator[Suggestion]:
+    """`[| t.1, t.2 |][i, ..]` for `t[i]` of a tuple, which indexes each of its parts."""
+    whole = node(access, S.Access)
+    parts = [t for t in map(state.prune, items) if isinstance(t, Tensor)]
+    ranks = {len(state.shape(t.shape)) for t in parts}
+    if len(parts) == len(items) and len(ranks) == 1 and is_name(whole.base):
+        one = S.Array(tuple(S.Project(whole.base, n, span=NEW) for n in range(1, len(items) + 1)), span=NEW)
+        new = made(whole, base=one, subscripts=(*whole.subscripts, *(S.IndexRest(span=NEW),) * (ranks != {0})))
+        words = "brackets index each part of a tuple; to choose a part by an index, make one tensor of them:"
+        found = propose(words, new, (whole, new), asks=True)
+        yield from (found, Suggestion(found.text))
 
 
 # ── precedence ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -279,6 +319,29 @@ def indexed_too(wrong: SubscriptCount) -> Iterator[Suggestion]:
 
 
 @proposing
+def rest_kept(access: Span) -> Iterator[Suggestion]:
+    """`x[i, ..]` for `x[i]`, which keeps the other dimensions: as a change, and in words if that alone mends nothing."""
+    whole = node(access, S.Access)
+    new = made(whole, subscripts=(*whole.subscripts, S.IndexRest(span=NEW)))
+    found = propose("to keep the other dimensions, write", new, (whole, new), grown=True)
+    yield from (found, Suggestion(found.text))
+
+
+@proposing
+def each_named(state: State, wrong: KnownByProduct) -> Iterator[Suggestion]:
+    """`(x : f32[n, d])` for a parameter whose dimensions are known by their product alone."""
+    if len(wrong.factors) == len(wrong.axes):
+        namer = Namer(state)
+        namer.plan(symbols_of(state, wrong.scheme.type))
+        places = dict(zip(wrong.axes, wrong.factors, strict=True))
+        shape = state.shape(wrong.tensor.shape)
+        named = tuple(Dim.of(places[i]) if i in places else other for i, other in enumerate(shape))
+        own = node(wrong.param.span, S.PatternName)
+        new = S.PatternTyped(own, quoted_type(show_type(namer, Tensor(wrong.tensor.element, named))), span=NEW)
+        yield propose(f"say what each of them is: `({text_of(new, own.span)})`", None, (own, new))
+
+
+@proposing
 def of_integers(wrong: BadSubscript) -> Iterator[Suggestion]:
     """The annotation of a parameter that is an index, or has them, with integers for floats."""
     around = outside(node(wrong.entity.span, S.PatternName)) if isinstance(wrong.entity, ValueName) else None
@@ -330,6 +393,9 @@ def no_product(state: State, wrong: MatmulRank) -> Iterator[Suggestion]:
         return
     if rank == 0:
         yield propose("to multiply by a number, write `*`", None, (whole, made(whole, op="*")), grown=True)
+        access = wrong.spans[wrong.side == "right"]
+        if ".." not in access.text:  # `x[t]` of an `x` of which nothing is known names all its dimensions
+            yield from rest_kept(access)
     elif rank == 1 <= other <= 2:
         i, j = free_letters(wrong.spans[0].to(wrong.spans[1]), 2, "ijkmnpqr")
         sums = {(1, 1): f"sum {i} => a[{i}] * b[{i}]", (1, 2): f"for {j} => sum {i} => a[{i}] * b[{i}, {j}]"}

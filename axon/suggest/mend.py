@@ -19,7 +19,7 @@ from axon.grammar import syntax as S
 from axon.grammar.rewrite import NEW, quoted_type
 from axon.shapes.constraint import Equal, Reason
 from axon.shapes.dimension import Dim
-from axon.suggest.bounds import headers, regrouped, rounded_up
+from axon.suggest.bounds import headers, regrouped, rounded_up, ungrouped
 from axon.suggest.calls import (
     argument_turned,
     arguments_swapped,
@@ -137,6 +137,11 @@ def reordered(e: T.For, _: Reason, __: Trail) -> Iterator[Suggestion]:
             yield propose(f"reorder the indices: `for {head} => …`", None, *permuted(group.binders, order))
 
 
+def apart(e: T.For, _: Reason, __: Trail) -> Iterator[Suggestion]:
+    """The indices of a flattening as dimensions of their own."""
+    return ungrouped(e.span)
+
+
 # ── which mutations are proposed where ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -172,7 +177,7 @@ def _of_a_part(reason: Reason, e: T.Expr) -> bool:
 _SPOTS = (
     _Spot(T.MatMul, _of_the_operator, (sides_turned, other_fields, names_exchanged, operands_swapped)),
     _Spot(T.Binary, _of_the_operator, (every_pair, by_rows, sides_turned)),
-    _Spot(T.For, _of_it, (reordered, regrouped)),
+    _Spot(T.For, _of_it, (reordered, regrouped, apart)),
     _Spot(
         T.Call,
         _of_an_argument,

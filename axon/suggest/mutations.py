@@ -11,7 +11,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar, cast
 
 from axon.base.diagnostics import Change, Edit, Suggestion
-from axon.base.source import Span
+from axon.base.source import SourceFile, Span
 from axon.explain.quote import fitting
 from axon.grammar import syntax as S
 from axon.grammar.rewrite import NEW, NotWritten, tree, var
@@ -90,8 +90,18 @@ def propose(
     edits = tuple(e for c in changes for e in written.grown(*c)) if grown else written.edits(*changes)
     text = words if around is None else fitting(lambda most: f"{words} `{prefix}{written.shown(around, changes, most)}`")
     if imports and not written.has_import(imports):
-        text, edits = f"{text}, with `import {imports}`", (Edit(written.file.span(0, 0), f"import {imports}\n"), *edits)
+        text, edits = f"{text}, with `import {imports}`", (_import(written.file, imports), *edits)
     return Suggestion(text, edits, asks=asks, blank=blank, change=change)
+
+
+def imported(words: str, module: str, file: SourceFile, *changes: Pair) -> Suggestion:
+    """An `import` at the top of a file, with changes that need it: the words name it."""
+    edits = tree(file).edits(*changes) if changes else ()  # the import alone needs nothing of a file that may not parse
+    return Suggestion(words, (_import(file, module), *edits))
+
+
+def _import(file: SourceFile, module: str) -> Edit:
+    return Edit(file.span(0, 0), f"import {module}\n")
 
 
 # ── trees ───────────────────────────────────────────────────────────────────────────────────────────────────────────────

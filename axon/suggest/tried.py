@@ -133,7 +133,7 @@ def _needless(more: Suggestion, kept: Suggestion) -> bool:
         return True
     if kept.change is Change.ARRANGED:
         return more.change is not Change.ARRANGED  # by sizes alone, much fits
-    if both in ({Change.ROWS}, {Change.GROUPED}):  # by the first indices that fit
+    if both in ({Change.ROWS}, {Change.GROUPED}, {Change.CAST}):  # by the first that fits
         return True
     if Change.INDEX in both and both <= set(_INDICES):
         return True  # what is indexed otherwise has its index elsewhere no longer

@@ -25,7 +25,7 @@ from axon.tools.commands.batch import check_files, files_of
 from axon.tools.commands.listing import STAGES, require_name, require_stage, the_function
 
 if TYPE_CHECKING:
-    from axon.checker.check import CheckedModule
+    from axon.checker.module import CheckedModule
 
 # What writing to standard output meets on a device that is full or broken.
 _CANNOT_WRITE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))

@@ -20,8 +20,8 @@ import axon
 from axon import compiler
 from axon.base import disk
 from axon.checker import check, kept, loader, plain
-from axon.checker.check import CheckedModule
 from axon.checker.loader import FileLoader
+from axon.checker.module import CheckedModule
 from axon.core.printer import print_program
 from axon.shapes.relation import Relation
 from axon.types import typed as T
@@ -113,7 +113,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def forget() -> None:
     """What a new process does not know."""
-    for known in (check._kept, check._whole, loader._library):
+    for known in (kept.LIBRARY, check._whole, loader._library):
         known.clear()
 
 
@@ -257,6 +257,95 @@ def test_what_no_program_uses_is_not_read(root: Path, monkeypatch: pytest.Monkey
     assert sorted({*asked}) == ["dense", "dense's body", "twice", "twice's body"]
 
 
+# ── files of users ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+OWN = "fun own (x : f32[n, m]) = let val y = beside.last x in sum i => y[i] end\n"
+MINE = USE.replace("import low", "import beside\nimport low") + OWN
+BESIDE = "import low\nfun last (x : f32[n, m]) = low.kept x[n - 1, ..]\n"
+
+
+@pytest.fixture
+def mine(root: Path, tmp_path: Path) -> Path:
+    """A file of a user, and one beside it that it imports."""
+    (tmp_path / "mine.axon").write_text(MINE)
+    (tmp_path / "beside.axon").write_text(BESIDE)
+    return tmp_path / "mine.axon"
+
+
+def loaded(file: Path) -> CheckedModule:
+    forget()
+    return compiler.load(str(file))
+
+
+def test_a_file_is_read_as_it_was_checked(mine: Path) -> None:
+    checked, read, again = loaded(mine), loaded(mine), compiler.load(str(mine))
+    assert [m.was_read for m in (checked, read, again)] == [False, True, True]
+    assert texts(checked) == texts(read) == texts(again) == texts(compiler.check(FileLoader(), str(mine)))
+    assert all(module.was_read for module in imported(read))
+    assert again.imports["low"] is read.imports["low"]  # a process reads the library once
+    assert [*axon.load(mine)] == [*checked.signatures]
+    assert len(files()) == 4
+
+
+def test_a_file_is_checked_after_a_check(mine: Path) -> None:
+    """What is read is of the same library as what is checked in a process, in either order."""
+    loaded(mine)
+    forget()
+    checked = compiler.check(FileLoader(), str(mine))
+    assert not checked.was_read
+    assert compiler.load(str(mine)).imports["low"] is checked.imports["low"]
+    assert not compiler.check(FileLoader(), str(mine)).was_read
+
+
+def test_a_file_that_changes_is_checked_again(mine: Path) -> None:
+    beside = mine.with_name("beside.axon")
+    for file, text in ((mine, MINE + "fun extra x = x + 1.0\n"), (mine, MINE), (beside, BESIDE.replace("n - 1", "0"))):
+        loaded(mine)
+        assert loaded(mine).was_read
+        file.write_text(text)
+        read = loaded(mine)
+        assert texts(read) == texts(compiler.check(FileLoader(), str(mine)))
+        assert read.was_read == (text == MINE)  # which was kept before
+    loaded(mine)
+    mine.with_name("low.axon").write_text(LOW + "fun other x = x\n")  # beside, and before the library's
+    assert not loaded(mine).was_read
+
+
+def test_a_file_with_errors_or_warnings_is_not_kept(mine: Path) -> None:
+    loaded(mine)
+    mine.write_text(MINE + "fun wrong (x : f32[3]) = x[4]\n")
+    said = [str(axon.AxonError(loaded(mine).diagnostics)) for _ in range(2)]
+    assert said[0] == said[1]
+    assert "x[4]" in said[0]
+    mine.write_text(MINE)
+    mine.with_name("beside.axon").write_text("fun last (x : f32[3]) = x[4]\n")
+    assert not loaded(mine).ok
+    assert not loaded(mine.with_name("no.axon")).ok
+    assert len(files()) == 4
+
+
+def test_altered_files_are_checked(mine: Path) -> None:
+    expected = texts(loaded(mine))
+    whole = {file: file.read_bytes() for file in files()}
+
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.sampled_from(sorted(whole)), st.data())
+    def altered(file: Path, data: st.DataObject) -> None:
+        content = whole[file]
+        at = data.draw(st.integers(0, len(content) - 1))
+        flipped = bytes([content[at] ^ 1 << data.draw(st.integers(0, 7))])
+        changed = (content[:at] + flipped + content[at + 1 :], content[:at], content[at:] + b"x")
+        file.write_bytes(data.draw(st.sampled_from(changed)))
+        found = loaded(mine)
+        assert found.ok
+        assert not found.was_read
+        assert file.read_bytes() == content  # it is made again, and the same
+
+    altered()
+    assert texts(loaded(mine)) == expected
+
+
 # ── damage ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -274,30 +363,28 @@ def test_a_module_that_changes_is_checked_again(root: Path) -> None:
 
 def test_another_version_checks_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     anew(USE)
-    monkeypatch.setattr(kept, "_checker", lambda: "another")
+    monkeypatch.setattr(disk, "sources", lambda folders: "another")
     assert not is_read(anew(USE))
     assert is_read(anew(USE))
     assert len(files()) == 4
 
 
-def test_the_key_is_of_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_is_of_every_source(tmp_path: Path) -> None:
     """One byte more in any file of the checker, in the grammar or in the file that says the version is another key."""
     package = tmp_path / "axon"
-    for name in ("__init__.py", *(f"{folder}/deep/x.py" for folder in kept._FOLDERS), "grammar/axon.lark", "lower/x.py"):
+    for name in ("__init__.py", *(f"{folder}/deep/x.py" for folder in kept.FOLDERS), "grammar/axon.lark", "lower/x.py"):
         file = package / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("x = 1\n")
-    monkeypatch.setattr(kept, "__file__", str(package / "checker" / "kept.py"))
-    digest = kept._checker.__wrapped__
-    before = digest()
-    assert digest() == before
+    before = disk.digest_of(package, kept.FOLDERS)
+    assert disk.digest_of(package, kept.FOLDERS) == before
     for file in sorted(package.rglob("*.*")):
         text = file.read_text()
         file.write_text(text + " ")
-        assert (digest() == before) == (file.parent.name == "lower"), file
+        assert (disk.digest_of(package, kept.FOLDERS) == before) == (file.parent.name == "lower"), file
         file.write_text(text)
     (package / "shapes" / "new.py").write_text("")
-    assert digest() != before
+    assert disk.digest_of(package, kept.FOLDERS) != before
 
 
 def test_altered_files_count_as_absent(root: Path) -> None:
@@ -560,7 +647,7 @@ def test_processes_that_write_at_once(tmp_path: Path) -> None:
 
 def test_every_field_has_a_form() -> None:
     """A class that gets a field of a new kind is known to be one that cannot be kept, here and not by being slow."""
-    assert all(form for form in plain.forms().values())
+    assert all(form for form in plain.FORMS.all().values())
 
 
 def test_every_node_is_met(root: Path) -> None:
@@ -569,7 +656,7 @@ def test_every_node_is_met(root: Path) -> None:
     parts = [part for m in modules for part in map(json.loads, kept._lines(m))]
     met = {row[0] for part in parts for row in (part["rows"] if "rows" in part else part["types"]["rows"])}
     met |= {row[0] for m in modules for row in json.loads(kept._lines(m)[0])["types"]["rows"]}
-    missing = {cls.__name__ for n, cls in enumerate(plain.CLASSES, 1) if n not in met}
+    missing = {cls.__name__ for n, cls in enumerate(plain.FORMS.classes, 1) if n not in met}
     assert missing == {"TypeDimFun", "TypeOrScalar"}, missing  # of which `{h} -> …` and `t?` are made, that no type can be called
 
 

@@ -52,7 +52,7 @@ def test_the_library_is_checked_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     root.mkdir()
     monkeypatch.setattr("axon.checker.loader.stdlib_root", lambda: root)
     monkeypatch.setattr("axon.checker.loader._library", {})
-    monkeypatch.setattr("axon.checker.check._kept", {})
+    monkeypatch.setattr("axon.checker.kept.LIBRARY", {})
     monkeypatch.setenv("AXON_CACHE", str(root / "low.axon"))  # no directory: nothing is kept on disk
     parsed: list[str] = []
 

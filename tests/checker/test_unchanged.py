@@ -10,8 +10,9 @@ import pytest
 
 from axon.base.diagnostics import Diagnostic
 from axon.base.source import SourceFile
-from axon.checker.check import CheckedModule, Session
+from axon.checker.check import Session
 from axon.checker.loader import FileLoader
+from axon.checker.module import CheckedModule
 from axon.checker.unchanged import Step
 from tests import ROOT
 

@@ -10,8 +10,8 @@ from axon.base.diagnostics import Diagnostic
 from axon.base.errors import AxonError
 from axon.base.render import render
 from axon.base.source import SourceFile
-from axon.checker.check import CheckedModule
 from axon.checker.loader import FileLoader
+from axon.checker.module import CheckedModule
 
 PATIENCE = 5.0  # seconds of this process's time
 LIBRARY = ("fft", "image", "linalg", "nn", "stats", "tensor")

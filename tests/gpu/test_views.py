@@ -9,6 +9,7 @@ import pytest
 
 import axon
 from tests.backend.gpu.layout.test_views import FEED_FORWARD, SOURCE, STREAMS
+from tests.backend.gpu.tile.test_summed_indices import SOURCE as SUMMED
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
@@ -32,6 +33,13 @@ CASES: list[tuple[str, str, tuple[int, ...], list[tuple[tuple[int, ...], Any]]]]
     (STREAMS, "attention", (3,), [((2, 200, 3 * 3 * 40), B)]),
     (STREAMS, "relative", (), [((333, 64), B), ((333, 64), B), ((333, 72), B), ((665,), F)]),
     (STREAMS, "sloped", (2,), [((6, 333, 64), B), ((3, 333, 64), B), ((3,), F)]),
+    (SUMMED, "two", (), [((300, 3, 40), B), ((3, 40, 264), B)]),
+    (SUMMED, "turned", (), [((3, 40, 300), B), ((260, 40, 3), B)]),
+    (SUMMED, "three", (), [((2, 300, 3, 24), B), ((3, 264, 24, 2), B)]),
+    (SUMMED, "heads", (), [((2, 133, 12, 64), B), ((12, 64, 768), B)]),
+    (SUMMED, "windows", (), [((303, 72), B), ((4, 72, 264), B)]),
+    (SUMMED, "reach", (), [((307,), B), ((4, 4, 264), B)]),
+    (SUMMED, "in_f32", (), [((1030, 7, 72), F), ((7, 72, 1028), F)]),
     (FEED_FORWARD, "f", (), [((300, 136), B), ((136, 520), B), ((520, 136), B)]),
     (FEED_FORWARD, "f", (), [((300, 1032), B), ((1032, 264), B), ((264, 1032), B)]),
 ]

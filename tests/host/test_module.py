@@ -397,7 +397,8 @@ def test_a_function_still_works_after_errors(m: axon.Module) -> None:
 # ── specializations ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_specializations_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_specializations_are_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AXON_CACHE", str(tmp_path))  # where nothing is that was made before
     made: list[Any] = []
     lower = compiler.lower
     monkeypatch.setattr(compiler, "lower", lambda *a: made.append(a[2]) or lower(*a))

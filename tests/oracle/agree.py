@@ -13,7 +13,7 @@ import numpy as np
 
 from axon import compiler
 from axon.base.errors import AxonError
-from axon.checker.check import CheckedModule
+from axon.checker.module import CheckedModule
 from axon.host.call import Session
 from tests.oracle.arithmetic import DIGITS, Arithmetic, Stops
 from tests.oracle.definitional import run

@@ -17,7 +17,7 @@ from axon.base.element import Element
 from axon.base.errors import AxonError, ShapeError
 from axon.base.render import render
 from axon.base.source import SourceFile
-from axon.checker.check import CheckedModule
+from axon.checker.module import CheckedModule
 from axon.grammar import syntax
 from axon.grammar.parse import parse
 from axon.host.call import Session

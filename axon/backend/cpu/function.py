@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 from typing import TypeAlias
 
-from axon.backend.kernel.code import Code
-from axon.backend.kernel.ir import Constant, Expression, Name
-from axon.backend.kernel.printer import written as printed
 from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
+from axon.core.ir import Value
 from axon.shapes.dimension import Dim, DimensionTooLarge
 
 FEW = 64  # lanes, the least that are worth a thread
+AGAIN = 2  # what a function returns that came back before its end
 COMPUTES = 8  # additions for each point, from which computing and not memory decides
 
 
@@ -117,43 +116,15 @@ class Function:
         return rows * blocks, lanes
 
 
-class Parameters:
-    """What a function takes, gathered while it is written, under readable names."""
+@dataclass(frozen=True, slots=True)
+class LoopFunction:
+    """`function.cost` is about that of one step. `made` are the tensors that the host allocates before a launch, `progress` among
+    them; `helpers` the functions of the text that the entry calls, with the element types of their pointers (None for an i64).
 
-    def __init__(self) -> None:
-        self.code = Code()
-        self.parameters: dict[Name, Parameter] = {}
-        self.sizes: dict[Dim, Name] = {}
-        self.pointers: dict[Symbol, Name] = {}
+    `first` is not used, and `last` is how many steps there are.
+    """
 
-    def parameter(self, like: str, parameter: Parameter) -> Name:
-        name = self.code.named(like)
-        self.parameters[name] = parameter
-        return name
-
-    def pointer(self, symbol: Symbol) -> Name:
-        if symbol not in self.pointers:
-            self.pointers[symbol] = self.parameter(symbol.name, TensorParameter(symbol))
-        return self.pointers[symbol]
-
-    def size(self, dim: Dim) -> Expression:
-        if dim.constant is not None:
-            return Constant(dim.constant)
-        if dim not in self.sizes:
-            self.sizes[dim] = self.parameter(dim.symbol.name if dim.symbol else "size", SizeParameter(dim))
-        return self.sizes[dim]
-
-    def buffer(self, stem: str, element: Element, size: Dim) -> Name:
-        return self.parameter(stem, BufferParameter(stem, element, size))
-
-    def lanes_parameter(self) -> Name:
-        return self.parameter("lanes", LanesParameter())
-
-    def written(self, name: str, comments: Sequence[str]) -> tuple[tuple[Parameter, ...], str]:
-        """The parameters in their order, and the function's text: the last two, `first` and `last`, are its range of work items."""
-        order = (TensorParameter, BufferParameter, SizeParameter, LanesParameter)
-        given = sorted(self.parameters.items(), key=lambda pair: order.index(type(pair[1])))
-        code = self.code
-        ends = code.local("first"), code.local("last")
-        lines = printed(code.function(name, [*(own for own, _ in given), *ends])).lines
-        return tuple(parameter for _, parameter in given), "\n".join([*(f"# {line}" for line in comments), *lines, ""])
+    function: Function
+    made: tuple[Value, ...]
+    progress: Value
+    helpers: tuple[tuple[str, tuple[Element | None, ...]], ...]

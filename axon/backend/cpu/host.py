@@ -19,7 +19,8 @@ from axon.core.ir import Axis, Block, Check, Compress, Compute, Index, Loop, Op,
 
 if TYPE_CHECKING:
     from axon.backend.cpu.executable import CpuExecutable
-    from axon.core.passes.factor import Choice, Order
+    from axon.backend.cpu.kept import Kept, Place
+    from axon.core.passes.orders import Choice, Order
 
 TINY = 20_000  # points of all operations of a call, which counts each operation for some: at most about 20 ms
 OVERHEAD = 500  # points in whose time the interpreter prepares an operation
@@ -30,8 +31,11 @@ class Host:
     """A program, and what has been made of it: an executable for each order of its sums of products that the sizes of calls have
     asked for. Safe to call from several threads."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, place: Place | None = None, kept: Kept | None = None) -> None:
+        """`place` is where what is made may be kept, and `kept` what was found there."""
         self.program = program
+        self._place = place
+        self._kept = kept
         self._executables: dict[Order, CpuExecutable] = {}
         self._lock = Lock()
         self._interpreted = 0.0  # points
@@ -47,10 +51,29 @@ class Host:
                 return interpret(self.program, inputs, explicit)
         from axon.backend.cpu.run import run
 
-        return run(self.executable(self._order(inputs, explicit)), inputs, explicit)
+        results = run(self.executable(self._order(inputs, explicit)), inputs, explicit)
+        self._keep()
+        return results
+
+    def _keep(self) -> None:
+        """Keep what was made, if there is more of it than was found or kept before."""
+        if self._place is None:
+            return
+        with self._lock:
+            made = [executable.made for executable in self._executables.values()]
+            before = self._kept.made if self._kept is not None else ()
+            if all(any(one is other for other in before) for one in made):
+                return
+            from axon.backend.cpu.kept import Kept, keep
+
+            orders = {one.order for one in made}
+            self._kept = Kept(self.program, self._choices, (*made, *(one for one in before if one.order not in orders)))
+            keep(self._place, self._kept)
 
     @cached_property
     def _choices(self) -> tuple[Choice, ...]:
+        if self._kept is not None:
+            return self._kept.choices
         from axon.backend.cpu.plan import choices_of
 
         return choices_of(self.program)
@@ -59,7 +82,7 @@ class Host:
         """That of sums of products for these sizes. It follows from them alone, not from what was called before."""
         if not self._choices:
             return ()
-        from axon.core.passes.factor import order_at
+        from axon.core.passes.orders import order_at
 
         return order_at(self._choices, self.program.contract.bind(explicit, [array.shape for array in inputs]))
 
@@ -68,7 +91,9 @@ class Host:
             if order not in self._executables:
                 from axon.backend.cpu.executable import CpuExecutable
 
-                self._executables[order] = CpuExecutable(self.program, order)
+                kept = self._kept.made if self._kept is not None else ()
+                made = next((one for one in kept if one.order == order), None)
+                self._executables[order] = CpuExecutable(self.program, order, made)
             return self._executables[order]
 
     def _work(self, inputs: Sequence[Any], explicit: Sequence[int]) -> float:

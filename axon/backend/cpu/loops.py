@@ -26,18 +26,19 @@ from typing import assert_never
 
 from axon.backend.cpu import nests, scatters
 from axon.backend.cpu.function import (
+    AGAIN,
     BufferParameter,
     Function,
     LanesParameter,
-    Parameters,
+    LoopFunction,
     SizeParameter,
     TensorParameter,
     Work,
 )
+from axon.backend.cpu.parameters import Parameters
 from axon.backend.kernel.ir import FALSE, Expression, Like, Name, Operator, both, call, same
 from axon.backend.kernel.writer import Held, Writer
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, values_of
-from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Compute, Index, Read, Value
@@ -45,24 +46,8 @@ from axon.core.ir import Loop as LoopOp
 from axon.core.scalar_facts import at_least_0
 from axon.shapes.dimension import Dim
 
-AGAIN = 2  # what a function returns that came back before its end
 
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """`function.cost` is about that of one step. `made` are the tensors that the host allocates before a launch, `progress` among
-    them; `helpers` the functions of the text that the entry calls, with the element types of their pointers (None for an i64).
-
-    `first` is not used, and `last` is how many steps there are.
-    """
-
-    function: Function
-    made: tuple[Value, ...]
-    progress: Value
-    helpers: tuple[tuple[str, tuple[Element | None, ...]], ...]
-
-
-def write(kernel: Repeat, values: dict[Symbol, Value], name: str, comments: Sequence[str] = ()) -> Loop | str:
+def write(kernel: Repeat, values: dict[Symbol, Value], name: str, comments: Sequence[str] = ()) -> LoopFunction | str:
     """The native function of a loop, or why it has none: then the host steps it."""
     reason = _reason(kernel)
     return reason or _Writer(values, name).write(kernel, comments)
@@ -114,7 +99,7 @@ class _Writer(Parameters):
         self.progress = fresh("progress")
         self.spent, self.place, self.enough = (self.code.named(name) for name in ("spent", "place", "enough"))
 
-    def write(self, kernel: Repeat, comments: Sequence[str]) -> Loop:
+    def write(self, kernel: Repeat, comments: Sequence[str]) -> LoopFunction:
         size = 2 + _loops(kernel)
         progress = self.made[self.progress] = Value(self.progress, Element.I64, (Dim.of(size),))
         self.code.assign(self.code.bad, FALSE)
@@ -127,7 +112,7 @@ class _Writer(Parameters):
         text = "\n\n".join([*(f.text for f in self.functions), own])
         function = Function(self.name, text, parameters, Dim.of(1), None, 0, cost, Work.of(1), "one native function")
         helpers = tuple((f.name, self.types(f)) for f in self.functions)
-        return Loop(function, tuple(self.made.values()), progress, helpers)
+        return LoopFunction(function, tuple(self.made.values()), progress, helpers)
 
     def types(self, function: Function) -> tuple[Element | None, ...]:
         found: list[Element | None] = []

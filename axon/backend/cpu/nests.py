@@ -19,7 +19,8 @@ from functools import partial
 
 from axon.backend.cpu.argmax import split_best
 from axon.backend.cpu.collapse import collapsed
-from axon.backend.cpu.function import Function, Parameters, Work
+from axon.backend.cpu.function import Function, Work
+from axon.backend.cpu.parameters import Parameters
 from axon.backend.kernel.ir import FALSE, Constant, Expression, Name, call
 from axon.backend.kernel.reducers import Reducer, Slots, reducer
 from axon.backend.kernel.writer import Held, Writer

@@ -7,8 +7,10 @@ from axon.backend.plan.fuse import Policy, fuse
 from axon.backend.plan.ir import Plan
 from axon.core.ir import Compute, Program
 from axon.core.passes.cse import deduplicated
-from axon.core.passes.factor import DEFAULT, HOST, Choice, Order, choices, factored
+from axon.core.passes.factor import HOST, choices, factored
 from axon.core.passes.hoist import HOST as WORTH
+from axon.core.passes.loop_order import in_memory_order
+from axon.core.passes.orders import DEFAULT, Choice, Order
 from axon.core.passes.tables import without_tables
 
 POLICY = Policy(epilogues=False, hoist=WORTH)
@@ -17,7 +19,7 @@ POLICY = Policy(epilogues=False, hoist=WORTH)
 def planned(program: Program, order: Order = DEFAULT) -> tuple[Plan, tuple[Compute, ...]]:
     """The plan, whose last inputs are the program's tables, and the operations that make these. `order` is that of sums which have
     `choices`."""
-    rest, tables = without_tables(factored(deduplicated(program), HOST, order))
+    rest, tables = without_tables(in_memory_order(factored(deduplicated(program), HOST, order)))
     return split_totals(fuse(rest, POLICY)), tables
 
 

@@ -12,6 +12,11 @@ Note [Pieces]
     the same on one thread and on many. One product is cut into tiles, a batch along its own axes, and one with few elements along
     its rows too, in strips that repay packing the other operand once more.
 
+Note [Prepared]
+    How a contraction is computed (which views, copies, pieces) follows from its sizes and strides. To find that out takes longer
+    than many products do, so it is kept for the next call with the same ones, for MOST of them; a call that is prepared asks for
+    three views and multiplies.
+
 Note [Convolutions]
     If an operand is a window (a subscript such as `p + r` with `r` among the depth's axes and `p` of the result), its matrix has
     every element many times over. Where it does not lie as BLAS reads a matrix (it may not overlap itself), it must be copied, and
@@ -37,9 +42,9 @@ import numpy as np
 
 from axon.backend.cpu import blas, threads
 from axon.backend.cpu.arena import Scratch
-from axon.backend.cpu.views import Dims, Piece, View, is_matrix, matrix, mergeable, must_copy, ordered, view_of
+from axon.backend.cpu.views import Dims, Piece, Source, View, joined, must_copy, ordered, view_of
 from axon.backend.plan.ir import Contraction
-from axon.base.data import dataclass
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Axis
 from axon.interpret.strided import strided
@@ -48,31 +53,103 @@ from axon.shapes.dimension import Dim
 Array = Any
 _scratch = Scratch()
 BLOCK = 1 << 18  # elements of a window that are copied at a time: about a core's cache; less costs more products
+MOST = 64  # preparations of a contraction that are kept; then they are forgotten, and made anew
 STRIP = 128  # rows of a product that repay packing its other operand
-SIDE = 192  # rows or columns of a tile, at least
+SIDE = 16  # rows or columns of a tile, at least, for each tile that there is
 PIECE = 16  # what a piece costs at least, in what is worth sharing: about 0.1 ms
 PIECES = 64  # into which a product is cut, at most: enough for so many threads
 TAP = 4  # how many elements are copied in the time in which a product is added
+LINE = 512  # the same in a product with a vector
+RUN = 24  # rows or columns of an operand, at least, that are multiplied by themselves rather than copied
+PACKED = 4  # elements of an operand that BLAS packs in the time in which one is copied from afar
 MULTIPLIED = 4  # products that BLAS computes in the time of an addition elsewhere
+MOVED = 3  # additions in whose time BLAS reads or writes an element of an operand or of the result
 BEGIN = 8  # elements that are copied in the time in which a nest begins a sum along the last axis of the depth
 
 
-def contract(kernel: Contraction, tensors: Mapping[Symbol, Array], dims: Dims, result: Array, has_nest: bool) -> bool:
-    """The contraction into its result; or False, where it has a nest and that is cheaper."""
-    sizes = {axis.symbol: max(0, axis.extent.evaluate(dims)) for axis in (*kernel.op.axes, *kernel.depth)}
-    order = _symbols(kernel.op.axes)
-    if 0 in sizes.values() or any(extent.evaluate(dims) <= 0 for extent in kernel.given):
-        result[...] = 0
-        return True
-    with np.errstate(all="ignore"):
-        left, right = (view_of(o, tensors[o.read.tensor], dims, sizes) for o in (kernel.left, kernel.right))
-        out = View(result, dict(zip(order, result.strides, strict=True)), sizes)
-        problem = _Problem(left, right, out, *map(_symbols, (kernel.batch, kernel.rows, kernel.columns, kernel.depth)))
-        way = _way(problem, has_nest)
-        if way is None:
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A contraction at sizes and strides: what is decided of it before anything is computed. See Note [Prepared]."""
+
+    left: Source
+    right: Source
+    begin: Begin
+    pieces: int
+    cost: int
+
+    def run(self, memory: Memory) -> None:
+        """All pieces, each on one thread. See Note [Pieces]."""
+        compute = self.begin(*memory)
+
+        def work(thread: int, first: int, last: int) -> int:
+            if thread:
+                blas.alone()
+            with np.errstate(all="ignore"):
+                for piece in range(first, last):
+                    compute(piece)
+            return 0
+
+        with blas.one_thread():
+            threads.share(work, self.pieces, self.cost)
+
+
+class Products:
+    """A contraction's preparations, by sizes and strides. Several threads may share it."""
+
+    def __init__(self, kernel: Contraction, has_nest: bool) -> None:
+        extents = [axis.extent for axis in (*kernel.op.axes, *kernel.depth)]
+        subscripts = [s for o in (kernel.left, kernel.right) for s in o.read.subscripts if isinstance(s, Dim)]
+        own = _all_axes(kernel)
+        asked = frozenset[Symbol]().union(*(dim.variables for dim in (*extents, *subscripts, *kernel.given))) - own
+        self.kernel, self.has_nest = kernel, has_nest
+        self._dims = tuple(sorted(asked, key=lambda s: s.id))
+        self._prepared: dict[tuple[Any, ...], Prepared | None] = {}
+
+    def contract(self, tensors: Mapping[Symbol, Array], dims: Dims, result: Array) -> bool:
+        """The contraction into its result; or False, where it has a nest and that is cheaper."""
+        left, right = (tensors[o.read.tensor] for o in (self.kernel.left, self.kernel.right))
+        key = (*[dims[s] for s in self._dims], left.shape, right.shape, left.strides, right.strides, result.strides)
+        try:
+            prepared = self._prepared[key]
+        except KeyError:
+            if self._is_zero(dims):
+                result[...] = 0
+                return True
+            if len(self._prepared) >= MOST:
+                self._prepared.clear()
+            prepared, memory = prepare(self.kernel, left, right, dims, result, self.has_nest)
+            self._prepared[key] = prepared
+        else:
+            memory = None if prepared is None else (prepared.left.of(left), prepared.right.of(right), result)
+        if prepared is None or memory is None:
             return False
-        _run(problem, *way)
-    return True
+        prepared.run(memory)
+        return True
+
+    def _is_zero(self, dims: Dims) -> bool:
+        extents = (axis.extent for axis in (*self.kernel.op.axes, *self.kernel.depth))
+        return any(extent.evaluate(dims) <= 0 for extent in (*extents, *self.kernel.given))
+
+
+Found = tuple[Prepared, "Memory"] | tuple[None, None]
+
+
+def prepare(kernel: Contraction, left: Array, right: Array, dims: Dims, result: Array, has_nest: bool) -> Found:
+    """For tensors with the shapes and strides of these, and what the views are of; None where a nest is cheaper."""
+    sizes = {axis.symbol: axis.extent.evaluate(dims) for axis in (*kernel.op.axes, *kernel.depth)}
+    of_left, x, first = view_of(kernel.left, left, dims, sizes)
+    of_right, y, second = view_of(kernel.right, right, dims, sizes)
+    out = View(dict(zip(_symbols(kernel.op.axes), result.strides, strict=True)), sizes)
+    problem = _Problem(x, y, out, *map(_symbols, (kernel.batch, kernel.rows, kernel.columns, kernel.depth)))
+    memory = (first, second, result)
+    problem = _in_place(problem, memory)
+    way = _way(problem, memory, has_nest)
+    if way is None:
+        return None, None
+    begin_with, steps = way
+    cuts = [[slice(i, min(i + step, sizes[s])) for i in range(0, sizes[s], step)] for s, step in steps.items()]
+    pieces = [dict(zip(steps, cut, strict=True)) for cut in box(*cuts)]
+    return Prepared(of_left, of_right, begin_with(problem, memory, pieces), len(pieces), _cost(problem, memory)), memory
 
 
 def is_window(kernel: Contraction) -> bool:
@@ -114,63 +191,73 @@ class _Problem:
         return prod(self.out.sizes[s] for s in axes)
 
 
-Compute = Callable[[Piece], None]  # computes a piece of the result
+Memory = tuple[Array, Array, Array]  # what the views of the operands and of the result are of
+Compute = Callable[[int], None]  # computes the piece of the result with this number
+Begin = Callable[[Array, Array, Array], Compute]  # in such memory
+Way = Callable[["_Problem", Memory, Sequence[Piece]], Begin]  # in memory that is laid out like this, and these pieces
 Steps = Mapping[Symbol, int]  # how long pieces are along the axes that are cut
 
 
-def _run(problem: _Problem, compute: Compute, steps: Steps) -> None:
-    """All pieces, each on one thread. See Note [Pieces]."""
-    sizes = problem.out.sizes
-    cuts = [[slice(i, min(i + step, sizes[s])) for i in range(0, sizes[s], step)] for s, step in steps.items()]
-    pieces = [dict(zip(steps, cut, strict=True)) for cut in box(*cuts)]
-
-    def work(thread: int, first: int, last: int) -> int:
-        blas.alone()
-        with np.errstate(all="ignore"):
-            for piece in pieces[first:last]:
-                compute(piece)
-        return 0
-
-    with blas.one_thread():
-        threads.share(work, len(pieces), _cost(problem))
+def _cost(problem: _Problem, memory: Memory) -> int:
+    """In additions of f32. A product with a short side takes as long as its operands and its result take to be read and written."""
+    left, right, out = (set(view.strides) for view in (problem.left, problem.right, problem.out))
+    moved = sum(problem.count(tuple(axes)) for axes in (left, right, out))
+    added = prod(problem.out.sizes.values()) // MULTIPLIED
+    return (added + MOVED * moved) * int(memory[0].itemsize) // 4
 
 
-def _cost(problem: _Problem) -> int:
-    return prod(problem.out.sizes.values()) // MULTIPLIED
-
-
-def _way(problem: _Problem, has_nest: bool) -> tuple[Compute, Steps] | None:
+def _way(problem: _Problem, memory: Memory, has_nest: bool) -> tuple[Way, Steps] | None:
     """How to compute, and in which pieces; None: as a nest."""
     left, right, sizes = problem.left, problem.right, problem.out.sizes
-    if has_nest and not (problem.rows and problem.columns) and _copied(problem, left if problem.rows else right):
+    if has_nest and not (problem.rows and problem.columns) and _copied(problem, memory, left=bool(problem.rows)):
         return None  # a copy would cost what the sum does
-    wanted = max(1, min(PIECES, _cost(problem) // (PIECE * threads.WORTH_SHARING)))
+    wanted = max(1, min(PIECES, _cost(problem, memory) // (PIECE * threads.WORTH_SHARING)))
     taps = [s for s in problem.depth if s in left.shared | right.shared]
     windows = [view for view in (left, right) if not view.shared.isdisjoint(taps)]
-    if len(windows) != 1 or not _copied(problem, windows[0]):
+    if len(windows) != 1 or not _copied(problem, memory, left=windows[0] is left):
         if problem.count(problem.batch) == 1:
-            return _product(problem), _tiles(problem, wanted)
+            return _product, _tiles(problem, wanted)
         steps = _steps(problem.batch, sizes, wanted)
         elements = prod(-(-sizes[s] // step) for s, step in steps.items())
         strips = min(-(-wanted // elements), problem.count(problem.rows) // STRIP)
-        return _product(problem), steps | _steps(problem.rows[:1], sizes, strips)
+        return _product, steps | _steps(problem.rows, sizes, strips)
     own, other = (problem.rows, problem.columns) if windows[0] is left else (problem.columns, problem.rows)
     deep = problem.count(problem.depth)
     if TAP * problem.count(other) < deep // problem.count(taps):
-        lead, compute = _tapped(problem, taps)
-        return compute, _steps(lead, sizes, wanted)
+        tapped = _Tapped.of(problem, taps)
+        return tapped.begin_with, _steps(tapped.lead, sizes, wanted)
     if has_nest and BEGIN * problem.count(other) < problem.count(problem.depth[-1:]):
         return None
     whole = [*problem.batch, *own]
     limit = min(BLOCK, -(-deep * problem.count(whole) // wanted))
-    return _product(problem), _blocks(whole, sizes, deep, limit)
+    return _product, _blocks(whole, sizes, deep, limit)
 
 
-def _copied(problem: _Problem, view: View) -> bool:
+def _copied(problem: _Problem, memory: Memory, *, left: bool) -> bool:
     """Whether BLAS takes an operand only from a copy."""
     depth = ordered(problem.left, problem.right, problem.depth)
-    before, after = (problem.rows, depth) if view is problem.left else (depth, problem.columns)
-    return must_copy(view.over((*problem.batch, *before, *after)), len(problem.batch), len(before))
+    before, after = (problem.rows, depth) if left else (depth, problem.columns)
+    view, held = (problem.left, memory[0]) if left else (problem.right, memory[1])
+    return must_copy(view.over(held, (*problem.batch, *before, *after)), len(problem.batch), len(before))
+
+
+def _in_place(problem: _Problem, memory: Memory) -> _Problem:
+    """An operand that BLAS would take from a copy, since its rows (or columns) are no single dimension, as one for each place along
+    one of them, where BLAS takes those as they lie. That packs the other operand for each: so what is left must be long enough."""
+    if problem.left.shared or problem.right.shared:
+        return problem
+    for left, own, other in ((True, problem.rows, problem.columns), (False, problem.columns, problem.rows)):
+        if not _copied(problem, memory, left=left):
+            continue
+        for s in own:
+            rest = tuple(t for t in own if t != s)
+            if rest and problem.count(rest) >= max(RUN, problem.count(other) // PACKED):
+                batch = (*problem.batch, s)
+                moved = replace(problem, batch=batch, rows=rest) if left else replace(problem, batch=batch, columns=rest)
+                if not _copied(moved, memory, left=left):
+                    problem = moved
+                    break
+    return problem
 
 
 def _steps(axes: Sequence[Symbol], sizes: Mapping[Symbol, int], pieces: int) -> dict[Symbol, int]:
@@ -185,17 +272,21 @@ def _steps(axes: Sequence[Symbol], sizes: Mapping[Symbol, int], pieces: int) -> 
 
 
 def _tiles(problem: _Problem, pieces: int) -> dict[Symbol, int]:
-    """Steps along the rows and the columns of one product that give tiles, about as high as wide: a power of two of them."""
+    """Steps along the rows and the columns of one product that give tiles, about as high as wide: a power of two of them.
+
+    Each operand is packed again for every tile along it. For a second thread that may cost a good part of the work; the more
+    tiles there are, the less a further cut gains: so the sides of so many tiles are at least SIDE times their number. A
+    product with a vector goes through the lines of a matrix, which are worth less the shorter they are: there LINE stands for SIDE.
+    """
     high, wide = problem.count(problem.rows), problem.count(problem.columns)
     rows = columns = 1
-    while 2 * rows * columns <= pieces:
-        if high // rows >= max(2 * SIDE, wide // columns):
-            rows *= 2
-        elif wide // columns >= 2 * SIDE:
-            columns *= 2
-        else:
+    while (count := 2 * rows * columns) <= pieces:
+        along_rows = high // rows >= wide // columns
+        side = high // (2 * rows) if along_rows else wide // (2 * columns)
+        if side < (SIDE if min(high, wide) > 1 else LINE) * count:
             break
-    return _steps(problem.rows[:1], problem.out.sizes, rows) | _steps(problem.columns[:1], problem.out.sizes, columns)
+        rows, columns = (2 * rows, columns) if along_rows else (rows, 2 * columns)
+    return _steps(problem.rows, problem.out.sizes, rows) | _steps(problem.columns, problem.out.sizes, columns)
 
 
 def _blocks(axes: Sequence[Symbol], sizes: Mapping[Symbol, int], deep: int, limit: int) -> dict[Symbol, int]:
@@ -215,61 +306,113 @@ def _blocks(axes: Sequence[Symbol], sizes: Mapping[Symbol, int], deep: int, limi
 # ── ways to compute a piece ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _product(problem: _Problem) -> Compute:
-    """A piece as products of matrices."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A piece's part of an operand: what it takes, and its shape as a matrix; and its own shape, if BLAS needs a copy."""
+
+    taken: tuple[slice, ...]
+    shape: tuple[int, ...]
+    copied: tuple[int, ...] | None
+
+    @staticmethod
+    def of(array: Array, taken: tuple[slice, ...], lead: int, over: int) -> _Part:
+        part = array[taken]
+        return _Part(taken, joined(part.shape, lead, over), part.shape if must_copy(part, lead, over) else None)
+
+    def matrix(self, array: Array, slot: str) -> Array:
+        part = array[self.taken]
+        if self.copied is not None:
+            copy = _scratch.array(slot, self.copied, array.dtype)
+            np.copyto(copy, part)
+            part = copy
+        return part.reshape(self.shape)
+
+
+def _product(problem: _Problem, memory: Memory, pieces: Sequence[Piece]) -> Begin:
+    """Pieces as products of matrices."""
     left, right, out = problem.left, problem.right, problem.out
     depth = ordered(left, right, problem.depth)
     lead, high = len(problem.batch), len(problem.rows)
     of_left, of_right = (*problem.batch, *problem.rows, *depth), (*problem.batch, *depth, *problem.columns)
     of_out = (*problem.batch, *problem.rows, *problem.columns)
-    x, y, z = left.over(of_left), right.over(of_right), out.over(of_out)
+    x, y, z = left.over(memory[0], of_left), right.over(memory[1], of_right), out.over(memory[2], of_out)
+    parts = [
+        (
+            _Part.of(x, left.cut(of_left, piece), lead, high),
+            _Part.of(y, right.cut(of_right, piece), lead, len(depth)),
+            _Part.of(z, out.cut(of_out, piece), lead, high),
+        )
+        for piece in pieces
+    ]
 
-    def compute(piece: Piece) -> None:
-        a = matrix(left.cut(x, of_left, piece), lead, high, "left", _scratch)
-        b = matrix(right.cut(y, of_right, piece), lead, len(depth), "right", _scratch)
-        _multiply(a, b, out.cut(z, of_out, piece), lead, high)
+    def begin(x: Array, y: Array, z: Array) -> Compute:
+        x, y, z = left.over(x, of_left), right.over(y, of_right), out.over(z, of_out)
 
-    return compute
+        def compute(number: int) -> None:
+            of_x, of_y, of_z = parts[number]
+            _multiply(of_x.matrix(x, "left"), of_y.matrix(y, "right"), z, of_z)
 
+        return compute
 
-def _multiply(a: Array, b: Array, out: Array, lead: int, high: int) -> None:
-    """Matrix products into an array whose dimensions after the first `lead` are `high` of rows, and those of columns."""
-    shape = (*out.shape[:lead], a.shape[-2], b.shape[-1])
-    if out.dtype == a.dtype and mergeable(out, lead, high):
-        joined = out.reshape(shape)
-        if is_matrix(joined):
-            np.matmul(a, b, out=joined)
-            return
-    made = _scratch.array("made", shape, a.dtype)
-    out[...] = np.matmul(a, b, out=made).reshape(out.shape)
+    return begin
 
 
-def _tapped(problem: _Problem, taps: list[Symbol]) -> tuple[tuple[Symbol, ...], Compute]:
+def _multiply(a: Array, b: Array, out: Array, part: _Part) -> None:
+    """Products of matrices into a part of an array."""
+    if out.dtype == a.dtype and part.copied is None:
+        np.matmul(a, b, out=out[part.taken].reshape(part.shape))
+    else:
+        made = _scratch.array("made", part.shape, a.dtype)
+        mine = out[part.taken]
+        mine[...] = np.matmul(a, b, out=made).reshape(mine.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tapped:
     """A contraction over windows, tap by tap, and the axes along which it can be cut. See Note [Convolutions]."""
-    left, right, out = problem.left, problem.right, problem.out
-    rest = ordered(left, right, tuple(s for s in problem.depth if s not in taps))
-    height, width = _Wide.of(problem.rows, left), _Wide.of(problem.columns, right)
-    lead = (*problem.batch, *height.lead, *width.lead)
-    x = height.view(left, (*taps, *lead), rest, before=True)
-    y = width.view(right, (*taps, *lead), rest, before=False)
-    z = out.over((*lead, *height.axes, *width.axes))
 
-    def compute(piece: Piece) -> None:
-        mine = out.cut(z, lead, piece)
-        start = mine.shape[: len(lead)]
-        total = _scratch.array("total", (*start, height.padded, width.padded), left.array.dtype)
-        part = _scratch.array("part", (*start, height.count, width.count), left.array.dtype)
-        sums = total[..., : height.count, : width.count]
-        for number, tap in enumerate(np.ndindex(*[out.sizes[s] for s in taps])):
-            a = matrix(left.cut(x[tap], lead, piece), len(lead), 1, "left", _scratch)
-            b = matrix(right.cut(y[tap], lead, piece), len(lead), len(rest), "right", _scratch)
-            np.matmul(a, b, out=sums if number == 0 else part)
-            if number:
-                np.add(sums, part, out=sums)
-        whole = total.reshape((*start, *height.shape, *width.shape))
-        mine[...] = whole[tuple(slice(size) for size in mine.shape)]
+    taps: tuple[Symbol, ...]
+    rest: tuple[Symbol, ...]
+    height: _Wide
+    width: _Wide
+    lead: tuple[Symbol, ...]
 
-    return lead, compute
+    @staticmethod
+    def of(problem: _Problem, taps: Sequence[Symbol]) -> _Tapped:
+        rest = ordered(problem.left, problem.right, tuple(s for s in problem.depth if s not in taps))
+        height, width = _Wide.of(problem.rows, problem.left), _Wide.of(problem.columns, problem.right)
+        return _Tapped(tuple(taps), rest, height, width, (*problem.batch, *height.lead, *width.lead))
+
+    def begin_with(self, problem: _Problem, memory: Memory, pieces: Sequence[Piece]) -> Begin:
+        left, right, out = problem.left, problem.right, problem.out
+        height, width, lead, rest = self.height, self.width, self.lead, self.rest
+        taps = list(np.ndindex(*[out.sizes[s] for s in self.taps]))
+
+        def begin(x: Array, y: Array, z: Array) -> Compute:
+            x = height.view(left, x, (*self.taps, *lead), rest, before=True)
+            y = width.view(right, y, (*self.taps, *lead), rest, before=False)
+            z = out.over(z, (*lead, *height.axes, *width.axes))
+
+            def compute(number: int) -> None:
+                piece = pieces[number]
+                mine = z[out.cut(lead, piece)]
+                start = mine.shape[: len(lead)]
+                total = _scratch.array("total", (*start, height.padded, width.padded), x.dtype)
+                part = _scratch.array("part", (*start, height.count, width.count), x.dtype)
+                sums = total[..., : height.count, : width.count]
+                of_x, of_y = left.cut(lead, piece), right.cut(lead, piece)
+                for number, tap in enumerate(taps):
+                    a = _Part.of(x[tap], of_x, len(lead), 1).matrix(x[tap], "left")
+                    b = _Part.of(y[tap], of_y, len(lead), len(rest)).matrix(y[tap], "right")
+                    np.matmul(a, b, out=sums if number == 0 else part)
+                    if number:
+                        np.add(sums, part, out=sums)
+                whole = total.reshape((*start, *height.shape, *width.shape))
+                mine[...] = whole[tuple(slice(size) for size in mine.shape)]
+
+            return compute
+
+        return begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +456,7 @@ class _Wide:
         last = 1 + sum((sizes[s] - 1) * prod(shape[i + 1 :]) for i, s in enumerate(axes[first:]))
         return _Wide(axes[:first], axes[first:], tuple(shape), last, step)
 
-    def view(self, view: View, lead: Sequence[Symbol], depth: Sequence[Symbol], *, before: bool) -> Array:
+    def view(self, view: View, memory: Array, lead: Sequence[Symbol], depth: Sequence[Symbol], *, before: bool) -> Array:
         """The operand with the merged dimension before or after the depth's."""
         start = [view.sizes[s] if s in view.strides else 1 for s in lead]
         steps = [view.strides.get(s, 0) for s in lead]
@@ -321,4 +464,4 @@ class _Wide:
         own, own_step = [self.count], [self.step]
         shape = [*start, *own, *deep] if before else [*start, *deep, *own]
         strides = [*steps, *own_step, *deep_steps] if before else [*steps, *deep_steps, *own_step]
-        return strided(view.array, shape, strides, writeable=True)
+        return strided(memory, shape, strides, writeable=True)

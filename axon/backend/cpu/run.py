@@ -22,9 +22,7 @@ import numpy as np
 from axon.backend.cpu import build, threads
 from axon.backend.cpu.arena import make
 from axon.backend.cpu.executable import Compiled, CpuExecutable, NativeLoop
-from axon.backend.cpu.function import BufferParameter, LanesParameter, SizeParameter, TensorParameter
-from axon.backend.cpu.loops import AGAIN
-from axon.backend.cpu.products import contract
+from axon.backend.cpu.function import AGAIN, BufferParameter, LanesParameter, SizeParameter, TensorParameter
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in
 from axon.backend.plan.walk import Lives, Make, Walk
 from axon.base.data import dataclass
@@ -119,8 +117,8 @@ class Run(Walk[Array]):
     def contraction(self, kernel: Contraction, wanted: dict[Symbol, Make[Array]]) -> None:
         (out,) = kernel.op.outs
         result = self.room(out, wanted)
-        nest = self.executable.as_nest(kernel)
-        if not contract(kernel, self.held, self.sizes, result, nest is not None) and nest is not None:
+        products, nest = self.executable.product(kernel)
+        if not products.contract(self.held, self.sizes, result) and nest is not None:
             self.launch(nest)
 
     # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -220,15 +218,15 @@ class Run(Walk[Array]):
         self.loop(kernel.op, kernel.body, wanted, dying)
 
     def native_loop(self, kernel: Repeat, loop: NativeLoop, wanted: dict[Symbol, Make[Array]]) -> None:
-        for value in loop.made:
+        for value in loop.written.made:
             self.room(value, wanted)
-        progress = self.held[loop.progress.symbol]
+        progress = self.held[loop.written.progress.symbol]
         progress[...] = 0
         progress[0] = LONG
         trip = self.trip(kernel.op)
         while self.launch(loop.compiled, trip):  # a loop without steps is launched too: it gives its states
             pass
         outs = {out.symbol for out in kernel.op.outs}
-        for value in loop.made:
+        for value in loop.written.made:
             if value.symbol not in outs:
                 del self.held[value.symbol]

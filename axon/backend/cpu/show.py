@@ -28,7 +28,7 @@ def show(program: Program, stage: str) -> str:
                 texts.extend([] if isinstance(loop, str) else [loop.compiled.function.text])
             case Contraction() | Whole():
                 texts.append(f"# {_decision(executable, kernel)}\n")
-                nest = executable.as_nest(kernel) if isinstance(kernel, Contraction) else None
+                nest = executable.product(kernel)[1] if isinstance(kernel, Contraction) else None
                 texts.extend([] if nest is None else [nest.function.text])
             case _:
                 assert_never(kernel)
@@ -41,7 +41,7 @@ def _decision(executable: CpuExecutable, kernel: Kernel) -> str:
         case Nest():
             return f"compiled, {executable.function(kernel).function.how}"
         case Contraction():
-            nest = executable.as_nest(kernel)
+            nest = executable.product(kernel)[1]
             how = ", a window by blocks or by taps" if is_window(kernel) else ""
             return f"BLAS through NumPy{how}" + ("" if nest is None else f"; or compiled, {nest.function.how}: the cheapest")
         case Repeat():

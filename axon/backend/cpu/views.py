@@ -7,9 +7,6 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
-import numpy as np
-
-from axon.backend.cpu.arena import Scratch
 from axon.backend.plan.ir import Factor
 from axon.base.data import dataclass
 from axon.base.names import Symbol
@@ -25,46 +22,65 @@ ALL = slice(None)
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor over axes: memory, where it starts, and how far apart neighbours along each axis are, in bytes.
+    """A tensor over axes: how far apart neighbours along each axis are, in bytes. `shared` are the axes that stand in a subscript
+    together with others.
 
-    `shared` are the axes that stand in a subscript together with others.
+    What it is a view of is given with every use: an array whose first element is the view's.
     """
 
-    array: Array
     strides: Mapping[Symbol, int]
     sizes: Mapping[Symbol, int]
     shared: frozenset[Symbol] = frozenset()
 
-    def over(self, axes: Sequence[Symbol]) -> Array:
+    def over(self, memory: Array, axes: Sequence[Symbol]) -> Array:
         """The tensor as an array of these dimensions; an axis that it does not have is one of size 1."""
-        shape = [self.sizes[s] if s in self.strides else 1 for s in axes]
-        return strided(self.array, shape, [self.strides.get(s, 0) for s in axes], writeable=True)
+        return strided(memory, self.shape(axes), [self.strides.get(s, 0) for s in axes], writeable=True)
 
-    def cut(self, array: Array, axes: Sequence[Symbol], piece: Piece) -> Array:
-        """The piece of an array whose first dimensions are these axes."""
-        return array[tuple(piece.get(s, ALL) if s in self.strides else ALL for s in axes)]
+    def shape(self, axes: Sequence[Symbol]) -> list[int]:
+        return [self.sizes[s] if s in self.strides else 1 for s in axes]
+
+    def cut(self, axes: Sequence[Symbol], piece: Piece) -> tuple[slice, ...]:
+        """What the piece takes of an array whose first dimensions are these axes."""
+        return tuple(piece.get(s, ALL) if s in self.strides else ALL for s in axes)
 
 
-def view_of(operand: Factor, tensor: Array, dims: Dims, sizes: Mapping[Symbol, int]) -> View:
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What of a tensor a view is of: its copy with padding around it, if it is read outside of itself (`ranges` are the indices of
+    that); in the element type that it is added up in; from the first element on that is read."""
+
+    ranges: tuple[tuple[int, int], ...]
+    padding: Const | None
+    held: Any
+    start: tuple[slice, ...]
+
+    def of(self, tensor: Array) -> Array:
+        if self.padding is not None:
+            tensor = window(tensor, self.ranges, self.padding)
+        if tensor.dtype != self.held:
+            tensor = tensor.astype(self.held)
+        return tensor[self.start] if self.start else tensor
+
+
+def view_of(operand: Factor, tensor: Array, dims: Dims, sizes: Mapping[Symbol, int]) -> tuple[Source, View, Array]:
+    """An operand as a view of what its source makes of a tensor with this shape and these strides, and that of this tensor."""
     affine = [_affine(s, operand.axes, dims) for s in operand.read.subscripts if isinstance(s, Dim)]
-    if isinstance(operand.read.padding, Const):
-        ranges = [_range(offset, terms, sizes) for offset, terms in affine]
-        if any(low < 0 or high >= size for (low, high), size in zip(ranges, tensor.shape, strict=True)):
-            tensor = window(tensor, ranges, operand.read.padding)
-            affine = [(offset - low, terms) for (offset, terms), (low, _) in zip(affine, ranges, strict=True)]
-    held = operand.element.accumulator.dtype
-    if tensor.dtype != held:
-        tensor = tensor.astype(held)
-    start, strides = 0, dict.fromkeys(operand.axes, 0)
+    padding, outside = operand.read.padding, False
+    ranges = tuple(_range(offset, terms, sizes) for offset, terms in affine)
+    if isinstance(padding, Const):
+        outside = any(low < 0 or high >= size for (low, high), size in zip(ranges, tensor.shape, strict=True))
+    if outside:
+        affine = [(offset - low, terms) for (offset, terms), (low, _) in zip(affine, ranges, strict=True)]
+    start = tuple(slice(offset, offset + 1) for offset, _ in affine)
+    source = Source(ranges, padding if outside and isinstance(padding, Const) else None, operand.element.accumulator.dtype, start)
+    memory, strides = source.of(tensor), dict.fromkeys(operand.axes, 0)
     shared: frozenset[Symbol] = frozenset()
-    for (offset, terms), stride in zip(affine, tensor.strides, strict=True):
-        start += offset * stride
+    for (_, terms), stride in zip(affine, memory.strides, strict=True):
         for symbol, coefficient in terms.items():
             strides[symbol] += coefficient * stride
         if len(terms) > 1:
             shared |= frozenset(terms)
-    index = tuple(slice(offset, offset + 1) for offset, _ in affine)
-    return View(tensor[index] if index else tensor, strides, sizes, shared)
+    return source, View(strides, sizes, shared), memory
 
 
 def _affine(dim: Dim, axes: frozenset[Symbol], dims: Dims) -> tuple[int, dict[Symbol, int]]:
@@ -115,27 +131,18 @@ def _run_together(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return all(outer == inner * size for (_, outer), (size, inner) in pairwise(large))
 
 
-def matrix(array: Array, lead: int, over: int, slot: str, scratch: Scratch) -> Array:
-    """Dimensions after the first `lead` as two, of which the first `over` become one: as BLAS reads them, copied if need be."""
-    shape = _joined(array, lead, over)
-    if not must_copy(array, lead, over):
-        return array.reshape(shape)
-    copy = scratch.array(slot, array.shape, array.dtype)
-    np.copyto(copy, array)
-    return copy.reshape(shape)
-
-
 def must_copy(array: Array, lead: int, over: int) -> bool:
-    """Whether BLAS cannot read this as `matrix` joins it."""
-    return not mergeable(array, lead, over) or not is_matrix(array.reshape(_joined(array, lead, over)))
+    """Whether BLAS cannot read dimensions after the first `lead` as two, of which the first `over` become one."""
+    return not mergeable(array, lead, over) or not is_matrix(array.reshape(joined(array.shape, lead, over)))
 
 
-def _joined(array: Array, lead: int, over: int) -> tuple[int, ...]:
-    return (*array.shape[:lead], prod(array.shape[lead : lead + over]), prod(array.shape[lead + over :]))
+def joined(shape: Sequence[int], lead: int, over: int) -> tuple[int, ...]:
+    """Dimensions after the first `lead` as two, of which the first `over` become one."""
+    return (*shape[:lead], prod(shape[lead : lead + over]), prod(shape[lead + over :]))
 
 
 def mergeable(array: Array, lead: int, over: int) -> bool:
-    """Whether `matrix` may do without a copy, as far as dimensions go."""
+    """Whether they become two without a copy."""
     split = lead + over
     return all(_run_together(array.shape[part], array.strides[part]) for part in (slice(lead, split), slice(split, None)))
 

@@ -23,7 +23,6 @@ Note [Sums of products]
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
 
 from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol, fresh
@@ -47,7 +46,7 @@ from axon.core.ir import (
     Value,
     element_of,
 )
-from axon.core.passes.orders import MOST, Shape, Tree, candidates, cost, leaves, samples
+from axon.core.passes.orders import DEFAULT, MOST, Choice, Order, Shape, Tree, candidates, leaves, samples
 from axon.core.scalar_facts import above_0, dims_variables, freshened, is_inside, may_fail, renamed
 from axon.core.verify import unchanged, verify_rewritten
 from axon.core.walk import all_axes, converted, nodes, outs_of, reads
@@ -66,9 +65,6 @@ class Rates:
 
 HOST = Rates(products=24, epilogues=False)
 DEVICE = Rates(products=96, epilogues=True)
-
-Order: TypeAlias = tuple[tuple[Symbol, Tree], ...]  # of sums, by what they make
-DEFAULT: Order = ()
 
 
 @verified("factor", lambda made, given, *_: verify_rewritten(made, given))
@@ -106,22 +102,6 @@ def _block(block: Block, around: Mapping[Symbol, Value], context: _Context) -> B
 # ── sums whose order sizes decide ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A sum that is best multiplied in one of several orders, as its sizes are."""
-
-    symbol: Symbol
-    trees: tuple[Tree, ...]
-    shape: Shape
-    extents: tuple[tuple[Symbol, Dim], ...]
-    products: int
-
-    def at(self, sizes: Mapping[Symbol, int]) -> Tree:
-        """The best order at these sizes of a call."""
-        along = {axis: max(1, extent.evaluate(sizes)) for axis, extent in self.extents}
-        return min(self.trees, key=lambda tree: cost(self.shape, tree, along, self.products))
-
-
 def choices(program: Program, rates: Rates) -> tuple[Choice, ...]:
     """The sums of a program in whose best order only the sizes of a call decide, those in loops aside."""
     values = {value.symbol: value for value in program.inputs}
@@ -135,11 +115,6 @@ def choices(program: Program, rates: Rates) -> tuple[Choice, ...]:
                 found.append(Choice(sum_.op.outs[0].symbol, trees, sum_.shape, extents, rates.products))
         values.update((out.symbol, out) for out in outs_of(op))
     return tuple(found)
-
-
-def order_at(found: Iterable[Choice], sizes: Mapping[Symbol, int]) -> Order:
-    """The orders that are best at these sizes of a call."""
-    return tuple((choice.symbol, choice.at(sizes)) for choice in found)
 
 
 # ── sums of products ────────────────────────────────────────────────────────────────────────────────────────────────────

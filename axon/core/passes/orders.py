@@ -16,7 +16,7 @@ Note [Costs]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations
 from math import e, inf, log, prod
@@ -25,6 +25,7 @@ from typing import TypeAlias
 
 from axon.base.data import dataclass
 from axon.base.names import Symbol
+from axon.shapes.dimension import Dim
 
 MOST = 8  # factors, up to which all trees are compared
 SAMPLES = 24  # sizes at which trees are compared before any are known
@@ -33,6 +34,8 @@ GAIN = 1.25  # by which a tree must be better somewhere to be one of several
 KEPT = 4  # trees of a sum, at most, among which sizes decide
 
 Tree: TypeAlias = "int | tuple[Tree, Tree]"
+Order: TypeAlias = "tuple[tuple[Symbol, Tree], ...]"  # of sums, by what they make
+DEFAULT: Order = ()
 Sizes: TypeAlias = Mapping[Symbol, int]
 
 
@@ -170,3 +173,27 @@ def samples(symbols: Sequence[Symbol]) -> list[dict[Symbol, int]]:
     chance = Random(0)
     span = log(LARGEST)
     return [{symbol: round(e ** (span * chance.random())) for symbol in symbols} for _ in range(SAMPLES)]
+
+
+# ── where the sizes of a call decide ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A sum that is best multiplied in one of several orders, as its sizes are."""
+
+    symbol: Symbol
+    trees: tuple[Tree, ...]
+    shape: Shape
+    extents: tuple[tuple[Symbol, Dim], ...]
+    products: int
+
+    def at(self, sizes: Mapping[Symbol, int]) -> Tree:
+        """The best order at these sizes of a call."""
+        along = {axis: max(1, extent.evaluate(sizes)) for axis, extent in self.extents}
+        return min(self.trees, key=lambda tree: cost(self.shape, tree, along, self.products))
+
+
+def order_at(found: Iterable[Choice], sizes: Mapping[Symbol, int]) -> Order:
+    """The orders that are best at these sizes of a call."""
+    return tuple((choice.symbol, choice.at(sizes)) for choice in found)

@@ -1,12 +1,13 @@
 """One mistake gives one error: of everything that went wrong in a declaration, what the rest only follows from.
 
-What a product of sizes that disagree is used for is not looked at, also by the names of values; the same conflict at several calls
-of one function is one mistake in that function; an access whose index has no agreed range, or of which another index is refused,
-is not blamed for leaving its tensor; of several accesses that leave a tensor by one index, the one that reaches furthest speaks for
-all; an access that leaves its tensor in several dimensions is one; and indices that only their sum bounds are one question, as are
-those that index nothing, one inside the other; what stands in the scope of an index that indexes nothing is not compared, for
-something there was to be indexed by it. A size that a wrong slice gives is not compared; of several arguments of one call, one is
-refused; and a call that is refused an argument is not asked for its contract.
+What a product of sizes that disagree is used for is not looked at, also by the names of values; the same conflict at several
+calls of one function is one mistake in that function; an access whose index has no agreed range, or of which another index is
+refused, is not blamed for leaving its tensor; of several accesses that leave a tensor by one index, the one that reaches furthest
+speaks for all; an access that leaves its tensor in several dimensions is one; and indices that only their sum bounds are one
+question, as are those that index nothing, one inside the other, also where indices of the same names do so again; what stands in
+the scope of an index that indexes nothing is not compared, for something there was to be indexed by it. A size that a wrong slice
+gives is not compared; of several arguments of one call, one is refused; and a call that is refused an argument is not asked for
+its contract.
 """
 
 from __future__ import annotations
@@ -25,10 +26,14 @@ from axon.shapes.solving.trouble import Clash, Refuted, Trouble, Unknown
 
 @dataclass(frozen=True, slots=True)
 class Unbounded:
-    """Indices that occur together and of which nothing says how far any runs: in one index, or (`unused`) in none."""
+    """Indices that occur together and of which nothing says how far any runs: in one index, or (`unused`) in none.
+
+    `again` are those of the same names elsewhere in the declaration, as in the next field of a record.
+    """
 
     ranges: tuple[Range, ...]
     unused: bool = False
+    again: tuple[Range, ...] = ()
 
 
 _MAX_COMPARED = 100  # conflicts with which each is compared
@@ -106,7 +111,9 @@ def causes(
                         together = [r for r in unknown if r is range_ or _under(r, range_)]
                         together = [r for r in together if not _used(r, problem)]
                     unknown = [r for r in unknown if r not in together]
-                    out.append(Unbounded(tuple(together), unused))
+                    same = next((n for n, o in enumerate(out) if _as_there(o, together, unused)), len(out))
+                    alone = Unbounded(tuple(together), unused)
+                    out[same : same + 1] = [_and_there(out[same], together) if same < len(out) else alone]
             case _:
                 out.append(trouble)
     return out or list(troubles[:1])  # whatever follows from what: what is wrong is never passed over
@@ -244,6 +251,18 @@ def _one_access(a: Refuted, b: Refuted, access: Callable[[Span], Span | None]) -
 def _beside(first: Cause, other: Refuted) -> Refuted:
     assert isinstance(first, Refuted)
     return replace(first, also=(*first.also, other))
+
+
+def _as_there(first: Cause, ranges: Sequence[Range], unused: bool) -> bool:
+    """Whether indices that index nothing have the names of others before that do not either."""
+    if not isinstance(first, Unbounded) or not first.unused or not unused:
+        return False
+    return [r.symbol.name for r in first.ranges] == [r.symbol.name for r in ranges]
+
+
+def _and_there(first: Cause, ranges: Sequence[Range]) -> Cause:
+    assert isinstance(first, Unbounded)
+    return replace(first, again=(*first.again, *ranges))
 
 
 def _under(inner: Range, outer: Range) -> bool:

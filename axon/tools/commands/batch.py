@@ -14,7 +14,7 @@ from axon.base.errors import AxonError
 from axon.checker.loader import SUFFIX, FileLoader, schedule_beside
 
 if TYPE_CHECKING:
-    from axon.checker.check import CheckedModule
+    from axon.checker.module import CheckedModule
 
 _SLOW = 1.0  # seconds to look for files in silence
 _SYSTEM = ("/dev", "/proc", "/sys")  # hold no programs, and may have no end

@@ -14,7 +14,7 @@ from axon.base.nearest import meant
 if TYPE_CHECKING:
     from axon.base.names import Symbol
     from axon.base.source import SourceFile, Span
-    from axon.checker.check import CheckedModule
+    from axon.checker.module import CheckedModule
     from axon.core import ir as core
     from axon.grammar import syntax
     from axon.host.call import Callee, Session

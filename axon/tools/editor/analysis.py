@@ -22,7 +22,8 @@ from axon.base.errors import AxonError
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span
-from axon.checker.check import CheckedModule, Session, binds
+from axon.checker.check import Session, binds
+from axon.checker.module import CheckedModule
 from axon.checker.report import once_per_name, words
 from axon.checker.unchanged import closed
 from axon.grammar import syntax as S

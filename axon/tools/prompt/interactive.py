@@ -32,7 +32,7 @@ from axon.types.resolve import OF_NAMES
 
 if TYPE_CHECKING:
     from axon.base.names import Symbol
-    from axon.checker.check import CheckedModule
+    from axon.checker.module import CheckedModule
     from axon.core import ir as core
     from axon.tools.prompt.computing import Computing
 

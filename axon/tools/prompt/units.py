@@ -16,7 +16,7 @@ from axon.grammar import syntax as S
 from axon.tools.commands.listing import declared
 
 if TYPE_CHECKING:
-    from axon.checker.check import CheckedModule
+    from axon.checker.module import CheckedModule
 
 
 @dataclass(frozen=True, slots=True)

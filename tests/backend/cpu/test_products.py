@@ -65,6 +65,44 @@ def test_blas_reads_operands_and_writes_results_where_they_lie(formula, monkeypa
     assert not copies
 
 
+RUNS = {  # the operand's rows (or columns) are no single dimension: products for each place along one of them
+    "ijk,jb->ikb": "for i k b2 => sum j => a[i, j, k] * b[j, b2]",
+    "jb,ijk->bik": "for b2 i k => sum j => a[j, b2] * b[i, j, k]",
+    "ijk,jb->kib": "for k i b2 => sum j => a[i, j, k] * b[j, b2]",
+}
+
+
+@pytest.mark.parametrize("formula", RUNS)
+def test_rows_that_are_no_single_dimension_are_multiplied_where_they_lie(formula, monkeypatch):
+    copies, array = [], products._scratch.array
+    monkeypatch.setattr(products._scratch, "array", lambda slot, *x: copies.append(slot) or array(slot, *x))
+    sizes = {"i": 3, "j": 20, "k": 30, "b": 5}
+    function = axon.compile(f"fun f a b = {RUNS[formula]}").f
+    for dtype in (np.float32, np.float64):
+        a, b = [f32(*(sizes[c] for c in operand)).astype(dtype) for operand in formula.split("->")[0].split(",")]
+        got = function(a, b, target="cpu")
+        np.testing.assert_allclose(got, np.einsum(formula, *[x.astype(np.float64) for x in (a, b)]), rtol=1e-4, atol=1e-4)
+    assert not {"left", "right"} & set(copies)
+    short = [x[..., :7] if x.ndim == 3 else x for x in (a, b)]
+    np.testing.assert_allclose(function(*short, target="cpu"), np.einsum(formula, *short), rtol=1e-4, atol=1e-4)
+    assert {"left", "right"} & set(copies)  # of so few rows a copy is cheaper
+
+
+def test_a_product_is_prepared_once_for_its_sizes_and_strides(monkeypatch):
+    made, prepare = [], products.prepare
+    monkeypatch.setattr(products, "prepare", lambda *x: made.append(1) or prepare(*x))
+    monkeypatch.setattr(products, "MOST", 4)
+    function = axon.compile(f"fun f a b = {PRODUCTS['ij,jk->ik']}").f
+    for _ in range(3):
+        a, b = f32(4, 5), f32(5, 6)
+        np.testing.assert_allclose(function(a, b, target="cpu"), a @ b, rtol=1e-5)
+    assert len(made) == 1
+    np.testing.assert_allclose(function(np.asfortranarray(a), b, target="cpu"), a @ b, rtol=1e-5)
+    assert len(made) == 2
+    for n in [*range(1, 9), *range(1, 9)]:  # more than are kept
+        np.testing.assert_allclose(function(a[:, :n], b[:n], target="cpu"), a[:, :n] @ b[:n], rtol=1e-5)
+
+
 @pytest.mark.parametrize("formula", [f for f in PRODUCTS if f[0] == "b"])
 def test_threads_share_a_batch_in_pieces_and_in_strips(formula, monkeypatch):
     monkeypatch.setattr(threads, "WORTH_SHARING", 1)
@@ -92,7 +130,8 @@ def test_products_are_computed_by_one_blas_thread_for_each_of_ours(monkeypatch):
     assert all(count == 1 for counts in seen for count in counts)
     assert blas_threads() == before
     seen.clear()
-    monkeypatch.setattr(products, "SIDE", 8)
+    monkeypatch.setattr(products, "SIDE", 0)
+    monkeypatch.setattr(products, "PIECES", 16)
     axon.compile(f"fun f a b = {PRODUCTS['ij,jk->ik']}").f(f32(32, 32), f32(32, 32), target="cpu")
     assert seen == [[1 for _ in before]] * 16
 

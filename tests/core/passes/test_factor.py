@@ -14,8 +14,8 @@ from axon import compiler
 from axon.base.element import Element
 from axon.base.names import fresh
 from axon.core.ir import Compute, Convert, Program, Scalar, Unary
-from axon.core.passes.factor import DEVICE, HOST, Rates, choices, factored, order_at
-from axon.core.passes.orders import Shape, Tree, candidates, cost, leaves
+from axon.core.passes.factor import DEVICE, HOST, Rates, choices, factored
+from axon.core.passes.orders import Shape, Tree, candidates, cost, leaves, order_at
 from axon.core.printer import print_program
 from axon.core.verify import verify
 from axon.interpret import run

@@ -7,13 +7,18 @@
 of 1 along c: it is `v[b, i, h, c]` of a view, which bulk copies address as they do any tensor. A view has the extents of its
 indices. So where a sum runs over a part of a dimension, what lies outside that part is outside the view, which copies fill with 0.
 
+Several axes that a kernel steps through as one are *merged*: `v[i, m]` is `t[i, h, c]` with h = m / extent of c and c = m % it.
+Memory shows such a view only where t's stride along h is that along c as many times as c goes. Whether it does is known with the
+call; where it does not, the elements are copied first (see `runtime.packed`).
+
 A subscript that is linear in no axis (`h / g`, a loop's counter) is an index of its own, which follows from the others: it is
 *derived*, and its dimension stays as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.unsupported import Unsupported
@@ -27,34 +32,75 @@ from axon.shapes.width import of_dim
 ZERO, ONE = Dim.of(0), Dim.of(1)
 
 
+class Scattered(Unsupported):
+    """Memory does not step through several axes as one; a copy of their elements could lie so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the axes that a merged axis stands for: how far it goes, and its step in each dimension of the source."""
+
+    extent: Dim
+    step: tuple[Dim, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor through other strides: its element at x is the source's at `start` + the sum of x[k] · `steps[k]`.
+    """A tensor through other strides: its element at x is the source's at `start` + the sum of x[k] · step of the axis k.
 
-    A step has a place for each dimension of the source. `axes` are the indices at which the view is read or stored.
+    A step has a place for each dimension of the source. `axes` are the indices at which the view is read or stored. Each has one
+    part, or is merged of several, the outermost first.
     """
 
     value: Value
     source: Symbol
     axes: tuple[Symbol, ...]
-    steps: tuple[tuple[Dim, ...], ...]
+    parts: tuple[tuple[Part, ...], ...]
     start: tuple[Dim, ...]
 
     @property
     def places(self) -> tuple[Dim, ...]:
         """Where in the source the view's element at its axes is."""
-        moved = [[step[d] * Dim.of(axis) for axis, step in zip(self.axes, self.steps, strict=True)] for d in range(len(self.start))]
-        return tuple(dim_sum([start, *terms]) for start, terms in zip(self.start, moved, strict=True))
+        terms = [self.start]
+        for axis, parts in zip(self.axes, self.parts, strict=True):
+            index = Dim.of(axis)
+            for number, part in reversed(tuple(enumerate(parts))):
+                own, index = (index % part.extent, index // part.extent) if number else (index, index)
+                terms.append(tuple(step * own for step in part.step))
+        return tuple(map(dim_sum, zip(*terms, strict=True)))
 
     def of(self, tensor: Tensor, sizes: Mapping[Symbol, int]) -> Tensor:
-        """The view of the source as it lies. Raises `Unsupported` if it moves with a loop's counter, which is no size here."""
+        """The view of the source as it lies. Raises `Unsupported` if it moves with a loop's counter, which is no size here, and
+        `Scattered` if memory does not step through the parts of an axis as one."""
+        apart = self.unmerged(tensor, sizes)
+        given = iter(zip(apart.shape, apart.strides, strict=True))
+        whole = [_merged([next(given) for _ in parts]) for parts in self.parts]
+        if None in whole:
+            raise Scattered(f"memory does not step through several axes of `{self.source.name}` as one")
+        shape, strides = zip(*filter(None, whole), strict=True)
+        return Tensor(apart.pointer, shape, strides, tensor.element)
+
+    def unmerged(self, tensor: Tensor, sizes: Mapping[Symbol, int]) -> Tensor:
+        """The same with a dimension for each part of an axis. Raises `Unsupported` if it moves with a loop's counter."""
         try:
-            shape = tuple(max(0, d.evaluate(sizes)) for d in self.value.shape)
-            strides = tuple(_along(step, tensor, sizes) for step in self.steps)
+            shape = tuple(max(0, part.extent.evaluate(sizes)) for parts in self.parts for part in parts)
+            strides = tuple(_along(part.step, tensor, sizes) for parts in self.parts for part in parts)
             start = _along(self.start, tensor, sizes)
         except KeyError:
             raise Unsupported(f"what is read of `{self.source.name}` moves with a loop's counter") from None
         return Tensor(tensor.pointer + start * max(8, tensor.element.bits) // 8, shape, strides, tensor.element)
+
+
+def _merged(parts: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """The extent and the stride of an axis from those of its parts, the outermost first; None where they do not go on as one."""
+    extent, stride = parts[-1]
+    for times, step in reversed(parts[:-1]):
+        if extent == 1 < times:
+            stride = step
+        elif times > 1 and extent and step != extent * stride:
+            return None
+        extent *= times
+    return extent, stride
 
 
 def _along(step: Iterable[Dim], tensor: Tensor, sizes: Mapping[Symbol, int]) -> int:
@@ -178,14 +224,37 @@ class Views:
         if whole and list(steps.values()) == [{d: ONE} for d in range(len(shape))]:
             return None, Read(read.tensor, at, read.element)
         value = Value(fresh(f"{read.tensor.name}_view"), read.element, tuple(extents.values()))
-        full = tuple(tuple(step.get(d, ZERO) for d in range(len(shape))) for step in steps.values())
+        full = tuple(
+            (Part(extents[index], tuple(step.get(d, ZERO) for d in range(len(shape)))),) for index, step in steps.items()
+        )
         return View(value, read.tensor, tuple(steps), full, tuple(start)), Read(value.symbol, at, read.element)
+
+    def merged(self, read: Read, inner: tuple[Symbol, ...], axis: Axis) -> Read:
+        """A read at bare indices with one index in place of several, `inner`, of which `axis` is merged, the outermost first."""
+        found = next((view for view in self.all if view.value.symbol == read.tensor), None)
+        seen = found or _itself(self.values[read.tensor], read)
+        parts = dict(zip(seen.axes, seen.parts, strict=True))
+        along = {a: parts[a] for a in seen.axes if a not in inner}
+        along[axis.symbol] = tuple(part for a in inner for part in parts[a])
+        shape = tuple(prod((part.extent for part in own), start=ONE) for own in along.values())
+        value = Value(fresh(f"{seen.source.name}_view"), read.element, shape)
+        view = View(value, seen.source, tuple(along), tuple(along.values()), seen.start)
+        made = Read(value.symbol, tuple(map(Dim.of, along)), read.element)
+        return self.made.setdefault((seen.source, view.places), (view, made))[1]
 
     def _derived(self, dim: Dim) -> Symbol:
         if dim.symbol is not None and dim.symbol in self.by_dim.values():
             return dim.symbol  # an expression is looked at again when another operation takes it in
         like = min(dim.variables, key=lambda s: (s not in self.extents, s.id), default=None)
         return self.by_dim.setdefault(dim, fresh(like.name if like else "index"))
+
+
+def _itself(value: Value, read: Read) -> View:
+    """A tensor that is read at bare indices, as a view."""
+    unit = tuple(tuple(ONE if d == k else ZERO for d in range(len(value.shape))) for k in range(len(value.shape)))
+    axes = tuple(s.symbol for s in read.subscripts if isinstance(s, Dim) and s.symbol is not None)
+    parts = tuple((Part(extent, step),) for extent, step in zip(value.shape, unit, strict=True))
+    return View(value, value.symbol, axes, parts, (ZERO,) * len(value.shape))
 
 
 def _linear(subscript: Dim, axes: Mapping[Symbol, Dim]) -> tuple[dict[Symbol, Dim], Dim] | None:
@@ -206,8 +275,7 @@ def stored(value: Value, subscripts: Iterable[Dim], extents: Mapping[Symbol, Dim
     """The view of a tensor whose elements at these subscripts are made at `axes`, each once, and all of them."""
     found = [_linear(subscript, extents) for subscript in subscripts]
     assert all(found), "a place that is not linear"
-    steps = tuple(tuple(terms.get(axis, ZERO) for terms, _ in filter(None, found)) for axis in axes)
+    parts = tuple((Part(extents[axis], tuple(terms.get(axis, ZERO) for terms, _ in filter(None, found))),) for axis in axes)
     start = tuple(rest for _, rest in filter(None, found))
-    return View(
-        Value(fresh(f"{value.symbol.name}_view"), value.element, tuple(extents[a] for a in axes)), value.symbol, axes, steps, start
-    )
+    shown = Value(fresh(f"{value.symbol.name}_view"), value.element, tuple(extents[a] for a in axes))
+    return View(shown, value.symbol, axes, parts, start)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import lru_cache
+from math import prod
 
 from axon.backend.gpu.layout.memory import Tensor
-from axon.backend.gpu.runtime.prepare import problem_of, tiled_axes, unreadable, with_views_of
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.runtime.prepare import problem_of, tiled_axes, unreadable
 from axon.backend.gpu.tile.epilogue import Operand
 from axon.backend.gpu.tile.families import Kernel, Tiled, copy, with_operands
 from axon.backend.plan.ir import Nest, Reason
@@ -18,6 +20,7 @@ from axon.base.data import replace
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Value
 
+MOST_BYTES = 4 << 30  # of copies that have elements several times, as windows do
 LEAST = 64  # rows, and columns or keys: below, plain kernels compute the product
 Packing = tuple[Symbol, int]  # of what: the first result of a kernel, and which of its operands
 Copies = dict[tuple[Symbol, tuple[int, ...]], Value]  # of a tensor or a view, with its dimensions in some order
@@ -28,9 +31,21 @@ def packings(kernel: Tiled, tensors: Mapping[Symbol, Tensor], sizes: Mapping[Sym
     problem = problem_of(kernel, sizes)
     if min(problem.rows, problem.keys or problem.columns) < LEAST or problem.depth < 1:
         return frozenset()
-    seen = with_views_of(kernel, tensors, sizes)
-    found = frozenset[int]() if isinstance(seen, str) else unreadable(kernel, seen)
+    try:
+        found = unreadable(kernel, tensors, sizes)
+    except Unsupported:
+        return frozenset()
+    if sum(_repeated(kernel, number, tensors, sizes) for number in found) > MOST_BYTES:
+        return frozenset()
     return frozenset((kernel.results[0].value.symbol, number) for number in found)
+
+
+def _repeated(kernel: Tiled, number: int, tensors: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int]) -> int:
+    """Bytes of a copy of an operand, if it has elements several times; else 0."""
+    value = kernel.operands[number].value
+    source = next((view.source for view in kernel.views if view.value == value), value.symbol)
+    elements = prod(max(0, extent.evaluate(sizes)) for extent in value.shape)
+    return elements * max(8, value.element.bits) // 8 if elements > prod(tensors[source].shape) else 0
 
 
 def with_copies(kernels: Iterable[Kernel], packed: Set[Packing]) -> tuple[tuple[Kernel, ...], frozenset[Symbol]]:

@@ -9,7 +9,7 @@ from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.layout.views import with_views
+from axon.backend.gpu.layout.views import Scattered, with_views
 from axon.backend.gpu.tile.epilogue import Operand, views_of
 from axon.backend.gpu.tile.families import Kernel, Tiled, with_operands
 from axon.backend.gpu.tile.schedule import Problem, TileMapping
@@ -77,10 +77,19 @@ def with_views_of(
         return refused.reason
 
 
-def unreadable(kernel: Tiled, tensors: MappingOf[Symbol, Tensor]) -> frozenset[int]:
-    """Which operands bulk copies cannot read as they lie. `tensors` holds the kernel's views too."""
-    lying = (as_it_lies(kernel, operand, tensors[operand.value.symbol]) for operand in kernel.operands)
-    return frozenset(number for number, found in enumerate(lying) if isinstance(found, str))
+def unreadable(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> frozenset[int]:
+    """Which operands bulk copies cannot read as they lie. Raises `Unsupported` if one moves with a loop's counter."""
+    views = {view.value.symbol: view for view in kernel.views}
+
+    def is_readable(operand: Operand) -> bool:
+        view = views.get(operand.value.symbol)
+        try:
+            tensor = tensors[operand.value.symbol] if view is None else view.of(tensors[view.source], sizes)
+        except Scattered:
+            return False
+        return not isinstance(as_it_lies(kernel, operand, tensor), str)
+
+    return frozenset(number for number, operand in enumerate(kernel.operands) if not is_readable(operand))
 
 
 def as_it_lies(kernel: Tiled, operand: Operand, tensor: Tensor) -> Operand | str:

@@ -71,6 +71,14 @@ class MatrixProduct:
         return terms(len(self.lefts), len(self.rights))
 
 
+def with_factors(kernel: MatrixProduct, lefts: tuple[Operand, ...], rights: tuple[Operand, ...]) -> MatrixProduct:
+    """The same product of other factors, and without the views that it no longer reads."""
+    read = {operand.value.symbol for operand in (*lefts, *rights)}
+    read |= {one.tensor for result in kernel.results for one in reads(result.expression)}
+    views = tuple(view for view in kernel.views if view.value.symbol in read)
+    return replace(kernel, lefts=lefts, rights=rights, views=views)
+
+
 def terms(lefts: int, rights: int) -> tuple[tuple[int, int], ...]:
     """The products of so many limbs with so many, by their numbers, the small ones first. Each limb is 2⁻⁸ of the one before: what
     is less than 2⁻²³ of the first product is left out."""
@@ -96,25 +104,24 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[MatrixProd
     if op.reduction.monoid.kind != "sum" or given is None or len(op.body) != 1:
         near = op.reduction.monoid.kind == "sum"
         raise Unsupported("only unconditional sums of products have a kernel family", span, near=near)
-    if len(op.reduction.axes) != 1:
-        raise Unsupported("a contraction over more than one index has no kernel family", span)
-    (depth,) = op.reduction.axes
-    depth = replace(depth, extent=_where(depth.extent, given))
     deep: list[Scalar] = []
     shallow: list[Scalar] = []
     for factor in _factors(op.body[0]):
-        (deep if mentions(factor, depth.symbol) else shallow).append(factor)
-    views = Views(values, (*op.axes, depth))
-    operands = [_operand(factor, views) for factor in deep]
-    if len(operands) != 2 or any(o is None for o in operands):
+        (deep if any(mentions(factor, axis.symbol) for axis in op.reduction.axes) else shallow).append(factor)
+    views = Views(values, (*op.axes, *op.reduction.axes))
+    seen = [_seen(factor, views) for factor in deep]
+    if len(seen) != 2 or any(read is None for read in seen):
         two = len({read.tensor for factor in deep for read in reads(factor)}) > 1
         raise Unsupported("the sum is not over products of two tensors read at indices", span, near=two)
-    first, second = (o for o in operands if o is not None)
-    for operand in (first, second):
-        if operand.value.element not in LIMB_ELEMENTS:
-            raise Unsupported(refused(operand.value.element), span)
-    if depth.extent.variables & {a.symbol for a in op.axes}:
+    for read in filter(None, seen):
+        if read.element not in LIMB_ELEMENTS:
+            raise Unsupported(refused(read.element), span)
+    moving = {axis.symbol for axis in (*op.axes, *op.reduction.axes)}
+    if any(axis.extent.variables & moving for axis in op.reduction.axes):
         raise Unsupported("the reduced range depends on another index", span)
+    depth, factors = _with_one_depth(op.reduction.axes, tuple(filter(None, seen)), views, span)
+    depth = replace(depth, extent=_where(depth.extent, given))
+    first, second = (_operand(read, views) for read in factors)
     left, right, rows, columns = _sides(op, first, second)
     # An axis of neither operand repeats the product; it is outer, like a batch axis, and the tiles repeat it.
     outer = tuple(a for a in op.axes if a not in (rows, columns))
@@ -161,7 +168,38 @@ def _widens(narrow: Element, wide: Element) -> bool:
     return narrow.is_float and wide.is_float and (wide == narrow or narrow.bits < wide.bits <= 32)
 
 
-def _operand(factor: Scalar, views: Views) -> Operand | None:
+def _seen(factor: Scalar, views: Views) -> Read | None:
+    """A factor as a read at bare indices, if it is one."""
     seen = views.seen(factor) if isinstance(factor, Read) else None
-    axes = None if seen is None else bare(seen)
-    return None if seen is None or axes is None else Operand(views.value(seen.tensor), axes, tuple(range(len(axes))))
+    return seen if seen is not None and bare(seen) is not None else None
+
+
+def _with_one_depth(
+    axes: tuple[Axis, ...], factors: tuple[Read, ...], views: Views, span: Span | None
+) -> tuple[Axis, tuple[Read, ...]]:
+    """The index that is summed over, and the factors as they are read at it: of several, one that is merged of them.
+
+    They are merged in the order in which a factor has them side by side in its tensor, or else the first factor has them. What
+    memory does not step through in that order is copied first, where that is worth it (see `runtime.packed`).
+    """
+    if len(axes) == 1:
+        return axes[0], factors
+    own = {axis.symbol: axis for axis in axes}
+    orders = [tuple(symbol for symbol in bare(read) or () if symbol in own) for read in factors]
+    if any(len(order) != len(own) for order in orders):
+        raise Unsupported("a factor is not read at all of the summed indices", span)
+    beside = (order for read, order in zip(factors, orders, strict=True) if _side_by_side(order, bare(read) or ()))
+    order = next(beside, orders[0])
+    depth = Axis(fresh("_".join(symbol.name for symbol in order)), prod((own[s].extent for s in order), start=Dim.of(1)))
+    return depth, tuple(views.merged(read, order, depth) for read in factors)
+
+
+def _side_by_side(some: tuple[Symbol, ...], axes: tuple[Symbol, ...]) -> bool:
+    start = axes.index(some[0])
+    return axes[start : start + len(some)] == some
+
+
+def _operand(read: Read, views: Views) -> Operand:
+    axes = bare(read)
+    assert axes is not None
+    return Operand(views.value(read.tensor), axes, tuple(range(len(axes))))

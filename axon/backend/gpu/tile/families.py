@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View
-from axon.backend.gpu.tile.contraction import MatrixProduct, contraction
+from axon.backend.gpu.tile.contraction import MatrixProduct, contraction, with_factors
 from axon.backend.gpu.tile.epilogue import Group, Operand
 from axon.backend.gpu.tile.epilogue import views_of as tiled_views
 from axon.backend.gpu.tile.stream import Found, Stream, stream
@@ -61,10 +61,10 @@ def kernels(
 
 
 def with_operands(kernel: Tiled, operands: Sequence[Operand]) -> Tiled:
-    """The same kernel of other operands."""
+    """The same kernel of other operands; how many the left ones are, is as before."""
     if isinstance(kernel, MatrixProduct):
         count = len(kernel.lefts)
-        return replace(kernel, lefts=tuple(operands[:count]), rights=tuple(operands[count:]))
+        return with_factors(kernel, tuple(operands[:count]), tuple(operands[count:]))
     return replace(kernel, query=operands[0], key=operands[1], value=operands[2])
 
 

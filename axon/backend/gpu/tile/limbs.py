@@ -38,13 +38,13 @@ from axon.backend.gpu.layout.register_tiles import Pairs, best
 from axon.backend.gpu.layout.roofline import Loads, Work
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.views import View
-from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct
+from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct, with_factors
 from axon.backend.gpu.tile.epilogue import Operand
 from axon.backend.gpu.tile.families import Kernel
 from axon.backend.gpu.tile.schedule import Problem, Traits, predict, ranked
 from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.plan.ir import Nest, Reason
-from axon.base.data import dataclass, replace
+from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
@@ -173,7 +173,7 @@ def _kernels(kernels: Iterable[Kernel], made: dict[_Limbs, tuple[Value, ...]]) -
             axes = operand.arranged(order).axes
             sides.append(tuple(Operand(limb, axes, tuple(range(len(axes)))) for limb in made[key]))
         left, right = sides
-        yield replace(kernel, lefts=left, rights=right)
+        yield with_factors(kernel, left, right)
 
 
 def _order(operand: Operand, tiled: set[Symbol]) -> tuple[int, ...]:

@@ -104,8 +104,8 @@ class _KernelScope(PlanScope):
         source = self.tensor(view.source)
         if view.value.element is not source.element:
             self.fail(f"the view {view.value.symbol!r} of {source.element.value} is of {view.value.element.value}")
-        ranks = {len(view.start), *map(len, view.steps)}
-        if ranks != {len(source.shape)} or not len(view.steps) == len(view.axes) == len(view.value.shape):
+        ranks = {len(view.start), *(len(part.step) for parts in view.parts for part in parts)}
+        if ranks != {len(source.shape)} or not len(view.parts) == len(view.axes) == len(view.value.shape):
             self.fail(f"the view {view.value.symbol!r} has another rank")
 
     def operand(self, operand: Operand) -> None:

@@ -93,18 +93,29 @@ class History:
         self.reads: dict[Hashable, dict[int, Access]] = {}
 
     def read(self, places: Iterable[Hashable], who: Access) -> None:
+        stores, reads, thread, earlier = self.stores, self.reads, who.thread, None
         for place in places:
-            last = self.stores.get(place)
-            if last is not None and not last.before(who):
-                raise Hazard(f"{who} reads {place} that {last} stores, and nothing lies between")
-            self.reads.setdefault(place, {})[who.thread] = who
+            last = stores.get(place)
+            if last is not earlier and last is not None:  # neighbours were mostly stored at once
+                if not last.before(who):
+                    raise Hazard(f"{who} reads {place} that {last} stores, and nothing lies between")
+                earlier = last
+            if place in reads:
+                reads[place][thread] = who
+            else:
+                reads[place] = {thread: who}
 
     def store(self, places: Iterable[Hashable], who: Access) -> None:
+        stores, reads, earlier = self.stores, self.reads, None
         for place in places:
-            for last in (*self.reads.pop(place, {}).values(), *([self.stores[place]] if place in self.stores else [])):
-                if not last.before(who):
+            before = [*reads.pop(place).values()] if place in reads else []
+            if place in stores:
+                before.append(stores[place])
+            for last in before:
+                if last is not earlier and not last.before(who):
                     raise Hazard(f"{who} stores to {place} that {last} used, and nothing lies between")
-            self.stores[place] = who
+                earlier = last
+            stores[place] = who
 
 
 @dataclass
@@ -186,19 +197,24 @@ class Barrier:
 
 
 class Shared:
-    """The shared memory of one block."""
+    """The shared memory of one block. No access is narrower than its `unit`, in bytes, of which it is noted who used which."""
 
     def __init__(self, size: int) -> None:
         self.bytes, self.written, self.history = bytearray(size), bytearray(size), History()
+        self.unit = 1
+        self.counted: dict[int, tuple[Barrier, int]] = {}  # of units that came by a barrier: that, and its phase
 
-        self.counted: dict[int, tuple[Barrier, int]] = {}  # of bytes that came by a barrier: that, and its phase
+    def _units(self, place: range) -> range:
+        assert place.start % self.unit == place.stop % self.unit == 0
+        return range(place.start // self.unit, place.stop // self.unit)
 
     def come(self, address: int, data: bytes, align: int, barrier: Barrier, who: Access | None) -> None:
         """Bytes that a barrier counts; `who` asked for them in this block. They may lie there at once, or late."""
         place = self._place(address, len(data), align)
+        units = self._units(place)
         if who is not None:
-            self.history.store(place, who)
-        for at in place:
+            self.history.store(units, who)
+        for at in units:
             self.history.stores.pop(at, None)
             self.counted[at] = barrier, barrier.phase
         self.bytes[place.start : place.stop] = data
@@ -215,20 +231,21 @@ class Shared:
 
     def put(self, address: int, data: bytes, align: int, who: Access) -> None:
         place = self._place(address, len(data), align)
-        self.history.store(place, who)
+        self.history.store(self._units(place), who)
         self.bytes[place.start : place.stop] = data
         self.written[place.start : place.stop] = b"\1" * len(data)
 
     def get(self, address: int, size: int, align: int, who: Access) -> bytes:
         place = self._place(address, size, align)
-        self.history.read(place, who)
-        if not all(self.written[place.start : place.stop]):
+        units = self._units(place)
+        self.history.read(units, who)
+        if 0 in self.written[place.start : place.stop]:
             raise Hazard(f"shared memory at {place.start} is read and was never stored")
-        for at in place:
+        for at in units if self.counted else ():
             if at in self.counted:
                 barrier, phase = self.counted[at]
                 if barrier.passed.get(who.thread // WARP) != phase + 1:
-                    raise Hazard(f"{who} reads at {at} what a barrier counts, and it did not wait for just that")
+                    raise Hazard(f"{who} reads at {at * self.unit} what a barrier counts, and it did not wait for just that")
         return bytes(self.bytes[place.start : place.stop])
 
 
@@ -291,9 +308,12 @@ def floats(operation: Callable[..., Any]) -> Callable[..., Any]:
     def apply(*values: Any) -> Any:
         kind = type(values[0])
         for x in values:
-            if type(x) is not kind or kind not in FLOATS:
+            if type(x) is not kind:
                 raise TypeError(f"{values} are no floats of one type")
-        return kind(operation(*values))
+        if kind not in FLOATS:
+            raise TypeError(f"{values} are no floats")
+        result = operation(*values)
+        return result if type(result) is kind else kind(result)
 
     return apply
 
@@ -327,6 +347,16 @@ def select(condition: Any, x: Any, y: Any) -> Any:
     if type(condition) is not bool or type(x) is not type(y):
         raise TypeError(f"select({condition!r}, {x!r}, {y!r})")
     return x if condition else y
+
+
+def extreme(of: np.ufunc, exact: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Of two floats: only of zeros does it matter which of them it is."""
+
+    def apply(x: Any, y: Any) -> Any:
+        result = of(x, y)
+        return exact(x, y) if result == 0 else result
+
+    return apply
 
 
 def float_remainder(x: Any, y: Any) -> Any:
@@ -376,7 +406,7 @@ PURE: dict[str, Callable[..., Any]] = {
     }.items()},
     **{name: floats(op) for name, op in {
         "sum_float": lambda x, y: x + y, "prod_float": lambda x, y: x * y, "divide": lambda x, y: x / y, "power": np.power,
-        "max_float": MAXIMUM, "min_float": MINIMUM, "float_remainder": float_remainder,
+        "max_float": extreme(np.maximum, MAXIMUM), "min_float": extreme(np.minimum, MINIMUM), "float_remainder": float_remainder,
         "sum_product": lambda s, x, y: s + x * y,
         "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": math.erf,
         **{name: lambda x, of=UNARY[name]: of(np.asarray(x))[()] for name in FUNCTIONS if name not in OWN}, "atan2": np.arctan2,
@@ -509,10 +539,8 @@ class Block:
         if not inside:
             return (held(0, element),) * lanes if lanes > 1 else held(0, element)
         size, shared = element.dtype.itemsize, shared or self.shared
-        found = [shared.get(address + n * size, size, size, self.who) for n in range(lanes)]
-        if address % min(16, lanes * size):
-            raise Hazard(f"{lanes} elements at {address} of shared memory are not aligned")
-        values = tuple(held(np.frombuffer(data, element.dtype)[0], element) for data in found)
+        found = shared.get(address, lanes * size, min(16, lanes * size), self.who)
+        values = tuple(map(KINDS[element], np.frombuffer(found, element.dtype)))
         return values if lanes > 1 else values[0]
 
     def send(self, address: int, value: Any, rank: int, barrier: int) -> None:
@@ -589,7 +617,7 @@ class Block:
             raise Hazard("what a kernel stores is read through the read-only cache")
         if not storage.written[offset : offset + lanes].all():
             raise Hazard(f"{lanes} elements at {offset} are read, and not all were stored")
-        return tuple(held(x, element) for x in storage.values[offset : offset + lanes])
+        return tuple(map(KINDS[element], storage.values[offset : offset + lanes]))
 
     def write(self, element: Element, lanes: int, pointer: int, offset: int, value: Any, inside: bool) -> None:
         given = value if isinstance(value, tuple) else (value,) * lanes
@@ -612,7 +640,12 @@ class Block:
         self.shared.put(address, kept(value), 8, self.who)
 
     def stage(self, element: Element, address: int, value: Any) -> None:
-        data = b"".join(encoded(x, element).tobytes() for x in (value if isinstance(value, tuple) else (value,)))
+        kind, stored = KINDS[element], element.dtype.type
+        values = value if isinstance(value, tuple) else (value,)
+        for x in values:
+            if type(x) is not kind:
+                raise TypeError(f"{x!r} is stored as {element.value}")
+        data = b"".join(stored(x).tobytes() for x in values)
         self.shared.put(address, data, min(16, len(data)), self.who)
 
     def staged(self, element: Element, lanes: int, address: int, pitch: int) -> Any:
@@ -666,6 +699,12 @@ def _compiled(text: str) -> tuple[Any, tuple[str, ...]]:
 Request = tuple[Any, ...]  # a call that waits for others: its name, its line, its arguments
 
 
+def _narrowest(names: Iterable[str]) -> int:
+    """How many bytes the narrowest access of shared memory has among some intrinsics; what is not named here has 4 or more."""
+    found = (re.fullmatch(r"(?:stage|staged|aligned|remote|taken|bring)_(\w+?)(?:_\d+)?", name) for name in names)
+    return min((4, *(Element(m[1]).dtype.itemsize for m in found if m is not None)))
+
+
 def _run_cluster(
     code: Any,
     names: Sequence[str],
@@ -686,6 +725,7 @@ def _run_cluster(
         exec(code, known)
         places.append(place)
         block.others = list(blocks)
+        block.shared.unit = _narrowest(names)
         for thread in range(threads):
             tasks[at, thread] = known["kernel"](*arguments)
             next(tasks[at, thread])
@@ -721,7 +761,8 @@ def _run_cluster(
                 block.warp_waits[warp] += what == "warp_sync"
                 for thread, answer in zip(lanes, _together([request or () for request in requests]), strict=True):
                     answers[at, thread] = answer
-        _release(blocks, threads // WARP, waiting, ready, blocked, gone)
+        if number not in ready or "barrier_wait" in blocked.values():  # else nothing that anyone waits for has come
+            _release(blocks, threads // WARP, waiting, ready, blocked, gone)
     if blocked:
         raise Hazard(f"warps wait for each other: {blocked}, and {len(gone)} are gone")
 

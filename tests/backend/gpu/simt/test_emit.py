@@ -360,8 +360,8 @@ def test_kernels_become_machine_code() -> None:
 
 @pytest.mark.parametrize("name", ["apart", "columns", "farthest", "last", "pairs", "product", "windows"])
 def test_pairs_are_tiled(name: str) -> None:
-    """What is emulated under these names has register tiles, and each is right at sizes with a rest of rows, columns and depth, also
-    where elements that lie side by side move together."""
+    """What is emulated under these names has register tiles, and each is right at sizes with a rest of rows, columns and depth; at
+    the second, elements that lie side by side move together."""
     for size in ((9, 11), (9, 8)):
         given = case(executable(SOURCE, name, "f32"), size, seed=3)
         (nest,) = given.todo

@@ -1,0 +1,59 @@
+"""Core to core: what a sum goes through last lies side by side in memory.
+
+    in_memory_order    a program -> one with the same operations, whose sums go through their axes as the largest tensor lies
+
+In `sum a b c => x[b, c, a] * y[a]` the order of `a b c` is a matter of taste for who writes it, and of ten times the time for a
+loop. So the axes stand in the order in which the subscripts of the read with the most axes mention them, and first those that it
+does not mention. The order of additions is open (docs/core.md); integers wrap, and give the same.
+"""
+
+from __future__ import annotations
+
+from axon.base.data import replace
+from axon.base.passes import verified
+from axon.core.ir import Axis, Block, Compute, Loop, Op, Program, Read
+from axon.core.scalar_facts import may_fail
+from axon.core.verify import unchanged, verify_rewritten
+from axon.core.walk import all_axes, reads
+from axon.shapes.dimension import Dim
+
+
+@verified("loop_order", verify_rewritten)
+def in_memory_order(program: Program) -> Program:
+    """Sums over several axes whose extents do not depend on each other, and which cannot stop the program."""
+    block = _block(program.block)
+    return program if block is program.block else replace(program, block=block)
+
+
+def _block(block: Block) -> Block:
+    ops: list[Op] = []
+    for op in block.ops:
+        if isinstance(op, Compute):
+            op = _ordered(op)
+        elif isinstance(op, Loop) and (body := _block(op.body)) is not op.body:
+            op = replace(op, body=body)
+        ops.append(op)
+    return block if unchanged(ops, block.ops) else replace(block, ops=tuple(ops))
+
+
+def _ordered(op: Compute) -> Compute:
+    reduction = op.reduction
+    if reduction is None or reduction.monoid.kind != "sum" or len(reduction.axes) < 2 or any(map(may_fail, op.body)):
+        return op
+    mine = frozenset(axis.symbol for axis in reduction.axes)
+    found = [read for scalar in op.body for read in reads(scalar)]
+    if not found or any(not axis.extent.variables.isdisjoint(mine) for axis in reduction.axes):
+        return op
+    every = [axis.symbol for axis in all_axes(op)]
+    largest = max(found, key=lambda read: sum(_place(read, axis) >= 0 for axis in every))
+
+    def place(axis: Axis) -> int:
+        return _place(largest, axis.symbol)
+
+    axes = tuple(sorted(reduction.axes, key=place))
+    return op if axes == reduction.axes else replace(op, reduction=replace(reduction, axes=axes))
+
+
+def _place(read: Read, axis: object) -> int:
+    """The last of the subscripts that mention an axis; -1 where none does, as far as subscripts are sizes."""
+    return max((n for n, s in enumerate(read.subscripts) if isinstance(s, Dim) and axis in s.variables), default=-1)
