@@ -148,7 +148,11 @@ class Tree:
         return any(isinstance(d, s.Import) and d.name.text == module for d in self.decls)
 
     def expr(self, span: Span) -> s.Expr:
-        return cast("s.Expr", self.at(span, s.Node))
+        """What is written at a place. Raises NotWritten where a pattern binds a name there."""
+        found = self.at(span, s.Node)
+        if isinstance(found, s.PatternName):
+            raise NotWritten(span)
+        return cast("s.Expr", found)
 
     def around(self, node: s.Node, kind: type[N]) -> N:
         """The innermost node of a kind around one. Raises NotWritten."""

@@ -60,10 +60,8 @@ def _to_class(state: State, a: object, b: object, reason: Reason) -> Iterator[Su
 
 @proposing
 def _cast(words: str, at: Span, element: str, change: Change | None = None) -> Iterator[Suggestion]:
-    written = expr(at)
-    if not isinstance(written, S.PatternName):  # a name that is bound there: nothing to cast
-        new = S.Cast(name(element), written, span=NEW)
-        yield propose(words, new, (written, new), change=change)
+    new = S.Cast(name(element), written := expr(at), span=NEW)
+    yield propose(words, new, (written, new), change=change)
 
 
 @proposing
