@@ -28,6 +28,7 @@ CASES: list[tuple[str, str, tuple[int, ...], list[tuple[tuple[int, ...], Any]]]]
     (SOURCE, "layers", (), [((3, 256, 256), B), ((3, 256), B), ((300, 256), B)]),
     (SOURCE, "diagonal", (), [((300, 72), B), ((72, 264), B), ((264, 264), F)]),
     (SOURCE, "diagonal", (), [((264, 72), B), ((72, 264), B), ((264, 264), F)]),
+    (SOURCE, "single", (), [((300, 72), B), ((72, 264), B), ((2, 3), F)]),
     (SOURCE, "reversed", (), [((300, 72), B), ((72, 264), B), ((264,), F)]),
     (STREAMS, "attention", (4,), [((2, 333, 3 * 4 * 64), B)]),
     (STREAMS, "attention", (3,), [((2, 200, 3 * 3 * 40), B)]),

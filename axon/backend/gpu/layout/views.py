@@ -74,11 +74,13 @@ class View:
         `Scattered` if memory does not step through the parts of an axis as one."""
         apart = self.unmerged(tensor, sizes)
         given = iter(zip(apart.shape, apart.strides, strict=True))
-        whole = [_merged([next(given) for _ in parts]) for parts in self.parts]
-        if None in whole:
-            raise Scattered(f"memory does not step through several axes of `{self.source.name}` as one")
-        shape, strides = zip(*filter(None, whole), strict=True)
-        return Tensor(apart.pointer, shape, strides, tensor.element)
+        whole = []
+        for parts in self.parts:
+            one = _merged([next(given) for _ in parts])
+            if one is None:
+                raise Scattered(f"memory does not step through several axes of `{self.source.name}` as one")
+            whole.append(one)
+        return Tensor(apart.pointer, tuple(n for n, _ in whole), tuple(step for _, step in whole), tensor.element)
 
     def unmerged(self, tensor: Tensor, sizes: Mapping[Symbol, int]) -> Tensor:
         """The same with a dimension for each part of an axis. Raises `Unsupported` if it moves with a loop's counter."""

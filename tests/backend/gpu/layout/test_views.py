@@ -34,6 +34,7 @@ fun merged (p : bf16[b, h, s, k]) (w : bf16[k, d]) (bias : bf16[h * d]) =
 fun layers (w : bf16[l, d, d]) (g : bf16[l, d]) (x : bf16[s, d]) =
   loop (x = x) for i < l => for a c => x[a, c] + ((sum e => x[a, e] * w[i, e, c]) + g[i, c])
 fun diagonal (a : bf16[m, k]) (b : bf16[k, n]) (x : f32[n, n]) = for i j => cast f32 (sum c => a[i, c] * b[c, j]) * x[j, j]
+fun single (a : bf16[m, k]) (b : bf16[k, n]) (x : f32[2, 3]) = for i j => cast f32 (sum c => a[i, c] * b[c, j]) + x[1, 2]
 fun reversed (a : bf16[m, k]) (b : bf16[k, n]) (x : f32[n]) = for i j => cast f32 (sum c => a[i, c] * b[c, j]) + x[n - 1 - j]
 """
 STREAMS = """
@@ -92,7 +93,7 @@ def test_heads_split_and_merged() -> None:
 
 def test_epilogues_at_linear_subscripts() -> None:
     m = axon.compile(SOURCE)
-    for name, shape in (("diagonal", (24, 24)), ("reversed", (24,))):
+    for name, shape in (("diagonal", (24, 24)), ("reversed", (24,)), ("single", (2, 3))):
         assert families(SOURCE, name) == [MatrixProduct]
         same(getattr(m, name), random(40, 72), random(72, 24), random(*shape, element=np.float32))
 
