@@ -36,7 +36,8 @@ class MatrixProduct:
 
     `rows` is read by `left` alone and `columns` by `right` alone; `outer` axes take one index per tile and may stand in both. The
     product accumulates in f32. `views` are what it reads at more than bare indices, `derived` indices that follow from a tile's.
-    A factor may come in limbs, of which it is the sum (see `limbs`): the greatest first, all read at the same axes.
+    A factor may come in limbs, of which it is the sum (see `limbs`): the greatest first, all read at the same axes. `summed` is how
+    many indices `depth` is merged of.
     """
 
     rows: Axis
@@ -50,6 +51,7 @@ class MatrixProduct:
     views: tuple[View, ...] = ()
     derived: tuple[tuple[Symbol, Dim], ...] = ()
     span: Span | None = None
+    summed: int = 1
 
     @property
     def operands(self) -> tuple[Operand, ...]:
@@ -131,7 +133,8 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[MatrixProd
     for factor in shallow:
         expression = Binary("mul", expression, converted(views.bare(factor), out.element))
     result = Result(out, tuple(a.symbol for a in op.axes), expression)
-    kernel = MatrixProduct(rows, columns, depth, outer, (left,), (right,), product, (result,), views.all, views.derived, span)
+    summed = len(op.reduction.axes)
+    kernel = MatrixProduct(rows, columns, depth, outer, (left,), (right,), product, (result,), views.all, views.derived, span, summed)
     check_epilogue(kernel, (result,), views, span)
     return kernel, views
 

@@ -121,8 +121,21 @@ def _unsplit(kernel: MatrixProduct, problem: Problem, sizes: Mapping[Symbol, int
     column = problem.depth * _source_bytes(kernel.rights)
     again = Loads(points * column, problem.columns * column)
     simple = Work(left + right + RESULT_BYTES * points, (again,), 2 * points * problem.depth).seconds(target)
-    tiles = best(Pairs(problem.outer, problem.rows, problem.columns, problem.depth, RESULT_BYTES, RESULT_BYTES), target)
+    tiles = best(_pairs(kernel, problem, sizes), target)
     return simple if tiles is None else min(simple, tiles[0])
+
+
+def _pairs(kernel: MatrixProduct, problem: Problem, sizes: Mapping[Symbol, int]) -> Pairs:
+    """The product as register tiles compute it: their sides have all axes that one factor has alone, not only the last."""
+    outer, rows, columns, axes = problem.outer, problem.rows, problem.columns, 2 + kernel.summed
+    for axis in kernel.outer:
+        extent = axis.extent.evaluate(sizes)
+        match axis.symbol in kernel.left.axes, axis.symbol in kernel.right.axes:
+            case True, False:
+                outer, rows, axes = outer // extent, rows * extent, axes + 1
+            case False, True:
+                outer, columns, axes = outer // extent, columns * extent, axes + 1
+    return Pairs(outer, rows, columns, problem.depth, RESULT_BYTES, RESULT_BYTES, axes=axes)
 
 
 def _source_bytes(side: tuple[Operand, ...]) -> int:
