@@ -20,7 +20,7 @@ from multiprocessing import get_context
 from random import Random
 
 from contractions_cpu import CONTRACTIONS, Case, source_of
-from racing import L2_BYTES, graph, mean, race, report
+from racing import mean, report, rotated
 
 import axon
 from axon import compiler
@@ -76,19 +76,14 @@ def raced(case: Case, element: str) -> tuple[float, str]:
     if not off < WITHIN[element]:
         sys.exit(f"{case} {element}: off by {off:.2e}, PyTorch by {theirs_off:.2e}")
     work = 2 * prod(case.extents.values())
-    sets = max(1, min(40, -(-4 * L2_BYTES // (sum(x.nbytes for x in first) + mine.nbytes))))
-    launches = max(sets, min(40, int(3e-3 / (work / 2e14)) + 1))
     del true, theirs
-    inputs = [fresh() for _ in range(sets)]
-    graphs = [graph(lambda n, g=g: g(*inputs[n]), launches, sets) for g in (peer, f)]  # type: ignore[misc]
-    run = race(*graphs, launches=launches, rounds=11)
+    run = rotated((peer, f), fresh, sum(x.nbytes for x in first) + mine.nbytes, work / 2e14)
     ratio, (their_time, own) = run.ratio(0, 1), run.seconds
     kernels = "; ".join(str(variant.mapping) for variant in f.variants)
     times = f"{their_time * 1e6:.1f} | {own * 1e6:.1f} | {work / own / 1e12:.1f}"
     row = f"| {element} {case.name} | {case.equation} | {case.sizes} | {times} | {ratio:.3f} | {off:.1e}, {theirs_off:.1e} |"
     row += f" {kernels} |"
     print(row, flush=True)
-    del graphs
     torch.cuda.empty_cache()
     return ratio, row
 

@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from random import Random
 from typing import Any
 
-from racing import L2_BYTES, graph, mean, race, report
+from racing import mean, report, rotated
 
 import axon
 from axon import compiler
@@ -110,20 +110,19 @@ def raced(name: str, sizes: tuple[int, int, int]) -> tuple[float, str]:
     case = CASES[name]
     element = getattr(torch, {"f64": "float64", "f32": "float32"}[case.element])
     extents = case.inputs(*sizes)
-    first = [torch.randn(*e, device="cuda", dtype=element) for e in extents]
+
+    def fresh() -> list[Any]:
+        return [torch.randn(*e, device="cuda", dtype=element) for e in extents]
+
+    first = fresh()
     f = axon.compile(case.source).f
     mine, theirs, true = f(*first), case.peer(*first), case.peer(*(x.double().cpu() for x in first)).cuda()
     scale = float(true.abs().max())
     off, theirs_off = (float((got.double() - true).abs().max()) / scale for got in (mine, theirs))
     if not off < (1e-12 if case.element == "f64" else 1e-4):
         sys.exit(f"{name} {sizes}: off by {off:.2e}, PyTorch by {theirs_off:.2e}")
-    once = sum(x.nbytes for x in first) + mine.nbytes
     work = 2 * mine.numel() * case.depth(*sizes)
-    sets = max(1, min(40, -(-4 * L2_BYTES // once)))
-    launches = max(sets, min(40, int(3e-3 / (work / 2e13)) + 1))
-    inputs = [[torch.randn(*e, device="cuda", dtype=element) for e in extents] for _ in range(sets)]
-    graphs = [graph(lambda n, g=g: g(*inputs[n]), launches, sets) for g in (case.peer, f)]  # type: ignore[misc]
-    run = race(*graphs, launches=launches, rounds=11)
+    run = rotated((case.peer, f), fresh, sum(x.nbytes for x in first) + mine.nbytes, work / 2e13)
     ratio = run.ratio(0, 1)
     peer, own = run.seconds
     mapping = str(next(iter(f.variants)).mapping)
@@ -131,7 +130,6 @@ def raced(name: str, sizes: tuple[int, int, int]) -> tuple[float, str]:
     times = f"{peer * 1e6:.1f} | {own * 1e6:.1f} | {work / own / 1e12:.1f}"
     row = f"| {name} | {shown} | {times} | {ratio:.3f} | {off:.1e}, {theirs_off:.1e} | {mapping} |"
     print(row, flush=True)
-    del graphs
     torch.cuda.empty_cache()
     return ratio, row
 

@@ -6,7 +6,7 @@ median of the ratios of neighbouring replays, not the ratio of two medians, whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
@@ -63,6 +63,16 @@ def race(*graphs: Any, launches: int, rounds: int = ROUNDS) -> Race:
             if round_ >= 2:
                 times[number].append(start.elapsed_time(end) / 1e3 / launches)
     return Race(tuple(map(tuple, times)))
+
+
+def rotated(sides: Sequence[Callable[..., Any]], fresh: Callable[[], list[Any]], moved: int, seconds: float) -> Race:
+    """Functions of the same tensors, which come anew from `fresh` for each of so many sets that they are four times the L2 cache. A
+    launch moves so many bytes, and takes about so many seconds."""
+    sets = max(1, min(40, -(-4 * L2_BYTES // moved)))
+    launches = max(sets, min(40, int(3e-3 / seconds) + 1))
+    inputs = [fresh() for _ in range(sets)]
+    graphs = [graph(lambda n, f=f: f(*inputs[n]), launches, sets) for f in sides]  # type: ignore[misc]
+    return race(*graphs, launches=launches, rounds=11)
 
 
 def mean(ratios: Iterable[float]) -> float:

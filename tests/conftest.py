@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,3 +46,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache of kernels that holds nothing yet."""
     monkeypatch.setenv("AXON_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def module_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache of kernels for the tests of one file, which holds nothing before them."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("AXON_CACHE", str(tmp_path_factory.mktemp("kernels")))
+        yield

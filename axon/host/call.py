@@ -158,10 +158,7 @@ class Session:
             case "interpret":
                 return compiler.interpret(program, inputs, explicit)
             case _:
-                return compiler.run(self._host(program), inputs, explicit, compiled=target == "cpu")
-
-    def _host(self, program: core.Program) -> Host:
-        return self._hosts[program]
+                return compiler.run(self._hosts[program], inputs, explicit, compiled=target == "cpu")
 
     def program(self, callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> core.Program:
         """The specialization for these arguments."""

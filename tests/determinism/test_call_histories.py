@@ -7,7 +7,6 @@ programs, else 12.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,7 @@ from tests.oracle.generate import Generator
 PROGRAMS, PARTS = (300, 10) if "AXON_SOAK" in os.environ else (12, 1)
 HISTORIES = ([0], [2], [1, 0, 2, 1], [2, 1, 0])  # which sizes are called, one after the other
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setenv("AXON_CACHE", str(tmp_path_factory.mktemp("kernels")))
-        yield
+pytestmark = pytest.mark.usefixtures("module_cache")
 
 
 def _program(seed: int) -> tuple[str, list[tuple[Any, ...]]]:

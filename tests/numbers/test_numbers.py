@@ -6,7 +6,6 @@ AXON_SOAK=1 takes 2,000 programs on each.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from fractions import Fraction
 from random import Random
 
@@ -25,12 +24,7 @@ SOAK = bool(os.environ.get("AXON_SOAK"))
 PROGRAMS, COMPILED, EMULATED, SHRUNK = (2_000, 2_000, 2_000, 200) if SOAK else (40, 16, 30, 10)
 PARTS = 10 if SOAK else 1
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setenv("AXON_CACHE", str(tmp_path_factory.mktemp("kernels")))
-        yield
+pytestmark = pytest.mark.usefixtures("module_cache")
 
 
 def hold(tally: Tally) -> None:

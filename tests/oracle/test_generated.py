@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,12 +13,7 @@ SOAK = bool(os.environ.get("AXON_SOAK"))
 PROGRAMS, COMPILED, EMULATED = (20_000, 20_000, 2_000) if SOAK else (48, 12, 4)
 PARTS = 40 if SOAK else 1
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setenv("AXON_CACHE", str(tmp_path_factory.mktemp("kernels")))
-        yield
+pytestmark = pytest.mark.usefixtures("module_cache")
 
 
 def agree(seeds: range, *targets: str, times: int = 3) -> None:

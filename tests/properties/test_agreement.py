@@ -21,17 +21,7 @@ EXAMPLES = 2_000 if os.environ.get("AXON_SOAK") else 40
 SIMULATED = 400 if os.environ.get("AXON_SOAK") else 5
 QUIET = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=False)
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Kernels of this run, and of no other."""
-    before = os.environ.get("AXON_CACHE")
-    os.environ["AXON_CACHE"] = str(tmp_path_factory.mktemp("kernels"))
-    yield
-    if before is None:
-        del os.environ["AXON_CACHE"]
-    else:
-        os.environ["AXON_CACHE"] = before
+pytestmark = pytest.mark.usefixtures("module_cache")
 
 
 def outcome(session: Session, program: Program, target: str) -> Any:

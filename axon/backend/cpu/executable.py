@@ -70,6 +70,7 @@ class CpuExecutable:
         self.products: IdentityMap[Contraction, tuple[Products, Compiled | None]] = IdentityMap(
             (kernel, (Products(kernel, True), self._compiled(function))) for kernel, function in made.products
         )
+        # A text says why a loop has no function.
         self.loops = IdentityMap((kernel, self._native(loop)) for kernel, loop in made.loops)
 
     @property

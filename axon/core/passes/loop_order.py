@@ -10,6 +10,7 @@ does not mention. The order of additions is open (docs/core.md); integers wrap, 
 from __future__ import annotations
 
 from axon.base.data import replace
+from axon.base.names import Symbol
 from axon.base.passes import verified
 from axon.core.ir import Axis, Block, Compute, Loop, Op, Program, Read
 from axon.core.scalar_facts import may_fail
@@ -54,6 +55,6 @@ def _ordered(op: Compute) -> Compute:
     return op if axes == reduction.axes else replace(op, reduction=replace(reduction, axes=axes))
 
 
-def _place(read: Read, axis: object) -> int:
+def _place(read: Read, axis: Symbol) -> int:
     """The last of the subscripts that mention an axis; -1 where none does, as far as subscripts are sizes."""
     return max((n for n, s in enumerate(read.subscripts) if isinstance(s, Dim) and axis in s.variables), default=-1)

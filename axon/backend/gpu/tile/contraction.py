@@ -133,8 +133,9 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[MatrixProd
     for factor in shallow:
         expression = Binary("mul", expression, converted(views.bare(factor), out.element))
     result = Result(out, tuple(a.symbol for a in op.axes), expression)
-    summed = len(op.reduction.axes)
-    kernel = MatrixProduct(rows, columns, depth, outer, (left,), (right,), product, (result,), views.all, views.derived, span, summed)
+    kernel = MatrixProduct(
+        rows, columns, depth, outer, (left,), (right,), product, (result,), views.all, views.derived, span, len(op.reduction.axes)
+    )
     check_epilogue(kernel, (result,), views, span)
     return kernel, views
 
