@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 _IMPORT = re.compile(r"^import (\w+)$", re.MULTILINE)  # a file that imports otherwise is checked each time
+MARKS = ("rigid", "named_dims", "row_symbols")  # the sets of a `State` that decide what a symbol is called in a text
 FOLDERS = ("base", "checker", "grammar", "shapes", "types")  # whose sources decide what a check makes of a module without errors
 
 
@@ -167,6 +168,8 @@ def _lines(checked: CheckedModule) -> list[bytes]:
             for name, text in checked.signatures.items()
         },
         "symbols": [symbol.name for symbol in own],
+        "marks": {mark: [number[s] for s in own if s in getattr(checked.state, mark)] for mark in MARKS},
+        "called": {str(number[s]): text for s, text in checked.state.called.items() if s in number},
     }  # fmt: skip
     return [json.dumps(part, separators=(",", ":")).encode() for part in (first, *parts)]
 
@@ -196,6 +199,8 @@ class _Reading:
         self.state = State()
         self.aliases: dict[str, S.TypeDecl] = {}
         self.names: list[str] = []
+        self.marks: dict[str, frozenset[int]] = {}
+        self.called: dict[str, str] = {}
         self.numbers: list[int] = []
         self.symbols: dict[int, Symbol] = {}
         self.foreign: dict[tuple[str, str], list[Symbol]] = {}
@@ -208,7 +213,8 @@ class _Reading:
         part = self._head()
         signatures = {name: row[0] for name, row in part["signatures"].items()}
         symbols = {name: self._own(row[1]) for name, row in part["signatures"].items()}
-        if not all(isinstance(text, str) for text in (*part["values"], *part["symbols"], *signatures.values())):
+        texts = (*part["values"], *part["symbols"], *signatures.values(), *part["called"].values())
+        if not all(isinstance(text, str) for text in texts):
             raise Malformed("a text")
         if not all(len(self.value_lines) < line < len(self.lines) for line in self.decl_lines.values()):
             raise Malformed("a line")
@@ -229,6 +235,8 @@ class _Reading:
         types = self._reader(part["types"])
         self.aliases = {name: types.node(number, S.TypeDecl) for name, number in part["types"]["names"].items()}
         self.names = part["symbols"]
+        self.marks = {mark: frozenset(part["marks"][mark]) for mark in MARKS}
+        self.called = part["called"]
         self.numbers += fresh_numbers(max(0, len(self.names) - len(self.numbers)))
         self.value_lines = {name: line for line, name in enumerate(part["values"], 1)}
         self.decl_lines = {name: 1 + len(self.value_lines) + row[2] for name, row in part["signatures"].items()}
@@ -258,7 +266,16 @@ class _Reading:
             if symbol is None:
                 raise Malformed(f"no symbol {number}")
             symbol = self.symbols.setdefault(number, symbol)
+            self._mark(number, symbol)
         return symbol
+
+    def _mark(self, number: int, symbol: Symbol) -> None:
+        """What texts call a symbol depends on who introduced it."""
+        for mark, numbers in self.marks.items():
+            if number in numbers:
+                getattr(self.state, mark).add(symbol)
+        if str(number) in self.called:
+            self.state.called[symbol] = self.called[str(number)]
 
     def _foreign(self, module: str, name: str, number: int) -> Symbol:
         if (module, name) not in self.foreign:

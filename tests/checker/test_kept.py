@@ -288,6 +288,35 @@ def test_a_file_is_read_as_it_was_checked(mine: Path) -> None:
     assert len(files()) == 4
 
 
+SIZES = """
+type layer[d, k] = { w : f32[d, k], b : f32[k] }
+fun annotated (p : layer[d, k]) (x : f32[n, d]) = x @ p.w + p.b
+fun indices x y = for i, k => (sum j => x[i, j, k] * y[j])
+fun unnamed (x : f32[n]) y = x[0] + y[2]
+fun braces {h} (x : f32[h * d]) = for i < h => x[i]
+fun counted (x : f32[n]) = filter (for i => x[i] > 0.0) x
+fun cut (x : f32[n, ..s]) = for i < n / 2 => x[i, ..]
+sig signed : f32[a, b] -> f32[b]
+fun signed x = for j => (sum i => x[i, j])
+"""
+
+
+def test_sizes_of_a_file_that_was_read(mine: Path) -> None:
+    """Which sizes the source names, and what they are called: sizes are found by these names."""
+    mine.write_text(SIZES)
+
+    def said() -> dict[str, str]:
+        forget()
+        module = axon.load(mine)
+        return {name: str(module[name].sizes) for name in module} | {"of rank 3": str(module.cut.sizes(ranks={"s": 2}))}
+
+    checked, read = said(), said()
+    assert loaded(mine).was_read
+    assert read == checked
+    assert "by place alone" in checked["unnamed"]
+    assert not any("by place alone" in text for name, text in checked.items() if name != "unnamed")
+
+
 def test_a_file_is_checked_after_a_check(mine: Path) -> None:
     """What is read is of the same library as what is checked in a process, in either order."""
     loaded(mine)
