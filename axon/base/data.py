@@ -1,30 +1,67 @@
 """Dataclasses that are made in a twentieth of the time: to make some hundreds was half of what a process did before it read a line
 of anyone's program.
 
-`dataclass` is that of the standard library as far as Axon uses it: type checkers see that one, and `fields`, `replace` and `match`
-treat the classes alike. The standard library compiles six functions for each class. Here `__init__` is compiled when a class has
-its first instance, which most never have in a process; the others are shared by all classes, and which fields they compare is
-known to a getter in C.
+`dataclass` and its companions are those of the standard library as far as Axon uses them: type checkers see those, and `fields`,
+`replace` and `match` treat the classes alike. The standard library compiles six functions for each class, and imports half of what
+inspects Python. Here `__init__` is compiled when a class has its first instance, which most never have in a process; the others
+are shared by all classes, and which fields they compare is known to a getter in C.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import MISSING, Field, FrozenInstanceError, field, fields, is_dataclass, replace
-from inspect import Signature, get_annotations, signature
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass", "field", "fields", "is_dataclass", "replace"]
 
+MISSING: Any = object()  # no default
+
 if TYPE_CHECKING:
-    from dataclasses import dataclass
+    from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+    from inspect import Signature
 else:
 
     def dataclass(cls=None, /, *, frozen=False, slots=False, eq=True, kw_only=False):
         """A class with an `__init__` for its annotated attributes, and the other methods that the standard library gives it."""
         return _made(cls, frozen, slots, eq, kw_only) if cls is not None else lambda cls: _made(cls, frozen, slots, eq, kw_only)
+
+    class Field:
+        """An attribute of a dataclass, as far as the standard library's functions ask for it."""
+
+        __slots__ = ("compare", "default", "default_factory", "init", "kw_only", "name", "repr", "type")
+
+        def __init__(self, default, default_factory, init, repr, compare, kw_only):
+            self.name = self.type = None
+            self.default, self.default_factory = default, default_factory
+            self.init, self.repr, self.compare, self.kw_only = init, repr, compare, kw_only
+
+        @property
+        def _field_type(self):
+            from dataclasses import _FIELD  # who asks has imported it
+
+            return _FIELD
+
+    def field(*, default=MISSING, default_factory=MISSING, init=True, repr=True, compare=True, kw_only=MISSING):
+        """What stands for an attribute in a class: its default, or what makes it, and where it counts."""
+        return Field(default, default_factory, init, repr, compare, kw_only)
+
+    def fields(of):
+        """The fields of a dataclass or of an instance, in their order."""
+        return tuple(of.__dataclass_fields__.values())
+
+    def is_dataclass(of):
+        return hasattr(of if isinstance(of, type) else type(of), "__dataclass_fields__")
+
+    def replace(of, /, **changes):
+        """The same but for some fields. Raises TypeError for a name that is no field, ValueError where `__init__` takes none."""
+        for name, f in of.__dataclass_fields__.items():
+            if not f.init:
+                if name in changes:
+                    raise ValueError(f"`{name}` is no parameter of {type(of).__qualname__}")
+            elif name not in changes:
+                changes[name] = getattr(of, name)
+        return type(of)(**changes)
 
 
 def _made(cls: Any, frozen: bool, slots: bool, eq: bool, kw_only: bool) -> Any:
@@ -60,10 +97,10 @@ def _fields(cls: Any, kw_only: bool) -> dict[str, Field[Any]]:
     found: dict[str, Field[Any]] = {}
     for base in reversed(cls.__mro__[1:]):
         found |= base.__dict__.get("__dataclass_fields__", {})
-    for name, annotation in get_annotations(cls).items():
+    for name, annotation in cls.__dict__.get("__annotations__", {}).items():  # noqa: RUF063 — `inspect` is large
         given = cls.__dict__.get(name, MISSING)
         f: Any = given if isinstance(given, Field) else field(default=given)
-        f.name, f.type, f._field_type = name, annotation, dataclasses._FIELD  # type: ignore[attr-defined]
+        f.name, f.type = name, annotation
         f.kw_only = kw_only if f.kw_only is MISSING else f.kw_only
         found[name] = f
     return found
@@ -85,6 +122,8 @@ class _Signature:
     """Of a class, what `help` shows: the parameters of its `__init__`."""
 
     def __get__(self, _: object, cls: Any) -> Signature:
+        from inspect import signature
+
         init = signature(_init(cls, cls.__dataclass_fields__, frozen=False))
         return init.replace(parameters=list(init.parameters.values())[1:])
 
@@ -159,6 +198,8 @@ def _repr(self: Any) -> str:
 
 
 def _frozen(self: Any, name: str, *value: object) -> None:
+    from dataclasses import FrozenInstanceError
+
     raise FrozenInstanceError(f"cannot {'assign to' if value else 'delete'} field {name!r}")
 
 
