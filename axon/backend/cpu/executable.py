@@ -74,6 +74,11 @@ class CpuExecutable:
         self.loops = IdentityMap((kernel, self._native(loop)) for kernel, loop in made.loops)
 
     @property
+    def count(self) -> int:
+        """How many kernels have run: as long as it stays, so does what is `made`."""
+        return len(self.compiled) + len(self.products) + len(self.loops)
+
+    @property
     def made(self) -> Made:
         """What is worth keeping, with the functions that were written in the meantime; the same as long as there are none."""
         with self.lock:

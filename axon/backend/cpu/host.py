@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 TINY = 20_000  # points of all operations of a call, which counts each operation for some: at most about 20 ms
 OVERHEAD = 500  # points in whose time the interpreter prepares an operation
+SIZES = 64  # of calls, of which it is kept which orders they ask for; then they are forgotten, and asked again
 MANY = 1_000_000  # points interpreted in all, about a second, after which it is said that machine code would be quicker
 
 
@@ -39,6 +40,8 @@ class Host:
         self._executables: dict[Order, CpuExecutable] = {}
         self._lock = Lock()
         self._interpreted = 0.0  # points
+        self._counted = 0  # functions, when it was last looked whether there is something to keep
+        self._orders: dict[tuple[Any, ...], Order] = {}  # by sizes that were called with
 
     def __call__(self, inputs: Sequence[Any], explicit: Sequence[int] = (), *, compiled: bool = False) -> list[Any]:
         """The flat results for flat inputs, as fresh arrays. Raises what `interpret.run` raises."""
@@ -57,9 +60,10 @@ class Host:
 
     def _keep(self) -> None:
         """Keep what was made, if there is more of it than was found or kept before."""
-        if self._place is None:
+        if self._place is None or (count := sum(executable.count for executable in self._executables.values())) == self._counted:
             return
         with self._lock:
+            self._counted = count
             made = [executable.made for executable in self._executables.values()]
             before = self._kept.made if self._kept is not None else ()
             if all(any(one is other for other in before) for one in made):
@@ -82,9 +86,16 @@ class Host:
         """That of sums of products for these sizes. It follows from them alone, not from what was called before."""
         if not self._choices:
             return ()
-        from axon.core.passes.orders import order_at
+        sizes = (*explicit, *[array.shape for array in inputs])
+        order = self._orders.get(sizes)
+        if order is None:
+            from axon.core.passes.orders import order_at
 
-        return order_at(self._choices, self.program.contract.bind(explicit, [array.shape for array in inputs]))
+            if len(self._orders) >= SIZES:
+                self._orders.clear()
+            order = order_at(self._choices, self.program.contract.bind(explicit, sizes[len(explicit) :]))
+            self._orders[sizes] = order
+        return order
 
     def executable(self, order: Order = ()) -> CpuExecutable:
         with self._lock:
