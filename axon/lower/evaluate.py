@@ -20,7 +20,20 @@ from axon.lower.call_count import MAX_CALLS, too_many_calls
 from axon.lower.extents import divides
 from axon.lower.indexing import Indexing
 from axon.lower.scalars import as_scalar, conjunction, integer, negated, simplified, zero
-from axon.lower.tensors import ONE, broadcast, choice, is_plain, leaves, name_of, ordered, rebuild, scalar_value, spread, stretched
+from axon.lower.tensors import (
+    ONE,
+    broadcast,
+    choice,
+    is_guarded,
+    is_plain,
+    leaves,
+    name_of,
+    ordered,
+    rebuild,
+    scalar_value,
+    spread,
+    stretched,
+)
 from axon.lower.value import Closure, Env, Frame, Primitive, RecordValue, Subscripts, TensorValue, TupleValue, Value
 from axon.shapes.dimension import Dim
 from axon.types import builtins
@@ -39,8 +52,8 @@ class Evaluator(Indexing):
         value = self._eval(env, e, c)
         if not isinstance(value, TensorValue):
             return value
-        if value.lazy and not value.guarded and self.b.risk > before:
-            value = replace(value, guarded=True)  # whoever stores it has not seen the risk
+        if (value.lazy or not value.shape) and not value.guarded and self.b.risk > before:
+            value = replace(value, guarded=True)  # whoever stores or names it has not seen the risk
         return replace(value, span=e.span) if value.symbol is None and value.span is None else value
 
     def _eval(self, env: Env, e: T.Expr, c: Context) -> Value:
@@ -119,6 +132,8 @@ class Evaluator(Indexing):
         found = env.values.get(e.symbol)
         if found is None:
             found = self._global(e.symbol)
+        if is_guarded(found):
+            self.b.risk += 1
         if e.instance is not None and isinstance(found, Closure):
             frame = self.instance(env, found.env.frame, e.instance)
             found = Closure(found.params, found.body, found.env.in_frame(frame), found.given)
@@ -167,11 +182,13 @@ class Evaluator(Indexing):
                 assert_never(pattern)
 
     def _keep(self, value: Value, c: Context, name: str, risky: bool = False) -> Value:
-        """A value that may be used more than once: computed once."""
+        """A value that may be used more than once: computed once. One that costs nothing is itself wherever it is used, and as
+        risky there."""
         match value:
-            case TensorValue(shape=()) if not value.lazy:
-                return value if is_plain(value.at(())) else self._named(value, c, name, risky)
             case TensorValue(shape=()):
+                risky = (risky or value.guarded) and bool(c.guards or c.axes)
+                if not value.lazy and is_plain(value.at(())):
+                    return replace(value, guarded=risky)
                 return self._named(value, c, name, risky)
             case TensorValue():
                 return self.b.store(value, c, name) if value.lazy else value
@@ -292,6 +309,8 @@ class Evaluator(Indexing):
     def _primitive(self, name: str, values: Sequence[Value], c: Context, span: Span) -> Value:
         tensors = [v for v in values if isinstance(v, TensorValue)]
         assert len(tensors) == len(values)
+        if any(v.guarded for v in tensors):  # they may have been given before
+            self.b.risk += 1
         if name in builtins.UNARY:
             return self._unary(name, tensors[0])
         if name in _BINARY_PRIMITIVES:
@@ -364,9 +383,10 @@ class Evaluator(Indexing):
         return self.b.compute(axes, (body,), c, risky, ("product",), ((k,), Monoid("sum"), None), span)[0]
 
     def _if(self, env: Env, e: T.If, c: Context) -> Value:
+        before = self.b.risk
         condition = self.scalar(env, e.condition, c)
         if not is_plain(condition) and not isinstance(condition, CoreBinary):
-            condition = self.b.name(condition, "c", c, False)
+            condition = self.b.name(condition, "c", c, self.b.risk > before)
         then = self.eval(env, e.then, c.guarded(condition))
         otherwise = self.eval(env, e.otherwise, c.guarded(Unary("not", condition)))
         pairs = list(zip(leaves(then), leaves(ordered(otherwise, then)), strict=True))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from axon.base.element import Element
 from axon.core.ir import Binary, Const, Index, Local, Read, Scalar, Select, element_of, identity
-from axon.lower.value import RecordValue, Subscripts, TensorValue, TupleValue, Value
+from axon.lower.value import Closure, Primitive, RecordValue, Subscripts, TensorValue, TupleValue, Value
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
 
@@ -27,6 +28,21 @@ def leaves(value: Value) -> list[TensorValue]:
             return [x for i in fields.values() for x in leaves(i)]
         case _:
             raise AssertionError("a function where data is needed")
+
+
+def is_guarded(value: Value) -> bool:
+    """Whether something in a value is right only where the guards of its making hold."""
+    match value:
+        case TensorValue():
+            return value.guarded
+        case TupleValue(items):
+            return any(map(is_guarded, items))
+        case RecordValue(fields):
+            return any(map(is_guarded, fields.values()))
+        case Closure(given=given) | Primitive(given=given):
+            return any(map(is_guarded, given))
+        case _:
+            assert_never(value)
 
 
 def rebuild(value: Value, new: Sequence[TensorValue]) -> Value:
