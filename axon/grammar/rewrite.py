@@ -197,8 +197,11 @@ class Tree:
         outer = self._around.get(node)
         span = node.span
         while outer is not None:
-            before = len(self.text[outer.span.start : span.start].rstrip()) + outer.span.start
-            after = len(self.text[: outer.span.end]) - len(self.text[span.end : outer.span.end].lstrip())
+            before, after = span.start, span.end
+            while before > outer.span.start and self.text[before - 1].isspace():
+                before -= 1
+            while after < min(outer.span.end, len(self.text)) and self.text[after].isspace():
+                after += 1
             if before == outer.span.start or self.text[before - 1] != "(" or not self.text.startswith(")", after, outer.span.end):
                 break
             span = Span(self.file, before - 1, after + 1)

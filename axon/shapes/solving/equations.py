@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import TypeAlias
 
 from axon.base.data import dataclass, replace
@@ -33,6 +34,7 @@ from axon.shapes.dimension import Dim, DimensionTooLarge, Monomial, Quotient, at
 from axon.shapes.relation import Relation
 
 _ZERO = Dim.of(0)
+_AGE = attrgetter("id")  # of a variable: its place among others
 _STEPS = 60_000  # of a system, after which nothing is looked at in depth …
 _MINIMISE = 60_000  # … and to find what is to blame for conflicts
 _EQUATION = 2  # steps that an equation takes whose variable is eliminated
@@ -257,29 +259,48 @@ class _Solver:
         return self._resolve(dim)[0]
 
     def substitution(self) -> dict[Symbol, Dim]:
-        return {v: reduced(self._facts, self._resolve(Dim.of(v))[0]) for v in sorted(self._images, key=lambda v: self._rank[v])}
+        return {v: reduced(self._facts, self._current(v)[0]) for v in sorted(self._images, key=lambda v: self._rank[v])}
 
     # ── substitution ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _resolve(self, dim: Dim) -> tuple[Dim, tuple[_Trace, ...]]:
         """The Dim over variables that are still free, and what made the replacements."""
-        bound = sorted((v for v in dim.variables if v in self._images), key=lambda v: v.id)
+        bound = self._bound(dim)
         if not bound:
             return dim, ()
-        todo = list(bound)
-        while todo:  # bring the images up to date, innermost first
-            image, used = self._images[todo[-1]]
-            inner = sorted((v for v in image.variables if v in self._images), key=lambda v: v.id)
-            stale = [v for v in inner if not self._images.keys().isdisjoint(self._images[v][0].variables)]
+        if len(bound) == 1:
+            image, used = self._current(bound[0])
+            return dim.substitute({bound[0]: image}), (used,)
+        images = {v: self._current(v) for v in bound}
+        return dim.substitute({v: image for v, (image, _) in images.items()}), tuple(used for _, used in images.values())
+
+    def _bound(self, dim: Dim) -> list[Symbol]:
+        """The variables in a Dim that were replaced, by age."""
+        images = self._images
+        found = [v for v in dim.variables if v in images]
+        if len(found) > 1:
+            found.sort(key=_AGE)
+        return found
+
+    def _current(self, variable: Symbol) -> tuple[Dim, _Trace]:
+        """What a variable was replaced by, over those that are still free, and what made it."""
+        images = self._images
+        if not self._bound(images[variable][0]):
+            return images[variable]
+        todo = [variable]
+        while todo:  # bring the images up to date, innermost first: chains can be long
+            v = todo[-1]
+            image, used = images[v]
+            inner = self._bound(image)
+            stale = [w for w in inner if self._bound(images[w][0])]
             if stale:
                 todo += stale
                 continue
-            v = todo.pop()
+            todo.pop()
             if inner:
-                image = image.substitute({w: self._images[w][0] for w in inner})
-                self._images[v] = image, _Trace(None, (used,), tuple(self._images[w][1] for w in inner))
-        images = {v: self._images[v] for v in bound}
-        return dim.substitute({v: image for v, (image, _) in images.items()}), tuple(used for _, used in images.values())
+                image = image.substitute({w: images[w][0] for w in inner})
+                images[v] = image, _Trace(None, (used,), tuple(images[w][1] for w in inner))
+        return images[variable]
 
     def _resolved(self, equation: _Open) -> _Open:
         left, by_left = self._resolve(equation.left)
@@ -447,7 +468,7 @@ class _Solver:
 
     def _sign(self, dim: Dim) -> int:
         """1 if it is never negative, and positive for all sizes that are not degenerate; -1 if its negative is; else 0."""
-        if dim.mapping and all(c > 0 and all(isinstance(a, Symbol) for a in m) for m, c in dim.mapping.items()):
+        if dim.mapping and _sum_of_sizes(dim):
             return 1
         wide = self._facts.assume(*(Relation(Dim.of(v), ">=", Dim.of(2)) for v in sorted(dim.variables, key=lambda v: v.id)))
         for sign in (1, -1):
@@ -483,9 +504,9 @@ class _Solver:
             left, by = self._resolve(relation.left)
             wanted.setdefault(Relation(left, relation.op, relation.right), []).append(_Trace(None, (used,), by))
         for variable in [v for v in self._images if v not in self._quotients]:
-            value, by = self._resolve(Dim.of(variable))
-            if any(c < 0 for c in value.mapping.values()) or any(not isinstance(a, Symbol) for a in value.atoms):
-                wanted.setdefault(Relation(value, ">=", _ZERO), []).append(_Trace(None, by))
+            value, by = self._current(variable)
+            if not _sum_of_sizes(value):
+                wanted.setdefault(Relation(value, ">=", _ZERO), []).append(_Trace(None, (by,)))
         for relation, traces in wanted.items():
             needed = [trace for trace in traces if not self._holds_where_needed(relation, trace)]
             answer = self._judge(relation) if needed else Answer.PROVED
@@ -614,6 +635,17 @@ def cancelled(slack: Dim) -> Dim:
         while all(atom in m for m in slack.mapping):
             slack = Dim({left: c for m, c in slack.mapping.items() if (left := without(m, one)) is not None})
     return Dim({m: c // step for m, c in slack.mapping.items()})
+
+
+def _sum_of_sizes(dim: Dim) -> bool:
+    """Whether it has only positive terms, of sizes."""
+    for monomial, c in dim.mapping.items():
+        if c < 0:
+            return False
+        for atom in monomial:
+            if not isinstance(atom, Symbol):
+                return False
+    return True
 
 
 def _made_a_number(slack: Dim, equation: _Open) -> bool:
