@@ -328,7 +328,7 @@ class Dim:
 
     def substitute(self, values: Mapping[Symbol, Dim]) -> Dim:
         """Each variable replaced by its Dim, all at once, and brought to normal form again."""
-        if not values or self.variables.isdisjoint(values):
+        if values.keys().isdisjoint(self.variables):
             return self
         if (variable := self.symbol) is not None:
             return values[variable]

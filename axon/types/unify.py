@@ -133,7 +133,7 @@ class State:
 
     def dimension(self, dim: Dim) -> Dim:
         """The dimension with every solved variable replaced."""
-        while not self.dims.keys().isdisjoint(dim.variables):
+        while (variables := dim.variables) and not self.dims.keys().isdisjoint(variables):
             known = {s: self.dims[s] for s in dim.variables if s in self.dims}
             try:
                 dim = dim.substitute(known)
@@ -156,10 +156,11 @@ class State:
         new: Type
         match t:
             case Tensor(element, shape):
-                dims = tuple(i if isinstance(i, Row) else self.dimension(i) for i in self.shape(shape))
-                new = Tensor(self.element(element), dims)
+                known = tuple([i if isinstance(i, Row) else self.dimension(i) for i in self.shape(shape)])
+                new = t.of(self.element(element), known)
             case Function(param, result):
-                new = Function(self.zonk(param, seen), self.zonk(result, seen))
+                parts = self.zonk(param, seen), self.zonk(result, seen)
+                new = t if parts[0] is param and parts[1] is result else Function(*parts)
             case TupleType(items):
                 new = TupleType(tuple(self.zonk(i, seen) for i in items))
             case RecordType():
@@ -433,11 +434,15 @@ def subtypes(state: State, t: Type) -> list[Type]:
     seen: set[Type] = set()
     stack = [t]
     while stack:
-        t = state.prune(stack.pop())
+        t = stack.pop()
+        if isinstance(t, TypeVar):
+            t = state.prune(t)
         if t in seen:
             continue
         seen.add(t)
         found.append(t)
+        if isinstance(t, Tensor):
+            continue
         match t:
             case Function(param, result):
                 stack += (param, result)

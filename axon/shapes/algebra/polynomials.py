@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from itertools import combinations
-from math import floor, gcd, isqrt, lcm
+from math import floor, gcd, isqrt, lcm, prod
 from operator import mul
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -197,10 +197,9 @@ def _irreducible(dim: Dim) -> bool:
     if not all(_rootless(dim, v, atoms) for v in atoms):
         return False
     for size in range(1, len(atoms)):
-        for some in combinations(atoms[1:], size):  # the first is in the other part
-            parts = {m: tuple(a for a in m if a in some) for m in dim.mapping}
-            others = {tuple(a for a in m if a not in some) for m in dim.mapping}
-            if len(set(parts.values())) * len(others) == len(parts):
+        for some in combinations(atoms[1:], size):  # the first is of the other factor
+            terms, others = (len({tuple(a for a in m if (a in some) == of) for m in dim.mapping}) for of in (True, False))
+            if terms * others == len(dim.mapping):
                 return False
     return True
 
@@ -210,15 +209,12 @@ def _rootless(dim: Dim, v: Atom, atoms: Sequence[Atom]) -> bool:
     if (powers := {m.count(v) for m in dim.mapping}) <= {0, 1}:
         return True
     for numbers in _NUMBERS if powers <= {0, 1, 2} else ():
-        values = dict(zip(atoms, numbers, strict=False))
+        values = dict(zip(atoms, numbers, strict=False)) | {v: 1}
         coefficients = [0, 0, 0]
         for m, c in dim.mapping.items():
-            for a in m:
-                c *= values[a] if a != v else 1
-            coefficients[m.count(v)] += c
-        c, b, a = coefficients
-        square = b * b - 4 * a * c
-        if a and (square < 0 or isqrt(square) ** 2 != square):
+            coefficients[m.count(v)] += c * prod(values[a] for a in m)
+        square = coefficients[1] ** 2 - 4 * coefficients[2] * coefficients[0]
+        if coefficients[2] and (square < 0 or isqrt(square) ** 2 != square):
             return True
     return False
 

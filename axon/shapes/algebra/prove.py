@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from axon.base.names import Symbol
 from axon.shapes.algebra.budget import Budget, OutOfBudget
@@ -78,9 +79,23 @@ def unsatisfiable(facts: Facts, near: Iterable[Symbol] | None = None) -> bool:
         connected.append(claims)
         found += len(claims)
     try:
-        return any(Refutation(prover, prover.budget).run(claims) for claims in sorted(connected, key=_weight))
+        return any(
+            not _plainly_satisfiable(claims) and Refutation(prover, prover.budget).run(claims)
+            for claims in sorted(connected, key=_weight)
+        )
     except (OutOfBudget, DimensionTooLarge):
         return False
+
+
+def _plainly_satisfiable(claims: list[Claim]) -> bool:
+    """Whether one of a few assignments satisfies the claims, which spares the search for a contradiction."""
+    variables = sorted({v for _, p in claims for v in p.variables}, key=lambda v: v.id)
+    for pool in _POOLS:
+        values = {v: pool[i % len(pool)] for i, v in enumerate(variables)}
+        with suppress(ZeroDivisionError):
+            if all(claim_holds(claim, values) for claim in claims):
+                return True
+    return False
 
 
 def _weight(claims: list[Claim]) -> int:

@@ -504,9 +504,9 @@ class _Solver:
             left, by = self._resolve(relation.left)
             wanted.setdefault(Relation(left, relation.op, relation.right), []).append(_Trace(None, (used,), by))
         for variable in [v for v in self._images if v not in self._quotients]:
-            value, by = self._current(variable)
+            value, trace = self._current(variable)
             if not _sum_of_sizes(value):
-                wanted.setdefault(Relation(value, ">=", _ZERO), []).append(_Trace(None, (by,)))
+                wanted.setdefault(Relation(value, ">=", _ZERO), []).append(_Trace(None, (trace,)))
         for relation, traces in wanted.items():
             needed = [trace for trace in traces if not self._holds_where_needed(relation, trace)]
             answer = self._judge(relation) if needed else Answer.PROVED
