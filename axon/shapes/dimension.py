@@ -56,6 +56,11 @@ class Quotient:
     def __hash__(self) -> int:
         return self.code
 
+    @property
+    def remainder(self) -> Dim:
+        """dividend % divisor, without dividing again."""
+        return self.dividend - self.divisor * Dim({(self,): 1})
+
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
@@ -254,9 +259,12 @@ class Dim:
 
     def plus(self, other: DimLike, factor: int) -> Dim:
         """self + factor * other."""
-        more = Dim.of(other)._terms
+        right = Dim.of(other)
+        more = right._terms
         if not more:
             return self
+        if not self._terms and factor == 1:
+            return right
         terms = dict(self._terms)
         for monomial, coefficient in more.items():
             total = terms.get(monomial, 0) + coefficient * factor

@@ -68,6 +68,7 @@ class State:
     overflowed: bool = False  # a size has passed the limits, and that was reported: it is left as it was found
     data_sizes: dict[Symbol, tuple[Relation, ...]] = field(default_factory=dict)  # sizes that only the data decide, and bounds
     called: dict[Symbol, str] = field(default_factory=dict)  # what annotations call those
+    closed: dict[Type, tuple[Type, ...]] = field(default_factory=dict)  # the parts of types without type variables, once asked for
 
     # ── fresh variables ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -428,19 +429,20 @@ def size(state: State, t: Type, seen: dict[Type, int] | None = None) -> int:
     return seen[t]
 
 
-def subtypes(state: State, t: Type) -> list[Type]:
+def subtypes(state: State, t: Type) -> tuple[Type, ...]:
     """The parts of a type, itself among them, each once."""
-    found: list[Type] = []
-    seen: set[Type] = set()
-    stack = [t]
+    whole = state.prune(t)
+    if (known := state.closed.get(whole)) is not None:
+        return known
+    found: dict[Type, None] = {}
+    stack, open_ = [whole], False
     while stack:
         t = stack.pop()
         if isinstance(t, TypeVar):
-            t = state.prune(t)
-        if t in seen:
+            t, open_ = state.prune(t), True
+        if t in found:
             continue
-        seen.add(t)
-        found.append(t)
+        found[t] = None
         if isinstance(t, Tensor):
             continue
         match t:
@@ -452,4 +454,6 @@ def subtypes(state: State, t: Type) -> list[Type]:
                 stack += [f for _, f in fields]
             case Exists(_, _, body):
                 stack.append(body)
-    return found
+    if not open_:
+        state.closed[whole] = tuple(found)
+    return tuple(found)

@@ -21,7 +21,7 @@ from axon.base.names import Symbol
 from axon.shapes.algebra.budget import Budget, OutOfBudget
 from axon.shapes.algebra.counterexample import counterexample
 from axon.shapes.algebra.divisibility import divides, divisibility
-from axon.shapes.algebra.facts import Answer, Claim, Facts, claim_holds
+from axon.shapes.algebra.facts import Answer, Claim, Facts, claim_holds, claims_of
 from axon.shapes.algebra.grid import seen
 from axon.shapes.algebra.polynomials import Ideal, exact_quotient, factors
 from axon.shapes.algebra.refute import Refutation, lowest_terms
@@ -80,14 +80,19 @@ def unsatisfiable(facts: Facts, near: Iterable[Symbol] | None = None) -> bool:
         found += len(claims)
     try:
         return any(
-            not _plainly_satisfiable(claims) and Refutation(prover, prover.budget).run(claims)
+            not _satisfied(claims) and Refutation(prover, prover.budget).run(claims)
             for claims in sorted(connected, key=_weight)
         )
     except (OutOfBudget, DimensionTooLarge):
         return False
 
 
-def _plainly_satisfiable(claims: list[Claim]) -> bool:
+def plainly_satisfiable(relations: Iterable[Relation]) -> bool:
+    """Whether one of a few assignments satisfies the relations."""
+    return _satisfied([claim for r in relations for claim in claims_of(r)])
+
+
+def _satisfied(claims: list[Claim]) -> bool:
     """Whether one of a few assignments satisfies the claims, which spares the search for a contradiction."""
     variables = sorted({v for _, p in claims for v in p.variables}, key=lambda v: v.id)
     for pool in _POOLS:

@@ -228,6 +228,7 @@ class _Solver:
         self._queue = deque(_Open(e.left, e.right, _Trace(i)) for i, e in enumerate(system))
         self._waiting: dict[int, _Open] = {}  # equations without a unit to eliminate
         self._watchers: dict[Symbol, set[int]] = {}  # which of them mention a flexible variable
+        self._true: set[tuple[Dim, Dim]] = set()  # what was seen to be equal: networks say most of it many times
         self._count = 0
         self._judged = 0
         self._combined = 0
@@ -285,7 +286,7 @@ class _Solver:
     def _current(self, variable: Symbol) -> tuple[Dim, _Trace]:
         """What a variable was replaced by, over those that are still free, and what made it."""
         images = self._images
-        if not self._bound(images[variable][0]):
+        if not self._bound(images[variable][0]):  # mostly
             return images[variable]
         todo = [variable]
         while todo:  # bring the images up to date, innermost first: chains can be long
@@ -340,10 +341,14 @@ class _Solver:
     def _eliminate_units(self) -> None:
         """v = expr, wherever v has coefficient 1 or -1."""
         while self._queue:
-            equation = self._resolved(self._queue.popleft())
+            raw = self._queue.popleft()
             self._budget.charge(_EQUATION)
+            if (said := (raw.left, raw.right)) in self._true:
+                continue
+            equation = self._resolved(raw)
             slack = cancelled(equation.slack)
             if not slack.mapping:
+                self._true.add(said)
                 continue
             if Relation(slack, "=", _ZERO).trivial is False:
                 self.conflicts.append((equation.used.equations(), Relation(equation.left, "=", equation.right)))
@@ -351,7 +356,9 @@ class _Solver:
             free = [] if _made_a_number(slack, equation) else self._free(slack)
             if self.kept and len(slack.mapping) > 1 + (len(free) == 2 and len(slack.variables) == 2 and not slack.offset):
                 free.sort(key=self.kept.__contains__)
-            if not any(self._bind_unit(v, slack, equation) for v in free):
+            if any(self._bind_unit(v, slack, equation) for v in free):
+                self._true.add(said)
+            else:
                 self._wait(equation)
 
     def _reduce_linear(self) -> bool:

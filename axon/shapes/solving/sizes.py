@@ -40,6 +40,8 @@ class Sizes:
 
     def _guards(self, context: Context) -> tuple[Relation, ...]:
         """What the conditions around something say, and of the indices that they mention, how far those run."""
+        if not context.guards:
+            return ()
         resolve = self.problem.resolve
         guards = [Relation(resolve(g.left), g.op, resolve(g.right)) for g in context.guards]
         mentioned = frozenset[Symbol]().union(*(g.variables for g in guards))
