@@ -68,6 +68,7 @@ class State:
     overflowed: bool = False  # a size has passed the limits, and that was reported: it is left as it was found
     data_sizes: dict[Symbol, tuple[Relation, ...]] = field(default_factory=dict)  # sizes that only the data decide, and bounds
     called: dict[Symbol, str] = field(default_factory=dict)  # what annotations call those
+    solved: frozenset[Symbol] = frozenset()  # the keys of `dims`, which only grows, when somebody last asked
     closed: dict[Type, tuple[Type, ...]] = field(default_factory=dict)  # the parts of types without type variables, once asked for
 
     # ── fresh variables ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -134,7 +135,9 @@ class State:
 
     def dimension(self, dim: Dim) -> Dim:
         """The dimension with every solved variable replaced."""
-        while (variables := dim.variables) and not self.dims.keys().isdisjoint(variables):
+        if len(self.solved) != len(self.dims):
+            self.solved = frozenset(self.dims)
+        while not self.solved.isdisjoint(dim.variables):  # of two sets, neither asks Python for the hash of a symbol
             known = {s: self.dims[s] for s in dim.variables if s in self.dims}
             try:
                 dim = dim.substitute(known)

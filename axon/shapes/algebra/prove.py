@@ -80,8 +80,7 @@ def unsatisfiable(facts: Facts, near: Iterable[Symbol] | None = None) -> bool:
         found += len(claims)
     try:
         return any(
-            not _satisfied(claims) and Refutation(prover, prover.budget).run(claims)
-            for claims in sorted(connected, key=_weight)
+            not _satisfied(claims) and Refutation(prover, prover.budget).run(claims) for claims in sorted(connected, key=_weight)
         )
     except (OutOfBudget, DimensionTooLarge):
         return False

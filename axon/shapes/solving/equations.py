@@ -225,6 +225,7 @@ class _Solver:
         self._budget = Budget(_STEPS, start.facts.budget) if budget is None else budget
         self._facts = start.facts.charged_to(self._budget)
         self._images: dict[Symbol, tuple[Dim, _Trace]] = {}
+        self._replaced: set[Symbol] = set()  # the keys of that
         self._queue = deque(_Open(e.left, e.right, _Trace(i)) for i, e in enumerate(system))
         self._waiting: dict[int, _Open] = {}  # equations without a unit to eliminate
         self._watchers: dict[Symbol, set[int]] = {}  # which of them mention a flexible variable
@@ -277,11 +278,8 @@ class _Solver:
 
     def _bound(self, dim: Dim) -> list[Symbol]:
         """The variables in a Dim that were replaced, by age."""
-        images = self._images
-        found = [v for v in dim.variables if v in images]
-        if len(found) > 1:
-            found.sort(key=_AGE)
-        return found
+        found = dim.variables & self._replaced  # of two sets: neither asks Python for the hash of a symbol
+        return sorted(found, key=_AGE) if len(found) > 1 else list(found)
 
     def _current(self, variable: Symbol) -> tuple[Dim, _Trace]:
         """What a variable was replaced by, over those that are still free, and what made it."""
@@ -320,6 +318,7 @@ class _Solver:
                 if variable in those:
                     those.add(value.symbol)
         self._images[variable] = (value, equation.used)
+        self._replaced.add(variable)
         for number in sorted(self._watchers.pop(variable, ())):
             waiting = self._waiting.pop(number, None)
             if waiting is not None:
