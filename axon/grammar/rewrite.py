@@ -329,7 +329,7 @@ _BLANK = s.Var("_", span=NEW)
 
 
 def _parts(node: s.Node) -> Iterator[s.Node]:
-    stack: list[object] = [getattr(node, name) for name in _written_fields(type(node))]
+    stack: list[object] = [getattr(node, name) for name in _written_fields(cast("Any", type(node)))]
     while stack:
         part = stack.pop()
         if isinstance(part, tuple):
