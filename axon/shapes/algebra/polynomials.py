@@ -159,6 +159,10 @@ def _shared(dim: Dim) -> Monomial:
 def _factors(dim: Dim) -> tuple[Dim, ...]:
     if _irreducible(dim):
         return (divided(dim, dim.content if dim.terms[0][0] > 0 else -dim.content),)
+    return _taken_apart(dim)
+
+
+def _taken_apart(dim: Dim) -> tuple[Dim, ...]:
     ring, rng = _Ring.of(dim), _sympy().rng
     state = rng.getstate()  # the order of the search, and so its time, would depend on what was asked before
     rng.seed(0)
