@@ -147,7 +147,7 @@ def factors(dim: Dim, budget: Budget | None = None) -> tuple[Dim, ...]:
 
 def _shared(dim: Dim) -> Monomial:
     """The greatest monomial that divides every one of several terms."""
-    if len(dim.mapping) < 2:
+    if len(dim.mapping) < 2 or () in dim.mapping:
         return ()
     first, *others = (Counter(m) for m in dim.mapping)
     for other in others:
