@@ -53,6 +53,11 @@ def tokenize(file: SourceFile, table: Table) -> Tokens:
     return Tokens(tuple(tokens), comments, blanked, tuple(wrong), tuple(left_out), tuple(diagnostics))
 
 
+def blanked(file: SourceFile) -> str:
+    """The text of a file with its comments blanked, as far as it is read."""
+    return _blank_comments(file, [])[0] if len(file.text) <= MAX_CHARACTERS else ""
+
+
 # ── characters that no text may hold, not even a comment ─────────────────────────────────────────────────────────────
 
 _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, TypeVar, assert_never, cast
 
 from axon.base.data import fields, replace
@@ -19,9 +19,8 @@ from axon.base.source import SourceFile, Span
 from axon.grammar import printer
 from axon.grammar import syntax as s
 from axon.grammar.doc import Comment, Doc, Fresh, Group, Headed, Hug, Line, Nest, Placed
-from axon.grammar.lexer import tokenize
+from axon.grammar.lexer import blanked
 from axon.grammar.parse import parse, parse_expression, parse_type
-from axon.grammar.table import load
 
 NEW = SourceFile("", "").span()  # the place of what is not in the file
 Change = tuple[s.Node, s.Node]  # a node of the file, and what is to stand in its place
@@ -107,7 +106,7 @@ class Tree:
     @cached_property
     def text(self) -> str:
         """The text of the file with its comments blanked."""
-        return tokenize(self.file, load()).blanked
+        return blanked(self.file)
 
     # ── looking up ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -197,8 +196,11 @@ class Tree:
         outer = self._around.get(node)
         span = node.span
         while outer is not None:
-            before = len(self.text[outer.span.start : span.start].rstrip()) + outer.span.start
-            after = len(self.text[: outer.span.end]) - len(self.text[span.end : outer.span.end].lstrip())
+            before, after = span.start, span.end
+            while before > outer.span.start and self.text[before - 1].isspace():
+                before -= 1
+            while after < min(outer.span.end, len(self.text)) and self.text[after].isspace():
+                after += 1
             if before == outer.span.start or self.text[before - 1] != "(" or not self.text.startswith(")", after, outer.span.end):
                 break
             span = Span(self.file, before - 1, after + 1)
@@ -327,13 +329,19 @@ _BLANK = s.Var("_", span=NEW)
 
 
 def _parts(node: s.Node) -> Iterator[s.Node]:
-    stack: list[object] = [getattr(node, f.name) for f in fields(node) if f.name not in _PLACES]
+    stack: list[object] = [getattr(node, name) for name in _written_fields(cast("Any", type(node)))]
     while stack:
-        match stack.pop():
-            case s.Node() as part:
-                yield part
-            case tuple() as parts:
-                stack += parts
+        part = stack.pop()
+        if isinstance(part, tuple):
+            stack += part
+        elif isinstance(part, s.Node):
+            yield part
+
+
+@cache
+def _written_fields(kind: Any) -> tuple[str, ...]:
+    """The fields of a kind of node in which others may stand."""
+    return tuple(f.name for f in fields(kind) if f.name not in _PLACES)
 
 
 def _ends_open(node: s.Node) -> bool:

@@ -20,7 +20,9 @@ Sizes are bounded: an operation that would pass a limit raises `DimensionTooLarg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from math import gcd
+from operator import attrgetter
 from typing import TypeAlias
 
 from axon.base.data import dataclass, field
@@ -32,6 +34,7 @@ MAX_COEFFICIENT = 2**63
 MAX_STEPS = 50_000  # term products of one multiplication
 MAX_WEIGHT = 20_000  # leaves of the whole tree, atoms unfolded
 MAX_DEPTH = 40  # of atoms inside atoms
+_AGE = attrgetter("id")  # of a variable: its place among others
 _LONG = 16  # terms or degree from which weighing a result is worth its time; each atom is weighed when it is made
 
 
@@ -52,6 +55,11 @@ class Quotient:
 
     def __hash__(self) -> int:
         return self.code
+
+    @property
+    def remainder(self) -> Dim:
+        """dividend % divisor, without dividing again."""
+        return self.dividend - self.divisor * Dim({(self,): 1})
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,17 +155,18 @@ class Dim:
     @property
     def atoms(self) -> frozenset[Atom]:
         """The atoms of its monomials; not those inside other atoms."""
-        return frozenset(atom for monomial in self._terms for atom in monomial)
+        return frozenset(chain.from_iterable(self._terms))
 
     @property
     def quotients(self) -> frozenset[Quotient]:
         """Every quotient in it, also inside atoms: where their divisors are not 0, it is defined."""
         found: set[Quotient] = set()
-        for atom in self.atoms:
-            if not isinstance(atom, Symbol):
-                found.update(*(part.quotients for part in parts(atom)))
-                if isinstance(atom, Quotient):
-                    found.add(atom)
+        for monomial in self._terms:
+            for atom in monomial:
+                if not isinstance(atom, Symbol):
+                    found.update(*(part.quotients for part in parts(atom)))
+                    if isinstance(atom, Quotient):
+                        found.add(atom)
         return frozenset(found)
 
     @property
@@ -209,7 +218,7 @@ class Dim:
     def sort_key(self) -> tuple[object, ...]:
         """A total order on normal forms, by structure and then by the age of variables."""
         if self._key is None:
-            self._key = tuple((monomial_key(m), c) for c, m in self.terms)
+            self._key = tuple(sorted((monomial_key(m), c) for m, c in self._terms.items()))
         return self._key
 
     # ── arithmetic ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -250,8 +259,14 @@ class Dim:
 
     def plus(self, other: DimLike, factor: int) -> Dim:
         """self + factor * other."""
+        right = Dim.of(other)
+        more = right._terms
+        if not more:
+            return self
+        if not self._terms and factor == 1:
+            return right
         terms = dict(self._terms)
-        for monomial, coefficient in Dim.of(other)._terms.items():
+        for monomial, coefficient in more.items():
             total = terms.get(monomial, 0) + coefficient * factor
             if total:
                 terms[monomial] = total
@@ -264,6 +279,9 @@ class Dim:
             raise DimensionTooLarge("a product of two sums that are too long")
         if self.degree + other.degree > MAX_DEGREE:
             raise DimensionTooLarge(f"a product of more than {MAX_DEGREE} factors")
+        if len(self._terms) == 1 and () in self._terms:  # a number
+            k = self._terms[()]
+            return other if k == 1 else Dim({m: c * k for m, c in other._terms.items()})
         terms: dict[Monomial, int] = {}
         for left, c in self._terms.items():
             for right, d in other._terms.items():
@@ -318,8 +336,10 @@ class Dim:
 
     def substitute(self, values: Mapping[Symbol, Dim]) -> Dim:
         """Each variable replaced by its Dim, all at once, and brought to normal form again."""
-        if not values or self.variables.isdisjoint(values):
+        if values.keys().isdisjoint(self.variables):
             return self
+        if (variable := self.symbol) is not None:
+            return values[variable]
         return self.rewrite(lambda atom: _substitute_atom(atom, values))
 
     def rewrite(self, image: Callable[[Atom], Dim]) -> Dim:
@@ -404,7 +424,10 @@ def join(left: Monomial, right: Monomial) -> Monomial:
         return right
     if not right:
         return left
-    return tuple(sorted(left + right, key=atom_key))
+    try:
+        return tuple(sorted(left + right, key=_AGE))
+    except AttributeError:  # not all are variables
+        return tuple(sorted(left + right, key=atom_key))
 
 
 def without(monomial: Monomial, divisor: Monomial) -> Monomial | None:

@@ -58,6 +58,7 @@ from axon.types.type import (
 
 _MAX_EXPANSIONS = 200_000  # of aliases in one module
 _ELEMENTS = {e.value: e for e in Element}
+_SIZE = Scheme(I32)  # of every name of a size
 
 
 # ── introducing the variables that a declaration mentions ───────────────────────────────────────────────────────────────
@@ -99,7 +100,7 @@ def bind_dimension(inf: Inference, scope: Scope, name: str, span: Span, rigid: b
         assert found is not None
         symbol = found
         inf.opened_names.append(symbol)
-    scope.values[name] = ValueName(symbol, Scheme(I32), span, Dim.of(symbol), is_dimension=True)
+    scope.values[name] = ValueName(symbol, _SIZE, span, Dim.of(symbol), is_dimension=True)
     return symbol
 
 
@@ -241,7 +242,7 @@ def _bind_argument(inf: Inference, outer: Scope, inner: Scope, param: S.TypeArg,
             return False
         case S.DimName(name), (S.DimName() | S.DimInt() | S.DimNegate() | S.DimBinary() | S.DimCall()) as written:
             dim = to_dim(inf, outer, written)
-            inner.values[name] = ValueName(fresh(name), Scheme(I32), arg.span, dim, is_dimension=True)
+            inner.values[name] = ValueName(fresh(name), _SIZE, arg.span, dim, is_dimension=True)
             _mentioned(inf, dim, arg.span)
         case S.TypeVar(name), S.TypeVar(other):
             variable = outer.variable(other)
@@ -319,7 +320,7 @@ def _malformed(inf: Inference, rule: Rule, span: Span, *words: str) -> Type:
 
 def to_dim(inf: Inference, scope: Scope, d: S.Dim) -> Dim:
     """The dimension; reports a name that is not one (and gives a fresh one in its place)."""
-    if d.span in inf.blanks:
+    if inf.blanks and d.span in inf.blanks:
         return left_blank(inf, scope, d.span)
     try:
         return _to_dim(inf, scope, d)
@@ -601,7 +602,7 @@ def header_of(inf: Inference, scope: Scope, d: S.Fun, sig: S.Sig | None) -> Head
         written = written.result
     explicit = _explicit(inf, signed, [*stated, *braced[len(stated) :]])
     for name, symbol in zip(braced, explicit, strict=False):
-        annotated.values[name.text] = ValueName(symbol, Scheme(I32), name.span, Dim.of(symbol), is_dimension=True)
+        annotated.values[name.text] = ValueName(symbol, _SIZE, name.span, Dim.of(symbol), is_dimension=True)
     introduce(inf, annotated, mentions, rigid=False)
     of_sig, of_body = Mentions(), Mentions()
     of_sig.type(written)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from axon.base.data import dataclass, fields, replace
 from axon.base.element import Element
@@ -171,7 +171,7 @@ def _quantified(
 def _kept_inside(inf: Inference, mark: _Mark, t: Type, span: Span) -> bool:
     """See that no size that one call of a function decides is part of the function's type, nor of a parameter's."""
     leaves = [place for f, own, place in inf.closures[mark.closures :] if set(own) & _free(inf.state, f)]
-    while isinstance(t := inf.state.prune(t), Function):
+    while inf.state.data_sizes and isinstance(t := inf.state.prune(t), Function):
         if {s for s in _free(inf.state, t.param) if s in inf.state.data_sizes and inf.state.levels[s] > inf.state.level}:
             leaves.append(span)
         t = t.result
@@ -181,7 +181,7 @@ def _kept_inside(inf: Inference, mark: _Mark, t: Type, span: Span) -> bool:
 
 
 def _free(state: State, t: Type) -> set[Symbol]:
-    return set(state.parts(t, set())) - _bound(state, t)
+    return set(state.parts(t, set())) - _bound(subtypes(state, t))
 
 
 def _failed(inf: Inference, mark: _Mark) -> bool:
@@ -207,14 +207,15 @@ def _judge_coercions(inf: Inference, stated: Iterable[Relation]) -> None:
 def _default_elements(inf: Inference, mark: _Mark, t: Type, keep: bool) -> None:
     """Element types that no parameter mentions get their defaults: f32 for floats, i32 for other numbers."""
     state = inf.state
+    mine = (s for s in state.flexible_elements[mark.elements :] if s not in state.elements and state.levels[s] >= state.level)
+    open_ = [s for s in mine if s not in state.rigid and s not in state.generic]
     of_params: set[Symbol] = set()
     rest = state.prune(t)
-    while keep and isinstance(rest, Function):
+    while open_ and keep and isinstance(rest, Function):
         of_params |= set(state.parts(rest.param, set()))
         rest = state.prune(rest.result)
-    for symbol in state.flexible_elements[mark.elements :]:
-        known = symbol in state.elements or symbol in state.rigid or symbol in state.generic
-        if known or symbol in of_params or state.levels[symbol] < state.level:
+    for symbol in open_:
+        if symbol in of_params:
             continue
         allowed = state.allowed[symbol]
         state.elements[symbol] = Element.I32 if Element.I32 in allowed else min(allowed, key=_PREFERENCE.index)
@@ -322,8 +323,9 @@ def quantify(state: State, t: Type, explicit: tuple[Symbol, ...], facts: tuple[S
     mine = [s for s in state.parts(t, set()) if state.levels.get(s, 0) > state.level]
     mine += [s for f in facts for s in f.relation.variables if state.levels.get(s, 0) > state.level]
     mine.sort(key=lambda s: s.id)  # sets of symbols have no order of their own that is the same in every process
-    rowset, type_vars = _rows(state, t), _type_vars(state, t)
-    bound = _bound(state, t)
+    parts = subtypes(state, t)
+    rowset, bound = _rows(state, parts), _bound(parts)
+    type_vars = {x.symbol for x in parts if isinstance(x, TypeVar)}
     for symbol in mine:
         if symbol in explicit or symbol in bound:
             continue
@@ -336,7 +338,7 @@ def quantify(state: State, t: Type, explicit: tuple[Symbol, ...], facts: tuple[S
         elif symbol not in state.data_sizes:
             dims[symbol] = None
     state.generic.update(types, elements, rows, dims, explicit)
-    factors, quotients = _factors(state, t, frozenset(explicit))
+    factors, quotients = _factors(state, parts, frozenset(explicit))
     loose = frozenset(dims) & (state.loose_dims | factors) - _own_sizes(state, t)
     return Scheme(
         t, tuple(types), tuple(elements.items()), tuple(rows), tuple(dims), explicit, facts,
@@ -344,9 +346,9 @@ def quantify(state: State, t: Type, explicit: tuple[Symbol, ...], facts: tuple[S
     )  # fmt: skip
 
 
-def _factors(state: State, t: Type, explicit: frozenset[Symbol]) -> tuple[frozenset[Symbol], frozenset[Symbol]]:
-    """The sizes that products in the type's sizes have as factors, and those of them that stand beside an explicit one."""
-    tensors = (part for part in subtypes(state, t) if isinstance(part, Tensor))
+def _factors(state: State, parts: Sequence[Type], explicit: frozenset[Symbol]) -> tuple[frozenset[Symbol], frozenset[Symbol]]:
+    """The sizes that products in a type's sizes have as factors, and those of them that stand beside an explicit one."""
+    tensors = (part for part in parts if isinstance(part, Tensor))
     sizes = (item for tensor in tensors for item in state.shape(tensor.shape) if isinstance(item, Dim))
     products = [frozenset(a for a in m if isinstance(a, Symbol)) for size in sizes for m in size.mapping if len(m) > 1]
     beside = (product for product in products if product & explicit)
@@ -373,7 +375,7 @@ def _close(state: State, t: Type) -> Type:
         return Function(t.param, _close(state, t.result))
     free = [s for s in symbols_of(state, t) if s in state.data_sizes and state.levels.get(s, 0) > state.level]
     for symbol in sorted(free, key=lambda s: s.id, reverse=True):  # a bound mentions what was opened before
-        if symbol not in _bound(state, t):
+        if symbol not in _bound(subtypes(state, t)):
             t = Exists(symbol, _bounds(state, symbol, free), t)
     return t
 
@@ -389,17 +391,13 @@ def _bounds(state: State, symbol: Symbol, shown: list[Symbol]) -> tuple[Relation
     return () if limit is None else (Relation(Dim.of(symbol), "<=", limit),)
 
 
-def _rows(state: State, t: Type) -> set[Symbol]:
-    tensors = (x for x in subtypes(state, t) if isinstance(x, Tensor))
+def _rows(state: State, parts: Iterable[Type]) -> set[Symbol]:
+    tensors = (x for x in parts if isinstance(x, Tensor))
     return {i.symbol for x in tensors for i in state.shape(x.shape) if isinstance(i, Row)}
 
 
-def _type_vars(state: State, t: Type) -> set[Symbol]:
-    return {x.symbol for x in subtypes(state, t) if isinstance(x, TypeVar)}
-
-
-def _bound(state: State, t: Type) -> set[Symbol]:
-    return {x.symbol for x in subtypes(state, t) if isinstance(x, Exists)}
+def _bound(parts: Iterable[Type]) -> set[Symbol]:
+    return {x.symbol for x in parts if isinstance(x, Exists)}
 
 
 def contract_of(state: State, scheme: Scheme) -> Contract:
@@ -425,7 +423,7 @@ def _determined(
     while isinstance(t, Function):
         free.update(*(symbols_of(inf.state, part) for part in subtypes(inf.state, t.param) if isinstance(part, Function)))
         t = inf.state.prune(t.result)
-    known = contract.determined() | free | _bound(inf.state, scheme.type)
+    known = contract.determined() | free | _bound(subtypes(inf.state, scheme.type))
     missing = [s for s in scheme.dims if s not in known]
     if not missing:
         return True
@@ -442,7 +440,7 @@ def _split(inf: Inference, scheme: Scheme, params: tuple[T.Pattern, ...], span: 
     while isinstance(t, Function):
         for part in subtypes(inf.state, t.param):
             if isinstance(part, Function):
-                known |= _rows(inf.state, part)
+                known |= _rows(inf.state, subtypes(inf.state, part))
             elif isinstance(part, Tensor):
                 shapes.append((inf.state.shape(part.shape), n))
         t, n = inf.state.prune(t.result), n + 1
@@ -462,8 +460,10 @@ def _split(inf: Inference, scheme: Scheme, params: tuple[T.Pattern, ...], span: 
 
 def _anchored(inf: Inference, scheme: Scheme, introduced: list[tuple[Symbol, Span]], body: T.Expr, span: Span) -> bool:
     """See that the body reads no size that annotations name and the signature lacks: `m` of an alias that drops it."""
-    known = {*scheme.dims, *scheme.explicit, *_bound(inf.state, scheme.type)}
+    known = {*scheme.dims, *scheme.explicit}
     loose = {s: place for s, place in introduced if s not in known and inf.state.levels[s] > inf.state.level}
+    bound = _bound(subtypes(inf.state, scheme.type)) if loose else set[Symbol]()
+    loose = {s: place for s, place in loose.items() if s not in bound}
     if not loose:
         return True
     read: set[Symbol] = set()

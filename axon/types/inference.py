@@ -367,9 +367,10 @@ def instantiate_type(state: State, t: Type, instance: Instance, seen: dict[Type,
         case TypeVar(symbol):
             new = instance.types.get(symbol, t)
         case Tensor(element, shape):
-            new = Tensor(instantiate_element(state, element, instance), instantiate_shape(state, shape, instance))
+            new = t.of(instantiate_element(state, element, instance), instantiate_shape(state, shape, instance))
         case Function(param, result):
-            new = Function(instantiate_type(state, param, instance, seen), instantiate_type(state, result, instance, seen))
+            parts = instantiate_type(state, param, instance, seen), instantiate_type(state, result, instance, seen)
+            new = t if parts[0] is param and parts[1] is result else Function(*parts)
         case TupleType(items):
             new = TupleType(tuple(instantiate_type(state, i, instance, seen) for i in items))
         case RecordType():
@@ -398,5 +399,4 @@ def instantiate_shape(state: State, shape: Shape, instance: Instance) -> Shape:
 
 
 def instantiate_dim(state: State, dim: Dim, instance: Instance) -> Dim:
-    dim = state.dimension(dim)
-    return dim.substitute(instance.dims) if dim.variables & instance.dims.keys() else dim
+    return state.dimension(dim).substitute(instance.dims)

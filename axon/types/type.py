@@ -7,6 +7,7 @@ is a small graph but a huge tree), so nothing here compares or hashes whole type
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import is_
 from typing import TYPE_CHECKING, TypeAlias
 
 from axon.base.data import dataclass, field
@@ -49,6 +50,11 @@ class Tensor:
     element: ElementType
     shape: Shape
 
+    def of(self, element: ElementType, shape: Shape) -> Tensor:
+        """The type with this element type and shape: itself, if they are its own. So what nothing changes stays shared."""
+        same = element is self.element and len(shape) == len(self.shape) and all(map(is_, shape, self.shape))
+        return self if same else Tensor(element, shape)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Function:
@@ -70,7 +76,9 @@ class Written:
     arguments: tuple[Tensor, ...]
 
     def map(self, image: Callable[[Type], Type]) -> Written:
-        found = tuple(image(a) for a in self.arguments)
+        found = tuple([image(a) for a in self.arguments])
+        if all(map(is_, found, self.arguments)):
+            return self
         return Written(self.alias, tuple(a for a in found if isinstance(a, Tensor)))
 
 
@@ -81,7 +89,10 @@ class RecordType:
 
     def map(self, image: Callable[[Type], Type]) -> RecordType:
         """The record with the image of every type in it."""
-        return RecordType(tuple((n, image(t)) for n, t in self.fields), self.written and self.written.map(image))
+        fields, written = tuple([(n, image(t)) for n, t in self.fields]), self.written and self.written.map(image)
+        if written is self.written and all(new is old for (_, new), (_, old) in zip(fields, self.fields, strict=True)):
+            return self
+        return RecordType(fields, written)
 
     def get(self, name: str) -> Type | None:
         return next((t for n, t in self.fields if n == name), None)

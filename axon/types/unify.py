@@ -68,6 +68,8 @@ class State:
     overflowed: bool = False  # a size has passed the limits, and that was reported: it is left as it was found
     data_sizes: dict[Symbol, tuple[Relation, ...]] = field(default_factory=dict)  # sizes that only the data decide, and bounds
     called: dict[Symbol, str] = field(default_factory=dict)  # what annotations call those
+    solved: frozenset[Symbol] = frozenset()  # the keys of `dims`, which only grows, when somebody last asked
+    closed: dict[Type, tuple[Type, ...]] = field(default_factory=dict)  # the parts of types without type variables, once asked for
 
     # ── fresh variables ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -133,7 +135,9 @@ class State:
 
     def dimension(self, dim: Dim) -> Dim:
         """The dimension with every solved variable replaced."""
-        while not self.dims.keys().isdisjoint(dim.variables):
+        if len(self.solved) != len(self.dims):
+            self.solved = frozenset(self.dims)
+        while not self.solved.isdisjoint(dim.variables):  # of two sets, neither asks Python for the hash of a symbol
             known = {s: self.dims[s] for s in dim.variables if s in self.dims}
             try:
                 dim = dim.substitute(known)
@@ -156,10 +160,11 @@ class State:
         new: Type
         match t:
             case Tensor(element, shape):
-                dims = tuple(i if isinstance(i, Row) else self.dimension(i) for i in self.shape(shape))
-                new = Tensor(self.element(element), dims)
+                known = tuple([i if isinstance(i, Row) else self.dimension(i) for i in self.shape(shape)])
+                new = t.of(self.element(element), known)
             case Function(param, result):
-                new = Function(self.zonk(param, seen), self.zonk(result, seen))
+                parts = self.zonk(param, seen), self.zonk(result, seen)
+                new = t if parts[0] is param and parts[1] is result else Function(*parts)
             case TupleType(items):
                 new = TupleType(tuple(self.zonk(i, seen) for i in items))
             case RecordType():
@@ -427,17 +432,22 @@ def size(state: State, t: Type, seen: dict[Type, int] | None = None) -> int:
     return seen[t]
 
 
-def subtypes(state: State, t: Type) -> list[Type]:
+def subtypes(state: State, t: Type) -> tuple[Type, ...]:
     """The parts of a type, itself among them, each once."""
-    found: list[Type] = []
-    seen: set[Type] = set()
-    stack = [t]
+    whole = state.prune(t)
+    if (known := state.closed.get(whole)) is not None:
+        return known
+    found: dict[Type, None] = {}
+    stack, open_ = [whole], False
     while stack:
-        t = state.prune(stack.pop())
-        if t in seen:
+        t = stack.pop()
+        if isinstance(t, TypeVar):
+            t, open_ = state.prune(t), True
+        if t in found:
             continue
-        seen.add(t)
-        found.append(t)
+        found[t] = None
+        if isinstance(t, Tensor):
+            continue
         match t:
             case Function(param, result):
                 stack += (param, result)
@@ -447,4 +457,6 @@ def subtypes(state: State, t: Type) -> list[Type]:
                 stack += [f for _, f in fields]
             case Exists(_, _, body):
                 stack.append(body)
-    return found
+    if not open_:
+        state.closed[whole] = tuple(found)
+    return tuple(found)

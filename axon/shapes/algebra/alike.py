@@ -9,6 +9,7 @@ exchanged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -28,10 +29,10 @@ def exchanged(relations: Sequence[Relation]) -> tuple[dict[Relation, Relation], 
     """Relations in normal form with sizes exchanged for one another, the first for the oldest, what each was, and the way back."""
     if len(relations) > _MAX_RELATIONS:
         return {r: r for r in relations}, {}
-    first = _by_structure(relations)
+    first = _by_structure(frozenset(relations))
     oldest = sorted(first, key=lambda v: v.id)
     there = {v: Dim.of(w) for v, w in zip(first, oldest, strict=True)}
-    found = {n: r for r in relations for n in normal(r.substitute(there))}
+    found = {n: r for r in relations for n in _normal(r.substitute(there))}
     in_order = sorted(found, key=complexity)
     written = {Relation(_in_order(r.left), r.op, r.right): found[r] for r in in_order}
     return written, {w: Dim.of(v) for v, w in zip(first, oldest, strict=True)}
@@ -44,7 +45,15 @@ def _in_order(dim: Dim) -> Dim:
     return Dim({m: c for c, m in dim.terms})
 
 
-def _by_structure(relations: Sequence[Relation]) -> list[Symbol]:
+@lru_cache(maxsize=256)
+def _normal(relation: Relation) -> tuple[Relation, ...]:
+    """As `normal`, remembered: relations come back until nothing is left to simplify. The order of terms, which does not count when
+    relations are compared, is another matter, but here it is made anew."""
+    return normal(relation)
+
+
+@lru_cache(maxsize=32)
+def _by_structure(relations: frozenset[Relation]) -> list[Symbol]:
     """The variables of relations `slack op 0`."""
     variables = sorted({v for r in relations for v in r.variables}, key=lambda v: v.id)
     about: dict[Symbol, list[Relation]] = {v: [] for v in variables}

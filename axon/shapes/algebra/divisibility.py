@@ -63,7 +63,7 @@ def _divides(slack: Dim, q: Quotient) -> Relation | None:
 def divisibility(relation: Relation) -> tuple[Dim, Dim] | None:
     """(a, b) of a relation that says a % b = 0."""
     for q in sorted(relation.left.quotients, key=atom_key) if relation.op == "=" else ():
-        remainder = q.dividend % q.divisor
+        remainder = q.remainder
         if relation.slack in (remainder, -remainder):
             return q.dividend, q.divisor
     return None
@@ -107,7 +107,7 @@ def is_divisibility(relation: Relation) -> bool:
     """Whether an equation says that something divides something: slack is ± (a - b * (a / b)), up to a constant."""
     slack = relation.slack
     for q in sorted(slack.quotients, key=atom_key):
-        remainder = q.dividend % q.divisor
+        remainder = q.remainder
         if (slack - remainder).constant is not None or (slack + remainder).constant is not None:
             return True
     return False

@@ -179,7 +179,7 @@ def _remainders(slack: Dim) -> list[Dim]:
 def _remainder(slack: Dim) -> tuple[Quotient, int] | None:
     """(a / b, r) of ± (a % b - r)."""
     for q in sorted(slack.quotients, key=atom_key):
-        remainder, k = q.dividend % q.divisor, q.divisor.constant
+        remainder, k = q.remainder, q.divisor.constant
         r = next((r for rest in (remainder - slack, remainder + slack) if (r := rest.constant) is not None), None)
         if r is not None and (k is None or (k > 0 and 0 <= r < k)):
             return q, r

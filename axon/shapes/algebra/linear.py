@@ -7,7 +7,7 @@ integer tightening: each row is divided by the gcd of its coefficients and its c
 
 from __future__ import annotations
 
-from math import gcd
+from math import gcd, inf
 from typing import TypeAlias
 
 from axon.shapes.algebra.budget import Budget, OutOfBudget
@@ -70,17 +70,17 @@ def _replaced(row: Row, variable: int, image: dict[int, int], offset: int) -> Ro
 def _eliminate(inequalities: list[Row], budget: Budget) -> bool | tuple[list[Row], list[Row]]:
     """Fourier–Motzkin: True: infeasible; False: not shown; or (equalities, inequalities) when two rows meet in an equality."""
     rows: dict[_Key, int] = {}
+    changed: set[_Key] = set()  # rows since it was last seen which of them meet
     for coefficients, constant in inequalities:
-        if not _insert(rows, coefficients, constant):
+        if not _insert(rows, coefficients, constant, changed):
             return True
     while rows:
-        for key, constant in rows.items():
-            opposite = rows.get(tuple((v, -c) for v, c in key))
-            if opposite is not None and constant + opposite <= 0:
-                if constant + opposite < 0:
-                    return True
-                others = [(dict(k), c) for k, c in rows.items() if k != key]
-                return [(dict(key), constant)], others
+        met = next((key for key in rows if _room(rows, key) <= 0), None) if any(_room(rows, key) <= 0 for key in changed) else None
+        if met is not None:
+            if _room(rows, met) < 0:
+                return True
+            return [(dict(met), rows[met])], [(dict(k), c) for k, c in rows.items() if k != met]
+        changed.clear()
         above: dict[int, list[tuple[int, _Key]]] = {}
         below: dict[int, list[tuple[int, _Key]]] = {}
         for key in rows:
@@ -109,7 +109,7 @@ def _eliminate(inequalities: list[Row], budget: Budget) -> bool | tuple[list[Row
         gone = {key for _, key in ups} | {key for _, key in downs}
         rows = {key: c for key, c in rows.items() if key not in gone}
         for coefficients, constant in new:
-            if not _insert(rows, coefficients, constant):
+            if not _insert(rows, coefficients, constant, changed):
                 return True
         if len(rows) > _MAX_ROWS:
             raise OutOfBudget
@@ -121,7 +121,13 @@ def _growth(ups: list[tuple[int, _Key]], downs: list[tuple[int, _Key]]) -> tuple
     return not exact, len(ups) * len(downs) - len(ups) - len(downs)
 
 
-def _insert(rows: dict[_Key, int], coefficients: dict[int, int], constant: int) -> bool:
+def _room(rows: dict[_Key, int], key: _Key) -> float:
+    """How far the bounds of a sum, from below and from above, are apart."""
+    opposite = rows.get(tuple([(v, -c) for v, c in key]))
+    return inf if opposite is None else rows[key] + opposite
+
+
+def _insert(rows: dict[_Key, int], coefficients: dict[int, int], constant: int, changed: set[_Key]) -> bool:
     """Adds a row, tightened, unless a stronger one is there; False for a contradiction."""
     if not coefficients:
         return constant >= 0
@@ -130,4 +136,5 @@ def _insert(rows: dict[_Key, int], coefficients: dict[int, int], constant: int) 
     constant //= step
     if rows.get(key, constant) >= constant:
         rows[key] = constant
+        changed.add(key)
     return True

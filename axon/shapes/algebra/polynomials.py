@@ -17,7 +17,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
-from math import floor, gcd, lcm
+from itertools import combinations
+from math import floor, gcd, isqrt, lcm, prod
 from operator import mul
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -34,6 +35,7 @@ from axon.shapes.dimension import (
     Monomial,
     Quotient,
     atom_key,
+    divided,
     monomial_key,
     without,
 )
@@ -45,6 +47,7 @@ _MAX_VARIABLES = 5
 _MAX_TERMS = 30
 _MAX_BITS = 64
 _MAX_ENTRIES = 4_000  # of an integer matrix
+_NUMBERS = ((2, 3, 5, 7, 11), (13, 4, 9, 1, 6), (3, 17, 8, 5, 2))  # for atoms, _MAX_VARIABLES at most
 _FACTORED = 40  # steps that taking factors apart mostly takes
 _ASKED = 4  # times that a monomial order is asked in a step
 
@@ -144,7 +147,7 @@ def factors(dim: Dim, budget: Budget | None = None) -> tuple[Dim, ...]:
 
 def _shared(dim: Dim) -> Monomial:
     """The greatest monomial that divides every one of several terms."""
-    if len(dim.mapping) < 2:
+    if len(dim.mapping) < 2 or () in dim.mapping:
         return ()
     first, *others = (Counter(m) for m in dim.mapping)
     for other in others:
@@ -154,6 +157,12 @@ def _shared(dim: Dim) -> Monomial:
 
 @lru_cache(maxsize=1_000)
 def _factors(dim: Dim) -> tuple[Dim, ...]:
+    if _irreducible(dim):
+        return (divided(dim, dim.content if dim.terms[0][0] > 0 else -dim.content),)
+    return _taken_apart(dim)
+
+
+def _taken_apart(dim: Dim) -> tuple[Dim, ...]:
     ring, rng = _Ring.of(dim), _sympy().rng
     state = rng.getstate()  # the order of the search, and so its time, would depend on what was asked before
     rng.seed(0)
@@ -182,6 +191,38 @@ def _may_factor(dim: Dim) -> bool:
     return all(split is None or len(split[0].mapping) > 1 for split in splits)
 
 
+def _irreducible(dim: Dim) -> bool:
+    """Whether it is soon seen that it has no factors but numbers, and monomials that all terms share.
+
+    Two factors do not both have an atom, of which the degree is 1 or 2, if with numbers for the others it has no rational root. If
+    no two share an atom, then each term of the one stands beside each of the other.
+    """
+    atoms = sorted(dim.atoms, key=atom_key)
+    if not all(_rootless(dim, v, atoms) for v in atoms):
+        return False
+    for size in range(1, len(atoms)):
+        for some in combinations(atoms[1:], size):  # the first is of the other factor
+            terms, others = (len({tuple(a for a in m if (a in some) == of) for m in dim.mapping}) for of in (True, False))
+            if terms * others == len(dim.mapping):
+                return False
+    return True
+
+
+def _rootless(dim: Dim, v: Atom, atoms: Sequence[Atom]) -> bool:
+    """Whether it is linear in an atom, or quadratic without a rational root where the others are some numbers."""
+    if (powers := {m.count(v) for m in dim.mapping}) <= {0, 1}:
+        return True
+    for numbers in _NUMBERS if powers <= {0, 1, 2} else ():
+        values = dict(zip(atoms, numbers, strict=False)) | {v: 1}
+        coefficients = [0, 0, 0]
+        for m, c in dim.mapping.items():
+            coefficients[m.count(v)] += c * prod(values[a] for a in m)
+        square = coefficients[1] ** 2 - 4 * coefficients[2] * coefficients[0]
+        if coefficients[2] and (square < 0 or isqrt(square) ** 2 != square):
+            return True
+    return False
+
+
 # ── what follows from equations ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -193,10 +234,13 @@ class _Counting:
         self._grevlex = _sympy().grevlex
         self.budget: Budget | None = None
         self._asked = 0
+        self._known: dict[tuple[int, ...], object] = {}  # the same are asked for over and over
 
     def __call__(self, exponents: tuple[int, ...]) -> object:
         self.count(1)
-        return exponents[: self._first], self._grevlex(exponents[self._first :])
+        if (known := self._known.get(exponents)) is None:
+            known = self._known[exponents] = exponents[: self._first], self._grevlex(exponents[self._first :])
+        return known
 
     def count(self, more: int) -> None:
         """So often it was asked, or as much was done. May raise OutOfBudget."""

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from axon.base.names import Symbol
 from axon.shapes.algebra.budget import Budget, OutOfBudget
 from axon.shapes.algebra.counterexample import counterexample
 from axon.shapes.algebra.divisibility import divides, divisibility
-from axon.shapes.algebra.facts import Answer, Claim, Facts, claim_holds
+from axon.shapes.algebra.facts import Answer, Claim, Facts, claim_holds, claims_of
 from axon.shapes.algebra.grid import seen
 from axon.shapes.algebra.polynomials import Ideal, exact_quotient, factors
 from axon.shapes.algebra.refute import Refutation, lowest_terms
@@ -78,9 +79,27 @@ def unsatisfiable(facts: Facts, near: Iterable[Symbol] | None = None) -> bool:
         connected.append(claims)
         found += len(claims)
     try:
-        return any(Refutation(prover, prover.budget).run(claims) for claims in sorted(connected, key=_weight))
+        return any(
+            not _satisfied(claims) and Refutation(prover, prover.budget).run(claims) for claims in sorted(connected, key=_weight)
+        )
     except (OutOfBudget, DimensionTooLarge):
         return False
+
+
+def plainly_satisfiable(relations: Iterable[Relation]) -> bool:
+    """Whether one of a few assignments satisfies the relations."""
+    return _satisfied([claim for r in relations for claim in claims_of(r)])
+
+
+def _satisfied(claims: list[Claim]) -> bool:
+    """Whether one of a few assignments satisfies the claims, which spares the search for a contradiction."""
+    variables = sorted({v for _, p in claims for v in p.variables}, key=lambda v: v.id)
+    for pool in _POOLS:
+        values = {v: pool[i % len(pool)] for i, v in enumerate(variables)}
+        with suppress(ZeroDivisionError):
+            if all(claim_holds(claim, values) for claim in claims):
+                return True
+    return False
 
 
 def _weight(claims: list[Claim]) -> int:

@@ -231,15 +231,17 @@ class Refutation:
             wanted = sorted((m for m in monomials if len(m) > 1), key=lambda m: (len(m), monomial_key(m)))
             if not wanted:
                 break
+            atoms = [(m, frozenset(m)) for m in wanted]
             candidates: list[tuple[int, int, Claim]] = []
             for kind, p in [*claims, *found]:
                 if kind == "<>" or len(p.mapping) > 8:
                     continue
                 self._budget.spend(1 + len(wanted) * len(p.mapping) // 12)
                 tried: set[Monomial] = set()
-                for m in wanted:
-                    for t in p.mapping:
-                        over = without(m, t) if t else None
+                terms = [t for t in p.mapping if t]
+                for m, inside in atoms:
+                    for t in terms:
+                        over = without(m, t) if inside.issuperset(t) else None
                         if not over or over in tried:
                             continue
                         tried.add(over)

@@ -75,6 +75,8 @@ class Contract:
 
     def needs(self) -> tuple[tuple[Symbol, Relation], ...]:
         """What must hold besides so that a call can compute its dimensions, each with one that needs it: h >= 1 for c in h * c."""
+        if not self._plan.needs:
+            return ()
         facts, found = self.proven(), []
         for symbol, needed in self._plan.needs:
             for relation in normal(needed):
@@ -128,7 +130,7 @@ class Contract:
     def _plan(self) -> Plan:
         if not self._plans:
             equalities = [(i, f.relation) for i, f in enumerate(self.facts) if f.relation.op == "="]
-            self._plans.append(plan(self.explicit, [shape.dims for shape in self.shapes], equalities, self.proven()))
+            self._plans.append(plan(self.explicit, [shape.dims for shape in self.shapes], equalities, self.proven))
         return self._plans[0]
 
     # ── for later phases ────────────────────────────────────────────────────────────────────────────────────────────────

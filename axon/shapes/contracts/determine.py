@@ -80,9 +80,13 @@ class Plan:
 
 
 def plan(
-    explicit: Sequence[Symbol], shapes: Sequence[tuple[Dim, ...]], equalities: Sequence[tuple[int, Relation]], facts: Facts
+    explicit: Sequence[Symbol],
+    shapes: Sequence[tuple[Dim, ...]],
+    equalities: Sequence[tuple[int, Relation]],
+    facts: Callable[[], Facts],
 ) -> Plan:
-    """The plan for parameters of these shapes; `equalities` are those among the facts of a contract, with their positions."""
+    """The plan for parameters of these shapes; `equalities` are those among the facts of a contract, with their positions. Most
+    plans do not ask for the facts, which are then not made."""
     found = Plan(list(explicit))
     places = [((p, d), dim) for p, shape in enumerate(shapes) for d, dim in enumerate(shape)]
     known = set(explicit)
@@ -126,7 +130,7 @@ def _needs(step: Step) -> tuple[Dim, ...]:
             return (growth.factor,)
 
 
-def _next(equations: list[Equation], known: set[Symbol], meaning: dict[Symbol, Dim], facts: Facts) -> Step | None:
+def _next(equations: list[Equation], known: set[Symbol], meaning: dict[Symbol, Dim], facts: Callable[[], Facts]) -> Step | None:
     """How to find one more variable: rather in a way that asks nothing of the others."""
     alone = [(e, v) for e in equations if len(unknown := e.slack.variables - known) == 1 for v in unknown]
     divided = [Divide(v, *split, e) for e, v in alone if (split := e.slack.linear_in(v)) is not None and split[0].mapping]
@@ -145,7 +149,7 @@ def _next(equations: list[Equation], known: set[Symbol], meaning: dict[Symbol, D
         return divided[0]
     if (root := _root(alone, shown)) is not None:
         return root
-    return combined[0] if combined else _root(alone, lambda dim, v: proved(dim, v, facts))
+    return combined[0] if combined else _root(alone, lambda dim, v: proved(dim, v, facts()))
 
 
 def _asks_nothing(step: Divide) -> bool:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import TypeAlias
 
 from axon.base.data import dataclass, replace
@@ -33,6 +34,7 @@ from axon.shapes.dimension import Dim, DimensionTooLarge, Monomial, Quotient, at
 from axon.shapes.relation import Relation
 
 _ZERO = Dim.of(0)
+_AGE = attrgetter("id")  # of a variable: its place among others
 _STEPS = 60_000  # of a system, after which nothing is looked at in depth …
 _MINIMISE = 60_000  # … and to find what is to blame for conflicts
 _EQUATION = 2  # steps that an equation takes whose variable is eliminated
@@ -223,9 +225,11 @@ class _Solver:
         self._budget = Budget(_STEPS, start.facts.budget) if budget is None else budget
         self._facts = start.facts.charged_to(self._budget)
         self._images: dict[Symbol, tuple[Dim, _Trace]] = {}
+        self._replaced: set[Symbol] = set()  # the keys of that
         self._queue = deque(_Open(e.left, e.right, _Trace(i)) for i, e in enumerate(system))
         self._waiting: dict[int, _Open] = {}  # equations without a unit to eliminate
         self._watchers: dict[Symbol, set[int]] = {}  # which of them mention a flexible variable
+        self._true: set[tuple[Dim, Dim]] = set()  # what was seen to be equal: networks say most of it many times
         self._count = 0
         self._judged = 0
         self._combined = 0
@@ -257,29 +261,45 @@ class _Solver:
         return self._resolve(dim)[0]
 
     def substitution(self) -> dict[Symbol, Dim]:
-        return {v: reduced(self._facts, self._resolve(Dim.of(v))[0]) for v in sorted(self._images, key=lambda v: self._rank[v])}
+        return {v: reduced(self._facts, self._current(v)[0]) for v in sorted(self._images, key=lambda v: self._rank[v])}
 
     # ── substitution ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _resolve(self, dim: Dim) -> tuple[Dim, tuple[_Trace, ...]]:
         """The Dim over variables that are still free, and what made the replacements."""
-        bound = sorted((v for v in dim.variables if v in self._images), key=lambda v: v.id)
+        bound = self._bound(dim)
         if not bound:
             return dim, ()
-        todo = list(bound)
-        while todo:  # bring the images up to date, innermost first
-            image, used = self._images[todo[-1]]
-            inner = sorted((v for v in image.variables if v in self._images), key=lambda v: v.id)
-            stale = [v for v in inner if not self._images.keys().isdisjoint(self._images[v][0].variables)]
+        if len(bound) == 1:
+            image, used = self._current(bound[0])
+            return dim.substitute({bound[0]: image}), (used,)
+        images = {v: self._current(v) for v in bound}
+        return dim.substitute({v: image for v, (image, _) in images.items()}), tuple(used for _, used in images.values())
+
+    def _bound(self, dim: Dim) -> list[Symbol]:
+        """The variables in a Dim that were replaced, by age."""
+        found = dim.variables & self._replaced  # of two sets: neither asks Python for the hash of a symbol
+        return sorted(found, key=_AGE) if len(found) > 1 else list(found)
+
+    def _current(self, variable: Symbol) -> tuple[Dim, _Trace]:
+        """What a variable was replaced by, over those that are still free, and what made it."""
+        images = self._images
+        if not self._bound(images[variable][0]):  # mostly
+            return images[variable]
+        todo = [variable]
+        while todo:  # bring the images up to date, innermost first: chains can be long
+            v = todo[-1]
+            image, used = images[v]
+            inner = self._bound(image)
+            stale = [w for w in inner if self._bound(images[w][0])]
             if stale:
                 todo += stale
                 continue
-            v = todo.pop()
+            todo.pop()
             if inner:
-                image = image.substitute({w: self._images[w][0] for w in inner})
-                self._images[v] = image, _Trace(None, (used,), tuple(self._images[w][1] for w in inner))
-        images = {v: self._images[v] for v in bound}
-        return dim.substitute({v: image for v, (image, _) in images.items()}), tuple(used for _, used in images.values())
+                image = image.substitute({w: images[w][0] for w in inner})
+                images[v] = image, _Trace(None, (used,), tuple(images[w][1] for w in inner))
+        return images[variable]
 
     def _resolved(self, equation: _Open) -> _Open:
         left, by_left = self._resolve(equation.left)
@@ -298,6 +318,7 @@ class _Solver:
                 if variable in those:
                     those.add(value.symbol)
         self._images[variable] = (value, equation.used)
+        self._replaced.add(variable)
         for number in sorted(self._watchers.pop(variable, ())):
             waiting = self._waiting.pop(number, None)
             if waiting is not None:
@@ -319,10 +340,14 @@ class _Solver:
     def _eliminate_units(self) -> None:
         """v = expr, wherever v has coefficient 1 or -1."""
         while self._queue:
-            equation = self._resolved(self._queue.popleft())
+            raw = self._queue.popleft()
             self._budget.charge(_EQUATION)
+            if (said := (raw.left, raw.right)) in self._true:
+                continue
+            equation = self._resolved(raw)
             slack = cancelled(equation.slack)
             if not slack.mapping:
+                self._true.add(said)
                 continue
             if Relation(slack, "=", _ZERO).trivial is False:
                 self.conflicts.append((equation.used.equations(), Relation(equation.left, "=", equation.right)))
@@ -330,7 +355,9 @@ class _Solver:
             free = [] if _made_a_number(slack, equation) else self._free(slack)
             if self.kept and len(slack.mapping) > 1 + (len(free) == 2 and len(slack.variables) == 2 and not slack.offset):
                 free.sort(key=self.kept.__contains__)
-            if not any(self._bind_unit(v, slack, equation) for v in free):
+            if any(self._bind_unit(v, slack, equation) for v in free):
+                self._true.add(said)
+            else:
                 self._wait(equation)
 
     def _reduce_linear(self) -> bool:
@@ -447,7 +474,7 @@ class _Solver:
 
     def _sign(self, dim: Dim) -> int:
         """1 if it is never negative, and positive for all sizes that are not degenerate; -1 if its negative is; else 0."""
-        if dim.mapping and all(c > 0 and all(isinstance(a, Symbol) for a in m) for m, c in dim.mapping.items()):
+        if dim.mapping and _sum_of_sizes(dim):
             return 1
         wide = self._facts.assume(*(Relation(Dim.of(v), ">=", Dim.of(2)) for v in sorted(dim.variables, key=lambda v: v.id)))
         for sign in (1, -1):
@@ -483,9 +510,9 @@ class _Solver:
             left, by = self._resolve(relation.left)
             wanted.setdefault(Relation(left, relation.op, relation.right), []).append(_Trace(None, (used,), by))
         for variable in [v for v in self._images if v not in self._quotients]:
-            value, by = self._resolve(Dim.of(variable))
-            if any(c < 0 for c in value.mapping.values()) or any(not isinstance(a, Symbol) for a in value.atoms):
-                wanted.setdefault(Relation(value, ">=", _ZERO), []).append(_Trace(None, by))
+            value, trace = self._current(variable)
+            if not _sum_of_sizes(value):
+                wanted.setdefault(Relation(value, ">=", _ZERO), []).append(_Trace(None, (trace,)))
         for relation, traces in wanted.items():
             needed = [trace for trace in traces if not self._holds_where_needed(relation, trace)]
             answer = self._judge(relation) if needed else Answer.PROVED
@@ -614,6 +641,17 @@ def cancelled(slack: Dim) -> Dim:
         while all(atom in m for m in slack.mapping):
             slack = Dim({left: c for m, c in slack.mapping.items() if (left := without(m, one)) is not None})
     return Dim({m: c // step for m, c in slack.mapping.items()})
+
+
+def _sum_of_sizes(dim: Dim) -> bool:
+    """Whether it has only positive terms, of sizes."""
+    for monomial, c in dim.mapping.items():
+        if c < 0:
+            return False
+        for atom in monomial:
+            if not isinstance(atom, Symbol):
+                return False
+    return True
 
 
 def _made_a_number(slack: Dim, equation: _Open) -> bool:

@@ -18,7 +18,7 @@ from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
 from axon.shapes.algebra.alike import exchanged
 from axon.shapes.algebra.divisibility import divisibilities, is_divisibility
-from axon.shapes.algebra.prove import Facts, proves, reduced, unsatisfiable
+from axon.shapes.algebra.prove import Facts, plainly_satisfiable, proves, reduced, unsatisfiable
 from axon.shapes.constraint import NOWHERE, Equal, Obligation, Problem, Reason
 from axon.shapes.dimension import Dim, DimensionTooLarge, atom_key
 from axon.shapes.relation import Relation
@@ -149,7 +149,7 @@ class _Settler:
         made: dict[Relation, Relation] = {}
         kept = independent(reasons, Facts(), made)
         self.out.contract = [(r, self._reason(r, reasons, made)) for r in kept]
-        if kept and unsatisfiable(Facts().assume(*exchanged(kept)[0])):
+        if kept and not plainly_satisfiable(kept) and unsatisfiable(Facts().assume(*exchanged(kept)[0])):
             self.out.troubles.append(Hopeless(tuple((r, reasons[r]) for r in core(reasons))))
             return
         only = forced(kept, reasons.__contains__, self.s.free(), self.p.outer | self.p.data, self.s.facts) if found else None

@@ -21,7 +21,8 @@ class Sizes:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         resolve = problem.resolve
-        self.equals = [replace(e, left=resolve(e.left), right=resolve(e.right)) for e in problem.equals]
+        sides = ((e, resolve(e.left), resolve(e.right)) for e in problem.equals)
+        self.equals = [e if a is e.left and b is e.right else replace(e, left=a, right=b) for e, a, b in sides]
         self.uses = [Use(resolve(u.index), resolve(u.target), u.context, u.span, u.base, u.axis, u.padded) for u in problem.uses]
         assumed, _ = given((r for r, _ in problem.assumed), problem.data, resolve, frozenset(problem.flexible))
         self.facts = Facts().assume(*in_order(assumed), *(equation for equation, _ in made_equal(assumed)))
@@ -39,6 +40,8 @@ class Sizes:
 
     def _guards(self, context: Context) -> tuple[Relation, ...]:
         """What the conditions around something say, and of the indices that they mention, how far those run."""
+        if not context.guards:
+            return ()
         resolve = self.problem.resolve
         guards = [Relation(resolve(g.left), g.op, resolve(g.right)) for g in context.guards]
         mentioned = frozenset[Symbol]().union(*(g.variables for g in guards))

@@ -10,16 +10,28 @@ from pathlib import Path
 from random import Random
 
 import pytest
+import sympy
 
 from axon.base.names import fresh
 from axon.shapes.algebra.budget import Budget, OutOfBudget
-from axon.shapes.algebra.polynomials import Ideal, exact_quotient, factors, spanned, triangular
+from axon.shapes.algebra.polynomials import (
+    Ideal,
+    _irreducible,
+    _may_factor,
+    _shared,
+    exact_quotient,
+    expression,
+    factors,
+    spanned,
+    triangular,
+)
 from axon.shapes.dimension import Dim, dim_sum
 from tests.shapes.generate import sets
 
 SYMBOLS = tuple(fresh(name) for name in "nmkh")
 N, M, K, H = map(Dim.of, SYMBOLS)
 ONE = Dim.of(1)
+TWINS = dict(zip(SYMBOLS, sympy.symbols("n m k h"), strict=True))
 
 
 def random_dim(rng: Random, variables: int = 3, terms: int = 3, degree: int = 2, most: int = 4) -> Dim:
@@ -72,6 +84,25 @@ def test_factors() -> None:
     assert apart > sets(300) // 4
     assert factors(H * N - M) == (H * N - M,)
     assert factors(4 * N * N - 9 * M * M) == (2 * N - 3 * M, 2 * N + 3 * M)
+
+
+def test_what_is_soon_seen_to_be_irreducible_is_no_product() -> None:
+    """No product of two polynomials is, and of those that are, SymPy finds one factor, the same."""
+    rng = Random(7)
+    seen = 0
+    for _ in range(sets(300)):
+        one, other = random_dim(rng, 3, 4, 2), random_dim(rng, 3, 2, 1)
+        if one.constant is None and other.constant is None and not _shared(one * other):
+            assert not _irreducible(one * other), f"{one} times {other}"
+        if _may_factor(one) and not _shared(one) and _irreducible(one):
+            seen += 1
+            (factor,), ((found, times),) = factors(one), sympy.factor_list(expression(one, TWINS))[1]
+            assert times == 1
+            assert sympy.expand(expression(factor, TWINS)) in (sympy.expand(found), sympy.expand(-found))
+    assert seen > sets(300) // 20
+    assert factors(-2 * N * N - 2 * M * M - 4) == (N * N + M * M + 2,)
+    assert not _irreducible((N + 1) * (M * M + 2))  # which share no size
+    assert not _irreducible((N + M) * (N + H))
 
 
 def test_what_is_too_large_is_not_factored() -> None:
