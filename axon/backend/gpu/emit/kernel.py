@@ -22,7 +22,7 @@ from operator import mul
 from typing import assert_never
 
 from axon.backend.gpu.emit.results import ResultEmitter
-from axon.backend.gpu.emit.source import Emitted, MapParameter, Parameter, PointerParameter, SizeParameter, StrideParameter, emitted
+from axon.backend.gpu.emit.source import Emitted, MapParameter, Parameter, SizeParameter, StrideParameter, emitted
 from axon.backend.gpu.emit.stream import StreamEmitter
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Op, Ring, Role
@@ -50,6 +50,7 @@ from axon.backend.kernel.ir import (
     same,
     surroundings,
 )
+from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.kernel.scalars import EpilogueWriter
 from axon.backend.kernel.tidy import inlined, tidied
 from axon.base.data import dataclass, replace

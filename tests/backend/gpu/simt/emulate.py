@@ -39,9 +39,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from axon.backend.gpu.emit.source import Emitted, ExtentParameter, PointerParameter, StatusParameter, StrideParameter
+from axon.backend.gpu.emit.source import Emitted, StatusParameter, StrideParameter
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.simt.mapping import Grid
+from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.verify import FUNCTIONS
