@@ -113,14 +113,15 @@ class Builder:
         """
         with self._lock:
             ready = self._all_prepared(tensors, sizes)
-            decided: _Variants | None = {}
-            while (decided := self._decided(ready, decided, sizes, exact=exact)) is not None:
+            decided = self._decided(ready, {}, sizes, exact=exact)
+            while decided is not None:
                 forms = self._forms(ready, decided)
                 answers = build_all(list(forms.values()), self.target)
                 refused = [n for n, made in zip(forms, answers, strict=True) if not self._took(n, ready, decided, forms[n], made)]
                 if not refused:
                     return {n: self._ready(n, one, decided[n], sizes) for n, one in ready.items()}
-                decided = {n: variant for n, variant in decided.items() if n not in refused}
+                fitting = {n: variant for n, variant in decided.items() if n not in refused}
+                decided = self._decided(ready, fitting, sizes, exact=exact)
             return None
 
     def wanted(
