@@ -52,6 +52,12 @@ class Span:
     def text(self) -> str:
         return self.file.text[self.start : self.end]
 
+    @property
+    def excerpt(self) -> str:
+        """A few words of it, on one line."""
+        text = " ".join(self.text.split())
+        return text if len(text) <= 40 else text[:37] + "…"
+
     def followed(self, by: str) -> bool:
         """Whether this text comes next, after any white space."""
         return self.file.text[self.end :].lstrip().startswith(by)

@@ -84,9 +84,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Unary:
-    # neg abs sign floor ceil round; not; bit_not; exp expm1 log log1p sqrt rsqrt cbrt; sin cos asin acos atan
-    # sinh cosh tanh asinh acosh atanh; erf erfc erfinv lgamma digamma
-    op: str
+    op: str  # neg not, and the functions of one argument in `axon.base.functions`
     operand: Scalar
 
 
@@ -98,7 +96,7 @@ class Binary:
     number that is shifted to the right.
     """
 
-    op: str  # add sub mul div mod pow max min atan2 eq ne lt le gt ge and or bit_and bit_or bit_xor shift_left shift_right
+    op: str  # add sub mul div mod eq ne lt le gt ge and or, and the functions of two arguments in `axon.base.functions`
     left: Scalar
     right: Scalar
 
@@ -130,7 +128,6 @@ Scalar: TypeAlias = "Const | Index | Local | Read | Unary | Binary | Select | Co
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 LOGIC = frozenset({"and", "or"})
-BITS = frozenset({"bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"})
 
 
 def element_of(scalar: Scalar) -> Element:

@@ -16,12 +16,12 @@ from collections.abc import Iterable, Sequence
 from operator import is_
 from typing import NoReturn, assert_never
 
-from axon.base.element import ANY, FLOAT, INT, NUM, Element
+from axon.base.element import ANY, INT, NUM, Element
+from axon.base.functions import BINARY, UNARY
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.passes import FormInvalid
 from axon.core.ir import (
-    BITS,
     COMPARISONS,
     LOGIC,
     Axis,
@@ -66,15 +66,10 @@ _INDEX = frozenset({Element.I32, Element.I64})
 _TO_BOOL = COMPARISONS | LOGIC
 _INT_RANGE = {element: range(element.limits[0], element.limits[1] + 1) for element in INT}
 
-FUNCTIONS = (
-    "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "cbrt", "sin", "cos", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh",
-    "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma", "floor", "ceil", "round",
-)  # fmt: skip
-UNARY_ELEMENTS = {"neg": NUM, "abs": NUM, "sign": NUM, "not": _BOOL, "bit_not": INT} | dict.fromkeys(FUNCTIONS, FLOAT)
+UNARY_ELEMENTS = {**UNARY, "neg": NUM, "not": _BOOL}
 BINARY_ELEMENTS = (
-    dict.fromkeys(("add", "sub", "mul", "div", "mod", "pow", "max", "min"), NUM)
-    | {"atan2": FLOAT}
-    | dict.fromkeys(BITS, INT)
+    BINARY
+    | dict.fromkeys(("add", "sub", "mul", "div", "mod"), NUM)
     | dict.fromkeys(COMPARISONS, ANY)
     | dict.fromkeys(LOGIC, _BOOL)
 )

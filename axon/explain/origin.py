@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from axon.base.data import replace
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.explain.places import Inner, Parameter, excerpt, subscripts
+from axon.explain.places import Inner, Parameter, subscripts
 from axon.explain.ranges import Made, Origin, Ranges, listed
 from axon.shapes.dimension import Dim
 from axon.shapes.pretty import render
@@ -121,7 +121,7 @@ class Trail(Ranges):
         if found is None or found.kind != "annotation" or found.why or shape is None or axis is None:
             return found
         place = "its last dimension" if axis == len(shape) - 1 else which(shape, axis)
-        return replace(found, why=f"`{excerpt(e.span)}` has {{}} as {place}")
+        return replace(found, why=f"`{e.span.excerpt}` has {{}} as {place}")
 
     def cause(self, first: Origin | None, size: Dim) -> list[Origin]:
         """Of a size with divisions that nobody has written: where it was split, and what is written there."""
@@ -170,7 +170,7 @@ class Trail(Ranges):
                 item = next((shape[k] for k in range(len(shape)) if _same_place(shape, k, whole, axis)), None)
                 found = self._taken(function, item, argument) if isinstance(item, Dim) else None
                 if found is not None and found.kind == "annotation":
-                    return replace(found, why=f"since `{excerpt(self._calls[function].span)}` asks for it")
+                    return replace(found, why=f"since `{self._calls[function].span.excerpt}` asks for it")
         return None
 
     def _parameter(self, t: Type, n: int) -> Type | None:
@@ -213,7 +213,7 @@ class Trail(Ranges):
             akin = dict.fromkeys(i for s in others for i in s if isinstance(i, Dim) and i.variables & raw.variables)
             sizes = tuple(dict.fromkeys(map(self._state.dimension, akin)))[:2]
             if sizes and (given is None or (itself and others == shapes)):
-                why = f"since `{excerpt(argument.span)}` has {listed(len(sizes))}"
+                why = f"since `{argument.span.excerpt}` has {listed(len(sizes))}"
                 made_of = tuple((argument, None, self._state.dimension(d)) for d in akin)
                 given = Origin("given", argument.span, why, sizes, made_of=made_of)
                 parts = [self.of(argument, self.axis_of(argument, d), self._state.dimension(d)) for d in akin]
@@ -456,7 +456,7 @@ class Trail(Ranges):
                 found = self.of(argument, None, size)
                 if found is not None:
                     return found
-        name = excerpt(function.span)
+        name = function.span.excerpt
         formula = render(item) if "." in name and isinstance(item, Dim) else ""  # of what stands in another file
         formula = f": {formula}" if "/" in formula or "-" in formula else ""
         made_of = tuple(self._made_of(item, params, arguments)) if isinstance(item, Dim) else ()
@@ -548,7 +548,7 @@ class Trail(Ranges):
                 if isinstance(subscript, T.Keep) or self._whole(subscript):
                     self._kept.append((e, number))
                     return e.base, position + axis
-                why = f"a slice of {self._which(e.base, position)} of `{excerpt(e.base.span)}`"
+                why = f"a slice of {self._which(e.base, position)} of `{e.base.span.excerpt}`"
                 plain = isinstance(subscript, T.Slice) and subscript.stop is not None and subscript.step.constant == 1
                 start = (subscript.start,) if isinstance(subscript, T.Slice) and plain else ()
                 return Origin("slice", e.span, why, start, e.base, position, read=next(iter(subscripts(e)[number:]), None))

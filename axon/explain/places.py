@@ -195,15 +195,15 @@ class Places:
             return ""
         for access, at in sorted(self._indexed.values(), key=lambda r: r[0].span.start):
             if at == axis and isinstance(access.base, T.Variable) and access.base.symbol == e.symbol:
-                return f"`{excerpt(access.span)}`"
+                return f"`{access.span.excerpt}`"
         for call in sorted(self._calls.values(), key=lambda c: c.span.start):
             for argument in call.arguments:
                 if isinstance(argument, T.Variable) and argument.symbol == e.symbol:
-                    return f"`{excerpt(call.span)}`"
+                    return f"`{call.span.excerpt}`"
         for found in self.expressions():
             operands = (found.left, found.right) if isinstance(found, T.MatMul | T.Binary) else ()
             if any(isinstance(o, T.Variable) and o.symbol == e.symbol for o in operands):
-                return f"`{excerpt(found.span)}`"
+                return f"`{found.span.excerpt}`"
         return ""
 
     def expressions(self) -> Iterator[T.Expr]:
@@ -362,8 +362,3 @@ def single(access: T.Access) -> list[Span]:
     spans = [s.values[0].span for s in access.subscripts if isinstance(s, T.At) and len(s.values) == 1]
     others = [s for s in access.subscripts if not isinstance(s, T.Run)]
     return spans if len(spans) == len(others) else []
-
-
-def excerpt(span: Span) -> str:
-    text = " ".join(span.text.split())
-    return text if len(text) <= 40 else text[:37] + "…"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.explain.places import Places, excerpt
+from axon.explain.places import Places
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
 from axon.types.type import which
@@ -66,7 +66,7 @@ class Ranges(Places):
             return Origin("bound", binder.span, f"by the bound of `{symbol.name}`", index=symbol)
         for access, axis, position in self._accesses(symbol):
             subscript = access.subscripts[position]
-            base = excerpt(access.base.span)
+            base = access.base.span.excerpt
             if isinstance(subscript, T.At) and subscript.sizes:
                 size = self._state.dimension(self._item(access.base, axis))
                 why = f"since `{symbol.name}` is a part of {self._which(access.base, axis)} of `{base}`, which is {{}}"
@@ -80,7 +80,7 @@ class Ranges(Places):
             subscript = access.subscripts[self._position(access, axis)]
             values = subscript.values if isinstance(subscript, T.At) else ()
             if read := next((v.span for v in values if isinstance(v, T.Dimension) and symbol in v.dim.variables), None):
-                why = f"since `{symbol.name}` stays inside {self._which(access.base, axis)} of `{excerpt(access.base.span)}`"
+                why = f"since `{symbol.name}` stays inside {self._which(access.base, axis)} of `{access.base.span.excerpt}`"
                 return Origin("index", binder.span, why, (), access.base, axis, symbol, read)
         return Origin("index", binder.span, f"the range of `{symbol.name}`")
 

@@ -57,7 +57,7 @@ def infer_access(inf: Inference, env: Env, e: S.Access) -> T.Expr:
         wrong(inf, TwoRests(e.span, tuple(rests)))
         return T.Literal(0, type=POISON, span=e.span)
     default = None if e.default is None else infer(inf, env, e.default)
-    name = excerpt(e.base.span)
+    name = e.base.span.excerpt
 
     def of(t: Type, way: str = "") -> Type:
         match t:
@@ -174,7 +174,7 @@ def _index(inf: Inference, env: Env, e: S.Expr) -> T.Expr:
 def no_dimension(inf: Inference, env: Env, e: S.Expr, value: T.Expr) -> None:
     """Say that an expression is no size."""
     entity = env.scope.value(e.name) if isinstance(e, S.Var) else None
-    wrong(inf, NotADimension(f"`{excerpt(e.span)}`", e.span, entity, around(inf), value))
+    wrong(inf, NotADimension(f"`{e.span.excerpt}`", e.span, entity, around(inf), value))
 
 
 def _access_tensor(
@@ -305,9 +305,3 @@ def needs_divisors(state: State, env: Env, value: T.Expr) -> bool:
     for divisor, span in found:
         oblige(state, Relation(divisor, ">=", Dim.of(1)), env.context, Reason(span, "the divisor must be at least 1: {}"))
     return bool(found)
-
-
-def excerpt(span: Span) -> str:
-    """A few words of source, on one line."""
-    text = " ".join(span.text.split())
-    return text if len(text) <= 40 else text[:37] + "…"

@@ -21,7 +21,6 @@ from axon.grammar import syntax as S
 from axon.shapes.constraint import Reason, Side
 from axon.types import builtins
 from axon.types import typed as T
-from axon.types.access import excerpt
 from axon.types.constraint import Lift, Spread, SpreadArgument
 from axon.types.inference import Env, Inference, as_tensor, broken, clash, infer, narrow, unify, wrong
 from axon.types.names import infer_member, infer_variable, open_size
@@ -80,7 +79,7 @@ def infer_application(inf: Inference, env: Env, e: S.Apply | S.ApplyDims) -> T.E
         f = infer(inf, env, head)
     if not arguments:
         return f
-    return _call(inf, env, f, [infer(inf, env, a) for a in arguments], e.span, excerpt(head.span))
+    return _call(inf, env, f, [infer(inf, env, a) for a in arguments], e.span, head.span.excerpt)
 
 
 def _with_dims(inf: Inference, env: Env, e: S.ApplyDims) -> T.Expr:
@@ -92,7 +91,7 @@ def _with_dims(inf: Inference, env: Env, e: S.ApplyDims) -> T.Expr:
         case _:
             function = infer(inf, env, e.function)
             if not isinstance(inf.state.prune(function.type), Poison):
-                wrong(inf, DimsWrong(excerpt(e.function.span), (), len(e.dims), e.span))
+                wrong(inf, DimsWrong(e.function.span.excerpt, (), len(e.dims), e.span))
             return broken(e.span)
 
 
@@ -396,7 +395,7 @@ class _Leaves:
         inf, state = self.inf, self.inf.state
         said, outer, asked = len(inf.diagnostics), inf.leaf, (len(state.equals), len(state.stretches))
         inf.leaf = outer + path
-        result = _call(inf, self.env, self.function(values), values, self.span, excerpt(self.f.span))
+        result = _call(inf, self.env, self.function(values), values, self.span, self.f.span.excerpt)
         state.equals[asked[0] :] = [replace(e, reason=_at(e.reason, inf.leaf)) for e in state.equals[asked[0] :]]
         state.stretches[asked[1] :] = [replace(s, reason=_at(s.reason, inf.leaf)) for s in state.stretches[asked[1] :]]
         inf.leaf = outer
@@ -435,5 +434,5 @@ class _Leaves:
             reason = Reason(self.f.span, "what is combined has the type and shape of the neutral element", sides)
             if not unify(self.inf, result.type, whole.type, reason):
                 raise _Broken
-            whole = _call(self.inf, self.env, infer(self.inf, self.env, op), [whole, result], self.span, excerpt(op.span))
+            whole = _call(self.inf, self.env, infer(self.inf, self.env, op), [whole, result], self.span, op.span.excerpt)
         return whole

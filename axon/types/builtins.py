@@ -1,23 +1,15 @@
-"""The functions and constants of the language, as tables."""
+"""The functions and constants of the language, as tables. Pointwise functions stand in `axon.base.functions`."""
 
 from __future__ import annotations
 
 from math import inf, nan, pi
 
-from axon.base.element import ANY, FLOAT, INT, NUM, Element
+from axon.base import functions
+from axon.base.element import ANY, NUM, Element
 
 BOOL = frozenset({Element.BOOL})
 
-# Pointwise functions of one argument: the operation in core, and the element types they take.
-FLOAT_FUNCTIONS = (
-    "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "cbrt", "sin", "cos", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh",
-    "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma", "floor", "ceil", "round",
-)  # fmt: skip
-UNARY = dict.fromkeys(FLOAT_FUNCTIONS, FLOAT) | {"abs": NUM, "sign": NUM, "bit_not": INT}
-
-# Pointwise functions of two arguments.
-BITS = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
-BINARY = {"max": NUM, "min": NUM, "pow": NUM, "atan2": FLOAT} | dict.fromkeys(BITS, INT)
+UNARY, BINARY = functions.UNARY, functions.BINARY  # pointwise: of one argument, and of two
 
 # Operators: the operation in core, the element types they take, and whether they give bool.
 OPERATORS = {

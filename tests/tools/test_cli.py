@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -127,7 +128,7 @@ def test_passes(axon_cli: Cli, here: Path) -> None:
     (here / "good.axon").write_text("fun f (x : f32[n, n]) = (sum i j => (x @ x)[i, j]) + sum i => (x @ x)[i, i]\n")
     general = axon_cli("emit", "--stages").out
     assert [line for line in general.splitlines() if line.endswith(":")] == ["interpret:", "cpu:", "cuda:"]
-    assert "8. fuse          core → plan       backend.plan.verify.verify_fused\n" in general
+    assert re.search(r"^  \d+\. fuse +core → plan +backend\.plan\.verify\.verify_fused$", general, re.MULTILINE)
     of_f = axon_cli("emit", "--stages", "good.axon:f").out
     assert len(of_f.splitlines()) == len(general.splitlines())
     assert "core.verify.verify_rewritten          4 operations" in of_f

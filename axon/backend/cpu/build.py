@@ -27,7 +27,8 @@ from threading import Lock
 from typing import Any
 
 from axon.backend import kernel_cache as cache
-from axon.backend.cpu.function import BufferParameter, Function, LanesParameter, SizeParameter, TensorParameter
+from axon.backend.cpu.function import BufferParameter, Function, LanesParameter
+from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.backend.needs import Missing
 from axon.base.data import dataclass
 from axon.base.element import Element
@@ -58,15 +59,15 @@ class Native:
     call: Callable[..., int]
 
 
-def source_of(function: Function, element_of: Callable[[TensorParameter], Element], helpers: tuple[str, ...] = ()) -> Source:
+def source_of(function: Function, element_of: Callable[[PointerParameter], Element], helpers: tuple[str, ...] = ()) -> Source:
     types: list[Element | None] = []
     for parameter in function.parameters:
         match parameter:
-            case TensorParameter():
+            case PointerParameter():
                 types.append(element_of(parameter))
             case BufferParameter(element=element):
                 types.append(element)
-            case SizeParameter() | LanesParameter():
+            case ExtentParameter() | LanesParameter():
                 types.append(None)
     return Source(function.name, function.text, (*types, None, None), helpers)
 

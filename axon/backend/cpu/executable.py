@@ -10,8 +10,9 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from axon.backend.cpu import build
-from axon.backend.cpu.function import Function, LoopFunction, TensorParameter
+from axon.backend.cpu.function import Function, LoopFunction
 from axon.backend.cpu.products import Products, is_window, is_with_vector
+from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.plan.deaths import lives_of
 from axon.backend.plan.ir import Contraction, Kernels, Nest, Plan, Repeat, as_program, operations, values_in
 from axon.backend.plan.walk import Lives
@@ -138,7 +139,7 @@ class CpuExecutable:
         source = build.source_of(written.function, lambda parameter: elements[parameter.tensor], helpers)
         return NativeLoop(Compiled(written.function, source), written)
 
-    def _element(self, parameter: TensorParameter) -> Element:
+    def _element(self, parameter: PointerParameter) -> Element:
         return self.values[parameter.tensor].element
 
     def _compiled(self, function: Function) -> Compiled:

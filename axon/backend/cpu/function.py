@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import TypeAlias
 
+from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
@@ -18,13 +19,6 @@ COMPUTES = 8  # additions for each point, from which computing and not memory de
 
 
 @dataclass(frozen=True, slots=True)
-class TensorParameter:
-    """A pointer to the first element of a contiguous tensor."""
-
-    tensor: Symbol
-
-
-@dataclass(frozen=True, slots=True)
 class BufferParameter:
     """A pointer to memory of the calling thread alone, for so many elements; `like` says what for."""
 
@@ -34,18 +28,12 @@ class BufferParameter:
 
 
 @dataclass(frozen=True, slots=True)
-class SizeParameter:
-    """The value of a dimension, as i64."""
-
-    size: Dim
-
-
-@dataclass(frozen=True, slots=True)
 class LanesParameter:
     """How many lanes a block has, as i64; the host chooses."""
 
 
-Parameter: TypeAlias = "TensorParameter | BufferParameter | SizeParameter | LanesParameter"
+# Tensors are contiguous, so that a pointer is all that is told of one.
+Parameter: TypeAlias = "PointerParameter | BufferParameter | ExtentParameter | LanesParameter"
 
 
 @dataclass(frozen=True, slots=True)

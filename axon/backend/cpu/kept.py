@@ -23,6 +23,7 @@ from typing import Any
 
 from axon.backend.cpu import function as F
 from axon.backend.cpu.executable import Made
+from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.backend.plan import ir as P
 from axon.base import disk
 from axon.base.data import dataclass
@@ -172,7 +173,7 @@ FORMS = Forms(
         C.Const, C.Index, C.Local, C.Read, C.Unary, C.Binary, C.Select, C.Convert, C.Bind, C.Value, C.Axis, C.Monoid, C.Reduction,
         C.Compute, C.Scan, C.Loop, C.Sort, C.Compress, C.Check, C.Block, C.Leaf, C.TupleOf, C.RecordOf, C.Param, C.Program,
         P.Reason, P.Nest, P.Factor, P.Contraction, P.Repeat, P.Whole, P.Kernels, P.Plan,
-        F.TensorParameter, F.BufferParameter, F.SizeParameter, F.LanesParameter, F.Work, F.Function, F.LoopFunction,
+        PointerParameter, F.BufferParameter, ExtentParameter, F.LanesParameter, F.Work, F.Function, F.LoopFunction,
         Shape, Choice, Made, Kept,
     ),
     _named,

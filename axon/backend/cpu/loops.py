@@ -25,18 +25,10 @@ from contextlib import contextmanager
 from typing import assert_never
 
 from axon.backend.cpu import nests, scatters
-from axon.backend.cpu.function import (
-    AGAIN,
-    BufferParameter,
-    Function,
-    LanesParameter,
-    LoopFunction,
-    SizeParameter,
-    TensorParameter,
-    Work,
-)
+from axon.backend.cpu.function import AGAIN, BufferParameter, Function, LanesParameter, LoopFunction, Work
 from axon.backend.cpu.parameters import Parameters
 from axon.backend.kernel.ir import FALSE, Expression, Like, Name, Operator, both, call, same
+from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.backend.kernel.writer import Held, Writer
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, values_of
 from axon.base.element import Element
@@ -118,11 +110,11 @@ class _Writer(Parameters):
         found: list[Element | None] = []
         for parameter in function.parameters:
             match parameter:
-                case TensorParameter(tensor=tensor):
+                case PointerParameter(tensor=tensor):
                     found.append(self.values[tensor].element)
                 case BufferParameter(element=element):
                     found.append(element)
-                case SizeParameter() | LanesParameter():
+                case ExtentParameter() | LanesParameter():
                     found.append(None)
                 case _:
                     assert_never(parameter)
@@ -210,11 +202,11 @@ class _Writer(Parameters):
         arguments: list[Like] = []
         for parameter in function.parameters:
             match parameter:
-                case TensorParameter(tensor=tensor):
+                case PointerParameter(tensor=tensor):
                     arguments.append(self.pointer(tensor))
                 case BufferParameter(like=like, element=element, size=size):
                     arguments.append(self.buffer(like, element, size))
-                case SizeParameter(size=size):
+                case ExtentParameter(size=size):
                     arguments.append(self.expression(size))
                 case LanesParameter():
                     arguments.append(function.most)

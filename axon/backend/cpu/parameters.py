@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from axon.backend.cpu.function import BufferParameter, LanesParameter, Parameter, SizeParameter, TensorParameter
+from axon.backend.cpu.function import BufferParameter, LanesParameter, Parameter
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Constant, Expression, Name
+from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.backend.kernel.printer import written as printed
 from axon.base.element import Element
 from axon.base.names import Symbol
@@ -29,14 +30,14 @@ class Parameters:
 
     def pointer(self, symbol: Symbol) -> Name:
         if symbol not in self.pointers:
-            self.pointers[symbol] = self.parameter(symbol.name, TensorParameter(symbol))
+            self.pointers[symbol] = self.parameter(symbol.name, PointerParameter(symbol))
         return self.pointers[symbol]
 
     def size(self, dim: Dim) -> Expression:
         if dim.constant is not None:
             return Constant(dim.constant)
         if dim not in self.sizes:
-            self.sizes[dim] = self.parameter(dim.symbol.name if dim.symbol else "size", SizeParameter(dim))
+            self.sizes[dim] = self.parameter(dim.symbol.name if dim.symbol else "size", ExtentParameter(dim))
         return self.sizes[dim]
 
     def buffer(self, stem: str, element: Element, size: Dim) -> Name:
@@ -47,7 +48,7 @@ class Parameters:
 
     def written(self, name: str, comments: Sequence[str]) -> tuple[tuple[Parameter, ...], str]:
         """The parameters in their order, and the function's text: the last two, `first` and `last`, are its range of work items."""
-        order = (TensorParameter, BufferParameter, SizeParameter, LanesParameter)
+        order = (PointerParameter, BufferParameter, ExtentParameter, LanesParameter)
         given = sorted(self.parameters.items(), key=lambda pair: order.index(type(pair[1])))
         code = self.code
         ends = code.local("first"), code.local("last")

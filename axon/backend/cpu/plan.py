@@ -19,10 +19,15 @@ POLICY = Policy(epilogues=False, hoist=WORTH)
 def planned(program: Program, order: Order = DEFAULT) -> tuple[Plan, tuple[Compute, ...]]:
     """The plan, whose last inputs are the program's tables, and the operations that make these. `order` is that of sums which have
     `choices`."""
-    rest, tables = without_tables(in_memory_order(factored(deduplicated(program), HOST, order)))
+    rest, tables = without_tables(in_memory_order(factored(_before_sums(program), HOST, order)))
     return split_totals(fuse(rest, POLICY)), tables
 
 
 def choices_of(program: Program) -> tuple[Choice, ...]:
     """The sums of products in whose order the sizes of a call decide."""
-    return choices(deduplicated(program), HOST)
+    return choices(_before_sums(program), HOST)
+
+
+def _before_sums(program: Program) -> Program:
+    """What the orders of sums are chosen in: what `factored` is given and what `choices` looks at are the same."""
+    return deduplicated(program)

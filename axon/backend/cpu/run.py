@@ -22,7 +22,8 @@ import numpy as np
 from axon.backend.cpu import build, threads
 from axon.backend.cpu.arena import make
 from axon.backend.cpu.executable import Compiled, CpuExecutable, NativeLoop
-from axon.backend.cpu.function import AGAIN, BufferParameter, LanesParameter, SizeParameter, TensorParameter
+from axon.backend.cpu.function import AGAIN, BufferParameter, LanesParameter
+from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in
 from axon.backend.plan.walk import Lives, Make, Walk
 from axon.base.data import dataclass
@@ -175,14 +176,14 @@ class Run(Walk[Array]):
         total = 0
         for parameter in function.parameters:
             match parameter:
-                case TensorParameter(tensor=tensor):
+                case PointerParameter(tensor=tensor):
                     array = self.contiguous(tensor)
                     arguments.append(array.ctypes.data if array.size else ctypes.addressof(_EMPTY))
                 case BufferParameter(element=element, size=size):
                     buffers.append((len(arguments), total))
                     arguments.append(0)
                     total += (max(0, size.evaluate(self.sizes)) * max(1, element.bits // 8) + 63) // 64 * 64
-                case SizeParameter(size=dim):
+                case ExtentParameter(size=dim):
                     arguments.append(dim.evaluate(self.sizes))
                 case LanesParameter():
                     arguments.append(lanes)

@@ -25,8 +25,9 @@ from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Constant, Expression, Like, Name, Operator, Prefix, call, is_atom, product
 from axon.base.data import dataclass
 from axon.base.element import Element
+from axon.base.functions import BITS, UNARY
 from axon.base.names import Symbol
-from axon.core.ir import BITS, Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, Value, element_of
+from axon.core.ir import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, Value, element_of
 from axon.core.scalar_facts import divides, few_factors, is_inside, may_fail
 from axon.core.walk import nodes
 from axon.shapes.dimension import Atom, Dim, Quotient
@@ -58,13 +59,7 @@ def of_floats(op: str) -> Form:
 
 
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
-_UNARY = {
-    "exp": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin", "cos": "cos", "tanh": "tanh", "erf": "erf",
-    "floor": "floor", "ceil": "ceil", "round": "nearest", "neg": "minus", "abs": "absolute", "sign": "sign", "bit_not": "bit_not",
-    "expm1": "expm1", "log1p": "log1p", "cbrt": "cbrt", "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh",
-    "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "erfc": "erfc", "erfinv": "erfinv", "lgamma": "lgamma",
-    "digamma": "digamma",
-}  # fmt: skip
+_UNARY = {name: name for name in UNARY} | {"neg": "minus", "abs": "absolute", "round": "nearest"}
 _EXACT = frozenset(("neg", "abs", "sign", "max", "min"))  # never round
 
 

@@ -455,13 +455,8 @@ class _Finder:
             case S.Ascribe(value, written) | S.Coerce(value, written):
                 self.expr(scope, value)
                 self.type(scope, written)
-            case S.Cast(element, converted):
-                if element.text.startswith("'"):
-                    self.occur(_after_quote(element.span, element.text), scope.variable(element.text))
-                elif element.text != "_":
-                    self.occur(element.span, Free(element.text, True))
-                if converted is not None:
-                    self.expr(scope, converted)
+            case S.Cast():
+                self.cast(scope, e)
             case S.Let():
                 self.let(scope, e)
             case S.Fn(params, body):
@@ -483,21 +478,32 @@ class _Finder:
                 self.expr(inner, e.body)
                 if e.monoid is not None:
                     self.expr(scope, e.monoid)
-            case S.Loop(_, states, condition, groups, body):
-                for _, initial in states:
-                    self.expr(scope, initial)
-                inner = scope.child()
-                for pattern, _ in states:
-                    self.pattern(inner, pattern, Span(e.span.file, pattern.span.end, e.span.end), Kind.VALUE)
-                if condition is not None:
-                    self.expr(inner, condition)
-                for group in groups:  # bounds do not see the state
-                    if group.bound is not None and not isinstance(group.bound, S.ShapeRun):
-                        self.expr(scope, group.bound)
-                inner = self.groups(inner, tuple(S.BinderGroup(g.binders, None, span=g.span) for g in groups), e)
-                self.expr(inner, body)
+            case S.Loop():
+                self.loop(scope, e)
             case _:
                 assert_never(e)
+
+    def cast(self, scope: _Scope, e: S.Cast) -> None:
+        if e.element.text.startswith("'"):
+            self.occur(_after_quote(e.element.span, e.element.text), scope.variable(e.element.text))
+        elif e.element.text != "_":
+            self.occur(e.element.span, Free(e.element.text, True))
+        if e.value is not None:
+            self.expr(scope, e.value)
+
+    def loop(self, scope: _Scope, e: S.Loop) -> None:
+        for _, initial in e.states:
+            self.expr(scope, initial)
+        inner = scope.child()
+        for pattern, _ in e.states:
+            self.pattern(inner, pattern, Span(e.span.file, pattern.span.end, e.span.end), Kind.VALUE)
+        if e.condition is not None:
+            self.expr(inner, e.condition)
+        for group in e.groups:  # bounds do not see the state
+            if group.bound is not None and not isinstance(group.bound, S.ShapeRun):
+                self.expr(scope, group.bound)
+        inner = self.groups(inner, tuple(S.BinderGroup(g.binders, None, span=g.span) for g in e.groups), e)
+        self.expr(inner, e.body)
 
     def groups(self, scope: _Scope, groups: tuple[S.BinderGroup, ...], e: S.For | S.Reduce | S.Loop) -> _Scope:
         inner = scope.child()

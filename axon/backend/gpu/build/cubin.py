@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import cache as once
 from pathlib import Path
 from threading import Lock
-from typing import IO
+from typing import IO, Any
 
 from axon.backend import kernel_cache as cache
 from axon.backend.gpu.build.link import assembly, link
@@ -32,7 +32,7 @@ from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic
 from axon.base.errors import AxonError
 
-__all__ = ["BuildError", "Kernel", "RegistersExhausted", "build", "build_all", "compile_source", "ptx"]
+__all__ = ["BuildError", "Kernel", "RegistersExhausted", "build", "build_all", "compile_source", "known", "ptx"]
 
 
 # What libdevice's sin and cos of f32 keep in local memory where the argument is large: seven words of its product with 2/π. All
@@ -77,8 +77,8 @@ def build_all(wanted: Sequence[Forms], target: Target) -> list[Kernel | Register
     registers is given back, not raised."""
     cache.limit()  # a setting that cannot be read is refused before anything is built, and also where nothing is to be built
     keys = [_key(stages.source, target, stages.spills) for stages in wanted]
-    found = {key: cache.read(key) for key in keys}
-    missing = {key: stages for key, stages in zip(keys, wanted, strict=True) if found[key] is None}
+    found = {key: made for key in keys if (made := cache.read(key)) is not None}
+    missing = {key: stages for key, stages in zip(keys, wanted, strict=True) if key not in found}
     if missing:
         toolchain()
         with bar(len(missing)) as step:
@@ -86,8 +86,12 @@ def build_all(wanted: Sequence[Forms], target: Target) -> list[Kernel | Register
     return [_given(found[key]) for key in keys]
 
 
-def _given(made: Kernel | Refused | None) -> Kernel | RegistersExhausted:
-    assert made is not None
+def known(wanted: Sequence[Forms], target: Target) -> list[Kernel | RegistersExhausted | None]:
+    """What the compiler has said of kernels before, in this process or another; None of those that nobody has built."""
+    return [_given(found) if found else None for found in (cache.read(_key(w.source, target, w.spills)) for w in wanted)]
+
+
+def _given(made: Kernel | Refused) -> Kernel | RegistersExhausted:
     return RegistersExhausted("it does not fit its registers", made.log) if isinstance(made, Refused) else made
 
 
@@ -155,7 +159,7 @@ class _Making:
         source = job.stages.source
         self.running[worker] = job
         try:
-            worker.send({"text": source.text, "kinds": _kinds(source), "bounds": source.bounds})
+            worker.send(_job(source, self.target))
         except OSError:  # it was killed, or could not start
             del self.running[worker]
             self._compile(job)
@@ -255,6 +259,11 @@ def compile_source(emitted: Emitted, target: Target) -> Kernel:
     return made
 
 
+def _job(source: Emitted, target: Target) -> dict[str, Any]:
+    """What a worker is told."""
+    return {"text": source.text, "kinds": _kinds(source), "bounds": source.bounds, "target": target.name}
+
+
 def _kinds(source: Emitted) -> tuple[str, ...]:
     return tuple(type(p).__name__ for p in source.parameters)
 
@@ -289,7 +298,7 @@ def ptx(emitted: Emitted, target: Target) -> str:
     """A kernel's PTX, to be read: libNVVM's text for the same module whose LTO-IR becomes the machine code. Parameters have the
     names that they have in the source. Made by a worker, which Ctrl-C ends."""
     toolchain()
-    job = {"text": emitted.text, "kinds": _kinds(emitted), "bounds": emitted.bounds, "stage": "ptx"}
+    job = {**_job(emitted, target), "stage": "ptx"}
     with bar(1), crew(1) as workers:
         for worker in workers:
             try:

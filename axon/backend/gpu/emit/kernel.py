@@ -22,7 +22,7 @@ from operator import mul
 from typing import assert_never
 
 from axon.backend.gpu.emit.results import ResultEmitter
-from axon.backend.gpu.emit.source import Emitted, MapParameter, Parameter, PointerParameter, SizeParameter, StrideParameter, emitted
+from axon.backend.gpu.emit.source import Emitted, MapParameter, Parameter, SizeParameter, StrideParameter, emitted
 from axon.backend.gpu.emit.stream import StreamEmitter
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Op, Ring, Role
@@ -50,6 +50,7 @@ from axon.backend.kernel.ir import (
     same,
     surroundings,
 )
+from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.kernel.scalars import EpilogueWriter
 from axon.backend.kernel.tidy import inlined, tidied
 from axon.base.data import dataclass, replace
@@ -387,14 +388,8 @@ class Emitter:
                 self.tiles(body)
             case b.Turn(first=first, threads=threads):
                 code.call("ptx.named_sync", consumer + first, threads)
-            case b.Pass(first=first, threads=threads, only=only):
-                count = self.current.instances
-                if only is None:
-                    following = Choice(consumer < count - 1, consumer + (first + 1), Constant(first)) if count > 1 else first
-                    code.call("ptx.named_arrive", following, threads)
-                else:
-                    with code.when(same(consumer, only)):
-                        code.call("ptx.named_arrive", first + (only + 1) % count, threads)
+            case b.Pass():
+                self.pass_on(op)
             case b.LastTurn(first=first, threads=threads):
                 with code.when(same(consumer, 0)):
                     code.call("ptx.named_sync", first, threads)
@@ -408,16 +403,8 @@ class Emitter:
                 self.stream.op(op)
             case b.Last(axis=axis):
                 code.assign(self.name(axis.symbol), self.stream.last_piece - 1)
-            case b.Steps(axis=axis, body=body, backwards=True, peeled=peeled):
-                piece = self.name(axis.symbol)
-                if not peeled:
-                    code.assign(piece, self.stream.last_piece)
-                with code.repeat(piece > self.stream.first_piece):
-                    code.assign(piece, call("ptx.opaque", piece - 1))
-                    self.block(body)
-            case b.Steps(axis=axis, body=body):
-                with code.loop(self.name(axis.symbol), self.steps):
-                    self.block(body)
+            case b.Steps():
+                self.each_step(op)
             case b.AfterSteps(axis=axis, count=count, body=body):
                 with code.when((self.name(axis.symbol) if self.in_steps(axis, op) else self.steps) >= count):
                     self.block(body)
@@ -430,6 +417,29 @@ class Emitter:
                     self.alone(body)
             case _:
                 assert_never(op)
+
+    def pass_on(self, op: b.Pass) -> None:
+        """The next consumer's turn."""
+        code, consumer, count = self.code, self.consumer, self.current.instances
+        if op.only is None:
+            following = Choice(consumer < count - 1, consumer + (op.first + 1), Constant(op.first)) if count > 1 else op.first
+            code.call("ptx.named_arrive", following, op.threads)
+        else:
+            with code.when(same(consumer, op.only)):
+                code.call("ptx.named_arrive", op.first + (op.only + 1) % count, op.threads)
+
+    def each_step(self, op: b.Steps) -> None:
+        """Forwards from the first, or backwards from the last piece that there is."""
+        code, piece = self.code, self.name(op.axis.symbol)
+        if not op.backwards:
+            with code.loop(piece, self.steps):
+                self.block(op.body)
+            return
+        if not op.peeled:
+            code.assign(piece, self.stream.last_piece)
+        with code.repeat(piece > self.stream.first_piece):
+            code.assign(piece, call("ptx.opaque", piece - 1))
+            self.block(op.body)
 
     def alone(self, body: tuple[Op, ...]) -> None:
         ((ring, ahead),) = {(o.ring, o.ahead) for o in b.operations(body) if isinstance(o, b.Await | b.Expect | b.Copy)}

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from axon.backend.gpu.roles.barriers import Descriptor
 from axon.backend.kernel.ir import Module, called
+from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.backend.kernel.printer import bare, printed
 from axon.backend.kernel.verify import verify_module
 from axon.base.data import dataclass
@@ -23,11 +24,6 @@ class MapParameter:
 
 
 @dataclass(frozen=True, slots=True)
-class PointerParameter:
-    tensor: Symbol
-
-
-@dataclass(frozen=True, slots=True)
 class StrideParameter:
     """Elements between neighbours along a dimension of a tensor."""
 
@@ -37,12 +33,7 @@ class StrideParameter:
 
 @dataclass(frozen=True, slots=True)
 class SizeParameter:
-    size: Dim
-
-
-@dataclass(frozen=True, slots=True)
-class ExtentParameter:
-    """A size of 64 bits, of plain kernels."""
+    """A size of 32 bits, of kernels for the tensor cores: coordinates of bulk copies have no more."""
 
     size: Dim
 

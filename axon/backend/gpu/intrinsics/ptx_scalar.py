@@ -478,10 +478,6 @@ for _name, _emit in (
 # ── arithmetic ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _is_float(x: Value) -> bool:
-    return x.type in (F32, F64)
-
-
 def _extreme(name: str, unsigned: bool) -> Emit:
     sign = ">" if name == "max" else "<"
 
@@ -510,7 +506,7 @@ def _float_remainder(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _arithmetic(name: str) -> Emit:
-    return lambda b, x, y: getattr(b, f"f{name}")(x, y) if _is_float(x) else getattr(b, name)(x, y)
+    return lambda b, x, y: getattr(b, f"f{name}")(x, y) if llvm.is_float(x) else getattr(b, name)(x, y)
 
 
 # In any order; but not "nsz", with which LLVM takes also the elements apart: the sum of x - c becomes that of x, less n * c.
@@ -584,7 +580,7 @@ _UNARY: dict[str, Emit] = {
     "floor": _libdevice("floor"),
     "ceil": _libdevice("ceil"),
     "nearest": _libdevice("rint"),
-    "minus": lambda b, x: b.fsub(ir.Constant(x.type, -0.0), x) if _is_float(x) else b.neg(x),  # NVVM's language has no fneg
+    "minus": lambda b, x: b.fsub(ir.Constant(x.type, -0.0), x) if llvm.is_float(x) else b.neg(x),  # NVVM's language has no fneg
     "integer_sign": llvm.integer_sign,
     "integer_absolute": llvm.integer_absolute,
     "bit_not": lambda b, x: b.not_(x),

@@ -79,3 +79,4 @@ HOPPER = Target(
     product_depth=32,
     l2=60 * 1000 * 1000,
 )
+TARGETS = {target.name: target for target in (HOPPER,)}

@@ -10,12 +10,13 @@ from typing import Any
 
 from axon.backend.gpu.build.cubin import Kernel, build_all
 from axon.backend.gpu.build.pipeline import Plain
-from axon.backend.gpu.emit.source import ExtentParameter, PointerParameter, StrideParameter
+from axon.backend.gpu.emit.source import StrideParameter
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.runtime import sorting
 from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.launches import Launch, Launches, Slot
+from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.backend.plan.scratch import ALIGNMENT
 from axon.base.data import dataclass
 from axon.base.element import Element

@@ -9,14 +9,7 @@ from typing import Any
 
 from axon.backend.gpu.build.cubin import Kernel
 from axon.backend.gpu.build.pipeline import tensors as tensors_of
-from axon.backend.gpu.emit.source import (
-    ExtentParameter,
-    MapParameter,
-    PointerParameter,
-    SizeParameter,
-    StatusParameter,
-    StrideParameter,
-)
+from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StatusParameter, StrideParameter
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.views import with_views
 from axon.backend.gpu.runtime.building import Ready
@@ -26,6 +19,7 @@ from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.ways import Planned
 from axon.backend.gpu.tile.families import Kernel as KernelOf
 from axon.backend.gpu.tile.families import views_of
+from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.backend.plan import scratch
 from axon.backend.plan.ir import Nest
 from axon.base.data import dataclass

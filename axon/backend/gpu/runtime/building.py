@@ -1,6 +1,13 @@
 """The kernels of a planned program, built: for each, as its tensors lie, the few machine codes of which its sizes take one.
 
 Note [Variants], in `variants`, says which code serves which sizes. Nothing here needs a GPU.
+
+Note [Decided before]
+    Which way a program takes (Note [Ways], in `ways`) and which variants its kernels have is decided of all kernels before one is
+    built: by sizes, by how tensors lie, by estimates of registers, and by what the compiler has said of the same texts before,
+    which the cache on disk knows (`cubin.known`). One thing is known only after: that a text which nobody has built does not fit
+    its registers. Then it is decided again, which takes the next best mapping, or, where none is left, another way; what was
+    built beside it is kept.
 """
 
 from __future__ import annotations
@@ -10,7 +17,7 @@ from collections.abc import Sequence
 from threading import RLock
 from typing import Any
 
-from axon.backend.gpu.build.cubin import Kernel, RegistersExhausted, build_all
+from axon.backend.gpu.build.cubin import Kernel, RegistersExhausted, build_all, known
 from axon.backend.gpu.build.pipeline import Forms, stages
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.target import Target
@@ -60,6 +67,9 @@ class Wanted:
     forms: Forms
 
 
+_Variants = dict[int, Any]  # by the numbers of kernels
+
+
 class Builder:
     """What is built of a planned program on one target. Safe to use from several threads."""
 
@@ -93,43 +103,38 @@ class Builder:
             return choices.obstacle(ready)
 
     def plans(
-        self,
-        tensors: MappingOf[Symbol, Tensor],
-        sizes: MappingOf[Symbol, int],
-        numbers: Sequence[int] | None = None,
-        *,
-        exact: bool = False,
+        self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], *, exact: bool = False
     ) -> dict[int, Ready] | None:
-        """All kernels that have something to do, or those with these numbers, for tensors that lie like these. Those that are not
-        built yet are built side by side. None where the compiler has refused every mapping of a kernel: see `ways`.
+        """All kernels that have something to do, for tensors that lie like these. Those that are not built yet are built side by
+        side. None where the compiler has refused every mapping of a kernel: see `ways`.
 
         Raises `Unsupported` for operands that bulk copies cannot read, `BuildError` where a kernel is not sound, and what a mapping
         of the user's asks for that cannot be.
         """
-        numbers = self._todo(sizes) if numbers is None else numbers
         with self._lock:
-            ready = {n: self._prepared(n, tensors, sizes) for n in numbers}
-            picked: dict[int, Any] = {}
-            while missing := [n for n in numbers if n not in picked]:
-                for n in missing:
-                    found = self._choices_of(n, ready[n]).pick(ready[n], sizes, exact=exact or self.exact)
-                    if found is None:
-                        return None
-                    picked[n] = found
-                for n, failure in self._build({n: (ready[n], picked[n]) for n in missing}).items():
-                    # Only the compiler knows which mappings fit their registers, when an epilogue is long: the next best one then.
-                    self._choices_of(n, ready[n]).refuse(picked.pop(n))
-                    if self.mapping is not None:
-                        raise failure
-            return {n: self._ready(n, ready[n], picked[n], sizes) for n in numbers}
+            ready = self._all_prepared(tensors, sizes)
+            decided = self._decided(ready, {}, sizes, exact=exact)
+            while decided is not None:
+                forms = self._forms(ready, decided)
+                answers = build_all(list(forms.values()), self.target)
+                refused = [n for n, made in zip(forms, answers, strict=True) if not self._took(n, ready, decided, forms[n], made)]
+                if not refused:
+                    return {n: self._ready(n, one, decided[n], sizes) for n, one in ready.items()}
+                fitting = {n: variant for n, variant in decided.items() if n not in refused}
+                decided = self._decided(ready, fitting, sizes, exact=exact)
+            return None
 
-    def wanted(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], *, exact: bool = False) -> list[Wanted]:
+    def wanted(
+        self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], *, exact: bool = False
+    ) -> list[Wanted] | None:
         """What is still to be built for these tensors, so that several programs' kernels are built together. What is built of it is
-        given to `keep`."""
+        given to `keep`. None as of `plans`."""
         with self._lock:
-            ready = {n: self._prepared(n, tensors, sizes) for n in self._todo(sizes)}
-            picked = {n: (r, self._choices_of(n, r).pick(r, sizes, exact=exact or self.exact)) for n, r in ready.items()}
-            return [Wanted(self, n, *picked[n], forms) for n, forms in self._forms(picked).items()]
+            ready = self._all_prepared(tensors, sizes)
+            decided = self._decided(ready, {}, sizes, exact=exact)
+            if decided is None:
+                return None
+            return [Wanted(self, n, ready[n], decided[n], forms) for n, forms in self._forms(ready, decided).items()]
 
     def keep(self, wanted: Wanted, kernel: Kernel | RegistersExhausted) -> None:
         """What was made of a kernel that was wanted."""
@@ -151,8 +156,10 @@ class Builder:
             own = {(number, key) for number, key, _ in self._built}
             return len(own) + len(self.planned.kernels) - len({number for number, _ in own}) if own else 0
 
-    def _todo(self, sizes: MappingOf[Symbol, int]) -> list[int]:
-        return [n for n, kernel in enumerate(self.planned.kernels) if not is_empty(kernel, sizes)]
+    def _all_prepared(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> dict[int, Any]:
+        """The kernels that have something to do, by number."""
+        todo = (n for n, kernel in enumerate(self.planned.kernels) if not is_empty(kernel, sizes))
+        return {n: self._prepared(n, tensors, sizes) for n in todo}
 
     def _prepared(self, number: int, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Any:
         kernel = self.planned.kernels[number]
@@ -167,28 +174,45 @@ class Builder:
             self._choices[key] = TileChoices(self.target, self.mapping, self.fixed[number]) if tiled else nests.NestChoices()
         return self._choices[key]
 
-    def _build(self, wanted: MappingOf[int, tuple[Any, Any]]) -> dict[int, RegistersExhausted]:
-        """Build what is not there yet; what does not fit its registers comes back."""
-        made = self._forms(wanted)
-        failures: dict[int, RegistersExhausted] = {}
-        for (number, forms), kernel in zip(made.items(), build_all(list(made.values()), self.target), strict=True):
-            ready, variant = wanted[number]
-            if isinstance(kernel, RegistersExhausted):
-                failures[number] = kernel
-            else:
-                self._built[number, ready.key, variant] = forms, kernel
-        return failures
+    def _decided(
+        self, ready: MappingOf[int, Any], decided: _Variants, sizes: MappingOf[Symbol, int], *, exact: bool
+    ) -> _Variants | None:
+        """The variant of each kernel, of which some are decided; None where nothing is left for one. Nothing is built: what the
+        compiler is known to refuse is not chosen, and what it is known to make of the others is taken. See Note [Decided before].
+        """
+        decided = dict(decided)
+        while todo := [n for n in ready if n not in decided]:
+            for n in todo:
+                variant = self._choices_of(n, ready[n]).pick(ready[n], sizes, exact=exact or self.exact)
+                if variant is None:
+                    return None
+                decided[n] = variant
+            forms = self._forms(ready, {n: decided[n] for n in todo})
+            for n, made in zip(forms, known(list(forms.values()), self.target), strict=True):
+                if made is not None and not self._took(n, ready, decided, forms[n], made):
+                    del decided[n]
+        return decided
 
-    def _forms(self, wanted: MappingOf[int, tuple[Any, Any]]) -> dict[int, Forms]:
+    def _took(
+        self, number: int, ready: MappingOf[int, Any], decided: _Variants, forms: Forms, made: Kernel | RegistersExhausted
+    ) -> bool:
+        """Keep what was made of a kernel; False if it does not fit, so that its variant is none any more."""
+        self.keep(Wanted(self, number, ready[number], decided[number], forms), made)
+        if isinstance(made, RegistersExhausted) and self.mapping is not None:
+            raise made
+        return isinstance(made, Kernel)
+
+    def _forms(self, ready: MappingOf[int, Any], decided: _Variants) -> dict[int, Forms]:
         """The forms of what is not built yet."""
         made: dict[int, Forms] = {}
-        for number, (ready, variant) in wanted.items():
-            if (number, ready.key, variant) in self._built:
+        for number, variant in decided.items():
+            one = ready[number]
+            if (number, one.key, variant) in self._built:
                 continue
-            if isinstance(ready, Prepared):
-                made[number] = stages(ready.kernel, variant.mapping, self.target, self.planned.values, variant.granted)
+            if isinstance(one, Prepared):
+                made[number] = stages(one.kernel, variant.mapping, self.target, self.planned.values, variant.granted)
             else:
-                made[number] = nests.forms(ready, variant, self.planned.known)
+                made[number] = nests.forms(one, variant, self.planned.known)
         return made
 
     def _ready(self, number: int, ready: Any, variant: Any, sizes: MappingOf[Symbol, int]) -> Ready:

@@ -7,9 +7,10 @@ source with a mapping; whatever its family, it takes TMA descriptors, addresses,
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
-from collections.abc import Sequence
 from threading import RLock
+from typing import TypeVar
 
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.target import HOPPER, Target
@@ -26,6 +27,7 @@ from axon.backend.gpu.tile.schedule_file import NOTHING, Fixed, Schedule
 from axon.base.names import Symbol
 from axon.core.ir import Program, Value
 
+T = TypeVar("T")
 KEPT_LAUNCHES = 256  # of `Executable.__call__`
 
 
@@ -112,18 +114,27 @@ class Executable:
         self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], *, exact: bool = False
     ) -> tuple[Builder, dict[int, Ready]]:
         """What runs at these sizes for tensors that lie like these, and its kernels that have something to do, by number."""
+        return self._fitting(tensors, sizes, lambda builder, lying: builder.plans(lying, sizes, exact=exact))
+
+    def wanted(self, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> list[Wanted]:
+        """What is still to be built for contiguous tensors of these sizes: see `Builder.wanted`."""
+        return self._fitting({}, sizes, lambda builder, lying: builder.wanted(lying, sizes, exact=exact))[1]
+
+    def _fitting(
+        self,
+        tensors: MappingOf[Symbol, Tensor],
+        sizes: MappingOf[Symbol, int],
+        ask: Callable[[Builder, MappingOf[Symbol, Tensor]], T | None],
+    ) -> tuple[Builder, T]:
+        """What runs at these sizes for tensors that lie like these, and what it answers: another way is taken while a kernel turns
+        out not to fit its registers (see Note [Decided before], in `building`)."""
         while True:
             builder = self.serving(tensors, sizes)
-            found = builder.plans(builder.planned.lying(sizes) | dict(tensors), sizes, exact=exact)
+            found = ask(builder, builder.planned.lying(sizes) | dict(tensors))
             if found is not None:
                 return builder, found
             if self.serving(tensors, sizes) is builder:
                 raise Unsupported(NO_MAPPING)
-
-    def wanted(self, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> list[Wanted]:
-        """What is still to be built for contiguous tensors of these sizes: see `Builder.wanted`."""
-        builder = self.serving({}, sizes)
-        return builder.wanted(builder.planned.lying(sizes), sizes, exact=exact)
 
     def made(self) -> list[Built]:
         """The kernels that are built, in every way."""

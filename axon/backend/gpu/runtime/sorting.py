@@ -20,9 +20,10 @@ Indices are i64, and element counts below 2³¹ a row.
 from __future__ import annotations
 
 from axon.backend.gpu.build.pipeline import Plain
-from axon.backend.gpu.emit.source import ExtentParameter, Parameter, PointerParameter, StrideParameter, emitted
+from axon.backend.gpu.emit.source import Parameter, StrideParameter, emitted
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Constant, Expression, Given, Import, Like, Module, Name, Operator, Several, both, call, same
+from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh

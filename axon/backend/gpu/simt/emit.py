@@ -12,15 +12,7 @@ from contextlib import ExitStack, contextmanager
 from functools import reduce
 from operator import or_
 
-from axon.backend.gpu.emit.source import (
-    Emitted,
-    ExtentParameter,
-    Parameter,
-    PointerParameter,
-    StatusParameter,
-    StrideParameter,
-    emitted,
-)
+from axon.backend.gpu.emit.source import Emitted, Parameter, StatusParameter, StrideParameter, emitted
 from axon.backend.gpu.simt.access import accesses, swept
 from axon.backend.gpu.simt.general import alone, conditions
 from axon.backend.gpu.simt.halves import halves
@@ -52,6 +44,7 @@ from axon.backend.kernel.ir import (
     mentions,
     product,
 )
+from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.backend.kernel.places import placed
 from axon.backend.kernel.writer import Held, is_narrow
 from axon.backend.plan import ir as plans

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.simt.access import ACCESS, Access, Width, accesses
-from axon.backend.kernel.ir import Constant, Expression, Given, Like, Name, call, lift, product, same
+from axon.backend.kernel.ir import Constant, Expression, Given, Like, call, lift, product, same
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
 from axon.base.data import dataclass, replace
@@ -219,112 +219,184 @@ def ask_ahead(emitter: PlainEmitter, rows: tuple[Axis, ...], extents: list[Expre
     emitter.asking = partial(ask, emitter, rows, extents, local("row") + distance, begin, count)
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A block's part of a tensor in shared memory: from which byte on (of the first stage), and bytes of an element."""
+
+    access: Access
+    at: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The shared memory of a block: its barriers, what is kept, and a stage for each row that is there at once."""
+
+    kept: tuple[Part, ...]
+    held: tuple[Part, ...]  # of one row
+    stage: int  # bytes of each
+    bytes: int  # of everything
+
+
+def laid_out(emitter: PlainEmitter, cut: Pieces) -> Layout:
+    """What lies where."""
+    elements = cut.chunks * emitter.mapping.team * emitter.mapping.vector
+    kept, first_stage = _parts(emitter, cut.kept, elements, barriers(emitter.nest, cut))
+    held, end = _parts(emitter, cut.reads, elements, first_stage)
+    stage = end - first_stage
+    return Layout(kept, held, stage, first_stage + cut.stages * stage)
+
+
+def _parts(emitter: PlainEmitter, reads: frozenset[int], elements: int, at: int) -> tuple[tuple[Part, ...], int]:
+    """Parts of so many elements one after the other, and where they end."""
+    found = []
+    for access in wholes(emitter, reads):
+        size = emitter.values[access.tensor].element.bits // 8
+        found.append(Part(access, at, size))
+        at += elements * size
+    return tuple(found), at
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Rows of which this block has a piece: what writes their kernel, how they are cut, and where pieces lie."""
+
+    emitter: PlainEmitter
+    rows: tuple[Axis, ...]
+    extents: list[Expression]
+    pieces: Pieces
+    layout: Layout
+
+    @property
+    def once(self) -> Expression:
+        """The last barrier, which counts what is kept."""
+        return self.emitter.code.local("shared") + (barriers(self.emitter.nest, self.pieces) - BARRIER)
+
+
 @contextmanager
 def cut_rows(emitter: PlainEmitter, rows: tuple[Axis, ...], extents: list[Expression], limit: Dim) -> Iterator[None]:
     """The piece of each row that this block has: its elements are those from `begin` to before `stop`."""
-    code, writer, mapping, nest = emitter.code, emitter.writer, emitter.mapping, emitter.nest
-    cut, vector = mapping.pieces, mapping.vector
-    assert cut is not None
+    code, writer, pieces, local = emitter.code, emitter.writer, emitter.mapping.pieces, emitter.code.local
+    assert pieces is not None
+    _place_block(emitter, pieces, extents)
+    _place_piece(emitter, pieces, limit)
+    cut = _Cut(emitter, rows, extents, pieces, laid_out(emitter, pieces))
+    emitter.bytes = cut.layout.bytes
+    for base, parts in (("shared", cut.layout.kept), ("held", cut.layout.held)):
+        for part in parts:
+            key = part.access.tensor, canonical(part.access.subscripts, part.access.lane.symbol)
+            emitter.brought[key] = local(base) + part.at, part.size
+    _begin(cut)
+    with writer.branch(code.loop(local("row"), local("group"), local("rows"), local("groups"))):
+        _await_row(cut)
+        if emitter.mapping.chunks:
+            emitter.taken = partial(_bring_following, cut)
+        yield
+        if not emitter.mapping.chunks:
+            _bring_following(cut)
+        _turn(emitter, pieces)
+
+
+def _place_block(emitter: PlainEmitter, cut: Pieces, extents: list[Expression]) -> None:
+    """Which cluster this is of how many, and the block's rank in it."""
+    code, local = emitter.code, emitter.code.local
+    group, block, grid = local("group"), local("block"), call("as_i64", GRID)
     several = cut.blocks > 1
-    each = cut.chunks * mapping.team * vector
-    local, shared = code.local, code.local("shared")
-    group, rank, groups, row = local("group"), local("rank"), local("groups"), local("row")
-    begin, stop, slot, phase = local("begin"), local("stop"), local("slot"), local("phase")
-    grid = call("as_i64", GRID)
     code.assign(local("member"), local("thread"))
-    code.assign(group, call("unsigned_divide", local("block"), cut.blocks) if several else local("block"))
-    code.assign(rank, local("block") - group * cut.blocks if several else 0)
-    code.assign(groups, call("unsigned_divide", grid, cut.blocks) if several else grid)
+    code.assign(group, call("unsigned_divide", block, cut.blocks) if several else block)
+    code.assign(local("rank"), block - group * cut.blocks if several else 0)
+    code.assign(local("groups"), call("unsigned_divide", grid, cut.blocks) if several else grid)
     code.assign(local("rows"), product(*extents))
-    end = writer._let_dim(limit)
-    if mapping.chunks:
-        code.assign(begin, call("min_int", rank * each, end))
-        code.assign(stop, call("min_int", begin + each, end))
-    else:
-        piece = local("piece")
-        code.assign(piece, call("unsigned_divide", end + (vector * cut.blocks - 1), vector * cut.blocks) * vector)
-        code.assign(begin, call("min_int", rank * piece, end))
-        code.assign(stop, call("min_int", begin + piece, end))
-        code.assign(local("own"), begin + local("member") * vector)
-    at = barriers(nest, cut)
 
-    def placed(reads: frozenset[int], base: Name) -> list[tuple[Access, int, int]]:
-        nonlocal at
-        found = []
-        for access in wholes(emitter, reads):
-            size = emitter.values[access.tensor].element.bits // 8
-            emitter.brought[access.tensor, canonical(access.subscripts, access.lane.symbol)] = base + at, size
-            found.append((access, at, size))
-            at += each * size
-        return found
 
-    kept = placed(cut.kept, shared)
-    first_stage = at
-    places = placed(cut.reads, local("held"))
-    stage = at - first_stage
-    emitter.bytes = first_stage + cut.stages * stage
+def _place_piece(emitter: PlainEmitter, cut: Pieces, limit: Dim) -> None:
+    """From where to where the block's piece of a row goes: of a fixed length if it is held in registers, else of equal ones."""
+    code, local, mapping = emitter.code, emitter.code.local, emitter.mapping
+    end = emitter.writer._let_dim(limit)
+    length: Expression | int = cut.chunks * mapping.team * mapping.vector
+    if not mapping.chunks:
+        unit = mapping.vector * cut.blocks
+        length = local("piece")
+        code.assign(length, call("unsigned_divide", end + (unit - 1), unit) * mapping.vector)
+    code.assign(local("begin"), call("min_int", local("rank") * length, end))
+    code.assign(local("stop"), call("min_int", local("begin") + length, end))
+    if not mapping.chunks:
+        code.assign(local("own"), local("begin") + local("member") * mapping.vector)
 
-    def copies(found: list[tuple[Access, int, int]], moved: Expression | None, barrier: Expression) -> None:
-        """Begin to copy this block's part of some tensors."""
-        code.call("barrier_expect", barrier, (stop - begin) * sum(size for _, _, size in found))
-        for access, place, _ in found:
-            first = place_in_row(emitter, access, begin)
-            name = f"bring_{emitter.values[access.tensor].element.value}"
-            with code.when(stop > begin):
-                to = shared + place if moved is None else shared + place + moved
-                code.call(name, to, emitter.pointer(access.tensor), first, stop - begin, barrier)
 
-    def bring(row: Expression, slot: Like) -> None:
-        """Begin the copies of a row, if there is one."""
-        with at_row(emitter, rows, extents, row):
-            copies(places, stage * lift(slot), shared + BARRIER * lift(slot))
-
-    once = shared + (barriers(nest, cut) - BARRIER)  # the last barrier, which counts what is kept
-    first_thread = same(local("thread"), 0)
-
-    def following() -> None:
-        """What is in shared memory was read: begin to bring the row that takes its place."""
-        code.call("block_sync")
-        with writer.branch(code.when(first_thread)):
-            bring(writer.let(row + cut.stages * groups), slot)
-
-    with writer.branch(code.when(first_thread)):
-        begin_barriers(emitter, barriers(nest, cut))
-        for ahead in range(cut.stages):
-            bring(group + ahead * groups, ahead)
-        if kept:
-            copies(kept, None, once)
-    if several:
+def _begin(cut: _Cut) -> None:
+    """Barriers, and the first rows, which one thread asks for; no block stores into another's memory before all have begun."""
+    code, local, pieces = cut.emitter.code, cut.emitter.code.local, cut.pieces
+    with cut.emitter.writer.branch(code.when(same(local("thread"), 0))):
+        begin_barriers(cut.emitter, barriers(cut.emitter.nest, pieces))
+        for ahead in range(pieces.stages):
+            _bring(cut, local("group") + ahead * local("groups"), ahead)
+        if cut.layout.kept:
+            _copy(cut, cut.layout.kept, None, cut.once)
+    if pieces.blocks > 1:
         code.call("cluster_arrive")
         code.call("cluster_wait")
     else:
         code.call("block_sync")
     for name in ("slot", "phase", "turn", "half"):
         code.assign(local(name), 0)
-    with writer.branch(code.loop(row, group, local("rows"), groups)):
-        emitter.indices(rows, extents, row)
-        emitter.ahead()
-        if mapping.later:
-            emitter.asking = partial(ask, emitter, rows, extents, row + cut.stages * groups, begin, stop - begin)
-        if kept:
-            emitter.kept = {access.tensor for access, _, _ in kept}, call("barrier_wait", once, 0)
-        code.call("barrier_wait", shared + BARRIER * slot, phase)
-        code.assign(local("held"), shared + stage * slot)
-        if mapping.chunks:
-            emitter.taken = following
-        yield
-        if not mapping.chunks:
-            following()
-        if cut.stages > 1:
-            code.assign(slot, slot + 1)
-            code.assign(phase, call("select", call("eq_int", slot, cut.stages), 1 - phase, phase))
-            code.assign(slot, call("select", call("eq_int", slot, cut.stages), 0, slot))
-        else:
-            code.assign(phase, 1 - phase)
-        if several:
-            half, turn = local("half"), local("turn")
-            code.assign(half, call("select", call("eq_int", turn, 1), 1 - half, half))
-            code.assign(turn, 1 - turn)
+
+
+def _await_row(cut: _Cut) -> None:
+    """The row's indices, and its piece in shared memory."""
+    emitter, local = cut.emitter, cut.emitter.code.local
+    emitter.indices(cut.rows, cut.extents, local("row"))
+    emitter.ahead()
+    if emitter.mapping.later:
+        row, count = local("row") + cut.pieces.stages * local("groups"), local("stop") - local("begin")
+        emitter.asking = partial(ask, emitter, cut.rows, cut.extents, row, local("begin"), count)
+    if cut.layout.kept:
+        emitter.kept = {part.access.tensor for part in cut.layout.kept}, call("barrier_wait", cut.once, 0)
+    emitter.code.call("barrier_wait", local("shared") + BARRIER * local("slot"), local("phase"))
+    emitter.code.assign(local("held"), local("shared") + cut.layout.stage * local("slot"))
+
+
+def _bring_following(cut: _Cut) -> None:
+    """What is in shared memory was read: begin to bring the row that takes its place."""
+    emitter, local = cut.emitter, cut.emitter.code.local
+    emitter.code.call("block_sync")
+    with emitter.writer.branch(emitter.code.when(same(local("thread"), 0))):
+        _bring(cut, emitter.writer.let(local("row") + cut.pieces.stages * local("groups")), local("slot"))
+
+
+def _bring(cut: _Cut, row: Expression, slot: Like) -> None:
+    """Begin the copies of a row, if there is one."""
+    with at_row(cut.emitter, cut.rows, cut.extents, row):
+        barrier = cut.emitter.code.local("shared") + BARRIER * lift(slot)
+        _copy(cut, cut.layout.held, cut.layout.stage * lift(slot), barrier)
+
+
+def _copy(cut: _Cut, parts: tuple[Part, ...], moved: Expression | None, barrier: Expression) -> None:
+    """Begin to copy this block's part of some tensors."""
+    emitter, code, local = cut.emitter, cut.emitter.code, cut.emitter.code.local
+    begin, stop, shared = local("begin"), local("stop"), local("shared")
+    code.call("barrier_expect", barrier, (stop - begin) * sum(part.size for part in parts))
+    for part in parts:
+        first = place_in_row(emitter, part.access, begin)
+        name = f"bring_{emitter.values[part.access.tensor].element.value}"
+        with code.when(stop > begin):
+            to = shared + part.at if moved is None else shared + part.at + moved
+            code.call(name, to, emitter.pointer(part.access.tensor), first, stop - begin, barrier)
+
+
+def _turn(emitter: PlainEmitter, cut: Pieces) -> None:
+    """The next stage, and the other phase of barriers that have been passed."""
+    code, local = emitter.code, emitter.code.local
+    slot, phase, half, turn = local("slot"), local("phase"), local("half"), local("turn")
+    if cut.stages > 1:
+        code.assign(slot, slot + 1)
+        code.assign(phase, call("select", call("eq_int", slot, cut.stages), 1 - phase, phase))
+        code.assign(slot, call("select", call("eq_int", slot, cut.stages), 0, slot))
+    else:
+        code.assign(phase, 1 - phase)
+    if cut.blocks > 1:
+        code.assign(half, call("select", call("eq_int", turn, 1), 1 - half, half))
+        code.assign(turn, 1 - turn)
 
 
 def begin_barriers(emitter: PlainEmitter, size: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from axon.base.element import Element
-from axon.core.verify import FUNCTIONS
+from axon.base.functions import FLOAT_FUNCTIONS
 from axon.interpret.arithmetic import UNARY
 from tests.backend.gpu.simt.emulate import KINDS, LIFTED
 
@@ -72,7 +72,7 @@ def names(memory: Mapping[str, Any]) -> dict[str, Any]:
         load_f32=real, load_bf16=real, load_f16=real, load_f64=load,
         **{f"load_{element}": whole for element in ("i64", "i32", "i16", "u16", "i8", "u8")},
     )  # fmt: skip
-    functions = {f"{name}f": _f(lambda x, of=UNARY[name]: of(np.asarray(x))) for name in FUNCTIONS if name not in _OWN}
+    functions = {f"{name}f": _f(lambda x, of=UNARY[name]: of(np.asarray(x))) for name in FLOAT_FUNCTIONS if name not in _OWN}
     libdevice = SimpleNamespace(
         **functions, expf=_f(np.exp), logf=_f(np.log), fsqrt_rn=_f(np.sqrt), sinf=_f(np.sin), cosf=_f(np.cos), tanhf=_f(np.tanh),
         erff=_f(np.vectorize(math.erf)), floorf=_f(np.floor), ceilf=_f(np.ceil), rintf=_f(np.rint), fabsf=_f(np.abs),

@@ -18,7 +18,7 @@ import pytest
 from axon import compiler
 from axon.backend.gpu.build.pipeline import stages
 from axon.backend.gpu.emit.kernel import Emitter
-from axon.backend.gpu.emit.source import PointerParameter, SizeParameter, StrideParameter
+from axon.backend.gpu.emit.source import SizeParameter, StrideParameter
 from axon.backend.gpu.emit.stream import _Function
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.target import HOPPER
@@ -29,6 +29,7 @@ from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Expression, Function, Name
+from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.kernel.printer import names_of, shown, written
 from axon.backend.kernel.scalars import EpilogueWriter, obstacle
 from axon.backend.kernel.verify import verify

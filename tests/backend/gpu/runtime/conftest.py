@@ -40,6 +40,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> Builds:
     made = Builds()
     monkeypatch.setattr(building, "build_all", made)
     monkeypatch.setattr(steps, "build_all", made)
+    monkeypatch.setattr(building, "known", made.known)
     return made
 
 

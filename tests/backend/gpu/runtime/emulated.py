@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from axon.backend import needs
-from axon.backend.gpu.emit.source import ExtentParameter, MapParameter, PointerParameter, SizeParameter, StatusParameter
+from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StatusParameter
 from axon.backend.gpu.layout.memory import Tensor, contiguous
 from axon.backend.gpu.layout.views import with_views
 from axon.backend.gpu.proof.simulate import simulate
@@ -24,6 +24,7 @@ from axon.backend.gpu.runtime import executable as runtime
 from axon.backend.gpu.runtime.binding import Binder
 from axon.backend.gpu.simt.mapping import Grid
 from axon.backend.gpu.tile.families import views_of
+from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.backend.kernel_cache import Kernel
 from axon.backend.plan.ir import Nest
 from axon.base.element import Element
@@ -95,6 +96,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch, seed: int = 0) -> EmulatedDriver:
         monkeypatch.setattr(module, "gpu", lambda device=0, target=None: None)
     for module in (building, algorithms, steps):
         monkeypatch.setattr(module, "build_all", built)
+    monkeypatch.setattr(building, "known", lambda wanted, target: [None for _ in wanted])
     monkeypatch.setattr(failures, "_free", [])
     monkeypatch.setattr(Binder, "launch", recorded(made, Binder.launch))
     return made

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from axon.backend.gpu.emit.source import MapParameter, PointerParameter, SizeParameter, StrideParameter
+from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StrideParameter
 from axon.backend.gpu.proof.simulate import simulate
 from axon.backend.gpu.runtime.binding import Binder
 from axon.backend.gpu.runtime.building import Ready
 from axon.backend.gpu.runtime.driver import DeviceError, LaunchConfig, NodeParameters, OutOfDeviceMemory
+from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.kernel_cache import Kernel
 from axon.backend.libraries import Memory
 from axon.base.element import Element, of_dtype
@@ -230,23 +231,30 @@ def recorded(fake: FakeDriver, original: Callable[..., Any]) -> Callable[..., An
 
 
 class Builds:
-    """`build_all` without a compiler; `refuse` says which mappings do not fit their registers."""
+    """`build_all` without a compiler; `refuse` says which mappings do not fit their registers, `refused` of which that is known."""
 
     def __init__(self) -> None:
         self.made: list[Any] = []
         self.refuse: Callable[[Any], bool] = lambda stages: False
+        self.refused: Callable[[Any], bool] = lambda stages: False
 
     def __call__(self, wanted: Any, target: Any) -> list[Any]:
-        from axon.backend.gpu.build.cubin import RegistersExhausted
-
         out: list[Any] = []
         for stages in wanted:
             if self.refuse(stages):
-                out.append(RegistersExhausted("it does not fit its registers", "the kernel spills 8 bytes"))
+                out.append(self._refusal())
             else:
                 self.made.append(stages)
                 out.append(Kernel(b"cubin %d" % len(self.made), f"kernel_{len(self.made)}", 168, 0))
         return out
+
+    def known(self, wanted: Any, target: Any) -> list[Any]:
+        return [self._refusal() if self.refused(stages) else None for stages in wanted]
+
+    def _refusal(self) -> Any:
+        from axon.backend.gpu.build.cubin import RegistersExhausted
+
+        return RegistersExhausted("it does not fit its registers", "the kernel spills 8 bytes")
 
 
 class DeviceArray:

@@ -302,6 +302,29 @@ def test_the_next_mapping_is_taken_where_one_does_not_fit(builds: Builds) -> Non
         fixed.plans(tensors(fixed, bound), bound)
 
 
+def test_what_was_refused_before_is_known_before_anything_is_built(builds: Builds) -> None:
+    """Also where nothing is left for a kernel: of the way that is not taken then, nothing is built."""
+    program = executable(TWO, 2, 2)
+    bound = named(program, m=512, k=512)
+    assert len(program.kernels) == 2
+    best = program.plans(tensors(program, bound), bound)
+    first = {plan.stages.source.bare for plan in best.values()}
+    builds.made.clear()
+    builds.refused = lambda stages: stages.source.bare in first
+    again = executable(TWO, 2, 2)
+    bound = named(again, m=512, k=512)
+    found = again.plans(tensors(again, bound), bound)
+    assert len(builds.made) == 2
+    assert all(found[n].mapping != best[n].mapping for n in (0, 1))
+    builds.made.clear()
+    builds.refused = lambda stages: stages.barriers is not None
+    other = executable(TWO, 2, 2)
+    builder, plain = other.built({}, named(other, m=512, k=512))
+    assert builder is not other.first
+    assert all(plan.stages.barriers is None for plan in plain.values())
+    assert len(builds.made) == len(plain)
+
+
 SCORES = """
 fun f (q : bf16[h, s, d]) (k : bf16[h, s, d]) (v : bf16[h, s, d]) =
   let val e = for h i j => exp (sin (sum c => q[h, i, c] * k[h, j, c])) in for h i c => sum j => e[h, i, j] * v[h, j, c] end

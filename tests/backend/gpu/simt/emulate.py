@@ -39,12 +39,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from axon.backend.gpu.emit.source import Emitted, ExtentParameter, PointerParameter, StatusParameter, StrideParameter
+from axon.backend.gpu.emit.source import Emitted, StatusParameter, StrideParameter
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.simt.mapping import Grid
+from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.base.element import Element
+from axon.base.functions import FLOAT_FUNCTIONS
 from axon.base.names import Symbol
-from axon.core.verify import FUNCTIONS
 from axon.interpret.arithmetic import MAXIMUM, MINIMUM, UNARY
 
 OWN = frozenset({"exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor", "ceil", "round"})  # as written below
@@ -409,7 +410,8 @@ PURE: dict[str, Callable[..., Any]] = {
         "max_float": extreme(np.maximum, MAXIMUM), "min_float": extreme(np.minimum, MINIMUM), "float_remainder": float_remainder,
         "sum_product": lambda s, x, y: s + x * y,
         "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": math.erf,
-        **{name: lambda x, of=UNARY[name]: of(np.asarray(x))[()] for name in FUNCTIONS if name not in OWN}, "atan2": np.arctan2,
+        **{name: lambda x, of=UNARY[name]: of(np.asarray(x))[()] for name in FLOAT_FUNCTIONS if name not in OWN},
+        "atan2": np.arctan2,
         "rsqrt": lambda x: type(x)(1) / np.sqrt(x), "absolute": abs, "floor": np.floor, "ceil": np.ceil, "nearest": np.rint,
         "sign": np.sign,
         "narrow_exp": np.exp, "narrow_erf": math.erf, "narrow_tanh": np.tanh, "narrow_rsqrt": lambda x: type(x)(1) / np.sqrt(x),

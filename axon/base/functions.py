@@ -1,0 +1,15 @@
+"""The pointwise functions, by their names in the language and in core, with the element types that they take."""
+
+from __future__ import annotations
+
+from axon.base.element import FLOAT, INT, NUM
+
+FLOAT_FUNCTIONS = (
+    "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "cbrt", "sin", "cos", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh",
+    "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma", "floor", "ceil", "round",
+)  # fmt: skip
+BITS = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
+
+# Of one argument, and of two.
+UNARY = dict.fromkeys(FLOAT_FUNCTIONS, FLOAT) | {"abs": NUM, "sign": NUM, "bit_not": INT}
+BINARY = {"max": NUM, "min": NUM, "pow": NUM, "atan2": FLOAT} | dict.fromkeys(BITS, INT)
