@@ -166,7 +166,7 @@ class Tree:
         stack = [self.at(span, s.Node)]
         while stack:
             yield (node := stack.pop())
-            stack += _parts(node)
+            stack += parts_of(node)
 
     def outer(self, node: s.Node) -> s.Node | None:
         """What a node is a part of."""
@@ -190,7 +190,7 @@ class Tree:
             self._at.setdefault((node.span.start, node.span.end), []).append(node)
             if outer is not None:
                 self._around[node] = outer
-            stack += [(part, node) for part in _parts(node)]
+            stack += [(part, node) for part in parts_of(node)]
 
     def enclosed(self, node: s.Node) -> Span:
         """The place of a node with the parentheses that stand around it alone."""
@@ -326,7 +326,7 @@ _ATOMS = (
 _BLANK = s.Var("_", span=NEW)
 
 
-def _parts(node: s.Node) -> Iterator[s.Node]:
+def parts_of(node: s.Node) -> Iterator[s.Node]:
     stack: list[object] = [getattr(node, f.name) for f in fields(node) if f.name not in _PLACES]
     while stack:
         match stack.pop():

@@ -256,7 +256,8 @@ def _passed(state: State, a: Argument) -> Iterator[Suggestion]:
     if any(g.argument == a.at and g.need.shape in rows for g in given):  # any rank at all, and so that of what stands before
         yield from (s for g in given for s in _as_stated(state, g))
         help_ = f"without annotations `{a.name}` takes equal shapes: where a parameter has a rank, `(… : 'a[n])`, it broadcasts"
-        yield Suggestion(help_)
+        patterns = dict.fromkeys(g.pattern.span for g in given if g.need.shape in rows and not g.pattern.span.followed(":"))
+        yield Suggestion(help_, annotates=tuple(patterns))
 
 
 def _one_missing(state: State, a: Argument, have: Type, need: Type) -> Iterator[Suggestion]:

@@ -193,10 +193,9 @@ def _counts(analysis: Analysis) -> tuple[int, int]:
 
 def _in_whole(analysis: Analysis, whole: SourceFile, diagnostic: Diagnostic) -> Diagnostic:
     """A diagnostic of a chunk as one of the file; what lies elsewhere keeps its place."""
-    labels = [(label, analysis.place(label.span)) for label in diagnostic.labels]
-    moved = tuple(replace(label, span=Span(whole, *place)) if place is not None else label for label, place in labels)
-    edits = [(s, _moved(analysis, whole, s.edits)) for s in diagnostic.suggestions]
-    return replace(diagnostic, labels=moved, suggestions=tuple(replace(s, edits=e) for s, e in edits if e is not None))
+    found = analysis.in_whole(whole, diagnostic)
+    edits = [(s, _moved(analysis, whole, s.edits)) for s in found.suggestions]
+    return replace(found, suggestions=tuple(replace(s, edits=e) for s, e in edits if e is not None))
 
 
 def _moved(analysis: Analysis, whole: SourceFile, edits: tuple[Edit, ...]) -> tuple[Edit, ...] | None:
