@@ -81,7 +81,7 @@ def tried(
     whole = max(MIN_TRIES, min(MAX_OF_FILE, 2 * MAX_READ // max(len(source.text), 1)))  # for all of the file
     for diagnostic in diagnostics:
         if not diagnostic.code.startswith(TRIED):
-            out.append(diagnostic)
+            out.append(_accepted(diagnostic, source, recheck))
             continue
         budget = _Budget(min(whole, _tries(diagnostic, diagnostics, source)) if whole else 0)
         kept: list[Suggestion] = []
@@ -111,6 +111,16 @@ def tried(
         general = () if kept else tuple(s for s in diagnostic.suggestions if not s.edits)
         out.append(replace(diagnostic, suggestions=(*_placed(kept, source), *general)))
     return tuple(out)
+
+
+def _accepted(diagnostic: Diagnostic, source: SourceFile, recheck: Recheck) -> Diagnostic:
+    """One of those whose suggestions are shown in any case: where indices are grouped otherwise, it is said if the file then passes."""
+
+    def passes(s: Suggestion) -> bool:
+        attempt = _attempt(source, s.edits, recheck, False, None) if s.edits and s.change is Change.GROUPED else None
+        return attempt is not None and attempt[0].errors == 0
+
+    return replace(diagnostic, suggestions=tuple(replace(s, checked=s.checked or passes(s)) for s in diagnostic.suggestions))
 
 
 def _placed(kept: list[Suggestion], source: SourceFile) -> list[Suggestion]:
