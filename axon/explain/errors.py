@@ -11,7 +11,7 @@ from axon.base.element import ANY, FLOAT, INT, NUM, Element
 from axon.base.names import Symbol
 from axon.base.nearest import did_you_mean, nearest
 from axon.base.source import Span
-from axon.explain.parameter import parameter, taken_from
+from axon.explain.parameter import operands, parameter, taken_from
 from axon.grammar import syntax as S
 from axon.grammar.mistakes import ATTRIBUTES
 from axon.shapes.constraint import Reason
@@ -475,9 +475,10 @@ def batch_of_one_side(state: State, batch: Shape, at: Span, spans: tuple[Span, S
 def _with_its_rank(span: Span) -> Suggestion:
     """What stands at a place is to be annotated: `x`, or the `x` of `x[i, ..]`."""
     found = re.match(r"[A-Za-z_]\w*", span.text)
-    if found is None:
-        return Suggestion("annotate the parameter with its rank")
-    return Suggestion(f"annotate `{found[0]}` with its rank", annotates=parameter(found[0], span))
+    names = (found[0],) if found is not None else operands(span)
+    places = tuple(at for name in names for at in parameter(name, span))
+    what = " and ".join(f"`{name}`" for name in names) or "the parameter"
+    return Suggestion(f"annotate {what} with {'its rank' if len(names) < 2 else 'their ranks'}", annotates=places)
 
 
 def splits(state: State, left: Shape, right: Shape, reason: Reason) -> Diagnostic:

@@ -12,7 +12,7 @@ from axon.grammar.rewrite import NotWritten, parts_of, tree
 def parameter(name: str, at: Span) -> tuple[Span, ...]:
     """Where the parameter is bound that a name stands for at a place; nothing of what is none."""
     found: tuple[Span, ...] = ()
-    for outer in _around(at):
+    for outer in tree(at.file).enclosing(at):
         bound = {p.name: p.span for p in _params(outer)}
         if name in bound:
             found = (bound[name],)
@@ -38,32 +38,26 @@ def parameters_of_arguments(function: Span) -> tuple[Span, ...]:
 
 def only_parameter(at: Span) -> tuple[Span, ...]:
     """The parameter of the function around a place, if it is the only one that has no type."""
-    functions = [n for n in _around(at) if isinstance(n, S.Fun)]
+    functions = [n for n in tree(at.file).enclosing(at) if isinstance(n, S.Fun)]
     found = [p.span for p in functions[-1].params if isinstance(p, S.PatternName)] if functions else []
     return tuple(found) if len(found) == 1 else ()
 
 
+def operands(operator: Span) -> tuple[str, ...]:
+    """The names that an operator at a place stands between."""
+    around = tree(operator.file).enclosing(operator)
+    both = (around[-1].left, around[-1].right) if around and isinstance(around[-1], S.Binary) else ()
+    return tuple(dict.fromkeys(e.name for e in both if isinstance(e, S.Var)))
+
+
 def taken_from(member: Span) -> str:
     """The name that a field stands behind, also of a field of a field."""
-    for outer in reversed(_around(member)):
+    for outer in reversed(tree(member.file).enclosing(member)):
         while isinstance(outer, S.Field):
             outer = outer.record
         if isinstance(outer, S.Var):
             return outer.name
     return ""
-
-
-def _around(at: Span) -> list[S.Node]:
-    """The nodes around a place, the outermost first."""
-    try:
-        here: S.Node | None = tree(at.file).declaration(at)
-    except NotWritten:
-        return []
-    found: list[S.Node] = []
-    while here is not None:
-        found.append(here)
-        here = next((n for n in parts_of(here) if n.span.start <= at.start and at.end <= n.span.end), None)
-    return found
 
 
 def _params(n: S.Node) -> Iterator[S.PatternName]:

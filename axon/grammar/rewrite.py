@@ -168,6 +168,18 @@ class Tree:
             yield (node := stack.pop())
             stack += parts_of(node)
 
+    def enclosing(self, span: Span) -> list[s.Node]:
+        """The nodes around a place, the outermost first; none outside declarations."""
+        try:
+            here: s.Node | None = self.declaration(span)
+        except NotWritten:
+            return []
+        found: list[s.Node] = []
+        while here is not None:
+            found.append(here)
+            here = next((n for n in parts_of(here) if n.span.start <= span.start and span.end <= n.span.end), None)
+        return found
+
     def outer(self, node: s.Node) -> s.Node | None:
         """What a node is a part of."""
         return self._around.get(node)
