@@ -59,7 +59,7 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
         case X.Mismatched(mismatch, left, right, reason, meant):
             found = errors.mismatch(state, mismatch, left, right, reason)
             places = [reason.span, *(side.span for side in reason.sides)] if mismatch.kind == "rank" else []
-            apart = (s for place in dict.fromkeys(places) for s in ungrouped(place))
+            apart = tuple(s for place in dict.fromkeys(places) for s in ungrouped(place))
             likelier = likely(meant, state) if meant is not None else ()
             access = misread(reason.span) if mismatch.kind == "rank" else None
             if access is not None:

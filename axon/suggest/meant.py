@@ -169,22 +169,23 @@ def _negated_argument(function: Span) -> Iterator[Suggestion]:
 def misread(at: Span) -> S.Access | None:
     """The access that stands at a place, or whose base is what the operator there makes: `(a @ b)[0]`."""
     around = tree(at.file).enclosing(at)
-    if around and isinstance(around[-1], S.Binary) and around[-1].op_span == at:
-        around.pop()
-        return around[-1] if isinstance(around[-1], S.Access) and around[-1].base.span.end > at.start else None
-    return around[-1] if around and isinstance(around[-1], S.Access) and around[-1].span == at else None
+    inner, whole = (*reversed(around), None, None)[:2]
+    if isinstance(inner, S.Binary) and inner.op_span == at:
+        return whole if isinstance(whole, S.Access) and whole.base is inner else None
+    return inner if isinstance(inner, S.Access) and inner.span == at else None
 
 
 @proposing
 def read_otherwise(access: S.Access, rank: int) -> Iterator[Suggestion]:
-    """The result of a call for its argument, or all of the dimensions that are not indexed, of so many (0: nobody knows)."""
+    """The result of a call for its argument, or all of the dimensions that are not indexed, of so many; 0: of the
+    argument of a call, nobody knows."""
     yield from _accessed_result(access.span)
     whole = node(access.span, S.Access)
     lacking = rank - len(whole.subscripts)
     if lacking > 0:  # not `..`, which would let an operator's operands have any rank
         new = made(whole, subscripts=(*whole.subscripts, *(S.IndexSlice(None, None, None, span=NEW),) * lacking))
         yield propose("to keep the other dimensions, write", new, (whole, new), grown=True)
-    elif not rank and not any(isinstance(s, S.IndexRest | S.IndexRun) for s in whole.subscripts):
+    elif isinstance(outside(whole), S.Apply) and not any(isinstance(s, S.IndexRest | S.IndexRun) for s in whole.subscripts):
         yield from (s for s in rest_kept(access.span) if s.edits)
 
 

@@ -16,7 +16,7 @@ from axon.base.source import SourceFile, Span
 from axon.checker.check import asked, solutions
 from axon.checker.loader import SUFFIX, FileLoader, stdlib_root
 from axon.grammar import syntax as S
-from axon.suggest.tried import Attempt, tried
+from axon.suggest.tried import Attempt, generality, tried
 from axon.tools.editor.analysis import Analysis, AnalysisSession, Guard, needs_trial
 
 _MAX_TESTED = 256  # suggestions whose answer is kept
@@ -170,7 +170,8 @@ class Workspace:
         places = [place for span in spans if (place := fork.place(span)) is not None]
         errors = sum(d.severity == "error" for d in fork.diagnostics())
         found = tuple(_in_whole(fork, changed, d) for c in fork.current() for d in c.diagnostics)
-        return Attempt(errors, tuple(Span(changed, *place) for place in places), found)
+        general = zip(*(generality(c.schemes.values(), c.state) for c in fork.current()), strict=True)
+        return Attempt(errors, tuple(Span(changed, *place) for place in places), found, tuple(map(sum, general)))
 
 
 def _texts(analysis: Analysis) -> tuple[tuple[str, str], ...]:
