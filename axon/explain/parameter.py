@@ -43,6 +43,27 @@ def only_parameter(at: Span) -> tuple[Span, ...]:
     return tuple(found) if len(found) == 1 else ()
 
 
+def sizes_as_indexed(parameter: Span, size: str) -> str:
+    """What to write for the sizes of a parameter of which one has no place yet: as the bounds of its indices say, if they do."""
+    around = tree(parameter.file).enclosing(parameter)
+    inside = [n for d in around[:1] for n in tree(parameter.file).within(d.span)]
+    bounds = {
+        b.name: g.bound.name
+        for n in inside
+        if isinstance(n, S.For | S.Reduce)
+        for g in n.groups
+        for b in g.binders
+        if isinstance(b, S.IndexBinder) and isinstance(g.bound, S.Var)
+    }
+    for n in inside:
+        if isinstance(n, S.Access) and isinstance(n.base, S.Var) and n.base.name == parameter.text:
+            names = [s.value.name for s in n.subscripts if isinstance(s, S.IndexAt) and isinstance(s.value, S.Var)]
+            found = [bounds.get(name, "") for name in names]
+            if size in found and all(found) and len(found) == len(n.subscripts):
+                return ", ".join(found)
+    return size
+
+
 def operands(operator: Span) -> tuple[str, ...]:
     """The names that an operator at a place stands between."""
     around = tree(operator.file).enclosing(operator)

@@ -10,7 +10,7 @@ from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.source import Span
 from axon.explain.errors import of_python
 from axon.explain.names import unknown
-from axon.explain.parameter import only_parameter
+from axon.explain.parameter import only_parameter, sizes_as_indexed
 from axon.grammar.mistakes import IN_EXPRESSIONS, LIBRARIES, PYTHON_LIBRARY, VALUES
 from axon.types import builtins
 from axon.types.resolve import ModuleName, Scope
@@ -89,7 +89,7 @@ def _meant(wrong: UnknownValue, changes: tuple[Suggestion, ...]) -> tuple[Sugges
         return (Suggestion(f"an index is bound before its use: `for {name} => …`, `sum {name} => …`"),)
     if _like_a_size(name, span):
         places = only_parameter(span)
-        of = places[0].text if places else "x"
-        return (Suggestion(f"a dimension is a value where an annotation names it: `({of} : f32[{name}])`", annotates=places),)
+        of, sizes = (places[0].text, sizes_as_indexed(places[0], name)) if places else ("x", name)
+        return (Suggestion(f"a dimension is a value where an annotation names it: `({of} : f32[{sizes}])`", annotates=places),)
     argument = _ARGUMENT.match(span.file.text[span.end : span.end + 80])
     return of_python(VALUES.get(name) or IN_EXPRESSIONS.get(name), argument["name"] if argument else "x", span)

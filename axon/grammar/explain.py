@@ -415,8 +415,8 @@ def _particular(t: Trouble) -> Advice | None:
     arrow = next((token for token in t.tokens[t.at :] if token.kind in AFTER_INDICES), found)
     if found.kind == "," and arrow.kind == "=>" and (told := bounded_alone(t.file, arrow.start)) is not None:
         return Advice(told)
-    if found.kind == "<" and t.accepts(",") and (told := _bounds_in_parentheses(t)) is not None:
-        return told
+    if found.kind == "<" and t.accepts(",") and (bounds := _bounds_in_parentheses(t)) is not None:
+        return bounds
     if found.kind == ")" and last == ["(", "NAME"] and t.accepts(","):
         return t.advise("AX0101", f"one index stands without parentheses: `{clip(values[-1].text)}`")
     if found.kind == "?" and _waits_for(t.machine) is None:
