@@ -50,7 +50,7 @@ def _is_of_the_language(near: tuple[Suggestion, ...]) -> bool:
 def _like_a_size(name: str, span: Span) -> bool:
     """Whether a name stands where a size would: after `<`, a cast or a division."""
     before = span.file.text[: span.start].rstrip("( \n")
-    return len(name) == 1 and name.isalpha() and re.search(r"(<|[*/%]|\bcast\s+['\w]+)$", before) is not None
+    return not span.followed("[") and len(name) == 1 and name.isalpha() and re.search(r"(<|[*/%]|\bcast\s+['\w]+)$", before) is not None
 
 
 def _begins_a_definition(span: Span) -> bool:
@@ -89,7 +89,7 @@ def _meant(wrong: UnknownValue, changes: tuple[Suggestion, ...]) -> tuple[Sugges
         return (Suggestion(f"an index is bound before its use: `for {name} => …`, `sum {name} => …`"),)
     if _like_a_size(name, span):
         places = only_parameter(span)
-        of, sizes = (places[0].text, sizes_as_indexed(places[0], name)) if places else ("x", name)
+        of, sizes = (places[0].text, sizes_as_indexed(places[0], name)) if places else ("y" if name == "x" else "x", name)
         return (Suggestion(f"a dimension is a value where an annotation names it: `({of} : f32[{sizes}])`", annotates=places),)
     argument = _ARGUMENT.match(span.file.text[span.end : span.end + 80])
     return of_python(VALUES.get(name) or IN_EXPRESSIONS.get(name), argument["name"] if argument else "x", span)
