@@ -50,7 +50,12 @@ def _is_of_the_language(near: tuple[Suggestion, ...]) -> bool:
 def _like_a_size(name: str, span: Span) -> bool:
     """Whether a name stands where a size would: after `<`, a cast or a division."""
     before = span.file.text[: span.start].rstrip("( \n")
-    return not span.followed("[") and len(name) == 1 and name.isalpha() and re.search(r"(<|[*/%]|\bcast\s+['\w]+)$", before) is not None
+    return (
+        not span.followed("[")
+        and len(name) == 1
+        and name.isalpha()
+        and re.search(r"(<|[*/%]|\bcast\s+['\w]+)$", before) is not None
+    )
 
 
 def _begins_a_definition(span: Span) -> bool:
