@@ -5,6 +5,7 @@ The table of codes is in `codes.py`; a code's long text is docs/errors/CODE.md, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Literal
 
@@ -63,6 +64,7 @@ class Suggestion:
     asks: bool = False  # it may well leave it to calls whether sizes fit, as a bounded index does
     blank: bool = False  # what to write is still to be found: `{}` stands for it in the text and in the only edit
     change: Change | None = None
+    annotates: tuple[Span, ...] = ()  # the parameters that it says to annotate: each is shown, see `Diagnostic.places`
 
     def filled(self, text: str) -> Suggestion:
         """A blank one with what to write."""
@@ -83,6 +85,32 @@ class Diagnostic:
     @property
     def span(self) -> Span | None:
         return self.labels[0].span if self.labels else None
+
+    @property
+    def places(self) -> tuple[Label, ...]:
+        """What is shown of the source: the labels, and each parameter that a suggestion says to annotate where none stands yet."""
+        known = dict.fromkeys(span for s in self.suggestions for span in s.annotates)
+        own = {(label.span.file.path, label.span.start, label.span.end) for label in self.labels}
+        more = (span for span in known if (span.file.path, span.start, span.end) not in own)
+        return (*self.labels, *(Label(span, f"`{span.text}` {_ANNOTATED[span.followed(':')]}") for span in more))
+
+    def moved(self, place: Callable[[Span], Span]) -> Diagnostic:
+        """The diagnostic of a text that is part of another, or made of others, with all of its places there."""
+        return replace(
+            self,
+            labels=tuple(replace(label, span=place(label.span)) for label in self.labels),
+            suggestions=tuple(
+                replace(
+                    s,
+                    edits=tuple(replace(e, span=place(e.span)) for e in s.edits),
+                    annotates=tuple(map(place, s.annotates)),
+                )
+                for s in self.suggestions
+            ),
+        )
+
+
+_ANNOTATED = {False: "has no annotation", True: "is annotated here"}
 
 
 def counted(number: int, noun: str) -> str:

@@ -71,7 +71,7 @@ def as_dict(diagnostic: Diagnostic) -> dict[str, Any]:
         "code": diagnostic.code,
         "severity": diagnostic.severity,
         "message": diagnostic.message,
-        "labels": [{**_place(label.span), "text": label.text} for label in diagnostic.labels],
+        "labels": [{**_place(label.span), "text": label.text} for label in diagnostic.places],
         "notes": list(diagnostic.notes),
         "suggestions": [
             {
@@ -185,7 +185,7 @@ def layout(diagnostic: Diagnostic) -> list[Line]:
     """One diagnostic as lines of styled pieces."""
     style = diagnostic.severity
     lines: list[Line] = [[(f"{style}[{diagnostic.code}]", style), (f": {_text(diagnostic.message)}", "bold")]]
-    marks = [_mark(label, i == 0) for i, label in enumerate(diagnostic.labels)]
+    marks = [_mark(label, i == 0) for i, label in enumerate(diagnostic.places)]
     gutter = len(str(max((m.last_line for m in marks), default=1)))
     files = list(dict.fromkeys(m.label.span.file for m in marks))
     for file in files:

@@ -406,7 +406,7 @@ def _recheck(
         So a changed file is first checked without that: one error then stands for all of a declaration's sizes, and the check
         ends when there are as many as before. What was without errors is not checked again when the others are to be explained.
     """
-    from axon.suggest.tried import Attempt
+    from axon.suggest.tried import Attempt, generality
 
     try:
         checked = Session(_Overlay(loader, changed), known, fewer=fewer, former=former).check(changed)
@@ -417,7 +417,8 @@ def _recheck(
     except AxonError:
         return None
     errors = sum(d.severity == "error" for d in checked.diagnostics)
-    return Attempt(errors, tuple(asked(checked.schemes.values())), checked.diagnostics)
+    schemes = checked.schemes.values()
+    return Attempt(errors, tuple(asked(schemes)), checked.diagnostics, generality(schemes, checked.state))
 
 
 def asked(schemes: Iterable[Scheme]) -> Iterator[Span]:

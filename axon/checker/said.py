@@ -8,6 +8,7 @@ from typing import assert_never
 from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.explain import errors, names, numbers
+from axon.explain.places import excerpt
 from axon.explain.rules import broken
 from axon.explain.unknown import unknown_value
 from axon.suggest.bounds import ungrouped
@@ -20,10 +21,12 @@ from axon.suggest.meant import (
     every_dimension,
     indexed_too,
     likely,
+    misread,
     no_product,
     of_integers,
     operands_exchanged,
     part_chosen,
+    read_otherwise,
     rest_kept,
     runs_moved,
 )  # fmt: skip
@@ -33,6 +36,7 @@ from axon.suggest.undetermined import unanchored, undetermined
 from axon.types import trouble as X
 from axon.types.inference import Inference
 from axon.types.resolve import OF_NAMES
+from axon.types.type import Tensor
 
 
 def said(by: Inference, trouble: X.Trouble) -> Iterable[Diagnostic]:
@@ -55,8 +59,16 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
         case X.Mismatched(mismatch, left, right, reason, meant):
             found = errors.mismatch(state, mismatch, left, right, reason)
             places = [reason.span, *(side.span for side in reason.sides)] if mismatch.kind == "rank" else []
-            apart = (s for place in dict.fromkeys(places) for s in ungrouped(place))
+            apart = tuple(s for place in dict.fromkeys(places) for s in ungrouped(place))
             likelier = likely(meant, state) if meant is not None else ()
+            access = misread(reason.span) if mismatch.kind == "rank" else None
+            if access is not None:
+                count = len(access.subscripts)
+                read = isinstance(right, Tensor) and len(state.shape(right.shape)) == count
+                if access.span != reason.span and isinstance(left, Tensor) and read:  # what an operator made has another rank
+                    found = errors.subscript_count(state, state.shape(left.shape), count, access.span, excerpt(access.base.span))
+                rank = len(state.shape(left.shape)) if access.span != reason.span and isinstance(left, Tensor) else 0
+                apart = (*apart, *read_otherwise(access, rank))
             return _first((*likelier, *apart, *converted(state, trouble)), found)
         case X.NotBool(t, span, where, choice):
             found = errors.condition(state, t, span, where)

@@ -11,6 +11,7 @@ from axon.base.element import ANY, FLOAT, INT, NUM, Element
 from axon.base.names import Symbol
 from axon.base.nearest import did_you_mean, nearest
 from axon.base.source import Span
+from axon.explain.parameter import operands, parameter, taken_from
 from axon.grammar import syntax as S
 from axon.grammar.mistakes import ATTRIBUTES
 from axon.shapes.constraint import Reason
@@ -260,8 +261,14 @@ def no_field(state: State, record: Type, name: str, span: Span) -> Diagnostic:
 def attribute(name: str, span: Span) -> tuple[Suggestion, ...]:
     """What Axon has for an attribute or method of NumPy's arrays; `span` is that of its name."""
     found = re.search(r"([A-Za-z_]\w*)\.$", span.file.text[: span.start])
-    meant = ATTRIBUTES.get(name)
-    return (Suggestion(meant.replace("{}", found[1] if found else "x")),) if meant else ()
+    return of_python(ATTRIBUTES.get(name), found[1] if found else "x", span)
+
+
+def of_python(meant: str | None, name: str, at: Span) -> tuple[Suggestion, ...]:
+    """What Axon has for something of Python's, in words about a name: where they speak of its annotation, they show it."""
+    if meant is None:
+        return ()
+    return (Suggestion(meant.replace("{}", name), annotates=parameter(name, at) if "{} : " in meant else ()),)
 
 
 def no_position(state: State, value: Type, position: int, span: Span) -> Diagnostic:
@@ -274,22 +281,27 @@ def no_position(state: State, value: Type, position: int, span: Span) -> Diagnos
 
 
 def unknown_record(what: str, span: Span) -> Diagnostic:
+    name = taken_from(span)
+    places = parameter(name, span)
+    help_ = Suggestion(f"annotate {f'`{name}`' if places else 'the parameter'} with its record or tuple type", annotates=places)
     return Diagnostic(
         "AX0209",
         f"nothing in this declaration says what {what} is taken from",
         (Label(span, "its type is not known by the end of the declaration"),),
-        suggestions=attribute(what.strip("`."), span) or (Suggestion("annotate the parameter with its record or tuple type"),),
+        suggestions=attribute(what.strip("`."), span) or (help_,),
     )
 
 
 def unknown_structure(name: str, value: S.Expr) -> Diagnostic:
     """A value whose leaves are not known."""
-    what, wanted = "this", "what it is made of"
+    what, wanted, places = "this", "what it is made of", tuple[Span, ...]()
     if isinstance(value, S.Var):
+        places = parameter(value.name, value.span)
         what, wanted = f"`{value.name}`", f"`({value.name} : {{ w : f32[n, m], b : f32[m] }})`, or with a `type` of yours"
     message = f"`{name}` needs to know the fields of {what} where it is applied to them"
     notes = ("a function that uses it is made for one structure, of any sizes",)
-    return Diagnostic("AX0209", message, (Label(value.span, "nothing before says"),), notes, (Suggestion(f"annotate {wanted}"),))
+    help_ = Suggestion(f"annotate {wanted}", annotates=places)
+    return Diagnostic("AX0209", message, (Label(value.span, "nothing before says"),), notes, (help_,))
 
 
 def structures_differ(state: State, t: StructuresDiffer) -> Diagnostic:
@@ -460,10 +472,13 @@ def batch_of_one_side(state: State, batch: Shape, at: Span, spans: tuple[Span, S
     return Diagnostic("AX0203", message, labels, (), (help_,))
 
 
-def _named_at(span: Span) -> str:
-    """What stands at a place by its name: `x`, or the `x` of `x[i, ..]`."""
+def _with_its_rank(span: Span) -> Suggestion:
+    """What stands at a place is to be annotated: `x`, or the `x` of `x[i, ..]`."""
     found = re.match(r"[A-Za-z_]\w*", span.text)
-    return f"`{found[0]}`" if found is not None else "the parameter"
+    names = (found[0],) if found is not None else operands(span)
+    places = tuple(at for name in names for at in parameter(name, span))
+    what = " and ".join(f"`{name}`" for name in names) or "the parameter"
+    return Suggestion(f"annotate {what} with {'its rank' if len(names) < 2 else 'their ranks'}", annotates=places)
 
 
 def splits(state: State, left: Shape, right: Shape, reason: Reason) -> Diagnostic:
@@ -487,7 +502,7 @@ def splits(state: State, left: Shape, right: Shape, reason: Reason) -> Diagnosti
         "this shape can be split in more than one way",
         (Label(reason.span, reason.text or "here"),),
         tuple(notes),
-        (Suggestion(f"annotate {_named_at(reason.span)} with its rank"),),
+        (_with_its_rank(reason.span),),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import Element
+from axon.explain.parameter import parameters_of_arguments
 from axon.shapes.pretty import render
 from axon.types.literals import Literal
 from axon.types.show import Namer, show_dim, show_type, symbols_of
@@ -45,7 +46,9 @@ def unknown_size(wrong: UnknownSize) -> Diagnostic:
         f"`{wrong.function}` uses its `{name}`: nothing that is passed here has that size" if wrong.function else f"uses `{name}`"
     )
     labels = (Label(wrong.span, uses), *(Label(at, "named here") for at in wrong.named[:1]))
-    help_ = Suggestion("say what has this size, as of the parameter of a function that is passed: `fn (y : f32[m]) => …`")
+    places = parameters_of_arguments(wrong.span)
+    passed = f"`fn ({places[0].text if places else 'y'} : f32[m]) => …`"
+    help_ = Suggestion(f"say what has this size, as of the parameter of a function that is passed: {passed}", annotates=places)
     return Diagnostic("AX0306", f"nothing determines the size `{name}`", labels, (), (help_,))
 
 

@@ -8,21 +8,24 @@ import re
 from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.source import Span
+from axon.explain.errors import of_python
 from axon.explain.names import unknown
+from axon.explain.parameter import only_parameter, sizes_as_indexed
 from axon.grammar.mistakes import IN_EXPRESSIONS, LIBRARIES, PYTHON_LIBRARY, VALUES
 from axon.types import builtins
 from axon.types.resolve import ModuleName, Scope
 from axon.types.trouble import UnknownValue
 
+_ARGUMENT = re.compile(r"[ ]*(?P<open>\()?[ ]*(?P<name>[A-Za-z_]\w*)[ ]*(?(open)\))")
+
 
 def unknown_value(wrong: UnknownValue, changes: tuple[Suggestion, ...]) -> Diagnostic:
     """AX0401, with the changes by which the name is one that is known elsewhere."""
     name, span = wrong.name, wrong.span
-    note = f"a dimension is a value where an annotation names it: `(x : f32[{name}])`" if _like_a_size(name, span) else ""
     if (number := written_number(name, span)) is not None:
         place = Span(span.file, span.end - number[1], span.end)
         return Diagnostic("AX0401", "a number is written with decimal digits alone", (Label(place),), suggestions=changes)
-    found = unknown("value", name, span, wrong.scope.names(), note=note)
+    found = unknown("value", name, span, wrong.scope.names())
     meant = _meant(wrong, changes)
     near = () if meant and _is_of_the_language(found.suggestions) else found.suggestions  # `log` for `log2`
     return replace(found, suggestions=(*near, *meant))
@@ -47,7 +50,12 @@ def _is_of_the_language(near: tuple[Suggestion, ...]) -> bool:
 def _like_a_size(name: str, span: Span) -> bool:
     """Whether a name stands where a size would: after `<`, a cast or a division."""
     before = span.file.text[: span.start].rstrip("( \n")
-    return len(name) == 1 and name.isalpha() and re.search(r"(<|[*/%]|\bcast\s+['\w]+)$", before) is not None
+    return (
+        not span.followed("[")
+        and len(name) == 1
+        and name.isalpha()
+        and re.search(r"(<|[*/%]|\bcast\s+['\w]+)$", before) is not None
+    )
 
 
 def _begins_a_definition(span: Span) -> bool:
@@ -84,5 +92,9 @@ def _meant(wrong: UnknownValue, changes: tuple[Suggestion, ...]) -> tuple[Sugges
         return (Suggestion("a dimension of 1 is that of an index with a bound: `for i, _ < 1 => x[i]`"),)
     if _inside_brackets(span):
         return (Suggestion(f"an index is bound before its use: `for {name} => …`, `sum {name} => …`"),)
-    meant = VALUES.get(name) or IN_EXPRESSIONS.get(name)
-    return (Suggestion(meant),) if meant else ()
+    if _like_a_size(name, span):
+        places = only_parameter(span)
+        of, sizes = (places[0].text, sizes_as_indexed(places[0], name)) if places else ("y" if name == "x" else "x", name)
+        return (Suggestion(f"a dimension is a value where an annotation names it: `({of} : f32[{sizes}])`", annotates=places),)
+    argument = _ARGUMENT.match(span.file.text[span.end : span.end + 80])
+    return of_python(VALUES.get(name) or IN_EXPRESSIONS.get(name), argument["name"] if argument else "x", span)

@@ -19,6 +19,7 @@ WITH_MONOID = frozenset({"reduce", "scan"})
 MAX_INTEGER = 2**64 - 1  # of u64
 _EQUALS = re.compile(r"[ \t]*=(?!>)")
 _WITH_COMMAS = re.compile(rf"\b({'|'.join(REDUCTIONS)})\s+([a-zA-Z_]\w*(?:\s*,\s*[a-zA-Z_]\w*)+)\s*\Z")
+_LAST_REDUCTION = re.compile(rf"\b({'|'.join(REDUCTIONS)})\s+\Z")
 _BOUNDED = r"[a-zA-Z_]\w*(?:[ \t]+[a-zA-Z_]\w*)*(?:\s*<\s*[^,<>=]+)?"
 _WITH_BOUNDS = re.compile(rf"\b({'|'.join(REDUCTIONS)})\s+(?!for\b)({_BOUNDED}(?:,\s*{_BOUNDED})*)\s*\Z")
 
@@ -512,5 +513,14 @@ class Builder:
                 names = tuple(s.Name(i.name, i.span) for i in items if isinstance(i, s.Var))
                 return s.ProductBinder(names, span=argument.span)
         message = "only indices stand between a reduction's name and `=>`: `k`, `..k` or `(i, j)`"
-        self.report("AX0115", message, argument.span, suggest="bounds and conditions need `for`: `sum for k < n where p => …`")
+        suggest, put = "bounds and conditions need `for`: `sum for k < n where p => …`", None
+        reduction = _LAST_REDUCTION.search(self.text[max(argument.span.start - 40, 0) : argument.span.start])
+        bounded = isinstance(argument, s.Tuple) and all(
+            isinstance(i, s.Var) or (isinstance(i, s.Binary) and i.op == "<" and isinstance(i.left, s.Var)) for i in argument.items
+        )
+        if bounded and reduction is not None and argument.span.followed("=>"):
+            indices = " ".join(argument.span.text[1:-1].split())
+            suggest = f"write `{reduction[1]} for {indices if len(indices) <= 40 else 'i < n, j < m'} => …`"
+            put = Edit(argument.span, f"for {indices}")
+        self.report("AX0115", message, argument.span, suggest=suggest, put=put)
         return None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from axon.base.data import dataclass
-from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Change, Diagnostic, Edit, Label, Suggestion
 from axon.base.element import Element
 from axon.base.nearest import one_slip
 from axon.base.source import SourceFile, Span
@@ -415,6 +415,8 @@ def _particular(t: Trouble) -> Advice | None:
     arrow = next((token for token in t.tokens[t.at :] if token.kind in AFTER_INDICES), found)
     if found.kind == "," and arrow.kind == "=>" and (told := bounded_alone(t.file, arrow.start)) is not None:
         return Advice(told)
+    if found.kind == "<" and t.accepts(",") and (bounds := _bounds_in_parentheses(t)) is not None:
+        return bounds
     if found.kind == ")" and last == ["(", "NAME"] and t.accepts(","):
         return t.advise("AX0101", f"one index stands without parentheses: `{clip(values[-1].text)}`")
     if found.kind == "?" and _waits_for(t.machine) is None:
@@ -426,6 +428,66 @@ def _particular(t: Trouble) -> Advice | None:
             return Advice(Diagnostic("AX0113", f"Axon has no `{foreign.text}`: {IN_EXPRESSIONS[foreign.text]}", (place,)))
         return t.advise("AX0101", "a type for an expression needs parentheses around both", help="write `(e : t)`")
     return None
+
+
+def _bounds_in_parentheses(t: Trouble) -> Advice | None:
+    """`for (i < n, j < m) => …`, also `for (i < n) (j < m) => …`; it is read as if it had no parentheses there."""
+    first = next(n for n in range(t.at, -1, -1) if t.tokens[n].kind not in ("<", "NAME", ","))
+    opened, begin = innermost_open(t.machine), first
+    while begin > 0 and t.tokens[begin - 1].kind in ("NAME", ",", "RUN"):
+        begin -= 1
+    header = _header(t.tokens, begin)
+    if opened is None or t.tokens[first] is not opened.token or t.tokens[begin - 1].kind != "for" or header is None:
+        return None
+    edits: list[Edit] = []
+    depth, bounded = 0, False
+    for n in range(begin, begin + len(header)):
+        token, before, after = t.tokens[n], t.tokens[n - 1], t.tokens[n + 1]
+        here = t.file.span(token.start, token.end)
+        if token.kind == "(":
+            depth += 1
+            if depth == 1:
+                bounded = _has_bound(t.tokens, n)
+            if depth == 1 and bounded:
+                apart = before.kind in ("for", ",", ")")
+                edits.append(Edit(here, "") if apart else Edit(t.file.span(before.end, token.end), ", "))
+        elif token.kind == ")":
+            depth -= 1
+            if depth == 0 and bounded:
+                edits.append(Edit(here, "" if after.kind in (",", "=>") else ","))
+    text, at = "", header[0].start
+    for edit in edits:
+        text, at = text + t.file.text[at : edit.span.start] + edit.text, edit.span.end
+    text = " ".join((text + t.file.text[at : header[-1].end]).split())
+    shown = text if len(text) <= 60 else "i < n, j < m"
+    help_ = Suggestion(f"write `for {shown} => …`", tuple(edits), change=Change.GROUPED)
+    message = "indices that have bounds stand without parentheses"
+    label = Label(t.file.span(t.tokens[first].start, t.found.end))
+    return Advice(Diagnostic("AX0101", message, (label,), ("`(i, j)` is one dimension, of all pairs",), (help_,)))
+
+
+def _header(tokens: Sequence[Token], begin: int) -> Sequence[Token] | None:
+    """The tokens from one on that end before a `=>`, if brackets are closed there and nothing else begins."""
+    depth = 0
+    for n in range(begin, len(tokens)):
+        depth += (tokens[n].kind in BRACKETS) - (tokens[n].kind in BRACKETS.values())
+        if depth < 0 or tokens[n].kind == END or tokens[n].kind in DECLARATIONS:
+            return None
+        if depth == 0 and tokens[n].kind == "=>":
+            return tokens[begin:n]
+    return None
+
+
+def _has_bound(tokens: Sequence[Token], opening: int) -> bool:
+    """Whether an index has a bound in the parentheses that open at a place."""
+    depth = 0
+    for token in tokens[opening:]:
+        depth += (token.kind in BRACKETS) - (token.kind in BRACKETS.values())
+        if depth == 0:
+            return False
+        if depth == 1 and token.kind == "<":
+            return True
+    return False
 
 
 def _misplaced_while(t: Trouble) -> Advice | None:

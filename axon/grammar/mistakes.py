@@ -92,11 +92,11 @@ ATTRIBUTES = {
 LIBRARIES = ("np", "numpy", "jnp", "jax", "torch", "tf", "tensorflow", "F", "math", "cupy", "cp", "scipy", "xp")
 PYTHON_LIBRARY = "`exp`, `sqrt` and their like are part of the language, and its library is `nn` and `linalg`"
 
-# Functions of other languages and of NumPy that are written differently here.
+# Functions of other languages and of NumPy that are written differently here; `{}` is the name of the array.
 VALUES = {
-    "mean": "a mean is `(sum i => x[i]) / cast f32 n`, for `(x : f32[n])`",
-    "len": "a size is a name in the annotation: `n` of `(x : f32[n])`",
-    "shape": "a size is a name in the annotation: `n` of `(x : f32[n])`",
+    "mean": "a mean is `(sum i => {}[i]) / cast f32 n`, for `({} : f32[n])`",
+    "len": "a size is a name in the annotation: `n` of `({} : f32[n])`",
+    "shape": "a size is a name in the annotation: `n` of `({} : f32[n])`",
     "range": "the integers below n are `for i < n => i`",
     "arange": "the integers below n are `for i < n => i`",
     "zeros": "write `for i < n => 0.0`",

@@ -165,7 +165,19 @@ class Tree:
         stack = [self.at(span, s.Node)]
         while stack:
             yield (node := stack.pop())
-            stack += _parts(node)
+            stack += parts_of(node)
+
+    def enclosing(self, span: Span) -> list[s.Node]:
+        """The nodes around a place, the outermost first; none outside declarations."""
+        try:
+            here: s.Node | None = self.declaration(span)
+        except NotWritten:
+            return []
+        found: list[s.Node] = []
+        while here is not None:
+            found.append(here)
+            here = next((n for n in parts_of(here) if n.span.start <= span.start and span.end <= n.span.end), None)
+        return found
 
     def outer(self, node: s.Node) -> s.Node | None:
         """What a node is a part of."""
@@ -189,7 +201,7 @@ class Tree:
             self._at.setdefault((node.span.start, node.span.end), []).append(node)
             if outer is not None:
                 self._around[node] = outer
-            stack += [(part, node) for part in _parts(node)]
+            stack += [(part, node) for part in parts_of(node)]
 
     def enclosed(self, node: s.Node) -> Span:
         """The place of a node with the parentheses that stand around it alone."""
@@ -328,7 +340,7 @@ _ATOMS = (
 _BLANK = s.Var("_", span=NEW)
 
 
-def _parts(node: s.Node) -> Iterator[s.Node]:
+def parts_of(node: s.Node) -> Iterator[s.Node]:
     stack: list[object] = [getattr(node, name) for name in _written_fields(cast("Any", type(node)))]
     while stack:
         part = stack.pop()

@@ -236,12 +236,11 @@ class Matcher:
         if decided and len(wanted.shape) == 1 and path == at.name:
             (_, other, by) = decided[0]
             both = f"`({by} : {_annotation(wanted.element, other)}) ({path} : {_annotation(wanted.element, rank)})`"
-            help = (Suggestion(f"if they are to broadcast, say so in the source: {both}"),)
+            others = (self.parameters[by.split(".")[0]].span, at.span)
+            places = tuple(span for span in others if span is not None)
+            help = (Suggestion(f"if they are to broadcast, say so in the source: {both}", annotates=places),)
         elif least == 0 and not unknown and getattr(self._given(at, path, self.values), "size", 0) == 1:
             help = _pass(f"{_indexed(path)}.item()")
-        elif rank == 0 and path == at.name and at.span is not None and at.span.text == path and not at.span.followed(":"):
-            text = f"({path} : {_annotation(wanted.element, 0)})"
-            help = (Suggestion(f"if one number is to do for all, say so in the source: `{text}`"),)
         raise self._wrong(at, "AX0506", f"`{path}` has the wrong rank", note, *because, help=help)
 
     # ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ from axon.base.names import Symbol
 from axon.shapes.dimension import Atom, Dim, Minimum, Monomial, Quotient, atom_key, divided, join, monomial_key
 
 Name: TypeAlias = "Callable[[Symbol], str]"
-_SUM, _PRODUCT, _UNARY, _ATOM = range(4)  # how tightly a text binds
+_SUM, _QUOTIENT, _PRODUCT, _UNARY, _ATOM = range(5)  # how tightly a text binds; of what is divided `-` is a part: `-a / b`
 _Text: TypeAlias = "tuple[str, int]"
 
 
@@ -91,7 +91,8 @@ def _piece(coefficient: int, factors: list[_Text]) -> Piece:
     if len(texts) == 1:
         text, level = texts[0]
     else:
-        text, level = " * ".join(_within(t, _PRODUCT if i == 0 else _UNARY) for i, t in enumerate(texts)), _PRODUCT
+        text = " * ".join(_within(t, _QUOTIENT if i == 0 else _UNARY) for i, t in enumerate(texts))
+        level = min(_PRODUCT, max(_QUOTIENT, texts[0][1]))
     return Piece(coefficient < 0, text, level, None if factors else coefficient)
 
 
@@ -112,8 +113,7 @@ def _sum(items: list[Piece]) -> _Text:
     text, level = first.text, first.level
     if first.negative:
         # `-a / b` is (-a) / b, while `-2 * a` and `-a * b` mean what they should.
-        plain = level == _ATOM or (" / " not in text and " % " not in text)
-        text, level = f"-{text if plain else f'({text})'}", _UNARY if level == _ATOM else _PRODUCT
+        text, level = f"-{_within((text, level), _PRODUCT)}", _PRODUCT if level == _PRODUCT else _UNARY
     for item in items[1:]:
         text += f" {'-' if item.negative else '+'} {item.text}"
         level = _SUM
@@ -143,7 +143,7 @@ def _form_text(form: Form, name: Name) -> _Text:
 
 def _division(dividend: Dim, op: str, divisor: Dim, name: Name) -> _Text:
     left, right = _sum(pieces(dividend, name)), _sum(pieces(divisor, name))
-    return f"{_within(left, _PRODUCT)} {op} {_within(right, _UNARY)}", _PRODUCT
+    return f"{_within(left, _QUOTIENT)} {op} {_within(right, _UNARY)}", _QUOTIENT
 
 
 def _call(function: str, items: Iterable[Dim], name: Name) -> _Text:

@@ -35,5 +35,6 @@ Which are proposed for which trouble, in this order (`changes`; `mend` has the t
     nothing has a    `renamed`: the member of a module, a conversion, the type that other languages name so
      name
 
-`tried` has the checker try them, counts the tries, and keeps two that help. `headless` blames declarations without their keyword.
+`tried` has the checker try them, counts the tries, and keeps two that help, first the one after which signatures are
+more general. `headless` blames declarations without their keyword.
 """

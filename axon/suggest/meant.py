@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import assert_never
 
-from axon.base.data import dataclass
+from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Change, Suggestion
 from axon.base.element import FLOAT
 from axon.base.source import Span
@@ -166,8 +166,31 @@ def _negated_argument(function: Span) -> Iterator[Suggestion]:
     yield Suggestion(words)  # also beside other errors
 
 
+def misread(at: Span) -> S.Access | None:
+    """The access that stands at a place, or whose base is what the operator there makes: `(a @ b)[0]`."""
+    around = tree(at.file).enclosing(at)
+    inner, whole = (*reversed(around), None, None)[:2]
+    if isinstance(inner, S.Binary) and inner.op_span == at:
+        return whole if isinstance(whole, S.Access) and whole.base is inner else None
+    return inner if isinstance(inner, S.Access) and inner.span == at else None
+
+
 @proposing
-def _accessed_result(argument: T.Access) -> Iterator[Suggestion]:
+def read_otherwise(access: S.Access, rank: int) -> Iterator[Suggestion]:
+    """The result of a call for its argument, or all of the dimensions that are not indexed, of so many; 0: of the
+    argument of a call, nobody knows."""
+    yield from _accessed_result(access.span)
+    whole = node(access.span, S.Access)
+    lacking = rank - len(whole.subscripts)
+    if lacking > 0:  # not `..`, which would let an operator's operands have any rank
+        new = made(whole, subscripts=(*whole.subscripts, *(S.IndexSlice(None, None, None, span=NEW),) * lacking))
+        yield propose("to keep the other dimensions, write", new, (whole, new), grown=True)
+    elif isinstance(outside(whole), S.Apply) and not any(isinstance(s, S.IndexRest | S.IndexRun) for s in whole.subscripts):
+        yield from (s for s in rest_kept(access.span) if s.edits)
+
+
+@proposing
+def _accessed_result(argument: T.Expr | Span) -> Iterator[Suggestion]:
     """`(softmax x)[i, j]` for `softmax x[i, j]`, where the access is to the argument."""
     access = node(argument, S.Access)
     whole = outside(access)
@@ -251,12 +274,14 @@ def _passed(state: State, a: Argument) -> Iterator[Suggestion]:
     given = list(_given(state, a))
     lower = [g for g in given if g.argument == a.at and len(state.shape(g.need.shape)) > len(g.have.shape)]
     yield from (s for g in lower for s in _as_stated(state, g))
+    yield from (s for g in given for s in _number_alone(g))
     yield from swapped(a.function, a.arguments, a.at)
     rows = a.function.instance.rows.values() if isinstance(a.function, T.Variable) and a.function.instance is not None else ()
     if any(g.argument == a.at and g.need.shape in rows for g in given):  # any rank at all, and so that of what stands before
         yield from (s for g in given for s in _as_stated(state, g))
         help_ = f"without annotations `{a.name}` takes equal shapes: where a parameter has a rank, `(… : 'a[n])`, it broadcasts"
-        yield Suggestion(help_)
+        patterns = dict.fromkeys(g.pattern.span for g in given if g.need.shape in rows and not g.pattern.span.followed(":"))
+        yield Suggestion(help_, annotates=tuple(patterns))
 
 
 def _one_missing(state: State, a: Argument, have: Type, need: Type) -> Iterator[Suggestion]:
@@ -302,6 +327,16 @@ def _as_stated(state: State, given: _Given) -> Iterator[Suggestion]:
         text = text_of(new, own.span)
         text = text if isinstance(around, S.PatternTuple) else f"({text})"
         yield propose(f"annotate the parameter, and it broadcasts: `{text}`", None, (own, new))
+
+
+@proposing
+def _number_alone(given: _Given) -> Iterator[Suggestion]:
+    """`(rate : f32)` for `(rate : f32[n]?)`, which is given a number and says what rank the others have."""
+    around = outside(node(given.pattern.span, S.PatternName))
+    whole = around.type.whole if isinstance(around, S.PatternTyped) and isinstance(around.type, S.TypeOrScalar) else None
+    if isinstance(around, S.PatternTyped) and isinstance(whole, S.TypeName | S.TypeVar) and not given.have.shape:
+        found = propose("for a number alone, make it", around, (around.type, made(whole, args=None)))
+        yield replace(found, annotates=(given.pattern.span,))
 
 
 # ── indices and dimensions ──────────────────────────────────────────────────────────────────────────────────────────────

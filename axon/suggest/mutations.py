@@ -91,7 +91,8 @@ def propose(
     text = words if around is None else fitting(lambda most: f"{words} `{prefix}{written.shown(around, changes, most)}`")
     if imports and not written.has_import(imports):
         text, edits = f"{text}, with `import {imports}`", (_import(written.file, imports), *edits)
-    return Suggestion(text, edits, asks=asks, blank=blank, change=change)
+    annotates = tuple(old.span for old, new in changes if isinstance(old, S.PatternName) and isinstance(new, S.PatternTyped))
+    return Suggestion(text, edits, asks=asks, blank=blank, change=change, annotates=annotates)
 
 
 def imported(words: str, module: str, file: SourceFile, *changes: Pair) -> Suggestion:

@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Change, Diagnostic, Edit, Suggestion
 from axon.base.source import SourceFile, Span
+from axon.types.show import symbols_of
+from axon.types.type import Scheme
+from axon.types.unify import State
 
 MAX_TRIES = 48  # checks of a changed file for one diagnostic …
 MAX_OF_FILE = 96  # … and for all of a file, …
@@ -26,6 +29,23 @@ _BOUNDS = ("AX0302", "AX0303")  # where a call may well be asked whether a range
 TRIED = ("AX02", "AX03")  # the codes of types and sizes; a misspelt name is corrected in any case
 
 
+Generality = tuple[int, ...]
+
+
+def generality(schemes: Iterable[Scheme], state: State) -> Generality:
+    """What a use of some declarations still decides: types, numbers of dimensions, element types and sizes. Of two repairs of a
+    file the greater one says less that its author did not say: a size that is stated to be another is one size less, like one
+    that is fixed.
+    """
+    types = runs = elements = sizes = 0
+    for scheme in schemes:
+        found = set(symbols_of(state, scheme.type))
+        equal = sum(fact.relation.op == "=" for fact in scheme.facts)
+        types, elements = types + len(scheme.types), elements + len(scheme.elements)
+        runs, sizes = runs + len(found & {*scheme.rows}), sizes + len(found & {*scheme.dims, *scheme.explicit}) - equal
+    return types, runs, elements, sizes
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """What the checker says of a changed file: how many errors there are, where facts of contracts come from, and the errors."""
@@ -33,6 +53,7 @@ class Attempt:
     errors: int
     facts: tuple[Span, ...]
     found: tuple[Diagnostic, ...] | None = None
+    general: Generality = ()  # how much the declarations still leave to who calls them
 
 
 Recheck = Callable[[SourceFile, int | None], Attempt | None]  # of a file with so many errors or more None says enough
@@ -81,10 +102,11 @@ def tried(
     whole = max(MIN_TRIES, min(MAX_OF_FILE, 2 * MAX_READ // max(len(source.text), 1)))  # for all of the file
     for diagnostic in diagnostics:
         if not diagnostic.code.startswith(TRIED):
-            out.append(diagnostic)
+            out.append(_accepted(diagnostic, source, recheck))
             continue
         budget = _Budget(min(whole, _tries(diagnostic, diagnostics, source)) if whole else 0)
         kept: list[Suggestion] = []
+        general: list[Generality] = []
         for suggestion in _filled(diagnostic.suggestions, solve, budget):
             if not suggestion.edits or not budget.left or any(_needless(suggestion, s) for s in kept):
                 continue
@@ -106,11 +128,25 @@ def tried(
                 helps = attempt.errors <= errors and not fresh and all(d.message != diagnostic.message for d in attempt.found or ())
             if helps or again:
                 kept.append(replace(suggestion, checked=attempt.errors == 0))
+                general.append(attempt.general)
                 budget.helped(len(kept) == MAX_KEPT)
         whole -= budget.spent
-        general = () if kept else tuple(s for s in diagnostic.suggestions if not s.edits)
-        out.append(replace(diagnostic, suggestions=(*_placed(kept, source), *general)))
+        order = list(range(len(kept)))
+        if all(s.checked for s in kept):  # of equals the likelier one stays before
+            order.sort(key=lambda n: general[n], reverse=True)
+        in_words = () if kept else tuple(s for s in diagnostic.suggestions if not s.edits)
+        out.append(replace(diagnostic, suggestions=(*_placed([kept[n] for n in order], source), *in_words)))
     return tuple(out)
+
+
+def _accepted(diagnostic: Diagnostic, source: SourceFile, recheck: Recheck) -> Diagnostic:
+    """One whose suggestions are shown in any case: of those that group indices otherwise, it is said if the file then passes."""
+
+    def passes(s: Suggestion) -> bool:
+        attempt = _attempt(source, s.edits, recheck, False, None) if s.edits and s.change is Change.GROUPED else None
+        return attempt is not None and attempt[0].errors == 0
+
+    return replace(diagnostic, suggestions=tuple(replace(s, checked=s.checked or passes(s)) for s in diagnostic.suggestions))
 
 
 def _placed(kept: list[Suggestion], source: SourceFile) -> list[Suggestion]:

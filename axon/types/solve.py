@@ -168,7 +168,7 @@ def solve(inf: Inference, constraint: Deferred) -> bool:
             base = inf.state.prune(base)
             if isinstance(base, TypeVar):
                 return False
-            unify(inf, access(base), out, Reason(span, "here"))
+            unify(inf, access(base), out, Reason(span, "what is read is not what is needed", (Side(span, "it has {}"),)))
             return True
         case Member():
             return _member(inf, constraint)

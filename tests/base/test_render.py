@@ -156,3 +156,22 @@ def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_json_of_nothing() -> None:
     assert json.loads(to_json([])) == []
+
+
+def test_a_parameter_that_help_says_to_annotate_is_shown_once_and_only_while_the_help_is() -> None:
+    own, parameter = label(MLP, "x @ w1", "here"), label(MLP, "x").span
+    help_ = Suggestion("annotate `x`", annotates=(parameter, own.span))
+    found = Diagnostic("AX0301", "a message", (own,), (), (help_, help_))
+    assert [at.span for at in found.places] == [own.span, parameter]
+    assert found.places[1].text == "`x` is annotated here"
+    assert found.places[1].text in render(found)
+    assert [at["text"] for at in json.loads(to_json([found]))[0]["labels"]] == ["here", "`x` is annotated here"]
+    assert Diagnostic("AX0301", "a message", (own,)).places == (own,)
+
+
+def test_all_places_of_a_diagnostic_move_with_its_text() -> None:
+    at = label(MLP, "x").span
+    found = Diagnostic("AX0301", "a message", (Label(at),), (), (Suggestion("do", (Edit(at, "y"),), annotates=(at,)),))
+    (suggestion,) = (moved := found.moved(lambda span: MLP.span(span.start + 1, span.end + 1))).suggestions
+    assert {label.span.start for label in moved.places} == {at.start + 1}
+    assert suggestion.edits[0].span.start == suggestion.annotates[0].start == at.start + 1

@@ -575,3 +575,15 @@ def test_integers_of_more_than_64_bits(value: int) -> None:
             call()
     assert m.a([Count(2), -1]).tolist() == [2, -1]
     assert m.i(Count(2)) == 2
+
+
+def test_a_parameter_to_annotate_is_shown_where_an_argument_has_another_rank() -> None:
+    m = axon.compile("fun add x b = x + b\nfun dot x = sum i => x[i] * x[i]\n")
+    with pytest.raises(axon.AxonError) as error:
+        m.add(np.ones((2, 3), np.float32), np.ones(3, np.float32))
+    (found,) = error.value.diagnostics
+    assert [label.span.text for label in found.places] == ["b", "x"]
+    assert "`x` has no annotation" in str(error.value)
+    with pytest.raises(axon.AxonError) as error:
+        m.dot(1.0)  # which is indexed: no annotation makes one number do
+    assert not error.value.diagnostics[0].suggestions

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from axon.base.names import Symbol, fresh
@@ -164,6 +164,10 @@ def test_a_quotient_keeps_where_it_is_undefined() -> None:
         (-n, "-n"),
         (1 - n, "1 - n"),
         (-(n // 2), "-(n / 2)"),
+        (-((1 - n) // 2), "-((1 - n) / 2)"),  # `-(1 - n) / 2` is n / 2 - 1 at 2
+        (-(n * (n // 2)), "-n * (n / 2)"),
+        (m // -(n // 2), "m / -(n / 2)"),
+        (m // -minimum(n, k), "m / -min n k"),
         (n // (2 * m), "n / (2 * m)"),
         (n * m // k, "n * m / k"),
         (2 * (n // 3), "2 * (n / 3)"),
@@ -183,6 +187,32 @@ def test_a_quotient_keeps_where_it_is_undefined() -> None:
 )
 def test_rendering_is_what_a_person_writes(dim: Dim, text: str) -> None:
     assert render(dim) == text
+
+
+@given(TREES)
+@settings(max_examples=sets(400), deadline=None)
+def test_no_pair_of_parentheses_can_be_dropped(tree: Tree) -> None:
+    text = render(tree.dim(SYMBOLS))
+    assume("0 %" not in text and "0 /" not in text)  # which is 0 where it is anything: multiplied by what it likes
+    for begin, end in _pairs(text):
+        assert _read(text[:begin] + text[begin + 1 : end] + text[end + 1 :]) != parse(text, NAMES), text
+
+
+def _pairs(text: str) -> Iterator[tuple[int, int]]:
+    opened = []
+    for at, char in enumerate(text):
+        if char == "(":
+            opened.append(at)
+        elif char == ")":
+            yield opened.pop(), at
+
+
+def _read(text: str) -> Dim | None:
+    """None for what is no dimension, such as `min a b + 1` without what encloses its sum."""
+    try:
+        return parse(text, NAMES)
+    except (AssertionError, KeyError):
+        return None
 
 
 def test_parts() -> None:

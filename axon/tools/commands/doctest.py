@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from axon import compiler
-from axon.base.data import dataclass, replace
-from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.data import dataclass
+from axon.base.diagnostics import Diagnostic, Label
 from axon.base.errors import AxonError
 from axon.base.source import SourceFile, Span
 from axon.checker.loader import FileLoader, Loader
@@ -173,11 +173,7 @@ class _Extended:
 
     def moved(self, diagnostic: Diagnostic) -> Diagnostic:
         """A diagnostic of the extended module with its places in the source."""
-        labels = tuple(Label(self._moved(label.span), label.text) for label in diagnostic.labels)
-        suggestions = tuple(
-            Suggestion(s.text, tuple(Edit(self._moved(e.span), e.text) for e in s.edits), s.checked) for s in diagnostic.suggestions
-        )
-        return replace(diagnostic, labels=labels, suggestions=suggestions)
+        return diagnostic.moved(self._moved)
 
     def _moved(self, span: Span) -> Span:
         if span.file.path != self.source.path or span.file is self.source:

@@ -169,11 +169,16 @@ class Analysis:
         start = self.begins[broken.source]
         return None if moved[0] is None or moved[1] is None else (start + moved[0], start + moved[1])
 
-    def _in_whole(self, source: SourceFile, diagnostic: Diagnostic) -> Diagnostic:
-        """A diagnostic with its labels in the file instead of its declarations; what lies elsewhere keeps its place."""
-        labels = ((label, self.place(label.span)) for label in diagnostic.labels)
-        moved = tuple(label if place is None else replace(label, span=Span(source, *place)) for label, place in labels)
-        return replace(diagnostic, labels=moved)
+    def in_whole(self, source: SourceFile, diagnostic: Diagnostic) -> Diagnostic:
+        """A diagnostic with what it points at in the file instead of its declarations; what lies elsewhere keeps its place."""
+
+        def moved(span: Span) -> Span:
+            place = self.place(span)
+            return span if place is None else Span(source, *place)
+
+        labels = tuple(replace(label, span=moved(label.span)) for label in diagnostic.labels)
+        suggestions = tuple(replace(s, annotates=tuple(map(moved, s.annotates))) for s in diagnostic.suggestions)
+        return replace(diagnostic, labels=labels, suggestions=suggestions)
 
     def line(self, offset: int) -> int:
         """The number of the line at an offset, from 1."""
@@ -258,7 +263,7 @@ class Analysis:
 
     def finish(self, source: SourceFile) -> CheckedModule:
         """What a complete run has come to, as modules that import this one see it."""
-        found = tuple(self._in_whole(source, d) for d in self.diagnostics())
+        found = tuple(self.in_whole(source, d) for d in self.diagnostics())
         self.finished = CheckedModule(source, found, {}, {}, {}, {}, State(), {}, (), self.exports)
         return self.finished
 

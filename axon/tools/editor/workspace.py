@@ -16,7 +16,7 @@ from axon.base.source import SourceFile, Span
 from axon.checker.check import asked, solutions
 from axon.checker.loader import SUFFIX, FileLoader, stdlib_root
 from axon.grammar import syntax as S
-from axon.suggest.tried import Attempt, tried
+from axon.suggest.tried import Attempt, generality, tried
 from axon.tools.editor.analysis import Analysis, AnalysisSession, Guard, needs_trial
 
 _MAX_TESTED = 256  # suggestions whose answer is kept
@@ -170,7 +170,8 @@ class Workspace:
         places = [place for span in spans if (place := fork.place(span)) is not None]
         errors = sum(d.severity == "error" for d in fork.diagnostics())
         found = tuple(_in_whole(fork, changed, d) for c in fork.current() for d in c.diagnostics)
-        return Attempt(errors, tuple(Span(changed, *place) for place in places), found)
+        general = zip(*(generality(c.schemes.values(), c.state) for c in fork.current()), strict=True)
+        return Attempt(errors, tuple(Span(changed, *place) for place in places), found, tuple(map(sum, general)))
 
 
 def _texts(analysis: Analysis) -> tuple[tuple[str, str], ...]:
@@ -193,10 +194,9 @@ def _counts(analysis: Analysis) -> tuple[int, int]:
 
 def _in_whole(analysis: Analysis, whole: SourceFile, diagnostic: Diagnostic) -> Diagnostic:
     """A diagnostic of a chunk as one of the file; what lies elsewhere keeps its place."""
-    labels = [(label, analysis.place(label.span)) for label in diagnostic.labels]
-    moved = tuple(replace(label, span=Span(whole, *place)) if place is not None else label for label, place in labels)
-    edits = [(s, _moved(analysis, whole, s.edits)) for s in diagnostic.suggestions]
-    return replace(diagnostic, labels=moved, suggestions=tuple(replace(s, edits=e) for s, e in edits if e is not None))
+    found = analysis.in_whole(whole, diagnostic)
+    edits = [(s, _moved(analysis, whole, s.edits)) for s in found.suggestions]
+    return replace(found, suggestions=tuple(replace(s, edits=e) for s, e in edits if e is not None))
 
 
 def _moved(analysis: Analysis, whole: SourceFile, edits: tuple[Edit, ...]) -> tuple[Edit, ...] | None:

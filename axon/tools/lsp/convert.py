@@ -109,7 +109,7 @@ class Converter:
             code=d.code,
             code_description=lsp.CodeDescription(href=page) if page else None,
             source=SOURCE,
-            related_information=self._related(analysis, d.labels[1:]) if analysis is not None else None,
+            related_information=self._related(analysis, d.places[1:]) if analysis is not None else None,
         )
 
     def _related(self, analysis: Analysis, labels: Sequence[Label]) -> list[lsp.DiagnosticRelatedInformation] | None:

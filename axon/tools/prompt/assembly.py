@@ -6,8 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from axon.base.data import replace
-from axon.base.diagnostics import Diagnostic, Edit, Label
+from axon.base.diagnostics import Diagnostic
 from axon.base.errors import AxonError, ShapeError
 from axon.base.source import SourceFile, Span
 
@@ -44,11 +43,7 @@ class Assembly:
 
     def moved(self, diagnostic: Diagnostic) -> Diagnostic:
         """A diagnostic of the module with its places in the texts that the pieces are from."""
-        labels = tuple(Label(self.back(label.span), label.text) for label in diagnostic.labels)
-        suggestions = tuple(
-            replace(s, edits=tuple(Edit(self.back(e.span), e.text) for e in s.edits)) for s in diagnostic.suggestions
-        )
-        return replace(diagnostic, labels=labels, suggestions=suggestions)
+        return diagnostic.moved(self.back)
 
     def back(self, span: Span) -> Span:
         """A place of the module, or of another file it knows, where it was written."""

@@ -568,12 +568,7 @@ def _hinted(diagnostic: Diagnostic, tree: S.Expr) -> Diagnostic:
 
 def _in_file(diagnostic: Diagnostic, source: SourceFile) -> Diagnostic:
     """A diagnostic of a text with the same places as a file, as one of that file."""
-    labels = tuple(replace(label, span=Span(source, label.span.start, label.span.end)) for label in diagnostic.labels)
-    suggestions = tuple(
-        replace(s, edits=tuple(replace(e, span=Span(source, e.span.start, e.span.end)) for e in s.edits))
-        for s in diagnostic.suggestions
-    )
-    return replace(diagnostic, labels=labels, suggestions=suggestions)
+    return diagnostic.moved(lambda span: Span(source, span.start, span.end))
 
 
 def _among(diagnostic: Diagnostic, pieces: Iterable[Span]) -> Diagnostic | None:
