@@ -21,7 +21,7 @@ from axon.base.data import dataclass, fields, replace
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
+from axon.shapes.dimension import MAX_COEFFICIENT, Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.types import typed as T
 from axon.types.inference import Inference, Says
@@ -43,7 +43,7 @@ def symbolic(e: T.Expr, whole: bool = False) -> Dim | None:
         case T.Dimension(dim=dim):
             return dim
         case T.Literal(value=int() as value) if not isinstance(value, bool):
-            return Dim.of(value)
+            return Dim.of(value) if abs(value) < MAX_COEFFICIENT else None  # a u64 that is compared, and no size
         case T.Unary(op="neg", operand=operand):
             inner = symbolic(operand, whole)
             return None if inner is None else -inner
