@@ -8,7 +8,6 @@ from typing import assert_never
 from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.explain import errors, names, numbers
-from axon.explain.places import excerpt
 from axon.explain.rules import broken
 from axon.explain.unknown import unknown_value
 from axon.suggest.bounds import ungrouped
@@ -66,7 +65,7 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
                 count = len(access.subscripts)
                 read = isinstance(right, Tensor) and len(state.shape(right.shape)) == count
                 if access.span != reason.span and isinstance(left, Tensor) and read:  # what an operator made has another rank
-                    found = errors.subscript_count(state, state.shape(left.shape), count, access.span, excerpt(access.base.span))
+                    found = errors.subscript_count(state, state.shape(left.shape), count, access.span, access.base.span.excerpt)
                 rank = len(state.shape(left.shape)) if access.span != reason.span and isinstance(left, Tensor) else 0
                 apart = (*apart, *read_otherwise(access, rank))
             return _first((*likelier, *apart, *converted(state, trouble)), found)
