@@ -102,6 +102,15 @@ def library_page(module: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def library_names() -> str:
+    """Every function of the library with the first sentence of its comment, a table for each module: a part of library.md."""
+    tables = []
+    for module in library_modules():
+        lines = [f"| `{e.name}` | {_first_sentence(e.words)} |" for e in entries(module)[1] if e.kind == "fun"]
+        tables.append(f"### `{module}`\n\n| function | |\n|---|---|\n" + "\n".join(lines) + "\n")
+    return "\n".join(tables)
+
+
 def anchor(module: str, name: str) -> str:
     return f"{module}.{name}"
 
