@@ -1,4 +1,4 @@
-"""The checked modules of the standard library on disk, so that a process that imports one need not check it.
+"""Checked modules on disk, so that a process that imports one need not check it: of the standard library, and of users (`reading`).
 
 A file (`base.disk`) holds the names that a module makes available and its types, and in lines of their own what each name stands
 for and each typed declaration, as plain data (`plain`); nothing in it is evaluated. Its key is a digest of the module's text, of

@@ -1,4 +1,4 @@
-"""Built kernels bound to tensors as they lie: machine code loaded on a device, and launches that lack nothing but addresses."""
+"""Built kernels bound to tensors as they lie: machine code loaded on a device, tensor maps, launches that lack only addresses."""
 
 from __future__ import annotations
 
