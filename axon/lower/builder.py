@@ -7,8 +7,8 @@ outer index then shares.
 Note [Guards]
     An operation taken out of a guarded expression runs for every index, and one taken out of a range runs though the range may be
     empty. That is harmless unless it reads what only the guard, or an index of the range, makes right, or could fail; then the
-    guard goes with it, and that the ranges which it leaves are not empty. `risk` counts such reads while a body is lowered. One that
-    has a name, or is given to a function, counts again wherever that is evaluated (`guarded` of a value).
+    guard goes with it, and that the ranges which it leaves are not empty. `risk` counts such reads while a body is lowered. One
+    that has a name, or is given to a function, counts again wherever that is evaluated (`guarded` of a value).
 
 Note [Dependent ranges]
     `sum k < i => e` reduces over an axis whose extent mentions another. An operation that leaves such a reduction runs over the
