@@ -415,6 +415,13 @@ def _particular(t: Trouble) -> Advice | None:
     arrow = next((token for token in t.tokens[t.at :] if token.kind in AFTER_INDICES), found)
     if found.kind == "," and arrow.kind == "=>" and (told := bounded_alone(t.file, arrow.start)) is not None:
         return Advice(told)
+    if t.before is not None and t.before.kind == "NAME" and opened is not None and opened.token.kind == "{" and t.accepts("="):
+        if found.text in ("with", "|") and t.tokens[t.at - 2] is opened.token:
+            record = clip(t.before.text)
+            message = f"Axon has no `{clip(found.text)}` for a record that is another one but for some fields"
+            return t.advise("AX0113", message, help=f"write all fields; one that stays is `b = {record}.b`")
+        if found.kind in (",", "}"):
+            return _field_alone(t)
     if found.kind == "<" and t.accepts(",") and (bounds := _bounds_in_parentheses(t)) is not None:
         return bounds
     if found.kind == ")" and last == ["(", "NAME"] and t.accepts(","):
@@ -428,6 +435,25 @@ def _particular(t: Trouble) -> Advice | None:
             return Advice(Diagnostic("AX0113", f"Axon has no `{foreign.text}`: {IN_EXPRESSIONS[foreign.text]}", (place,)))
         return t.advise("AX0101", "a type for an expression needs parentheses around both", help="write `(e : t)`")
     return None
+
+
+def _field_alone(t: Trouble) -> Advice:
+    """`{ a, b }` for `{ a = a, b = b }`; as far as only names follow, it is read as if it said so."""
+    rest: list[Token] = []  # in place of what was found and of what follows it
+    edits: list[Edit] = []
+    n = t.at - 1
+    while True:
+        name, after = t.tokens[n], t.tokens[n + 1]
+        edits.append(Edit(t.file.span(name.end, name.end), f" = {name.text}"))
+        rest += [*([name] if n >= t.at else []), Token("=", "=", name.end, name.end), name, after]
+        if after.kind == "}" or [k.kind for k in t.tokens[n + 2 : n + 4]] not in (["NAME", ","], ["NAME", "}"]):
+            break
+        n += 2
+    names = [token.text for token in t.tokens[t.at - 1 : n + 1] if token.kind == "NAME"]
+    help_ = Suggestion(f"write `{', '.join(f'{name} = {name}' for name in names)}`", tuple(edits))
+    label = Label(t.file.span(t.tokens[t.at - 1].start, t.tokens[n].end))
+    message = "a field stands with its value, also where that has the same name"
+    return Advice(Diagnostic("AX0113", message, (label,), (), (help_,)), tuple(rest), n + 1 - t.at)
 
 
 def _bounds_in_parentheses(t: Trouble) -> Advice | None:
