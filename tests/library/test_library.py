@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 import axon
 from axon.checker.loader import library_modules, stdlib_root
-from tests.library import fft_cases, image_cases, linalg_cases, nn_cases, stats_cases, tensor_cases  # noqa: F401  (cases register themselves)
+from tests.library import (  # noqa: F401  (cases register themselves)
+    fft_cases,
+    image_cases,
+    linalg_cases,
+    nn_cases,
+    random_cases,
+    stats_cases,
+    tensor_cases,
+)
 from tests.library.library_case import CASES, Case, Drawn, check
 
 EXAMPLES = 500 if os.environ.get("AXON_SOAK") else 15
