@@ -19,6 +19,7 @@ from scipy import stats
 import axon
 from axon.checker.loader import stdlib_root
 from tests.library.library_case import Array
+from tests.oracle.soak import emulation
 
 SOAK = bool(os.environ.get("AXON_SOAK"))
 TARGETS = ("interpret", "cpu")
@@ -79,14 +80,26 @@ def test_numbers_of_jax() -> None:
         np.testing.assert_allclose(exponential, row["exponential"], rtol=5e-7)
 
 
+def same(results: list[tuple[Array, ...]]) -> None:
+    for one, other in zip(*results, strict=True):
+        assert one.dtype == other.dtype
+        assert one.tobytes() == other.tobytes()
+
+
 def test_same_bits_on_every_target() -> None:
-    """Of many counters; a quarter of the integers is drawn a second time, or more often."""
+    """Of many counters; a fifth of the integers is drawn a second time, or more often."""
     m, key = compiled(BITS), np.array([7, 8], np.uint32)
     at = np.random.default_rng(0).integers(-(2**63), 2**63, 500)
-    for results in ([m.words(key, at, target=t) for t in TARGETS], [m.floats[500](key, target=t) for t in TARGETS]):
-        for one, other in zip(*results, strict=True):
-            assert one.dtype == other.dtype
-            assert one.tobytes() == other.tobytes()
+    same([m.words(key, at, target=t) for t in TARGETS])
+    same([m.floats[500](key, target=t) for t in TARGETS])
+
+
+def test_same_bits_on_an_emulated_gpu() -> None:
+    m, key = compiled(BITS), np.array([7, 8], np.uint32)
+    at = np.array([0, 1, 5, -1, 2**32, 2**50])
+    with emulation():
+        same([m.words(key, at, target=t) for t in ("interpret", "cuda")])
+        same([m.floats[6](key, target=t) for t in ("interpret", "cuda")])
 
 
 # ── distributions ───────────────────────────────────────────────────────────────────────────────────────────────────────

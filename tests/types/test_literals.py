@@ -178,3 +178,12 @@ def test_arithmetic_on_literals_that_no_float_holds_is_that_of_floats() -> None:
     m = axon.compile("fun f (x : f64) = x * (10 ** 10) ** 40")
     for target in TARGETS:
         assert m.f(np.float64(1), target=target) == np.inf
+
+
+@pytest.mark.parametrize("literal", [2**63 - 1, 2**63, 2**64 - 1])
+def test_compared_with_a_literal_that_no_size_is(literal: int) -> None:
+    """A condition says nothing of sizes then, and means what it says."""
+    m = axon.compile(f"fun f (x : u64) = if x < {literal} then 1 else if x = {literal} then 2 else 3")
+    for target in TARGETS:
+        for x, want in ((literal - 1, 1), (literal, 2), (2**64 - 1, 2 if literal == 2**64 - 1 else 3)):
+            assert m.f(np.uint64(x), target=target) == want
