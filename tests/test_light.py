@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
+
 HEAVY = ["numpy", "sympy", "lark", "rich", "numba", "ml_dtypes", "axon.lower", "axon.interpret"]
 
 
@@ -58,11 +60,13 @@ def test_what_a_correct_check_does_not_import(tmp_path: Path, monkeypatch: pytes
 
 
 GPU = ("build", "emit", "intrinsics", "proof", "report", "roles", "runtime", "simt", "tile")
+KERNEL = ("__init__", "parameters")  # what the kept functions take; not what writes them
 # What a first call on the CPU does without where its file, its kernels and the library are on disk.
 NOT_CALLED = [
     *(m for m in LATE if m not in ("numpy", "pickle", "axon.host", "axon.backend", "axon.core", "axon.interpret")),
     "axon.checker.check", "axon.grammar.parse", "axon.types.inference", "axon.types.show", "axon.shapes.solving.settle",
-    "axon.backend.plan.fuse", "axon.backend.cpu.plan", "axon.backend.cpu.nests", "axon.backend.cpu.loops", "axon.backend.kernel",
+    "axon.backend.plan.fuse", "axon.backend.cpu.plan", "axon.backend.cpu.nests", "axon.backend.cpu.loops",
+    *(f"axon.backend.kernel.{file.stem}" for file in (ROOT / "axon/backend/kernel").glob("*.py") if file.stem not in KERNEL),
     "numba", "importlib.metadata", "axon.tools", *(f"axon.backend.gpu.{part}" for part in GPU),
 ]  # fmt: skip
 
