@@ -136,7 +136,7 @@ class Aside(Maker):
         t = self.scope.pick(found)
         likely = [n for n, v in self.scope.nameable.items() if v == t.array.size] or sorted(self.scope.nameable)
         size = named(name := self.scope.pick(likely), self.scope.nameable[name])
-        if differ(t.shape[0], size):  # which the checker refuses
+        if differ(t.shape[0], size) or self.scope.divided & (t.shape[0].names | size.names):  # which the checker refuses, or may
             return None
         if size.value != t.array.size:
             self.outside = True

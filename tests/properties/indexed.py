@@ -137,6 +137,7 @@ class Indexed(Maker):
             return None  # 2 * n - 1 is never even
         divides = all(c % by.value == 0 for _, c in size.terms) if by.number else False
         self.scope.facts.append(by.value >= 1 and size.value % max(by.value, 1) == 0)
+        self.scope.divided |= size.names
         inner = size.value // by.value
         rest = size // by.value if divides else named(f"({size.text} / {by.text})", inner)
         if not divides:

@@ -108,6 +108,7 @@ class Scope:
     tensors: list[Tensor] = field(default_factory=list)
     nameable: dict[str, int] = field(default_factory=dict)  # dimensions that an annotation names
     facts: list[bool] = field(default_factory=list)  # what the contract must ask for
+    divided: set[str] = field(default_factory=set)  # names in sizes that must be multiples: no other size is theirs
     taken: set[str] = field(default_factory=set)  # names given so far
     count: int = 0
 

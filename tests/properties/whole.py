@@ -188,7 +188,7 @@ class Whole(Maker):
             return None
         t = self.scope.pick(vectors)
         to = self.scope.pick((2, 3))
-        if differ(t.shape[0], number(to)):  # which the checker refuses
+        if differ(t.shape[0], number(to)) or self.scope.divided & t.shape[0].names:  # which the checker refuses, or may
             return None
         fits = t.shape[0].value == to
         if not fits:
