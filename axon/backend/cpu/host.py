@@ -60,7 +60,10 @@ class Host:
 
     def _keep(self) -> None:
         """Keep what was made, if there is more of it than was found or kept before."""
-        if self._place is None or (count := sum(executable.count for executable in self._executables.values())) == self._counted:
+        if self._place is None:
+            return
+        count = sum(executable.count for executable in list(self._executables.values()))  # another thread may add one meanwhile
+        if count == self._counted:
             return
         with self._lock:
             self._counted = count
