@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
 from tests import ROOT
+from tests.docs.lists import check_list
+
+import axon_pages  # isort: skip  # which `lists` has made known
 
 PAGE = ROOT / "docs" / "architecture.md"
 HEADING = "## Every module\n"
-sys.path.insert(0, str(ROOT / "docs" / "_ext"))
-
-import axon_pages  # noqa: E402
 
 
 def test_every_module() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    before, heading, section = text.partition(HEADING)
-    assert heading
-    introduction = section.split("### ")[0]
-    wanted = before + heading + introduction + axon_pages.modules()
-    if os.environ.get("AXON_UPDATE"):
-        PAGE.write_text(wanted, encoding="utf-8")
-        text = wanted
-    assert text == wanted, "a module came, went or changed its docstring: AXON_UPDATE=1 pytest tests/docs writes the list anew"
+    check_list(PAGE, HEADING, axon_pages.modules(), "a module came, went or changed its docstring")
 
 
 def test_none_is_left_out() -> None:
