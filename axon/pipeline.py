@@ -78,6 +78,7 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
         _core("hoist", f"{HOIST}; before splitting, so that it may become a part of its own"),
         _core("tables", f"{TABLES}; after hoisting, which may make some"),
         Stage("parts", "core", "parts", verify_parts, "what kernels do, and what the host does between them: loops, sorts, sizes"),
+        _core("regroup", "products whose indices tiles cannot be cut along get another order; as a way says", "part and way"),
         _core("dissolve", f"{DISSOLVE}; of what is not on the tensor cores", "part and way"),
         Stage("fuse", "core", "plan", verify_fused, f"{FUSE}; of what is not on the tensor cores", "part and way"),
         Stage("kernels", "core", "kernels", verify_kernels, "streams first, then products, then plain kernels", "part and way"),

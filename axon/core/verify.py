@@ -68,10 +68,7 @@ _INT_RANGE = {element: range(element.limits[0], element.limits[1] + 1) for eleme
 
 UNARY_ELEMENTS = {**UNARY, "neg": NUM, "not": _BOOL}
 BINARY_ELEMENTS = (
-    BINARY
-    | dict.fromkeys(("add", "sub", "mul", "div", "mod"), NUM)
-    | dict.fromkeys(COMPARISONS, ANY)
-    | dict.fromkeys(LOGIC, _BOOL)
+    BINARY | dict.fromkeys(("add", "sub", "mul", "div", "mod"), NUM) | dict.fromkeys(COMPARISONS, ANY) | dict.fromkeys(LOGIC, _BOOL)
 )
 MONOID_ELEMENTS = {
     "sum": NUM, "prod": NUM, "max": NUM, "min": NUM, "any": _BOOL, "all": _BOOL, "argmax": NUM, "argmin": NUM,
@@ -88,7 +85,7 @@ def verify(program: Program) -> None:
     Scope(program).program()
 
 
-def verify_rewritten(made: Program, given: Program) -> None:
+def verify_rewritten(made: Program, given: Program, *_: object) -> None:
     """Check what a pass made of a program, or of a piece of one, whose contract is that of the whole: the rules of core, and that
     it takes and gives what it took and gave: the same inputs, results of the same element types and shapes.
     """

@@ -160,5 +160,3 @@ def _without(primary: Equal, c: Clash, problem: Problem) -> Solution | None:
         return solve(rest, problem.flexible, Facts().assume(*(r for r, _ in problem.assumed)), blame=False)
     except DimensionTooLarge:
         return None
-
-

@@ -46,6 +46,7 @@ def constant(value: float | int | bool, element: Element, rank: int) -> Array:
 
 # ── operators ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def shift_left(x: Array, y: Array) -> Array:
     """All bits are gone where the amount is negative or not below the width."""
     inside = (y >= 0) & (y < 8 * x.itemsize)

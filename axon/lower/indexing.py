@@ -170,9 +170,7 @@ class Indexing(ABC):
             return d
         return out if d == Dim.of(0) else CoreBinary("add", out, Index(d))
 
-    def _flattened(
-        self, leaf: TensorValue, groups: list[list[Axis]], c: Context, risky: bool, at: Span
-    ) -> TensorValue:
+    def _flattened(self, leaf: TensorValue, groups: list[list[Axis]], c: Context, risky: bool, at: Span) -> TensorValue:
         """A comprehension in which several indices make one dimension: the first of them varies slowest."""
         own, scalar, own_risk = self.b.anywhere(leaf)
         risky = risky or own_risk

@@ -416,9 +416,7 @@ _UNARY: dict[str, Emit] = {
     "integer_sign": llvm.integer_sign,
     "integer_absolute": llvm.integer_absolute,
     "bit_not": lambda b, x: b.not_(x),
-    **{
-        name: _by_type(_inline(f"{name}.f32", _through_f64(emit)), _library(name)) for name, emit in _SPECIAL.narrow.items()
-    },
+    **{name: _by_type(_inline(f"{name}.f32", _through_f64(emit)), _library(name)) for name, emit in _SPECIAL.narrow.items()},
     "erfinv": _by_type(_inline("erfinv.f32", _through_f64(_erfinv_f64)), _erfinv_f64),
     "lgamma": _by_type(_through_f64(_library("lgamma")), _library("lgamma")),
     "digamma": _by_type(_inline("digamma.f32", _through_f64(_digamma_f64)), _digamma_f64),

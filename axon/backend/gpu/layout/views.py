@@ -23,6 +23,7 @@ from math import prod
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.base.data import dataclass
+from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Binary, Read, Scalar, Select, Value
 from axon.core.walk import rewrite
@@ -34,6 +35,40 @@ ZERO, ONE = Dim.of(0), Dim.of(1)
 
 class Scattered(Unsupported):
     """Memory does not step through several axes as one; a copy of their elements could lie so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """An axis that stands for several, the outermost first."""
+
+    axis: Axis
+    parts: tuple[Axis, ...]
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        return tuple(part.symbol for part in self.parts)
+
+    @property
+    def indices(self) -> dict[Symbol, Dim]:
+        """Where each of the several is, by the one."""
+        index, found = Dim.of(self.axis.symbol), {}
+        for part in reversed(self.parts[1:]):
+            found[part.symbol], index = index % part.extent, index // part.extent
+        return {**found, self.parts[0].symbol: index}
+
+    def within(self, axes: Sequence[Symbol]) -> tuple[Symbol, ...] | None:
+        """These axes with the one in place of the several; None if these are not side by side among them, in their order."""
+        if self.symbols[0] not in axes:
+            return None
+        start = axes.index(self.symbols[0])
+        end = start + len(self.parts)
+        return (*axes[:start], self.axis.symbol, *axes[end:]) if tuple(axes[start:end]) == self.symbols else None
+
+
+def merge(axes: Sequence[Axis]) -> Merge:
+    """A new axis in place of several, the outermost first."""
+    extent = prod((axis.extent for axis in axes), start=ONE)
+    return Merge(Axis(fresh("_".join(axis.symbol.name for axis in axes)), extent), tuple(axes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,22 +261,21 @@ class Views:
         if whole and list(steps.values()) == [{d: ONE} for d in range(len(shape))]:
             return None, Read(read.tensor, at, read.element)
         value = Value(fresh(f"{read.tensor.name}_view"), read.element, tuple(extents.values()))
-        full = tuple(
-            (Part(extents[index], tuple(step.get(d, ZERO) for d in range(len(shape)))),) for index, step in steps.items()
-        )
+        full = tuple((Part(extents[index], tuple(step.get(d, ZERO) for d in range(len(shape)))),) for index, step in steps.items())
         return View(value, read.tensor, tuple(steps), full, tuple(start)), Read(value.symbol, at, read.element)
 
-    def merged(self, read: Read, inner: tuple[Symbol, ...], axis: Axis) -> Read:
-        """A read at bare indices with one index in place of several, `inner`, of which `axis` is merged, the outermost first."""
+    def merged(self, read: Read, merge: Merge) -> Read:
+        """A read at bare indices with one index in place of the several of which it is merged."""
         found = next((view for view in self.all if view.value.symbol == read.tensor), None)
-        seen = found or _itself(self.values[read.tensor], read)
+        at = tuple(s.symbol for s in read.subscripts if isinstance(s, Dim) and s.symbol)
+        seen = found or _itself(self.values[read.tensor], at)
         parts = dict(zip(seen.axes, seen.parts, strict=True))
-        along = {a: parts[a] for a in seen.axes if a not in inner}
-        along[axis.symbol] = tuple(part for a in inner for part in parts[a])
-        shape = tuple(prod((part.extent for part in own), start=ONE) for own in along.values())
-        value = Value(fresh(f"{seen.source.name}_view"), read.element, shape)
-        view = View(value, seen.source, tuple(along), tuple(along.values()), seen.start)
-        made = Read(value.symbol, tuple(map(Dim.of, along)), read.element)
+        whole = tuple(part for a in merge.symbols for part in parts[a])
+        last = max(merge.symbols, key=seen.axes.index)  # where the one stands
+        axes = [merge.axis.symbol if a == last else a for a in seen.axes if a == last or a not in merge.symbols]
+        along = {a: parts.get(a, whole) for a in axes}
+        view = _through(seen, along, read.element)
+        made = Read(view.value.symbol, tuple(map(Dim.of, along)), read.element)
         return self.made.setdefault((seen.source, view.places), (view, made))[1]
 
     def _derived(self, dim: Dim) -> Symbol:
@@ -251,12 +285,18 @@ class Views:
         return self.by_dim.setdefault(dim, fresh(like.name if like else "index"))
 
 
-def _itself(value: Value, read: Read) -> View:
-    """A tensor that is read at bare indices, as a view."""
+def _itself(value: Value, axes: tuple[Symbol, ...]) -> View:
+    """A tensor that is read or stored at bare indices, as a view."""
     unit = tuple(tuple(ONE if d == k else ZERO for d in range(len(value.shape))) for k in range(len(value.shape)))
-    axes = tuple(s.symbol for s in read.subscripts if isinstance(s, Dim) and s.symbol is not None)
     parts = tuple((Part(extent, step),) for extent, step in zip(value.shape, unit, strict=True))
     return View(value, value.symbol, axes, parts, (ZERO,) * len(value.shape))
+
+
+def _through(seen: View, along: Mapping[Symbol, tuple[Part, ...]], element: Element) -> View:
+    """What a view shows, through another with these axes."""
+    shape = tuple(prod((part.extent for part in parts), start=ONE) for parts in along.values())
+    value = Value(fresh(f"{seen.source.name}_view"), element, shape)
+    return View(value, seen.source, tuple(along), tuple(along.values()), seen.start)
 
 
 def _linear(subscript: Dim, axes: Mapping[Symbol, Dim]) -> tuple[dict[Symbol, Dim], Dim] | None:
@@ -281,3 +321,17 @@ def stored(value: Value, subscripts: Iterable[Dim], extents: Mapping[Symbol, Dim
     start = tuple(rest for _, rest in filter(None, found))
     shown = Value(fresh(f"{value.symbol.name}_view"), value.element, tuple(extents[a] for a in axes))
     return View(shown, value.symbol, axes, parts, start)
+
+
+def stored_merged(value: Value, axes: Sequence[Symbol], merges: Iterable[Merge]) -> View | None:
+    """The view of a tensor that is stored at bare indices, with one index in place of several; None if these are not side by side
+    among its own."""
+    seen = _itself(value, tuple(axes))
+    along = dict(zip(seen.axes, seen.parts, strict=True))
+    for merge in merges:
+        within = merge.within(tuple(along))
+        if within is None:
+            return None
+        whole = tuple(part for axis in merge.symbols for part in along[axis])
+        along = {axis: whole if axis == merge.axis.symbol else along[axis] for axis in within}
+    return _through(seen, along, value.element)

@@ -10,6 +10,7 @@ from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import Scattered, with_views
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.epilogue import Operand, views_of
 from axon.backend.gpu.tile.families import Kernel, Tiled, with_operands
 from axon.backend.gpu.tile.schedule import Problem, TileMapping
@@ -126,12 +127,20 @@ def is_empty(kernel: Kernel, sizes: MappingOf[Symbol, int]) -> bool:
 
 def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> Problem:
     """The sizes on which the choice of a mapping depends."""
-    outer = prod(axis.extent.evaluate(sizes) for axis in kernel.outer)
+    extents = {axis.symbol: axis.extent.evaluate(sizes) for axis in kernel.outer}
+    outer = prod(extents.values())
     rows, columns, depth = (axis.extent.evaluate(sizes) for axis in (kernel.rows, kernel.columns, kernel.depth))
     if isinstance(kernel, Stream):
         return Problem(rows, columns, depth, outer, kernel.keys.extent.evaluate(sizes), kernel.condition is not None)
     limbs = (len(kernel.lefts), len(kernel.rights))
-    return Problem(rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms))
+    lefts, rights = (_matrices(kernel, operand, extents) for operand in (kernel.left, kernel.right))
+    return Problem(rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), matrices=(lefts, rights))
+
+
+def _matrices(kernel: MatrixProduct, operand: Operand, outer: MappingOf[Symbol, int]) -> int:
+    """How many different matrices of a factor there are for all outer indices; one that follows from others may be any."""
+    axes = set(operand.axes) - tiled_axes(kernel)
+    return prod(outer[axis] for axis in axes) if axes <= outer.keys() else prod(outer.values())
 
 
 def blocks(mapping: TileMapping, problem: Problem, target: Target) -> int:

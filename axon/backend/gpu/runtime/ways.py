@@ -4,6 +4,8 @@ Note [Ways]
     Where every kernel fits, a program runs as it is: also products in f32, whose factors are split into limbs first (see
     `tile.limbs`). Of one that does not fit, the operations are made in another way:
 
+      merging  the several axes that one factor has alone are rows, or columns, as one; or the product is made in another order of
+               indices and put in its own after (see `merging`, `tile.regroup`). This is decided first, by cost
       packed   an operand that bulk copies cannot read as it lies is copied first, in rows that they can read (see `packed`)
       apart    a stream's operations run one by one
       bare     with the operations on its product no mapping of a contraction fits the registers: they run after it
@@ -24,11 +26,13 @@ from functools import cached_property, partial
 from axon.backend.gpu.build.pipeline import traits
 from axon.backend.gpu.layout.memory import Tensor, aligned, contiguous
 from axon.backend.gpu.layout.target import Target
+from axon.backend.gpu.runtime.merging import Merged, merged
 from axon.backend.gpu.runtime.packed import Packing, packings, with_copies
 from axon.backend.gpu.runtime.prepare import Prepared, fit, is_empty
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, results_of
 from axon.backend.gpu.tile.limbs import dearer, limbed
+from axon.backend.gpu.tile.regroup import named, regrouped
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.scratch import ALIGNMENT
@@ -50,11 +54,12 @@ class Way:
     apart: Symbols = NONE
     bare: Symbols = NONE
     packed: frozenset[Packing] = frozenset()
+    merging: Merged = frozenset()
     why: tuple[tuple[Symbol, str], ...] = field(default=(), compare=False)
 
     def __or__(self, other: Way) -> Way:
-        both = self.plain | other.plain, self.apart | other.apart, self.bare | other.bare, self.packed | other.packed
-        return Way(*both, (*self.why, *other.why))
+        names = ("plain", "apart", "bare", "packed", "merging")
+        return Way(**{name: getattr(self, name) | getattr(other, name) for name in names}, why=(*self.why, *other.why))
 
 
 AS_IT_IS = Way()
@@ -92,7 +97,9 @@ class Planned:
 
 def plan(program: Program, way: Way = AS_IT_IS) -> Planned:
     """The kernels of a program in a way. Raises `Unsupported` for one that is not straight (see `parts`)."""
-    made = limbed(kernels(program, way.plain, way.apart, dict(way.why), way.bare), program)
+    merging = dict(way.merging)
+    ordered = regrouped(program, merging)
+    made = limbed(kernels(ordered, way.plain, way.apart, dict(way.why), way.bare, named(merging)), ordered)
     return Planned(program, way, *with_copies(made.kernels, way.packed), made.limbs)
 
 
@@ -111,6 +118,10 @@ def following(
     kernels with the numbers `given`."""
     lying = planned.lying(sizes) | dict(tensors)
     way = planned.way
+    open_ = [kernel for number, kernel in enumerate(planned.kernels) if number not in given]
+    merging = merged(planned.program, open_, dict(way.merging).keys() | way.plain, lying, sizes, target)
+    if merging:
+        return way | Way(merging=merging)
     for number, kernel in enumerate(planned.kernels):
         if not isinstance(kernel, Nest) and not is_empty(kernel, sizes) and number not in given:
             way |= _needed(planned.way, kernel, lying, sizes, partial(obstacle, number), target)

@@ -327,10 +327,7 @@ class TiledReduction:
         (leaf, *_) = (leaf for leaf in self.groups.leaves if leaf.side == side)
         each = self.together(leaf)
         place = self.code.local("row" if side == "rows" else "column")
-        return [
-            place * each + (n // each * (extent // (own // each)) + n % each)
-            for n in range(0, own, lanes)
-        ]
+        return [place * each + (n // each * (extent // (own // each)) + n % each) for n in range(0, own, lanes)]
 
     def finish(self) -> None:
         """Places of the tile that this thread completes, and the steps that follow there."""

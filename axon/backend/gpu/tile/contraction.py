@@ -10,12 +10,13 @@ What has no kernel family yet raises `Unsupported` with the reason; nothing is d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
+from typing import Any
 
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.layout.views import View, Views
-from axon.backend.gpu.tile.epilogue import Operand, Result, bare, check_epilogue
+from axon.backend.gpu.layout.views import Merge, View, Views, merge
+from axon.backend.gpu.tile.epilogue import Group, Operand, Result, bare, check_epilogue, result_of
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
@@ -36,8 +37,8 @@ class MatrixProduct:
 
     `rows` is read by `left` alone and `columns` by `right` alone; `outer` axes take one index per tile and may stand in both. The
     product accumulates in f32. `views` are what it reads at more than bare indices, `derived` indices that follow from a tile's.
-    A factor may come in limbs, of which it is the sum (see `limbs`): the greatest first, all read at the same axes. `summed` is how
-    many indices `depth` is merged of.
+    A factor may come in limbs, of which it is the sum (see `limbs`): the greatest first, all read at the same axes. `merges` says
+    of what rows, columns and depth are merged, and `made` what core calls the product.
     """
 
     rows: Axis
@@ -48,10 +49,11 @@ class MatrixProduct:
     rights: tuple[Operand, ...]
     product: Symbol
     results: tuple[Result, ...]
+    made: Symbol
     views: tuple[View, ...] = ()
     derived: tuple[tuple[Symbol, Dim], ...] = ()
     span: Span | None = None
-    summed: int = 1
+    merges: tuple[Merge, ...] = ()
 
     @property
     def operands(self) -> tuple[Operand, ...]:
@@ -97,8 +99,20 @@ def refused(element: Element) -> str:
 # ── recognizing a contraction ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[MatrixProduct, Views]:
-    """The contraction that an operation is, and its views. Raises `Unsupported` if it is none."""
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """Of which sides of a product all axes are merged into one, along which tiles are cut; of another, tiles are cut along the last
+    axis alone."""
+
+    rows: bool = False
+    columns: bool = False
+
+
+APART = Merging()
+
+
+def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = APART) -> tuple[MatrixProduct, Views]:
+    """The contraction that an operation is, and its views. Raises `Unsupported` if it is none, or not with sides merged so."""
     span = op.span
     if op.reduction is None:
         raise Unsupported("a pointwise operation that follows no contraction has no kernel family", span)
@@ -106,10 +120,7 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[MatrixProd
     if op.reduction.monoid.kind != "sum" or given is None or len(op.body) != 1:
         near = op.reduction.monoid.kind == "sum"
         raise Unsupported("only unconditional sums of products have a kernel family", span, near=near)
-    deep: list[Scalar] = []
-    shallow: list[Scalar] = []
-    for factor in _factors(op.body[0]):
-        (deep if any(mentions(factor, axis.symbol) for axis in op.reduction.axes) else shallow).append(factor)
+    deep, shallow = factors_of(op)
     views = Views(values, (*op.axes, *op.reduction.axes))
     seen = [_seen(factor, views) for factor in deep]
     if len(seen) != 2 or any(read is None for read in seen):
@@ -121,39 +132,78 @@ def contraction(op: Compute, values: Mapping[Symbol, Value]) -> tuple[MatrixProd
     moving = {axis.symbol for axis in (*op.axes, *op.reduction.axes)}
     if any(axis.extent.variables & moving for axis in op.reduction.axes):
         raise Unsupported("the reduced range depends on another index", span)
-    depth, factors = _with_one_depth(op.reduction.axes, tuple(filter(None, seen)), views, span)
+    sides = sides_of(op, deep)
+    if not sides.rows or not sides.columns or sides.columns[-1] != op.axes[-1]:
+        raise Unsupported("the result's last index must stand in one factor alone, and another index in the other", op.span)
+    first, second = filter(None, seen)
+    depth, merges, (first, second) = _with_one_depth(op.reduction.axes, (first, second), views, span)
+    left, right = (second, first) if sides.swapped else (first, second)
     depth = replace(depth, extent=_where(depth.extent, given))
-    first, second = (_operand(read, views) for read in factors)
-    left, right, rows, columns = _sides(op, first, second)
+    rows, columns = sides.rows[-1], sides.columns[-1]
+    if merging.rows and len(sides.rows) > 1:
+        merges = (merge(sides.rows), *merges)
+        rows, left = merges[0].axis, views.merged(left, merges[0])
+    if merging.columns and len(sides.columns) > 1:
+        merges = (merge(sides.columns), *merges)
+        columns, right = merges[0].axis, views.merged(right, merges[0])
     # An axis of neither operand repeats the product; it is outer, like a batch axis, and the tiles repeat it.
-    outer = tuple(a for a in op.axes if a not in (rows, columns))
+    inside = {rows, columns}.union(*(m.parts for m in merges))
+    outer = tuple(a for a in op.axes if a not in inside)
     product = fresh("product")
     (out,) = op.outs
     expression: Scalar = Local(product, out.element)
     for factor in shallow:
         expression = Binary("mul", expression, converted(views.bare(factor), out.element))
-    result = Result(out, tuple(a.symbol for a in op.axes), expression)
+    result = result_of(out, tuple(a.symbol for a in op.axes), expression, views, _of_sides(merges, depth))
     kernel = MatrixProduct(
-        rows, columns, depth, outer, (left,), (right,), product, (result,), views.all, views.derived, span, len(op.reduction.axes)
-    )
+        rows, columns, depth, outer, (_operand(left, views),), (_operand(right, views),), product, (result,), out.symbol,
+        views.all, views.derived, span, merges,
+    )  # fmt: skip
     check_epilogue(kernel, (result,), views, span)
     return kernel, views
+
+
+def group(kernel: MatrixProduct, views: Views) -> Group[Any]:
+    """A contraction that operations on its results may join."""
+    return Group(kernel, views, merges=_of_sides(kernel.merges, kernel.depth))
+
+
+def _of_sides(merges: tuple[Merge, ...], depth: Axis) -> tuple[Merge, ...]:
+    """Those of rows and of columns."""
+    return tuple(m for m in merges if m.axis.symbol != depth.symbol)
+
+
+def factors_of(op: Compute) -> tuple[list[Scalar], list[Scalar]]:
+    """The factors of a sum of products: those in which a summed index stands, and the others."""
+    assert op.reduction is not None
+    deep: list[Scalar] = []
+    shallow: list[Scalar] = []
+    for factor in _factors(op.body[0]):
+        (deep if any(mentions(factor, axis.symbol) for axis in op.reduction.axes) else shallow).append(factor)
+    return deep, shallow
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Which of a result's axes stand in the left factor alone, and in the right one alone; whether the second factor is left."""
+
+    rows: tuple[Axis, ...]
+    columns: tuple[Axis, ...]
+    swapped: bool
+
+
+def sides_of(op: Compute, deep: Sequence[Scalar]) -> Sides:
+    """Which of two factors is left: the last index that stands in one alone is the right one's, so that stores are contiguous."""
+    first, second = ([a for a in op.axes if mentions(f, a.symbol) and not mentions(g, a.symbol)] for f, g in (deep, deep[::-1]))
+    own = [a for a in op.axes if a in first or a in second]
+    if own and own[-1] in first:
+        return Sides(tuple(second), tuple(first), swapped=True)
+    return Sides(tuple(first), tuple(second), swapped=False)
 
 
 def _where(extent: Dim, given: tuple[Dim, ...]) -> Dim:
     """An extent that is 0 where one of the extents `given` is."""
     return minimum(extent, prod(given, start=extent)) if given else extent
-
-
-def _sides(op: Compute, first: Operand, second: Operand) -> tuple[Operand, Operand, Axis, Axis]:
-    """Which operand is left: the result's last index stands in the right one alone, so that stores are contiguous."""
-    for left, right in ((first, second), (second, first)):
-        rows, columns = (
-            [a for a in op.axes if a.symbol in o.axes and a.symbol not in p.axes] for o, p in ((left, right), (right, left))
-        )
-        if columns and rows and columns[-1] == op.axes[-1]:
-            return left, right, rows[-1], columns[-1]
-    raise Unsupported("the result's last index must stand in one factor alone, and another index in the other", op.span)
 
 
 def _factors(scalar: Scalar) -> Iterator[Scalar]:
@@ -179,23 +229,23 @@ def _seen(factor: Scalar, views: Views) -> Read | None:
 
 
 def _with_one_depth(
-    axes: tuple[Axis, ...], factors: tuple[Read, ...], views: Views, span: Span | None
-) -> tuple[Axis, tuple[Read, ...]]:
+    axes: tuple[Axis, ...], factors: tuple[Read, Read], views: Views, span: Span | None
+) -> tuple[Axis, tuple[Merge, ...], tuple[Read, Read]]:
     """The index that is summed over, and the factors as they are read at it: of several, one that is merged of them.
 
     They are merged in the order in which a factor has them side by side in its tensor, or else the first factor has them. What
     memory does not step through in that order is copied first, where that is worth it (see `runtime.packed`).
     """
     if len(axes) == 1:
-        return axes[0], factors
+        return axes[0], (), factors
     own = {axis.symbol: axis for axis in axes}
     orders = [tuple(symbol for symbol in bare(read) or () if symbol in own) for read in factors]
     if any(len(order) != len(own) for order in orders):
         raise Unsupported("a factor is not read at all of the summed indices", span)
     beside = (order for read, order in zip(factors, orders, strict=True) if _side_by_side(order, bare(read) or ()))
-    order = next(beside, orders[0])
-    depth = Axis(fresh("_".join(symbol.name for symbol in order)), prod((own[s].extent for s in order), start=Dim.of(1)))
-    return depth, tuple(views.merged(read, order, depth) for read in factors)
+    one = merge([own[symbol] for symbol in next(beside, orders[0])])
+    first, second = factors
+    return one.axis, (one,), (views.merged(first, one), views.merged(second, one))
 
 
 def _side_by_side(some: tuple[Symbol, ...], axes: tuple[Symbol, ...]) -> bool:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence, Set
 from typing import Generic, Protocol, TypeVar
 
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.layout.views import View, Views, stored
+from axon.backend.gpu.layout.views import Merge, View, Views, stored, stored_merged
 from axon.backend.kernel.scalars import inexact, obstacle
 from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.core.ir import Axis, Compute, Local, Read, Scalar, Value
+from axon.core.ir import Axis, Compute, Index, Local, Read, Scalar, Value
 from axon.core.walk import nodes, reads, rename, rewrite
 from axon.shapes.dimension import Dim, Quotient
 
@@ -61,6 +61,42 @@ def bare(read: Read) -> tuple[Symbol, ...] | None:
     return None if any(a is None for a in axes) else tuple(a for a in axes if a is not None)
 
 
+def result_of(
+    out: Value, axes: tuple[Symbol, ...], expression: Scalar, views: Views, merges: tuple[Merge, ...], span: Span | None = None
+) -> Result:
+    """What is stored at bare axes, with one axis in place of those that are merged. Raises `Unsupported` where memory, or what the
+    expression reads, has these not side by side."""
+    if not merges:
+        return Result(out, axes, expression, span=span)
+    view = stored_merged(out, axes, merges)
+    if view is None:
+        raise Unsupported("a result whose merged indices are not side by side", span)
+    return Result(out, view.axes, _merged(expression, views, merges), view, span)
+
+
+def _merged(expression: Scalar, views: Views, merges: Iterable[Merge]) -> Scalar:
+    """An expression over axes of which several are merged, with its reads through views that have one index in place of these."""
+    indices = {symbol: dim for merge in merges for symbol, dim in merge.indices.items()}
+
+    def visit(node: Scalar) -> Scalar | None:
+        match node:
+            case Index(dim=dim):
+                return replace(node, dim=dim.substitute(indices))
+            case Read():
+                for merge in merges:
+                    axes = bare(node)
+                    if axes is None or set(axes).isdisjoint(merge.symbols):
+                        continue
+                    if merge.within(axes) is None:
+                        raise Unsupported("an epilogue reads a tensor in which merged indices are not side by side")
+                    node = views.merged(node, merge)
+                return node
+            case _:
+                return None
+
+    return rewrite(expression, visit)
+
+
 class Tiled(Protocol):
     """A kernel whose results are tiles of rows and columns."""
 
@@ -87,15 +123,24 @@ K = TypeVar("K", bound=Tiled)
 class Group(Generic[K]):
     """A kernel and the pointwise operations on its results that were taken in so far.
 
-    `statistics` are tensors that the kernel makes without storing them: each with its axes and the local that is its value.
+    `statistics` are tensors that the kernel makes without storing them: each with its axes and the local that is its value. Rows or
+    columns that are merged of several axes are these where operations are looked at.
     """
 
-    def __init__(self, kernel: K, views: Views, statistics: Sequence[tuple[Symbol, tuple[Symbol, ...], Local]] = ()) -> None:
-        self.kernel, self.views = kernel, views
+    def __init__(
+        self,
+        kernel: K,
+        views: Views,
+        statistics: Sequence[tuple[Symbol, tuple[Symbol, ...], Local]] = (),
+        merges: Sequence[Merge] = (),
+    ) -> None:
+        self.kernel, self.views, self.merges = kernel, views, tuple(merges)
         self.results = {r.value.symbol: r for r in kernel.results}
+        several = {m.axis.symbol: m.parts for m in merges}
+        apart = [part for axis in (*kernel.outer, kernel.rows, kernel.columns) for part in several.get(axis.symbol, (axis,))]
+        self.extents = {axis.symbol: axis.extent for axis in apart}
         self.known: dict[Symbol, tuple[tuple[Symbol, ...], Scalar]] = {s: (axes, value) for s, axes, value in statistics}
-        self.known |= {s: (r.axes, r.expression) for s, r in self.results.items()}
-        self.extents = {a.symbol: a.extent for a in (*kernel.outer, kernel.rows, kernel.columns)}
+        self.known |= {s: (self._apart(r.axes), r.expression) for s, r in self.results.items()}
 
     def absorb(self, op: Compute) -> bool:
         """Take a pointwise operation in, if it makes each element from one of a result of this kernel, in whatever order."""
@@ -116,13 +161,21 @@ class Group(Generic[K]):
         names = self._solved(op, places)
         if names is None:
             return False
-        new = []
+        new: list[Result] = []
+        known: dict[Symbol, tuple[tuple[Symbol, ...], Scalar]] = {}
         views = self.views.copy()
         for out, scalar in zip(op.outs, op.body, strict=True):
             expression = views.bare(self._inline(rename(scalar, names)))
             at = tuple(names[a.symbol] for a in op.axes)
-            if all(dim.symbol is not None for dim in at):
-                new.append(Result(out, tuple(dim.symbol for dim in at if dim.symbol), expression, span=op.span))
+            axes = tuple(dim.symbol for dim in at if dim.symbol)
+            if len(axes) == len(at):
+                try:
+                    new.append(result_of(out, axes, expression, views, self.merges, op.span))
+                except Unsupported:
+                    return False
+                known[out.symbol] = axes, expression
+            elif self.merges:
+                return False
             else:
                 order = sorted(self.extents, key=lambda axis: _first(axis, at))
                 new.append(Result(out, tuple(order), expression, stored(out, at, self.extents, tuple(order)), op.span))
@@ -132,8 +185,12 @@ class Group(Generic[K]):
             return False
         self.views = views
         self.results |= {r.value.symbol: r for r in new}
-        self.known |= {r.value.symbol: (r.axes, r.expression) for r in new if r.view is None}
+        self.known |= known
         return True
+
+    def _apart(self, axes: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
+        several = {m.axis.symbol: m.symbols for m in self.merges}
+        return tuple(part for axis in axes for part in several.get(axis, (axis,)))
 
     def _solved(self, op: Compute, places: dict[Symbol, Dim]) -> dict[Symbol, Dim] | None:
         """The operation's axes by this kernel's, if each point of one is one point of the other.

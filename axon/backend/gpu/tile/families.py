@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View
-from axon.backend.gpu.tile.contraction import MatrixProduct, contraction, with_factors
+from axon.backend.gpu.tile.contraction import APART, MatrixProduct, Merging, contraction, group, with_factors
 from axon.backend.gpu.tile.epilogue import Group, Operand
 from axon.backend.gpu.tile.epilogue import views_of as tiled_views
 from axon.backend.gpu.tile.stream import Found, Stream, stream
@@ -37,6 +37,7 @@ POLICY = Policy(epilogues=False, share=False)  # a row that is held in registers
 
 
 NO_REASONS: Mapping[Symbol, str] = {}
+NO_MERGING: Mapping[Symbol, Merging] = {}
 
 
 @verified("kernels", verify_kernels, gives="kernels")
@@ -46,17 +47,18 @@ def kernels(
     apart: Set[Symbol] = frozenset(),
     why: Mapping[Symbol, str] = NO_REASONS,
     bare: Set[Symbol] = frozenset(),
+    merging: Mapping[Symbol, Merging] = NO_MERGING,
 ) -> tuple[Kernel, ...]:
     """The kernels of a program, in order. What makes one of the tensors in `plain` is not sought a place on the tensor cores, what
     makes one of those in `apart` is no stream, and a contraction that makes one of those in `bare` takes in nothing after it; `why`
-    says so for some.
+    says so for some. Of one that makes one of those in `merging`, sides are merged so.
 
     Raises `Unsupported` for an operation that is no part of a straight program (see `parts`).
     """
     for op in program.block.ops:
         if not isinstance(op, Compute | Scan):
             raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
-    groups, reasons = _tiled(program, plain, plain | apart, bare)
+    groups, reasons = _tiled(program, plain, plain | apart, bare, merging)
     return tuple(_in_order(program, groups, {**reasons, **why}))
 
 
@@ -94,7 +96,7 @@ class _Taken:
 
 
 def _tiled(
-    program: Program, plain: Set[Symbol], apart: Set[Symbol], bare: Set[Symbol]
+    program: Program, plain: Set[Symbol], apart: Set[Symbol], bare: Set[Symbol], merging: Mapping[Symbol, Merging]
 ) -> tuple[list[tuple[Tiled, set[int]]], dict[Symbol, str]]:
     """The kernels for the tensor cores, and why a product is none of them."""
     ops = program.block.ops
@@ -112,7 +114,8 @@ def _tiled(
             mine = _Taken(op.outs[0].symbol, Group(made.stream, made.views, made.statistics), {number, *inner}, made.statistics)
         else:
             try:
-                mine = _Taken(op.outs[0].symbol, Group(*contraction(op, values)), {number})
+                own = merging.get(op.outs[0].symbol, APART)
+                mine = _Taken(op.outs[0].symbol, group(*contraction(op, values, own)), {number})
             except Unsupported as reason:
                 if op.reduction is not None and reason.near:
                     reasons.setdefault(op.outs[0].symbol, reason.reason)
@@ -137,12 +140,12 @@ def _tiled(
         outside = [tensor.name for tensor, _, _ in mine.known if tensor in wanted]
         passes = isinstance(finished, Stream)
         if outside or not (apart if passes else plain).isdisjoint(r.value.symbol for r in finished.results):
-            again, others = _tiled(program, plain if passes else plain | {mine.symbol}, apart | {mine.symbol}, bare)
+            again, others = _tiled(program, plain if passes else plain | {mine.symbol}, apart | {mine.symbol}, bare, merging)
             if outside:
                 others[mine.symbol] = f"`{outside[0]}`, which has one value per row, is needed outside its kernel"
             return again, others
         if not passes and mine.symbol not in bare and not bare.isdisjoint(r.value.symbol for r in finished.results):
-            return _tiled(program, plain, apart, bare | {mine.symbol})
+            return _tiled(program, plain, apart, bare | {mine.symbol}, merging)
         found.append((_pruned(finished) if isinstance(finished, Stream) else finished, mine.members))
     return found, reasons
 

@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from math import inf, prod
+from math import prod
 
 from axon.backend.gpu.layout.register_tiles import Pairs, best
 from axon.backend.gpu.layout.roofline import Loads, Work
@@ -41,7 +41,7 @@ from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct, with_factors
 from axon.backend.gpu.tile.epilogue import Operand
 from axon.backend.gpu.tile.families import Kernel
-from axon.backend.gpu.tile.schedule import Problem, Traits, predict, ranked
+from axon.backend.gpu.tile.schedule import Problem, Traits, fastest
 from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.plan.ir import Nest, Reason
 from axon.base.data import dataclass
@@ -80,7 +80,7 @@ def limbed(kernels: Sequence[Kernel], program: Program) -> Limbed:
     """The kernels of a program with limbs in place of factors that matrix instructions do not take, and in front of them the
     kernels that make these: each once, for all products that read it."""
     made: dict[_Limbs, tuple[Value, ...]] = {}
-    return Limbed(tuple(_kernels(kernels, made)), frozenset(v.symbol for values in made.values() for v in values))
+    return Limbed(tuple(in_limbs(kernels, made)), frozenset(v.symbol for values in made.values() for v in values))
 
 
 def counts(kernel: MatrixProduct) -> tuple[int, int]:
@@ -100,20 +100,19 @@ def dearer(kernel: MatrixProduct, problem: Problem, traits: Traits, sizes: Mappi
         return None
     if workspace(kernel, sizes) > MOST_BYTES:
         return f"its factors as bf16 values would take more than {MOST_BYTES:,} bytes"
-    split = {side[0].value: _splitting(side, sizes) for side in (kernel.lefts, kernel.rights) if len(side) > 1}
-    made = sum(work.seconds(target) for work in split.values())
-    product = min((predict(m, problem, target) for m in ranked(problem, traits, target)), default=inf)
-    if _unsplit(kernel, problem, sizes, target) < made + product:
+    if without_tensor_cores(kernel, problem, sizes, target) < splitting(kernel, sizes, target) + fastest(problem, traits, target):
         return "at these sizes it is done sooner than its factors are split into bf16 values and multiplied"
     return None
 
 
-def _splitting(side: tuple[Operand, ...], sizes: Mapping[Symbol, int]) -> Work:
-    """Of the kernel that makes a factor's limbs: it reads the factor once."""
-    return Work(_elements(side[0].value, sizes) * (_source_bytes(side) + LIMB_BYTES * len(side)))
+def splitting(kernel: MatrixProduct, sizes: Mapping[Symbol, int], target: Target) -> float:
+    """Seconds of the kernels that make limbs for a product: each reads a factor once."""
+    split = {side[0].value: side for side in (kernel.lefts, kernel.rights) if len(side) > 1}
+    moved = (_elements(value, sizes) * (_source_bytes(side) + LIMB_BYTES * len(side)) for value, side in split.items())
+    return sum(Work(bytes_).seconds(target) for bytes_ in moved)
 
 
-def _unsplit(kernel: MatrixProduct, problem: Problem, sizes: Mapping[Symbol, int], target: Target) -> float:
+def without_tensor_cores(kernel: MatrixProduct, problem: Problem, sizes: Mapping[Symbol, int], target: Target) -> float:
     """Seconds of a plain kernel that computes the product: by register tiles, or it loads the right factor for each row (see
     `plan.loads`)."""
     left, right = (_elements(side[0].value, sizes) * _source_bytes(side) for side in (kernel.lefts, kernel.rights))
@@ -127,7 +126,8 @@ def _unsplit(kernel: MatrixProduct, problem: Problem, sizes: Mapping[Symbol, int
 
 def _pairs(kernel: MatrixProduct, problem: Problem, sizes: Mapping[Symbol, int]) -> Pairs:
     """The product as register tiles compute it: their sides have all axes that one factor has alone, not only the last."""
-    outer, rows, columns, axes = problem.outer, problem.rows, problem.columns, 2 + kernel.summed
+    outer, rows, columns = problem.outer, problem.rows, problem.columns
+    axes = 3 + sum(len(merge.parts) - 1 for merge in kernel.merges)
     for axis in kernel.outer:
         extent = axis.extent.evaluate(sizes)
         match axis.symbol in kernel.left.axes, axis.symbol in kernel.right.axes:
@@ -167,7 +167,8 @@ class _Limbs:
     count: int
 
 
-def _kernels(kernels: Iterable[Kernel], made: dict[_Limbs, tuple[Value, ...]]) -> Iterator[Kernel]:
+def in_limbs(kernels: Iterable[Kernel], made: dict[_Limbs, tuple[Value, ...]]) -> Iterator[Kernel]:
+    """The kernels with limbs, which are `made`, in place of factors that matrix instructions do not take."""
     for kernel in kernels:
         if not isinstance(kernel, MatrixProduct) or counts(kernel) == (1, 1):
             yield kernel

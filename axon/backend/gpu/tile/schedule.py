@@ -83,7 +83,8 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The sizes that a choice depends on. `outer` is the product of the outer extents.
+    """The sizes that a choice depends on. `outer` is the product of the outer extents, `matrices` how many different ones each
+    factor has for these, as many if it is not said.
 
     Of streams there are the streamed extent, and whether a mask leaves parts out; of factors in limbs, how many they have, and how
     many products.
@@ -97,6 +98,7 @@ class Problem:
     masked: bool = False
     limbs: tuple[int, int] = (1, 1)
     products: int = 1
+    matrices: tuple[int, int] | None = None
 
 
 def register_budget(mapping: TileMapping, *, promoted: bool) -> tuple[int, int] | None:
@@ -334,9 +336,10 @@ def predict(mapping: TileMapping, problem: Problem, target: Target) -> float:
     if busy > SUSTAINED:
         alone = ALONE_COST if mapping.cluster == 1 else 1.0
         busy = start + waves * steps * _slower(step, flops / SUSTAINED_RATE, 8) * alone
-    read = (problem.rows * left + problem.columns * right) * problem.depth
-    elements = read + problem.rows * problem.columns
-    return _slower(busy, LAUNCH + 2 * elements * problem.outer / MEMORY_RATE, 6)
+    lefts, rights = problem.matrices or (problem.outer, problem.outer)
+    read = (problem.rows * left * lefts + problem.columns * right * rights) * problem.depth
+    elements = read + problem.rows * problem.columns * problem.outer
+    return _slower(busy, LAUNCH + 2 * elements / MEMORY_RATE, 6)
 
 
 def _slower(a: float, b: float, sharpness: int) -> float:
@@ -352,6 +355,11 @@ def ranked(problem: Problem, traits: Traits, target: Target, given: Given = ()) 
     times = {m: predict(m, problem, target) for m in candidates(target, traits, given)}
     finite = sorted((m for m, seconds in times.items() if seconds < inf), key=times.__getitem__)
     return tuple(finite or (m for m in times if holds(m, problem)))
+
+
+def fastest(problem: Problem, traits: Traits, target: Target) -> float:
+    """Seconds of the best mapping; infinite if none is legal."""
+    return min((predict(m, problem, target) for m in candidates(target, traits)), default=inf)
 
 
 def choose(problem: Problem, traits: Traits, target: Target) -> TileMapping:

@@ -1,0 +1,143 @@
+"""Along which axes a contraction's tiles are cut, by cost: of several that a factor has alone the last, or all of them as one.
+
+Merged, tiles are full where the last axis is short, and a factor that does not know the others is loaded less often. It costs a
+copy of a factor in which memory does not step through the several as one; and where the result does not, one of the result. What
+an operation on the result would have to do in a kernel of its own counts, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import product
+from math import inf, prod
+from typing import TypeAlias
+
+from axon.backend.gpu.build.pipeline import traits
+from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.roofline import Work
+from axon.backend.gpu.layout.target import Target
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.runtime.packed import LEAST
+from axon.backend.gpu.runtime.prepare import problem_of, unreadable
+from axon.backend.gpu.tile.contraction import APART, MatrixProduct, Merging, contraction, factors_of, group, sides_of
+from axon.backend.gpu.tile.families import Kernel
+from axon.backend.gpu.tile.limbs import in_limbs, splitting, without_tensor_cores
+from axon.backend.gpu.tile.regroup import in_order
+from axon.backend.gpu.tile.schedule import fastest
+from axon.backend.plan.ir import Nest
+from axon.base.data import dataclass
+from axon.base.names import Symbol
+from axon.core.ir import Compute, Program, Value
+from axon.core.passes.dissolve import copied
+from axon.core.walk import outs_of
+
+Merged: TypeAlias = "frozenset[tuple[Symbol, Merging]]"  # by what a contraction makes
+
+
+def merged(
+    program: Program,
+    kernels: Iterable[Kernel],
+    decided: Set[Symbol],
+    tensors: Mapping[Symbol, Tensor],
+    sizes: Mapping[Symbol, int],
+    target: Target,
+) -> Merged:
+    """How sides are best merged, of the contractions in these kernels that are not `decided`; those that are best as they are are
+    left out."""
+    values = {value.symbol: value for value in program.inputs}
+    values |= {out.symbol: out for op in program.block.ops for out in outs_of(op)}
+    numbers = {op.outs[0].symbol: number for number, op in enumerate(program.block.ops) if isinstance(op, Compute)}
+    pricer = _Pricer(values, tensors, sizes, target)
+    found: dict[Symbol, Merging | None] = {}
+    for made in _contracted(kernels):
+        symbol: Symbol | None = made
+        while symbol in numbers and (source := copied(program.block.ops[numbers[symbol]])) is not None:
+            symbol = source  # a plain kernel stores what it makes under the name of its copy
+        if symbol not in numbers or symbol in decided or symbol in found:
+            continue
+        op, *later = (op for op in program.block.ops[numbers[symbol] :] if isinstance(op, Compute))
+        found[symbol] = pricer.best(op, later)
+    return frozenset((symbol, best) for symbol, best in found.items() if best is not None)
+
+
+def _contracted(kernels: Iterable[Kernel]) -> Iterator[Symbol]:
+    """What is made by sums, in products and in plain kernels."""
+    for kernel in kernels:
+        if isinstance(kernel, MatrixProduct):
+            yield kernel.made
+        elif isinstance(kernel, Nest):
+            steps = (step for step in kernel.steps if isinstance(step, Compute) and step.reduction is not None)
+            yield from (step.outs[0].symbol for step in steps if step.reduction and step.reduction.monoid.kind == "sum")
+
+
+@dataclass(frozen=True, slots=True)
+class _Priced:
+    """A contraction with its sides merged in some way: seconds, beside those of operations that it cannot take in."""
+
+    merging: Merging
+    kernel: MatrixProduct
+    seconds: float
+    taken: frozenset[Symbol]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pricer:
+    """What prices depend on."""
+
+    values: Mapping[Symbol, Value]
+    tensors: Mapping[Symbol, Tensor]
+    sizes: Mapping[Symbol, int]
+    target: Target
+
+    def best(self, op: Compute, later: Sequence[Compute]) -> Merging | None:
+        """How to merge a contraction's sides; None if it is best as it stands, or is none."""
+        deep, _ = factors_of(op) if op.reduction is not None else ((), ())
+        sides = sides_of(op, deep) if len(deep) == 2 else None
+        if sides is None or not sides.rows or not sides.columns:
+            return None
+        tiled = sides.columns[-1] == op.axes[-1]  # as it stands
+        choices = product(*((True, False) if len(side) > 1 else (False,) for side in (sides.rows, sides.columns)))
+        options = [Merging(*choice) for choice in choices]
+        if tiled and len(options) == 1:
+            return None
+        priced = [one for one in (self.priced(op, merging, later) for merging in options) if one is not None]
+        every = frozenset[Symbol]().union(*(one.taken for one in priced))
+        costs = {one.merging: one.seconds + self.apart(op, every - one.taken) for one in priced}
+        best = min(costs, key=costs.__getitem__, default=APART)
+        if costs.get(best, inf) == inf or (tiled and best == APART):
+            return None
+        kernel = next(one.kernel for one in priced if one.merging == best)
+        plain = without_tensor_cores(kernel, problem_of(kernel, self.sizes), self.sizes, self.target)
+        return best if tiled or costs[best] < plain else None
+
+    def priced(self, op: Compute, merging: Merging, later: Sequence[Compute]) -> _Priced | None:
+        """A contraction with its sides merged so; None if there is none."""
+        first, *after = in_order(op, merging)
+        made = first.outs[0]
+        try:
+            bare, views = contraction(first, {**self.values, made.symbol: made}, merging)
+            *_, kernel = in_limbs((bare,), {})
+            assert isinstance(kernel, MatrixProduct)
+            copied = unreadable(bare, self.tensors, self.sizes) if kernel.operands == bare.operands else ()
+        except Unsupported:
+            return None
+        problem = problem_of(kernel, self.sizes)
+        if min(problem.rows, problem.columns, problem.depth, problem.outer) < 1:
+            return None
+        seconds = splitting(kernel, self.sizes, self.target) + fastest(problem, traits(kernel), self.target)
+        if copied and min(problem.rows, problem.columns) < LEAST:
+            seconds = inf
+        seconds += sum(self.moved(bare.operands[number].value, bare.operands[number].value) for number in copied)
+        own = group(bare, views)
+        taken = {out.symbol for other in (*after, *later) if own.absorb(other) for out in other.outs}
+        seconds += sum(self.moved(made, other.outs[0]) for other in after if other.outs[0].symbol not in taken)
+        return _Priced(merging, kernel, seconds, frozenset(taken))
+
+    def apart(self, op: Compute, others: Set[Symbol]) -> float:
+        """Seconds of a plain kernel for what others of the same operations take in."""
+        return self.moved(op.outs[0], *(self.values[symbol] for symbol in others)) if others else 0.0
+
+    def moved(self, *values: Value) -> float:
+        """Seconds of a plain kernel that moves these."""
+        elements = ((value, prod(max(0, extent.evaluate(self.sizes)) for extent in value.shape)) for value in values)
+        return Work(sum(count * max(8, value.element.bits) // 8 for value, count in elements)).seconds(self.target)

@@ -1,0 +1,92 @@
+"""Contractions whose result's indices tiles cannot be cut along as they stand: made in another order, and put in their own after.
+
+    out[i, j, b] = sum k => a[i, k, b] * c[k, j, b]    becomes    made[b, i, j] = sum …    and    out[i, j, b] = made[b, i, j]
+
+Tiles are cut along rows, columns, or several of them merged (`Merging`). Bulk copies store such a tile where merged indices stand
+side by side and the columns last. Also a factor that does not depend on what is summed is multiplied after: where nothing else is
+to be done, the product's own kernel takes that in again (see `epilogue`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from axon.backend.gpu.tile.contraction import APART, Merging, factors_of, sides_of
+from axon.base.data import replace
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.base.passes import verified
+from axon.core.ir import Axis, Binary, Block, Compute, Op, Program, Read, Scalar, Value
+from axon.core.verify import verify_rewritten
+from axon.core.walk import converted, nodes, rename
+from axon.shapes.dimension import Dim
+
+
+@verified("regroup", verify_rewritten)
+def regrouped(program: Program, merging: Mapping[Symbol, Merging]) -> Program:
+    """The program with the contractions that make these in an order of indices in which their sides can be merged so."""
+    if not merging:
+        return program
+    ops: list[Op] = []
+    for op in program.block.ops:
+        chosen = merging.get(op.outs[0].symbol) if isinstance(op, Compute) else None
+        ops += [op] if chosen is None or not isinstance(op, Compute) else in_order(op, chosen)
+    return replace(program, block=Block(tuple(ops), program.block.results))
+
+
+def named(merging: Mapping[Symbol, Merging]) -> dict[Symbol, Merging]:
+    """The same by what is made after contractions are put in order, too."""
+    return {**merging, **{_symbol(out, chosen): chosen for out, chosen in merging.items()}}
+
+
+def in_order(op: Compute, merging: Merging) -> tuple[Compute, ...]:
+    """A contraction of two factors in an order of indices in which its sides can be merged so; and what is left to do after it."""
+    deep, shallow = factors_of(op)
+    axes = _order(op, deep, merging)
+    if axes == op.axes and (not shallow or merging == APART):
+        return (op,)
+    (out,) = op.outs
+    element = Element.F32 if shallow and out.element.bits < Element.F32.bits else out.element
+    made = Value(_symbol(out.symbol, merging), element, tuple(axis.extent for axis in axes))
+    left, right = (converted(factor, element) for factor in deep)
+    first = replace(op, outs=(made,), axes=axes, body=(Binary("mul", left, right),))
+    own = [Axis(fresh(axis.symbol.name), axis.extent) for axis in op.axes]
+    at = {old.symbol: Dim.of(new.symbol) for old, new in zip(op.axes, own, strict=True)}
+    product: Scalar = Read(made.symbol, tuple(at[axis.symbol] for axis in axes), element)
+    for factor in shallow:
+        product = Binary("mul", product, converted(rename(factor, at), element))
+    after = Compute((out,), tuple(own), None, (converted(product, out.element),), op.span)
+    return first, after
+
+
+def _order(op: Compute, deep: Sequence[Scalar], merging: Merging) -> tuple[Axis, ...]:
+    """The axes of a contraction's result as tiles of merged sides can be stored: its own order, if that will do."""
+    sides = sides_of(op, deep)
+    left, right = reversed(deep) if sides.swapped else deep
+    rows = sides.rows if merging.rows else sides.rows[-1:]
+    columns = sides.columns if merging.columns else sides.columns[-1:]
+    if _beside(rows, op.axes) and columns and op.axes[-len(columns) :] == columns:
+        return op.axes
+    rows, columns = _as_read(rows, left), _as_read(columns, right)
+    return (*(a for a in op.axes if a not in rows and a not in columns), *rows, *columns)
+
+
+def _beside(some: tuple[Axis, ...], axes: tuple[Axis, ...]) -> bool:
+    return not some or axes[(start := axes.index(some[0])) : start + len(some)] == some
+
+
+def _as_read(axes: tuple[Axis, ...], factor: Scalar) -> tuple[Axis, ...]:
+    """Axes in the order in which a factor's subscripts mention them."""
+    subscripts = list(_subscripts(factor))
+    return tuple(sorted(axes, key=lambda axis: next(n for n, dim in enumerate(subscripts) if axis.symbol in dim.variables)))
+
+
+def _subscripts(factor: Scalar) -> Iterator[Dim]:
+    return (s for node in nodes(factor) if isinstance(node, Read) for s in node.subscripts if isinstance(s, Dim))
+
+
+@lru_cache(maxsize=4096)
+def _symbol(out: Symbol, merging: Merging) -> Symbol:
+    """Of what is made in another order: the same in everything that is made of one program."""
+    return fresh(out.name)
