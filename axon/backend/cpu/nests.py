@@ -18,13 +18,13 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from axon.backend.cpu.argmax import split_best
-from axon.backend.cpu.collapse import collapsed
 from axon.backend.cpu.function import Function, Work
 from axon.backend.cpu.parameters import Parameters
 from axon.backend.kernel.ir import FALSE, Constant, Expression, Name, call
 from axon.backend.kernel.reducers import Reducer, Slots, reducer
 from axon.backend.kernel.writer import Held, Writer
 from axon.backend.plan import lanes
+from axon.backend.plan.collapse import collapsed
 from axon.backend.plan.ir import Nest
 from axon.base.data import dataclass
 from axon.base.names import Symbol
@@ -40,7 +40,8 @@ JAM = 4  # reductions of a row that are computed at once
 
 def write(nest: Nest, values: dict[Symbol, Value], name: str, comments: Sequence[str] = ()) -> Function:
     """The function of a nest. `values` are all tensors that it names; `comments` head the text."""
-    nest, values = collapsed(nest, values)
+    made = collapsed(nest, values)
+    nest, values = made.nest, dict(made.values)
     if not lanes.by_lanes(nest):
         nest = split_best(nest)
     return NestWriter(nest, values, name).write(comments)

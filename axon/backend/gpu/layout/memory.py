@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from axon.backend.gpu.layout.target import HOPPER
@@ -54,6 +55,15 @@ class Tensor:
     def arranged(self, order: tuple[int, ...]) -> Tensor:
         """The same memory with its dimensions in another order."""
         return Tensor(self.pointer, tuple(self.shape[d] for d in order), tuple(self.strides[d] for d in order), self.element)
+
+    def goes_on(self, dimension: int) -> bool:
+        """Whether its elements go on from one index of a dimension to the next where the dimension after it ends."""
+        return self.strides[dimension] == self.shape[dimension + 1] * self.strides[dimension + 1]
+
+    def merged(self, dimensions: Sequence[Sequence[int]]) -> Tensor:
+        """The same memory with one dimension for each of these, of which each goes on into the next."""
+        shape = tuple(prod(self.shape[d] for d in several) for several in dimensions)
+        return Tensor(self.pointer, shape, tuple(self.strides[several[-1]] for several in dimensions), self.element)
 
     @property
     def paired(self) -> bool:

@@ -212,7 +212,7 @@ class Builder:
             if isinstance(one, Prepared):
                 made[number] = stages(one.kernel, variant.mapping, self.target, self.planned.values, variant.granted)
             else:
-                made[number] = nests.forms(one, variant, self.planned.known)
+                made[number] = nests.forms(one, variant)
         return made
 
     def _ready(self, number: int, ready: Any, variant: Any, sizes: MappingOf[Symbol, int]) -> Ready:

@@ -8,40 +8,52 @@ from functools import partial
 
 from axon.backend.gpu.build.cubin import BuildError
 from axon.backend.gpu.build.pipeline import Plain
+from axon.backend.gpu.emit.source import Parameter, StrideParameter
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.runtime.variants import ANY, ASKED, LIMIT, Choices, Variant, worded
 from axon.backend.gpu.simt.access import unit_of
 from axon.backend.gpu.simt.emit import emit
 from axon.backend.gpu.simt.general import general
-from axon.backend.gpu.simt.mapping import Mapping, choose, plainest, roomier
+from axon.backend.gpu.simt.mapping import Mapping, choose, nest_sweeps, plainest, roomier
+from axon.backend.plan.collapse import Dimensions, collapsed
 from axon.backend.plan.ir import Nest, reads_of
-from axon.base.data import dataclass, field
+from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
 from axon.core.ir import Value
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedNest:
-    """A nest as its tensors lie: along which dimension of each elements lie side by side, and the mapping that suits the sizes."""
+    """A nest as its tensors lie, over as few axes as that allows: along which dimension of each elements lie side by side, which
+    of its own dimensions each of those is that has several, and the mapping that suits the sizes."""
 
     kernel: Nest
     units: tuple[tuple[Symbol, int], ...]
+    dimensions: tuple[tuple[Symbol, Dimensions], ...]
     wanted: Mapping
     general: Callable[[], Mapping] = field(compare=False)  # for any size
+    values: MappingOf[Symbol, Value] = field(compare=False)
 
     @property
-    def key(self) -> tuple[tuple[Symbol, int], ...]:
+    def key(self) -> object:
         """What its variants are variants of."""
-        return self.units
+        return self.units, self.dimensions
 
 
 def prepare(
     nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
 ) -> PreparedNest:
-    used = used_by(nest, values)
+    made = collapsed(
+        nest, values, lambda tensor, dimension: tensors[tensor].goes_on(dimension), rows=not nest_sweeps(nest), loops=True
+    )
+    tensors = {**tensors, **{symbol: tensors[symbol].merged(several) for symbol, several in made.dimensions.items()}}
+    used = used_by(made.nest, made.values)
     units = tuple((v.symbol, unit_of(tensors[v.symbol])) for v in used)
-    wanted = choose(nest, values, tensors, sizes)
-    return PreparedNest(nest, units, wanted, partial(general, nest, values, dict(units), sizes))
+    dimensions = tuple((v.symbol, made.dimensions[v.symbol]) for v in used if v.symbol in made.dimensions)
+    wanted = choose(made.nest, made.values, tensors, sizes)
+    return PreparedNest(
+        made.nest, units, dimensions, wanted, partial(general, made.nest, made.values, dict(units), sizes), made.values
+    )
 
 
 def used_by(nest: Nest, values: MappingOf[Symbol, Value]) -> tuple[Value, ...]:
@@ -76,8 +88,17 @@ class NestChoices(Choices):
         return next((v for v in self.variants if v.mapping == serving), None) or self.add(Variant(serving, ANY))
 
 
-def forms(ready: PreparedNest, variant: Variant, values: MappingOf[Symbol, Value], comments: Sequence[str] = ()) -> Plain:
+def forms(ready: PreparedNest, variant: Variant, comments: Sequence[str] = ()) -> Plain:
     """The kernel of a variant."""
+    source = emit(ready.kernel, ready.values, variant.mapping, dict(ready.units), comments)
+    parameters = tuple(_own_dimension(parameter, dict(ready.dimensions)) for parameter in source.parameters)
     # The last resort may keep values in memory: some functions of f64 cannot do without.
     last = variant.mapping == plainest(ready.kernel)
-    return Plain(emit(ready.kernel, values, variant.mapping, dict(ready.units), comments), spills=last)
+    return Plain(replace(source, parameters=parameters), spills=last)
+
+
+def _own_dimension(parameter: Parameter, dimensions: MappingOf[Symbol, Dimensions]) -> Parameter:
+    """A stride as one of the tensor's own: the one of several dimensions that go on into each other is that of the last."""
+    if not isinstance(parameter, StrideParameter) or parameter.tensor not in dimensions:
+        return parameter
+    return replace(parameter, dimension=dimensions[parameter.tensor][parameter.dimension][-1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,7 +45,7 @@ from axon.backend.gpu.simt.tiles import SIDES, across
 from axon.backend.plan.ir import Nest
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.core.ir import Program
+from axon.core.ir import Program, Value
 from axon.interpret import run as interpret
 from axon.shapes.contracts.guard import ContractBroken
 from tests.backend.gpu.simt.emulate import Storage, launch
@@ -66,13 +67,15 @@ def plain(program: Program) -> Executable:
 def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[Mapping]:
     """Every mapping of a kernel that is right at these sizes, chosen or not; the one that is chosen comes first."""
     ready = variants.prepare(nest, made.planned.known, tensors, sizes)
+    nest, known = ready.kernel, ready.values
+    tensors = {**tensors, **{symbol: tensors[symbol].merged(several) for symbol, several in ready.dimensions}}
     found = [ready.wanted, ready.general(), plainest(nest)]
-    by_lanes = width_of(nest, made.planned.known, tensors, sizes, True)
+    by_lanes = width_of(nest, known, tensors, sizes, True)
     if nest.rows:
         same = frozenset(uniform(nest, by_lanes.vector, sizes)) if by_lanes.vector > 1 else frozenset()
         wide = Mapping("lanes", by_lanes.vector, by_lanes.beside, uniform=same)
         found += [wide, replace(wide, uniform=frozenset()), Mapping("lanes")]
-        through = across(nest, made.planned.known, tensors, sizes)
+        through = across(nest, known, tensors, sizes)
         if through is not None:
             tiles = replace(wide, by="tiles", across=through)
             found += [tiles, replace(tiles, across=replace(through, vector=1)), Mapping("tiles", across=through)]
@@ -85,13 +88,13 @@ def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[
                 found += [replace(wide, flat=True), replace(wide, flat=True, turns=2)]
             cut = halves(nest)
             if cut is not None:
-                halved = in_halves(cut, made.planned.known, tensors, sizes)
+                halved = in_halves(cut, known, tensors, sizes)
                 found += [halved, replace(halved, uniform=frozenset()), Mapping("lanes", halved=True), replace(halved, turns=2)]
         if nest_sweeps(nest) and shareable(nest):
             found += [replace(wide, team=8), replace(wide, team=32), Mapping("lanes", team=4)]
-    found += _tiled(nest, made, tensors, sizes)
+    found += _tiled(nest, known, tensors, sizes)
     if nest_sweeps(nest):
-        by_rows = list(_by_rows(nest, made, tensors, sizes))
+        by_rows = list(_by_rows(nest, known, tensors, sizes))
         found += by_rows
         if peaks(nest):
             found += [replace(mapping, below=True) for mapping in by_rows]
@@ -107,20 +110,20 @@ SMALL = (  # tiles of so few threads that they are soon emulated
 )
 
 
-def _tiled(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> Iterator[Mapping]:
+def _tiled(nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, sizes: Sizes) -> Iterator[Mapping]:
     """A reduction of pairs by small register tiles, with its own way to bring both sides and without."""
     found = groups(nest)
     if found is None:
         return
-    width = width_of(nest, made.planned.known, tensors, sizes, True)
+    width = width_of(nest, known, tensors, sizes, True)
     for tile in SMALL:
         tiled = Tiled(tile, tuple(fetch(leaf, found, tensors, sizes) for leaf in found.leaves), 1)
         yield by_register_tiles(nest, tiled, width)
         yield by_register_tiles(nest, scalar_fetches(tiled), ALONE)
 
 
-def _by_rows(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> Iterator[Mapping]:
-    wide = width_of(nest, made.planned.known, tensors, sizes, False)
+def _by_rows(nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, sizes: Sizes) -> Iterator[Mapping]:
+    wide = width_of(nest, known, tensors, sizes, False)
     teams: tuple[tuple[By, int, tuple[int, ...]], ...] = (("warp", WARP, (1, 4, WARP)), ("block", MOST, (WARP, 2 * WARP)))
     held = held_in_registers(nest)
     for by, most, choices in teams[1:] if uneven(nest) else teams:
@@ -138,7 +141,7 @@ def _by_rows(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> It
                     yield Mapping(by, vector, beside, chunks, team=team)
                     if team * chunks * vector == longest(nest, sizes):
                         yield Mapping(by, vector, beside, chunks, whole=True, team=team)
-    cut = pieces(nest, made.planned.known, tensors, sizes, wide) if held else None
+    cut = pieces(nest, known, tensors, sizes, wide) if held else None
     if cut is not None:
         vectors = -(-widest(nest, sizes) // wide.vector)
         for blocks in CLUSTERS:
@@ -152,7 +155,7 @@ def _by_rows(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> It
                     if chunks < 8:
                         held = replace(smaller, reads=frozenset())
                         found = [smaller, held] if blocks > 1 else [smaller]
-                        kept = keeping(nest, made.planned.known, tensors, wide, smaller, chunks * team)
+                        kept = keeping(nest, known, tensors, wide, smaller, chunks * team)
                         if kept is not None:
                             yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=kept)
                             found.append(kept)
@@ -222,8 +225,8 @@ def admitted(given: Case) -> bool:
 def form(given: Case, nest: Nest, mapping: Mapping) -> tuple[Emitted, Grid]:
     """A kernel and its launch; one that takes rows in turn with so few blocks that it has several rows."""
     ready = variants.prepare(nest, given.made.planned.known, given.tensors, given.sizes)
-    source = variants.forms(ready, variants.Variant(mapping, ""), given.made.planned.known).source
-    launched = grid(mapping, nest, given.sizes)
+    source = variants.forms(ready, variants.Variant(mapping, "")).source
+    launched = grid(mapping, ready.kernel, given.sizes)
     if mapping.persistent:
         launched = replace(launched, blocks=min(launched.blocks, 2 * mapping.pieces.blocks))
     return source, launched
