@@ -74,11 +74,13 @@ class Tensor:
         return even and self.strides[-1] == 1 and self.shape[-1] % 2 == 0 and self.pointer % 4 == 0
 
 
-def aligned(pointer: int, shape: tuple[int, ...], element: Element) -> Tensor:
-    """A tensor laid out in rows that start at multiples of 16 bytes."""
+def aligned(pointer: int, shape: tuple[int, ...], element: Element, row: int = 1) -> Tensor:
+    """A tensor laid out in rows, of its last dimension or of so many, that start at multiples of 16 bytes."""
     unit = max(1, HOPPER.tensor_map_alignment * 8 // element.bits)
-    wide = tuple(-(-n // unit) * unit if d == len(shape) - 1 else n for d, n in enumerate(shape))
-    return Tensor(pointer, shape, contiguous(pointer, wide, element).strides, element)
+    inside = contiguous(pointer, shape[len(shape) - row :], element).strides
+    whole = max(1, prod(shape[len(shape) - row :]))
+    outside = contiguous(pointer, (*shape[: len(shape) - row], -(-whole // unit) * unit), element).strides[:-1]
+    return Tensor(pointer, shape, (*outside, *inside), element)
 
 
 def contiguous(pointer: int, shape: tuple[int, ...], element: Element) -> Tensor:

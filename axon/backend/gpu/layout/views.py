@@ -323,6 +323,45 @@ def stored(value: Value, subscripts: Iterable[Dim], extents: Mapping[Symbol, Dim
     return View(shown, value.symbol, axes, parts, start)
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a copy of a tensor, or of what a view of one shows, lies: its axes in some order, each with a dimension for each part. So
+    a kernel that makes it divides no index, and memory goes on from each part of an axis into the next."""
+
+    parts: tuple[tuple[Part, ...], ...]
+    start: tuple[Dim, ...]
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        return tuple(part.extent for parts in self.parts for part in parts)
+
+    @property
+    def row(self) -> int:
+        """How many dimensions the last axis has."""
+        return len(self.parts[-1])
+
+    def places(self, at: Sequence[Dim]) -> tuple[Dim, ...]:
+        """Where in the source the copy's element at these indices is."""
+        several = (part for parts in self.parts for part in parts)
+        terms = [self.start, *(tuple(step * index for step in part.step) for part, index in zip(several, at, strict=True))]
+        return tuple(map(dim_sum, zip(*terms, strict=True)))
+
+    def seen(self, copy: Value, axes: tuple[Symbol, ...]) -> View | None:
+        """The copy with one dimension for each axis; None if it has."""
+        if all(len(parts) == 1 for parts in self.parts):
+            return None
+        itself = _itself(copy, axes[:1] * len(copy.shape))
+        units = (parts[0] for parts in itself.parts)
+        along = {axis: tuple(next(units) for _ in parts) for axis, parts in zip(axes, self.parts, strict=True)}
+        return _through(itself, along, copy.element)
+
+
+def spread(value: Value, view: View | None, order: Sequence[int]) -> Spread:
+    """A copy with a tensor's dimensions, or those of a view of one, in this order."""
+    seen = view or _itself(value, ())
+    return Spread(tuple(seen.parts[d] for d in order), seen.start)
+
+
 def stored_merged(value: Value, axes: Sequence[Symbol], merges: Iterable[Merge]) -> View | None:
     """The view of a tensor that is stored at bare indices, with one index in place of several; None if these are not side by side
     among its own."""

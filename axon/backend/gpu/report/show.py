@@ -225,7 +225,8 @@ def _nest_work(
 ) -> _Told:
     """A plain kernel: what it is over, why it is one, and the time by a roofline: of the bytes that it must move, of what it loads
     again, or of its arithmetic, whichever takes longest."""
-    nest = plan.kernel
+    nest = builder.planned.kernels[number]  # over all of its axes
+    assert isinstance(nest, Nest)
     work = untiled(nest, builder.planned.known, sizes)
     steps = f"{len(nest.steps)} operations" if len(nest.steps) > 1 else "1 operation"
     lines = [f"{_over(nest, sizes, names)}: {steps}, {_flop(work.flops)}, moves {work.moved:,} bytes"]
@@ -236,7 +237,7 @@ def _nest_work(
     lines += [f"  loads {again:,} bytes, since each row reads the same again"] if again else []
     by_memory = not again and work.memory(builder.target) >= work.arithmetic
     rate = (work.moved, BANDWIDTH) if by_memory or not work.flops else (work.flops, FLOPS)
-    time = work.seconds(builder.target) if tiled is None else predicted(nest, tiled, sizes, builder.target)
+    time = work.seconds(builder.target) if tiled is None else predicted(plan.kernel, tiled, sizes, builder.target)
     return _Told([*lines, _resources(plan, builder.target)], [(plan.mapping, time)], *rate)
 
 

@@ -12,6 +12,7 @@ from math import prod
 
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.layout.views import spread
 from axon.backend.gpu.runtime.prepare import problem_of, tiled_axes, unreadable
 from axon.backend.gpu.tile.epilogue import Operand
 from axon.backend.gpu.tile.families import Kernel, Tiled, copy, with_operands
@@ -48,30 +49,37 @@ def _repeated(kernel: Tiled, number: int, tensors: Mapping[Symbol, Tensor], size
     return elements * max(8, value.element.bits) // 8 if elements > prod(tensors[source].shape) else 0
 
 
-def with_copies(kernels: Iterable[Kernel], packed: Set[Packing]) -> tuple[tuple[Kernel, ...], frozenset[Symbol]]:
-    """The kernels with copies of these operands in front; and the copies, whose rows are to lie at multiples of 16 bytes."""
-    copies: Copies = {}
-    return tuple(_copied(kernels, packed, copies)), frozenset(value.symbol for value in copies.values())
+def with_copies(kernels: Iterable[Kernel], packed: Set[Packing]) -> tuple[tuple[Kernel, ...], dict[Symbol, int]]:
+    """The kernels with copies of these operands in front; and the copies, with how many dimensions of each make up a row, which is
+    to lie at a multiple of 16 bytes."""
+    rows: dict[Symbol, int] = {}
+    return tuple(_copied(kernels, packed, {}, rows)), rows
 
 
-def _copied(kernels: Iterable[Kernel], packed: Set[Packing], copies: Copies) -> Iterator[Kernel]:
+def _copied(kernels: Iterable[Kernel], packed: Set[Packing], copies: Copies, rows: dict[Symbol, int]) -> Iterator[Kernel]:
     for kernel in kernels:
         if isinstance(kernel, Nest):
             yield kernel
             continue
-        operands = list(kernel.operands)
+        operands, views = list(kernel.operands), list(kernel.views)
         for number, operand in enumerate(operands):
             if (kernel.results[0].value.symbol, number) not in packed:
                 continue
             value, order = operand.value, _order(operand, tiled_axes(kernel))
+            view = next((v for v in kernel.views if v.value == value), None)
+            lying = spread(value, view, order)
             if (value.symbol, order) not in copies:
                 symbol = _symbol(kernel.results[0].value.symbol, number, value.symbol.name)
-                made = replace(value, symbol=symbol, shape=tuple(value.shape[d] for d in order))
-                copies[value.symbol, order] = made
-                yield _copy(kernel, value, made, order)
-            axes = operand.arranged(order).axes
-            operands[number] = Operand(copies[value.symbol, order], axes, tuple(range(len(axes))))
-        yield with_operands(kernel, tuple(operands))
+                made = copies[value.symbol, order] = replace(value, symbol=symbol, shape=lying.shape)
+                rows[symbol] = lying.row
+                source = value.symbol if view is None else view.source
+                why = Reason("a copy of {0} for the tensor cores, which cannot read it as it lies", (source,))
+                yield copy(made, source, lying.places, (why,), kernel.span)
+            made, axes = copies[value.symbol, order], operand.arranged(order).axes
+            seen = lying.seen(made, axes)
+            views += [] if seen is None else [seen]
+            operands[number] = Operand(made if seen is None else seen.value, axes, tuple(range(len(axes))))
+        yield with_operands(replace(kernel, views=tuple(views)), tuple(operands))
 
 
 def _order(operand: Operand, tiled: Set[Symbol]) -> tuple[int, ...]:
@@ -84,10 +92,3 @@ def _order(operand: Operand, tiled: Set[Symbol]) -> tuple[int, ...]:
 def _symbol(result: Symbol, number: int, name: str) -> Symbol:
     """Of a copy: the same in everything that is made of one program."""
     return fresh(name)
-
-
-def _copy(kernel: Tiled, value: Value, made: Value, order: tuple[int, ...]) -> Nest:
-    view = next((v for v in kernel.views if v.value == value), None)
-    source = value.symbol if view is None else view.source
-    why = Reason("a copy of {0} for the tensor cores, which cannot read it as it lies", (source,))
-    return copy(made, source, view, (why,), kernel.span, order)

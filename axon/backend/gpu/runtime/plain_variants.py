@@ -14,7 +14,7 @@ from axon.backend.gpu.runtime.variants import ANY, ASKED, LIMIT, Choices, Varian
 from axon.backend.gpu.simt.access import unit_of
 from axon.backend.gpu.simt.emit import emit
 from axon.backend.gpu.simt.general import general
-from axon.backend.gpu.simt.mapping import Mapping, choose, nest_sweeps, plainest, roomier
+from axon.backend.gpu.simt.mapping import Mapping, choose, in_rows, nest_sweeps, plainest, roomier
 from axon.backend.plan.collapse import Dimensions, collapsed
 from axon.backend.plan.ir import Nest, reads_of
 from axon.base.data import dataclass, field, replace
@@ -37,7 +37,7 @@ class PreparedNest:
     @property
     def key(self) -> object:
         """What its variants are variants of."""
-        return self.units, self.dimensions
+        return self.units, self.dimensions, len(self.kernel.rows)
 
 
 def prepare(
@@ -47,13 +47,12 @@ def prepare(
         nest, values, lambda tensor, dimension: tensors[tensor].goes_on(dimension), rows=not nest_sweeps(nest), loops=True
     )
     tensors = {**tensors, **{symbol: tensors[symbol].merged(several) for symbol, several in made.dimensions.items()}}
-    used = used_by(made.nest, made.values)
+    nest = in_rows(made.nest, made.values, tensors, sizes)
+    used = used_by(nest, made.values)
     units = tuple((v.symbol, unit_of(tensors[v.symbol])) for v in used)
     dimensions = tuple((v.symbol, made.dimensions[v.symbol]) for v in used if v.symbol in made.dimensions)
-    wanted = choose(made.nest, made.values, tensors, sizes)
-    return PreparedNest(
-        made.nest, units, dimensions, wanted, partial(general, made.nest, made.values, dict(units), sizes), made.values
-    )
+    wanted = choose(nest, made.values, tensors, sizes)
+    return PreparedNest(nest, units, dimensions, wanted, partial(general, nest, made.values, dict(units), sizes), made.values)
 
 
 def used_by(nest: Nest, values: MappingOf[Symbol, Value]) -> tuple[Value, ...]:

@@ -239,7 +239,7 @@ class Variants(tuple[Made, ...]):
 def _instead(planned: Planned, program: Program) -> str:
     """In words, how a program's kernels differ from those where everything fits."""
     way = planned.way
-    copies = (k for k in planned.kernels if isinstance(k, Nest) and not planned.copies.isdisjoint(k.stored))
+    copies = (k for k in planned.kernels if isinstance(k, Nest) and not planned.copies.keys().isdisjoint(k.stored))
     copied = (symbol for kernel in copies for symbol in sorted(reads_of(kernel), key=lambda s: s.id))
     said = [f"{_named(s, program)} is copied first" for s in dict.fromkeys(copied)]
     ways = ((way.apart, "is no stream"), (way.bare - way.plain, "is made apart from its product"), (way.plain, "is plain"))

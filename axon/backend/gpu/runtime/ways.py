@@ -67,13 +67,14 @@ AS_IT_IS = Way()
 
 @dataclass(frozen=True)
 class Planned:
-    """A program's kernels in one way; nothing of it is built. Bulk copies can read the rows of `copies` and `limbs`."""
+    """A program's kernels in one way; nothing of it is built. Bulk copies can read the rows of `copies` and `limbs`: of the last
+    dimension of each, or of so many."""
 
     program: Program
     way: Way
     kernels: tuple[Kernel, ...]
-    copies: Symbols
-    limbs: Symbols
+    copies: Mapping[Symbol, int]
+    limbs: Mapping[Symbol, int]
 
     @cached_property
     def values(self) -> tuple[Value, ...]:
@@ -91,8 +92,9 @@ class Planned:
         return {value.symbol: self.lies(value, sizes) for value in self.values}
 
     def lies(self, value: Value, sizes: Mapping[Symbol, int]) -> Tensor:
-        lay = aligned if value.symbol in self.copies | self.limbs else contiguous
-        return lay(ALIGNMENT, tuple(max(0, d.evaluate(sizes)) for d in value.shape), value.element)
+        row = self.copies.get(value.symbol) or self.limbs.get(value.symbol)
+        shape = tuple(max(0, d.evaluate(sizes)) for d in value.shape)
+        return aligned(ALIGNMENT, shape, value.element, row) if row else contiguous(ALIGNMENT, shape, value.element)
 
 
 def plan(program: Program, way: Way = AS_IT_IS) -> Planned:

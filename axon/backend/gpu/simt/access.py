@@ -112,8 +112,8 @@ ALONE = Width(1, frozenset())
 def width_of(
     nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], lanes: bool
 ) -> Width:
-    """So many neighbours that the narrowest access takes 16 bytes, if every loop that a thread cuts has a multiple of them and
-    every store lies for that. Reads that do not lie for it are made one by one."""
+    """So many neighbours that the narrowest access takes 16 bytes, or a half or a quarter of them: the most of which every loop
+    that a thread cuts has a multiple, and for which every store lies. Reads that do not lie for it are made one by one."""
     made = {out.symbol for step in nest.steps for out in step.outs} - set(nest.stored)
     found = list(accesses(nest, lanes))
     loops = [a for step in nest.steps for a in (*inner(step, len(nest.rows)), *reduced(step))]
@@ -126,12 +126,14 @@ def width_of(
     }
     if not beside:
         return ALONE
-    vector = min(8, ACCESS // min(max(1, values[a.tensor].element.bits // 8) for a in beside.values()))
-    if not all(divides(vector, extent, sizes) for extent in cut(nest, lanes)):
-        return ALONE
-    together = frozenset(n for n, a in beside.items() if aligned(a, tensors[a.tensor], sizes, vector))
+    most = min(8, ACCESS // min(max(1, values[a.tensor].element.bits // 8) for a in beside.values()))
     stores = {n for n, a in enumerate(found) if a.store}
-    return Width(vector, together) if together and stores <= together else ALONE
+    for vector in (most, most // 2, most // 4):
+        if vector > 1 and all(divides(vector, extent, sizes) for extent in cut(nest, lanes)):
+            together = frozenset(n for n, a in beside.items() if aligned(a, tensors[a.tensor], sizes, vector))
+            if together and stores <= together:
+                return Width(vector, together)
+    return ALONE
 
 
 def divides(vector: int, extent: Dim, sizes: MappingOf[Symbol, int]) -> bool:

@@ -35,7 +35,7 @@ from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import by_lanes, inner, reduced
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
-from axon.core.ir import Scalar, Scan, Value
+from axon.core.ir import Compute, Scalar, Scan, Value
 from axon.shapes.dimension import Dim, Minimum
 
 FEW = MULTIPROCESSORS * 256  # threads, below which the chip is not busy
@@ -124,6 +124,8 @@ def choose(
     """The mapping for tensors that lie like these."""
     if not nest_sweeps(nest):
         return _map(nest, values, tensors, sizes)
+    if is_map(nest) and width_of(nest, values, tensors, sizes, False) == ALONE:
+        return _elements(nest, widest(nest, sizes), sizes)
     tiled = register_tiles(nest, values, tensors, sizes)
     if tiled is not None:
         return by_register_tiles(nest, tiled, width_of(nest, values, tensors, sizes, True))
@@ -175,6 +177,32 @@ def _map(
     reads = sum(not access.store for access in accesses(nest, True))
     made = _lanes(nest, width, sizes, turns=TURNS if items >= 2 * TURNS * FULL and reads <= 2 else 1)
     return replace(made, flat=width.vector > 1 and lies_flat(nest, tensors))
+
+
+def is_map(nest: Nest) -> bool:
+    """Whether each step makes elements from those at the same place, and nothing else."""
+    return all(isinstance(s, Compute) and s.reduction is None and s.axes == nest.steps[0].axes for s in nest.steps)
+
+
+def in_rows(
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+) -> Nest:
+    """A map of which neighbours cannot move together as a nest of rows, which teams share, if they are long enough: then only
+    its rows are found by division, not each element."""
+    if nest_sweeps(nest) or not is_map(nest) or len(nest.rows) < 2 or nest.rows[-1].extent.evaluate(sizes) < 2 * WARP:
+        return nest
+    if width_of(nest, values, tensors, sizes, True) != ALONE or across(nest, values, tensors, sizes) is not None:
+        return nest
+    return replace(nest, rows=nest.rows[:-1])
+
+
+def _elements(nest: Nest, extent: int, sizes: MappingOf[Symbol, int]) -> Mapping:
+    """Of a map in rows: an element of each thread beside the next thread's, so that memory sees whole lines."""
+    chunks = next((n for n in CHUNKS if extent <= n * WARP), CHUNKS[-1])
+    if extent <= chunks * WARP:
+        return _held(nest, ALONE, "warp", WARP, chunks, sizes)
+    team = -(-extent // (chunks * WARP)) * WARP
+    return _held(nest, ALONE, "block", team, -(-extent // team), sizes) if team <= MOST else Mapping("block", team=MOST)
 
 
 def in_halves(

@@ -6,7 +6,7 @@ becomes the nests of a plan (see `plan` and `fuse`), in as few pieces as the ord
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -262,17 +262,13 @@ def _escaped(text: str) -> str:
 def copy(
     value: Value,
     source: Symbol,
-    view: View | None = None,
+    places: Callable[[Sequence[Dim]], Sequence[Dim]] = tuple,
     reasons: tuple[Reason, ...] = (),
     span: Span | None = None,
-    order: tuple[int, ...] | None = None,
 ) -> Nest:
-    """A kernel that makes a value of the same elements as a tensor has, or as a view of it shows; `order` says which of its
-    dimensions each of the value's is."""
+    """A kernel that makes a value of a tensor's elements: of those at the same indices, if `places` does not say of which."""
     axes = tuple(Axis(fresh("ijklmnop"[d % 8]), extent) for d, extent in enumerate(value.shape))
-    at = tuple(Dim.of(axes[d].symbol) for d in (range(len(axes)) if order is None else map(order.index, range(len(axes)))))
-    if view is not None:
-        at = tuple(place.substitute(dict(zip(view.axes, at, strict=True))) for place in view.places)
+    at = tuple(places([Dim.of(axis.symbol) for axis in axes]))
     step = Compute((value,), axes, None, (Read(source, at, value.element),), span)
     return Nest(axes, (step,), (value.symbol,), reasons)
 

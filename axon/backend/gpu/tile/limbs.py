@@ -33,18 +33,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
+from typing import TypeAlias
 
 from axon.backend.gpu.layout.register_tiles import Pairs, best
 from axon.backend.gpu.layout.roofline import Loads, Work
 from axon.backend.gpu.layout.target import Target
-from axon.backend.gpu.layout.views import View
+from axon.backend.gpu.layout.views import Spread, spread
 from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct, with_factors
 from axon.backend.gpu.tile.epilogue import Operand
 from axon.backend.gpu.tile.families import Kernel
 from axon.backend.gpu.tile.schedule import Problem, Traits, fastest
 from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.plan.ir import Nest, Reason
-from axon.base.data import dataclass
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
@@ -68,7 +69,7 @@ class Limbed:
     """Kernels whose products take 16-bit factors alone, and the limbs that are made for them."""
 
     kernels: tuple[Kernel, ...]
-    limbs: frozenset[Symbol] = frozenset()
+    limbs: Mapping[Symbol, int]  # how many dimensions of each make up a row
 
 
 def verify_limbed(made: Limbed, kernels: Sequence[Kernel], program: Program) -> None:
@@ -79,8 +80,9 @@ def verify_limbed(made: Limbed, kernels: Sequence[Kernel], program: Program) -> 
 def limbed(kernels: Sequence[Kernel], program: Program) -> Limbed:
     """The kernels of a program with limbs in place of factors that matrix instructions do not take, and in front of them the
     kernels that make these: each once, for all products that read it."""
-    made: dict[_Limbs, tuple[Value, ...]] = {}
-    return Limbed(tuple(in_limbs(kernels, made)), frozenset(v.symbol for values in made.values() for v in values))
+    made: Made = {}
+    limbs = tuple(in_limbs(kernels, made))
+    return Limbed(limbs, {v.symbol: lying.row for lying, values in made.values() for v in values})
 
 
 def counts(kernel: MatrixProduct) -> tuple[int, int]:
@@ -167,27 +169,36 @@ class _Limbs:
     count: int
 
 
-def in_limbs(kernels: Iterable[Kernel], made: dict[_Limbs, tuple[Value, ...]]) -> Iterator[Kernel]:
+Made: TypeAlias = "dict[_Limbs, tuple[Spread, tuple[Value, ...]]]"
+
+
+def in_limbs(kernels: Iterable[Kernel], made: Made) -> Iterator[Kernel]:
     """The kernels with limbs, which are `made`, in place of factors that matrix instructions do not take."""
     for kernel in kernels:
         if not isinstance(kernel, MatrixProduct) or counts(kernel) == (1, 1):
             yield kernel
             continue
         sides: list[tuple[Operand, ...]] = []
+        views = list(kernel.views)
         for operand, count in zip(kernel.operands, counts(kernel), strict=True):
             if count == 1:
                 sides.append((operand,))
                 continue
             order = _order(operand, {kernel.rows.symbol, kernel.columns.symbol, kernel.depth.symbol})
             key = _Limbs(operand.value.symbol, order, count)
+            view = next((v for v in kernel.views if v.value == operand.value), None)
             if key not in made:
-                made[key] = tuple(_limb(key, n, operand.value) for n in range(count))
-                view = next((v for v in kernel.views if v.value == operand.value), None)
-                yield _split(operand.value, made[key], order, view, kernel.span)
+                lying = spread(operand.value, view, order)
+                made[key] = lying, tuple(_limb(key, n, operand.value.symbol.name, lying) for n in range(count))
+                yield _split(operand.value.symbol if view is None else view.source, operand.value.element, *made[key], kernel.span)
+            lying, limbs = made[key]
             axes = operand.arranged(order).axes
-            sides.append(tuple(Operand(limb, axes, tuple(range(len(axes)))) for limb in made[key]))
+            seen = [lying.seen(limb, axes) for limb in limbs]
+            views += filter(None, seen)
+            values = (limb if view is None else view.value for limb, view in zip(limbs, seen, strict=True))
+            sides.append(tuple(Operand(value, axes, tuple(range(len(axes)))) for value in values))
         left, right = sides
-        yield with_factors(kernel, left, right)
+        yield with_factors(replace(kernel, views=tuple(views)), left, right)
 
 
 def _order(operand: Operand, tiled: set[Symbol]) -> tuple[int, ...]:
@@ -196,8 +207,8 @@ def _order(operand: Operand, tiled: set[Symbol]) -> tuple[int, ...]:
     return (*(d for d in sorted(operand.order) if d != last), last)
 
 
-def _limb(key: _Limbs, number: int, value: Value) -> Value:
-    return Value(_symbol(key, number, value.symbol.name), Element.BF16, tuple(value.shape[d] for d in key.order))
+def _limb(key: _Limbs, number: int, name: str, lying: Spread) -> Value:
+    return Value(_symbol(key, number, name), Element.BF16, lying.shape)
 
 
 @lru_cache(maxsize=4096)
@@ -206,15 +217,11 @@ def _symbol(key: _Limbs, number: int, name: str) -> Symbol:
     return fresh(f"{name}_limb{number}")
 
 
-def _split(value: Value, limbs: Sequence[Value], order: tuple[int, ...], view: View | None, span: Span | None) -> Nest:
+def _split(source: Symbol, element: Element, lying: Spread, limbs: Sequence[Value], span: Span | None) -> Nest:
     """The kernel that makes the limbs of a tensor, or of what a view shows. See Note [Limbs]."""
-    axes = tuple(Axis(fresh("ijklmnop"[d % 8]), extent) for d, extent in enumerate(limbs[0].shape))
+    axes = tuple(Axis(fresh("ijklmnop"[d % 8]), extent) for d, extent in enumerate(lying.shape))
     places = tuple(Dim.of(axis.symbol) for axis in axes)
-    at = tuple(places[order.index(d)] for d in range(len(axes)))
-    if view is not None:
-        at = tuple(place.substitute(dict(zip(view.axes, at, strict=True))) for place in view.places)
-    source = value.symbol if view is None else view.source
-    whole = _in_f32(Read(source, at, value.element))
+    whole = _in_f32(Read(source, lying.places(places), element))
     finite = Binary("le", Unary("abs", whole), _constant(LARGEST))
     bounded = Binary("max", _constant(-LARGEST_LIMB), Binary("min", _constant(LARGEST_LIMB), whole))
     positive, negative = Binary("max", _constant(LEAST_LIMB), bounded), Binary("min", _constant(-LEAST_LIMB), bounded)
