@@ -10,7 +10,7 @@ from axon.backend.gpu.build.cubin import BuildError
 from axon.backend.gpu.build.pipeline import Plain
 from axon.backend.gpu.emit.source import Parameter, StrideParameter
 from axon.backend.gpu.layout.memory import Tensor
-from axon.backend.gpu.runtime.variants import ANY, ASKED, LIMIT, Choices, Variant, worded
+from axon.backend.gpu.runtime.variants import ANY, ASKED, LIMIT, Choices, NestKey, Variant, worded
 from axon.backend.gpu.simt.access import unit_of
 from axon.backend.gpu.simt.emit import emit
 from axon.backend.gpu.simt.general import general
@@ -35,9 +35,9 @@ class PreparedNest:
     values: MappingOf[Symbol, Value] = field(compare=False)
 
     @property
-    def key(self) -> object:
+    def key(self) -> NestKey:
         """What its variants are variants of."""
-        return self.units, self.dimensions, len(self.kernel.rows)
+        return NestKey(self.units, self.dimensions, len(self.kernel.rows))
 
 
 def prepare(

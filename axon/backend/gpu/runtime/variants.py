@@ -31,6 +31,7 @@ from axon.backend.gpu.runtime.prepare import Prepared, is_empty, problem_of
 from axon.backend.gpu.runtime.ways import NO_MAPPING, REFUSED, Planned
 from axon.backend.gpu.tile.schedule import TileMapping, holds, predict
 from axon.backend.gpu.tile.schedule_file import FREE, Fixed
+from axon.backend.plan.collapse import Dimensions
 from axon.backend.plan.ir import Nest, reads_of
 from axon.base.data import dataclass, field
 from axon.base.names import Symbol
@@ -58,6 +59,22 @@ class Variant:
 
     def serves(self, ready: Prepared) -> bool:
         return self.granted <= ready.granted
+
+
+@dataclass(frozen=True, slots=True)
+class NestKey:
+    """What variants of a plain kernel are variants of: along which dimension of each tensor elements lie side by side, -1 if along
+    none; which of its own dimensions each is, of tensors that it sees with fewer; and how many axes its rows have."""
+
+    units: tuple[tuple[Symbol, int], ...]
+    dimensions: tuple[tuple[Symbol, Dimensions], ...]
+    rows: int
+
+    @property
+    def own_units(self) -> list[tuple[Symbol, int]]:
+        """The same by tensors' own dimensions."""
+        merged = dict(self.dimensions)
+        return [(s, merged[s][unit][-1] if s in merged and unit >= 0 else unit) for s, unit in self.units]
 
 
 class Choices:
@@ -242,6 +259,8 @@ def _instead(planned: Planned, program: Program) -> str:
     copies = (k for k in planned.kernels if isinstance(k, Nest) and not planned.copies.keys().isdisjoint(k.stored))
     copied = (symbol for kernel in copies for symbol in sorted(reads_of(kernel), key=lambda s: s.id))
     said = [f"{_named(s, program)} is copied first" for s in dict.fromkeys(copied)]
+    merged = sorted((symbol for symbol, _ in way.merging), key=lambda s: s.id)
+    said += [f"tiles of {_named(s, program)} are cut along merged indices" for s in merged]
     ways = ((way.apart, "is no stream"), (way.bare - way.plain, "is made apart from its product"), (way.plain, "is plain"))
     for symbols, words in ways:
         said += [f"{_named(s, program)} {words}" for s in sorted(symbols, key=lambda s: s.id)]
@@ -258,9 +277,9 @@ def _lying(key: Any, variant: Any, program: Program) -> str:
     given = [v.symbol for v in program.inputs]
     name = partial(_named, program=program)
     said: list[str] = []
-    if isinstance(key, tuple):  # of a nest
+    if isinstance(key, NestKey):
         ranks = {v.symbol: len(v.shape) for v in program.inputs}
-        for symbol, unit in key:
+        for symbol, unit in key.own_units:
             if unit < 0 < ranks.get(symbol, 0):
                 said.append(f"{name(symbol)} has gaps")
             elif unit < ranks.get(symbol, 0) - 1:
