@@ -17,7 +17,7 @@ from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.roofline import Work
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.runtime.packed import LEAST
+from axon.backend.gpu.runtime.packed import copying
 from axon.backend.gpu.runtime.prepare import problem_of, unreadable
 from axon.backend.gpu.tile.contraction import APART, MatrixProduct, Merging, contraction, factors_of, group, sides_of
 from axon.backend.gpu.tile.families import Kernel
@@ -125,9 +125,7 @@ class _Pricer:
         if min(problem.rows, problem.columns, problem.depth, problem.outer) < 1:
             return None
         seconds = splitting(kernel, self.sizes, self.target) + fastest(problem, traits(kernel), self.target)
-        if copied and min(problem.rows, problem.columns) < LEAST:
-            seconds = inf
-        seconds += sum(self.moved(bare.operands[number].value, bare.operands[number].value) for number in copied)
+        seconds += sum(copying(bare.operands[number].value, self.sizes, self.target) for number in copied)
         own = group(bare, views)
         taken = {out.symbol for other in (*after, *later) if own.absorb(other) for out in other.outs}
         seconds += sum(self.moved(made, other.outs[0]) for other in after if other.outs[0].symbol not in taken)

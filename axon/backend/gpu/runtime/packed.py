@@ -1,7 +1,8 @@
 """Operands that bulk copies cannot read as they lie: a plain kernel copies them first, in rows at multiples of 16 bytes, each along
 an axis that tiles are cut along.
 
-That moves a factor twice more, which is little beside a product that uses each of its elements `LEAST` times or more.
+That moves a factor twice more. Whether the tensor cores make up for it, against a kernel that does without them, is a matter of
+cost; of a stream, whose factors are used again and again, of its extents.
 """
 
 from __future__ import annotations
@@ -10,27 +11,33 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import lru_cache
 from math import prod
 
+from axon.backend.gpu.build.pipeline import traits
 from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.roofline import Work
+from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import spread
 from axon.backend.gpu.runtime.prepare import problem_of, tiled_axes, unreadable
 from axon.backend.gpu.tile.epilogue import Operand
 from axon.backend.gpu.tile.families import Kernel, Tiled, copy, with_operands
+from axon.backend.gpu.tile.limbs import without_tensor_cores
+from axon.backend.gpu.tile.schedule import fastest
+from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest, Reason
 from axon.base.data import replace
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Value
 
 MOST_BYTES = 4 << 30  # of copies that have elements several times, as windows do
-LEAST = 64  # rows, and columns or keys: below, plain kernels compute the product
+LEAST = 64  # rows and keys of a stream
 Packing = tuple[Symbol, int]  # of what: the first result of a kernel, and which of its operands
 Copies = dict[tuple[Symbol, tuple[int, ...]], Value]  # of a tensor or a view, with its dimensions in some order
 
 
-def packings(kernel: Tiled, tensors: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int]) -> frozenset[Packing]:
+def packings(kernel: Tiled, tensors: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int], target: Target) -> frozenset[Packing]:
     """The operands to copy for a kernel; none if it can read all, if it is not worth it, or if a view cannot be made."""
     problem = problem_of(kernel, sizes)
-    if min(problem.rows, problem.keys or problem.columns) < LEAST or problem.depth < 1:
+    if problem.depth < 1:
         return frozenset()
     try:
         found = unreadable(kernel, tensors, sizes)
@@ -38,7 +45,19 @@ def packings(kernel: Tiled, tensors: Mapping[Symbol, Tensor], sizes: Mapping[Sym
         return frozenset()
     if sum(_repeated(kernel, number, tensors, sizes) for number in found) > MOST_BYTES:
         return frozenset()
-    return frozenset((kernel.results[0].value.symbol, number) for number in found)
+    if isinstance(kernel, Stream):
+        worth = min(problem.rows, problem.keys) >= LEAST
+    else:
+        moved = sum(copying(kernel.operands[number].value, sizes, target) for number in found)
+        with_copies = moved + fastest(problem, traits(kernel), target)
+        worth = with_copies < without_tensor_cores(kernel, problem, sizes, target)
+    return frozenset((kernel.results[0].value.symbol, number) for number in found) if worth else frozenset()
+
+
+def copying(value: Value, sizes: Mapping[Symbol, int], target: Target) -> float:
+    """Seconds of a kernel that copies a factor."""
+    elements = prod(max(0, extent.evaluate(sizes)) for extent in value.shape)
+    return Work(2 * elements * max(8, value.element.bits) // 8).seconds(target)
 
 
 def _repeated(kernel: Tiled, number: int, tensors: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int]) -> int:

@@ -139,7 +139,7 @@ def _needed(
     target: Target,
 ) -> Way:
     """What one kernel asks for; nothing, if it fits."""
-    packed = packings(kernel, tensors, sizes) - way.packed
+    packed = packings(kernel, tensors, sizes, target) - way.packed
     if packed:
         return Way(packed=packed)
     ready = fit(kernel, tensors, sizes)

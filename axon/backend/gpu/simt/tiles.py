@@ -13,9 +13,10 @@ Note [Turned rows]
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from contextlib import ExitStack, contextmanager
+from math import prod
 from typing import TYPE_CHECKING
 
 from axon.backend.gpu.layout.memory import Tensor
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from axon.backend.gpu.simt.emit import PlainEmitter
 
 SIDES = (128, 64)  # elements
+LEAST = 8  # elements of a short side
+EACH_BLOCK = 2048  # elements of a rectangle at least: eight for each thread
 ROOM = 32 * 1024  # bytes of shared memory up to which the longer sides are taken: four blocks and more share a multiprocessor
 MOST = 160 * 1024  # bytes of shared memory for the rectangles
 EACH = 32  # elements of a thread
@@ -104,12 +107,30 @@ def across(
     if short * short * sum(bytes_) > MOST:
         return None
     most = long if long * long * sum(bytes_) <= ROOM else short
-    tall, wide = (min(most, long if extents[s].evaluate(sizes) > short else short) for s in (chosen, lane.symbol))
+    least = max(LEAST, PIECE // min(bytes_)), LEAST
+    tall, wide = _rectangle([extents[s].evaluate(sizes) for s in (chosen, lane.symbol)], most, least)
     vector = min(8, ACCESS // min(bytes_))
     straight = divides(vector, extents[chosen], sizes) and all(
         aligned(Access(a.tensor, a.subscripts, Axis(chosen, extents[chosen])), tensors[a.tensor], sizes, vector) for a in made
     )
     return Across(chosen, frozenset(numbers), vector if straight else 1, tall, wide)
+
+
+def _rectangle(extents: Sequence[int], most: int, least: Sequence[int]) -> tuple[int, int]:
+    """How tall and how wide a block's rectangle is: `most` or half of it each way; where one side is short, the other is longer."""
+    whole = [max(own, _power(n)) for own, n in zip(least, extents, strict=True)]
+    sides = [n if n <= most // 4 else min(n, most) if n > most // 2 else most // 2 for n in whole]
+    for own, other in ((0, 1), (1, 0)):
+        if sides[other] <= most // 4:
+            sides[own] = min(most * most // (4 * sides[other]), whole[own])
+    while prod(sides) < EACH_BLOCK:  # also beyond the result: each thread takes something
+        sides[sides.index(max(sides))] *= 2
+    return sides[0], sides[1]
+
+
+def _power(count: int) -> int:
+    """The least power of two that is not below."""
+    return 1 << max(0, count - 1).bit_length()
 
 
 def _inside(nest: Nest, values: MappingOf[Symbol, Value]) -> Iterator[Read]:
