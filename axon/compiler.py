@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from axon.backend.gpu.runtime.arrays import Call as GpuCall
     from axon.backend.gpu.runtime.arrays import Quick
     from axon.backend.gpu.runtime.stepped_call import HostCall, SteppedCall
-    from axon.backend.gpu.runtime.steps import Stepped
+    from axon.backend.gpu.runtime.steps import Ordered
     from axon.backend.gpu.runtime.variants import Variants
     from axon.backend.gpu.tile.schedule_file import Schedule
     from axon.backend.plan.cost import Cost
@@ -194,13 +194,13 @@ def simulate(program: core.Program, inputs: Sequence[Any], explicit: Sequence[in
         return phase(program, inputs, explicit, schedule=schedule or NOTHING)
 
 
-def executable(program: core.Program, schedule: Schedule | None = None) -> Stepped:
+def executable(program: core.Program, schedule: Schedule | None = None) -> Ordered:
     """A core program's parts and kernels on a GPU, to be built when they are first launched."""
     with _phase("making kernels"):
-        from axon.backend.gpu.runtime.steps import Stepped
+        from axon.backend.gpu.runtime.steps import Ordered
         from axon.backend.gpu.tile.schedule_file import NOTHING
 
-        return Stepped(program, schedule=schedule or NOTHING)
+        return Ordered(program, schedule=schedule or NOTHING)
 
 
 def result_types(program: core.Program, sizes: Mapping[Symbol, int]) -> list[tuple[tuple[int, ...] | None, Any]]:
@@ -215,7 +215,7 @@ def result_types(program: core.Program, sizes: Mapping[Symbol, int]) -> list[tup
 
 
 def prepare(
-    executable: Stepped,
+    executable: Ordered,
     given: Sequence[tuple[str, Any]],
     matched: Sequence[Any],
     sizes: Mapping[Symbol, int],
@@ -229,7 +229,7 @@ def prepare(
     with _phase("making kernels"):
         from axon.backend.gpu.runtime.arrays import prepare as phase
 
-        return phase(executable, given, matched, sizes, room)
+        return phase(executable.at(sizes), given, matched, sizes, room)
 
 
 def launch(call: GpuCall | SteppedCall | HostCall, inputs: Sequence[Any], room: Sequence[tuple[str, Any]] | None) -> list[Any]:
@@ -253,17 +253,17 @@ def quick(names: Sequence[str]) -> Quick:
     return Quick(tuple(names))
 
 
-def warm(executable: Stepped, sizes: Mapping[Symbol, int]) -> None:
+def warm(executable: Ordered, sizes: Mapping[Symbol, int]) -> None:
     """Build a program's kernels, mapped for exactly these sizes. Needs no GPU."""
     with _phase("making kernels"):
-        executable.warm(sizes)
+        executable.at(sizes).warm(sizes)
 
 
-def variants(made: Sequence[tuple[core.Program, Stepped | None]]) -> Variants:
+def variants(made: Iterable[Ordered]) -> Variants:
     """The kernels built so far for the specializations of a function."""
     from axon.backend.gpu.runtime.variants import Variants
 
-    return Variants.of(made)
+    return Variants.of([(ordered.program, stepped) for ordered in made for stepped in ordered.made])
 
 
 def emit(program: core.Program, stage: str, sizes: Mapping[Symbol, int] | None, schedule: Schedule | None = None) -> str:

@@ -28,7 +28,7 @@ from axon.host.seen import Seen, key_of
 if TYPE_CHECKING:
     from axon.backend.cpu.host import Host
     from axon.backend.gpu.runtime.arrays import Quick
-    from axon.backend.gpu.runtime.steps import Stepped
+    from axon.backend.gpu.runtime.steps import Ordered
     from axon.backend.gpu.runtime.variants import Variants
     from axon.backend.gpu.tile.schedule_file import Schedule
     from axon.backend.libraries import Library
@@ -69,7 +69,7 @@ class Session:
         self.checked = checked
         self._lock = Lock()  # held while a specialization is made, so that it is made once
         self._programs: dict[tuple[Any, ...], core.Program] = {}
-        self._executables: IdentityMap[core.Program, Stepped] = IdentityMap()
+        self._executables: IdentityMap[core.Program, Ordered] = IdentityMap()
         self._quick: dict[tuple[Any, ...], Quick] = {}
         self._hosts: IdentityMap[core.Program, Host] = IdentityMap()
         self._callees: dict[str, Callee] = {}
@@ -197,7 +197,8 @@ class Session:
 
     def variants(self, callee: Callee) -> Variants:
         """The GPU kernels that were made for a function."""
-        return compiler.variants([(p, self._executables.get(p)) for key, p in self._programs.items() if key[0] == callee.name])
+        found = (self._executables.get(p) for key, p in self._programs.items() if key[0] == callee.name)
+        return compiler.variants(filter(None, found))
 
     def warmup(self, callee: Callee, sizes: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Make the GPU kernels for arguments like these."""
@@ -224,7 +225,7 @@ class Session:
             self._schedules = compiler.schedules(file, self.checked, functions) if file else {}
         return self._schedules
 
-    def _executable(self, callee: Callee, program: core.Program) -> Stepped:
+    def _executable(self, callee: Callee, program: core.Program) -> Ordered:
         schedule = self.schedule(callee)
         with self._lock:
             if program not in self._executables:  # specializations live as long as the session

@@ -57,9 +57,10 @@ from axon.core.ir import (
 )
 from axon.core.passes.cse import deduplicated
 from axon.core.passes.dissolve import copied, with_tensors
-from axon.core.passes.factor import DEVICE, factored
+from axon.core.passes.factor import DEVICE, choices, factored
 from axon.core.passes.hoist import DEVICE as WORTH
 from axon.core.passes.hoist import hoist
+from axon.core.passes.orders import DEFAULT, Choice, Order
 from axon.core.passes.tables import without_tables
 from axon.core.printer import names_in, print_op
 from axon.core.scalar_facts import mapped, may_fail, may_stop
@@ -138,13 +139,23 @@ class Parts:
         return replace(self.rest, block=replace(self.rest.block, ops=ops))
 
 
-@verified("parts", lambda made, given: verify_parts(made), gives="parts")
-def parts(program: Program) -> Parts:
-    """The parts of a program, in order."""
+@verified("parts", lambda made, *_: verify_parts(made), gives="parts")
+def parts(program: Program, order: Order = DEFAULT) -> Parts:
+    """The parts of a program, in order. `order` is that of its sums which have `choices_of`."""
     facts = program.contract.facts
-    rest, tables = without_tables(hoist(factored(deduplicated(program), DEVICE), WORTH), results_apart=True)
+    rest, tables = without_tables(hoist(factored(_before_sums(program), DEVICE, order), WORTH), results_apart=True)
     values = {value.symbol: value for value in rest.inputs}
     return Parts(program, _block(rest.block, _Around(rest, values, facts)), rest, tables)
+
+
+def choices_of(program: Program) -> tuple[Choice, ...]:
+    """The sums of products in whose order the sizes of a call decide."""
+    return choices(_before_sums(program), DEVICE)
+
+
+def _before_sums(program: Program) -> Program:
+    """What the orders of sums are chosen in: what `factored` is given and what `choices` looks at are the same."""
+    return deduplicated(program)
 
 
 def fails(op: Op) -> bool:

@@ -10,7 +10,7 @@ from typing import assert_never
 from axon.backend.cpu.plan import planned
 from axon.backend.gpu.build.pipeline import tensors
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.runtime.steps import Stepped
+from axon.backend.gpu.runtime.steps import Ordered
 from axon.backend.gpu.tile import families
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.plan import ir as plan
@@ -194,7 +194,7 @@ def _family(kernel: plan.Nest | plan.Contraction | plan.Whole) -> str:
 
 def _of_gpu(program: Program, sizes: Mapping[Symbol, int], schedule: Schedule) -> Graph:
     """As the GPU runs it: see `parts`."""
-    stepped = Stepped(program, schedule=schedule)
+    stepped = Ordered(program, schedule=schedule).at(sizes)
     split = stepped.parts
     served = IdentityMap((part, executable.serving({}, own)) for part, executable, own in stepped.foreseen(sizes))
 

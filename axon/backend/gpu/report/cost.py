@@ -7,7 +7,7 @@ from typing import assert_never
 
 from axon.backend.gpu.build.pipeline import tensors
 from axon.backend.gpu.report.show import product_flops, sizes_of
-from axon.backend.gpu.runtime.steps import Stepped
+from axon.backend.gpu.runtime.steps import Ordered
 from axon.backend.gpu.tile.families import Kernel, family_of
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.plan import cost
@@ -27,10 +27,9 @@ def cost_of(program: Program, sizes: Mapping[Symbol, int] | None = None, schedul
 
     Of products on tensor cores their operations alone are counted, what a mask leaves out included. Raises `Unsupported`.
     """
-    stepped = Stepped(program, schedule=schedule or NOTHING)
-    served = IdentityMap(
-        (p, executable.serving({}, own).planned) for p, executable, own in stepped.foreseen(sizes_of(program, sizes))
-    )
+    given = sizes_of(program, sizes)
+    stepped = Ordered(program, schedule=schedule or NOTHING).at(given)
+    served = IdentityMap((p, executable.serving({}, own).planned) for p, executable, own in stepped.foreseen(given))
     values = dict(stepped.values)
 
     def steps(body: Body) -> Iterator[Step]:

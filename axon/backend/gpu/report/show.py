@@ -24,7 +24,7 @@ from axon.backend.gpu.runtime.building import Builder, Ready
 from axon.backend.gpu.runtime.foreseen import of_extents
 from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.prepare import problem_of
-from axon.backend.gpu.runtime.steps import Stepped
+from axon.backend.gpu.runtime.steps import Ordered, Stepped
 from axon.backend.gpu.simt.register_tiles import predicted, untiled
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.contraction import MatrixProduct
@@ -56,8 +56,8 @@ def show(program: Program, stage: str, sizes: MappingOf[Symbol, int] | None = No
 
     Raises `Unsupported` where nothing runs, and `Missing` without the tools that build a kernel, or for `sass` without `nvdisasm`.
     """
-    stepped = Stepped(program, schedule=schedule or NOTHING)
-    parted = [(executable, own) for _, executable, own in stepped.foreseen(sizes_of(program, sizes))]
+    given = sizes_of(program, sizes)
+    parted = [(executable, own) for _, executable, own in Ordered(program, schedule=schedule or NOTHING).at(given).foreseen(given)]
     found = [
         _stage(ready, stage, executable.target) for executable, own in parted for ready in executable.built({}, own)[1].values()
     ]
@@ -153,11 +153,12 @@ def explain(
     """
     if measure:
         gpu()
-    stepped = Stepped(program, schedule=schedule or NOTHING)
+    given = sizes_of(program, sizes)
+    stepped = Ordered(program, schedule=schedule or NOTHING).at(given)
     tables = frozenset(stepped.tables.values)
     found = [
         (builder, number, made.get(number), own)
-        for _, executable, own in stepped.foreseen(sizes_of(program, sizes))
+        for _, executable, own in stepped.foreseen(given)
         for builder, made in [executable.built({}, own)]
         for number in range(len(builder.planned.kernels))
     ]

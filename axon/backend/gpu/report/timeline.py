@@ -22,7 +22,7 @@ from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram
 from axon.backend.gpu.roles.flow import Instruction
 from axon.backend.gpu.runtime.prepare import blocks, is_empty, prepare
-from axon.backend.gpu.runtime.steps import Stepped
+from axon.backend.gpu.runtime.steps import Ordered
 from axon.backend.gpu.runtime.ways import Planned
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.families import Tiled
@@ -89,7 +89,7 @@ def timelines(
     """
     out: list[Timeline] = []
     number = 0
-    for _, executable, own in Stepped(program, target, schedule=schedule).foreseen(sizes):
+    for _, executable, own in Ordered(program, target, schedule).at(sizes).foreseen(sizes):
         builder = executable.serving({}, own)
         for kernel, fixed in zip(builder.planned.kernels, builder.fixed, strict=True):
             if isinstance(kernel, Nest):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from threading import RLock
 from typing import Any
 
@@ -30,7 +30,8 @@ from axon.base.errors import ShapeError
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Block, Check, Compress, Compute, Leaf, Param, Program, Read, Sort, Value
-from axon.core.passes.parts import Body, HostLoop, Part, Straight, parts, straights
+from axon.core.passes.orders import DEFAULT, Choice, Order, order_at
+from axon.core.passes.parts import Body, HostLoop, Part, Straight, choices_of, parts, straights
 from axon.shapes.contracts.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
 
@@ -49,8 +50,48 @@ class Known:
     changing: frozenset[Symbol]
 
 
+class Ordered:
+    """A core program on one target, its sums of products in each order that is best at sizes which were asked for. Safe to use from
+    several threads. What a schedule fixes it fixes of the order that loses least over all sizes: with one there is no other."""
+
+    def __init__(self, program: Program, target: Target = HOPPER, schedule: Schedule = NOTHING) -> None:
+        self.program, self.target, self.schedule = program, target, schedule
+        self._lock = RLock()
+        self._made: dict[Order, Stepped] = {}
+        self._orders: dict[tuple[int, ...], Order] = {}
+
+    @cached_property
+    def _choices(self) -> tuple[Choice, ...]:
+        return choices_of(self.program) if self.schedule == NOTHING else ()
+
+    def at(self, sizes: Mapping[Symbol, int]) -> Stepped:
+        """The program in the order for these sizes. Raises what `Stepped` raises."""
+        with self._lock:
+            order = self._order(sizes)
+            if order not in self._made:
+                self._made[order] = Stepped(self.program, self.target, schedule=self.schedule, order=order)
+            return self._made[order]
+
+    def _order(self, sizes: Mapping[Symbol, int]) -> Order:
+        if not self._choices:
+            return DEFAULT
+        key = tuple(sizes.values())
+        if key not in self._orders:
+            if len(self._orders) >= KEPT:
+                self._orders.clear()
+            self._orders[key] = order_at(self._choices, sizes)
+        return self._orders[key]
+
+    @property
+    def made(self) -> tuple[Stepped, ...]:
+        """What was made so far."""
+        with self._lock:
+            return tuple(self._made.values())
+
+
 class Stepped:
-    """A core program on one target: its parts, and the kernels of each. Safe to use from several threads.
+    """A core program on one target, its sums of products in one order: its parts, and the kernels of each. Safe to use from several
+    threads.
 
     A program that is straight, but for checks in front, has one executable, `straight`; its calls need nothing of what is here.
     """
@@ -63,10 +104,11 @@ class Stepped:
         *,
         exact: bool = False,
         schedule: Schedule = NOTHING,
+        order: Order = DEFAULT,
     ) -> None:
         """Raises `Unsupported` as `Executable` does, and AX0605 for a kernel of the schedule that is not there."""
         self.program, self.target = program, target
-        self.parts = parts(program)
+        self.parts = parts(program, order)
         self.checks = self.parts.checks
         self.algorithms = Algorithms(target)
         self.tables = DeviceTables(self.parts.tables)
