@@ -25,11 +25,14 @@ from axon.backend.gpu.tile.limbs import in_limbs, splitting, without_tensor_core
 from axon.backend.gpu.tile.regroup import in_order
 from axon.backend.gpu.tile.schedule import fastest
 from axon.backend.plan.ir import Nest
-from axon.base.data import dataclass
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Compute, Program, Value
 from axon.core.passes.dissolve import copied
 from axon.core.walk import outs_of
+
+PARTS = (2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64)  # of a sum
+LEAST_DEPTH = 256  # of a part
 
 Merged: TypeAlias = "frozenset[tuple[Symbol, Merging]]"  # by what a contraction makes
 
@@ -98,9 +101,11 @@ class _Pricer:
         tiled = sides.columns[-1] == op.axes[-1]  # as it stands
         choices = product(*((True, False) if len(side) > 1 else (False,) for side in (sides.rows, sides.columns)))
         options = [Merging(*choice) for choice in choices]
-        if tiled and len(options) == 1:
+        if tiled and len(options) == 1 and not self.is_long(op):
             return None
         priced = [one for one in (self.priced(op, merging, later) for merging in options) if one is not None]
+        cut = [part for one in priced for part in self.in_parts(op, one)]
+        priced += [one for one in (self.priced(op, merging, later) for merging in cut) if one is not None]
         every = frozenset[Symbol]().union(*(one.taken for one in priced))
         costs = {one.merging: one.seconds + self.apart(op, every - one.taken) for one in priced}
         best = min(costs, key=costs.__getitem__, default=APART)
@@ -109,6 +114,23 @@ class _Pricer:
         kernel = next(one.kernel for one in priced if one.merging == best)
         plain = without_tensor_cores(kernel, problem_of(kernel, self.sizes), self.sizes, self.target)
         return best if tiled or costs[best] < plain else None
+
+    def is_long(self, op: Compute) -> bool:
+        """Whether the sum of a contraction is long enough to be cut into parts."""
+        assert op.reduction is not None
+        return prod(max(0, axis.extent.evaluate(self.sizes)) for axis in op.reduction.axes) >= 2 * LEAST_DEPTH
+
+    def in_parts(self, op: Compute, one: _Priced) -> Iterator[Merging]:
+        """The same with its sum cut into parts, where its tiles are too few to keep the chip busy."""
+        assert op.reduction is not None
+        problem = problem_of(one.kernel, self.sizes)
+        tiles = -(-problem.rows // 128) * -(-problem.columns // 128) * problem.outer
+        if not self.is_long(op) or 2 * tiles > self.target.multiprocessors:
+            return
+        along, extent = max(enumerate(a.extent.evaluate(self.sizes) for a in op.reduction.axes), key=lambda item: item[1])
+        for parts in PARTS:
+            if extent % parts == 0 and problem.depth >= parts * LEAST_DEPTH:
+                yield replace(one.merging, parts=parts, along=along)
 
     def priced(self, op: Compute, merging: Merging, later: Sequence[Compute]) -> _Priced | None:
         """A contraction with its sides merged so; None if there is none."""
@@ -128,7 +150,8 @@ class _Pricer:
         seconds += sum(copying(bare.operands[number].value, self.sizes, self.target) for number in copied)
         own = group(bare, views)
         taken = {out.symbol for other in (*after, *later) if own.absorb(other) for out in other.outs}
-        seconds += sum(self.moved(made, other.outs[0]) for other in after if other.outs[0].symbol not in taken)
+        if any(out.symbol not in taken for other in after for out in other.outs):
+            seconds += self.moved(made, op.outs[0])
         return _Priced(merging, kernel, seconds, frozenset(taken))
 
     def apart(self, op: Compute, others: Set[Symbol]) -> float:

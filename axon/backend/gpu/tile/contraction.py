@@ -102,10 +102,13 @@ def refused(element: Element) -> str:
 @dataclass(frozen=True, slots=True)
 class Merging:
     """Of which sides of a product all axes are merged into one, along which tiles are cut; of another, tiles are cut along the last
-    axis alone."""
+    axis alone. The sum may be cut into equal `parts` of one of its axes, the one with the number `along`, which are added up after.
+    """
 
     rows: bool = False
     columns: bool = False
+    parts: int = 1
+    along: int = 0
 
 
 APART = Merging()

@@ -5,6 +5,11 @@
 Tiles are cut along rows, columns, or several of them merged (`Merging`). Bulk copies store such a tile where merged indices stand
 side by side and the columns last. Also a factor that does not depend on what is summed is multiplied after: where nothing else is
 to be done, the product's own kernel takes that in again (see `epilogue`).
+
+Where a result is small and its sums are long, few tiles would have all the work: parts of a sum, in f32, are tiles of their own.
+
+    out[i, j] = sum k < 8 * n => a[i, k] * b[k, j]    becomes    made[p, i, j] = sum r < n => a[i, n * p + r] * b[n * p + r, j]
+                                                      and        out[i, j] = sum p < 8 => made[p, i, j]
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
-from axon.core.ir import Axis, Binary, Block, Compute, Op, Program, Read, Scalar, Value
+from axon.core.ir import Axis, Binary, Block, Compute, Op, Program, Read, Reduction, Scalar, Value
 from axon.core.verify import verify_rewritten
 from axon.core.walk import converted, nodes, rename
 from axon.shapes.dimension import Dim
@@ -42,22 +47,43 @@ def named(merging: Mapping[Symbol, Merging]) -> dict[Symbol, Merging]:
 
 def in_order(op: Compute, merging: Merging) -> tuple[Compute, ...]:
     """A contraction of two factors in an order of indices in which its sides can be merged so; and what is left to do after it."""
+    assert op.reduction is not None
     deep, shallow = factors_of(op)
     axes = _order(op, deep, merging)
-    if axes == op.axes and (not shallow or merging == APART):
+    if merging.parts == 1 and axes == op.axes and (not shallow or merging == APART):
         return (op,)
     (out,) = op.outs
-    element = Element.F32 if shallow and out.element.bits < Element.F32.bits else out.element
-    made = Value(_symbol(out.symbol, merging), element, tuple(axis.extent for axis in axes))
-    left, right = (converted(factor, element) for factor in deep)
-    first = replace(op, outs=(made,), axes=axes, body=(Binary("mul", left, right),))
-    own = [Axis(fresh(axis.symbol.name), axis.extent) for axis in op.axes]
+    narrow = out.element.bits < Element.F32.bits and (shallow or merging.parts > 1)
+    element = Element.F32 if narrow else out.element
+    reduction, cut, part = _cut(op.reduction, merging) if merging.parts > 1 else (op.reduction, {}, ())
+    left, right = (converted(rename(factor, cut), element) for factor in deep)
+    made = Value(_symbol(out.symbol, merging), element, tuple(axis.extent for axis in (*part, *axes)))
+    first = Compute((made,), (*part, *axes), reduction, (Binary("mul", left, right),), op.span)
+    own = tuple(Axis(fresh(axis.symbol.name), axis.extent) for axis in op.axes)
     at = {old.symbol: Dim.of(new.symbol) for old, new in zip(op.axes, own, strict=True)}
     product: Scalar = Read(made.symbol, tuple(at[axis.symbol] for axis in axes), element)
+    ops = [first]
+    if part:
+        each = Axis(fresh("part"), part[0].extent)
+        whole = Value(fresh(out.symbol.name), element, out.shape)
+        added = replace(op.reduction, axes=(each,), where=None)
+        parts = Read(made.symbol, (Dim.of(each.symbol), *(at[axis.symbol] for axis in axes)), element)
+        ops.append(Compute((whole,), own, added, (parts,), op.span))
+        own = tuple(Axis(fresh(axis.symbol.name), axis.extent) for axis in op.axes)
+        at = {old.symbol: Dim.of(new.symbol) for old, new in zip(op.axes, own, strict=True)}
+        product = Read(whole.symbol, tuple(at.values()), element)
     for factor in shallow:
         product = Binary("mul", product, converted(rename(factor, at), element))
-    after = Compute((out,), tuple(own), None, (converted(product, out.element),), op.span)
-    return first, after
+    return *ops, Compute((out,), own, None, (converted(product, out.element),), op.span)
+
+
+def _cut(reduction: Reduction, merging: Merging) -> tuple[Reduction, dict[Symbol, Dim], tuple[Axis]]:
+    """The sum over one of the parts, where in the whole one is, and the axis of parts."""
+    axis = reduction.axes[merging.along]
+    part, inside = Axis(fresh("part"), Dim.of(merging.parts)), Axis(fresh(axis.symbol.name), axis.extent // merging.parts)
+    axes = tuple(inside if each == axis else each for each in reduction.axes)
+    at = inside.extent * Dim.of(part.symbol) + Dim.of(inside.symbol)
+    return replace(reduction, axes=axes), {axis.symbol: at}, (part,)
 
 
 def _order(op: Compute, deep: Sequence[Scalar], merging: Merging) -> tuple[Axis, ...]:

@@ -32,6 +32,8 @@ fun batched (x : bf16[b, s, k]) (w : bf16[b, k, h, d]) = for b s h d => sum k =>
 fun last_outer (x : bf16[i, k, b]) (w : bf16[k, j, b]) = for i j b => sum k => x[i, k, b] * w[k, j, b]
 fun scaled (x : bf16[b, t, k]) (w : bf16[k, h, d]) (s : f32[t]) = for b h t d =>
   cast bf16 (s[t] * cast f32 (sum k => x[b, t, k] * w[k, h, d]))
+fun long (x : bf16[m, k]) (w : bf16[k, n]) = for i j => sum c => x[i, c] * w[c, j]
+fun long_pairs (x : f32[m, p, q]) (w : f32[q, p, n]) (s : f32[m]) = for i j => sum p q => x[i, p, q] * w[q, p, j] * s[i]
 fun weighted (x : f32[b, t, k]) (w : f32[k, h, d]) (s : f32[h]) = for b t h d => sum k => x[b, t, k] * s[h] * w[k, h, d]
 """
 MODULE = axon.compile(SOURCE)
@@ -53,6 +55,8 @@ P, W = "plain", "tensor cores"
         ("last_outer", [(512, 512, 8), (512, 512, 8)], [P, P, W, P]),
         ("scaled", [(64, 8, 1024), (1024, 256, 8), (8,)], [W, P]),
         ("weighted", [(8, 512, 1024), (1024, 256, 8), (256,)], [P, P, W, P]),  # by limbs
+        ("long", [(256, 65536), (65536, 256)], [W, P]),  # parts of the sum, and then these
+        ("long_pairs", [(64, 256, 64), (64, 256, 64), (64,)], [P, P, P]),  # by register tiles, also parts
     ],
 )
 def test_merged_where_it_pays(name: str, shapes: list[tuple[int, ...]], wanted: list[str]) -> None:
@@ -73,6 +77,8 @@ SMALL = {
     "last_outer": [(72, 16, 3), (16, 72, 3)],
     "scaled": [(9, 8, 16), (16, 9, 8), (8,)],
     "weighted": [(9, 8, 16), (16, 9, 8), (9,)],
+    "long": [(20, 48), (48, 24)],
+    "long_pairs": [(20, 12, 8), (8, 12, 24), (20,)],
 }
 
 
@@ -81,7 +87,10 @@ def _given(shapes: list[tuple[int, ...]], kind: Any) -> list[Any]:
     return [rng.standard_normal(shape).astype(kind) for shape in shapes]
 
 
-@pytest.mark.parametrize("chosen", [Merging(*sides) for sides in product((False, True), repeat=2)], ids=str)
+CHOICES = [Merging(*sides, parts=parts) for *sides, parts in product((False, True), (False, True), (1, 4))]
+
+
+@pytest.mark.parametrize("chosen", CHOICES, ids=str)
 @pytest.mark.parametrize("name", SMALL)
 def test_as_the_interpreter(name: str, chosen: Merging, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it costs."""
