@@ -21,6 +21,7 @@ from axon.backend.gpu.roles import lower as lower_roles
 from axon.backend.gpu.roles.ir import Put, RoleFor
 from axon.backend.gpu.runtime.foreseen import made as made_by_part
 from axon.backend.gpu.runtime.foreseen import reads
+from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.ir import For, Load
 from axon.backend.kernel.code import Code
@@ -128,7 +129,8 @@ def on_cpu(program: Program) -> object:
 
 
 def on_gpu(program: Program) -> object:
-    return compiler.executable(program)
+    with compiler._phase("making kernels"):
+        return Stepped(program)
 
 
 def test_the_list_is_what_runs() -> None:
