@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
 
 from axon.base.errors import AxonError
 from axon.base.source import SourceFile
@@ -20,7 +22,7 @@ from axon.grammar.table import load
 from tests import ROOT
 from tests.grammar import strategies as g
 
-EXAMPLES = 3_000 if os.environ.get("AXON_SOAK") else 150
+EXAMPLES = 3_000 if os.environ.get("AXON_SOAK") else 75
 SLOW = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -77,13 +79,15 @@ def test_the_strategies_cover_every_node() -> None:
             if isinstance(child, (tuple, s.Node, s.Name)):
                 visit(child)
 
-    @settings(max_examples=250, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(st.tuples(g.programs, g.subscripts(g.expressions)))
-    def collect(nodes: tuple[s.Program, s.Subscript]) -> None:
-        visit(nodes)
-
-    collect()
     nodes = {name for name, cls in vars(s).items() if isinstance(cls, type) and issubclass(cls, s.Node) and cls is not s.Node}
+
+    def are_all_seen(generated: s.Program | s.Subscript) -> bool:
+        visit(generated)
+        return nodes <= seen
+
+    once = settings(SLOW, max_examples=500, database=None, phases=[Phase.generate])
+    with suppress(NoSuchExample):
+        find(g.programs | g.subscripts(g.expressions), are_all_seen, settings=once)
     assert nodes <= seen
 
 

@@ -26,7 +26,7 @@ from axon.tools.editor.signatures import signature_help
 from axon.tools.editor.tokens import words
 from axon.tools.editor.workspace import Workspace
 from axon.tools.lsp.convert import Converter
-from tests.tools.editor.programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, text_of
+from tests.tools.editor.programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, informed, text_of
 
 FILES = [*EXAMPLES, *LIBRARY, *(ACCEPTED if SOAK else [])]
 INTERNAL = ("AX0001", "AX0002")
@@ -135,11 +135,11 @@ def test_typing_a_program(
 
 @pytest.mark.parametrize("file", FILES if SOAK else FILES[::9], ids=lambda f: f.stem)
 def test_opening_a_prefix(file: Path) -> None:
-    """In an editor that knows nothing yet."""
+    """In an editor that knows the library, and nothing yet of the file."""
     text = text_of(file)
     found = token_ends(file, text)
     for end in found[:: 20 if SOAK else len(found) // 4]:
-        workspace = Workspace(compiler.guarded)
+        workspace = informed(text, guard=compiler.guarded)
         workspace.open(str(file), text[:end])
         analysis = workspace.analysis(str(file))
         assert analysis is not None
