@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from hypothesis.errors import NoSuchExample
 
 from axon.base.errors import AxonError
 from axon.base.source import SourceFile
@@ -79,15 +77,13 @@ def test_the_strategies_cover_every_node() -> None:
             if isinstance(child, (tuple, s.Node, s.Name)):
                 visit(child)
 
+    @settings(SLOW, max_examples=250, database=None)
+    @given(g.programs | g.subscripts(g.expressions))
+    def collect(node: s.Program | s.Subscript) -> None:
+        visit(node)
+
+    collect()
     nodes = {name for name, cls in vars(s).items() if isinstance(cls, type) and issubclass(cls, s.Node) and cls is not s.Node}
-
-    def are_all_seen(generated: s.Program | s.Subscript) -> bool:
-        visit(generated)
-        return nodes <= seen
-
-    once = settings(SLOW, max_examples=500, database=None, phases=[Phase.generate])
-    with suppress(NoSuchExample):
-        find(g.programs | g.subscripts(g.expressions), are_all_seen, settings=once)
     assert nodes <= seen
 
 
