@@ -17,6 +17,7 @@ from axon.tools.editor.analysis import Analysis, shifted
 from axon.tools.editor.chunks import read
 from axon.tools.editor.workspace import Workspace, applied
 from axon.types.show import signature
+from tests.sample import some
 from tests.tools.editor.programs import ACCEPTED, EXAMPLES, LIBRARY, REJECTED, SOAK, analysed, informed, text_of
 
 # After a syntax error these go on elsewhere than the command line, which reads on through the declarations that follow.
@@ -600,7 +601,7 @@ def test_whether_a_quick_fix_helps_is_asked_again_when_an_import_changes(tmp_pat
     assert answers == [True, False, True]
 
 
-@pytest.mark.parametrize("file", REJECTED[:: 1 if SOAK else 5], ids=lambda f: f.stem)
+@pytest.mark.parametrize("file", some(REJECTED, 8), ids=lambda f: f.stem)
 def test_what_a_fix_is_for_is_gone_after_it(file: Path) -> None:
     workspace = informed()
     analysis = analysed(text_of(file), str(file), workspace)
