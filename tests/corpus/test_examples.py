@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -17,7 +16,7 @@ import axon
 from axon.checker.loader import library_modules
 from tests import ROOT
 from tests.corpus.goldens import compare, run_axon
-from tests.sample import SOAK
+from tests.sample import ALL
 
 EXAMPLES = sorted((ROOT / "examples").rglob("*.axon"))
 # Their loops are compiled for 20 seconds each; CI and the soak do that, and tests/library and tests/oracle compile others.
@@ -50,7 +49,7 @@ def test_every_function_of_the_library_has_a_doctest(module: str, capsys: pytest
     text = path.read_text(encoding="utf-8")
     tested = set(re.findall(r">>> (\w+)", text))
     assert tested == set(re.findall(r"^fun (\w+)", text, re.MULTILINE))
-    interpreted = module in LOOPS and not (SOAK or os.environ.get("CI"))
+    interpreted = module in LOOPS and not ALL
     code, out = run_axon(["test", str(path), *(["--target", "interpret"] if interpreted else [])], capsys)
     assert code == 0, out
 
