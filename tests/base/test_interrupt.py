@@ -14,6 +14,8 @@ import pytest
 
 from axon.base.interrupt import interruptible
 
+pytestmark = pytest.mark.usefixtures("ctrl_c")
+
 
 def interrupt_after(seconds: float) -> None:
     threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT)).start()

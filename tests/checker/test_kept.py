@@ -27,7 +27,7 @@ from axon.shapes.relation import Relation
 from axon.types import typed as T
 from axon.types.type import Scheme
 
-EXAMPLES = int(os.environ.get("AXON_EXAMPLES", "0")) or (2000 if os.environ.get("AXON_SOAK") else 15)
+EXAMPLES = int(os.environ.get("AXON_EXAMPLES", "0")) or (2000 if os.environ.get("AXON_SOAK") else 8)
 
 # A library of every kind of thing that a module can make available, and every node that a declaration can hold.
 LOW = """

@@ -15,11 +15,12 @@ from axon.checker.loader import FileLoader
 from axon.checker.module import CheckedModule
 from axon.checker.unchanged import Step
 from tests import ROOT
+from tests.sample import SOAK
 
 MODELS = ("gcn", "gpt2", "llama3", "mamba", "seq2seq", "whisper")
 FILES = [ROOT / "examples" / "models" / f"{name}.axon" for name in MODELS] + [ROOT / "stdlib" / "linalg.axon"]
 SIZES = re.compile(r"\[[^\[\]\n]*\b([a-z]\w*)\b, ([a-z]\w*)\]")
-MOST = 5  # changes of one file
+MOST, RENAMED = (5, 5) if SOAK else (3, 9)  # changes of one file, and every which name is changed
 
 
 def checked(path: str, text: str, former: CheckedModule | None = None) -> CheckedModule:
@@ -45,7 +46,7 @@ def changes(text: str) -> Iterator[str]:
     found = list(SIZES.finditer(text))
     for m in found[:: max(len(found) // MOST, 1)]:
         yield text[: m.start(1)] + m[2] + text[m.end(1) : m.start(2)] + m[1] + text[m.end(2) :]
-    for m in list(re.finditer(r"^(?:fun|type) (\w+)", text, re.MULTILINE))[::5]:
+    for m in list(re.finditer(r"^(?:fun|type) (\w+)", text, re.MULTILINE))[::RENAMED]:
         yield text[: m.start(1)] + f"other_{m[1]}" + text[m.end(1) :]
 
 

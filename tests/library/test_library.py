@@ -24,7 +24,7 @@ from tests.library import (  # noqa: F401  (cases register themselves)
 )
 from tests.library.library_case import CASES, Case, Drawn, check
 
-EXAMPLES = 500 if os.environ.get("AXON_SOAK") else 15
+EXAMPLES = 500 if os.environ.get("AXON_SOAK") else 10
 SIGNATURES = Path(__file__).with_name("signatures.txt")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import axon
 
-COUNT = int(os.environ.get("AXON_PROGRAMS", "0")) or (2000 if os.environ.get("AXON_SOAK") else 60)
+COUNT = int(os.environ.get("AXON_PROGRAMS", "0")) or (2000 if os.environ.get("AXON_SOAK") else 42)
 SEEDS = 6
 
 # Each reads past the end of `x` where its guard does not hold, and uses what it has read in what is named after that.

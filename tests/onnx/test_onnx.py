@@ -12,7 +12,7 @@ from tests.onnx.onnx_cases import cases, classify, offered, run
 
 SOAK = bool(os.environ.get("AXON_SOAK"))
 PARTS = 8
-COMPILED = 1 if SOAK else 6  # every so many of the cases are compiled, too
+COMPILED = 1 if SOAK else 16  # every so many of the cases are compiled, too
 
 
 @pytest.mark.parametrize("part", range(PARTS))

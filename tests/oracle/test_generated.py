@@ -10,7 +10,7 @@ from tests.oracle.generate import generate
 from tests.oracle.soak import blocks, soak
 
 SOAK = bool(os.environ.get("AXON_SOAK"))
-PROGRAMS, COMPILED, EMULATED = (20_000, 20_000, 2_000) if SOAK else (48, 12, 4)
+PROGRAMS, COMPILED, EMULATED = (20_000, 20_000, 2_000) if SOAK else (40, 8, 4)
 PARTS = 40 if SOAK else 1
 
 pytestmark = pytest.mark.usefixtures("module_cache")

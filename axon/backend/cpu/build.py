@@ -115,9 +115,12 @@ def compile_source(source: Source) -> tuple[str, bytes]:
     from numba.core.compiler import compile_extra
     from numba.core.registry import cpu_target
 
+    from axon.backend.cpu.passes import Passes
+
     arguments = tuple(types.int64 if e is None else types.CPointer(getattr(types, POINTERS[e])) for e in source.types)
     context = cpu_target.target_context
-    result = compile_extra(cpu_target.typing_context, context, function(source), arguments, types.int64, _flags(), {})
+    made = function(source)
+    result = compile_extra(cpu_target.typing_context, context, made, arguments, types.int64, _flags(), {}, pipeline_class=Passes)
     return str(result.fndesc.llvm_func_name), bytes(result.library._get_compiled_object())
 
 
@@ -144,8 +147,11 @@ def function(source: Source) -> Any:
     if source.helpers:
         from numba import njit
 
+        from axon.backend.cpu.passes import Passes
+
+        settings = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": Passes}
         for helper in source.helpers:
-            globals[helper] = njit(globals[helper], error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+            globals[helper] = njit(globals[helper], **settings)
     return globals[source.entry]
 
 
@@ -217,7 +223,7 @@ def _tools() -> str:
     features = llvm.get_host_cpu_features().flatten()
     here = Path(__file__)
     kernel = here.parents[1] / "kernel"
-    sources = (here, here.with_name("intrinsics.py"), kernel / "llvm.py", kernel / "verify.py")
+    sources = (here, here.with_name("intrinsics.py"), here.with_name("passes.py"), kernel / "llvm.py", kernel / "verify.py")
     intrinsics = "\0".join(file.read_text(encoding="utf-8") for file in sources)
     tools = [f"{name} {_version(name)}" for name in ("numba", "llvmlite")]
     machine = (llvm.get_default_triple(), llvm.get_host_cpu_name(), features)

@@ -11,17 +11,17 @@ and never stops the process (the kernel has taken note of it).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from inspect import Parameter
-from inspect import signature as parameters_of
+from collections.abc import Callable, Mapping, Sequence
 from math import factorial
 from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.core.imputils import lower_constant
+from numba.extending import lower_builtin, models, register_model, typeof_impl
 
+from axon.backend.cpu.passes import Passes
 from axon.backend.kernel import llvm
 from axon.backend.kernel.llvm import F32, F64, I8, I32, I64, Builder, Emit, Value, as_bits, as_float, call, fma, real, suffix, whole
 from axon.backend.kernel.special import Functions
@@ -35,33 +35,57 @@ def _publish(name: str, function: Any) -> Any:
     return function
 
 
+class Operation(types.Callable, types.Opaque):  # type: ignore[misc]
+    """The type of an operation. numba's own intrinsics look through all that it has registered, at every call of one."""
+
+    def __init__(self, name: str, typing: Callable[..., Any]) -> None:
+        self._typing = typing
+        self._signatures: dict[tuple[Any, ...], Any] = {}  # by the types of the arguments
+        super().__init__(f"axon.{name}")
+
+    def get_call_type(self, context: Any, args: tuple[Any, ...], kws: Mapping[str, Any]) -> Any:
+        if args not in self._signatures:
+            given = tuple(types.unliteral(argument) for argument in args)
+            self._signatures[args] = self._typing(*given)(*given)
+        return self._signatures[args]
+
+    def get_call_signatures(self) -> tuple[list[Any], bool]:
+        return list(self._signatures.values()), True
+
+    def get_impl_key(self, signature: Any) -> Any:
+        return self.name
+
+
+register_model(Operation)(models.OpaqueModel)
+
+
+class _Named:
+    """An operation as a kernel's globals hold it."""
+
+    def __init__(self, type: Operation) -> None:
+        self.type = type
+
+
+@typeof_impl.register(_Named)  # type: ignore[untyped-decorator]
+def _typeof(operation: _Named, context: Any) -> Operation:
+    return operation.type
+
+
+@lower_constant(Operation)  # type: ignore[untyped-decorator]
+def _constant(context: Any, builder: Builder, type: Operation, operation: _Named) -> Value:
+    return context.get_dummy_value()
+
+
 def _intrinsic(name: str, typing: Callable[..., Any], emit: Emit) -> None:
     """An operation of emitted code: `typing` gives the result's type for the arguments', `emit` the IR."""
-    arity = sum(p.default is Parameter.empty for p in parameters_of(emit).parameters.values()) - 1  # less the builder
+    made = Operation(name, typing)
 
-    def declare(args: tuple[Any, ...]) -> tuple[Any, Emit]:
-        signature = typing(*args)(*args)
+    def generate(context: Any, builder: Builder, signature: Any, values: Sequence[Value]) -> Value:
+        result = emit(builder, *values)
+        return context.get_dummy_value() if result is None else result
 
-        def generate(context: Any, builder: Builder, signature: Any, values: list[Value]) -> Value:
-            result = emit(builder, *values)
-            return context.get_dummy_value() if result is None else result
-
-        return signature, generate
-
-    match arity:
-        case 1:
-            one = lambda context, a: declare((a,))
-            made = intrinsic(one)
-        case 2:
-            two = lambda context, a, b: declare((a, b))
-            made = intrinsic(two)
-        case 3:
-            three = lambda context, a, b, c: declare((a, b, c))
-            made = intrinsic(three)
-        case _:
-            five = lambda context, a, b, c, d, e: declare((a, b, c, d, e))
-            made = intrinsic(five)
-    _publish(name, made)
+    lower_builtin(made.name, types.VarArg(types.Any))(generate)
+    _publish(name, _Named(made))
 
 
 def _horner(b: Builder, x: Value, coefficients: tuple[float, ...]) -> Value:
@@ -244,7 +268,7 @@ def _power(base: int, exponent: int) -> int:
     return result
 
 
-_publish("integer_power", njit(_power))
+_publish("integer_power", njit(_power, pipeline_class=Passes))
 _intrinsic("signed_exponent", lambda x: types.int64, llvm.signed_exponent)
 
 

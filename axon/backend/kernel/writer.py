@@ -3,7 +3,7 @@
 It says which operations an expression is, in one vocabulary: `max_unsigned`, `trunc_i8`. An operation is a call by its name unless
 a target has a `Form` for it, a text of its own: `x + y`. Three kinds of kernels are written so: nests of processors (`cpu.nests`),
 where narrow floats are rounded after each operation; plain GPU kernels (`simt.writer`), whose threads hold several neighbours;
-epilogues and streams of the tensor cores (`scalars`), which find what they read in registers, and never fail.
+epilogues and streams of the tensor cores (`tensor_core_scalars`), which find what they read in registers, and never fail.
 
 Note [Speculation]
     `if` of core evaluates the branch that it takes. Where both branches can be evaluated anywhere (every read is at bare axes that

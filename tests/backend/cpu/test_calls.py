@@ -2,7 +2,6 @@
 
 import _thread
 import os
-import signal
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from threading import Timer
@@ -308,7 +307,7 @@ INTERRUPTED = {
 
 
 @pytest.mark.parametrize("case", INTERRUPTED, ids=lambda c: c.replace(" ", "-"))
-def test_a_native_loop_can_be_interrupted(case, monkeypatch):
+def test_a_native_loop_can_be_interrupted(case, monkeypatch, ctrl_c):
     """Each of these would run for minutes, or for years."""
     m = axon.compile(INTERRUPTED[case])
     known = m.f(1.0, 3, target="cpu")
@@ -322,14 +321,10 @@ def test_a_native_loop_can_be_interrupted(case, monkeypatch):
 
     monkeypatch.setattr(run.Run, "launch", measured)
     timer = Timer(0.5, _thread.interrupt_main)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever another test has left
-    try:
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            m.f(1.0, 2**31 - 1, target="cpu")
-        timer.join()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        m.f(1.0, 2**31 - 1, target="cpu")
+    timer.join()
     assert max(longest) < 5, "about half a second on a machine that does nothing else"
     assert m.f(1.0, 3, target="cpu") == known
 

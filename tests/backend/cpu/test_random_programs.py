@@ -17,8 +17,8 @@ from axon.core.verify import CoreInvalid, verify
 from axon.interpret import run
 from tests.core.random_programs import Generator
 
-PROGRAMS = 2_000 if os.environ.get("AXON_SOAK") else 40
-PLANS = 4_000 if os.environ.get("AXON_SOAK") else 200
+PROGRAMS = 2_000 if os.environ.get("AXON_SOAK") else 24
+PLANS = 4_000 if os.environ.get("AXON_SOAK") else 100
 
 
 def outcome(compute, *arguments):

@@ -167,34 +167,35 @@ fun _DenseP (x : f32) = x
 """
 
 
-def mypy(folder: Path) -> subprocess.CompletedProcess[str]:
-    """What mypy says of `use.py` and `model.pyi`; what it knows of NumPy stays beside the folder for the next."""
+def mypy(folder: Path, known: Path) -> subprocess.CompletedProcess[str]:
+    """What mypy says of `use.py` and `model.pyi`; what it has learned of NumPy and of Axon, in 20 seconds, is kept."""
+    settings = ("--strict", "--follow-imports=silent", "--config-file=", f"--cache-dir={known}")
     return subprocess.run(
-        [*(sys.executable, "-m", "mypy", "--strict", "--config-file="), f"--cache-dir={folder.parent}/c", "use.py", "model.pyi"],
+        [sys.executable, "-m", "mypy", *settings, "use.py", "model.pyi"],
         capture_output=True, text=True, cwd=folder, timeout=300, check=False, env={"MYPYPATH": f"{ROOT}", "PATH": ""},
     )  # fmt: skip
 
 
-def test_mypy(tmp_path: Path) -> None:
-    """One after the other, for the second finds what the first has learned of NumPy."""
+def test_mypy(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    """One after the other, for the second finds what the first has learned of NumPy; and so does the next run."""
     for check in (declarations_may_have_any_name, accepts_it_and_uses_it):
         folder = tmp_path / check.__name__
         folder.mkdir()
-        check(folder)
+        check(folder, pytestconfig.cache.mkdir("mypy") if pytestconfig.cache is not None else tmp_path)
 
 
-def accepts_it_and_uses_it(tmp_path: Path) -> None:
+def accepts_it_and_uses_it(tmp_path: Path, known: Path) -> None:
     text = written(MODEL, tmp_path)
     ast.parse(text)
     (tmp_path / "use.py").write_text(USE)
-    ran = mypy(tmp_path)
+    ran = mypy(tmp_path, known)
     assert "model.pyi:" not in ran.stdout, ran.stdout
     lines = {int(line.split(":")[1]) for line in ran.stdout.splitlines() if line.startswith("use.py") and ": error:" in line}
     wanted = {i for i, line in enumerate(USE.splitlines(), 1) if line.endswith("# wrong")}
     assert lines == wanted, ran.stdout + ran.stderr
 
 
-def declarations_may_have_any_name(tmp_path: Path) -> None:
+def declarations_may_have_any_name(tmp_path: Path, known: Path) -> None:
     """What a stub needs itself has another name where the module declares it."""
     written(CLASHES, tmp_path)
     (tmp_path / "use.py").write_text(
@@ -205,5 +206,5 @@ def declarations_may_have_any_name(tmp_path: Path) -> None:
         "assert_type(model.heads[3](v), NDArray[np.float32])\nassert_type(model._A_(1), int)\n"
         "assert_type(model.dense({'w': v}), NDArray[np.float32])\nmodel.dense(v)  # type: ignore[arg-type]\n"
     )
-    ran = mypy(tmp_path)
+    ran = mypy(tmp_path, known)
     assert ran.stdout.startswith("Success"), ran.stdout + (tmp_path / "model.pyi").read_text()

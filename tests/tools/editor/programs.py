@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from axon.tools.editor.analysis import Analysis
 from axon.tools.editor.workspace import Workspace
@@ -22,24 +24,27 @@ def text_of(file: Path) -> str:
 
 
 @cache
-def _library() -> dict[str, Analysis]:
+def _library(module: str) -> dict[str, Analysis]:
     workspace = Workspace()
-    workspace.open("<library>", "import nn\n")
+    if module != "nn":
+        workspace.analyses |= _library("nn")
+    workspace.open("<library>", f"import {module}\n")
     workspace.analysis("<library>")
     workspace.close("<library>")
     return workspace.analyses
 
 
-def informed() -> Workspace:
-    """One that has seen `nn`, as an editor's has after the first file: its check takes longer than most tests."""
-    workspace = Workspace()
-    workspace.analyses |= _library()
+def informed(text: str = "", **settings: Any) -> Workspace:
+    """One that has seen `nn` and what a text imports, as an editor's has after the first file: it takes longer than most tests."""
+    workspace = Workspace(**settings)
+    for module in sorted({"nn", *re.findall(r"^import (\w+)", text, re.MULTILINE)} & {file.stem for file in LIBRARY}):
+        workspace.analyses |= _library(module)
     return workspace
 
 
 def analysed(text: str, path: str = "<buffer>", workspace: Workspace | None = None) -> Analysis:
     """A module that is open with this text, up to date."""
-    workspace = workspace or informed()
+    workspace = workspace or informed(text)
     workspace.open(path, text)
     analysis = workspace.analysis(path)
     assert analysis is not None

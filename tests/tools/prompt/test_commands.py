@@ -29,6 +29,12 @@ def module() -> Interactive:
     return module
 
 
+@pytest.fixture(scope="module")
+def completer() -> Completer:
+    """One for all, as a prompt has: the library is checked once."""
+    return Completer()
+
+
 def run(module: Interactive, text: str) -> str:
     said = commands.run(module, SourceFile("<input>", text))
     return "\n".join(said.lines) if isinstance(said, Defined) else said
@@ -209,13 +215,15 @@ SOFT = ["soft_shrink", "softmax", "softmax_first", "softplus", "softsign"]
         ("😀 den", ["dense"]),
     ],
 )
-def test_completion(before: str, expected: list[str], module: Interactive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion(
+    before: str, expected: list[str], module: Interactive, completer: Completer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("here.axon").write_text("")
     Path("folder").mkdir()
     module.define(SourceFile("<input 2>", "import nn\ntype linear[d, k] = { w : f32[d, k], b : f32[k] }"))
     module.bind("p", {"weight": [1.0, 2.0], "bias": 2})
-    assert [c.text for c in Completer()(module, before)] == expected
+    assert [c.text for c in completer(module, before)] == expected
 
 
 def test_completion_says_types(module: Interactive) -> None:

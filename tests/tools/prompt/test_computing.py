@@ -93,7 +93,7 @@ def test_it_computes_what_is_computed_here(process: Computing) -> None:
     assert pid(process) == first
 
 
-def test_an_interruption_ends_it_in_the_middle_of_machine_code(process: Computing) -> None:
+def test_an_interruption_ends_it_in_the_middle_of_machine_code(process: Computing, ctrl_c: None) -> None:
     module = Interactive(process)
     value(module, SLOW)
     value(module, "slow 3000000")

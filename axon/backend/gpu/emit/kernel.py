@@ -51,7 +51,7 @@ from axon.backend.kernel.ir import (
     surroundings,
 )
 from axon.backend.kernel.parameters import PointerParameter
-from axon.backend.kernel.scalars import EpilogueWriter
+from axon.backend.kernel.tensor_core_scalars import EpilogueWriter
 from axon.backend.kernel.tidy import inlined, tidied
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol

@@ -24,7 +24,7 @@ from axon.backend.kernel.ir import (
     lift,
     mentions,
 )
-from axon.backend.kernel.scalars import EpilogueWriter, address, loaded
+from axon.backend.kernel.tensor_core_scalars import EpilogueWriter, address, loaded
 from axon.backend.kernel.tidy import inlined
 from axon.base.data import dataclass, replace
 from axon.base.element import Element

@@ -21,7 +21,7 @@ from axon.backend.gpu.tile.stream import Stream, Term
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Choice, Constant, Expression, Function, Name, Several, call, expressions
 from axon.backend.kernel.ir import both as conjunction
-from axon.backend.kernel.scalars import HELD, REAL, EpilogueWriter, address, literal, loaded
+from axon.backend.kernel.tensor_core_scalars import HELD, REAL, EpilogueWriter, address, literal, loaded
 from axon.base.data import dataclass, field
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh

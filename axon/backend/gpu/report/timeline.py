@@ -27,7 +27,7 @@ from axon.backend.gpu.runtime.ways import Planned
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.families import Tiled
 from axon.backend.gpu.tile.ir import Store
-from axon.backend.gpu.tile.schedule import TileMapping
+from axon.backend.gpu.tile.schedule import FEED_RATE, RATE, TileMapping
 from axon.backend.gpu.tile.schedule_file import NOTHING, Fixed, Schedule
 from axon.backend.plan.ir import Nest
 from axon.base.data import dataclass
@@ -36,9 +36,7 @@ from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.core.ir import Program
 
-# Of one multiprocessor of an H200, as `schedule` has them for a step, without what surrounds it.
-RATE = 7.9e12  # floating-point operations per second of its matrix units
-FEED_RATE = 135e9  # bytes per second from the L2 cache
+# Of one multiprocessor of an H200, beside the rates that `schedule` has for a step.
 WEIGHT_RATE = 1.5e10  # scores per second that a warpgroup turns into weights
 COPY_LATENCY = 0.6e-6  # seconds from the issue of a bulk copy to its first bytes in shared memory, from the L2 cache
 STORE_LATENCY = 0.5e-6  # until a bulk store has read its buffer and been taken

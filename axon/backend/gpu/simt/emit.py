@@ -17,9 +17,9 @@ from axon.backend.gpu.simt.access import accesses, swept
 from axon.backend.gpu.simt.general import alone, conditions
 from axon.backend.gpu.simt.halves import halves
 from axon.backend.gpu.simt.mapping import THREADS, Mapping
-from axon.backend.gpu.simt.peaks import peaks
 from axon.backend.gpu.simt.pieces import GRID, Pieces, ask_ahead, canonical, cut_rows, resident, spread_rows, wholly
 from axon.backend.gpu.simt.reductions import UNROLL, Reductions
+from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.gpu.simt.tiled_reduction import TiledReduction
 from axon.backend.gpu.simt.tiles import Staged, staged, tiled_rows
 from axon.backend.gpu.simt.writer import NARROW, Lane, LaneWriter, Mask

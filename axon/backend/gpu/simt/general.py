@@ -20,8 +20,8 @@ from axon.backend.gpu.simt.access import ACCESS, ALONE, Access, accesses, width_
 from axon.backend.gpu.simt.access import cut as extents_cut
 from axon.backend.gpu.simt.halves import halves
 from axon.backend.gpu.simt.mapping import THREADS, WARP, Mapping, by_register_tiles, in_halves, nest_sweeps, uneven, widest
-from axon.backend.gpu.simt.peaks import peaks
 from axon.backend.gpu.simt.register_tiles import register_tiles, scalar_fetches
+from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.gpu.simt.tiles import across
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import by_lanes, inner, reduced

@@ -27,9 +27,9 @@ from typing import Literal
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.simt.access import ALONE, Width, accesses, held_in_registers, is_ordered, lies_flat, uniform, width_of
 from axon.backend.gpu.simt.halves import Halves, halved, halves
-from axon.backend.gpu.simt.peaks import peaks
 from axon.backend.gpu.simt.pieces import EXCHANGED, MULTIPROCESSORS, SHARED, TEAM, Pieces, keeping, pieces
 from axon.backend.gpu.simt.register_tiles import Tiled, groups, pairs_of, register_tiles
+from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.gpu.simt.tiles import Across, across
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import by_lanes, inner, reduced

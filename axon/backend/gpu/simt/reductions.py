@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from axon.backend.gpu.simt.access import is_ordered
 from axon.backend.gpu.simt.mapping import THREADS, WARP
-from axon.backend.gpu.simt.peaks import LEAST, ZERO, Below
 from axon.backend.gpu.simt.pieces import BARRIER
+from axon.backend.gpu.simt.running_maximum import LEAST, ZERO, Below
 from axon.backend.gpu.simt.writer import Lane
 from axon.backend.kernel.ir import TRUE, Expression, Name, Several, call, lift, same
 from axon.backend.kernel.reducers import Best, Combiner, Reducer, State, reducer

@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import Merge, View, Views, stored, stored_merged
-from axon.backend.kernel.scalars import inexact, obstacle
+from axon.backend.kernel.tensor_core_scalars import inexact, obstacle
 from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
 from axon.base.names import Symbol

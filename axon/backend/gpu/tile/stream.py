@@ -37,7 +37,7 @@ from axon.backend.gpu.tile.online_softmax import (
     substituted,
     times,
 )
-from axon.backend.kernel.scalars import obstacle
+from axon.backend.kernel.tensor_core_scalars import obstacle
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh

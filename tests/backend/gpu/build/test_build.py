@@ -343,8 +343,7 @@ def waiting(count: int) -> Iterator[tuple[subprocess.Popen[str], set[int]]]:
         process.communicate()
 
 
-@pytest.mark.parametrize("count", [0, 1, 3])
-@pytest.mark.parametrize("whole", [True, False], ids=["the terminal", "the process"])
+@pytest.mark.parametrize(("count", "whole"), [(0, True), (0, False), (1, False), (3, True)])
 def test_an_interruption_ends_the_build(count: int, whole: bool) -> None:
     """Ctrl-C reaches whatever runs in the terminal; a notebook interrupts the process alone. Of no kernel, its PTX is made."""
     with waiting(count) as (process, workers):
@@ -368,7 +367,7 @@ def test_workers_end_with_their_parent() -> None:
         assert not any(map(alive, workers))
 
 
-@pytest.mark.usefixtures("afresh")
+@pytest.mark.usefixtures("afresh", "ctrl_c")
 def test_what_was_interrupted_is_built_by_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(worker, "Worker", Forever)

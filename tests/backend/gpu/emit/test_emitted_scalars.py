@@ -31,7 +31,7 @@ from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Expression, Function, Name
 from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.kernel.printer import names_of, shown, written
-from axon.backend.kernel.scalars import EpilogueWriter, obstacle
+from axon.backend.kernel.tensor_core_scalars import EpilogueWriter, obstacle
 from axon.backend.kernel.verify import verify
 from axon.base.element import Element
 from axon.base.names import fresh

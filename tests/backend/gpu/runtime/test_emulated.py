@@ -34,6 +34,7 @@ from tests.backend.gpu.runtime.emulated import EmulatedDriver, emulated
 from tests.backend.gpu.runtime.fake import DeviceArray, FakeLibrary
 from tests.core.arguments import admitted
 from tests.core.random_programs import Generator
+from tests.sample import chosen
 
 SOAK = bool(os.environ.get("AXON_SOAK"))
 PROGRAMS = 2_000 if SOAK else 60
@@ -58,7 +59,7 @@ def wrong(got: Any, want: Any, program: Program) -> str:
     return different(got, want, max(error for name, error in (*NARROW.items(), ("", 0.0)) if name in text))
 
 
-@pytest.mark.parametrize("name", library_modules())
+@pytest.mark.parametrize("name", [name for name in library_modules() if chosen(stdlib_root() / f"{name}.axon", 2)])
 def test_examples_of_the_library(name: str, gpu: EmulatedDriver) -> None:
     done = run_file(FileLoader(), str(stdlib_root() / f"{name}.axon"), target="cuda")
     assert not done.failures

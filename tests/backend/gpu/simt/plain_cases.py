@@ -38,9 +38,9 @@ from axon.backend.gpu.simt.mapping import (
     uneven,
     widest,
 )
-from axon.backend.gpu.simt.peaks import peaks
 from axon.backend.gpu.simt.pieces import keeping, pieces
 from axon.backend.gpu.simt.register_tiles import Tiled, fetch, groups, scalar_fetches
+from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.gpu.simt.tiles import SIDES, across
 from axon.backend.plan.ir import Nest
 from axon.base.element import Element
