@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from axon.base.data import dataclass
-from axon.base.diagnostics import Diagnostic, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import ANY, FLOAT, INT, NUM, Element
 from axon.base.names import Symbol
 from axon.base.nearest import did_you_mean, nearest
@@ -277,19 +277,42 @@ def no_position(state: State, value: Type, position: int, span: Span) -> Diagnos
         note = f"it has {len(value.items)} parts, counted from 1"
         return Diagnostic("AX0207", f"this tuple has no part {position}", (Label(span, "no such part"),), (note,))
     text = show_type(Namer(state), value)
-    return Diagnostic("AX0207", f"{sort_of(state, value)} has no parts", (Label(span, "not a tuple"),), (f"its type is {text}",))
+    fields = " and ".join(f"`.{n}`" for n, _ in value.fields) if isinstance(value, RecordType) else ""
+    notes, helps = (f"its type is {text}",), (Suggestion(f"a record's fields are taken by name: {fields}"),) if fields else ()
+    return Diagnostic("AX0207", f"{sort_of(state, value)} has no parts", (Label(span, "not a tuple"),), notes, helps)
 
 
-def unknown_record(what: str, span: Span) -> Diagnostic:
+def unknown_record(state: State, what: str, span: Span, members: Mapping[str | int, Type]) -> Diagnostic:
+    """`members`: all that are taken of it."""
     name = taken_from(span)
     places = parameter(name, span)
-    help_ = Suggestion(f"annotate {f'`{name}`' if places else 'the parameter'} with its record or tuple type", annotates=places)
+    fields = [n for n in members if isinstance(n, str)]
+    if places and len(fields) == len(members):
+        record = f"{{ {', '.join(f'{n} : {_field_type(state, members[n])}' for n in fields)} }}"
+        text = f"annotate `({name} : {record})`, or with a `type` of yours"
+        edits = (Edit(places[0], f"({name} : {record})"),) if "…" not in record else ()
+        helps = (*([Suggestion(text, edits, annotates=places)] if edits else []), Suggestion(text, annotates=places))
+    else:
+        whom = f"`{name}`" if places else "the parameter"
+        helps = (Suggestion(f"annotate {whom} with its record or tuple type", annotates=places),)
     return Diagnostic(
         "AX0209",
         f"nothing in this declaration says what {what} is taken from",
         (Label(span, "its type is not known by the end of the declaration"),),
-        suggestions=attribute(what.strip("`."), span) or (help_,),
+        suggestions=attribute(what.strip("`."), span) or helps,
     )
+
+
+def _field_type(state: State, t: Type) -> str:
+    """What may be written for the type of a field, as far as it is known."""
+    t = state.prune(t)
+    if not isinstance(t, Tensor):
+        return "…"
+    element, shape = state.element(t.element), state.shape(t.shape)
+    shown = element.value if isinstance(element, Element) else "f32" if Element.F32 in state.allowed_of(element) else "i32"
+    unknown = any(isinstance(item, Row) for item in shape)
+    sizes = ["…"] if unknown and len(shape) > 1 else [] if unknown else list("nmkpqrst"[: len(shape)])
+    return f"{shown}[{', '.join(sizes)}]" if sizes else shown
 
 
 def unknown_structure(name: str, value: S.Expr) -> Diagnostic:

@@ -22,7 +22,7 @@ from axon.shapes.constraint import Reason, Side
 from axon.types import builtins
 from axon.types import typed as T
 from axon.types.constraint import Lift, Spread, SpreadArgument
-from axon.types.inference import Env, Inference, as_tensor, broken, clash, infer, narrow, unify, wrong
+from axon.types.inference import Env, Inference, as_tensor, broken, clash, infer, narrow, operand_type, unify, wrong
 from axon.types.names import infer_member, infer_variable, open_size
 from axon.types.operators import arithmetic, elementwise
 from axon.types.patterns import bind_pattern
@@ -79,7 +79,33 @@ def infer_application(inf: Inference, env: Env, e: S.Apply | S.ApplyDims) -> T.E
         f = infer(inf, env, head)
     if not arguments:
         return f
-    return _call(inf, env, f, [infer(inf, env, a) for a in arguments], e.span, head.span.excerpt)
+    values = [_passed(inf, env, infer(inf, env, a)) for a in arguments]
+    left = len(_parameters(inf, f)) - len(values)
+    return _call(inf, env, f, values, e.span, head.span.excerpt) if left <= 0 else _completed(inf, env, f, values, e.span)
+
+
+def _parameters(inf: Inference, f: T.Expr) -> tuple[Type, ...]:
+    """Those of a function for some of which a scalar will do; none of another one."""
+    return parameters(f.type) if isinstance(f, T.Variable) and f.symbol in inf.scalars else ()
+
+
+def _passed(inf: Inference, env: Env, value: T.Expr) -> T.Expr:
+    """What is passed: of a function for some of whose parameters a scalar will do, one that takes what it will be given."""
+    return _completed(inf, env, value, [], value.span) if _parameters(inf, value) else value
+
+
+def _completed(inf: Inference, env: Env, f: T.Expr, given: list[T.Expr], span: Span) -> T.Expr:
+    """`fn x y => f a x y` for an `f a` that takes more: for each of these, too, a scalar will do, as whoever applies it decides."""
+    decls, given = _named(given)
+    marked = {n for group in inf.scalars[f.symbol] for n in group.parameters} if isinstance(f, T.Variable) else set[int]()
+    rest: list[T.Pattern] = []
+    for n, param in enumerate(_parameters(inf, f)[len(given) :], len(given)):
+        t = Tensor(param.element, (inf.state.row(),)) if n in marked and isinstance(param, Tensor) else param
+        rest.append(T.PatternName(fresh("x"), type=t, span=span))
+    values = [T.Variable(p.symbol, None, type=p.type, span=span) for p in rest if isinstance(p, T.PatternName)]
+    body = _call(inf, env, f, [*given, *values], span, f.span.excerpt)
+    made = T.Fn(tuple(rest), body, type=function(tuple(p.type for p in rest), body.type), span=span)
+    return T.Let(decls, made, type=made.type, span=span) if decls else made
 
 
 def _with_dims(inf: Inference, env: Env, e: S.ApplyDims) -> T.Expr:
@@ -157,7 +183,7 @@ def _apply(
                 reason = _argument_reason(argument, n, len(arguments), name, f.span)
                 patterns = inf.parameters.get(f.symbol, ()) if isinstance(f, T.Variable) else ()
                 meant = Argument(f, tuple(arguments), n - 1, param, name, patterns)
-                given = _tensor(inf.state, argument.type, reason) if any(n - 1 in group.parameters for group in groups) else None
+                given = _tensor(inf, argument.type, reason) if any(n - 1 in group.parameters for group in groups) else None
                 if given is not None and isinstance(param, Tensor):  # its shape is decided when those of the others are known
                     found = clash(inf, scalar(given.element), scalar(param.element), reason)
                     waiting[n - 1] = SpreadArgument(given.shape, reason, meant)
@@ -195,12 +221,12 @@ def _spread(inf: Inference, waiting: dict[int, SpreadArgument], group: OrScalar)
     return fits
 
 
-def _tensor(state: State, t: Type, reason: Reason) -> Tensor | None:
+def _tensor(inf: Inference, t: Type, reason: Reason) -> Tensor | None:
     """A type as a tensor's, made one if nothing is known of it."""
-    t = state.prune(t)
-    if isinstance(t, TypeVar) and t.symbol not in state.rigid:
-        new = state.tensor()
-        state.unify(t, new, reason)
+    t = inf.state.prune(t)
+    if isinstance(t, TypeVar) and t.symbol not in inf.state.rigid:
+        new = operand_type(inf)
+        inf.state.unify(t, new, reason)
         return new
     return t if isinstance(t, Tensor) else None
 
@@ -394,10 +420,14 @@ class _Leaves:
         """The function applied at one leaf."""
         inf, state = self.inf, self.inf.state
         said, outer, asked = len(inf.diagnostics), inf.leaf, (len(state.equals), len(state.stretches))
+        waiting = set(inf.deferred)
         inf.leaf = outer + path
         result = _call(inf, self.env, self.function(values), values, self.span, self.f.span.excerpt)
         state.equals[asked[0] :] = [replace(e, reason=_at(e.reason, inf.leaf)) for e in state.equals[asked[0] :]]
         state.stretches[asked[1] :] = [replace(s, reason=_at(s.reason, inf.leaf)) for s in state.stretches[asked[1] :]]
+        for constraint in inf.deferred:
+            if constraint not in waiting:
+                inf.leaves.setdefault(constraint, inf.leaf)
         inf.leaf = outer
         if isinstance(_known(inf, result.type), Poison) or len(inf.diagnostics) > said:
             goes_on = [n for n, v in enumerate(values) if isinstance(inf.state.prune(v.type), RecordType | TupleType)]

@@ -112,7 +112,8 @@ def _quantified(
     settle_types(inf, mark.deferred)
     if state.level == 1:
         inf.ended.clear()
-        inf.applied.clear()
+        for passing in (inf.applied, inf.bodies, inf.operands, inf.runs, inf.leaves):
+            passing.clear()
         inf.private.clear()
         open_: set[Symbol] = set()
         for left, right, reason in state.row_equations:

@@ -154,6 +154,10 @@ class Inference:
     state: State = field(default_factory=State)
     deferred: list[Deferred] = field(default_factory=list)
     applied: list[tuple[tuple[Type, ...], Type]] = field(default_factory=list)  # parameters: to what, and what comes of it
+    bodies: list[Type] = field(default_factory=list)  # of `for` and reductions, which an operation makes
+    operands: list[Row] = field(default_factory=list)  # the shapes of what was found to be tensors by being operands
+    runs: list[Row] = field(default_factory=list)  # what `..` stands for in accesses and binders
+    leaves: dict[Deferred, str] = field(default_factory=dict)  # what waits, of a leaf at which `each` applies a function
     guards: dict[Deferred, Context] = field(default_factory=dict)  # where those are needed, if not everywhere
     opened: int = 0  # sizes that only the data decide, named so far
     literals: list[Literal] = field(default_factory=list)  # whose types must hold their values
@@ -286,11 +290,18 @@ def as_tensor(
         return t
     if isinstance(t, Poison):
         return None
-    new, reason = inf.state.tensor(), Reason(span, text)
+    new, reason = operand_type(inf), Reason(span, text)
     found = clash(inf, t, new, reason)
     if found is not None:
         wrong(inf, Mismatched(found, t, new, reason, Operand(operand, operator) if operand is not None else None))
     return new if found is None else None
+
+
+def operand_type(inf: Inference) -> Tensor:
+    """The type of a value of which nothing is known but that it is an operand."""
+    new = inf.state.tensor()
+    inf.operands += [item for item in new.shape if isinstance(item, Row)]
+    return new
 
 
 def instantiate(inf: Inference, scheme: Scheme, span: Span, name: str, context: Context, given: tuple[Dim, ...] = ()) -> Instance:
