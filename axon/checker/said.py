@@ -18,6 +18,7 @@ from axon.suggest.meant import (
     by_position,
     each_named,
     every_dimension,
+    fields_stated,
     indexed_too,
     likely,
     misread,
@@ -72,6 +73,8 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
             places = [reason.span, *(side.span for side in reason.sides)] if mismatch.kind == "rank" else []
             apart = tuple(s for place in dict.fromkeys(places) for s in ungrouped(place))
             likelier = likely(meant, state) if meant is not None else ()
+            if isinstance(meant, X.Argument) and found.code == "AX0204" and "." in meant.name:
+                found = replace(found, notes=(*found.notes, errors.signature(state, meant)))
             access = misread(reason.span) if mismatch.kind == "rank" else None
             if access is not None:
                 count = len(access.subscripts)
@@ -92,7 +95,7 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
         case X.NoPosition(value, position, span):
             return errors.no_position(state, value, position, span)
         case X.UnknownRecord(member, span, members):
-            return errors.unknown_record(state, f"`.{member}`", span, members)
+            return _first(fields_stated(state, trouble), errors.unknown_record(state, f"`.{member}`", span, members))
         case X.StoredFunction(what, span):
             return errors.stored_function(what, span)
         case X.StatesLacking(loop, given):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from axon.base.data import dataclass
-from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import ANY, FLOAT, INT, NUM, Element
 from axon.base.names import Symbol
 from axon.base.nearest import did_you_mean, nearest
@@ -101,6 +101,11 @@ def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason)
             "AX0211", f"`'{rigid.symbol.name}` stands for any type, but here it would have to be one", (label, *sides), whole
         )
     return Diagnostic("AX0204", f"{first} cannot be used as {second}", (label, *sides), whole)
+
+
+def signature(state: State, a: Argument) -> str:
+    """What a function takes that is given something of another sort, such as weights for the tensor that comes first."""
+    return f"`{a.name}` : {show_type(Namer(state), a.function.type)}"
 
 
 def scalars_alone(state: State, shape: Shape, arguments: tuple[Argument, ...]) -> Diagnostic:
@@ -288,19 +293,25 @@ def unknown_record(state: State, what: str, span: Span, members: Mapping[str | i
     places = parameter(name, span)
     fields = [n for n in members if isinstance(n, str)]
     if places and len(fields) == len(members):
-        record = f"{{ {', '.join(f'{n} : {_field_type(state, members[n])}' for n in fields)} }}"
-        text = f"annotate `({name} : {record})`, or with a `type` of yours"
-        edits = (Edit(places[0], f"({name} : {record})"),) if "…" not in record else ()
-        helps = (*([Suggestion(text, edits, annotates=places)] if edits else []), Suggestion(text, annotates=places))
+        help_ = Suggestion(annotate_fields(name, record_of(state, members)), annotates=places)
     else:
         whom = f"`{name}`" if places else "the parameter"
-        helps = (Suggestion(f"annotate {whom} with its record or tuple type", annotates=places),)
+        help_ = Suggestion(f"annotate {whom} with its record or tuple type", annotates=places)
     return Diagnostic(
         "AX0209",
         f"nothing in this declaration says what {what} is taken from",
         (Label(span, "its type is not known by the end of the declaration"),),
-        suggestions=attribute(what.strip("`."), span) or helps,
+        suggestions=attribute(what.strip("`."), span) or (help_,),
     )
+
+
+def annotate_fields(name: str, record: str) -> str:
+    return f"annotate `({name} : {record})`, or with a `type` of yours"
+
+
+def record_of(state: State, members: Mapping[str | int, Type]) -> str:
+    """The type of a record with some fields, as far as it is known."""
+    return f"{{ {', '.join(f'{n} : {_field_type(state, t)}' for n, t in members.items())} }}"
 
 
 def _field_type(state: State, t: Type) -> str:

@@ -11,6 +11,8 @@ from axon.base.diagnostics import Change, Suggestion
 from axon.base.element import FLOAT
 from axon.base.source import Span
 from axon.explain import errors
+from axon.explain.parameter import parameter as parameter_named
+from axon.explain.parameter import taken_from
 from axon.grammar import syntax as S
 from axon.grammar.rewrite import NEW, call, made, name, quoted, quoted_type, tree
 from axon.shapes.dimension import Dim
@@ -47,6 +49,7 @@ from axon.types.trouble import (
     PartByIndex,
     SubscriptCount,
     TakenApart,
+    UnknownRecord,
 )
 from axon.types.type import Function, RecordType, Row, Tensor, TupleType, Type, parameters
 from axon.types.unify import State
@@ -102,6 +105,17 @@ def part_chosen(state: State, e: T.Expr) -> tuple[Suggestion, ...]:
         return ()
     chosen = e.subscripts[0]
     return tuple(_one_tensor(state, e.span, t.items)) if isinstance(chosen, T.At) and not chosen.sizes else ()
+
+
+@proposing
+def fields_stated(state: State, wrong: UnknownRecord) -> Iterator[Suggestion]:
+    """The type of a parameter of which fields are taken, where enough is known of them."""
+    owner, record = taken_from(wrong.span), errors.record_of(state, wrong.members)
+    if all(isinstance(n, str) for n in wrong.members) and "…" not in record:
+        for place in parameter_named(owner, wrong.span):
+            own = node(place, S.PatternName)
+            new = S.PatternTyped(own, quoted_type(record), span=NEW)
+            yield propose(errors.annotate_fields(owner, record), None, (own, new))
 
 
 def by_position(state: State, wrong: PartByIndex) -> Iterator[Suggestion]:

@@ -26,7 +26,7 @@ from axon.types.inference import Env, Inference, as_tensor, broken, clash, infer
 from axon.types.names import infer_member, infer_variable, open_size
 from axon.types.operators import arithmetic, elementwise
 from axon.types.patterns import bind_pattern
-from axon.types.resolve import BuiltinName, ModuleName
+from axon.types.resolve import BuiltinName, ModuleName, ValueName
 from axon.types.solve import defer, settle_members, spread
 from axon.types.symbolic import unfolded
 from axon.types.trouble import (
@@ -47,6 +47,7 @@ from axon.types.type import (
     OrScalar,
     Poison,
     RecordType,
+    Row,
     Tensor,
     TupleType,
     Type,
@@ -55,7 +56,7 @@ from axon.types.type import (
     parameters,
     scalar,
 )
-from axon.types.unify import State
+from axon.types.unify import State, subtypes
 
 _OPERATORS = {name: (allowed, gives_bool) for name, allowed, gives_bool in builtins.OPERATORS.values()}
 
@@ -443,10 +444,16 @@ class _Leaves:
         return result
 
     def function(self, values: list[T.Expr]) -> T.Expr:
-        """The function at a leaf; of a `fn` the parameters are known to be what is there."""
-        match self.f:
+        """The function at a leaf; of a `fn` the parameters are known to be what is there, and so of a local function that shares a
+        shape with what stands around it."""
+        written, around = self.f, self.env.scope
+        entity = around.value(written.name) if isinstance(written, S.Var) else None
+        if isinstance(entity, ValueName) and entity.symbol in self.inf.local and self.shares(entity):
+            d, around = self.inf.local[entity.symbol]
+            written = S.Fn(tuple(p for p in d.params if not isinstance(p, S.DimParams)), d.body, span=written.span)
+        match written:
             case S.Fn(params, body) if len(params) == len(values):
-                scope = self.env.scope.child()
+                scope = around.child()
                 seen: dict[str, Span] = {}
                 types = tuple(value.type for value in values)
                 patterns = tuple(bind_pattern(self.inf, scope, p, t, seen) for p, t in zip(params, types, strict=True))
@@ -454,6 +461,12 @@ class _Leaves:
                 return T.Fn(patterns, inner, type=function(types, inner.type), span=self.f.span)
             case _:
                 return infer(self.inf, self.env, self.f)
+
+    def shares(self, function: ValueName) -> bool:
+        """Whether a shape variable of a function's type belongs to the declaration around it, which captures it."""
+        state = self.inf.state
+        tensors = (t for t in subtypes(state, function.scheme.type) if isinstance(t, Tensor))
+        return any(isinstance(i, Row) and i.symbol not in state.generic for t in tensors for i in state.shape(t.shape))
 
     def folded(self, monoid: S.Tuple) -> T.Expr:
         """What the function gives for all leaves, combined in their order, from the neutral element on."""

@@ -112,7 +112,7 @@ def _quantified(
     settle_types(inf, mark.deferred)
     if state.level == 1:
         inf.ended.clear()
-        for passing in (inf.applied, inf.bodies, inf.operands, inf.runs, inf.leaves):
+        for passing in (inf.applied, inf.bodies, inf.operands, inf.runs, inf.leaves, inf.local):
             passing.clear()
         inf.private.clear()
         open_: set[Symbol] = set()

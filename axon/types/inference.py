@@ -157,6 +157,7 @@ class Inference:
     bodies: list[Type] = field(default_factory=list)  # of `for` and reductions, which an operation makes
     operands: list[Row] = field(default_factory=list)  # the shapes of what was found to be tensors by being operands
     runs: list[Row] = field(default_factory=list)  # what `..` stands for in accesses and binders
+    local: dict[Symbol, tuple[S.Fun, Scope]] = field(default_factory=dict)  # functions within this declaration, as they are written
     leaves: dict[Deferred, str] = field(default_factory=dict)  # what waits, of a leaf at which `each` applies a function
     guards: dict[Deferred, Context] = field(default_factory=dict)  # where those are needed, if not everywhere
     opened: int = 0  # sizes that only the data decide, named so far

@@ -277,7 +277,7 @@ def solve(inf: Inference, constraint: Deferred) -> bool:
         case Broadcast(left, right, out, reason):
             shape = _broadcast(inf.state, left, right, reason)
             if shape is None:
-                return False
+                return _of_scalars(inf.state, left, right, out)
             _set_row(inf, out, shape, reason)
             return True
         case Product():
@@ -368,6 +368,15 @@ def _broadcast(state: State, left: Shape, right: Shape, reason: Reason) -> Shape
         pairs.append((a.pop(), b.pop()))
     out = [_stretch(state, x, y, reason) for x, y in reversed(pairs)]
     return (*a, *b, *out)
+
+
+def _of_scalars(state: State, left: Shape, right: Shape, out: Row) -> bool:
+    """Whether two shapes are those of scalars, since their operation gives one."""
+    sides = [symbol for shape in (left, right) if (symbol := _open(state, shape)) is not None]
+    if state.shape((out,)) or len(sides) + sum(not state.shape(shape) for shape in (left, right)) < 2:
+        return False
+    state.rows.update(dict.fromkeys(sides, ()))
+    return True
 
 
 def _stretch(state: State, x: ShapeItem, y: ShapeItem, reason: Reason) -> ShapeItem:

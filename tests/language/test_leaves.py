@@ -157,7 +157,7 @@ def test_what_is_captured_without_a_type_is_a_number(target: str) -> None:
 
     p, g = layer(0), layer(1)
     stepped = tree_map(lambda w, d: w - np.float32(0.1) * d, p, g)
-    for name in ("sgd", "updated", "lifted"):
+    for name in ("sgd", "updated", "lifted", "locally"):
         agree(m[name](0.1, p, g, target=target), stepped)
     agree(m.averaged(0.9, p, g, target=target), tree_map(lambda a, b: np.float32(0.9) * a + np.float32(0.1) * b, p, g))
     norm = np.sqrt(sum(float((np.float64(x) ** 2).sum()) for x in leaves(g)))

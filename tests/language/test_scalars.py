@@ -144,3 +144,9 @@ def test_beside_an_index_what_nothing_indexes() -> None:
     np.testing.assert_array_equal(second, 2 * X[0])
     with pytest.raises(axon.ShapeError, match="AX0506"):
         m.scaled(X[0], X[0])
+
+
+def test_a_scalar_is_made_of_scalars() -> None:
+    m = axon.load(NUMBERS)
+    assert m.searched.signature == "sig searched : ('a[i] -> 'a) -> ('a[i] -> 'a[i]) -> 'a -> 'a -> i32 -> 'a[i] -> 'a[i]"
+    np.testing.assert_allclose(m.minimum(np.array([3.0, -1.0])), 0, atol=1e-6)

@@ -7,6 +7,7 @@ sig update : 'a[..s]? -> 'a[..s]? -> 'a[..s]? -> 'a[..s]
 sig updated : f32 -> layer[d, h] -> layer[d, h] -> { w : f32[d, h], b : f32[h], scale : f32 }
 sig single : f32 -> f32 -> f32 -> f32
 sig lifted : f32 -> layer[d, h] -> layer[d, h] -> { w : f32[d, h], b : f32[h], scale : f32 }
+sig locally : f32 -> layer[d, h] -> layer[d, h] -> { w : f32[d, h], b : f32[h], scale : f32 }
 sig trained : f32 -> f32 -> i32 -> layer[d, h] -> layer[d, h] -> layer[d, h]
 sig scaled : 'a -> 'a[i] -> 'a[i]
 sig nested : 'a -> 'a[i, j] -> 'a[i]
@@ -33,3 +34,7 @@ sig lerp : 'a[..s]? -> 'a[..s]? -> 'a[..s]? -> 'a[..s]
 sig turned : 'a[..s]? -> 'a[..s]? -> 'a[..s]? -> 'a[..s]? -> ('a[..s], 'a[..s])
 sig both_scaled : 'a[..s]? -> ('a[..s], 'a[..s]) -> ('a[..s], 'a[..s])
 sig relaxed : ('a[..s] -> 'a[..s]) -> 'a[..s]? -> 'a[..s] -> 'a[..s]
+sig dot : 'a[i] -> 'a[i] -> 'a
+sig searched : ('a[i] -> 'a) -> ('a[i] -> 'a[i]) -> 'a -> 'a -> i32 -> 'a[i] -> 'a[i]
+sig bowl : f64[2] -> f64
+sig minimum : f64[2] -> f64[2]
