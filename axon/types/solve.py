@@ -11,6 +11,7 @@ Note [Scalars by default]
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias, assert_never
 
 from axon.base.element import Element
@@ -206,28 +207,32 @@ def _beside_indices(inf: Inference) -> Symbol | None:
 
 
 def _between_arguments(inf: Inference, waiting: list[Broadcast]) -> Symbol | None:
-    """An operand that alone ties together the shapes of two arguments of a function parameter: `dt` of an integrator, whose
-    function takes a time and a state; or else, of such arguments, one that no operation gives, beside one that is given.
+    """An operand that alone ties together the shapes of two arguments of a function parameter, one of which an operation leaves
+    as it is: `dt` of an integrator, whose function takes a time, to which it is added, and a state. Or else, of such arguments,
+    one that no operation gives, beside one that an operation leaves as it is.
     """
     state = inf.state
-    triples = [[_node(state, shape) for shape in (c.left, c.right, (c.out,))] for c in waiting]
-    made = {out for _, _, out in triples}
-    operands = dict.fromkeys(n for left, right, _ in triples for n in (left, right) if isinstance(n, Symbol) and n not in made)
     pairs: list[tuple[_Node, _Node]] = []
     for arguments, _ in inf.applied:
         types = [state.prune(a) for a in arguments]
         nodes = [n for t in types if isinstance(t, Tensor) and (n := _node(state, t.shape)) is not None]
         pairs += [(a, b) for i, a in enumerate(nodes) for b in nodes[:i] if a != b]
-    tied = [(a, b) for a, b in pairs if b in _tied(triples, a, None)]
-    for between in (True, False):
-        for symbol in operands:
-            for pair in tied:
-                if between and symbol not in pair and pair[1] not in _tied(triples, pair[0], symbol):
-                    return symbol
-                other = pair[pair[0] == symbol]
-                if not between and symbol in pair and (other in made or not isinstance(other, Symbol)):
-                    return symbol
-    return None
+    if not pairs:
+        return None
+    triples = [[_node(state, shape) for shape in (c.left, c.right, (c.out,))] for c in waiting]
+    meets: dict[_Node | None, list[list[_Node | None]]] = {}
+    for triple in triples:
+        for n in triple:
+            meets.setdefault(n, []).append(triple)
+    keep = {out for left, right, out in triples if out in (left, right)}  # what an operation with another leaves as they are
+    tied = [(a, b, whole) for a, b in pairs if {a, b} & keep and b in (whole := _tied(meets, a, None))]
+    made = {out for _, _, out in triples}
+    operands = dict.fromkeys(n for left, right, _ in triples for n in (left, right) if isinstance(n, Symbol) and n not in made)
+    for symbol in operands:
+        for a, b, whole in tied:
+            if symbol in whole and symbol not in (a, b) and b not in _tied(meets, a, symbol):
+                return symbol
+    return next((n for n in operands for a, b, _ in tied if (n == a and b in keep) or (n == b and a in keep)), None)
 
 
 _Node: TypeAlias = "Symbol | Shape"
@@ -238,16 +243,14 @@ def _node(state: State, shape: Shape) -> _Node | None:
     return _open(state, shape) or state.shape(shape) or None
 
 
-def _tied(triples: list[list[_Node | None]], start: _Node, without: Symbol | None) -> set[_Node]:
-    """The shapes that would be one with a shape, if one of the variables were a scalar's."""
+def _tied(meets: Mapping[_Node | None, list[list[_Node | None]]], start: _Node, without: Symbol | None) -> set[_Node]:
+    """The shapes that would be one with a shape, if one of the variables were a scalar's; `meets` has the operations of each."""
     found, open_ = {start}, [start]
     while open_:
-        at = open_.pop()
-        for triple in triples:
-            if at in triple:
-                new = {n for n in triple if n is not None and n != without} - found
-                found |= new
-                open_ += new
+        for triple in meets.get(open_.pop(), ()):
+            new = {n for n in triple if n is not None and n != without} - found
+            found |= new
+            open_ += new
     return found
 
 

@@ -34,6 +34,10 @@ sig lerp : 'a[..s]? -> 'a[..s]? -> 'a[..s]? -> 'a[..s]
 sig turned : 'a[..s]? -> 'a[..s]? -> 'a[..s]? -> 'a[..s]? -> ('a[..s], 'a[..s])
 sig both_scaled : 'a[..s]? -> ('a[..s], 'a[..s]) -> ('a[..s], 'a[..s])
 sig relaxed : ('a[..s] -> 'a[..s]) -> 'a[..s]? -> 'a[..s] -> 'a[..s]
+sig combined : ('a[..s] -> 'a[..s] -> 'A) -> 'a[..s]? -> 'a[..s]? -> 'a[..s]? -> 'A
+sig shifted : ('a[..s] -> 'a[..s] -> 'a[..s]) -> 'a[..s]? -> 'a[..s]? -> 'a[..s]? -> 'a[..s]
+sig apart : ('a[..s] -> 'a[..s] -> 'A) -> 'a[..s]? -> 'a[..s] -> 'a[..s] -> ('A, 'a[..s], 'a[..s])
+sig newton : (f32[n] -> f32[n] -> f32[n]) -> f32[n] -> f32[n] -> f32[n]
 sig dot : 'a[i] -> 'a[i] -> 'a
 sig searched : ('a[i] -> 'a) -> ('a[i] -> 'a[i]) -> 'a -> 'a -> i32 -> 'a[i] -> 'a[i]
 sig bowl : f64[2] -> f64
