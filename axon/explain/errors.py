@@ -581,13 +581,15 @@ def not_a_dimension(what: str, span: Span, likely: tuple[Suggestion, ...] = (), 
     why = "its value is known only when the program runs"
     if not likely and not reads:
         why = "a size is made of dimensions and numbers, by + - * / %, min and max alone"
+    made = likely[0].text if likely else "make it a dimension parameter: `fun f {n} …`"
+    given = f"{made}, which calls give in braces"
     return Diagnostic(
         "AX0308",
         f"{what} is not a dimension",
         (Label(span, why),),
         suggestions=(
             *likely,
-            Suggestion("make it a dimension parameter, `fun f {n} …`, or take the size of a parameter's dimension"),
+            Suggestion(f"{given}, or take the size of a parameter's dimension"),
             Suggestion("or range over the largest size, and choose with `if` what lies inside"),
         ),
     )

@@ -22,7 +22,7 @@ from axon.shapes.constraint import Reason, Side
 from axon.types import builtins
 from axon.types import typed as T
 from axon.types.constraint import Lift, Spread, SpreadArgument
-from axon.types.inference import Env, Inference, as_tensor, broken, clash, infer, narrow, operand_type, unify, wrong
+from axon.types.inference import Env, Inference, alike, as_tensor, broken, clash, infer, narrow, operand_type, unify, wrong
 from axon.types.names import infer_member, infer_variable, open_size
 from axon.types.operators import arithmetic, elementwise
 from axon.types.patterns import bind_pattern
@@ -357,11 +357,13 @@ class _Leaves:
                 raise _Broken
         match like:
             case RecordType(fields):
-                written = guide.written if isinstance(guide, RecordType) else None
                 made = {n: self.at(f"{path}.{n}", [self.part(v, n) for v in values]) for n in sorted(n for n, _ in fields)}
-                t: Type = RecordType(tuple((n, made[n].type) for n, _ in fields))
-                if written is not None and self.alike(t, guide):
-                    t = guide
+                t = RecordType(tuple((n, made[n].type) for n, _ in fields))
+                if isinstance(guide, RecordType) and guide.written is not None:
+                    if alike(self.inf.state, t, guide):
+                        t = guide
+                    else:
+                        self.inf.like[t] = guide
                 return T.Record(tuple((n, made[n]) for n, _ in fields), type=t, span=self.span)
             case TupleType(items):
                 parts = [self.at(f"{path}.{n}", [self.part(v, n) for v in values]) for n in range(1, len(items) + 1)]
@@ -383,19 +385,6 @@ class _Leaves:
                 raise _Broken
             case Exists() | Poison() | TypeVar():
                 raise _Broken
-
-    def alike(self, t: Type, other: Type) -> bool:
-        """Whether two types are seen to be one: then the alias of the other is that of both."""
-        match self.inf.state.prune(t), self.inf.state.prune(other):
-            case Tensor() as a, Tensor() as b:
-                elements, shapes = self.inf.state.element, self.inf.state.shape
-                return elements(a.element) == elements(b.element) and shapes(a.shape) == shapes(b.shape)
-            case RecordType() as a, RecordType() as b:
-                return self.parts(a) == self.parts(b) and all(self.alike(x, b.get(n) or POISON) for n, x in a.fields)
-            case TupleType(a), TupleType(b):
-                return len(a) == len(b) and all(map(self.alike, a, b))
-            case _:
-                return False
 
     def parts(self, t: Type) -> list[str | int]:
         """What the parts of a record or a tuple are called."""

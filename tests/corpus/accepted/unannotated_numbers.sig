@@ -1,13 +1,13 @@
-sig sgd : f32 -> layer[d, h] -> layer[d, h] -> { w : f32[d, h], b : f32[h], scale : f32 }
-sig decayed : f32 -> f32 -> layer[d, h] -> layer[d, h] -> { w : f32[d, h], b : f32[h], scale : f32 }
-sig averaged : f32 -> layer[d, h] -> layer[d, h] -> { w : f32[d, h], b : f32[h], scale : f32 }
+sig sgd : f32 -> layer[d, h] -> layer[d, h] -> layer[d, h]
+sig decayed : f32 -> f32 -> layer[d, h] -> layer[d, h] -> layer[d, h]
+sig averaged : f32 -> layer[d, h] -> layer[d, h] -> layer[d, h]
 sig norm : layer[d, h] -> f32
-sig clipped : f32 -> layer[d, h] -> { w : f32[d, h], b : f32[h], scale : f32 }
+sig clipped : f32 -> layer[d, h] -> layer[d, h]
 sig update : 'a[..s]? -> 'a[..s]? -> 'a[..s]? -> 'a[..s]
-sig updated : f32 -> layer[d, h] -> layer[d, h] -> { w : f32[d, h], b : f32[h], scale : f32 }
+sig updated : f32 -> layer[d, h] -> layer[d, h] -> layer[d, h]
 sig single : f32 -> f32 -> f32 -> f32
-sig lifted : f32 -> layer[d, h] -> layer[d, h] -> { w : f32[d, h], b : f32[h], scale : f32 }
-sig locally : f32 -> layer[d, h] -> layer[d, h] -> { w : f32[d, h], b : f32[h], scale : f32 }
+sig lifted : f32 -> layer[d, h] -> layer[d, h] -> layer[d, h]
+sig locally : f32 -> layer[d, h] -> layer[d, h] -> layer[d, h]
 sig trained : f32 -> f32 -> i32 -> layer[d, h] -> layer[d, h] -> layer[d, h]
 sig scaled : 'a -> 'a[i] -> 'a[i]
 sig nested : 'a -> 'a[i, j] -> 'a[i]
