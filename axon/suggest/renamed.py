@@ -55,9 +55,10 @@ def _behind_a_bound(wrong: UnknownValue, text: str) -> Suggestion:
     while group is not None and not isinstance(group, S.BinderGroup):
         group = outside(group)
     head = outside(group) if group is not None else None
-    if not isinstance(call, S.Apply) or not isinstance(group, S.BinderGroup) or not isinstance(head, S.For | S.Reduce):
+    bound = group.bound if isinstance(group, S.BinderGroup) else None
+    if not isinstance(call, S.Apply) or group is None or bound is None or not isinstance(head, S.For | S.Reduce):
         raise NotWritten(own.span)
-    bounded = made(group, bound=call.function if group.bound is call else applied(group.bound, (call, call.function)))
+    bounded = made(group, bound=call.function if bound is call else applied(bound, (call, call.function)))
     index = S.BinderGroup((S.IndexBinder(own.name, span=NEW),), None, span=NEW)
     groups = tuple(part for g in head.groups for part in ((bounded, index) if g is group else (g,)))
     return propose(text, None, (head, made(head, groups=groups)), grown=True)

@@ -99,11 +99,11 @@ def _completed(inf: Inference, env: Env, f: T.Expr, given: list[T.Expr], span: S
     """`fn x y => f a x y` for an `f a` that takes more: for each of these, too, a scalar will do, as whoever applies it decides."""
     decls, given = _named(given)
     marked = {n for group in inf.scalars[f.symbol] for n in group.parameters} if isinstance(f, T.Variable) else set[int]()
-    rest: list[T.Pattern] = []
+    rest: list[T.PatternName] = []
     for n, param in enumerate(_parameters(inf, f)[len(given) :], len(given)):
         t = Tensor(param.element, (inf.state.row(),)) if n in marked and isinstance(param, Tensor) else param
-        rest.append(T.PatternName(fresh("x"), type=t, span=span))
-    values = [T.Variable(p.symbol, None, type=p.type, span=span) for p in rest if isinstance(p, T.PatternName)]
+        rest.append(T.PatternName(fresh("x"), type=t, span=_before(span)))
+    values = [T.Variable(p.symbol, None, type=p.type, span=p.span) for p in rest]
     body = _call(inf, env, f, [*given, *values], span, f.span.excerpt)
     made = T.Fn(tuple(rest), body, type=function(tuple(p.type for p in rest), body.type), span=span)
     return T.Let(decls, made, type=made.type, span=span) if decls else made
@@ -316,13 +316,18 @@ def _named(values: Sequence[T.Expr]) -> tuple[tuple[T.Decl, ...], list[T.Expr]]:
         part = value
         while isinstance(part, T.Field | T.Project):
             part = part.record if isinstance(part, T.Field) else part.value
-        if isinstance(part, T.Variable):
+        if isinstance(part, T.Variable | T.Literal | T.Dimension):
             named.append(value)
             continue
         symbol = fresh("whole")
-        decls.append(T.Val(T.PatternName(symbol, type=value.type, span=value.span), value))
+        decls.append(T.Val(T.PatternName(symbol, type=value.type, span=_before(value.span)), value))
         named.append(T.Variable(symbol, None, type=value.type, span=value.span))
     return tuple(decls), named
+
+
+def _before(span: Span) -> Span:
+    """The place of a name that is written nowhere: nobody points at it."""
+    return span.file.span(span.start, span.start)
 
 
 def _at(reason: Reason, leaf: str) -> Reason:
