@@ -18,6 +18,7 @@ from axon.suggest.meant import (
     by_position,
     each_named,
     every_dimension,
+    fields_stated,
     indexed_too,
     likely,
     misread,
@@ -33,9 +34,11 @@ from axon.suggest.mutations import imported
 from axon.suggest.renamed import known_elsewhere, own_element, own_type
 from axon.suggest.undetermined import unanchored, undetermined
 from axon.types import trouble as X
+from axon.types import typed as T
 from axon.types.inference import Inference
 from axon.types.resolve import OF_NAMES
 from axon.types.type import Tensor
+from axon.types.unify import Mismatch
 
 
 def said(by: Inference, trouble: X.Trouble) -> Iterable[Diagnostic]:
@@ -49,7 +52,17 @@ def said(by: Inference, trouble: X.Trouble) -> Iterable[Diagnostic]:
             found = _of_types(by, trouble)
             if not by.leaf or found.code in OF_NAMES:
                 return (found,)
-            return (replace(found, notes=(*found.notes, f"at the leaf `{by.leaf}`")),)
+            found = replace(found, notes=(*found.notes, f"at the leaf `{by.leaf}`"))
+            match trouble:
+                case X.Mismatched(Mismatch(kind="rank"), meant=X.Argument(T.Variable(instance=None), name=name)):
+                    return (replace(found, suggestions=(*found.suggestions, _captures(name))),)
+            return (found,)
+
+
+def _captures(name: str) -> Suggestion:
+    """Of a local function that is not polymorphic."""
+    text = f"`{name}` takes leaves of one shape, since it uses something from around it that has no type: annotate that,"
+    return Suggestion(f"{text} as in `(rate : f32)`, or write `each (fn … => …)`")
 
 
 def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
@@ -60,6 +73,8 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
             places = [reason.span, *(side.span for side in reason.sides)] if mismatch.kind == "rank" else []
             apart = tuple(s for place in dict.fromkeys(places) for s in ungrouped(place))
             likelier = likely(meant, state) if meant is not None else ()
+            if isinstance(meant, X.Argument) and found.code == "AX0204" and "." in meant.name:
+                found = replace(found, notes=(*found.notes, errors.signature(state, meant)))
             access = misread(reason.span) if mismatch.kind == "rank" else None
             if access is not None:
                 count = len(access.subscripts)
@@ -79,8 +94,8 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
             return errors.no_field(state, record, name, span)
         case X.NoPosition(value, position, span):
             return errors.no_position(state, value, position, span)
-        case X.UnknownRecord(member, span):
-            return errors.unknown_record(f"`.{member}`", span)
+        case X.UnknownRecord(member, span, members):
+            return _first(fields_stated(state, trouble), errors.unknown_record(state, f"`.{member}`", span, members))
         case X.StoredFunction(what, span):
             return errors.stored_function(what, span)
         case X.StatesLacking(loop, given):

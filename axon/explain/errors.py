@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
@@ -101,6 +101,11 @@ def mismatch(state: State, m: Mismatch, left: Type, right: Type, reason: Reason)
             "AX0211", f"`'{rigid.symbol.name}` stands for any type, but here it would have to be one", (label, *sides), whole
         )
     return Diagnostic("AX0204", f"{first} cannot be used as {second}", (label, *sides), whole)
+
+
+def signature(state: State, a: Argument) -> str:
+    """What a function takes that is given something of another sort, such as weights for the tensor that comes first."""
+    return f"`{a.name}` : {show_type(Namer(state), a.function.type)}"
 
 
 def scalars_alone(state: State, shape: Shape, arguments: tuple[Argument, ...]) -> Diagnostic:
@@ -277,19 +282,48 @@ def no_position(state: State, value: Type, position: int, span: Span) -> Diagnos
         note = f"it has {len(value.items)} parts, counted from 1"
         return Diagnostic("AX0207", f"this tuple has no part {position}", (Label(span, "no such part"),), (note,))
     text = show_type(Namer(state), value)
-    return Diagnostic("AX0207", f"{sort_of(state, value)} has no parts", (Label(span, "not a tuple"),), (f"its type is {text}",))
+    fields = " and ".join(f"`.{n}`" for n, _ in value.fields) if isinstance(value, RecordType) else ""
+    notes, helps = (f"its type is {text}",), (Suggestion(f"a record's fields are taken by name: {fields}"),) if fields else ()
+    return Diagnostic("AX0207", f"{sort_of(state, value)} has no parts", (Label(span, "not a tuple"),), notes, helps)
 
 
-def unknown_record(what: str, span: Span) -> Diagnostic:
+def unknown_record(state: State, what: str, span: Span, members: Mapping[str | int, Type]) -> Diagnostic:
+    """`members`: all that are taken of it."""
     name = taken_from(span)
     places = parameter(name, span)
-    help_ = Suggestion(f"annotate {f'`{name}`' if places else 'the parameter'} with its record or tuple type", annotates=places)
+    fields = [n for n in members if isinstance(n, str)]
+    if places and len(fields) == len(members):
+        help_ = Suggestion(annotate_fields(name, record_of(state, members)), annotates=places)
+    else:
+        whom = f"`{name}`" if places else "the parameter"
+        help_ = Suggestion(f"annotate {whom} with its record or tuple type", annotates=places)
     return Diagnostic(
         "AX0209",
         f"nothing in this declaration says what {what} is taken from",
         (Label(span, "its type is not known by the end of the declaration"),),
         suggestions=attribute(what.strip("`."), span) or (help_,),
     )
+
+
+def annotate_fields(name: str, record: str) -> str:
+    return f"annotate `({name} : {record})`, or with a `type` of yours"
+
+
+def record_of(state: State, members: Mapping[str | int, Type]) -> str:
+    """The type of a record with some fields, as far as it is known."""
+    return f"{{ {', '.join(f'{n} : {_field_type(state, t)}' for n, t in members.items())} }}"
+
+
+def _field_type(state: State, t: Type) -> str:
+    """What may be written for the type of a field, as far as it is known."""
+    t = state.prune(t)
+    if not isinstance(t, Tensor):
+        return "…"
+    element, shape = state.element(t.element), state.shape(t.shape)
+    shown = element.value if isinstance(element, Element) else "f32" if Element.F32 in state.allowed_of(element) else "i32"
+    unknown = any(isinstance(item, Row) for item in shape)
+    sizes = ["…"] if unknown and len(shape) > 1 else [] if unknown else list("nmkpqrst"[: len(shape)])
+    return f"{shown}[{', '.join(sizes)}]" if sizes else shown
 
 
 def unknown_structure(name: str, value: S.Expr) -> Diagnostic:
@@ -547,13 +581,15 @@ def not_a_dimension(what: str, span: Span, likely: tuple[Suggestion, ...] = (), 
     why = "its value is known only when the program runs"
     if not likely and not reads:
         why = "a size is made of dimensions and numbers, by + - * / %, min and max alone"
+    made = likely[0].text if likely else "make it a dimension parameter: `fun f {n} …`"
+    given = f"{made}, which calls give in braces"
     return Diagnostic(
         "AX0308",
         f"{what} is not a dimension",
         (Label(span, why),),
         suggestions=(
             *likely,
-            Suggestion("make it a dimension parameter, `fun f {n} …`, or take the size of a parameter's dimension"),
+            Suggestion(f"{given}, or take the size of a parameter's dimension"),
             Suggestion("or range over the largest size, and choose with `if` what lies inside"),
         ),
     )

@@ -39,7 +39,11 @@ def run_as_value(wrong: RunAsValue) -> Diagnostic:
 
 def alias_arguments(wrong: AliasArguments) -> Diagnostic:
     takes = f"takes {'at least ' * wrong.more}{wrong.least} argument{'s' * (wrong.least != 1)}"
-    return Diagnostic("AX0214", f"`{wrong.name}` {takes}, not {wrong.given}", (Label(wrong.span, "here"),))
+    helps: tuple[Suggestion, ...] = ()
+    if wrong.given == wrong.least + 1 and not wrong.more:  # a stack of layers, for the type of one
+        shape = f"for many of them, let it take a shape: `type {wrong.name}[..s, …]`, with `..s` before the sizes of each field"
+        helps = (Suggestion(shape),)
+    return Diagnostic("AX0214", f"`{wrong.name}` {takes}, not {wrong.given}", (Label(wrong.span, "here"),), (), helps)
 
 
 def unknown_element(wrong: UnknownElement) -> Diagnostic:

@@ -56,7 +56,9 @@ ROWS: dict[R, _Row] = {
     R.PARAMETERS_OF_SIG: _Row(
         "AX0218", "`{0}` has more parameters than its `sig`", "one parameter more than its `sig` has", "the `sig`"
     ),
-    R.DIMENSIONS_FIRST: _Row("AX0212", "dimension parameters stand before the others", "after another parameter"),
+    R.DIMENSIONS_FIRST: _Row(
+        "AX0212", "dimension parameters stand before the others", "after another parameter", help="write `fun {0} {{{1}}} …`"
+    ),
     R.DIMENSIONS_TOGETHER: _Row("AX0212", "dimension parameters stand in one group: `{{a, b}}`", "a second group"),
     R.IMPORT_INSIDE: _Row("AX0406", "an `import` cannot stand inside a `let`", "imports stand at the top of a file"),
     R.MODULE_AS_VALUE: _Row(

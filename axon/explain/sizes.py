@@ -22,8 +22,6 @@ from axon.shapes.pretty import render
 from axon.shapes.solving.causes import Cause, Unbounded
 from axon.shapes.solving.trouble import Clash, Hopeless, Refuted, TooLarge, Unknown, Unprovable
 
-_LETTERS = "nmpqrs"  # of bounds to state
-
 
 def explain(trouble: Cause, problem: Problem, words: Words) -> Diagnostic:
     """One trouble as one diagnostic."""
@@ -58,12 +56,8 @@ def _unknown(u: Unknown, words: Words) -> Diagnostic:
         f"the uses of `{name}` ask for ranges that need not be equal",
         (Label(u.range.span, f"`{name}` could run to any of {ways}"),),
         ("which of these is the least depends on the sizes",),
-        (Suggestion(f"state the bound: `{name} < {_a_size(name)}`"),),
+        (Suggestion(f"state the bound: `{name} < …`"),),
     )
-
-
-def _a_size(index: str) -> str:
-    return "n" if index != "n" else "m"
 
 
 def _unbounded(ranges: tuple[Range, ...], unused: bool) -> Diagnostic:
@@ -71,13 +65,13 @@ def _unbounded(ranges: tuple[Range, ...], unused: bool) -> Diagnostic:
     if len(ranges) == 1:
         what = "indexes nothing" if unused else "does not index a dimension by itself"
         label = Label(ranges[0].span, f"{names[0]} {what}")
-        help_ = Suggestion(f"state its bound: `{ranges[0].symbol.name} < {_a_size(ranges[0].symbol.name)}`")
+        help_ = Suggestion(f"state its bound: `{ranges[0].symbol.name} < …`")
         return Diagnostic("AX0302", f"nothing says how far {names[0]} runs", (label,), suggestions=(help_,))
     listed = f"{', '.join(names[:-1])} and {names[-1]}"
     labels = tuple(Label(r.span) for r in ranges[:-1])
     if unused:
         last = Label(ranges[-1].span, f"{listed} index nothing")
-        bounds = ", ".join(f"{r.symbol.name} < {letter}" for r, letter in zip(ranges, _LETTERS, strict=False))
+        bounds = ", ".join(f"{r.symbol.name} < …" for r in ranges)
         help_ = Suggestion(f"index something with them, or state their bounds: `{bounds}`")
         return Diagnostic("AX0302", f"nothing says how far {listed} run", (last, *labels), suggestions=(help_,))
     last = Label(ranges[-1].span, f"{listed} stand in one index together")

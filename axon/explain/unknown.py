@@ -25,10 +25,23 @@ def unknown_value(wrong: UnknownValue, changes: tuple[Suggestion, ...]) -> Diagn
     if (number := written_number(name, span)) is not None:
         place = Span(span.file, span.end - number[1], span.end)
         return Diagnostic("AX0401", "a number is written with decimal digits alone", (Label(place),), suggestions=changes)
+    if (text := comma_behind_a_bound(span)) is not None:
+        label = Label(span, "read as part of the bound")
+        return Diagnostic("AX0401", f"there is no value `{name}` here", (label,), (), changes or (Suggestion(text),))
     found = unknown("value", name, span, wrong.scope.names())
     meant = _meant(wrong, changes)
     near = () if meant and _is_of_the_language(found.suggestions) else found.suggestions  # `log` for `log2`
     return replace(found, suggestions=(*near, *meant))
+
+
+def comma_behind_a_bound(span: Span) -> str | None:
+    """Of an index in `for i < n j => …`, which has no comma before it: what to write."""
+    before, after = span.file.text[max(0, span.start - 120) : span.start], span.file.text[span.end : span.end + 120]
+    bound = re.search(r"\bfor\b[^=>()]*<[^=<>,()]*[\w\])](?P<gap>\s+)$", before)
+    if bound is None or re.match(r"(\s*,[^=]*|\s+\w+)*\s*=>", after) is None:
+        return None
+    shown = " ".join(before[bound.start() : bound.start("gap")].split())
+    return f"put a comma behind the bound: `{shown}, {span.text} => …`"
 
 
 def written_number(name: str, span: Span) -> tuple[int, int] | None:

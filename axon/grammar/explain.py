@@ -424,6 +424,9 @@ def _particular(t: Trouble) -> Advice | None:
             return _field_alone(t)
     if found.kind == "<" and t.accepts(",") and (bounds := _bounds_in_parentheses(t)) is not None:
         return bounds
+    in_header = opened is not None and (opened.token.kind, opened.closer) == ("for", "=>")
+    if found.kind == "<" and in_header and opened and (apart := _bounds_without_commas(t, opened.token)) is not None:
+        return apart
     if found.kind == ")" and last == ["(", "NAME"] and t.accepts(","):
         return t.advise("AX0101", f"one index stands without parentheses: `{clip(values[-1].text)}`")
     if found.kind == "?" and _waits_for(t.machine) is None:
@@ -481,6 +484,8 @@ def _bounds_in_parentheses(t: Trouble) -> Advice | None:
             depth -= 1
             if depth == 0 and bounded:
                 edits.append(Edit(here, "" if after.kind in (",", "=>") else ","))
+        elif depth == 1 and bounded and _begins_bound(t.tokens, n):
+            edits.append(Edit(t.file.span(before.end, before.end), ","))
     text, at = "", header[0].start
     for edit in edits:
         text, at = text + t.file.text[at : edit.span.start] + edit.text, edit.span.end
@@ -490,6 +495,30 @@ def _bounds_in_parentheses(t: Trouble) -> Advice | None:
     message = "indices that have bounds stand without parentheses"
     label = Label(t.file.span(t.tokens[first].start, t.found.end))
     return Advice(Diagnostic("AX0101", message, (label,), ("`(i, j)` is one dimension, of all pairs",), (help_,)))
+
+
+def _bounds_without_commas(t: Trouble, opened: Token) -> Advice | None:
+    """`for i < n j < m => …`."""
+    begin = next(n for n in range(t.at, -1, -1) if t.tokens[n] is opened) + 1
+    header = _header(t.tokens, begin)
+    if header is None:
+        return None
+    depth, edits, text, at = 0, list[Edit](), "", header[0].start
+    for n in range(begin, begin + len(header)):
+        depth += (t.tokens[n].kind in BRACKETS) - (t.tokens[n].kind in BRACKETS.values())
+        if depth == 0 and _begins_bound(t.tokens, n):
+            end = t.tokens[n - 1].end
+            edits.append(Edit(t.file.span(end, end), ","))
+            text, at = f"{text}{t.file.text[at:end]},", end
+    text = " ".join((text + t.file.text[at : header[-1].end]).split())
+    help_ = Suggestion(f"write `for {text if len(text) <= 60 else 'i < n, j < m'} => …`", tuple(edits))
+    label = Label(t.file.span(t.tokens[t.at - 1].start, t.found.end), "this bound begins without one")
+    return Advice(Diagnostic("AX0101", "a comma stands between an index with a bound and the next", (label,), (), (help_,)))
+
+
+def _begins_bound(tokens: Sequence[Token], n: int) -> bool:
+    """Whether `j <` stands there, directly behind the bound before it."""
+    return tokens[n].kind == "NAME" and tokens[n + 1].kind == "<" and tokens[n - 1].kind in ("NAME", "INT", ")", "]", "RUN")
 
 
 def _header(tokens: Sequence[Token], begin: int) -> Sequence[Token] | None:

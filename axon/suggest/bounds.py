@@ -15,6 +15,7 @@ from axon.grammar import syntax as S
 from axon.grammar.rewrite import NEW, NotWritten, made, name, quoted, quoted_type, tree, var
 from axon.shapes.constraint import Range, Reason, Use
 from axon.shapes.dimension import Dim
+from axon.shapes.solving.causes import Unbounded
 from axon.suggest.mutations import Pair, expr, free_letters, node, outside, propose, proposing, shown, swap, text_of
 from axon.types import typed as T
 from axon.types.type import Row
@@ -22,6 +23,7 @@ from axon.types.unify import State
 
 _LETTERS = "khmnpqrst"  # of dimension parameters to add
 _MAX_NAMES = 5  # of a `for` whose indices are grouped otherwise
+_SIZES = "nmpqrst"  # of those that a call is to give
 _STATE = "state the bound:"
 _FEW = 2  # sizes of which any may be meant
 Heads = S.For | S.Reduce | S.Loop
@@ -125,6 +127,19 @@ def of_named_sizes(ranges: Sequence[Range], again: Sequence[Range], sizes: Seque
         listed = " and ".join(f"`{n} < {size}`" for n, size in bounds.items())
         changes = bounded({r.symbol: bounds[r.symbol.name] for r in (*ranges, *again)}, trail)
         yield propose(f"{_STATE} {listed}", None, *changes, change=Change.BOUND, grown=True)
+
+
+@proposing
+def by_parameters(function: S.Fun, cause: Unbounded, trail: Trail) -> Iterator[Suggestion]:
+    """Bounds for indices that index nothing, where no size has a name: dimension parameters, which a call gives."""
+    names = [r.symbol.name for r in cause.ranges]
+    given = free_letters(function.span, len(names), _SIZES)
+    if given and not any(trail.in_product(r.symbol) for r in (*cause.ranges, *cause.again)):
+        bounds = dict(zip(names, given, strict=True))
+        listed = ", ".join(f"{n} < {size}" for n, size in bounds.items())
+        changes = bounded({r.symbol: bounds[r.symbol.name] for r in (*cause.ranges, *cause.again)}, trail)
+        words = f"let a call say how far: `fun {function.name.text} {{{', '.join(given)}}} …` and `{listed}`"
+        yield propose(words, None, *changes, parameter(function.name.span, *given), grown=True)
 
 
 @proposing

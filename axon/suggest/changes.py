@@ -24,7 +24,7 @@ from axon.shapes.solving.causes import Cause, Unbounded, causes, primary
 from axon.shapes.solving.trouble import Clash, Hopeless, Refuted
 from axon.suggest.annotations import annotated, restated
 from axon.suggest.bodies import BOUND, called, trail_of, unreached_by
-from axon.suggest.bounds import Known, indexed_by, of_named_sizes, one_range, without_range
+from axon.suggest.bounds import Known, by_parameters, indexed_by, of_named_sizes, one_range, without_range
 from axon.suggest.calls import fitting_values
 from axon.suggest.indices import kept
 from axon.suggest.members import half_of_a_window, merged_again, together_elsewhere, variants
@@ -37,6 +37,7 @@ from axon.types.show import Namer, symbols_of
 from axon.types.trouble import Unsettled
 
 _MAX_BESIDE = 3  # conflicts at one place that are mended with another
+_MAX_SIZES = 4  # of those by which an index may be bounded
 _SOON = 6  # of the changes away from where sizes clash, those that are tried before the sizes that are written
 
 
@@ -110,7 +111,7 @@ def unsettled(by: Inference, wrong: Unsettled) -> Iterator[Diagnostic]:
         kept = (label for label in found.labels if not labels or not label.text.endswith(BOUND))
         found = replace(found, labels=(*kept, *labels), suggestions=(*(u.bound for u in branches), *found.suggestions))
         if isinstance(cause, Unbounded):
-            found = replace(found, **_of_index(cause, found, trail))
+            found = replace(found, **_of_index(cause, found, trail, wrong.heading, _in_scope(by, wrong)))
         if isinstance(cause, Clash):
             at = primary(cause).reason.span
             beside = [t for t in outcome.troubles if isinstance(t, Clash) and t is not cause and primary(t).reason.span == at]
@@ -258,7 +259,9 @@ def _reshaped(equal: Equal, trail: Trail) -> bool:
     return any(origin is not None and origin.kind in ("split", "flatten") for origin in origins)
 
 
-def _of_index(cause: Unbounded, found: Diagnostic, trail: Trail) -> dict[str, Any]:
+def _of_index(
+    cause: Unbounded, found: Diagnostic, trail: Trail, heading: S.Fun | None, in_scope: Sequence[str]
+) -> dict[str, Any]:  # fmt: skip
     """What else there is to say of an index without a range: part of a flattening, or used in a local function alone."""
     symbol = cause.ranges[0].symbol
     if local := trail.bounded_locally(symbol):
@@ -267,4 +270,19 @@ def _of_index(cause: Unbounded, found: Diagnostic, trail: Trail) -> dict[str, An
     if trail.in_product(symbol):
         help_ = "the indices of a flattening take no bound: build the tensor with `for i < n, j < m => …`, and flatten that"
         return {"suggestions": (Suggestion(help_),)}
+    if cause.unused and not in_scope and heading is not None:
+        return {"suggestions": (*by_parameters(heading, cause, trail), *found.suggestions)}
+    if cause.unused and in_scope:
+        names, sizes = [r.symbol.name for r in cause.ranges], in_scope[:_MAX_SIZES]
+        if len(names) == 1:
+            text = f"index something with it, or bound it by a size: {_either([f'{names[0]} < {size}' for size in sizes])}"
+        else:
+            bounds = " and ".join(f"`{n} < …`" for n in names)
+            text = f"index something with them, or bound them by sizes such as {_either(sizes)}: {bounds}"
+        return {"suggestions": (Suggestion(text),)}
     return {}
+
+
+def _either(texts: Sequence[str]) -> str:
+    shown = [f"`{text}`" for text in texts]
+    return " or ".join((", ".join(shown[:-1]), shown[-1]) if len(shown) > 1 else shown)

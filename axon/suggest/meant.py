@@ -11,6 +11,8 @@ from axon.base.diagnostics import Change, Suggestion
 from axon.base.element import FLOAT
 from axon.base.source import Span
 from axon.explain import errors
+from axon.explain.parameter import parameter as parameter_named
+from axon.explain.parameter import taken_from
 from axon.grammar import syntax as S
 from axon.grammar.rewrite import NEW, call, made, name, quoted, quoted_type, tree
 from axon.shapes.dimension import Dim
@@ -46,8 +48,10 @@ from axon.types.trouble import (
     Operands,
     PartByIndex,
     SubscriptCount,
+    TakenApart,
+    UnknownRecord,
 )
-from axon.types.type import Function, RecordType, Row, Tensor, TupleType, Type
+from axon.types.type import Function, RecordType, Row, Tensor, TupleType, Type, parameters
 from axon.types.unify import State
 
 _MAX_RANK = 4
@@ -62,6 +66,7 @@ def likely(meant: Meant, state: State) -> Iterator[Suggestion]:
                 yield errors.per_field(t)
             elif operator and isinstance(t, Function):  # it may be a function less something
                 yield from _negated_argument(e.span)
+                yield from _lacking_arguments(e.span, len(parameters(t)))
             else:
                 yield from part_chosen(state, e)
         case Operands(left, right):
@@ -70,8 +75,20 @@ def likely(meant: Meant, state: State) -> Iterator[Suggestion]:
             yield from _passed(state, meant)
         case Choice(span, condition, then, otherwise, indices):
             yield from _per_element(span, (condition, then, otherwise), partial(_rank, state), indices)
+        case TakenApart(pattern, value):
+            yield from _by_fields(state, pattern, value)
         case _:
             assert_never(meant)
+
+
+@proposing
+def _by_fields(state: State, pattern: S.PatternTuple, value: Type) -> Iterator[Suggestion]:
+    """`{ w = a, b = c }` for the pattern `(a, c)` of a record with as many fields, in their order."""
+    t = state.prune(value)
+    if isinstance(t, RecordType) and len(t.fields) == len(pattern.items):
+        fields = tuple((name(n), item) for (n, _), item in zip(t.fields, pattern.items, strict=True))
+        new = S.PatternRecord(fields, span=NEW)
+        yield propose(f"take it apart by its fields: `{text_of(new, pattern.span)}`", None, (pattern, new))
 
 
 def _rank(state: State, e: T.Expr) -> int | None:
@@ -88,6 +105,17 @@ def part_chosen(state: State, e: T.Expr) -> tuple[Suggestion, ...]:
         return ()
     chosen = e.subscripts[0]
     return tuple(_one_tensor(state, e.span, t.items)) if isinstance(chosen, T.At) and not chosen.sizes else ()
+
+
+@proposing
+def fields_stated(state: State, wrong: UnknownRecord) -> Iterator[Suggestion]:
+    """The type of a parameter of which fields are taken, where enough is known of them."""
+    owner, record = taken_from(wrong.span), errors.record_of(state, wrong.members)
+    if all(isinstance(n, str) for n in wrong.members) and "…" not in record:
+        for place in parameter_named(owner, wrong.span):
+            own = node(place, S.PatternName)
+            new = S.PatternTyped(own, quoted_type(record), span=NEW)
+            yield propose(errors.annotate_fields(owner, record), None, (own, new))
 
 
 def by_position(state: State, wrong: PartByIndex) -> Iterator[Suggestion]:
@@ -164,6 +192,17 @@ def _negated_argument(function: Span) -> Iterator[Suggestion]:
     changed = left if first is whole.right else applied(whole.right, (first, left))
     yield propose(words, None, (whole, changed), change=Change.PARENTHESES, grown=True)
     yield Suggestion(words)  # also beside other errors
+
+
+@proposing
+def _lacking_arguments(application: Span, count: int) -> Iterator[Suggestion]:
+    """Of `f a` where a tensor is needed: `f` takes more."""
+    head: S.Expr = expr(application)
+    if isinstance(head, S.Apply):
+        while isinstance(head, S.Apply):
+            head = head.function
+        lacking = "the argument that it lacks" if count == 1 else f"the {count} arguments that it lacks"
+        yield Suggestion(f"give `{text_of(head, application)}` {lacking}: `{application.excerpt}{' …' * count}`")
 
 
 def misread(at: Span) -> S.Access | None:
@@ -271,6 +310,10 @@ def _passed(state: State, a: Argument) -> Iterator[Suggestion]:
             batch = S.Array((written,), span=NEW)
             yield propose("make it a batch of one:", batch, (written, batch))
     yield from _one_missing(state, a, have, need)
+    if isinstance(have, Function) and isinstance(need, Function):
+        yield from _numbers_inside(a)
+    if isinstance(have, Tensor) and isinstance(need, Tensor) and not state.shape(need.shape):
+        yield from _indexed_inside(a, len(have.shape))
     given = list(_given(state, a))
     lower = [g for g in given if g.argument == a.at and len(state.shape(g.need.shape)) > len(g.have.shape)]
     yield from (s for g in lower for s in _as_stated(state, g))
@@ -282,6 +325,56 @@ def _passed(state: State, a: Argument) -> Iterator[Suggestion]:
         help_ = f"without annotations `{a.name}` takes equal shapes: where a parameter has a rank, `(… : 'a[n])`, it broadcasts"
         patterns = dict.fromkeys(g.pattern.span for g in given if g.need.shape in rows and not g.pattern.span.followed(":"))
         yield Suggestion(help_, annotates=tuple(patterns))
+
+
+@proposing
+def _numbers_inside(a: Argument) -> Iterator[Suggestion]:
+    """The annotation of a number that a function hands to one that it is given, beside a tensor: `(t : 'a)` for the `t` of `f t y`,
+    in the function that is called or in one that it calls.
+    """
+    file, names = tree(a.function.span.file), [a.name]
+    functions = {d.name.text: d for d in file.decls if isinstance(d, S.Fun)}
+    while names:
+        if (function := functions.pop(names.pop(0), None)) is None:
+            continue
+        inside = list(file.within(function.span))
+        names += [n.name for n in inside if isinstance(n, S.Var)]
+        params = {p.name: p for p in function.params if isinstance(p, S.PatternName)}
+        for n in inside:
+            if isinstance(n, S.Apply) and _head(n) in params and isinstance(n.argument, S.Var) and n.argument.name in params:
+                own = params.pop(n.argument.name)
+                new = S.PatternTyped(own, quoted_type("'a"), span=NEW)
+                yield propose(f"let `{own.name}` be a number: `({own.name} : 'a)` in `{function.name.text}`", None, (own, new))
+
+
+@proposing
+def _indexed_inside(a: Argument, rank: int) -> Iterator[Suggestion]:
+    """`w[i]` in the function that is called, for the `w` of `for i => w * x[i]`, which is a number since nothing indexes it."""
+    file = tree(a.function.span.file)
+    function = next((d for d in file.decls if isinstance(d, S.Fun) and d.name.text == a.name), None)
+    pattern = a.patterns[a.at] if a.at < len(a.patterns) else None
+    if function is None or not isinstance(pattern, T.PatternName):
+        return
+    if isinstance(outside(node(pattern.span, S.PatternName)), S.PatternTyped):
+        return
+    changes: list[tuple[S.Node, S.Node]] = []
+    for use in file.within(function.span):
+        if isinstance(use, S.Var) and use.name == pattern.symbol.name:
+            heads = [n for n in file.enclosing(use.span) if isinstance(n, S.For | S.Reduce)]
+            indices = [b.name for head in heads for g in head.groups for b in g.binders if isinstance(b, S.IndexBinder)]
+            if len(indices) < rank:
+                return
+            changes.append((use, indexed(use, indices[-rank:])))
+    if changes:
+        text = text_of(changes[0][1], changes[0][0].span)
+        yield propose(f"index it in `{a.name}`: `{text}`", None, *changes)
+
+
+def _head(e: S.Expr) -> str:
+    """The name of what is applied."""
+    while isinstance(e, S.Apply):
+        e = e.function
+    return e.name if isinstance(e, S.Var) else ""
 
 
 def _one_missing(state: State, a: Argument, have: Type, need: Type) -> Iterator[Suggestion]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from axon.base.diagnostics import Suggestion
 from axon.base.element import Element
 from axon.explain.names import FOREIGN
-from axon.explain.unknown import holders, written_number
+from axon.explain.unknown import comma_behind_a_bound, holders, written_number
 from axon.grammar import syntax as S
 from axon.grammar.mistakes import LIBRARIES, LOGICAL
 from axon.grammar.rewrite import NEW, NotWritten, made, name, tree, var
@@ -23,6 +23,8 @@ def known_elsewhere(wrong: UnknownValue) -> Iterator[Suggestion]:
     """What a value may be meant to be that nothing introduces; of several ways to read it, the first alone."""
     if (number := written_number(wrong.name, wrong.span)) is not None:
         yield _decimal(wrong, *number)
+    elif (text := comma_behind_a_bound(wrong.span)) is not None:
+        yield _behind_a_bound(wrong, text)
     elif inside := tuple(_members(wrong)):
         yield from inside
     elif wrong.name in builtins.REDUCTIONS:
@@ -43,6 +45,23 @@ def _decimal(wrong: UnknownValue, value: int, length: int) -> Suggestion:
     if not isinstance(whole, S.Apply) or begun.span.start != own.span.end - length:
         raise NotWritten(own.span)
     return propose(f"write `{value}`", None, (whole, applied(whole.function, (begun, S.Int(value, span=NEW)))), grown=True)
+
+
+def _behind_a_bound(wrong: UnknownValue, text: str) -> Suggestion:
+    """`for i < n, j => …` for `for i < n j => …`, where `n` is applied to `j`."""
+    own = node(wrong.span, S.Var)
+    call = outside(own)
+    group = call
+    while group is not None and not isinstance(group, S.BinderGroup):
+        group = outside(group)
+    head = outside(group) if group is not None else None
+    bound = group.bound if isinstance(group, S.BinderGroup) else None
+    if not isinstance(call, S.Apply) or group is None or bound is None or not isinstance(head, S.For | S.Reduce):
+        raise NotWritten(own.span)
+    bounded = made(group, bound=call.function if bound is call else applied(bound, (call, call.function)))
+    index = S.BinderGroup((S.IndexBinder(own.name, span=NEW),), None, span=NEW)
+    groups = tuple(part for g in head.groups for part in ((bounded, index) if g is group else (g,)))
+    return propose(text, None, (head, made(head, groups=groups)), grown=True)
 
 
 def _members(wrong: UnknownValue) -> Iterator[Suggestion]:

@@ -19,7 +19,7 @@ from axon import __version__, compiler
 from axon.base.diagnostics import Diagnostic, counted
 from axon.base.errors import AxonError
 from axon.base.output import save_arrays, write_text
-from axon.checker.loader import SUFFIX, FileLoader
+from axon.checker.loader import SUFFIX, FileLoader, library_modules, stdlib_root
 from axon.tools.commands import listing
 from axon.tools.commands.batch import check_files, files_of
 from axon.tools.commands.listing import STAGES, require_name, require_stage, the_function
@@ -116,7 +116,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _sig(arguments: argparse.Namespace) -> int:
-    path, name = _split(arguments.path)
+    path, name = _of_library(*_split(arguments.path))
     checked = _checked(path)
     names = [name] if name is not None else list(checked.signatures)
     for name in names:
@@ -368,6 +368,14 @@ def _split(text: str) -> tuple[str, str | None]:
     if not colon or os.path.exists(text) or not name.isidentifier():
         return text, None
     return path, name
+
+
+def _of_library(path: str, name: str | None) -> tuple[str, str | None]:
+    """A module of the standard library by its name, and with that of a declaration behind it: `tensor.top`."""
+    module, _, member = path.partition(".")
+    if os.path.exists(path) or module not in library_modules():
+        return path, name
+    return str(stdlib_root() / f"{module}.axon"), member or name
 
 
 # ── usage ───────────────────────────────────────────────────────────────────────────────────────────────────────────────

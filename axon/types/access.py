@@ -107,6 +107,13 @@ def _parted(state: State, shape: Shape, subscripts: tuple[T.Subscript, ...]) -> 
     return (shape[: len(subscripts)], shape[len(subscripts) :]) if known else (shape, ())
 
 
+def _kept(inf: Inference) -> Row:
+    """The shape of dimensions that are left as they are."""
+    row = inf.state.row()
+    inf.runs.append(row)
+    return row
+
+
 def _subscript(inf: Inference, env: Env, s: S.Subscript) -> T.Subscript:
     match s:
         case S.IndexAt(value):
@@ -117,13 +124,13 @@ def _subscript(inf: Inference, env: Env, s: S.Subscript) -> T.Subscript:
             run = env.scope.run(name)
             if run is None or run.symbol is None:
                 wrong(inf, UnknownName("run of indices", f"..{name}", s.span))
-                return T.Keep(inf.state.row())
+                return T.Keep(_kept(inf))
             return T.Run(run.symbol, run.row)
         case S.IndexRest():
             run = env.scope.run(ANONYMOUS_RUN)
             if run is not None and run.symbol is not None:
                 return T.Run(run.symbol, run.row)
-            return T.Keep(inf.state.row())
+            return T.Keep(_kept(inf))
         case S.IndexSlice(start, stop, step):
             a = _slice_part(inf, env, start, Dim.of(0))
             c = _slice_part(inf, env, step, Dim.of(1))

@@ -578,7 +578,8 @@ def header_of(inf: Inference, scope: Scope, d: S.Fun, sig: S.Sig | None) -> Head
     """Introduce the variables that a function's annotations and its `sig` mention, in the scope of the function, which is new."""
     groups = [p for p in d.params if isinstance(p, S.DimParams)]
     if groups and not isinstance(d.params[0], S.DimParams):
-        wrong(inf, RuleBroken(Rule.DIMENSIONS_FIRST, groups[0].span))
+        names = ", ".join(n.text for group in groups for n in group.names)
+        wrong(inf, RuleBroken(Rule.DIMENSIONS_FIRST, groups[0].span, (d.name.text, names)))
     if len(groups) > 1:
         wrong(inf, RuleBroken(Rule.DIMENSIONS_TOGETHER, groups[1].span))
     braced = [name for group in groups for name in group.names]

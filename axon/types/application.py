@@ -22,11 +22,11 @@ from axon.shapes.constraint import Reason, Side
 from axon.types import builtins
 from axon.types import typed as T
 from axon.types.constraint import Lift, Spread, SpreadArgument
-from axon.types.inference import Env, Inference, as_tensor, broken, clash, infer, narrow, unify, wrong
+from axon.types.inference import Env, Inference, alike, as_tensor, broken, clash, infer, narrow, operand_type, unify, wrong
 from axon.types.names import infer_member, infer_variable, open_size
 from axon.types.operators import arithmetic, elementwise
 from axon.types.patterns import bind_pattern
-from axon.types.resolve import BuiltinName, ModuleName
+from axon.types.resolve import BuiltinName, ModuleName, ValueName
 from axon.types.solve import defer, settle_members, spread
 from axon.types.symbolic import unfolded
 from axon.types.trouble import (
@@ -47,6 +47,7 @@ from axon.types.type import (
     OrScalar,
     Poison,
     RecordType,
+    Row,
     Tensor,
     TupleType,
     Type,
@@ -55,7 +56,7 @@ from axon.types.type import (
     parameters,
     scalar,
 )
-from axon.types.unify import State
+from axon.types.unify import State, subtypes
 
 _OPERATORS = {name: (allowed, gives_bool) for name, allowed, gives_bool in builtins.OPERATORS.values()}
 
@@ -79,7 +80,33 @@ def infer_application(inf: Inference, env: Env, e: S.Apply | S.ApplyDims) -> T.E
         f = infer(inf, env, head)
     if not arguments:
         return f
-    return _call(inf, env, f, [infer(inf, env, a) for a in arguments], e.span, head.span.excerpt)
+    values = [_passed(inf, env, infer(inf, env, a)) for a in arguments]
+    left = len(_parameters(inf, f)) - len(values)
+    return _call(inf, env, f, values, e.span, head.span.excerpt) if left <= 0 else _completed(inf, env, f, values, e.span)
+
+
+def _parameters(inf: Inference, f: T.Expr) -> tuple[Type, ...]:
+    """Those of a function for some of which a scalar will do; none of another one."""
+    return parameters(f.type) if isinstance(f, T.Variable) and f.symbol in inf.scalars else ()
+
+
+def _passed(inf: Inference, env: Env, value: T.Expr) -> T.Expr:
+    """What is passed: of a function for some of whose parameters a scalar will do, one that takes what it will be given."""
+    return _completed(inf, env, value, [], value.span) if _parameters(inf, value) else value
+
+
+def _completed(inf: Inference, env: Env, f: T.Expr, given: list[T.Expr], span: Span) -> T.Expr:
+    """`fn x y => f a x y` for an `f a` that takes more: for each of these, too, a scalar will do, as whoever applies it decides."""
+    decls, given = _named(given)
+    marked = {n for group in inf.scalars[f.symbol] for n in group.parameters} if isinstance(f, T.Variable) else set[int]()
+    rest: list[T.PatternName] = []
+    for n, param in enumerate(_parameters(inf, f)[len(given) :], len(given)):
+        t = Tensor(param.element, (inf.state.row(),)) if n in marked and isinstance(param, Tensor) else param
+        rest.append(T.PatternName(fresh("x"), type=t, span=_before(span)))
+    values = [T.Variable(p.symbol, None, type=p.type, span=p.span) for p in rest]
+    body = _call(inf, env, f, [*given, *values], span, f.span.excerpt)
+    made = T.Fn(tuple(rest), body, type=function(tuple(p.type for p in rest), body.type), span=span)
+    return T.Let(decls, made, type=made.type, span=span) if decls else made
 
 
 def _with_dims(inf: Inference, env: Env, e: S.ApplyDims) -> T.Expr:
@@ -157,7 +184,7 @@ def _apply(
                 reason = _argument_reason(argument, n, len(arguments), name, f.span)
                 patterns = inf.parameters.get(f.symbol, ()) if isinstance(f, T.Variable) else ()
                 meant = Argument(f, tuple(arguments), n - 1, param, name, patterns)
-                given = _tensor(inf.state, argument.type, reason) if any(n - 1 in group.parameters for group in groups) else None
+                given = _tensor(inf, argument.type, reason) if any(n - 1 in group.parameters for group in groups) else None
                 if given is not None and isinstance(param, Tensor):  # its shape is decided when those of the others are known
                     found = clash(inf, scalar(given.element), scalar(param.element), reason)
                     waiting[n - 1] = SpreadArgument(given.shape, reason, meant)
@@ -195,12 +222,12 @@ def _spread(inf: Inference, waiting: dict[int, SpreadArgument], group: OrScalar)
     return fits
 
 
-def _tensor(state: State, t: Type, reason: Reason) -> Tensor | None:
+def _tensor(inf: Inference, t: Type, reason: Reason) -> Tensor | None:
     """A type as a tensor's, made one if nothing is known of it."""
-    t = state.prune(t)
-    if isinstance(t, TypeVar) and t.symbol not in state.rigid:
-        new = state.tensor()
-        state.unify(t, new, reason)
+    t = inf.state.prune(t)
+    if isinstance(t, TypeVar) and t.symbol not in inf.state.rigid:
+        new = operand_type(inf)
+        inf.state.unify(t, new, reason)
         return new
     return t if isinstance(t, Tensor) else None
 
@@ -289,13 +316,18 @@ def _named(values: Sequence[T.Expr]) -> tuple[tuple[T.Decl, ...], list[T.Expr]]:
         part = value
         while isinstance(part, T.Field | T.Project):
             part = part.record if isinstance(part, T.Field) else part.value
-        if isinstance(part, T.Variable):
+        if isinstance(part, T.Variable | T.Literal | T.Dimension):
             named.append(value)
             continue
         symbol = fresh("whole")
-        decls.append(T.Val(T.PatternName(symbol, type=value.type, span=value.span), value))
+        decls.append(T.Val(T.PatternName(symbol, type=value.type, span=_before(value.span)), value))
         named.append(T.Variable(symbol, None, type=value.type, span=value.span))
     return tuple(decls), named
+
+
+def _before(span: Span) -> Span:
+    """The place of a name that is written nowhere: nobody points at it."""
+    return span.file.span(span.start, span.start)
 
 
 def _at(reason: Reason, leaf: str) -> Reason:
@@ -330,11 +362,13 @@ class _Leaves:
                 raise _Broken
         match like:
             case RecordType(fields):
-                written = guide.written if isinstance(guide, RecordType) else None
                 made = {n: self.at(f"{path}.{n}", [self.part(v, n) for v in values]) for n in sorted(n for n, _ in fields)}
-                t: Type = RecordType(tuple((n, made[n].type) for n, _ in fields))
-                if written is not None and self.alike(t, guide):
-                    t = guide
+                t = RecordType(tuple((n, made[n].type) for n, _ in fields))
+                if isinstance(guide, RecordType) and guide.written is not None:
+                    if alike(self.inf.state, t, guide):
+                        t = guide
+                    else:
+                        self.inf.like[t] = guide
                 return T.Record(tuple((n, made[n]) for n, _ in fields), type=t, span=self.span)
             case TupleType(items):
                 parts = [self.at(f"{path}.{n}", [self.part(v, n) for v in values]) for n in range(1, len(items) + 1)]
@@ -356,19 +390,6 @@ class _Leaves:
                 raise _Broken
             case Exists() | Poison() | TypeVar():
                 raise _Broken
-
-    def alike(self, t: Type, other: Type) -> bool:
-        """Whether two types are seen to be one: then the alias of the other is that of both."""
-        match self.inf.state.prune(t), self.inf.state.prune(other):
-            case Tensor() as a, Tensor() as b:
-                elements, shapes = self.inf.state.element, self.inf.state.shape
-                return elements(a.element) == elements(b.element) and shapes(a.shape) == shapes(b.shape)
-            case RecordType() as a, RecordType() as b:
-                return self.parts(a) == self.parts(b) and all(self.alike(x, b.get(n) or POISON) for n, x in a.fields)
-            case TupleType(a), TupleType(b):
-                return len(a) == len(b) and all(map(self.alike, a, b))
-            case _:
-                return False
 
     def parts(self, t: Type) -> list[str | int]:
         """What the parts of a record or a tuple are called."""
@@ -394,10 +415,14 @@ class _Leaves:
         """The function applied at one leaf."""
         inf, state = self.inf, self.inf.state
         said, outer, asked = len(inf.diagnostics), inf.leaf, (len(state.equals), len(state.stretches))
+        waiting = set(inf.deferred)
         inf.leaf = outer + path
         result = _call(inf, self.env, self.function(values), values, self.span, self.f.span.excerpt)
         state.equals[asked[0] :] = [replace(e, reason=_at(e.reason, inf.leaf)) for e in state.equals[asked[0] :]]
         state.stretches[asked[1] :] = [replace(s, reason=_at(s.reason, inf.leaf)) for s in state.stretches[asked[1] :]]
+        for constraint in inf.deferred:
+            if constraint not in waiting:
+                inf.leaves.setdefault(constraint, inf.leaf)
         inf.leaf = outer
         if isinstance(_known(inf, result.type), Poison) or len(inf.diagnostics) > said:
             goes_on = [n for n, v in enumerate(values) if isinstance(inf.state.prune(v.type), RecordType | TupleType)]
@@ -413,10 +438,16 @@ class _Leaves:
         return result
 
     def function(self, values: list[T.Expr]) -> T.Expr:
-        """The function at a leaf; of a `fn` the parameters are known to be what is there."""
-        match self.f:
+        """The function at a leaf; of a `fn` the parameters are known to be what is there, and so of a local function that shares a
+        shape with what stands around it."""
+        written, around = self.f, self.env.scope
+        entity = around.value(written.name) if isinstance(written, S.Var) else None
+        if isinstance(entity, ValueName) and entity.symbol in self.inf.local and self.shares(entity):
+            d, around = self.inf.local[entity.symbol]
+            written = S.Fn(tuple(p for p in d.params if not isinstance(p, S.DimParams)), d.body, span=written.span)
+        match written:
             case S.Fn(params, body) if len(params) == len(values):
-                scope = self.env.scope.child()
+                scope = around.child()
                 seen: dict[str, Span] = {}
                 types = tuple(value.type for value in values)
                 patterns = tuple(bind_pattern(self.inf, scope, p, t, seen) for p, t in zip(params, types, strict=True))
@@ -424,6 +455,12 @@ class _Leaves:
                 return T.Fn(patterns, inner, type=function(types, inner.type), span=self.f.span)
             case _:
                 return infer(self.inf, self.env, self.f)
+
+    def shares(self, function: ValueName) -> bool:
+        """Whether a shape variable of a function's type belongs to the declaration around it, which captures it."""
+        state = self.inf.state
+        tensors = (t for t in subtypes(state, function.scheme.type) if isinstance(t, Tensor))
+        return any(isinstance(i, Row) and i.symbol not in state.generic for t in tensors for i in state.shape(t.shape))
 
     def folded(self, monoid: S.Tuple) -> T.Expr:
         """What the function gives for all leaves, combined in their order, from the neutral element on."""

@@ -6,7 +6,7 @@ from math import prod
 
 from axon.base.data import dataclass
 from axon.base.element import Element
-from axon.base.names import fresh
+from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Obligation, Range, Reason, Side
@@ -112,6 +112,7 @@ def _bind_run(inf: Inference, scope: Scope, name: str | None, bound: S.Expr | S.
     if row is None:
         row = inf.state.row(name or "s")
         inf.state.named_dims.add(row.symbol)
+        inf.runs.append(row)
     symbol = fresh(name or "..")
     scope.runs[name if name is not None else ANONYMOUS_RUN] = RunName(row, symbol)
     return T.Run(symbol, row)
@@ -167,10 +168,27 @@ def infer_for(inf: Inference, env: Env, e: S.For, expected: Type | None) -> T.Ex
     bound = _bind(inf, env, e.groups, makes_dimensions=True)
     inside = _declare_ranges(inf.state, bound, expected)
     body = infer(inf, bound.env, e.body, inside)
+    if _made(body):
+        inf.bodies.append(body.type)
     result = prepend(inf, bound.items, body.type, e.body.span, "an array")
     if isinstance(inf.state.prune(body.type), Exists):
         existential_under_for(inf, body.span)
     return T.For(bound.binders, body, type=result, span=e.span)
+
+
+def _made(body: T.Expr, inside: frozenset[Symbol] = frozenset()) -> bool:
+    """Whether an operation makes an element, which is no value from outside as it is."""
+    match body:
+        case T.Unary() | T.Binary() | T.Cast() | T.Reduce() | T.Call():
+            return True
+        case T.Let(decls, inner):
+            named = {s for d in decls if isinstance(d, T.Val) for s in T.bound(d.pattern)}
+            return _made(inner, inside | named)
+        case T.If(_, yes, no):
+            return _made(yes, inside) or _made(no, inside)
+        case T.Variable(symbol):
+            return symbol in inside
+    return False
 
 
 def _declare_ranges(state: State, bound: _Bound, expected: Type | None) -> Type | None:
@@ -200,6 +218,8 @@ def infer_reduce(inf: Inference, env: Env, e: S.Reduce) -> T.Expr:
         inner = inner.guarded(says(inf, where, True))
     with only_where(inf, inner.context):
         body = infer(inf, inner, e.body)
+    if _made(body):
+        inf.bodies.append(body.type)
     if e.kind.text in ("reduce", "scan"):
         return _reduce_by(inf, env, e, bound, where, body)
     kind = e.kind.text

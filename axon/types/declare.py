@@ -305,11 +305,25 @@ def _fun(inf: Inference, env: Env, d: S.Fun, sig: S.Sig | None) -> T.Fun:
         for found in known_by_product(inf.state, scheme, params):
             wrong(inf, found)
     symbol = fresh(d.name.text)
+    if inf.state.level > 0 and sig is None and d.result is None and not d.where and all(map(_plain, d.params)):
+        inf.local[symbol] = d, env.scope
     entity: Entity = ValueName(symbol, scheme, d.name.span) if ok else BrokenName()
     env.scope.values[d.name.text] = entity
     inf.inner.append((d.name.text, d.name.span, scheme.type))
     inf.parameters[symbol] = patterns
     return T.Fun(symbol, patterns, body, scheme)
+
+
+def _plain(param: S.Param) -> bool:
+    """Whether a parameter is without a type."""
+    match param:
+        case S.PatternName():
+            return True
+        case S.PatternTuple(items):
+            return all(map(_plain, items))
+        case S.PatternRecord(fields):
+            return all(_plain(item) for _, item in fields)
+    return False
 
 
 def _with_scalars(

@@ -16,7 +16,7 @@ from axon.shapes.relation import Relation
 from axon.shapes.solving.named import never_equal
 from axon.shapes.solving.settle import Outcome, settle, simpler
 from axon.types import typed as T
-from axon.types.inference import Body, Inference, too_complex, wrong
+from axon.types.inference import Body, Inference, as_written, too_complex, wrong
 from axon.types.literals import of_outer, of_scheme
 from axon.types.show import dimension_names, symbols_of
 from axon.types.solve import settle_types
@@ -112,7 +112,8 @@ def _quantified(
     settle_types(inf, mark.deferred)
     if state.level == 1:
         inf.ended.clear()
-        inf.applied.clear()
+        for passing in (inf.applied, inf.bodies, inf.operands, inf.runs, inf.leaves, inf.local):
+            passing.clear()
         inf.private.clear()
         open_: set[Symbol] = set()
         for left, right, reason in state.row_equations:
@@ -141,7 +142,10 @@ def _quantified(
     if state.level == 0 and not ok:
         inf.wanted.clear()
     kept = tuple(SchemeFact(r, _why(reason), reason.span) for r, reason in outcome.contract)
+    t = as_written(inf, t)
     scheme = quantify(inf.state, t, explicit, kept if ok else ())
+    if state.level == 0:
+        inf.like.clear()
     waiting = inf.literals[mark.literals :]
     divided = {e.symbol for e in map(state.element, inf.divided[mark.divided :]) if isinstance(e, ElementVar)}
     divides = frozenset(s for s, _ in scheme.elements if s in divided)

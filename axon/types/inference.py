@@ -154,6 +154,12 @@ class Inference:
     state: State = field(default_factory=State)
     deferred: list[Deferred] = field(default_factory=list)
     applied: list[tuple[tuple[Type, ...], Type]] = field(default_factory=list)  # parameters: to what, and what comes of it
+    bodies: list[Type] = field(default_factory=list)  # of `for` and reductions, which an operation makes
+    operands: list[Row] = field(default_factory=list)  # the shapes of what was found to be tensors by being operands
+    runs: list[Row] = field(default_factory=list)  # what `..` stands for in accesses and binders
+    like: dict[RecordType, RecordType] = field(default_factory=dict)  # what `each` gives, and the written record that it may be
+    local: dict[Symbol, tuple[S.Fun, Scope]] = field(default_factory=dict)  # functions within this declaration, as they are written
+    leaves: dict[Deferred, str] = field(default_factory=dict)  # what waits, of a leaf at which `each` applies a function
     guards: dict[Deferred, Context] = field(default_factory=dict)  # where those are needed, if not everywhere
     opened: int = 0  # sizes that only the data decide, named so far
     literals: list[Literal] = field(default_factory=list)  # whose types must hold their values
@@ -286,11 +292,58 @@ def as_tensor(
         return t
     if isinstance(t, Poison):
         return None
-    new, reason = inf.state.tensor(), Reason(span, text)
+    new, reason = operand_type(inf), Reason(span, text)
     found = clash(inf, t, new, reason)
     if found is not None:
         wrong(inf, Mismatched(found, t, new, reason, Operand(operand, operator) if operand is not None else None))
     return new if found is None else None
+
+
+def operand_type(inf: Inference) -> Tensor:
+    """The type of a value of which nothing is known but that it is an operand."""
+    new = inf.state.tensor()
+    inf.operands += [item for item in new.shape if isinstance(item, Row)]
+    return new
+
+
+def alike(state: State, t: Type, other: Type) -> bool:
+    """Whether two types are seen to be one: then the alias of the other is that of both."""
+    match state.prune(t), state.prune(other):
+        case Tensor() as a, Tensor() as b:
+            shapes = [[i if isinstance(i, Row) else state.dimension(i) for i in state.shape(x.shape)] for x in (a, b)]
+            return state.element(a.element) == state.element(b.element) and shapes[0] == shapes[1]
+        case RecordType() as a, RecordType() as b:
+            return {n for n, _ in a.fields} == {n for n, _ in b.fields} and all(
+                alike(state, x, b.get(n) or POISON) for n, x in a.fields
+            )
+        case TupleType(a), TupleType(b):
+            return len(a) == len(b) and all(alike(state, x, y) for x, y in zip(a, b, strict=True))
+        case _:
+            return False
+
+
+def as_written(inf: Inference, t: Type, seen: dict[Type, Type] | None = None) -> Type:
+    """The type with what `each` gives by the alias of the record whose structure that has, where it turned out to be that."""
+    seen = {} if seen is None else seen
+    t = inf.state.prune(t)
+    if t in seen or not inf.like:
+        return seen.get(t, t)
+    new: Type
+    match t:
+        case Function(param, result):
+            parts = as_written(inf, param, seen), as_written(inf, result, seen)
+            new = t if parts[0] is param and parts[1] is result else Function(*parts)
+        case TupleType(items):
+            new = TupleType(tuple(as_written(inf, i, seen) for i in items))
+        case RecordType():
+            own = inf.like.get(t)
+            new = t.map(lambda part: as_written(inf, part, seen))
+            if own is not None and isinstance(new, RecordType) and alike(inf.state, t, own):
+                new = RecordType(new.fields, own.written)
+        case _:
+            new = t
+    seen[t] = new
+    return new
 
 
 def instantiate(inf: Inference, scheme: Scheme, span: Span, name: str, context: Context, given: tuple[Dim, ...] = ()) -> Instance:

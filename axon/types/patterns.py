@@ -9,9 +9,9 @@ from axon.shapes.constraint import Reason, Side
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
 from axon.types.annotate import agree, to_type
-from axon.types.inference import Inference, unify, wrong
+from axon.types.inference import Inference, clash, unify, wrong
 from axon.types.resolve import Scope, ValueName
-from axon.types.trouble import NoField, Rule, RuleBroken
+from axon.types.trouble import Mismatched, NoField, Rule, RuleBroken, TakenApart
 from axon.types.type import POISON, RecordType, Scheme, TupleType, Type
 
 
@@ -40,7 +40,9 @@ def bind_pattern(
             return bind_pattern(inf, scope, inner, declared, seen, dim)
         case S.PatternTuple(items):
             parts = [inf.state.type_var() for _ in items]
-            unify(inf, t, TupleType(tuple(parts)), Reason(pattern.span, f"a pattern for a tuple of {len(items)}"))
+            whole, reason = TupleType(tuple(parts)), Reason(pattern.span, f"a pattern for a tuple of {len(items)}")
+            if (clashing := clash(inf, t, whole, reason)) is not None:
+                wrong(inf, Mismatched(clashing, t, whole, reason, TakenApart(pattern, t)))
             bound = tuple(bind_pattern(inf, scope, p, part, seen) for p, part in zip(items, parts, strict=True))
             return T.PatternTuple(bound, type=t, span=pattern.span)
         case S.PatternRecord(fields):

@@ -1,8 +1,18 @@
-"""Solving what was deferred: broadcasting, `@`, accesses and members, as ranks and types become known."""
+"""Solving what was deferred: broadcasting, `@`, accesses and members, as ranks and types become known.
+
+Note [Scalars by default]
+    Where a rank is unknown when a declaration is complete, the shapes that an operator meets are equal. That says too much of a
+    number that was given no type: it would tie together what has nothing to do with each other. So a scalar is
+    - what `each` captures, since it meets leaves of several shapes: `rate` of `each (fn w g => w - rate * g) p g`;
+    - in the body of a `for` or a reduction an operand that nothing indexes: `a` of `for i => a * x[i]`. Its own shape would be put
+      behind the indices. What `..` stands for, what a parameter gives and what is handed on as it is keep any shape;
+    - what stands between two arguments of a function parameter: `dt` of `y + dt * f (t + dt) y`.
+"""
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Mapping
+from typing import TypeAlias, assert_never
 
 from axon.base.element import Element
 from axon.base.names import Symbol
@@ -55,14 +65,18 @@ def settle_types(inf: Inference, start: int) -> None:
         while _sweep(inf, start):
             pass
         waiting = [c for c in inf.deferred[start:] if not _floats(inf.state, c)]
-        if not waiting and not _results_of_scalars(inf):
-            return
-        if not waiting:
+        if _scalar_by_default(inf, waiting):
             continue
-        first = min(waiting, key=lambda c: _DEFAULT_ORDER.index(type(c)))
+        if not waiting:
+            return
+        first = min(waiting, key=_rank_of_default)
         inf.deferred.remove(first)
         with only_where(inf, inf.guards.get(first, NOWHERE)):
             default(inf, first)
+
+
+def _rank_of_default(c: Deferred) -> int:
+    return _DEFAULT_ORDER.index(type(c))
 
 
 def _floats(state: State, c: Deferred) -> bool:
@@ -129,9 +143,120 @@ def _retry_rows(inf: Inference) -> bool:
     return moved
 
 
-def _results_of_scalars(inf: Inference) -> bool:
-    """Let what parameters give for scalars be scalars, where an equation between shapes could else be solved in several ways:
-    `modify` of `for ..b i j => modify s[..b, i, j]`, whose shape is needed. Says whether anything was decided.
+# ── what is a scalar, since nothing says otherwise ──────────────────────────────────────────────────────────────────────
+
+
+def _scalar_by_default(inf: Inference, waiting: list[Deferred]) -> bool:
+    """Let a shape of which nothing says the rank be that of a scalar, where the default of what waits would tie together what has
+    nothing to do with each other, or nothing asks for more; says whether one was found. See Note [Scalars by default].
+    """
+    first = min(map(_rank_of_default, waiting), default=len(_DEFAULT_ORDER))
+    if first >= _DEFAULT_ORDER.index(Lift) and (symbol := _of_several_leaves(inf, waiting)) is not None:
+        inf.state.rows[symbol] = ()
+        return True
+    if first < _DEFAULT_ORDER.index(Broadcast):
+        return False
+    found = _beside_indices(inf)
+    if found is None:
+        found = _between_arguments(inf, [c for c in waiting if isinstance(c, Broadcast)])
+    if found is None and not waiting:
+        found = _result_of_scalars(inf)
+    if found is not None:
+        inf.state.rows[found] = ()
+    return found is not None
+
+
+def _open(state: State, shape: Shape) -> Symbol | None:
+    """The shape variable that a shape is, if more may be found of it by the declaration that is being settled."""
+    match state.shape(shape):
+        case (Row(symbol),) if symbol not in state.rigid and state.levels[symbol] >= state.level:
+            return symbol
+    return None
+
+
+def _of_several_leaves(inf: Inference, waiting: list[Deferred]) -> Symbol | None:
+    """What `each` meets at more than one leaf is captured."""
+    met: dict[Symbol, str] = {}
+    for c in waiting:
+        leaf = inf.leaves.get(c)
+        if leaf is None or not isinstance(c, Broadcast | Spread | Lift):
+            continue
+        for t in _waits_for(c):
+            t = inf.state.prune(t)
+            symbol = _open(inf.state, t.shape) if isinstance(t, Tensor) else None
+            if symbol is not None and met.setdefault(symbol, leaf) != leaf:
+                return symbol
+    return None
+
+
+def _beside_indices(inf: Inference) -> Symbol | None:
+    """An operand that gives the body of a `for` or a reduction its shape: that nothing indexes it says that it is a number."""
+    state = inf.state
+    operands = {s for s in (_open(state, (row,)) for row in inf.operands) if s is not None}
+    if not operands:
+        return None
+    kept = [_open(state, (row,)) for row in inf.runs]
+    for _, result in inf.applied:
+        kept += [_open(state, part.shape) for part in subtypes(state, result) if isinstance(part, Tensor)]
+    for body in inf.bodies:
+        t = state.prune(body)
+        symbol = _open(state, t.shape) if isinstance(t, Tensor) else None
+        if symbol in operands and symbol not in kept:
+            return symbol
+    return None
+
+
+def _between_arguments(inf: Inference, waiting: list[Broadcast]) -> Symbol | None:
+    """An operand that alone ties together the shapes of two arguments of a function parameter, one of which an operation leaves
+    as it is: `dt` of an integrator, whose function takes a time, to which it is added, and a state. Or else, of such arguments,
+    one that no operation gives, beside one that an operation leaves as it is.
+    """
+    state = inf.state
+    pairs: list[tuple[_Node, _Node]] = []
+    for arguments, _ in inf.applied:
+        types = [state.prune(a) for a in arguments]
+        nodes = [n for t in types if isinstance(t, Tensor) and (n := _node(state, t.shape)) is not None]
+        pairs += [(a, b) for i, a in enumerate(nodes) for b in nodes[:i] if a != b]
+    if not pairs:
+        return None
+    triples = [[_node(state, shape) for shape in (c.left, c.right, (c.out,))] for c in waiting]
+    meets: dict[_Node | None, list[list[_Node | None]]] = {}
+    for triple in triples:
+        for n in triple:
+            meets.setdefault(n, []).append(triple)
+    keep = {out for left, right, out in triples if out in (left, right)}  # what an operation with another leaves as they are
+    tied = [(a, b, whole) for a, b in pairs if {a, b} & keep and b in (whole := _tied(meets, a, None))]
+    made = {out for _, _, out in triples}
+    operands = dict.fromkeys(n for left, right, _ in triples for n in (left, right) if isinstance(n, Symbol) and n not in made)
+    for symbol in operands:
+        for a, b, whole in tied:
+            if symbol in whole and symbol not in (a, b) and b not in _tied(meets, a, symbol):
+                return symbol
+    return next((n for n in operands for a, b, _ in tied if (n == a and b in keep) or (n == b and a in keep)), None)
+
+
+_Node: TypeAlias = "Symbol | Shape"
+
+
+def _node(state: State, shape: Shape) -> _Node | None:
+    """A shape, as far as it is known: a variable by itself, None of a scalar."""
+    return _open(state, shape) or state.shape(shape) or None
+
+
+def _tied(meets: Mapping[_Node | None, list[list[_Node | None]]], start: _Node, without: Symbol | None) -> set[_Node]:
+    """The shapes that would be one with a shape, if one of the variables were a scalar's; `meets` has the operations of each."""
+    found, open_ = {start}, [start]
+    while open_:
+        for triple in meets.get(open_.pop(), ()):
+            new = {n for n in triple if n is not None and n != without} - found
+            found |= new
+            open_ += new
+    return found
+
+
+def _result_of_scalars(inf: Inference) -> Symbol | None:
+    """What a parameter gives for scalars, where an equation between shapes could else be solved in several ways: `modify` of
+    `for ..b i j => modify s[..b, i, j]`, whose shape is needed.
     """
     state = inf.state
     items = (i for left, right, _ in state.row_equations for i in (*state.shape(left), *state.shape(right)))
@@ -140,11 +265,13 @@ def _results_of_scalars(inf: Inference) -> bool:
         if not all(isinstance(t := state.prune(a), Tensor) and not state.shape(t.shape) for a in arguments):
             continue
         for part in subtypes(state, result):
-            match state.shape(part.shape) if isinstance(part, Tensor) else ():
-                case (Row(symbol),) if symbol in stuck - state.rigid and state.levels[symbol] >= state.level:
-                    state.rows[symbol] = ()
-                    return True
-    return False
+            symbol = _open(state, part.shape) if isinstance(part, Tensor) else None
+            if symbol in stuck:
+                return symbol
+    return None
+
+
+# ── one constraint ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def solve(inf: Inference, constraint: Deferred) -> bool:
@@ -153,7 +280,7 @@ def solve(inf: Inference, constraint: Deferred) -> bool:
         case Broadcast(left, right, out, reason):
             shape = _broadcast(inf.state, left, right, reason)
             if shape is None:
-                return False
+                return _of_scalars(inf.state, left, right, out)
             _set_row(inf, out, shape, reason)
             return True
         case Product():
@@ -178,6 +305,8 @@ def solve(inf: Inference, constraint: Deferred) -> bool:
             rest, _ = spread(inf, constraint)
             if rest is not None and len(rest.arguments) < len(constraint.arguments):
                 inf.deferred.append(rest)
+                if constraint in inf.leaves:
+                    inf.leaves[rest] = inf.leaves[constraint]
                 return True
             return rest is None
         case _:
@@ -199,13 +328,18 @@ def default(inf: Inference, constraint: Deferred) -> None:
             unify(inf, base, inf.state.tensor(), Reason(span, "this is indexed"))
             solve(inf, constraint)
         case Member(value=value, member=member, out=out, span=span):
-            wrong(inf, UnknownRecord(member, span))
+            whole = inf.state.prune(value)
+            others = (c for c in inf.deferred if isinstance(c, Member) and inf.state.prune(c.value) is whole)
+            wrong(inf, UnknownRecord(member, span, {member: out, **{c.member: c.out for c in others}}))
             inf.state.unify(out, POISON, Reason(span, ""))
             inf.state.unify(value, POISON, Reason(span, ""))  # once is enough
-        case Lift(params, result, arguments, out, reasons):
+        case Lift(params, arguments=arguments, reasons=reasons):
             for argument, param, reason in zip(arguments, params, reasons, strict=True):
-                unify(inf, argument, param, reason)
-            unify(inf, out, result, reasons[0])
+                t = inf.state.prune(argument)
+                if isinstance(t, TypeVar) or _unknown_rank(inf.state, t):
+                    unify(inf, argument, param, reason)
+            if not _lift(inf, constraint):
+                _scalars_all(inf, constraint)
         case Spread(shape, waiting):
             for one in waiting:
                 _whole(inf, one, shape)
@@ -237,6 +371,15 @@ def _broadcast(state: State, left: Shape, right: Shape, reason: Reason) -> Shape
         pairs.append((a.pop(), b.pop()))
     out = [_stretch(state, x, y, reason) for x, y in reversed(pairs)]
     return (*a, *b, *out)
+
+
+def _of_scalars(state: State, left: Shape, right: Shape, out: Row) -> bool:
+    """Whether two shapes are those of scalars, since their operation gives one."""
+    sides = [symbol for shape in (left, right) if (symbol := _open(state, shape)) is not None]
+    if state.shape((out,)) or len(sides) + sum(not state.shape(shape) for shape in (left, right)) < 2:
+        return False
+    state.rows.update(dict.fromkeys(sides, ()))
+    return True
 
 
 def _stretch(state: State, x: ShapeItem, y: ShapeItem, reason: Reason) -> ShapeItem:
@@ -387,7 +530,7 @@ def _lift(inf: Inference, c: Lift) -> bool:
         return False
     tensors = [a for a in arguments if isinstance(a, Tensor)]
     if len(tensors) < len(arguments) or not any(inf.state.shape(t.shape) for t in tensors):
-        default(inf, c)
+        _scalars_all(inf, c)
         return True
     shape: Shape = ()
     for tensor, param, reason in zip(tensors, c.params, c.reasons, strict=True):
@@ -399,6 +542,12 @@ def _lift(inf: Inference, c: Lift) -> bool:
         shape = together
     unify(inf, prepend(inf, shape, c.result, c.reasons[0].span, "a tensor"), c.out, c.reasons[0])
     return True
+
+
+def _scalars_all(inf: Inference, c: Lift) -> None:
+    for argument, param, reason in zip(c.arguments, c.params, c.reasons, strict=True):
+        unify(inf, argument, param, reason)
+    unify(inf, c.out, c.result, c.reasons[0])
 
 
 def spread(inf: Inference, c: Spread) -> tuple[Spread | None, bool]:

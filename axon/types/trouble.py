@@ -5,6 +5,7 @@ Each is worded as soon as it is found: what is known of its types then is what t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum, auto
 from typing import TypeAlias
 
@@ -65,7 +66,15 @@ class Choice:
     indices: tuple[str, ...]
 
 
-Meant: TypeAlias = "Operand | Operands | Argument | Choice"
+@dataclass(frozen=True, slots=True)
+class TakenApart:
+    """A pattern for a tuple, and what it takes apart."""
+
+    pattern: S.PatternTuple
+    value: Type
+
+
+Meant: TypeAlias = "Operand | Operands | Argument | Choice | TakenApart"
 
 # ── rules ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -191,10 +200,11 @@ class NoPosition:
 
 @dataclass(frozen=True, slots=True)
 class UnknownRecord:
-    """A field or a part is taken of something of which nothing is known."""
+    """A field or a part is taken of something of which nothing is known; all that are, and their types."""
 
     member: str | int
     span: Span
+    members: Mapping[str | int, Type]
 
 
 @dataclass(frozen=True, slots=True)

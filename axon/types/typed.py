@@ -296,6 +296,19 @@ def indices_used(e: Expr) -> set[Symbol]:
     return {v.dim.symbol for v in values if isinstance(v, Dimension) and v.dim.symbol is not None}
 
 
+def bound(pattern: Pattern) -> Iterator[Symbol]:
+    """The names of a pattern."""
+    match pattern:
+        case PatternName(symbol=symbol):
+            yield symbol
+        case PatternTuple(items=items):
+            for item in items:
+                yield from bound(item)
+        case PatternRecord(fields=members):
+            for _, item in members:
+                yield from bound(item)
+
+
 def variables(e: Expr) -> Iterator[Variable]:
     return (node for node in nodes(e) if isinstance(node, Variable))
 

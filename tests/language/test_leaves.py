@@ -140,3 +140,29 @@ def test_a_function_of_another_module(tmp_path: Path) -> None:
     first, second = m.theirs(0.5, {"u": p, "v": p}, p)
     agree(first, want)
     agree(second, tree_map(lambda x: x + x, {"u": p, "v": p}))
+
+
+NUMBERS = ROOT / "tests" / "corpus" / "accepted" / "unannotated_numbers.axon"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_is_captured_without_a_type_is_a_number(target: str) -> None:
+    """A leaf keeps its shape, be it a scalar: none is stretched by what meets it."""
+    m = axon.load(NUMBERS)
+
+    def layer(seed: int) -> Any:
+        rng = np.random.default_rng(seed)
+        w, b = rng.standard_normal((2, 3)), rng.standard_normal(3)
+        return {"w": w.astype(np.float32), "b": b.astype(np.float32), "scale": np.float32(rng.standard_normal())}
+
+    p, g = layer(0), layer(1)
+    stepped = tree_map(lambda w, d: w - np.float32(0.1) * d, p, g)
+    for name in ("sgd", "updated", "lifted", "locally"):
+        agree(m[name](0.1, p, g, target=target), stepped)
+    agree(m.averaged(0.9, p, g, target=target), tree_map(lambda a, b: np.float32(0.9) * a + np.float32(0.1) * b, p, g))
+    norm = np.sqrt(sum(float((np.float64(x) ** 2).sum()) for x in leaves(g)))
+    agree(m.clipped(1.0, g, target=target), tree_map(lambda x: np.asarray(x / np.float32(norm)), g))
+    decayed = m.decayed(0.1, 0.01, p, g, target=target)
+    agree(decayed, tree_map(lambda w, d: w - np.float32(0.1) * (d + np.float32(0.01) * w), p, g))
+    with pytest.raises(axon.AxonError, match="AX0506"):
+        m.sgd(p["b"], p, g)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import axon
+from tests import ROOT
 
 TARGETS = ("interpret", "cpu", "simulate")
 NAMES = ("a", "b", "c")
@@ -91,3 +92,61 @@ def test_rank_0_is_another_choice_of_ranks() -> None:
     assert found.arguments == {"dt": (), "x": (3, 4), "v": (3, 4)}
     assert step.cost(dt=(), x=(3, 4)).bytes == 3 * 48 + 4
     assert step.cost(dt=(3, 4), x=(3, 4)).bytes == 4 * 48
+
+
+NUMBERS = ROOT / "tests" / "corpus" / "accepted" / "unannotated_numbers.axon"
+
+
+def runge_kutta(f: Any, dt: float, steps: int, y: Any) -> Any:
+    for i in range(steps):
+        t = i * dt
+        k1 = f(t, y)
+        k2 = f(t + dt / 2, y + dt / 2 * k1)
+        k3 = f(t + dt / 2, y + dt / 2 * k2)
+        y = y + dt / 6 * (k1 + 2 * k2 + 2 * k3 + f(t + dt, y + dt * k3))
+    return y
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_time_beside_a_state(target: str) -> None:
+    m = axon.load(NUMBERS)
+    start = np.array([1.0, 0.5])
+
+    def pendulum(t: float, y: Any) -> Any:
+        return np.array([y[1], -np.sin(y[0]) + 0.1 * np.cos(t)])
+
+    middle = start + 0.1 * pendulum(0.05, start + 0.05 * pendulum(0.0, start))
+    np.testing.assert_allclose(m.swing(7, start, target=target), runge_kutta(pendulum, 0.1, 7, middle), rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_functions_that_are_passed_take_scalars(target: str) -> None:
+    m = axon.load(NUMBERS)
+    y = want = np.arange(6.0).reshape(2, 3)
+    for i in range(5):
+        want = want + 0.1 * (-0.5 * want * np.cos(0.1 * i))
+    np.testing.assert_allclose(m.decays(5, y, target=target), want, rtol=1e-12)
+    np.testing.assert_allclose(m.handed(X[1], target=target), X[1] * np.float32(1.1), rtol=1e-6)
+
+
+def test_some_arguments_now_and_the_others_later() -> None:
+    source = "fun affine a b x = a * x + b\nfun twice f x = f (f x)\n"
+    source += "fun f (x : f32[n, m]) = twice (affine 0.5 (sum i j => exp x[i, j])) x\n"
+    np.testing.assert_allclose(axon.compile(source).f(X), 0.25 * X + 1.5 * np.exp(X).sum(), rtol=1e-6)
+
+
+def test_beside_an_index_what_nothing_indexes() -> None:
+    m = axon.load(NUMBERS)
+    np.testing.assert_array_equal(m.scaled(2.0, X[0]), 2 * X[0])
+    np.testing.assert_array_equal(m.rows(X[1], X), X[1] * X)
+    first, second = m.both(2.0, X, X[0])
+    np.testing.assert_array_equal(first, 2 * X)
+    np.testing.assert_array_equal(second, 2 * X[0])
+    with pytest.raises(axon.ShapeError, match="AX0506"):
+        m.scaled(X[0], X[0])
+
+
+def test_a_scalar_is_made_of_scalars() -> None:
+    m = axon.load(NUMBERS)
+    assert m.searched.signature == "sig searched : ('a[i] -> 'a) -> ('a[i] -> 'a[i]) -> 'a -> 'a -> i32 -> 'a[i] -> 'a[i]"
+    np.testing.assert_allclose(m.minimum(np.array([3.0, -1.0])), 0, atol=1e-4)

@@ -104,6 +104,11 @@ def test_sig(axon_cli: Cli, here: Path) -> None:
         "sig double : 'a[..s] -> 'a[..s]\nsig dot : f32[n] -> f32[n] -> f32\nsig half : f32\n"
     )
     assert axon_cli("sig", "good.axon:dot").out == "sig dot : f32[n] -> f32[n] -> f32\n"
+    top = "sig top : {k} -> 'a[..b, n] -> { values : 'a[..b, k], places : i32[..b, k] } where k <= n\n"
+    assert axon_cli("sig", "tensor.top").out == axon_cli("sig", "tensor:top").out == top  # of the standard library
+    assert top in axon_cli("sig", "tensor").out
+    (here / "tensor.axon").write_text(GOOD)
+    assert axon_cli("sig", "tensor.axon:dot").out == "sig dot : f32[n] -> f32[n] -> f32\n"
     wrong = axon_cli("sig", "good.axon:doubel")
     assert wrong.status == 1
     assert "AX0507" in wrong.out

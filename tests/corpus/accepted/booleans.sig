@@ -2,6 +2,6 @@ sig inside : 'a[..s]? -> 'a[..s]? -> 'a[..s]? -> bool[..s]
 sig xor : bool[..s]? -> bool[..s]? -> bool[..s]
 sig differs : 'a[..s]? -> 'a[..s]? -> bool[..s]
 sig differs_too : 'a[..s]? -> 'a[..s]? -> bool[..s]
-sig in_either : 'a[n] -> 'a[..s]? -> 'a[..s]? -> bool[n, ..s]
-sig contains : 'a[i] -> 'a[..s] -> bool[..s]
+sig in_either : 'a[n] -> 'a -> 'a -> bool[n]
+sig contains : 'a[i] -> 'a -> bool
 sig sorted : 'a[n] -> bool

@@ -1,5 +1,5 @@
 sig affine : 'a[..s]? -> 'a[..s]? -> 'a[..s]? -> 'a[..s]
-sig shift : f32 -> f32 -> f32
+sig shift : f32[..s] -> f32[..s] -> f32[..s]
 sig twice : ('A -> 'A) -> 'A -> 'A
 sig compose : ('A -> 'B) -> ('C -> 'A) -> 'C -> 'B
 sig flip : ('A -> 'B -> 'C) -> 'B -> 'A -> 'C

@@ -16,7 +16,7 @@ sig relu : 'a[..s] -> 'a[..s]
 sig total : 'a[..s] -> 'a[..s]? -> 'a
 sig derivative : ('a[..s] -> 'b[..t]) -> 'a[..s] -> 'b[..t]
 sig apart : 'a[..s] -> 'a[..s] -> 'a[..s] -> 'a[..s]
-sig partial : 'a[..s] -> 'a[..s] -> 'a[..s] -> 'a[..s]
+sig partial : 'a[..s]? -> 'a[..s] -> 'a[..s] -> 'a[..s]
 sig axpy : 'a[..s]? -> 'a[..s] -> 'a[..s]? -> 'a[..s]
 sig shift : f32[n] -> f32[n]? -> f32[n]
 sig shifted : f32[n] -> f32[n]

@@ -86,6 +86,14 @@ def test_nothing_to_say(marked: str) -> None:
     assert shown(marked) == ""
 
 
+def test_hover_over_what_a_function_is_given_that_takes_more() -> None:
+    """`decay (2.0 * s)` is completed to a function of what is left, of which nothing is written."""
+    text = "fun decay rate t y = -rate * y * cos t\nfun apply f (x : f32[n]) = f 0.1 x\n"
+    text += "fun g s (x : f32[n]) = apply (decay (2.0 * s)) x\n"
+    assert "2.0 * s : f32" in shown(text.replace("* s)", "▮* s)"))
+    assert "here f32[n] -> f32[n] -> f32[n] -> f32[n]" in shown(text.replace("(decay", "(▮decay"))
+
+
 def test_hover_outlives_a_typo() -> None:
     workspace = informed()
     analysed("fun f (x : f32[n]) = x + 1.0\nfun g x = f x\n", workspace=workspace)
