@@ -33,6 +33,7 @@ from axon.core.walk import outs_of
 
 PARTS = (2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64)  # of a sum
 LEAST_DEPTH = 256  # of a part
+TILE = 128  # rows and columns, of the tiles that are counted
 
 Merged: TypeAlias = "frozenset[tuple[Symbol, Merging]]"  # by what a contraction makes
 
@@ -116,15 +117,16 @@ class _Pricer:
         return best if tiled or costs[best] < plain else None
 
     def is_long(self, op: Compute) -> bool:
-        """Whether the sum of a contraction is long enough to be cut into parts."""
+        """Whether a contraction may be worth to be cut into parts: its sums are long, and its results few."""
         assert op.reduction is not None
-        return prod(max(0, axis.extent.evaluate(self.sizes)) for axis in op.reduction.axes) >= 2 * LEAST_DEPTH
+        depth, results = (prod(max(0, a.extent.evaluate(self.sizes)) for a in axes) for axes in (op.reduction.axes, op.axes))
+        return depth >= 2 * LEAST_DEPTH and 2 * results <= self.target.multiprocessors * TILE * TILE
 
     def in_parts(self, op: Compute, one: _Priced) -> Iterator[Merging]:
         """The same with its sum cut into parts, where its tiles are too few to keep the chip busy."""
         assert op.reduction is not None
         problem = problem_of(one.kernel, self.sizes)
-        tiles = -(-problem.rows // 128) * -(-problem.columns // 128) * problem.outer
+        tiles = -(-problem.rows // TILE) * -(-problem.columns // TILE) * problem.outer
         if not self.is_long(op) or 2 * tiles > self.target.multiprocessors:
             return
         along, extent = max(enumerate(a.extent.evaluate(self.sizes) for a in op.reduction.axes), key=lambda item: item[1])
