@@ -18,7 +18,7 @@ from axon.core.ir import Binary as CoreBinary
 from axon.lower.builder import Context
 from axon.lower.call_count import MAX_CALLS, too_many_calls
 from axon.lower.extents import divides
-from axon.lower.indexing import Indexing
+from axon.lower.loops import Loops
 from axon.lower.scalars import as_scalar, conjunction, integer, negated, simplified, zero
 from axon.lower.tensors import (
     ONE,
@@ -44,7 +44,7 @@ _BINARY_PRIMITIVES = {op for op, _, _ in builtins.OPERATORS.values()} | set(buil
 _ARITY = {"nonzero": 1, "sort": 1, "argsort": 1, "filter": 2, "matmul": 2}
 
 
-class Evaluator(Indexing):
+class Evaluator(Loops):
     # ── expressions ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def eval(self, env: Env, e: T.Expr, c: Context) -> Value:

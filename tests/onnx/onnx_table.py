@@ -16,7 +16,7 @@ INTRODUCTION = """# ONNX's node tests
 
 ONNX comes with tests of each of its operators: a node, inputs, and the outputs that it must have. `tests/onnx` states in Axon, one
 template for each, the operators that the language and its library offer, and runs every case of them in the interpreter and on
-the CPU backend (under `make test`, every sixth of them there), at the case's own tolerance: a relative error of 0.001, as a rule.
+the CPU backend (under `make test`, one in sixteen there), at the case's own tolerance: a relative error of 0.001, as a rule.
 `python -m tests.onnx.onnx_table` writes this page; `make test` fails if a case on it does not pass, or if the count shrinks.
 
 A test of an operator that ONNX also defines by several others comes a second time, in those; they are not counted here.
