@@ -17,8 +17,7 @@ import pytest
 
 import axon
 
-PARTS = 8
-PROGRAMS = 2_000 if os.environ.get("AXON_SOAK") else 32  # each is called with 80 combinations of sizes
+PARTS, PROGRAMS = (8, 2_000) if os.environ.get("AXON_SOAK") else (2, 32)  # each is called with 80 combinations of sizes
 
 CALLED = """\
 fun tail (x : i32[n]) (y : i32[m]) where m <= n = nonzero (for i < n - m => x[i + m] > 1)

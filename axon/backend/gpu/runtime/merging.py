@@ -3,6 +3,8 @@
 Merged, tiles are full where the last axis is short, and a factor that does not know the others is loaded less often. It costs a
 copy of a factor in which memory does not step through the several as one; and where the result does not, one of the result. What
 an operation on the result would have to do in a kernel of its own counts, too.
+
+A sum is cut into parts where its results are too few for tiles that keep the chip busy.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.packed import copying
 from axon.backend.gpu.runtime.prepare import problem_of, unreadable
 from axon.backend.gpu.tile.contraction import APART, MatrixProduct, Merging, contraction, factors_of, group, sides_of
-from axon.backend.gpu.tile.families import Kernel
+from axon.backend.gpu.tile.families import Kernel, views_of
 from axon.backend.gpu.tile.limbs import in_limbs, splitting, without_tensor_cores
 from axon.backend.gpu.tile.regroup import in_order
 from axon.backend.gpu.tile.schedule import fastest
@@ -152,9 +154,23 @@ class _Pricer:
         seconds += sum(copying(bare.operands[number].value, self.sizes, self.target) for number in copied)
         own = group(bare, views)
         taken = {out.symbol for other in (*after, *later) if own.absorb(other) for out in other.outs}
+        if not self.is_shown(own.finish(set(own.results))):
+            return None
         if any(out.symbol not in taken for other in after for out in other.outs):
             seconds += self.moved(made, op.outs[0])
         return _Priced(merging, kernel, seconds, frozenset(taken))
+
+    def is_shown(self, kernel: MatrixProduct) -> bool:
+        """Whether memory goes on through merged axes of what a kernel stores, and of what operations on its results read. What is
+        not there yet will lie so."""
+        factors = {operand.value for operand in kernel.operands}
+        for view in views_of(kernel):
+            if view.value not in factors and view.source in self.tensors:
+                try:
+                    view.of(self.tensors[view.source], self.sizes)
+                except Unsupported:
+                    return False
+        return True
 
     def apart(self, op: Compute, others: Set[Symbol]) -> float:
         """Seconds of a plain kernel for what others of the same operations take in."""

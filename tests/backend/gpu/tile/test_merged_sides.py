@@ -17,6 +17,7 @@ from axon.backend.gpu.runtime import merging, ways
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.tile.contraction import Merging
 from axon.backend.plan.ir import Nest
+from axon.base.data import replace
 from axon.core.ir import Compute
 
 SOURCE = """
@@ -63,6 +64,20 @@ def test_merged_where_it_pays(name: str, shapes: list[tuple[int, ...]], wanted: 
     program = compiler.lower(compiler.check_text(SOURCE), name, None)
     planned = Executable(program).serving({}, program.contract.bind((), shapes)).planned
     assert ["plain" if isinstance(kernel, Nest) else "tensor cores" for kernel in planned.kernels] == wanted
+
+
+def test_what_has_gaps_is_not_merged() -> None:
+    """A result or a residual between whose rows something else lies is stored and read as it is, on the tensor cores."""
+    program = compiler.lower(compiler.check_text(SOURCE), "residual", None)
+    sizes = program.contract.bind((), [(9, 8, 64), (64, 72), (9, 8, 72)])
+    executable = Executable(program)
+    lying = executable.planned.lying(sizes)
+    assert executable.serving(lying, sizes).planned.way.merging
+    for value in (program.inputs[-1].symbol, program.block.results[0]):
+        gaps = {value: replace(lying[value], strides=(80 * 8 + 80, 80, 1))}
+        planned = executable.serving({**lying, **gaps}, sizes).planned
+        assert not planned.way.merging
+        assert not planned.way.plain
 
 
 SMALL = {
