@@ -35,6 +35,7 @@ from axon.core.walk import outs_of
 
 PARTS = (2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64)  # of a sum
 LEAST_DEPTH = 256  # of a part
+GAIN = 0.75  # of the time of a whole sum, above which its parts are not worth two kernels
 TILE = 128  # rows and columns, of the tiles that are counted
 
 Merged: TypeAlias = "frozenset[tuple[Symbol, Merging]]"  # by what a contraction makes
@@ -111,6 +112,8 @@ class _Pricer:
         priced += [one for one in (self.priced(op, merging, later) for merging in cut) if one is not None]
         every = frozenset[Symbol]().union(*(one.taken for one in priced))
         costs = {one.merging: one.seconds + self.apart(op, every - one.taken) for one in priced}
+        whole = min((seconds for merging, seconds in costs.items() if merging.parts == 1), default=inf)
+        costs = {m: seconds for m, seconds in costs.items() if m.parts == 1 or seconds < GAIN * whole}
         best = min(costs, key=costs.__getitem__, default=APART)
         if costs.get(best, inf) == inf or (tiled and best == APART):
             return None
