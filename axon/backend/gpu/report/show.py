@@ -238,7 +238,7 @@ def _nest_work(
     lines += [f"  loads {again:,} bytes, since each row reads the same again"] if again else []
     by_memory = not again and work.memory(builder.target) >= work.arithmetic
     rate = (work.moved, BANDWIDTH) if by_memory or not work.flops else (work.flops, FLOPS)
-    time = work.seconds(builder.target) if tiled is None else predicted(plan.kernel, tiled, sizes, builder.target)
+    time = work.seconds(builder.target) if tiled is None else predicted(nest, tiled, sizes, builder.target)
     return _Told([*lines, _resources(plan, builder.target)], [(plan.mapping, time)], *rate)
 
 

@@ -37,7 +37,7 @@ from axon.base.names import Symbol
 class Ready:
     """One kernel at given sizes, ready to be bound: its mapping, all its forms, its machine code, and how many threads it takes."""
 
-    kernel: Any  # of one of the families
+    kernel: Any  # of one of the families; a plain one over all of its axes
     mapping: Any  # of its family
     stages: Any  # its forms
     built: Kernel
@@ -221,4 +221,4 @@ class Builder:
             count = blocks(variant.mapping, ready.problem, self.target)
             return Ready(ready.kernel, variant.mapping, forms, kernel, count, forms.source.threads)
         grid = grid_of(variant.mapping, ready.kernel, sizes)
-        return Ready(ready.kernel, variant.mapping, forms, kernel, grid.blocks, grid.threads)
+        return Ready(self.planned.kernels[number], variant.mapping, forms, kernel, grid.blocks, grid.threads)

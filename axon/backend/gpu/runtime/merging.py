@@ -33,7 +33,8 @@ from axon.core.ir import Compute, Program, Value
 from axon.core.passes.dissolve import copied
 from axon.core.walk import outs_of
 
-PARTS = (2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64)  # of a sum
+PARTS = (4, 16, 64)  # of a sum: few, since each is a program of its own
+LONG = 6144  # summed indices
 LEAST_DEPTH = 256  # of a part
 GAIN = 0.75  # of the time of a whole sum, above which its parts are not worth two kernels
 TILE = 128  # rows and columns, of the tiles that are counted
@@ -125,7 +126,7 @@ class _Pricer:
         """Whether a contraction may be worth to be cut into parts: its sums are long, and its results few."""
         assert op.reduction is not None
         depth, results = (prod(max(0, a.extent.evaluate(self.sizes)) for a in axes) for axes in (op.reduction.axes, op.axes))
-        return depth >= 2 * LEAST_DEPTH and 2 * results <= self.target.multiprocessors * TILE * TILE
+        return depth >= LONG and 2 * results <= self.target.multiprocessors * TILE * TILE
 
     def in_parts(self, op: Compute, one: _Priced) -> Iterator[Merging]:
         """The same with its sum cut into parts, where its tiles are too few to keep the chip busy."""

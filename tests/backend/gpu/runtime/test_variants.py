@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from math import exp, log
 from random import Random
@@ -132,7 +133,9 @@ def test_calls_where_there_is_no_gpu_make_what_calls_make(builds: Builds, text: 
         given = [np.zeros((sizes[n], sizes["k"]), Element.BF16.dtype) for n in ("m", "n")][: text.count("bf16")]
         with pytest.raises(axon.AxonError, match="the program's kernels are built"):
             m.f(*given, target="cuda")
-    assert 2 <= len(m.f.variants) <= LIMIT
+    made = Counter((v.kernel, v.instead) for v in m.f.variants)
+    assert max(made.values()) > 1
+    assert max(made.values()) <= LIMIT
     assert not any(v.asked for v in m.f.variants)
 
 
@@ -148,14 +151,14 @@ def test_the_text_tells_variants_apart(builds: Builds) -> None:
 def test_a_program_that_copies_a_factor_is_listed(builds: Builds) -> None:
     """Where rows of `a` do not lie for bulk copies, what runs has a kernel more; it is listed as what it is."""
     m = axon.compile(NN)
-    m.f.warmup("bf16[128, 65]", "bf16[65, 128]")
+    m.f.warmup("bf16[1024, 1025]", "bf16[1025, 1024]")
     copy, product = m.f.variants
     assert {copy.instead, product.instead} == {"where `a` is copied first"}
     assert (copy.kernel, product.kernel) == (0, 1)
     assert len(builds.made) == 2
     assert "kernel 2 where `a` is copied first: tile" in str(m.f.variants)
     assert m.f.variants.limit == 2 * LIMIT
-    m.f.warmup("bf16[128, 64]", "bf16[64, 128]")
+    m.f.warmup("bf16[1024, 64]", "bf16[64, 1024]")
     assert [v.instead for v in m.f.variants] == ["", "where `a` is copied first", "where `a` is copied first"]
     assert m.f.variants.limit == 3 * LIMIT
 
