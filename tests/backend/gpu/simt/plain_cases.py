@@ -82,7 +82,6 @@ def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[
             long, short = SIDES
             found += [replace(tiles, across=replace(through, tall=long, wide=short))]
             found += [Mapping("tiles", across=replace(through, tall=short, wide=long))]
-            found += [replace(tiles, across=replace(through, tall=t, wide=w)) for t, w in ((16, 256), (256, 8))]
         elif not nest_sweeps(nest):
             found += [replace(wide, turns=3), Mapping("lanes", turns=2)]
             if lies_flat(nest, tensors):

@@ -120,7 +120,14 @@ def test_rows_that_depend_on_others() -> None:
 
 @pytest.mark.parametrize(
     ("element", "width", "wanted"),
-    [("f32", 64, (True, 4)), ("bf16", 64, (True, 8)), ("bf16", 20, (False, 8)), ("bf16", 37, (False, 2)), ("f32", 37, (False, 2)), ("bf16", 8, (False, 8))],
+    [
+        ("f32", 64, (True, 4)),
+        ("bf16", 64, (True, 8)),
+        ("bf16", 20, (False, 8)),
+        ("bf16", 37, (False, 2)),
+        ("f32", 37, (False, 2)),
+        ("bf16", 8, (False, 8)),
+    ],
 )
 def test_both_halves_must_lie_for_it(element: str, width: int, wanted: tuple[bool, int]) -> None:
     """Neighbours move together in both halves, or not in halves; nor are halves shorter than what memory moves."""

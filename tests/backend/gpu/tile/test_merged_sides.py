@@ -102,7 +102,7 @@ def _given(shapes: list[tuple[int, ...]], kind: Any) -> list[Any]:
     return [rng.standard_normal(shape).astype(kind) for shape in shapes]
 
 
-CHOICES = [Merging(*sides, parts=parts) for *sides, parts in product((False, True), (False, True), (1, 4))]
+CHOICES = [*(Merging(*sides) for sides in product((False, True), repeat=2)), Merging(parts=4), Merging(True, True, parts=4)]
 
 
 @pytest.mark.parametrize("chosen", CHOICES, ids=str)
@@ -120,7 +120,7 @@ def test_as_the_interpreter(name: str, chosen: Merging, monkeypatch: pytest.Monk
     np.testing.assert_allclose(got, want, atol=1e-2 * abs(want).max())
 
 
-COUNT = int(os.environ.get("AXON_CONTRACTIONS", 300 if "AXON_SOAK" in os.environ else 12))
+COUNT = int(os.environ.get("AXON_CONTRACTIONS", 300 if "AXON_SOAK" in os.environ else 8))
 
 
 @pytest.mark.parametrize("seed", range(COUNT))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
 from random import Random
 from typing import Any
 
@@ -14,6 +14,7 @@ import axon
 from axon import compiler
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.views import Part, Scattered, View
+from axon.backend.gpu.runtime import packed
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.plan.ir import Nest
 from axon.base.element import Element
@@ -51,11 +52,12 @@ COPIED, WHOLE = "plain", "tensor cores"
         ("windows", [(73, 8), (4, 8, 72)], [WHOLE]),  # they overlap in memory
         ("reach", [(77,), (4, 4, 72)], [COPIED, WHOLE]),
         ("scaled", [(70, 3, 8), (3, 8, 72), (72,)], [WHOLE]),
-        ("apart", [(3, 20, 8), (3, 8, 24)], ["plain"]),  # too few to copy for
         ("in_f32", [(512, 4, 128), (4, 128, 512)], [COPIED, COPIED, WHOLE]),  # limbs
     ],
 )
-def test_as_the_interpreter(name: str, shapes: list[tuple[int, ...]], wanted: list[str]) -> None:
+def test_as_the_interpreter(name: str, shapes: list[tuple[int, ...]], wanted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever copies cost."""
+    monkeypatch.setattr(packed, "without_tensor_cores", lambda *_: inf)
     program = compiler.lower(compiler.check_text(SOURCE), name, None)
     planned = Executable(program).serving({}, program.contract.bind((), shapes)).planned
     assert ["plain" if isinstance(kernel, Nest) else "tensor cores" for kernel in planned.kernels] == wanted
@@ -66,6 +68,16 @@ def test_as_the_interpreter(name: str, shapes: list[tuple[int, ...]], wanted: li
     given = [rng.standard_normal(shape).astype(kind) for shape, kind in zip(shapes, kinds, strict=True)]
     want, got = (np.asarray(MODULE[name](*given, target=target), np.float64) for target in ("interpret", "simulate"))
     np.testing.assert_allclose(got, want, atol=1e-2 * abs(want).max())
+
+
+@pytest.mark.parametrize(
+    ("shapes", "wanted"),
+    [([(3, 20, 8), (3, 8, 24)], ["plain"]), ([(8, 1024, 64), (8, 64, 1024)], [COPIED, WHOLE])],
+)
+def test_copied_where_it_pays(shapes: list[tuple[int, ...]], wanted: list[str]) -> None:
+    program = compiler.lower(compiler.check_text(SOURCE), "apart", None)
+    planned = Executable(program).serving({}, program.contract.bind((), shapes)).planned
+    assert ["plain" if isinstance(kernel, Nest) else "tensor cores" for kernel in planned.kernels] == wanted
 
 
 def test_ranges_that_move_are_not_merged() -> None:
