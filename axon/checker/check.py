@@ -283,7 +283,7 @@ class Session:
         values: dict[str, Entity] = {}
         by_symbol: dict[Symbol, T.Decl] = {}
         for decl in decls:
-            for symbol in (decl.symbol,) if isinstance(decl, T.Fun) else _symbols(decl.pattern):
+            for symbol in (decl.symbol,) if isinstance(decl, T.Fun) else T.bound(decl.pattern):
                 by_symbol[symbol] = decl
         checker.state.aliases = alias_names(scope)
         for name, entity in scope.values.items():
@@ -368,16 +368,6 @@ def _pattern_names(p: S.Pattern) -> list[tuple[str, Span]]:
             return [n for i in items for n in _pattern_names(i)]
         case S.PatternRecord(fields):
             return [n for _, i in fields for n in _pattern_names(i)]
-
-
-def _symbols(p: T.Pattern) -> list[Symbol]:
-    match p:
-        case T.PatternName(symbol=symbol):
-            return [symbol]
-        case T.PatternTuple(items=items):
-            return [s for i in items for s in _symbols(i)]
-        case T.PatternRecord(fields=fields):
-            return [s for _, i in fields for s in _symbols(i)]
 
 
 # ── suggestions ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,7 @@
 """Which of numba's passes a kernel needs: its text is calls, arithmetic, ranges, `if` and `while`.
 
 The others look, in each function, for closures, lists, literals, `with`, `raise`, arrays and what can be inlined as Python. Without
-them a function is compiled in two thirds of the time, to the same machine code (`tests/backend/cpu/test_passes.py`).
+them a function is compiled sooner, to the same machine code (`tests/backend/cpu/test_passes.py`).
 """
 
 from __future__ import annotations

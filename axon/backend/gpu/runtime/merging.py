@@ -58,7 +58,7 @@ def merged(
     pricer = _Pricer(values, tensors, sizes, target)
     found: dict[Symbol, Merging | None] = {}
     for made in _contracted(kernels):
-        symbol: Symbol | None = made
+        symbol = made
         while symbol in numbers and (source := copied(program.block.ops[numbers[symbol]])) is not None:
             symbol = source  # a plain kernel stores what it makes under the name of its copy
         if symbol not in numbers or symbol in decided or symbol in found:

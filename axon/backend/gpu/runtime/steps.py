@@ -58,7 +58,7 @@ class Ordered:
         self.program, self.target, self.schedule = program, target, schedule
         self._lock = RLock()
         self._made: dict[Order, Stepped] = {}
-        self._orders: dict[tuple[int, ...], Order] = {}
+        self._orders: dict[frozenset[tuple[Symbol, int]], Order] = {}
 
     @cached_property
     def _choices(self) -> tuple[Choice, ...]:
@@ -75,7 +75,7 @@ class Ordered:
     def _order(self, sizes: Mapping[Symbol, int]) -> Order:
         if not self._choices:
             return DEFAULT
-        key = tuple(sizes.values())
+        key = frozenset(sizes.items())
         if key not in self._orders:
             if len(self._orders) >= KEPT:
                 self._orders.clear()

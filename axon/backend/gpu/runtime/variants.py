@@ -29,6 +29,7 @@ from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.prepare import Prepared, is_empty, problem_of
 from axon.backend.gpu.runtime.ways import NO_MAPPING, REFUSED, Planned
+from axon.backend.gpu.tile.epilogue import views_of
 from axon.backend.gpu.tile.schedule import TileMapping, holds, predict
 from axon.backend.gpu.tile.schedule_file import FREE, Fixed
 from axon.backend.plan.collapse import Dimensions
@@ -259,8 +260,9 @@ def _instead(planned: Planned, program: Program) -> str:
     copies = (k for k in planned.kernels if isinstance(k, Nest) and not planned.copies.keys().isdisjoint(k.stored))
     copied = (symbol for kernel in copies for symbol in sorted(reads_of(kernel), key=lambda s: s.id))
     said = [f"{_named(s, program)} is copied first" for s in dict.fromkeys(copied)]
-    merged = sorted((symbol for symbol, _ in way.merging), key=lambda s: s.id)
-    said += [f"tiles of {_named(s, program)} are cut along merged indices" for s in merged]
+    for symbol, merging in sorted(way.merging, key=lambda item: item[0].id):
+        how = ["has merged indices"] * (merging.rows or merging.columns) + ["is summed in parts"] * (merging.parts > 1)
+        said.append(f"{_named(symbol, program)} {' and '.join(how) or 'is made in another order of indices'}")
     ways = ((way.apart, "is no stream"), (way.bare - way.plain, "is made apart from its product"), (way.plain, "is plain"))
     for symbols, words in ways:
         said += [f"{_named(s, program)} {words}" for s in sorted(symbols, key=lambda s: s.id)]
@@ -285,17 +287,19 @@ def _lying(key: Any, variant: Any, program: Program) -> str:
             elif unit < ranks.get(symbol, 0) - 1:
                 said.append(f"{name(symbol)} lies along dimension {unit + 1}")
     else:
+        sources = {view.value.symbol: view.source for view in views_of(key)}
         for operand in key.operands:
             if operand.order != tuple(sorted(operand.order)):
                 order = ", ".join(str(d + 1) for d in operand.order)
-                said.append(f"{name(operand.value.symbol)} lies in the order of dimensions {order}")
+                shown = sources.get(operand.value.symbol, operand.value.symbol)
+                said.append(f"{name(shown)} lies in the order of dimensions {order}")
         granted: Granted = variant.granted
         for result in key.results:
-            symbol = result.place.symbol
-            if symbol in granted.boxed:
-                said.append(f"rows of {name(symbol)} are multiples of 16 bytes")
-            elif symbol in granted.dense:
-                said.append(f"rows of {name(symbol)} have no gaps")
+            place, stored = result.place.symbol, name(result.value.symbol)
+            if place in granted.boxed:
+                said.append(f"rows of {stored} are multiples of 16 bytes")
+            elif place in granted.dense:
+                said.append(f"rows of {stored} have no gaps")
         pairs = sorted((symbol for symbol in granted.paired if symbol in given), key=given.index)
         if pairs:
             said.append(f"{', '.join(map(name, pairs))} can be read in pairs")

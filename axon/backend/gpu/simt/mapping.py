@@ -30,7 +30,7 @@ from axon.backend.gpu.simt.halves import Halves, halved, halves
 from axon.backend.gpu.simt.pieces import EXCHANGED, MULTIPROCESSORS, SHARED, TEAM, Pieces, keeping, pieces
 from axon.backend.gpu.simt.register_tiles import Tiled, groups, pairs_of, register_tiles
 from axon.backend.gpu.simt.running_maximum import peaks
-from axon.backend.gpu.simt.tiles import Across, across
+from axon.backend.gpu.simt.tiles import Across, across, power
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import by_lanes, inner, reduced
 from axon.base.data import dataclass, replace
@@ -148,7 +148,7 @@ def choose(
     if any(isinstance(s, Scan) or is_ordered(s) for s in nest.steps):
         return _in_order(width, vectors, uneven(nest))
     if vectors <= WARP and not uneven(nest):
-        return Mapping("warp", width.vector, width.beside, team=_power(vectors))
+        return Mapping("warp", width.vector, width.beside, team=power(vectors))
     return Mapping("block", width.vector, width.beside, team=block_of(vectors))
 
 
@@ -220,12 +220,12 @@ def _lanes(nest: Nest, width: Width, sizes: MappingOf[Symbol, int], *, team: int
 
 def _in_registers(nest: Nest, width: Width, vectors: int, sizes: MappingOf[Symbol, int], cut: Pieces | None) -> Mapping | None:
     """Rows in registers: by parts of warps if they are short, by as few threads of a block as can hold them if not too long."""
-    chunks = min(_power(vectors), max(1, EACH // width.vector))
+    chunks = min(power(vectors), max(1, EACH // width.vector))
     most = min(CHUNKS[-1], (HELD if _reductions(nest) > 1 else COMBINED) // width.vector)
     if vectors > WARP * chunks and vectors <= WARP * most and not _stores(nest):
         chunks = most
     if vectors <= WARP * chunks:
-        return _held(nest, width, "warp", _power(-(-vectors // chunks)), chunks, sizes)
+        return _held(nest, width, "warp", power(-(-vectors // chunks)), chunks, sizes)
     for chunks in reversed(CHUNKS):
         team = -(-vectors // (chunks * WARP)) * WARP
         if 2 * WARP <= team <= MOST and team * chunks * width.vector <= LONGEST:
@@ -279,7 +279,7 @@ def _in_cluster(
         if kept is not None and team <= MOST // 2:
             return replace(_held(nest, width, "cluster", team, chunks, sizes, blocks), pieces=kept)
     for team in (SPREAD // (chunks * width.vector), 2 * SPREAD // (chunks * width.vector)):
-        blocks = _power(-(-vectors // (team * chunks)))
+        blocks = power(-(-vectors // (team * chunks)))
         if blocks <= CLUSTERS[-1]:
             team = -(-vectors // (blocks * chunks * WARP)) * WARP
             made = _held(nest, width, "cluster", team, chunks, sizes, blocks)
@@ -293,17 +293,12 @@ def _in_order(width: Width, vectors: int, uneven: bool) -> Mapping:
     most = max(1, EACH // width.vector)
     if not uneven and vectors <= WARP * most:
         turns = min(most, -(-vectors // WARP))
-        return Mapping("warp", width.vector, width.beside, team=_power(-(-vectors // turns)), turns=turns, once=True)
+        return Mapping("warp", width.vector, width.beside, team=power(-(-vectors // turns)), turns=turns, once=True)
     for turns in range(min(8, HELD // width.vector), 0, -1):
         team = -(-vectors // (turns * WARP)) * WARP
         if not uneven and 2 * WARP <= team <= MOST:
             return Mapping("block", width.vector, width.beside, team=team, turns=-(-vectors // team), once=True)
     return Mapping("block", width.vector, width.beside, team=block_of(vectors))
-
-
-def _power(count: int) -> int:
-    """The least power of two that is not below."""
-    return 1 << max(0, count - 1).bit_length()
 
 
 def block_of(vectors: int) -> int:

@@ -118,7 +118,7 @@ def across(
 
 def _rectangle(extents: Sequence[int], most: int, least: Sequence[int]) -> tuple[int, int]:
     """How tall and how wide a block's rectangle is: `most` or half of it each way; where one side is short, the other is longer."""
-    whole = [max(own, _power(n)) for own, n in zip(least, extents, strict=True)]
+    whole = [max(own, power(n)) for own, n in zip(least, extents, strict=True)]
     sides = [n if n <= most // 4 else min(n, most) if n > most // 2 else most // 2 for n in whole]
     for own, other in ((0, 1), (1, 0)):
         if sides[other] <= most // 4:
@@ -128,7 +128,7 @@ def _rectangle(extents: Sequence[int], most: int, least: Sequence[int]) -> tuple
     return sides[0], sides[1]
 
 
-def _power(count: int) -> int:
+def power(count: int) -> int:
     """The least power of two that is not below."""
     return 1 << max(0, count - 1).bit_length()
 

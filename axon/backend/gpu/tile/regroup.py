@@ -59,8 +59,7 @@ def in_order(op: Compute, merging: Merging) -> tuple[Compute, ...]:
     left, right = (converted(rename(factor, cut), element) for factor in deep)
     made = Value(_symbol(out.symbol, merging), element, tuple(axis.extent for axis in (*part, *axes)))
     first = Compute((made,), (*part, *axes), reduction, (Binary("mul", left, right),), op.span)
-    own = tuple(Axis(fresh(axis.symbol.name), axis.extent) for axis in op.axes)
-    at = {old.symbol: Dim.of(new.symbol) for old, new in zip(op.axes, own, strict=True)}
+    own, at = _renewed(op.axes)
     product: Scalar = Read(made.symbol, tuple(at[axis.symbol] for axis in axes), element)
     ops = [first]
     if part:
@@ -69,12 +68,17 @@ def in_order(op: Compute, merging: Merging) -> tuple[Compute, ...]:
         added = replace(op.reduction, axes=(each,), where=None)
         parts = Read(made.symbol, (Dim.of(each.symbol), *(at[axis.symbol] for axis in axes)), element)
         ops.append(Compute((whole,), own, added, (parts,), op.span))
-        own = tuple(Axis(fresh(axis.symbol.name), axis.extent) for axis in op.axes)
-        at = {old.symbol: Dim.of(new.symbol) for old, new in zip(op.axes, own, strict=True)}
+        own, at = _renewed(op.axes)
         product = Read(whole.symbol, tuple(at.values()), element)
     for factor in shallow:
         product = Binary("mul", product, converted(rename(factor, at), element))
     return *ops, Compute((out,), own, None, (converted(product, out.element),), op.span)
+
+
+def _renewed(axes: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], dict[Symbol, Dim]]:
+    """New axes for another operation over the same, and where each old one is."""
+    own = tuple(Axis(fresh(axis.symbol.name), axis.extent) for axis in axes)
+    return own, {old.symbol: Dim.of(new.symbol) for old, new in zip(axes, own, strict=True)}
 
 
 def _cut(reduction: Reduction, merging: Merging) -> tuple[Reduction, dict[Symbol, Dim], tuple[Axis]]:

@@ -164,6 +164,23 @@ def test_a_program_that_copies_a_factor_is_listed(builds: Builds) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "given", "words"),
+    [
+        (NN, ("bf16[64, 65536]", "bf16[65536, 64]"), "the result is summed in parts"),
+        ("fun f (x : bf16[b, t, k]) (w : bf16[k, n]) = for b t n => sum k => x[b, t, k] * w[k, n]",
+         ("bf16[64, 1, 512]", "bf16[512, 512]"), "`sum` has merged indices"),
+        ("fun f (x : bf16[i, k, b]) (w : bf16[k, j, b]) = for i j b => sum k => x[i, k, b] * w[k, j, b]",
+         ("bf16[512, 512, 8]", "bf16[512, 512, 8]"), "is made in another order of indices"),
+    ],
+)  # fmt: skip
+def test_a_product_that_is_made_otherwise_says_how(builds: Builds, text: str, given: tuple[str, str], words: str) -> None:
+    m = axon.compile(text)
+    m.f.warmup(*given)
+    assert words in str(m.f.variants)
+    assert "_view" not in str(m.f.variants)
+
+
+@pytest.mark.parametrize(
     ("text", "refused", "words"),
     [
         (SINE, "sin", "the result is made apart from its product"),
