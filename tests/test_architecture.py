@@ -42,7 +42,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.core": {"base", "shapes", "shapes.contracts"},
     "axon.interpret": {"base", "shapes", "core"},
     "axon.core.passes": {"base", "shapes", "shapes.contracts", "core", "interpret"},
-    "axon.lower": {"base", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "types", "explain", "checker", "core"},
+    "axon.core.gradients": {"base", "shapes", "shapes.algebra", "core", "core.passes"},
+    "axon.lower": {"core.gradients"}
+    | {"base", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "types", "explain", "checker", "core"},
     # backends
     "axon.backend": {"base", "backend.gpu.layout"},
     "axon.backend.plan": {"base", "shapes", "shapes.algebra", "core", "core.passes"},

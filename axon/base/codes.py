@@ -49,6 +49,7 @@ CODES: dict[str, str] = {
     "AX0217": "a name is bound twice in one pattern",
     "AX0218": "a declaration and its sig disagree",
     "AX0219": "these cannot be multiplied with `@`",
+    "AX0220": "there is no derivative",
     # sizes
     "AX0301": "these sizes cannot agree",
     "AX0302": "the range of an index is not known",

@@ -104,6 +104,8 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
             return errors.unknown_structure(name, value)
         case X.StructuresDiffer():
             return errors.structures_differ(state, trouble)
+        case X.NoDerivativeBy():
+            return errors.no_derivative_by(state, trouble)
         case X.TypeTooLarge(span):
             return errors.too_large(span)
         case X.RuleBroken():

@@ -204,6 +204,19 @@ def at_least_0(extent: Dim) -> Dim:
     return extent if positive else maximum(extent, 0)
 
 
+def comparison(op: str, left: Dim, right: Dim) -> Scalar:
+    """A comparison of the exact values of two sizes: in 64 bits, where 32 may not hold them. See `limits` for what 64 may not."""
+    element = Element.I32 if exact(left, 32) and exact(right, 32) else Element.I64
+    return Binary(op, Index(left, element), Index(right, element))
+
+
+def conjunction(conditions: tuple[Scalar, ...]) -> Scalar | None:
+    out: Scalar | None = None
+    for c in conditions:
+        out = c if out is None else Binary("and", out, c)
+    return out
+
+
 def above_0(extent: Dim) -> Scalar:
     """The condition that an extent has indices."""
     element = Element.I32 if exact(extent, 32) else Element.I64

@@ -52,9 +52,10 @@ from axon.core.ir import (
     element_of,
 )
 from axon.core.ir import Binary as CoreBinary
+from axon.core.scalar_facts import comparison, conjunction
 from axon.core.walk import nodes
 from axon.lower.extents import Extents, divides
-from axon.lower.scalars import comparison, conjunction, facts, mentioned, simplified, sizes_alone, substitute, zero
+from axon.lower.scalars import facts, mentioned, simplified, sizes_alone, substitute, zero
 from axon.lower.value import Subscripts, TensorValue
 from axon.shapes.algebra.prove import Answer, Facts, proves
 from axon.shapes.algebra.upper_bound import upper_bound
@@ -100,6 +101,7 @@ class Builder:
     risk: int = 0
     calls: int = 0  # of functions
     extents: Extents = field(default_factory=Extents)
+    stopped: set[Symbol] = field(default_factory=set)  # through which no derivative goes
     here: Span | None = None  # the last arithmetic that can fail, for an operation that has no place of its own
 
     # ── facts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -447,7 +449,7 @@ class Builder:
         scalar = value.at(tuple(Dim.of(a.symbol) for a in own))
         return own, scalar, self.risk > before or value.guarded
 
-    def _stored_over(self, value: TensorValue, context: Context, over: Sequence[Axis], name: str) -> Symbol:
+    def stored_over(self, value: TensorValue, context: Context, over: Sequence[Axis], name: str) -> Value:
         """The tensor stored over just these axes of the context, used or not, as a loop's state is. Raises `_Wider` for others."""
         own, body, risky = self.anywhere(value)
         outer, guard = self._standing(context, [body, *(Dim.of(a.symbol) for a in over)], risky)
@@ -459,7 +461,7 @@ class Builder:
         domain += [Axis(rename[a.symbol], _renamed(a.extent, rename)) for a in own]
         out = Value(fresh(name), value.element, tuple(a.extent for a in domain))
         self.ops.append(Compute((out,), tuple(domain), None, (placed,), self.here if _can_fail(placed) else value.span))
-        return out.symbol
+        return out
 
     def loop(
         self, initial: Sequence[TensorValue], trip: Scalar, extent: Dim, counter: Symbol, stacked: bool, context: Context,
@@ -488,7 +490,7 @@ class Builder:
     ) -> list[TensorValue]:  # fmt: skip
         prefix = tuple(Dim.of(a.symbol) for a in over)
         outer = tuple(self._hull(a, context) for a in over)
-        starts = [self._stored_over(v, context, over, "start") for v in initial]
+        starts = [self.stored_over(v, context, over, "start").symbol for v in initial]
         states = [Value(fresh("state"), v.element, (*outer, *v.shape)) for v in initial]
         bound = self._uses([trip]) & {a.symbol for a in context.axes}
         limit = self._largest(trip, context, span) if bound else self.scalar(trip, context)
@@ -512,7 +514,7 @@ class Builder:
         on = conjunction(tuple(steps))
         if on is not None:
             after = [_choose(on, new, old) for new, old in zip(after, before, strict=True)]
-        results = [self._stored_over(v, inside, over, "next") for v in after]
+        results = [self.stored_over(v, inside, over, "next").symbol for v in after]
         if going is not None:
             made = [replace(state, symbol=s) for s, state in zip(results, states, strict=False)]
             results += self._going(going, made, on, inside, over, span)
@@ -545,7 +547,7 @@ class Builder:
         if on is not None:
             found = Select(on, found, Const(False, Element.BOOL))
         each = TensorValue(Element.BOOL, (), lambda _: found, guarded=self.risk > risk, span=span)
-        stored = self._stored_over(each, context, over, "going")
+        stored = self.stored_over(each, context, over, "going").symbol
         if not over:
             return [stored]
         axes = [Axis(fresh(a.symbol.name), self._hull(a, context)) for a in over]

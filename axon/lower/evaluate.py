@@ -15,11 +15,12 @@ from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.core.ir import Axis, Const, Convert, Index, Monoid, Scalar, Select, Unary, element_of
 from axon.core.ir import Binary as CoreBinary
+from axon.core.scalar_facts import conjunction
 from axon.lower.builder import Context
 from axon.lower.call_count import MAX_CALLS, too_many_calls
+from axon.lower.derivatives import ARITY, Derivatives
 from axon.lower.extents import divides
-from axon.lower.loops import Loops
-from axon.lower.scalars import as_scalar, conjunction, integer, negated, simplified, zero
+from axon.lower.scalars import as_scalar, integer, negated, simplified, zero
 from axon.lower.tensors import (
     ONE,
     broadcast,
@@ -41,10 +42,10 @@ from axon.types import typed as T
 from axon.types.type import Exists, Function, RecordType, Row, Tensor, TupleType, Type
 
 _BINARY_PRIMITIVES = {op for op, _, _ in builtins.OPERATORS.values()} | set(builtins.BINARY)
-_ARITY = {"nonzero": 1, "sort": 1, "argsort": 1, "filter": 2, "matmul": 2}
+_ARITY = {"nonzero": 1, "sort": 1, "argsort": 1, "filter": 2, "matmul": 2} | ARITY
 
 
-class Evaluator(Loops):
+class Evaluator(Derivatives):
     # ── expressions ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def eval(self, env: Env, e: T.Expr, c: Context) -> Value:
@@ -307,6 +308,8 @@ class Evaluator(Loops):
             raise too_many_calls(span)
 
     def _primitive(self, name: str, values: Sequence[Value], c: Context, span: Span) -> Value:
+        if name in ARITY:
+            return self.derive(name, values, c, span)
         tensors = [v for v in values if isinstance(v, TensorValue)]
         assert len(tensors) == len(values)
         if any(v.guarded for v in tensors):  # they may have been given before

@@ -8,9 +8,10 @@ from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Index, Local, Monoid, Scalar, Select
+from axon.core.scalar_facts import conjunction
 from axon.lower.builder import Context
 from axon.lower.indexing import Indexing
-from axon.lower.scalars import conjunction, integer, recognized, zero
+from axon.lower.scalars import integer, recognized, zero
 from axon.lower.tensors import ONE, choice, leaves, ordered, rebuild, scalar_value, unit_of, widened
 from axon.lower.value import Env, TensorValue, TupleValue, Value
 from axon.shapes.dimension import Dim

@@ -10,6 +10,7 @@ from axon.base.element import Element
 from axon.base.identity import IdentityMap, IdentitySet
 from axon.base.names import Symbol
 from axon.core.ir import Binary, Bind, Const, Convert, Index, Local, Monoid, Read, Scalar, Select, Unary
+from axon.core.scalar_facts import comparison
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.shapes.width import exact
@@ -166,19 +167,6 @@ def integer(scalar: Scalar) -> Dim | None:
         case Const(value=int() as value, element=Element.I32):
             return Dim.of(value)
     return None
-
-
-def comparison(op: str, left: Dim, right: Dim) -> Scalar:
-    """A comparison of the exact values of two sizes: in 64 bits, where 32 may not hold them. See `limits` for what 64 may not."""
-    element = Element.I32 if exact(left, 32) and exact(right, 32) else Element.I64
-    return Binary(op, Index(left, element), Index(right, element))
-
-
-def conjunction(conditions: tuple[Scalar, ...]) -> Scalar | None:
-    out: Scalar | None = None
-    for c in conditions:
-        out = c if out is None else Binary("and", out, c)
-    return out
 
 
 def zero(element: Element) -> Const:

@@ -27,7 +27,15 @@ FUNCTIONS = {
     "filter": "bool[n] -> 'a[n, ..s] -> ?k <= n. 'a[k, ..s]",
     "sort": "'a[..s, n] -> 'a[..s, n]",
     "argsort": "'a[..s, n] -> i32[..s, n]",
+    "grad": "('A -> 'e) -> 'A -> 'A",
+    "value_and_grad": "('A -> 'e) -> 'A -> ('e, 'A)",
+    "vjp": "('A -> 'B) -> 'A -> 'B -> ('B, 'A)",
+    "jvp": "('A -> 'B) -> 'A -> 'A -> ('B, 'B)",
+    "stop_gradient": "'A -> 'A",
 }
+
+# Those among them whose variables stand for differentiable types: floats, and tuples and records of them.
+DERIVATIVES = frozenset({"grad", "value_and_grad", "vjp", "jvp"})
 
 # What takes a function at every leaf of records and tuples, by how it is written: no function, for that is used at several types.
 OVER_LEAVES = {"each": "each f a b …", "fold_leaves": "fold_leaves (op, unit) f a b …"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from axon.base.data import dataclass, fields, replace
-from axon.base.element import Element
+from axon.base.element import FLOAT, Element
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.grammar import syntax as S
@@ -16,6 +16,7 @@ from axon.shapes.relation import Relation
 from axon.shapes.solving.named import never_equal
 from axon.shapes.solving.settle import Outcome, settle, simpler
 from axon.types import typed as T
+from axon.types.constraint import Derivative
 from axon.types.inference import Body, Inference, as_written, too_complex, wrong
 from axon.types.literals import of_outer, of_scheme
 from axon.types.show import dimension_names, symbols_of
@@ -24,6 +25,7 @@ from axon.types.trouble import (
     ImpossibleCoercion,
     LiteralTooLarge,
     ManySplits,
+    NoDerivativeBy,
     Rule,
     RuleBroken,
     Unanchored,
@@ -37,6 +39,7 @@ from axon.types.type import (
     ElementVar,
     Exists,
     Function,
+    Poison,
     RecordType,
     Row,
     Scheme,
@@ -48,7 +51,7 @@ from axon.types.type import (
     TypeVar,
 )
 from axon.types.undetermined import of_tensors, read
-from axon.types.unify import State, subtypes
+from axon.types.unify import Mismatch, State, subtypes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class _Mark:
     introduced: int
     wanted: int
     divided: int
+    derivatives: int
 
 
 # ── generalization ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -84,7 +88,7 @@ def enter(inf: Inference) -> _Mark:
         len(inf.diagnostics), len(inf.deferred), len(s.equals), len(s.stretches), len(s.ranges), len(s.uses),
         len(s.obligations), len(s.nonempty), len(s.flexible_dims), len(inf.literals), len(s.flexible_elements),
         inf.consequences, len(inf.closures), inf.opened, len(inf.introduced), len(inf.wanted),
-        len(inf.divided),
+        len(inf.divided), len(inf.derivatives),
     )  # fmt: skip
 
 
@@ -110,6 +114,7 @@ def _quantified(
 ) -> tuple[Scheme, bool]:  # fmt: skip
     state = inf.state
     settle_types(inf, mark.deferred)
+    inf.derivatives[mark.derivatives :] = [open_ for d in inf.derivatives[mark.derivatives :] for open_ in _floats(inf, d)]
     if state.level == 1:
         inf.ended.clear()
         for passing in (inf.applied, inf.bodies, inf.operands, inf.runs, inf.leaves, inf.local):
@@ -151,7 +156,10 @@ def _quantified(
     divides = frozenset(s for s, _ in scheme.elements if s in divided)
     if state.level == 0:
         inf.divided.clear()
-    scheme = replace(scheme, literals=of_scheme(waiting, scheme.elements), divides=divides)
+    pending, own = inf.derivatives[mark.derivatives :], set(scheme.types)
+    differentiable = frozenset(d.type.symbol for d in pending if isinstance(d.type, TypeVar) and d.type.symbol in own)
+    inf.derivatives[mark.derivatives :] = [d for d in pending if state.level and not own.intersection(state.parts(d.type, set()))]
+    scheme = replace(scheme, literals=of_scheme(waiting, scheme.elements), divides=divides, differentiable=differentiable)
     inf.literals[mark.literals :] = of_outer(waiting, scheme.elements) if state.level > 0 else ()
     contract = contract_of(inf.state, scheme)
     if ok:
@@ -316,6 +324,31 @@ def _somewhere(facts: list[tuple[Relation, Span]]) -> Span:
     from axon.base.source import SourceFile
 
     return facts[0][1] if facts else SourceFile("", "").span()
+
+
+def _floats(inf: Inference, derivative: Derivative) -> Iterator[Derivative]:
+    """See that a type is differentiable, as far as it is known; gives what is left to ask of it."""
+    waiting: list[tuple[Type, str]] = [(derivative.type, "")]
+    while waiting:
+        t, path = waiting.pop()
+        match t := inf.state.prune(t):
+            case Tensor(element):
+                try:
+                    inf.state.narrow(element, FLOAT)
+                except Mismatch:
+                    wrong(inf, NoDerivativeBy(derivative.function, derivative.span, path, t))
+            case TupleType(items):
+                waiting += [(item, f"{path}.{n}") for n, item in enumerate(items, 1)]
+            case RecordType(fields):
+                waiting += [(field, f"{path}.{name}") for name, field in fields]
+            case TypeVar():
+                yield replace(derivative, type=t)
+            case Exists(_, _, body):
+                waiting.append((body, path))
+            case Function():
+                wrong(inf, NoDerivativeBy(derivative.function, derivative.span, path, t))
+            case Poison():
+                pass
 
 
 def quantify(state: State, t: Type, explicit: tuple[Symbol, ...], facts: tuple[SchemeFact, ...]) -> Scheme:

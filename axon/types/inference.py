@@ -19,7 +19,7 @@ from axon.shapes.dimension import Dim, DimensionTooLarge, atom_key
 from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 from axon.types import typed as T
-from axon.types.constraint import Deferred
+from axon.types.constraint import Deferred, Derivative
 from axon.types.holes import Blank
 from axon.types.literals import Literal, of_use
 from axon.types.resolve import Alias, Module, Scope
@@ -165,6 +165,7 @@ class Inference:
     literals: list[Literal] = field(default_factory=list)  # whose types must hold their values
     coercions: list[tuple[Type, Type, Span]] = field(default_factory=list)
     divided: list[ElementType] = field(default_factory=list)  # of what `/` divides
+    derivatives: list[Derivative] = field(default_factory=list)  # by what, and of what, derivatives are taken
     wanted: list[tuple[Dim, Span, str, str]] = field(default_factory=list)  # by uses: a size, where, of which function, its name
     closures: list[tuple[Type, tuple[Symbol, ...], Span]] = field(default_factory=list)  # `fn`s, and the sizes that one call names
     named: dict[Symbol, tuple[Says, Says]] = field(default_factory=dict)  # what conditions with a name say
@@ -357,6 +358,7 @@ def instantiate(inf: Inference, scheme: Scheme, span: Span, name: str, context: 
     )
     state.quotient_dims.update(found for s in scheme.quotients if (found := instance.dims[s].symbol) is not None)
     inf.divided += [instance.elements[s] for s in sorted(scheme.divides, key=lambda s: s.id)]
+    inf.derivatives += [Derivative(instance.types[s], name, span) for s in sorted(scheme.differentiable, key=lambda s: s.id)]
     inf.wanted += [(instance.dims[s], span, name, s.name) for s in sorted(scheme.read, key=lambda s: s.id)]
     inf.literals += of_use(scheme, instance.elements, span)
     for fact in (*scheme.facts, *_divisors(scheme.facts)):

@@ -15,6 +15,7 @@ from axon.shapes.relation import Relation
 from axon.types import builtins
 from axon.types import typed as T
 from axon.types.annotate import Mentions, around, introduce, to_dim, to_type
+from axon.types.constraint import Derivative
 from axon.types.generalize import quantify
 from axon.types.inference import Env, Inference, broken, infer, instantiate, instantiate_type, oblige, too_complex, wrong
 from axon.types.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName
@@ -188,6 +189,8 @@ def _builtin(inf: Inference, env: Env, name: str, span: Span) -> T.Expr:
         return T.Builtin(name, type=function((t,) * count, t), span=span)
     scheme = builtin_scheme(inf, name)
     instance = instantiate(inf, scheme, span, name, env.context)
+    if name in builtins.DERIVATIVES:
+        inf.derivatives += [Derivative(t, name, span) for t in (*instance.types.values(), *map(scalar, instance.elements.values()))]
     return T.Builtin(name, type=instantiate_type(inf.state, scheme.type, instance), span=span)
 
 

@@ -146,6 +146,16 @@ class RuleBroken:
 
 
 @dataclass(frozen=True, slots=True)
+class NoDerivativeBy:
+    """A derivative by, or of, what has none: integers, bool, or a function, at a path of a type."""
+
+    function: str
+    span: Span
+    path: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
 class Mismatched:
     """Two types that cannot be one: `left` is what stands in the source, `right` what is needed there."""
 
@@ -527,7 +537,7 @@ class Unanchored:
 
 Trouble: TypeAlias = (
     "RuleBroken | Mismatched | NotBool | NotAFunction | NoField | NoPosition | UnknownRecord | StoredFunction | StatesLacking"
-    " | UnknownStructure | StructuresDiffer"
+    " | UnknownStructure | StructuresDiffer | NoDerivativeBy"
     " | TypeTooLarge | UnknownValue | UnknownName | UnknownElement | RunAsValue | UnknownMember | MissingImport"
     " | AliasArguments | DimsMissing | DimsWrong | NotADimension | CannotIndex | PartByIndex | TwoRests | BadSubscript"
     " | SubscriptCount | NegativePosition | LengthByIndex | MatmulRank | BatchOfOneSide | ManySplits | UndeterminedSplit"

@@ -177,6 +177,7 @@ class Scheme:
     loose: frozenset[Symbol] = frozenset()  # of dims: those that no parameter has as a size, such as how far an index runs
     read: frozenset[Symbol] = frozenset()  # of dims: those whose values the body reads, while no tensor that is passed has them
     divides: frozenset[Symbol] = frozenset()  # of elements: those that `/` divides in the body, or in that of what it calls
+    differentiable: frozenset[Symbol] = frozenset()  # of types: those that stand for floats, and tuples and records of them
     quotients: frozenset[Symbol] = frozenset()  # of dims: what a use makes by dividing by an explicit one
     scalars: tuple[OrScalar, ...] = ()  # of a function that is given all its arguments
 

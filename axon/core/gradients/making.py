@@ -1,0 +1,121 @@
+"""Making operations of derivatives: what both modes need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from axon.base.data import replace
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.base.source import Span
+from axon.core.gradients.operations import (
+    NoDerivative,
+    active_outs,
+    apart,
+    at,
+    axes_of,
+)
+from axon.core.gradients.rules import number
+from axon.core.gradients.scalars import Active, tidied
+from axon.core.ir import (
+    Axis,
+    Binary,
+    Compute,
+    Const,
+    Index,
+    Monoid,
+    Op,
+    Reduction,
+    Scalar,
+    Select,
+    Value,
+    element_of,
+)
+from axon.core.scalar_facts import above_0, conjunction
+from axon.core.walk import outs_of, reads
+from axon.shapes.algebra.prove import Facts, proves
+from axon.shapes.dimension import Dim
+from axon.shapes.relation import Relation
+
+
+class Maker:
+    """Makes operations from others. `active` are the tensors that move with what derivatives are taken by; `stopped` never do."""
+
+    def __init__(
+        self,
+        source: Sequence[Op],
+        by: Iterable[Value],
+        known: Facts,
+        shapes: Mapping[Symbol, tuple[Dim, ...]],
+        stopped: frozenset[Symbol] = frozenset(),
+    ) -> None:
+        self.source, self.known, self.stopped = tuple(source), known, stopped
+        self.shapes = {**shapes, **{out.symbol: out.shape for op in source for out in outs_of(op)}}
+        self.active: dict[Symbol, Value] = {value.symbol: value for value in by}
+        self.ops: list[Op] = []
+        for op in source:
+            self.active |= {out.symbol: out for out in active_outs(op, self.active, stopped)}
+
+    def own(self, locals_: Iterable[Symbol] = ()) -> Active:
+        return Active(self.active.keys(), frozenset(locals_), self.shapes)
+
+    def compute(self, name: str, axes: Sequence[Axis], body: Scalar, reduction: Reduction | None = None) -> Value:
+        """A tensor over new axes of the extents of some."""
+        out = Value(fresh(name), element_of(body), tuple(a.extent for a in axes))
+        self.ops.append(apart(Compute((out,), tuple(axes), reduction, (tidied(body),))))
+        return out
+
+    def constant(self, like: Value, value: float) -> Value:
+        return self.compute(derivative(like), axes_of(like), number(value, like.element))
+
+    def copy(self, value: Value) -> Value:
+        axes = axes_of(value)
+        return self.compute(value.symbol.name, axes, at(value, axes))
+
+    def others(self, op: Compute, reduction: Reduction) -> Scalar:
+        """The product of all elements but one. What is 0 is counted, and left out of the product, instead of divided by."""
+        (body,), (out,) = op.body, op.outs
+        zero = Binary("eq", body, number(0, body))
+        count = Select(zero, Const(1, Element.I32), Const(0, Element.I32))
+        zeros = self.compute("zeros", op.axes, count, replace(reduction, monoid=Monoid("sum")))
+        rest = Select(zero, number(1, body), body)
+        product = self.compute("product", op.axes, rest, replace(reduction, monoid=Monoid("prod")))
+        many, p = at(zeros, op.axes), at(product, op.axes)
+
+        def so_many(n: int) -> Scalar:
+            return Binary("eq", many, Const(n, Element.I32))
+
+        alone = Select(so_many(1), p, number(0, out.element))
+        return Select(zero, alone, Select(so_many(0), Binary("div", p, body), number(0, out.element)))
+
+    def best(self, op: Compute, reduction: Reduction) -> Scalar:
+        """Whether an element is the extreme: the first best. Of nothing, nobody asks for it."""
+        kind, shape = f"arg{reduction.monoid.kind}", tuple(a.extent for a in op.axes)
+        outs = tuple(Value(fresh(kind), Element.I32, shape) for _ in reduction.axes)
+        body = (op.body[0], *(Index(Dim.of(a.symbol)) for a in reduction.axes))
+        made = replace(reduction, monoid=Monoid(kind), asked=self.something(op, reduction))
+        self.ops.append(apart(Compute(outs, op.axes, made, body)))
+        places = zip(outs, reduction.axes, strict=True)
+        found = conjunction(tuple(Binary("eq", Index(Dim.of(a.symbol)), at(b, op.axes)) for b, a in places))
+        assert found is not None
+        return found
+
+    def something(self, op: Compute, reduction: Reduction) -> Scalar | None:
+        """Whether there is anything to reduce, where that is not known."""
+        if reduction.asked is not None:
+            return reduction.asked
+        open_ = [a.extent for a in reduction.axes if not proves(self.known, Relation(a.extent, ">", Dim.of(0)))]
+        own = {a.symbol for a in reduction.axes}
+        if reduction.where is None and all(own.isdisjoint(e.variables) for e in open_):
+            return conjunction(tuple(above_0(e) for e in open_))
+        any_ = self.compute("any", op.axes, Const(True, Element.BOOL), replace(reduction, monoid=Monoid("any")))
+        return at(any_, op.axes)
+
+    def closed(self, monoid: Monoid, span: Span | None) -> None:
+        if any(r.tensor in self.active for s in (*monoid.combine, *monoid.units) for r in reads(s)):
+            raise NoDerivative("the function of a `reduce` or `scan` that reads what the derivative is taken by", span)
+
+
+def derivative(of: Value) -> str:
+    """What the derivative of a tensor is called."""
+    return f"d_{of.symbol.name.removeprefix('d_')}"

@@ -1,0 +1,195 @@
+"""The adjoint of a tensor from the adjoints of one read of it: a gather, by inverting the subscripts.
+
+    y[i, r] = … x[i + r] …        x̄[u] = sum r => (if 0 <= u - r < n then ȳ[u - r, r] else 0)
+
+An element of the tensor gets the sum over all indices at which it is read. So each subscript is an equation between the indices of
+the operation and those of the tensor, and as many indices as possible are solved for; the others are summed. What is not solved
+for stays as a condition (`where ids[i] = u`), which backends compute as a scatter.
+
+Nothing rests on how an equation was solved: what a solution does not make identical is asked again, as is whether it lies within
+the range of its index. It only has to be the one index that can satisfy its equation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from axon.base.data import dataclass
+from axon.base.names import Symbol, fresh
+from axon.core.gradients.rules import number
+from axon.core.gradients.scalars import tidied
+from axon.core.ir import Axis, Binary, Compute, Const, Index, Monoid, Read, Reduction, Scalar, Select, Value, element_of
+from axon.core.scalar_facts import comparison, conjunction, operands, substitute
+from axon.shapes.algebra.prove import Facts, proves
+from axon.shapes.dimension import Dim, Quotient, replaced
+from axon.shapes.relation import Relation
+
+ZERO, ONE = Dim.of(0), Dim.of(1)
+
+
+def gathered(value: Value, axes: Sequence[Axis], read: Read, adjoint: Scalar, known: Facts, last: Sequence[Axis] = ()) -> Compute:
+    """What a tensor gets from one read, `adjoint` for each index of `axes`. Those in `last` are solved for last: they are short."""
+    places = tuple(Axis(fresh("u"), extent) for extent in value.shape)
+    pairs = list(zip(read.subscripts, (Dim.of(p.symbol) for p in places), strict=True))
+    solver = _Solver([(s, u) for s, u in pairs if isinstance(s, Dim)], axes, last)
+    solver.run()
+    own = {axis.symbol: fresh(axis.symbol.name) for axis in solver.left}
+    image = {s: Dim.of(new) for s, new in own.items()}
+    image |= {s: d.substitute(image) for s, d in solver.solved.items()}
+    summed = tuple(Axis(own[a.symbol], a.extent.substitute(image)) for a in solver.left)
+    facts = known
+    for axis in (*places, *summed):
+        facts = facts.index(axis.symbol, axis.extent)
+    conditions = [comparison("gt", d, ZERO) for d in dict.fromkeys(solver.divisors) if not proves(facts, Relation(d, ">", ZERO))]
+    for axis in solver.axes:
+        if axis.symbol in solver.solved:
+            conditions += _within(image[axis.symbol], axis.extent.substitute(image), facts)
+    for subscript, u in pairs:
+        if isinstance(subscript, Dim) and (found := subscript.substitute(image)) != u and not _equal(found, u, facts):
+            conditions.append(comparison("eq", found, u))
+    inner = substitute(adjoint, image)
+    while isinstance(inner, Select) and isinstance(inner.otherwise, Const) and inner.otherwise.value == 0:
+        conditions += operands("and", inner.condition)
+        inner = inner.then
+    for subscript, u in pairs:
+        if not isinstance(subscript, Dim):
+            conditions.append(Binary("eq", substitute(subscript, image), Index(u, element_of(subscript))))
+    out = Value(fresh(f"d_{value.symbol.name.removeprefix('d_')}"), value.element, value.shape)
+    where = conjunction(tuple(conditions))
+    if summed:
+        where = None if where is None else tidied(where)
+        return Compute((out,), places, Reduction(summed, Monoid("sum"), where), (tidied(inner),))
+    body = inner if where is None else Select(where, inner, number(0, inner))
+    return Compute((out,), places, None, (tidied(body),))
+
+
+def _within(index: Dim, extent: Dim, facts: Facts) -> Iterator[Scalar]:
+    """Conditions that an index is in its range, where that is not known."""
+    if not proves(facts, Relation(index, ">=", ZERO)):
+        yield comparison("ge", index, ZERO)
+    if not proves(facts, Relation(index, "<", extent)):
+        yield comparison("lt", index, extent)
+
+
+def _equal(a: Dim, b: Dim, facts: Facts) -> bool:
+    return proves(facts, Relation(a, "=", b))
+
+
+@dataclass(slots=True, eq=False)
+class _Equation:
+    subscript: Dim  # over the axes that are left
+    at: Dim
+
+
+class _Solver:
+    """`solved` are axes by the tensor's indices and the axes that are `left`, which are summed; some of these may be new."""
+
+    def __init__(self, equations: Sequence[tuple[Dim, Dim]], axes: Sequence[Axis], last: Sequence[Axis]) -> None:
+        self.equations = [_Equation(s, u) for s, u in equations]
+        self.axes = tuple(axes)
+        self.left = list(axes)
+        self.last = {axis.symbol for axis in last}
+        self.solved: dict[Symbol, Dim] = {}
+        self.divisors: list[Dim] = []  # what is divided by
+
+    def run(self) -> None:
+        while any(rule(equation) for rule in self.rules() for equation in self.equations):
+            pass
+
+    def rules(self) -> tuple[Callable[[_Equation], bool], ...]:
+        """From those that lose nothing to those that leave conditions."""
+        return (self.single, self.mixed_radix, self.quotient, self.shared_quotient, self.several)
+
+    def own(self, dim: Dim) -> list[Axis]:
+        return [axis for axis in self.left if axis.symbol in dim.variables]
+
+    def solve(self, axis: Axis, value: Dim) -> bool:
+        """`value` mentions neither the axis nor what it was solved by."""
+        image = {axis.symbol: value}
+        self.solved = {s: d.substitute(image) for s, d in self.solved.items()}
+        self.solved[axis.symbol] = value
+        self.left.remove(axis)
+        for equation in self.equations:
+            equation.subscript = equation.subscript.substitute(image)
+        return True
+
+    def by(self, axis: Axis, subscript: Dim, at: Dim) -> bool:
+        """An axis that a subscript is linear in, from the others."""
+        split = subscript.linear_in(axis.symbol)
+        if split is None or self.needed_by_others(axis, subscript):
+            return False
+        coefficient, rest = split
+        if any(a.symbol in coefficient.variables for a in self.axes) or coefficient == ZERO:
+            return False
+        self.divisors.append(coefficient)
+        if coefficient.constant is not None and coefficient.constant < 0:
+            coefficient, rest, at = -coefficient, at, rest
+        return self.solve(axis, (at - rest) if coefficient == ONE else (at - rest) // coefficient)
+
+    def needed_by_others(self, axis: Axis, subscript: Dim) -> bool:
+        """Whether the range of an axis that the subscript mentions, which would stay, depends on this one."""
+        return any(axis.symbol in other.extent.variables for other in self.own(subscript) if other != axis)
+
+    # ── rules ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def single(self, equation: _Equation) -> bool:
+        mine = self.own(equation.subscript)
+        return len(mine) == 1 and self.by(mine[0], equation.subscript, equation.at)
+
+    def mixed_radix(self, equation: _Equation) -> bool:
+        """`i * n + j` where `j < n`, and so on with more digits: the last is a remainder."""
+        mine = self.own(equation.subscript)
+        for axis in mine if len(mine) > 1 else ():
+            split = equation.subscript.linear_in(axis.symbol)
+            if split is None or split[0] != ONE or self.needed_by_others(axis, equation.subscript):
+                continue
+            terms = [equation.subscript.linear_in(other.symbol) for other in mine if other != axis]
+            rest = split[1]
+            offset = rest.substitute({other.symbol: ZERO for other in mine if other != axis})
+            above = (rest - offset).plain_quotient(axis.extent) if axis.extent != ONE else None
+            if above is None or any(t is None for t in terms):
+                continue
+            self.divisors.append(axis.extent)
+            position = equation.at - offset
+            self.solve(axis, position % axis.extent)
+            equation.subscript, equation.at = above, position // axis.extent
+            return True
+        return False
+
+    def quotient(self, equation: _Equation) -> bool:
+        """A quotient that another subscript has too: `k / n` beside `k % n`, which is `k - n * (k / n)`."""
+        atom = equation.subscript.atom
+        if not isinstance(atom, Quotient) or not self.own(equation.subscript):
+            return False
+        for other in self.equations:
+            if other is not equation and atom in other.subscript.atoms:
+                for each in self.equations:
+                    if each is not equation:
+                        each.subscript = replaced(each.subscript, atom, equation.at)
+                equation.subscript = equation.at  # asked again at the end
+                return True
+        return False
+
+    def shared_quotient(self, equation: _Equation) -> bool:
+        """`k / c` alone: k is c * u and a remainder, which is summed."""
+        atom = equation.subscript.atom
+        if not isinstance(atom, Quotient) or len(mine := self.own(equation.subscript)) != 1:
+            return False
+        if any(a.symbol in atom.divisor.variables for a in self.axes) or atom.dividend.linear_in(mine[0].symbol) is None:
+            return False
+        rest = Axis(fresh("r"), atom.divisor)
+        if not self.by(mine[0], atom.dividend, atom.divisor * equation.at + Dim.of(rest.symbol)):
+            return False
+        self.left.append(rest)
+        return True
+
+    def several(self, equation: _Equation) -> bool:
+        """`i + r`, `2 * i + r`: one of them from the other."""
+        mine = self.own(equation.subscript)
+        candidates = sorted(mine if len(mine) > 1 else (), key=self.cost)
+        return any(self.by(axis, equation.subscript, equation.at) for axis in candidates)
+
+    def cost(self, axis: Axis) -> tuple[bool, int]:
+        """What it costs to solve for this axis and sum over the others: a short one is better summed."""
+        constant = axis.extent.constant
+        return axis.symbol in self.last, 0 if constant is None else -constant

@@ -1,0 +1,325 @@
+"""Reverse mode on operations: from the adjoints of what a block makes to those of what it reads.
+
+`Reverse` goes through the operations from the last to the first. Each result has an adjoint of its own shape, which is the sum of
+what its readers gave; an operation passes it on to what it reads. Everything is core: an adjoint of a sum of products is sums of
+products again.
+
+    sum            every element gets the adjoint
+    prod           … times the product of the others, which is not divided where something is 0
+    max, min       the first best element gets all of it
+    reduce         … through `(before ⊙ element) ⊙ after`, with running combinations from both sides
+    scan           ḡ[t] = ȳ[t] + ∂y[t + 1]/∂y[t] · ḡ[t + 1]: a scan of affine maps from the other end
+    sort           back to where each value was
+    loop           its states are kept, and it runs backwards, with the adjoints as states
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from axon.base.data import replace
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.core.gradients.making import Maker, derivative
+from axon.core.gradients.operations import (
+    NoDerivative,
+    affine,
+    apart,
+    applied,
+    as_function,
+    at,
+    axes_of,
+    duplicate,
+    flattened,
+    free,
+    moving_states,
+    scan_apart,
+    with_counter,
+)
+from axon.core.gradients.reads import gathered
+from axon.core.gradients.rules import number, plus
+from axon.core.gradients.scalars import Active, Contribution, adjoints, tidied
+from axon.core.ir import (
+    Axis,
+    Binary,
+    Block,
+    Check,
+    Compress,
+    Compute,
+    Index,
+    Loop,
+    Monoid,
+    Op,
+    Read,
+    Reduction,
+    Scalar,
+    Scan,
+    Select,
+    Sort,
+    Value,
+    element_of,
+)
+from axon.core.scalar_facts import comparison, substitute
+from axon.core.walk import converted, outs_of
+from axon.shapes.dimension import Dim
+
+
+class Reverse(Maker):
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.parts: dict[Symbol, list[Value]] = {}
+
+    def run(self, seeds: Mapping[Symbol, Value]) -> None:
+        """Adjoints of results in, those of everything that is active out; ask `adjoint` for them."""
+        for symbol, seed in seeds.items():
+            if symbol in self.active:
+                self.parts.setdefault(symbol, []).append(seed)
+        for op in reversed(self.source):
+            if any(self.parts.get(out.symbol) for out in outs_of(op)):
+                self.back(op)
+
+    def adjoint(self, value: Value) -> Value:
+        """What the readers of a tensor gave it, together."""
+        return self._whole(value) or self.constant(value, 0.0)
+
+    # ── making operations ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _whole(self, value: Value) -> Value | None:
+        parts = self.parts.get(value.symbol, [])
+        if len(parts) > 1:
+            axes = axes_of(value)
+            total: Scalar = at(parts[0], axes)
+            for part in parts[1:]:
+                total = plus(total, at(part, axes))
+            parts = self.parts[value.symbol] = [self.compute(derivative(value), axes, total)]
+        return parts[0] if parts else None
+
+    def give(self, axes: Sequence[Axis], found: Sequence[Contribution], last: Sequence[Axis] = ()) -> None:
+        for contribution in found:
+            value = self.active[contribution.read.tensor]
+            op = gathered(value, axes, contribution.read, contribution.adjoint, self.known, last)
+            self.ops.append(op)
+            self.parts.setdefault(value.symbol, []).append(op.outs[0])
+
+    def through(self, axes: Sequence[Axis], bodies: Sequence[tuple[Scalar, Scalar]], last: Sequence[Axis] = ()) -> None:
+        """Expressions over axes pass on their adjoints."""
+        self.give(axes, adjoints(bodies, self.own()).reads, last)
+
+    # ── operations ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def back(self, op: Op) -> None:
+        match op:
+            case Compute(reduction=None):
+                op = apart(op)
+                self.through(op.axes, [(b, at(g, op.axes)) for b, o in zip(op.body, op.outs, strict=True) if (g := self._whole(o))])
+            case Compute():
+                self.reduction(apart(op))
+            case Scan():
+                self.scan(op)
+            case Loop():
+                self.loop(op)
+            case Sort():
+                self.sort(op)
+            case Compress() | Check():
+                pass
+
+    def reduction(self, op: Compute) -> None:
+        reduction = op.reduction
+        assert reduction is not None
+        axes = (*op.axes, *reduction.axes)
+        match reduction.monoid.kind:
+            case "sum":
+                self._given(op, None)
+            case "prod":
+                self._given(op, self.others(op, reduction))
+            case "max" | "min":
+                self._given(op, self.best(op, reduction))
+            case "custom":
+                self.combined(op, reduction, axes)
+
+    def _given(self, op: Compute, what: Scalar | None) -> None:
+        """Each element gets the adjoint: where a condition holds, or times a factor."""
+        reduction, whole = op.reduction, self._whole(op.outs[0])
+        assert reduction is not None
+        assert whole is not None
+        (body,) = op.body
+        adjoint: Scalar = converted(at(whole, op.axes), element_of(body))
+        if what is not None and element_of(what) is Element.BOOL:
+            body = Select(what, body, number(0, body))
+        elif what is not None:
+            adjoint = Binary("mul", adjoint, what)
+        if reduction.where is not None:
+            body = Select(reduction.where, body, number(0, body))
+        self.through((*op.axes, *reduction.axes), [(body, adjoint)], reduction.axes)
+
+    def combined(self, op: Compute, reduction: Reduction, axes: Sequence[Axis]) -> None:
+        """A reduction by a function of the program: `(before ⊙ element) ⊙ after`, by running combinations from both sides."""
+        self.closed(reduction.monoid, op.span)
+        if any(a.symbol in axis.extent.variables for axis in reduction.axes for a in axes):
+            raise NoDerivative("a `reduce` by a function of the program over a range that depends on another index", op.span)
+        flat, position = flattened(reduction)
+        n, t, monoid = flat.extent, Dim.of(flat.symbol), reduction.monoid
+        body = tuple(substitute(b, position) for b in op.body)
+        if reduction.where is not None:
+            where = substitute(reduction.where, position)
+            body = tuple(Select(where, b, u) for b, u in zip(body, monoid.units, strict=True))
+        before = self._running(op.axes, flat, monoid, body)
+        after = self._running(op.axes, flat, _mirrored(monoid), _from_the_end(body, flat))
+        first, last = comparison("eq", t, Dim.of(0)), comparison("eq", t, n - 1)
+        left = [Select(first, u, at(b, (*op.axes, t - 1))) for b, u in zip(before, monoid.units, strict=True)]
+        right = [Select(last, u, at(a, (*op.axes, n - 2 - t))) for a, u in zip(after, monoid.units, strict=True)]
+        pairs = zip(applied(monoid, applied(monoid, left, body), right), op.outs, strict=True)
+        self.through((*op.axes, flat), [(b, at(g, op.axes)) for b, o in pairs if (g := self._whole(o))], (flat,))
+
+    def _running(self, axes: Sequence[Axis], along: Axis, monoid: Monoid, body: Sequence[Scalar]) -> tuple[Value, ...]:
+        """A running combination over new axes of the extents of some."""
+        shape = (*(a.extent for a in axes), along.extent)
+        outs = tuple(Value(fresh("running"), element_of(b), shape) for b in body)
+        self.ops.append(scan_apart(Scan(outs, (*axes, along), monoid, tuple(map(tidied, body)))))
+        return outs
+
+    # ── scans ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def scan(self, op: Scan) -> None:
+        op = scan_apart(op)
+        *outer, along = op.axes
+        wholes = [self._whole(out) for out in op.outs]
+        t, n = Dim.of(along.symbol), along.extent
+        if op.monoid.kind == "sum":
+            (body,), (whole,) = op.body, wholes
+            assert whole is not None
+            (sums,) = self._running(outer, along, op.monoid, _from_the_end([at(whole, op.axes)], along))
+            self.through(op.axes, [(body, at(sums, (*outer, n - 1 - t)))])
+            return
+        monoid = as_function(op.monoid, element_of(op.body[0]))
+        self.closed(monoid, op.span)
+        elements = [element_of(b) for b in op.body]
+        if len({*elements}) > 1:
+            raise NoDerivative("a `scan` of values of several element types", op.span)
+        m = range(len(elements))
+        first, last = comparison("eq", t, Dim.of(0)), comparison("eq", t, n - 1)
+        before = [Select(first, u, at(y, (*outer, t - 1))) for y, u in zip(op.outs, monoid.units, strict=True)]
+        # From the other end: g[t] = b[t] + A[t] g[t + 1], where A[t] is the transpose of the slopes of y[t + 1] by y[t].
+        slopes, next_ = self._slopes(monoid, before, op.body), {along.symbol: t + 1}
+        matrix = [Select(last, number(0, elements[0]), substitute(slopes[j][k], next_)) for k in m for j in m]
+        vector = [at(w, op.axes) if w is not None else number(0, elements[0]) for w in wholes]
+        monoid_of_maps = affine(len(elements), elements[0])
+        totals = self._running(outer, along, monoid_of_maps, _from_the_end([*matrix, *vector], along))[len(matrix) :]
+        bodies = applied(monoid, before, op.body)
+        self.through(op.axes, [(b, at(g, (*outer, n - 1 - t))) for b, g in zip(bodies, totals, strict=True)])
+
+    def _slopes(self, monoid: Monoid, before: Sequence[Scalar], body: Sequence[Scalar]) -> list[list[Scalar]]:
+        """How each result of a step of a scan moves with each result of the step before."""
+        rows: list[list[Scalar]] = []
+        for combine in monoid.combine:
+            found = adjoints([(combine, number(1, combine))], Active(frozenset(), frozenset(monoid.left))).locals
+            slopes = tuple(found.get(s, number(0, combine)) for s in monoid.left)
+            rows.append(applied(replace(monoid, combine=slopes), before, body))
+        return rows
+
+    # ── sorts and loops ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def sort(self, op: Sort) -> None:
+        whole = self._whole(op.values)
+        if whole is None:
+            return
+        places = Value(fresh("places"), Element.I32, op.indices.shape)
+        back = Value(fresh("back"), Element.I32, op.indices.shape)
+        self.ops.append(Sort(places, back, op.indices.symbol, op.span))
+        axes = axes_of(whole)
+        subscripts: tuple[Dim | Scalar, ...] = (*(Dim.of(a.symbol) for a in axes[:-1]), at(back, axes))
+        given = self.compute(f"d_{op.input.name}", axes, Read(whole.symbol, subscripts, whole.element))
+        self.parts.setdefault(op.input, []).append(given)
+
+    def loop(self, op: Loop) -> None:
+        if op.conditional or not isinstance(op.trip, Index):
+            what = "`while`" if op.conditional else "a number of steps that the data decide"
+            raise NoDerivative(f"a `loop` with {what}, in reverse mode", op.span)
+        trip = op.trip.dim
+        kept = self._kept(op, trip)
+        moving = moving_states(op, self.active, self.stopped)
+        outside = free(op, self.active)
+        wholes = [self._whole(out) for out in op.outs]
+        # The states of the loop that runs backwards: adjoints of the moving states, and of what the body reads from outside.
+        counter = fresh("step")
+        step = trip - 1 - Dim.of(counter)
+        grads = {n: Value(fresh(f"d_{op.states[n].symbol.name}"), op.states[n].element, op.states[n].shape) for n in moving}
+        sums = {s: Value(fresh(f"d_{s.name}"), self.active[s].element, self.active[s].shape) for s in outside}
+        renamed_states, ops, results = self._body(op, kept, step)
+        by = [renamed_states[n] for n in moving] + [self.active[s] for s in outside]
+        inner = Reverse(ops, by, self.known.index(counter, trip), self.shapes, self.stopped)
+        seeds: dict[Symbol, list[Value]] = {}
+        for n, grad in grads.items():
+            seed, whole = grad, wholes[n]
+            if op.stacked and whole is not None:
+                axes = axes_of(grad)
+                seed = inner.compute("seed", axes, plus(at(grad, axes), at(whole, (step, *axes))))
+            seeds.setdefault(results[n], []).append(seed)
+        inner.seed(seeds)
+        after = [inner.adjoint(renamed_states[n]) for n in moving]
+        for s in outside:
+            given = inner._whole(self.active[s])
+            axes = axes_of(sums[s])
+            total = at(sums[s], axes) if given is None else plus(at(sums[s], axes), at(given, axes))
+            after.append(inner.compute(f"d_{s.name}", axes, total))
+        states = (*grads.values(), *sums.values())
+        starts = []
+        for n, grad in grads.items():
+            whole = None if op.stacked else wholes[n]
+            starts.append(self.copy(whole) if whole is not None else self.constant(grad, 0.0))
+        starts += [self.constant(total, 0.0) for total in sums.values()]
+        outs = tuple(Value(fresh(state.symbol.name), state.element, state.shape) for state in states)
+        block = Block((*ops, *inner.ops), tuple(value.symbol for value in after))
+        self.ops.append(Loop(outs, tuple(v.symbol for v in starts), states, counter, op.trip, block, stacked=False, span=op.span))
+        for n, out in zip(moving, outs, strict=False):
+            if op.initial[n] in self.active:
+                self.parts.setdefault(op.initial[n], []).append(out)
+        for s, out in zip(outside, outs[len(moving) :], strict=True):
+            self.parts.setdefault(s, []).append(out)
+
+    def seed(self, seeds: Mapping[Symbol, Sequence[Value]]) -> None:
+        for symbol, values in seeds.items():
+            if symbol in self.active:
+                self.parts.setdefault(symbol, []).extend(values)
+        self.run({})
+
+    def _kept(self, op: Loop, trip: Dim) -> tuple[Value, ...]:
+        """The states after each step."""
+        if op.stacked:
+            return op.outs
+        states, ops, results = self._body(op, None, None)
+        counter = fresh(op.counter.name)
+        ops = with_counter(ops, op.counter, Dim.of(counter))
+        outs = tuple(Value(fresh(f"{s.symbol.name}s"), s.element, (trip, *s.shape)) for s in op.states)
+        self.ops.append(Loop(outs, op.initial, states, counter, op.trip, Block(ops, results), stacked=True, span=op.span))
+        return outs
+
+    def _body(
+        self, op: Loop, kept: tuple[Value, ...] | None, step: Dim | None
+    ) -> tuple[tuple[Value, ...], tuple[Op, ...], tuple[Symbol, ...]]:
+        """The body once more under names of its own; with `kept`, its states are what they were before a step."""
+        states = tuple(Value(fresh(s.symbol.name), s.element, s.shape) for s in op.states)
+        names = {old.symbol: new.symbol for old, new in zip(op.states, states, strict=True)}
+        ops, names = duplicate(op.body.ops, names)
+        self.stopped |= {names[s] for s in self.stopped if s in names}
+        results = tuple(names.get(s, s) for s in op.body.results)
+        if kept is None or step is None:
+            return states, ops, results
+        made: list[Op] = []
+        for state, whole, initial in zip(states, kept, op.initial, strict=True):
+            axes = axes_of(state)
+            start = Read(initial, tuple(Dim.of(a.symbol) for a in axes), state.element)
+            body = Select(comparison("eq", step, Dim.of(0)), start, at(whole, (step - 1, *axes)))
+            made.append(Compute((state,), axes, None, (body,)))
+        return states, (*made, *with_counter(ops, op.counter, step)), results
+
+
+def _mirrored(monoid: Monoid) -> Monoid:
+    """The monoid that combines from the right: what it meets later stands before."""
+    return replace(monoid, left=monoid.right, right=monoid.left)
+
+
+def _from_the_end(body: Sequence[Scalar], along: Axis) -> list[Scalar]:
+    mirrored = {along.symbol: along.extent - 1 - Dim.of(along.symbol)}
+    return [substitute(b, mirrored) for b in body]

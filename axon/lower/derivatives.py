@@ -1,0 +1,116 @@
+"""Lowering of `grad` and its like: a function is applied, and what it has become is differentiated.
+
+What derivatives are taken by is stored over all axes of the context first, so that each index of a comprehension around has a
+derivative of its own: `for i => grad (fn w => loss w x[i]) w` gives one for each `i`, although `w` is the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from axon.base.data import dataclass, replace
+from axon.base.diagnostics import Diagnostic, Label
+from axon.base.errors import AxonError
+from axon.base.names import fresh
+from axon.base.source import Span
+from axon.core.gradients.forward import Forward
+from axon.core.gradients.operations import NoDerivative, axes_of
+from axon.core.gradients.reverse import Reverse
+from axon.core.gradients.rules import number
+from axon.core.ir import Compute, Op
+from axon.core.ir import Value as CoreValue
+from axon.lower.builder import Context
+from axon.lower.loops import Loops
+from axon.lower.tensors import leaves, ordered, rebuild
+from axon.lower.value import TensorValue, TupleValue, Value
+from axon.shapes.dimension import Dim
+
+ARITY = {"grad": 2, "value_and_grad": 2, "vjp": 3, "jvp": 3, "stop_gradient": 1}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Applied:
+    """A function of tensors that stand over all axes of a context: these, its results, and the operations between them."""
+
+    by: list[CoreValue]
+    structure: Value  # of the results
+    results: list[CoreValue]
+    made: int  # where its operations begin
+
+
+class Derivatives(Loops):
+    def derive(self, name: str, values: Sequence[Value], c: Context, span: Span) -> Value:
+        """One of `ARITY`, applied to all its arguments. Raises AxonError where there is no derivative."""
+        before = self.b.risk
+        try:
+            found = self._derive(name, values, c, span)
+        except NoDerivative as e:
+            labels = [Label(e.span or span, "this has none")]
+            if e.span is not None and e.span != span:
+                labels.append(Label(span, "asked for here"))
+            raise AxonError((Diagnostic("AX0220", f"there is no derivative of {e.what}", tuple(labels)),)) from None
+        if self.b.risk > before:
+            return rebuild(found, [replace(leaf, guarded=True) for leaf in leaves(found)])
+        return found
+
+    def _derive(self, name: str, values: Sequence[Value], c: Context, span: Span) -> Value:
+        match name, values:
+            case "stop_gradient", (x,):
+                return rebuild(x, [self._stopped(leaf, c) for leaf in leaves(x)])
+            case "grad" | "value_and_grad", (f, x):
+                applied = self._applied(f, x, c, span)
+                (y,) = applied.results
+                axes = axes_of(y)
+                seed = CoreValue(fresh("one"), y.element, y.shape)
+                self.b.ops.append(Compute((seed,), axes, None, (number(1, y.element),)))
+                gradient = self._backwards(applied, [seed], x, c)
+                return gradient if name == "grad" else TupleValue((self._views(applied.structure, applied.results, c), gradient))
+            case "vjp", (f, x, dy):
+                applied = self._applied(f, x, c, span)
+                seeds = [self.b.stored_over(v, c, c.axes, "seed") for v in leaves(ordered(dy, applied.structure))]
+                gradient = self._backwards(applied, seeds, x, c)
+                return TupleValue((self._views(applied.structure, applied.results, c), gradient))
+            case "jvp", (f, x, dx):
+                tangents = [self.b.stored_over(v, c, c.axes, "tangent") for v in leaves(ordered(dx, x))]
+                applied = self._applied(f, x, c, span)
+                forward = Forward(self._taken(applied), applied.by, self.b.known, self.b.shapes, frozenset(self.b.stopped))
+                forward.run({value.symbol: moved for value, moved in zip(applied.by, tangents, strict=True)})
+                ys = [forward.of(value) for value in applied.results]
+                self.b.ops += forward.ops
+                here = self._views(applied.structure, applied.results, c)
+                return TupleValue((here, self._views(applied.structure, ys, c)))
+        raise AssertionError(name)
+
+    def _applied(self, f: Value, x: Value, c: Context, span: Span) -> _Applied:
+        by = [self.b.stored_over(leaf, c, c.axes, "by") for leaf in leaves(x)]
+        made = len(self.b.ops)
+        y = self.apply(f, [self._views(x, by, c)], c, span)
+        results = [self.b.stored_over(leaf, c, c.axes, "y") for leaf in leaves(y)]
+        return _Applied(by, y, results, made)
+
+    def _taken(self, applied: _Applied) -> list[Op]:
+        """The operations of the function, which others replace."""
+        ops = self.b.ops[applied.made :]
+        del self.b.ops[applied.made :]
+        return ops
+
+    def _backwards(self, applied: _Applied, seeds: Sequence[CoreValue], x: Value, c: Context) -> Value:
+        ops = self.b.ops[applied.made :]
+        reverse = Reverse(ops, applied.by, self.b.known, self.b.shapes, frozenset(self.b.stopped))
+        reverse.run({y.symbol: seed for y, seed in zip(applied.results, seeds, strict=True)})
+        found = [reverse.adjoint(value) for value in applied.by]
+        self.b.ops += reverse.ops
+        self.b.stopped |= reverse.stopped
+        return self._views(x, found, c)
+
+    def _views(self, like: Value, stored: Sequence[CoreValue], c: Context) -> Value:
+        """Stored tensors as the leaves of a value, at the indices of a context."""
+        prefix = tuple(Dim.of(a.symbol) for a in c.axes)
+        return rebuild(like, [self.b.view(value, prefix) for value in stored])
+
+    def _stopped(self, leaf: TensorValue, c: Context) -> TensorValue:
+        stored = self.b.store(replace(leaf, symbol=None, lazy=True), c, "constant")
+        op = self.b.ops[-1]
+        assert isinstance(op, Compute)
+        self.b.stopped.add(op.outs[0].symbol)
+        return stored
