@@ -97,7 +97,7 @@ class Derivatives(Loops):
     def _backwards(self, applied: _Applied, seeds: Sequence[CoreValue], x: Value, c: Context) -> Value:
         ops = self.b.ops[applied.made :]
         reverse = Reverse(ops, applied.by, self.b.known, self.b.shapes, frozenset(self.b.stopped))
-        reverse.run({y.symbol: seed for y, seed in zip(applied.results, seeds, strict=True)})
+        reverse.run([(y.symbol, seed) for y, seed in zip(applied.results, seeds, strict=True)])
         found = [reverse.adjoint(value) for value in applied.by]
         self.b.ops += reverse.ops
         self.b.stopped |= reverse.stopped

@@ -102,14 +102,13 @@ class Maker:
 
     def something(self, op: Compute, reduction: Reduction) -> Scalar | None:
         """Whether there is anything to reduce, where that is not known."""
-        if reduction.asked is not None:
-            return reduction.asked
+        asked = () if reduction.asked is None else (reduction.asked,)
         open_ = [a.extent for a in reduction.axes if not proves(self.known, Relation(a.extent, ">", Dim.of(0)))]
         own = {a.symbol for a in reduction.axes}
         if reduction.where is None and all(own.isdisjoint(e.variables) for e in open_):
-            return conjunction(tuple(above_0(e) for e in open_))
-        any_ = self.compute("any", op.axes, Const(True, Element.BOOL), replace(reduction, monoid=Monoid("any")))
-        return at(any_, op.axes)
+            return conjunction((*asked, *(above_0(e) for e in open_)))
+        any_ = self.compute("any", op.axes, Const(True, Element.BOOL), replace(reduction, monoid=Monoid("any"), asked=None))
+        return conjunction((*asked, at(any_, op.axes)))
 
     def closed(self, monoid: Monoid, span: Span | None) -> None:
         if any(r.tensor in self.active for s in (*monoid.combine, *monoid.units) for r in reads(s)):

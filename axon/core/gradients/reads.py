@@ -31,7 +31,7 @@ def gathered(value: Value, axes: Sequence[Axis], read: Read, adjoint: Scalar, kn
     """What a tensor gets from one read, `adjoint` for each index of `axes`. Those in `last` are solved for last: they are short."""
     places = tuple(Axis(fresh("u"), extent) for extent in value.shape)
     pairs = list(zip(read.subscripts, (Dim.of(p.symbol) for p in places), strict=True))
-    solver = _Solver([(s, u) for s, u in pairs if isinstance(s, Dim)], axes, last)
+    solver = _Solver([(s, u) for s, u in pairs if isinstance(s, Dim)], axes, last, known)
     solver.run()
     own = {axis.symbol: fresh(axis.symbol.name) for axis in solver.left}
     image = {s: Dim.of(new) for s, new in own.items()}
@@ -84,13 +84,14 @@ class _Equation:
 class _Solver:
     """`solved` are axes by the tensor's indices and the axes that are `left`, which are summed; some of these may be new."""
 
-    def __init__(self, equations: Sequence[tuple[Dim, Dim]], axes: Sequence[Axis], last: Sequence[Axis]) -> None:
+    def __init__(self, equations: Sequence[tuple[Dim, Dim]], axes: Sequence[Axis], last: Sequence[Axis], known: Facts) -> None:
+        self.known = known
         self.equations = [_Equation(s, u) for s, u in equations]
         self.axes = tuple(axes)
         self.left = list(axes)
         self.last = {axis.symbol for axis in last}
         self.solved: dict[Symbol, Dim] = {}
-        self.divisors: list[Dim] = []  # what is divided by
+        self.divisors: list[Dim] = []  # extents that are divided by, which are above 0 where there is any index
 
     def run(self) -> None:
         while any(rule(equation) for rule in self.rules() for equation in self.equations):
@@ -121,9 +122,10 @@ class _Solver:
         coefficient, rest = split
         if any(a.symbol in coefficient.variables for a in self.axes) or coefficient == ZERO:
             return False
-        self.divisors.append(coefficient)
         if coefficient.constant is not None and coefficient.constant < 0:
             coefficient, rest, at = -coefficient, at, rest
+        if coefficient.constant is None and not proves(self.known, Relation(coefficient, ">", ZERO)):
+            return False  # if it is 0, every index of the axis satisfies the equation, or none
         return self.solve(axis, (at - rest) if coefficient == ONE else (at - rest) // coefficient)
 
     def needed_by_others(self, axis: Axis, subscript: Dim) -> bool:
@@ -180,7 +182,7 @@ class _Solver:
         rest = Axis(fresh("r"), atom.divisor)
         if not self.by(mine[0], atom.dividend, atom.divisor * equation.at + Dim.of(rest.symbol)):
             return False
-        self.left.append(rest)
+        self.left.insert(0, rest)  # before those whose ranges depend on it
         return True
 
     def several(self, equation: _Equation) -> bool:

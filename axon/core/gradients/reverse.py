@@ -15,7 +15,7 @@ products again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from axon.base.data import replace
@@ -70,9 +70,9 @@ class Reverse(Maker):
         super().__init__(*given, **named)
         self.parts: dict[Symbol, list[Value]] = {}
 
-    def run(self, seeds: Mapping[Symbol, Value]) -> None:
+    def run(self, seeds: Sequence[tuple[Symbol, Value]]) -> None:
         """Adjoints of results in, those of everything that is active out; ask `adjoint` for them."""
-        for symbol, seed in seeds.items():
+        for symbol, seed in seeds:
             if symbol in self.active:
                 self.parts.setdefault(symbol, []).append(seed)
         for op in reversed(self.source):
@@ -246,17 +246,17 @@ class Reverse(Maker):
         step = trip - 1 - Dim.of(counter)
         grads = {n: Value(fresh(f"d_{op.states[n].symbol.name}"), op.states[n].element, op.states[n].shape) for n in moving}
         sums = {s: Value(fresh(f"d_{s.name}"), self.active[s].element, self.active[s].shape) for s in outside}
-        renamed_states, ops, results = self._body(op, kept, step)
+        renamed_states, before, ops, results = self._body(op, kept, step)
         by = [renamed_states[n] for n in moving] + [self.active[s] for s in outside]
         inner = Reverse(ops, by, self.known.index(counter, trip), self.shapes, self.stopped)
-        seeds: dict[Symbol, list[Value]] = {}
+        seeds: list[tuple[Symbol, Value]] = []
         for n, grad in grads.items():
             seed, whole = grad, wholes[n]
             if op.stacked and whole is not None:
                 axes = axes_of(grad)
                 seed = inner.compute("seed", axes, plus(at(grad, axes), at(whole, (step, *axes))))
-            seeds.setdefault(results[n], []).append(seed)
-        inner.seed(seeds)
+            seeds.append((results[n], seed))
+        inner.run(seeds)
         after = [inner.adjoint(renamed_states[n]) for n in moving]
         for s in outside:
             given = inner._whole(self.active[s])
@@ -270,7 +270,7 @@ class Reverse(Maker):
             starts.append(self.copy(whole) if whole is not None else self.constant(grad, 0.0))
         starts += [self.constant(total, 0.0) for total in sums.values()]
         outs = tuple(Value(fresh(state.symbol.name), state.element, state.shape) for state in states)
-        block = Block((*ops, *inner.ops), tuple(value.symbol for value in after))
+        block = Block((*before, *ops, *inner.ops), tuple(value.symbol for value in after))
         self.ops.append(Loop(outs, tuple(v.symbol for v in starts), states, counter, op.trip, block, stacked=False, span=op.span))
         for n, out in zip(moving, outs, strict=False):
             if op.initial[n] in self.active:
@@ -278,17 +278,11 @@ class Reverse(Maker):
         for s, out in zip(outside, outs[len(moving) :], strict=True):
             self.parts.setdefault(s, []).append(out)
 
-    def seed(self, seeds: Mapping[Symbol, Sequence[Value]]) -> None:
-        for symbol, values in seeds.items():
-            if symbol in self.active:
-                self.parts.setdefault(symbol, []).extend(values)
-        self.run({})
-
     def _kept(self, op: Loop, trip: Dim) -> tuple[Value, ...]:
         """The states after each step."""
         if op.stacked:
             return op.outs
-        states, ops, results = self._body(op, None, None)
+        states, _, ops, results = self._body(op, None, None)
         counter = fresh(op.counter.name)
         ops = with_counter(ops, op.counter, Dim.of(counter))
         outs = tuple(Value(fresh(f"{s.symbol.name}s"), s.element, (trip, *s.shape)) for s in op.states)
@@ -297,22 +291,23 @@ class Reverse(Maker):
 
     def _body(
         self, op: Loop, kept: tuple[Value, ...] | None, step: Dim | None
-    ) -> tuple[tuple[Value, ...], tuple[Op, ...], tuple[Symbol, ...]]:
-        """The body once more under names of its own; with `kept`, its states are what they were before a step."""
+    ) -> tuple[tuple[Value, ...], tuple[Op, ...], tuple[Op, ...], tuple[Symbol, ...]]:
+        """The body once more under names of its own: states, with `kept` what makes them as they were before a step, operations,
+        results."""
         states = tuple(Value(fresh(s.symbol.name), s.element, s.shape) for s in op.states)
         names = {old.symbol: new.symbol for old, new in zip(op.states, states, strict=True)}
         ops, names = duplicate(op.body.ops, names)
         self.stopped |= {names[s] for s in self.stopped if s in names}
         results = tuple(names.get(s, s) for s in op.body.results)
         if kept is None or step is None:
-            return states, ops, results
+            return states, (), ops, results
         made: list[Op] = []
         for state, whole, initial in zip(states, kept, op.initial, strict=True):
             axes = axes_of(state)
             start = Read(initial, tuple(Dim.of(a.symbol) for a in axes), state.element)
             body = Select(comparison("eq", step, Dim.of(0)), start, at(whole, (step - 1, *axes)))
             made.append(Compute((state,), axes, None, (body,)))
-        return states, (*made, *with_counter(ops, op.counter, step)), results
+        return states, tuple(made), with_counter(ops, op.counter, step), results
 
 
 def _mirrored(monoid: Monoid) -> Monoid:

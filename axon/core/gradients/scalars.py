@@ -18,7 +18,7 @@ from axon.base.names import Symbol, fresh
 from axon.core.gradients.rules import BINARY, UNARY, number, plus, scaled, times
 from axon.core.ir import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
 from axon.core.scalar_facts import comparison, conjunction
-from axon.core.walk import children, nodes, rewrite, with_children
+from axon.core.walk import children, converted, nodes, rewrite, with_children
 from axon.shapes.dimension import Dim
 
 
@@ -61,7 +61,7 @@ def tangent(body: Scalar, tangents: Mapping[Symbol, Scalar], active: Active) -> 
     found = tape.run([(body, number(1, body))])
     parts = [c.adjoint for c in found.reads]
     parts += [times(slope, tangents[s]) for s, slope in found.locals.items()]
-    return tidied(_total(parts)) if parts else number(0, body)
+    return tidied(_total([converted(part, element_of(body)) for part in parts])) if parts else number(0, body)
 
 
 def moves(scalar: Scalar, active: Active) -> bool:

@@ -1,0 +1,100 @@
+"""Random core programs whose floats are f64, with derivatives by all of them; and what they are at random directions."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+
+from axon.base.data import replace
+from axon.base.element import Element
+from axon.base.names import fresh
+from axon.core.gradients.forward import Forward
+from axon.core.gradients.reverse import Reverse
+from axon.core.ir import Leaf, Param, Program, Scalar, TupleOf, Unary, Value
+from axon.core.walk import outs_of
+from axon.shapes.algebra.prove import Facts
+from axon.shapes.contracts.contract import ParameterShape
+from tests.core.build import custom, lit, op
+from tests.core.random_programs import Generator, Scope
+
+F64 = Element.F64
+SMOOTH = ("exp", "sin", "tanh", "atan", "erf", "sinh", "asinh", "expm1")
+
+
+class Smooth(Generator):
+    """Of the element types of floats only f64, and inputs at which hardly anything has a kink."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(random)
+        self.normal = np.random.default_rng(random.getrandbits(32))
+
+    def pick(self, *items):
+        found = super().pick(*items)
+        return F64 if isinstance(found, Element) and found.is_float else found
+
+    def values(self, value: Value):
+        if value.element.is_float:
+            shape = [self.size(d) for d in value.shape]
+            return self.normal.normal(size=shape).astype(value.element.dtype)
+        return super().values(value)
+
+    def scalar(self, element: Element, scope: Scope, depth: int = 3) -> Scalar:
+        if element is F64 and depth and self.chance(20):
+            return Unary(self.pick(*SMOOTH), self.scalar(element, scope, depth - 1))
+        return super().scalar(element, scope, depth)
+
+    def monoid(self, kind: str, scope: Scope, reduced: int):
+        if kind == "custom" and self.chance(80):
+            return self.affine(), [self.scalar(F64, scope.plus([])) for _ in range(2)]
+        return super().monoid(kind, scope, reduced)
+
+    def affine(self):
+        compose = lambda f, g: (op("mul", f[0], g[0]), op("add", op("mul", f[1], g[0]), g[1]))
+        return custom((lit(1.0, F64), lit(0.0, F64)), compose)
+
+
+def by(program: Program) -> list[int]:
+    return [n for n, value in enumerate(program.inputs) if value.element is F64]
+
+
+def of(program: Program) -> list[Value]:
+    made = {value.symbol: value for value in (*program.inputs, *(out for op in program.block.ops for out in outs_of(op)))}
+    return [made[s] for s in program.block.results if made[s].element is F64]
+
+
+def _given(program: Program, extra: list[Value]) -> Program:
+    """The program with more inputs, of the shapes of others."""
+    inputs = (*program.inputs, *extra)
+    params = tuple(Param(f"p{n}", Leaf(n)) for n in range(len(inputs)))
+    more = tuple(ParameterShape(f"e{n}", v.shape) for n, v in enumerate(extra))
+    contract = replace(program.contract, shapes=(*program.contract.shapes, *more))
+    return replace(program, params=params, inputs=inputs, contract=contract)
+
+
+def _like(value: Value) -> Value:
+    return Value(fresh("w"), value.element, value.shape)
+
+
+def backwards(program: Program) -> Program:
+    """The adjoints of the float inputs, from more inputs: those of the float results."""
+    inputs, results = [program.inputs[n] for n in by(program)], of(program)
+    seeds = [_like(r) for r in results]
+    reverse = Reverse(program.block.ops, inputs, Facts(), {v.symbol: v.shape for v in program.inputs})
+    reverse.run([(r.symbol, s) for r, s in zip(results, seeds, strict=True)])
+    found = tuple(reverse.adjoint(value).symbol for value in inputs)
+    block = replace(program.block, ops=(*program.block.ops, *reverse.ops), results=found)
+    whole = TupleOf(tuple(Leaf(n) for n in range(len(found))))
+    return replace(_given(program, seeds), block=block, result=whole)
+
+
+def forwards(program: Program) -> Program:
+    """The tangents of the float results, from more inputs: those of the float inputs."""
+    inputs, results = [program.inputs[n] for n in by(program)], of(program)
+    tangents = [_like(v) for v in inputs]
+    forward = Forward(program.block.ops, inputs, Facts(), {v.symbol: v.shape for v in program.inputs})
+    forward.run({v.symbol: t for v, t in zip(inputs, tangents, strict=True)})
+    found = tuple(forward.of(value).symbol for value in results)
+    block = replace(program.block, ops=tuple(forward.ops), results=found)
+    whole = TupleOf(tuple(Leaf(n) for n in range(len(found))))
+    return replace(_given(program, tangents), block=block, result=whole)
