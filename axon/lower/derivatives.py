@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Diagnostic, Label
 from axon.base.errors import AxonError
-from axon.base.names import fresh
 from axon.base.source import Span
 from axon.core.gradients.forward import Forward
-from axon.core.gradients.operations import NoDerivative, axes_of
+from axon.core.gradients.operations import NoDerivative
 from axon.core.gradients.reverse import Reverse
-from axon.core.gradients.rules import number
 from axon.core.ir import Compute, Op
 from axon.core.ir import Value as CoreValue
 from axon.lower.builder import Context
@@ -59,11 +57,7 @@ class Derivatives(Loops):
                 return rebuild(x, [self._stopped(leaf, c) for leaf in leaves(x)])
             case "grad" | "value_and_grad", (f, x):
                 applied = self._applied(f, x, c, span)
-                (y,) = applied.results
-                axes = axes_of(y)
-                seed = CoreValue(fresh("one"), y.element, y.shape)
-                self.b.ops.append(Compute((seed,), axes, None, (number(1, y.element),)))
-                gradient = self._backwards(applied, [seed], x, c)
+                gradient = self._backwards(applied, None, x, c)
                 return gradient if name == "grad" else TupleValue((self._views(applied.structure, applied.results, c), gradient))
             case "vjp", (f, x, dy):
                 applied = self._applied(f, x, c, span)
@@ -94,9 +88,11 @@ class Derivatives(Loops):
         del self.b.ops[applied.made :]
         return ops
 
-    def _backwards(self, applied: _Applied, seeds: Sequence[CoreValue], x: Value, c: Context) -> Value:
+    def _backwards(self, applied: _Applied, seeds: Sequence[CoreValue] | None, x: Value, c: Context) -> Value:
+        """The adjoints of what derivatives are taken by, from those of the results; without any, these are 1."""
         ops = self.b.ops[applied.made :]
         reverse = Reverse(ops, applied.by, self.b.known, self.b.shapes, frozenset(self.b.stopped))
+        seeds = [reverse.constant(y, 1.0) for y in applied.results] if seeds is None else seeds
         reverse.run([(y.symbol, seed) for y, seed in zip(applied.results, seeds, strict=True)])
         found = [reverse.adjoint(value) for value in applied.by]
         self.b.ops += reverse.ops

@@ -53,6 +53,7 @@ class Maker:
         self.shapes = {**shapes, **{out.symbol: out.shape for op in source for out in outs_of(op)}}
         self.active: dict[Symbol, Value] = {value.symbol: value for value in by}
         self.ops: list[Op] = []
+        self.fills: dict[Symbol, Const] = {}  # of tensors whose elements are all one number: which
         for op in source:
             self.active |= {out.symbol: out for out in active_outs(op, self.active, stopped)}
 
@@ -61,16 +62,22 @@ class Maker:
 
     def compute(self, name: str, axes: Sequence[Axis], body: Scalar, reduction: Reduction | None = None) -> Value:
         """A tensor over new axes of the extents of some."""
-        out = Value(fresh(name), element_of(body), tuple(a.extent for a in axes))
-        self.ops.append(apart(Compute((out,), tuple(axes), reduction, (tidied(body),))))
+        out, body = Value(fresh(name), element_of(body), tuple(a.extent for a in axes)), tidied(body)
+        self.ops.append(apart(Compute((out,), tuple(axes), reduction, (body,))))
+        if reduction is None and isinstance(body, Const):
+            self.fills[out.symbol] = body
         return out
+
+    def read(self, value: Value, places: Sequence[Axis | Dim]) -> Scalar:
+        """An element of a tensor; a number, if all are one."""
+        return self.fills.get(value.symbol) or at(value, places)
 
     def constant(self, like: Value, value: float) -> Value:
         return self.compute(derivative(like), axes_of(like), number(value, like.element))
 
     def copy(self, value: Value) -> Value:
         axes = axes_of(value)
-        return self.compute(value.symbol.name, axes, at(value, axes))
+        return self.compute(value.symbol.name, axes, self.read(value, axes))
 
     def others(self, op: Compute, reduction: Reduction) -> Scalar:
         """The product of all elements but one. What is 0 is counted, and left out of the product, instead of divided by."""

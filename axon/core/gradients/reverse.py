@@ -27,6 +27,7 @@ from axon.core.gradients.operations import (
     affine,
     apart,
     applied,
+    as_dim,
     as_function,
     at,
     axes_of,
@@ -47,6 +48,7 @@ from axon.core.ir import (
     Check,
     Compress,
     Compute,
+    Const,
     Index,
     Loop,
     Monoid,
@@ -63,6 +65,7 @@ from axon.core.ir import (
 from axon.core.scalar_facts import comparison, substitute
 from axon.core.walk import converted, outs_of
 from axon.shapes.dimension import Dim
+from axon.shapes.relation import Relation
 
 
 class Reverse(Maker):
@@ -89,9 +92,9 @@ class Reverse(Maker):
         parts = self.parts.get(value.symbol, [])
         if len(parts) > 1:
             axes = axes_of(value)
-            total: Scalar = at(parts[0], axes)
+            total: Scalar = self.read(parts[0], axes)
             for part in parts[1:]:
-                total = plus(total, at(part, axes))
+                total = plus(total, self.read(part, axes))
             parts = self.parts[value.symbol] = [self.compute(derivative(value), axes, total)]
         return parts[0] if parts else None
 
@@ -100,6 +103,8 @@ class Reverse(Maker):
             value = self.active[contribution.read.tensor]
             op = gathered(value, axes, contribution.read, contribution.adjoint, self.known, last)
             self.ops.append(op)
+            if op.reduction is None and isinstance(op.body[0], Const):
+                self.fills[op.outs[0].symbol] = op.body[0]
             self.parts.setdefault(value.symbol, []).append(op.outs[0])
 
     def through(self, axes: Sequence[Axis], bodies: Sequence[tuple[Scalar, Scalar]], last: Sequence[Axis] = ()) -> None:
@@ -112,7 +117,8 @@ class Reverse(Maker):
         match op:
             case Compute(reduction=None):
                 op = apart(op)
-                self.through(op.axes, [(b, at(g, op.axes)) for b, o in zip(op.body, op.outs, strict=True) if (g := self._whole(o))])
+                pairs = zip(op.body, op.outs, strict=True)
+                self.through(op.axes, [(b, self.read(g, op.axes)) for b, o in pairs if (g := self._whole(o))])
             case Compute():
                 self.reduction(apart(op))
             case Scan():
@@ -144,7 +150,7 @@ class Reverse(Maker):
         assert reduction is not None
         assert whole is not None
         (body,) = op.body
-        adjoint: Scalar = converted(at(whole, op.axes), element_of(body))
+        adjoint: Scalar = converted(self.read(whole, op.axes), element_of(body))
         if what is not None and element_of(what) is Element.BOOL:
             body = Select(what, body, number(0, body))
         elif what is not None:
@@ -170,7 +176,7 @@ class Reverse(Maker):
         left = [Select(first, u, at(b, (*op.axes, t - 1))) for b, u in zip(before, monoid.units, strict=True)]
         right = [Select(last, u, at(a, (*op.axes, n - 2 - t))) for a, u in zip(after, monoid.units, strict=True)]
         pairs = zip(applied(monoid, applied(monoid, left, body), right), op.outs, strict=True)
-        self.through((*op.axes, flat), [(b, at(g, op.axes)) for b, o in pairs if (g := self._whole(o))], (flat,))
+        self.through((*op.axes, flat), [(b, self.read(g, op.axes)) for b, o in pairs if (g := self._whole(o))], (flat,))
 
     def _running(self, axes: Sequence[Axis], along: Axis, monoid: Monoid, body: Sequence[Scalar]) -> tuple[Value, ...]:
         """A running combination over new axes of the extents of some."""
@@ -189,7 +195,7 @@ class Reverse(Maker):
         if op.monoid.kind == "sum":
             (body,), (whole,) = op.body, wholes
             assert whole is not None
-            (sums,) = self._running(outer, along, op.monoid, _from_the_end([at(whole, op.axes)], along))
+            (sums,) = self._running(outer, along, op.monoid, _from_the_end([self.read(whole, op.axes)], along))
             self.through(op.axes, [(body, at(sums, (*outer, n - 1 - t)))])
             return
         monoid = as_function(op.monoid, element_of(op.body[0]))
@@ -203,11 +209,11 @@ class Reverse(Maker):
         # From the other end: g[t] = b[t] + A[t] g[t + 1], where A[t] is the transpose of the slopes of y[t + 1] by y[t].
         slopes, next_ = self._slopes(monoid, before, op.body), {along.symbol: t + 1}
         matrix = [Select(last, number(0, elements[0]), substitute(slopes[j][k], next_)) for k in m for j in m]
-        vector = [at(w, op.axes) if w is not None else number(0, elements[0]) for w in wholes]
+        vector = [self.read(w, op.axes) if w is not None else number(0, elements[0]) for w in wholes]
         monoid_of_maps = affine(len(elements), elements[0])
         totals = self._running(outer, along, monoid_of_maps, _from_the_end([*matrix, *vector], along))[len(matrix) :]
         bodies = applied(monoid, before, op.body)
-        self.through(op.axes, [(b, at(g, (*outer, n - 1 - t))) for b, g in zip(bodies, totals, strict=True)])
+        self.through(op.axes, [(b, self.read(g, (*outer, n - 1 - t))) for b, g in zip(bodies, totals, strict=True)])
 
     def _slopes(self, monoid: Monoid, before: Sequence[Scalar], body: Sequence[Scalar]) -> list[list[Scalar]]:
         """How each result of a step of a scan moves with each result of the step before."""
@@ -233,10 +239,12 @@ class Reverse(Maker):
         self.parts.setdefault(op.input, []).append(given)
 
     def loop(self, op: Loop) -> None:
-        if op.conditional or not isinstance(op.trip, Index):
-            what = "`while`" if op.conditional else "a number of steps that the data decide"
-            raise NoDerivative(f"a `loop` with {what}, in reverse mode", op.span)
-        trip = op.trip.dim
+        trip = as_dim(op.trip)
+        if trip is None:
+            raise NoDerivative("a `loop` with a number of steps that the data decide, in reverse mode", op.span)
+        op = replace(op, trip=Index(trip))
+        if op.conditional:
+            op, trip = self._counted(op, trip)
         kept = self._kept(op, trip)
         moving = moving_states(op, self.active, self.stopped)
         outside = free(op, self.active)
@@ -254,14 +262,14 @@ class Reverse(Maker):
             seed, whole = grad, wholes[n]
             if op.stacked and whole is not None:
                 axes = axes_of(grad)
-                seed = inner.compute("seed", axes, plus(at(grad, axes), at(whole, (step, *axes))))
+                seed = inner.compute("seed", axes, plus(at(grad, axes), self.read(whole, (step, *axes))))
             seeds.append((results[n], seed))
         inner.run(seeds)
         after = [inner.adjoint(renamed_states[n]) for n in moving]
         for s in outside:
             given = inner._whole(self.active[s])
             axes = axes_of(sums[s])
-            total = at(sums[s], axes) if given is None else plus(at(sums[s], axes), at(given, axes))
+            total = at(sums[s], axes) if given is None else plus(at(sums[s], axes), self.read(given, axes))
             after.append(inner.compute(f"d_{s.name}", axes, total))
         states = (*grads.values(), *sums.values())
         starts = []
@@ -277,6 +285,36 @@ class Reverse(Maker):
                 self.parts.setdefault(op.initial[n], []).append(out)
         for s, out in zip(outside, outs[len(moving) :], strict=True):
             self.parts.setdefault(s, []).append(out)
+
+    def _counted(self, op: Loop, bound: Dim) -> tuple[Loop, Dim]:
+        """A loop under a condition as one of just so many steps as it makes: they are counted, as a size of its own."""
+        states, _, ops, results = self._body(op, None, None)
+        count = Value(fresh("count"), Element.I32, ())
+        start = self.compute("count", (), Const(0, Element.I32))
+        more = Value(fresh("count"), Element.I32, ())
+        ops = (*ops, Compute((more,), (), None, (plus(at(count, ()), Const(1, Element.I32)),)))
+        counter = fresh(op.counter.name)
+        outs = [Value(fresh(out.symbol.name), out.element, out.shape) for out in op.outs]
+        steps = Value(fresh("steps"), Element.I32, ())
+        made = Loop(
+            outs=(*outs[:-1], steps, outs[-1]),
+            initial=(*op.initial[:-1], start.symbol, op.initial[-1]),
+            states=(*states[:-1], count, states[-1]),
+            counter=counter,
+            trip=op.trip,
+            body=Block(with_counter(ops, op.counter, Dim.of(counter)), (*results[:-1], more.symbol, results[-1])),
+            stacked=False,
+            conditional=True,
+            span=op.span,
+        )
+        axis, size = Axis(fresh("i"), bound), fresh("steps")
+        self.ops.append(made)
+        mask = self.compute("made", (axis,), Binary("lt", Index(Dim.of(axis.symbol)), at(steps, ())))
+        self.ops.append(Compress(Value(fresh("step"), Element.I32, (Dim.of(size),)), size, mask.symbol, op.span))
+        self.known = self.known.assume(Relation(Dim.of(size), "<=", bound))
+        inner = Block(op.body.ops, op.body.results[:-1])
+        straight = replace(op, trip=Index(Dim.of(size)), body=inner, conditional=False)
+        return replace(straight, outs=op.outs[:-1], initial=op.initial[:-1], states=op.states[:-1]), Dim.of(size)
 
     def _kept(self, op: Loop, trip: Dim) -> tuple[Value, ...]:
         """The states after each step."""
@@ -305,7 +343,7 @@ class Reverse(Maker):
         for state, whole, initial in zip(states, kept, op.initial, strict=True):
             axes = axes_of(state)
             start = Read(initial, tuple(Dim.of(a.symbol) for a in axes), state.element)
-            body = Select(comparison("eq", step, Dim.of(0)), start, at(whole, (step - 1, *axes)))
+            body = Select(comparison("eq", step, Dim.of(0)), start, self.read(whole, (step - 1, *axes)))
             made.append(Compute((state,), axes, None, (body,)))
         return states, tuple(made), with_counter(ops, op.counter, step), results
 
