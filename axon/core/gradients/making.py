@@ -54,7 +54,10 @@ class Maker:
         self.active: dict[Symbol, Value] = {value.symbol: value for value in by}
         self.ops: list[Op] = []
         self.fills: dict[Symbol, Const] = {}  # of tensors whose elements are all one number: which
+        self.scalars: dict[Symbol, Scalar] = {}  # what tensors of rank 0 are: trip counts of loops are some
         for op in source:
+            if isinstance(op, Compute) and not op.axes and op.reduction is None:
+                self.scalars |= {out.symbol: body for out, body in zip(op.outs, op.body, strict=True)}
             self.active |= {out.symbol: out for out in active_outs(op, self.active, stopped)}
 
     def own(self, locals_: Iterable[Symbol] = ()) -> Active:

@@ -96,17 +96,6 @@ def moving_states(op: Loop, active: Mapping[Symbol, Value], stopped: frozenset[S
         moving = found
 
 
-def as_dim(trip: Scalar) -> Dim | None:
-    """A loop's trip count, if sizes decide it."""
-    match trip:
-        case Index(dim=dim):
-            return dim
-        case Const(value=int() as value):
-            return Dim.of(value)
-        case _:
-            return None
-
-
 def free(op: Loop, active: Mapping[Symbol, Value]) -> tuple[Symbol, ...]:
     """What is active and read in a loop's body from outside."""
     named = frozenset(op.body.results).union(*map(tensors_of, op.body.ops))

@@ -27,7 +27,6 @@ from axon.core.gradients.operations import (
     affine,
     apart,
     applied,
-    as_dim,
     as_function,
     at,
     axes_of,
@@ -62,6 +61,7 @@ from axon.core.ir import (
     Value,
     element_of,
 )
+from axon.core.passes.parts import as_size
 from axon.core.scalar_facts import comparison, substitute
 from axon.core.walk import converted, outs_of
 from axon.shapes.dimension import Dim
@@ -239,7 +239,7 @@ class Reverse(Maker):
         self.parts.setdefault(op.input, []).append(given)
 
     def loop(self, op: Loop) -> None:
-        trip = as_dim(op.trip)
+        trip = as_size(op.trip, self.scalars)
         if trip is None:
             raise NoDerivative("a `loop` with a number of steps that the data decide, in reverse mode", op.span)
         op = replace(op, trip=Index(trip))
