@@ -65,11 +65,17 @@ def _captures(name: str) -> Suggestion:
     return Suggestion(f"{text} as in `(rate : f32)`, or write `each (fn … => …)`")
 
 
+_OF_A_NUMBER = Suggestion("a gradient is that of one number: reduce the result, `sum i => …`, or use `vjp`, which takes any result")
+
+
 def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
     state = by.state
     match trouble:
         case X.Mismatched(mismatch, left, right, reason, meant):
             found = errors.mismatch(state, mismatch, left, right, reason)
+            match mismatch.kind, meant:
+                case "rank", X.Argument(function=T.Builtin(name="grad" | "value_and_grad")):
+                    return replace(found, suggestions=(_OF_A_NUMBER, *found.suggestions))
             places = [reason.span, *(side.span for side in reason.sides)] if mismatch.kind == "rank" else []
             apart = tuple(s for place in dict.fromkeys(places) for s in ungrouped(place))
             likelier = likely(meant, state) if meant is not None else ()
@@ -104,8 +110,8 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
             return errors.unknown_structure(name, value)
         case X.StructuresDiffer():
             return errors.structures_differ(state, trouble)
-        case X.NoDerivativeBy():
-            return errors.no_derivative_by(state, trouble)
+        case X.NoDerivativeOf():
+            return errors.no_derivative(state, trouble)
         case X.TypeTooLarge(span):
             return errors.too_large(span)
         case X.RuleBroken():

@@ -18,7 +18,7 @@ from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim
 from axon.types import typed as T
 from axon.types.show import Namer, show_element, show_shape, show_type, symbols_of
-from axon.types.trouble import Argument, NoDerivativeBy, StructuresDiffer
+from axon.types.trouble import Argument, NoDerivativeOf, StructuresDiffer
 from axon.types.type import ElementVar, Exists, Function, RecordType, Row, Shape, Tensor, TupleType, Type, TypeVar
 from axon.types.typed import nodes
 from axon.types.unify import Mismatch, State
@@ -338,15 +338,17 @@ def unknown_structure(name: str, value: S.Expr) -> Diagnostic:
     return Diagnostic("AX0209", message, (Label(value.span, "nothing before says"),), notes, (help_,))
 
 
-def no_derivative_by(state: State, t: NoDerivativeBy) -> Diagnostic:
+def no_derivative(state: State, t: NoDerivativeOf) -> Diagnostic:
     """A derivative by, or of, integers, bool or functions."""
-    of = f"`{t.path}` of " if t.path else ""
-    is_function = isinstance(t.type, Function)
-    what = "is a function" if is_function else f"has the type {show_type(Namer(state), t.type)}"
-    message = f"`{t.function}` takes derivatives by floats, and of floats"
-    notes = (f"{of}what it is given {what}",)
-    help_ = "use it from outside: what a function captures needs no derivative, `grad (fn w => loss w n) w`"
-    return Diagnostic("AX0220", message, (Label(t.span, "here"),), notes, (Suggestion(help_),))
+    function, path = t.derivative.function, f"`{t.path}` of " if t.path else ""
+    shown = "a function" if isinstance(t.type, Function) else show_type(Namer(state), t.type)
+    if t.derivative.of:
+        message, label = f"`{function}` takes the derivative of floats", f"{path}what the function gives is {shown}, which has none"
+        return Diagnostic("AX0220", message, (Label(t.derivative.span, label),))
+    message = f"`{function}` takes derivatives by floats"
+    label = f"{path}what it differentiates by is {shown}"
+    help_ = f"what needs no derivative is captured: `{function} (fn w => … w n) w`"
+    return Diagnostic("AX0220", message, (Label(t.derivative.span, label),), suggestions=(Suggestion(help_),))
 
 
 def structures_differ(state: State, t: StructuresDiffer) -> Diagnostic:

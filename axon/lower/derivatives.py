@@ -11,19 +11,21 @@ from collections.abc import Sequence
 from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Diagnostic, Label
 from axon.base.errors import AxonError
+from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.core.gradients.forward import Forward
-from axon.core.gradients.operations import NoDerivative
+from axon.core.gradients.operations import NoDerivative, Rule
 from axon.core.gradients.reverse import Reverse
 from axon.core.ir import Compute, Op
 from axon.core.ir import Value as CoreValue
+from axon.core.walk import outs_of
 from axon.lower.builder import Context
 from axon.lower.loops import Loops
 from axon.lower.tensors import leaves, ordered, rebuild
 from axon.lower.value import TensorValue, TupleValue, Value
 from axon.shapes.dimension import Dim
 
-ARITY = {"grad": 2, "value_and_grad": 2, "vjp": 3, "jvp": 3, "stop_gradient": 1}
+ARITY = {"grad": 2, "value_and_grad": 2, "vjp": 3, "jvp": 3, "stop_gradient": 1, "with_vjp": 3}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +57,8 @@ class Derivatives(Loops):
         match name, values:
             case "stop_gradient", (x,):
                 return rebuild(x, [self._stopped(leaf, c) for leaf in leaves(x)])
+            case "with_vjp", (f, rule, x):
+                return self._by_rule(f, rule, x, c, span)
             case "grad" | "value_and_grad", (f, x):
                 applied = self._applied(f, x, c, span)
                 gradient = self._backwards(applied, None, x, c)
@@ -67,7 +71,9 @@ class Derivatives(Loops):
             case "jvp", (f, x, dx):
                 tangents = [self.b.stored_over(v, c, c.axes, "tangent") for v in leaves(ordered(dx, x))]
                 applied = self._applied(f, x, c, span)
-                forward = Forward(self._taken(applied), applied.by, self.b.known, self.b.shapes, frozenset(self.b.stopped))
+                forward = Forward(
+                    self._taken(applied), applied.by, self.b.known, self.b.shapes, frozenset(self.b.stopped), self.b.rules
+                )
                 forward.run({value.symbol: moved for value, moved in zip(applied.by, tangents, strict=True)})
                 ys = [forward.of(value) for value in applied.results]
                 self.b.ops += forward.ops
@@ -82,6 +88,10 @@ class Derivatives(Loops):
         results = [self.b.stored_over(leaf, c, c.axes, "y") for leaf in leaves(y)]
         return _Applied(by, y, results, made)
 
+    def _marked(self) -> tuple[frozenset[Symbol], tuple[Rule, ...]]:
+        """Through what no derivative goes, and what has one of the program's own."""
+        return frozenset(self.b.stopped), tuple(self.b.rules)
+
     def _taken(self, applied: _Applied) -> list[Op]:
         """The operations of the function, which others replace."""
         ops = self.b.ops[applied.made :]
@@ -91,18 +101,31 @@ class Derivatives(Loops):
     def _backwards(self, applied: _Applied, seeds: Sequence[CoreValue] | None, x: Value, c: Context) -> Value:
         """The adjoints of what derivatives are taken by, from those of the results; without any, these are 1."""
         ops = self.b.ops[applied.made :]
-        reverse = Reverse(ops, applied.by, self.b.known, self.b.shapes, frozenset(self.b.stopped))
+        reverse = Reverse(ops, applied.by, self.b.known, self.b.shapes, *self._marked())
         seeds = [reverse.constant(y, 1.0) for y in applied.results] if seeds is None else seeds
         reverse.run([(y.symbol, seed) for y, seed in zip(applied.results, seeds, strict=True)])
         found = [reverse.adjoint(value) for value in applied.by]
         self.b.ops += reverse.ops
         self.b.stopped |= reverse.stopped
+        self.b.rules[:] = reverse.rules
         return self._views(x, found, c)
 
     def _views(self, like: Value, stored: Sequence[CoreValue], c: Context) -> Value:
         """Stored tensors as the leaves of a value, at the indices of a context."""
         prefix = tuple(Dim.of(a.symbol) for a in c.axes)
         return rebuild(like, [self.b.view(value, prefix) for value in stored])
+
+    def _by_rule(self, f: Value, rule: Value, x: Value, c: Context, span: Span) -> Value:
+        """What `f x` gives, with the operations of `rule x dy` beside it for whoever takes a derivative."""
+        applied = self._applied(f, x, c, span)
+        inside = frozenset(out.symbol for op in self.b.ops[applied.made :] for out in outs_of(op))
+        seeds = [CoreValue(fresh("seed"), y.element, y.shape) for y in applied.results]
+        ops, self.b.ops = self.b.ops, []
+        given = self.apply(rule, [self._views(x, applied.by, c), self._views(applied.structure, seeds, c)], c, span)
+        adjoints = [self.b.stored_over(leaf, c, c.axes, "adjoint") for leaf in leaves(ordered(given, x))]
+        made, self.b.ops = tuple(self.b.ops), ops
+        self.b.rules.append(Rule(tuple(applied.by), tuple(applied.results), inside, tuple(seeds), made, tuple(adjoints), span))
+        return self._views(applied.structure, applied.results, c)
 
     def _stopped(self, leaf: TensorValue, c: Context) -> TensorValue:
         stored = self.b.store(replace(leaf, symbol=None, lazy=True), c, "constant")

@@ -32,10 +32,11 @@ FUNCTIONS = {
     "vjp": "('A -> 'B) -> 'A -> 'B -> ('B, 'A)",
     "jvp": "('A -> 'B) -> 'A -> 'A -> ('B, 'B)",
     "stop_gradient": "'A -> 'A",
+    "with_vjp": "('A -> 'B) -> ('A -> 'B -> 'A) -> 'A -> 'B",
 }
 
 # Those among them whose variables stand for differentiable types: floats, and tuples and records of them.
-DERIVATIVES = frozenset({"grad", "value_and_grad", "vjp", "jvp"})
+DERIVATIVES = frozenset({"grad", "value_and_grad", "vjp", "jvp", "with_vjp"})
 
 # What takes a function at every leaf of records and tuples, by how it is written: no function, for that is used at several types.
 OVER_LEAVES = {"each": "each f a b …", "fold_leaves": "fold_leaves (op, unit) f a b …"}

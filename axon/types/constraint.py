@@ -96,13 +96,4 @@ class Spread:
     scalars: tuple[SpreadArgument, ...] = ()  # others that turned out to be
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Derivative:
-    """A type by which, or of which, `function` takes a derivative: floats, and tuples and records of them."""
-
-    type: Type
-    function: str
-    span: Span
-
-
 Deferred: TypeAlias = "Broadcast | Product | Prepend | Indexed | Member | Lift | Spread"

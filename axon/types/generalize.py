@@ -16,7 +16,6 @@ from axon.shapes.relation import Relation
 from axon.shapes.solving.named import never_equal
 from axon.shapes.solving.settle import Outcome, settle, simpler
 from axon.types import typed as T
-from axon.types.constraint import Derivative
 from axon.types.inference import Body, Inference, as_written, too_complex, wrong
 from axon.types.literals import of_outer, of_scheme
 from axon.types.show import dimension_names, symbols_of
@@ -25,7 +24,7 @@ from axon.types.trouble import (
     ImpossibleCoercion,
     LiteralTooLarge,
     ManySplits,
-    NoDerivativeBy,
+    NoDerivativeOf,
     Rule,
     RuleBroken,
     Unanchored,
@@ -36,6 +35,7 @@ from axon.types.trouble import (
 )
 from axon.types.type import (
     POISON,
+    Derivative,
     ElementVar,
     Exists,
     Function,
@@ -336,7 +336,7 @@ def _floats(inf: Inference, derivative: Derivative) -> Iterator[Derivative]:
                 try:
                     inf.state.narrow(element, FLOAT)
                 except Mismatch:
-                    wrong(inf, NoDerivativeBy(derivative.function, derivative.span, path, t))
+                    wrong(inf, NoDerivativeOf(derivative, path, t))
             case TupleType(items):
                 waiting += [(item, f"{path}.{n}") for n, item in enumerate(items, 1)]
             case RecordType(fields):
@@ -346,7 +346,7 @@ def _floats(inf: Inference, derivative: Derivative) -> Iterator[Derivative]:
             case Exists(_, _, body):
                 waiting.append((body, path))
             case Function():
-                wrong(inf, NoDerivativeBy(derivative.function, derivative.span, path, t))
+                wrong(inf, NoDerivativeOf(derivative, path, t))
             case Poison():
                 pass
 

@@ -19,13 +19,14 @@ from axon.shapes.dimension import Dim, DimensionTooLarge, atom_key
 from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 from axon.types import typed as T
-from axon.types.constraint import Deferred, Derivative
+from axon.types.constraint import Deferred
 from axon.types.holes import Blank
 from axon.types.literals import Literal, of_use
 from axon.types.resolve import Alias, Module, Scope
 from axon.types.trouble import Mismatched, Operand, Rule, RuleBroken, Trouble
 from axon.types.type import (
     POISON,
+    Derivative,
     ElementType,
     ElementVar,
     Exists,

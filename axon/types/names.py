@@ -15,7 +15,6 @@ from axon.shapes.relation import Relation
 from axon.types import builtins
 from axon.types import typed as T
 from axon.types.annotate import Mentions, around, introduce, to_dim, to_type
-from axon.types.constraint import Derivative
 from axon.types.generalize import quantify
 from axon.types.inference import Env, Inference, broken, infer, instantiate, instantiate_type, oblige, too_complex, wrong
 from axon.types.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName
@@ -32,7 +31,7 @@ from axon.types.trouble import (
     UnknownMember,
     UnknownValue,
 )
-from axon.types.type import Exists, Poison, Scheme, Tensor, Type, function, scalar
+from axon.types.type import Derivative, Exists, Poison, Scheme, Tensor, Type, function, scalar
 from axon.types.unify import State
 
 
@@ -190,7 +189,8 @@ def _builtin(inf: Inference, env: Env, name: str, span: Span) -> T.Expr:
     scheme = builtin_scheme(inf, name)
     instance = instantiate(inf, scheme, span, name, env.context)
     if name in builtins.DERIVATIVES:
-        inf.derivatives += [Derivative(t, name, span) for t in (*instance.types.values(), *map(scalar, instance.elements.values()))]
+        inf.derivatives += [Derivative(t, name, span, s.name != "A") for s, t in instance.types.items()]
+        inf.derivatives += [Derivative(scalar(e), name, span, of=True) for e in instance.elements.values()]
     return T.Builtin(name, type=instantiate_type(inf.state, scheme.type, instance), span=span)
 
 

@@ -20,7 +20,7 @@ from axon.shapes.solving.settle import Outcome
 from axon.types import typed as T
 from axon.types.literals import Literal
 from axon.types.resolve import Entity, Module, Scope
-from axon.types.type import Scheme, Shape, Tensor, Type
+from axon.types.type import Derivative, Scheme, Shape, Tensor, Type
 from axon.types.unify import Mismatch
 
 # ── what may have been meant ────────────────────────────────────────────────────────────────────────────────────────────
@@ -146,11 +146,10 @@ class RuleBroken:
 
 
 @dataclass(frozen=True, slots=True)
-class NoDerivativeBy:
+class NoDerivativeOf:
     """A derivative by, or of, what has none: integers, bool, or a function, at a path of a type."""
 
-    function: str
-    span: Span
+    derivative: Derivative
     path: str
     type: Type
 
@@ -537,7 +536,7 @@ class Unanchored:
 
 Trouble: TypeAlias = (
     "RuleBroken | Mismatched | NotBool | NotAFunction | NoField | NoPosition | UnknownRecord | StoredFunction | StatesLacking"
-    " | UnknownStructure | StructuresDiffer | NoDerivativeBy"
+    " | UnknownStructure | StructuresDiffer | NoDerivativeOf"
     " | TypeTooLarge | UnknownValue | UnknownName | UnknownElement | RunAsValue | UnknownMember | MissingImport"
     " | AliasArguments | DimsMissing | DimsWrong | NotADimension | CannotIndex | PartByIndex | TwoRests | BadSubscript"
     " | SubscriptCount | NegativePosition | LengthByIndex | MatmulRank | BatchOfOneSide | ManySplits | UndeterminedSplit"

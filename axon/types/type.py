@@ -129,6 +129,16 @@ I32 = scalar(Element.I32)
 BOOL = scalar(Element.BOOL)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Derivative:
+    """A type by which, or `of` which, `function` takes a derivative: floats, and tuples and records of them."""
+
+    type: Type
+    function: str
+    span: Span
+    of: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class SchemeFact:
     """A relation that every use of a declaration must satisfy, and why."""

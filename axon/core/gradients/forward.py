@@ -14,6 +14,7 @@ from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core.gradients.making import Maker, derivative
 from axon.core.gradients.operations import (
+    NoDerivative,
     apart,
     as_function,
     at,
@@ -68,6 +69,9 @@ class Forward(Maker):
         return self.tangents.get(value.symbol) or self.constant(value, 0.0)
 
     def along(self, op: Op) -> None:
+        rule = next((r for r in self.rules if any(out.symbol in r.inside for out in outs_of(op))), None)
+        if rule is not None:
+            raise NoDerivative("a function with a rule for reverse mode, in forward mode", rule.span)
         match op:
             case Compute(reduction=None):
                 for out, body in zip(op.outs, op.body, strict=True):
@@ -157,7 +161,7 @@ class Forward(Maker):
             known = self.tangents.get(op.initial[n])
             starts.append((known or self.constant(op.states[n], 0.0)).symbol)
         by = [value for value in self.active.values() if value.symbol in self.tangents]
-        inner = Forward(op.body.ops, [*by, *(op.states[n] for n in moving)], self.known, self.shapes, self.stopped)
+        inner = Forward(op.body.ops, [*by, *(op.states[n] for n in moving)], self.known, self.shapes, self.stopped, self.rules)
         inner.run({**self.tangents, **{op.states[n].symbol: state for n, state in states.items()}})
         results = []
         for n in moving:

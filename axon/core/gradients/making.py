@@ -10,10 +10,12 @@ from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.core.gradients.operations import (
     NoDerivative,
+    Rule,
     active_outs,
     apart,
     at,
     axes_of,
+    through_rules,
 )
 from axon.core.gradients.rules import number
 from axon.core.gradients.scalars import Active, tidied
@@ -48,8 +50,9 @@ class Maker:
         known: Facts,
         shapes: Mapping[Symbol, tuple[Dim, ...]],
         stopped: frozenset[Symbol] = frozenset(),
+        rules: Sequence[Rule] = (),
     ) -> None:
-        self.source, self.known, self.stopped = tuple(source), known, stopped
+        self.source, self.known, self.stopped, self.rules = tuple(source), known, stopped, tuple(rules)
         self.shapes = {**shapes, **{out.symbol: out.shape for op in source for out in outs_of(op)}}
         self.active: dict[Symbol, Value] = {value.symbol: value for value in by}
         self.ops: list[Op] = []
@@ -58,7 +61,9 @@ class Maker:
         for op in source:
             if isinstance(op, Compute) and not op.axes and op.reduction is None:
                 self.scalars |= {out.symbol: body for out, body in zip(op.outs, op.body, strict=True)}
-            self.active |= {out.symbol: out for out in active_outs(op, self.active, stopped)}
+            moved = through_rules(op, self.active, self.rules)
+            found = active_outs(op, self.active, stopped) if moved is None else moved
+            self.active |= {out.symbol: out for out in found if out.symbol not in stopped}
 
     def own(self, locals_: Iterable[Symbol] = ()) -> Active:
         return Active(self.active.keys(), frozenset(locals_), self.shapes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from axon.base.data import replace
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
@@ -100,6 +100,47 @@ def free(op: Loop, active: Mapping[Symbol, Value]) -> tuple[Symbol, ...]:
     """What is active and read in a loop's body from outside."""
     named = frozenset(op.body.results).union(*map(tensors_of, op.body.ops))
     return tuple(sorted((s for s in named if s in active), key=lambda s: s.id))
+
+
+# ── rules of the program's own ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A function with a rule for its adjoints, `with_vjp f rule x`: what it was given and gives, what it made in between, and the
+    operations of the rule, from `seeds`, the adjoints of the results, to `adjoints`, those of what was given."""
+
+    by: tuple[Value, ...]
+    results: tuple[Value, ...]
+    inside: frozenset[Symbol]
+    seeds: tuple[Value, ...]
+    ops: tuple[Op, ...]
+    adjoints: tuple[Value, ...]
+    span: Span
+
+    def at(self, names: Mapping[Symbol, Symbol]) -> Rule:
+        """The rule in a copy of what it stands in."""
+
+        def values(old: tuple[Value, ...]) -> tuple[Value, ...]:
+            return tuple(replace(v, symbol=names.get(v.symbol, v.symbol)) for v in old)
+
+        inside = frozenset(names.get(s, s) for s in self.inside)
+        ops = tuple(with_tensors(op, names) for op in self.ops)
+        return replace(self, by=values(self.by), results=values(self.results), inside=inside, ops=ops)
+
+
+def through_rules(op: Op, active: Mapping[Symbol, Value], rules: Sequence[Rule]) -> tuple[Value, ...] | None:
+    """The results of an operation of a function with a rule that have a derivative; None for other operations. Raises NoDerivative
+    where such a function reads what is active and was not given to it."""
+    made = {out.symbol for out in outs_of(op)}
+    rule = next((r for r in rules if made & r.inside), None)
+    if rule is None:
+        return None
+    given = {value.symbol for value in rule.by}
+    if any(s in active and s not in given for s in tensors_of(op)):
+        raise NoDerivative("what a function with a rule of its own captures: give it as an argument", rule.span)
+    moves_ = any(value.symbol in active for value in rule.by)
+    return tuple(value for value in rule.results if value.symbol in made and value.element.is_float and moves_)
 
 
 # ── copies ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -24,6 +24,7 @@ from axon.base.names import Symbol, fresh
 from axon.core.gradients.making import Maker, derivative
 from axon.core.gradients.operations import (
     NoDerivative,
+    Rule,
     affine,
     apart,
     applied,
@@ -72,6 +73,7 @@ class Reverse(Maker):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.parts: dict[Symbol, list[Value]] = {}
+        self.done: list[Rule] = []
 
     def run(self, seeds: Sequence[tuple[Symbol, Value]]) -> None:
         """Adjoints of results in, those of everything that is active out; ask `adjoint` for them."""
@@ -114,6 +116,10 @@ class Reverse(Maker):
     # ── operations ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def back(self, op: Op) -> None:
+        rule = next((r for r in self.rules if any(out.symbol in r.inside for out in outs_of(op))), None)
+        if rule is not None:
+            self.by_rule(rule)
+            return
         match op:
             case Compute(reduction=None):
                 op = apart(op)
@@ -129,6 +135,18 @@ class Reverse(Maker):
                 self.sort(op)
             case Compress() | Check():
                 pass
+
+    def by_rule(self, rule: Rule) -> None:
+        """The adjoints of a function with a rule of its own, once those of its results are whole."""
+        if rule in self.done:
+            return
+        self.done.append(rule)
+        names = {seed.symbol: self.adjoint(result).symbol for seed, result in zip(rule.seeds, rule.results, strict=True)}
+        ops, names = duplicate(rule.ops, names)
+        self.ops += ops
+        for value, found in zip(rule.by, rule.adjoints, strict=True):
+            if value.symbol in self.active:
+                self.parts.setdefault(value.symbol, []).append(replace(found, symbol=names.get(found.symbol, found.symbol)))
 
     def reduction(self, op: Compute) -> None:
         reduction = op.reduction
@@ -256,7 +274,7 @@ class Reverse(Maker):
         sums = {s: Value(fresh(f"d_{s.name}"), self.active[s].element, self.active[s].shape) for s in outside}
         renamed_states, before, ops, results = self._body(op, kept, step)
         by = [renamed_states[n] for n in moving] + [self.active[s] for s in outside]
-        inner = Reverse(ops, by, self.known.index(counter, trip), self.shapes, self.stopped)
+        inner = Reverse(ops, by, self.known.index(counter, trip), self.shapes, self.stopped, self.rules)
         seeds: list[tuple[Symbol, Value]] = []
         for n, grad in grads.items():
             seed, whole = grad, wholes[n]
@@ -336,6 +354,7 @@ class Reverse(Maker):
         names = {old.symbol: new.symbol for old, new in zip(op.states, states, strict=True)}
         ops, names = duplicate(op.body.ops, names)
         self.stopped |= {names[s] for s in self.stopped if s in names}
+        self.rules += tuple(rule.at(names) for rule in self.rules if any(s in names for s in rule.inside))
         results = tuple(names.get(s, s) for s in op.body.results)
         if kept is None or step is None:
             return states, (), ops, results
