@@ -132,9 +132,7 @@ def _from_float(target: str, x: Float) -> Value:
         return 0
     whole = WHOLE[target]
     low, high = (
-        (whole.greatest if end > 0 else whole.least)
-        if math.isinf(end)
-        else max(whole.least, min(whole.greatest, math.trunc(end)))
+        (whole.greatest if end > 0 else whole.least) if math.isinf(end) else max(whole.least, min(whole.greatest, math.trunc(end)))
         for end in (x.low, x.high)
     )
     return low if low == high else None

@@ -252,7 +252,7 @@ def non_max_suppression(n: Node) -> str:
     order = n.val(f"{n.library('tensor.argsort_descending')} {n.x(1)}")
     n.fun("area", f"b i = prod k => {high}[b, i, k] - {low}[b, i, k]")
     n.fun("common", f"b i j = prod k => max 0.0 (min {high}[b, i, k] {high}[b, j, k] - max {low}[b, i, k] {low}[b, j, k])")
-    n.fun("overlap", "b i j = let val c = common b i j in c > 0.0 andalso " f"c / (area b i + area b j - c) > {n.x(3)}[0] end")
+    n.fun("overlap", f"b i j = let val c = common b i j in c > 0.0 andalso c / (area b i + area b j - c) > {n.x(3)}[0] end")
     enough = f"{n.x(1)}[b, c, i] > {n.x(4)}[0]" if n.has(4) else "true"
     taken = n.val(
         f"for b < {batch}, c < {classes} => (loop (taken = for i < {count} => false, found = 0) for r < {count} => "

@@ -272,4 +272,3 @@ def bit_cast(n: Node) -> str:
     if n.element().is_float or n.result().is_float:
         raise NotOffered("the bits of floats")
     return f"cast {n.result().value} {n.x()}"
-

@@ -46,8 +46,7 @@ def page() -> str:
         "| | cases |",
         "|---|---:|",
         f"| pass | {total['passed']} |",
-        "| have an element type that Axon has not (strings, numbers of 2 and 4 bits, sequences) | "
-        f"{total['element']} |",
+        f"| have an element type that Axon has not (strings, numbers of 2 and 4 bits, sequences) | {total['element']} |",
         f"| use an operator in a form that Axon does not offer | {total['form']} |",
         f"| are of an operator without a template | {total['operator']} |",
         "",

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import numpy as np
 
 from axon.base.data import replace
 from axon.base.element import Element
+from axon.base.errors import AxonError
 from axon.base.names import fresh
 from axon.core.gradients.forward import Forward
+from axon.core.gradients.operations import NoDerivative
 from axon.core.gradients.reverse import Reverse
 from axon.core.ir import Leaf, Param, Program, Scalar, TupleOf, Unary, Value
+from axon.core.verify import CoreInvalid, verify
 from axon.core.walk import outs_of
+from axon.interpret import run
+from axon.lower.needed import needed
 from axon.shapes.algebra.prove import Facts
 from axon.shapes.contracts.contract import ParameterShape
 from tests.core.build import custom, lit, op
@@ -98,3 +106,80 @@ def forwards(program: Program) -> Program:
     block = replace(program.block, ops=tuple(forward.ops), results=found)
     whole = TupleOf(tuple(Leaf(n) for n in range(len(found))))
     return replace(_given(program, tangents), block=block, result=whole)
+
+
+# ── what derivatives are, three ways ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """The derivative of a weighted sum of a program's results in one direction: by either mode, and by differences."""
+
+    forward: float
+    reverse: float | None  # None where reverse mode says that it has none
+    scale: float  # what they are sums of, without signs
+    difference: float  # NaN where it is not clear: at a kink, or outside of where the program runs
+
+
+def slopes(program: Program, inputs: Sequence[Any], explicit: Sequence[int] = (), seed: int = 0) -> Slopes | None:
+    """None where nothing is differentiable, or the program fails on these inputs, or is not finite."""
+    numbers, results = by(program), {value.symbol for value in of(program)}
+    if not numbers or not results:
+        return None
+
+    def ran(p: Program, given: Sequence[Any]) -> list[Any]:
+        with np.errstate(all="ignore"):
+            return list(run(p, given, explicit)) if explicit else list(run(p, given))
+
+    kept = [n for n, s in enumerate(program.block.results) if s in results]
+    try:
+        whole = ran(program, inputs)
+    except (AxonError, CoreInvalid):
+        return None
+    normal = np.random.default_rng(seed)
+    weights = [normal.normal(size=whole[n].shape) for n in kept]
+    way = [normal.normal(size=inputs[n].shape) for n in numbers]
+    moved = ran(_needed(forwards(program)), [*inputs, *way])
+    forward, scale = _dot(weights, moved), _dot(map(np.abs, weights), map(np.abs, moved))
+    try:
+        found = ran(_needed(backwards(program)), [*inputs, *weights])
+        reverse: float | None = _dot(way, found)
+        scale += _dot(map(np.abs, way), map(np.abs, found))
+    except NoDerivative:
+        reverse = None
+    if not np.isfinite(forward):
+        return None
+
+    def difference(step: float) -> float:
+        sides = []
+        for sign in (1, -1):
+            here = list(inputs)
+            for n, v in zip(numbers, way, strict=True):
+                here[n] = inputs[n] + sign * step * v
+            try:
+                sides.append([x[n] for x in (ran(program, here),) for n in kept])
+            except (AxonError, CoreInvalid):
+                return float("nan")
+        with np.errstate(all="ignore"):
+            return _dot(weights, [(a - b) / (2 * step) for a, b in zip(*sides, strict=True)])
+
+    wide, narrow = difference(1e-6), difference(1e-7)
+    clear = np.isfinite(wide) and abs(wide - narrow) < 1e-4 * abs(wide) + 1e-7
+    return Slopes(forward, reverse, scale, wide if clear else float("nan"))
+
+
+def agree(found: Slopes) -> None:
+    if found.reverse is not None:
+        assert abs(found.forward - found.reverse) <= 1e-9 * found.scale + 1e-12, found
+    if found.difference == found.difference:
+        assert abs(found.difference - found.forward) <= 1e-3 * (abs(found.forward) + abs(found.difference)) + 1e-5, found
+
+
+def _dot(a: Iterable[Any], b: Iterable[Any]) -> float:
+    return float(sum((x * y).sum() for x, y in zip(a, b, strict=True)))
+
+
+def _needed(program: Program) -> Program:
+    program = replace(program, block=needed(program.block))
+    verify(program)
+    return program

@@ -218,5 +218,3 @@ def test_narrow_floats_are_rounded_once() -> None:
     c = np.array([[1.0, 64.0]]).astype(BF16.dtype)
     exact = (a.astype(np.float64) @ b.astype(np.float64) @ c.astype(np.float64)).astype(BF16.dtype)
     assert np.array_equal(run(factored(program, HOST), [a, b, c])[0], exact)
-
-

@@ -1,0 +1,24 @@
+"""Derivatives of random programs: the two modes against each other, and against differences of the program itself."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from axon.core.printer import print_program
+from tests.core.gradients.random_programs import Smooth, agree, slopes
+
+COUNT = 20_000 if os.environ.get("AXON_SOAK") else 300  # of which about a quarter have a derivative
+
+
+@settings(max_examples=COUNT, deadline=None)
+@given(st.integers(0, 2**63))
+def test_random_programs(seed: int) -> None:
+    program, inputs = Smooth(Random(seed)).program()
+    note(print_program(program))
+    found = slopes(program, inputs, seed=seed % 2**32)
+    if found is not None:
+        agree(found)

@@ -1,0 +1,194 @@
+"""`grad` and its like in programs, on every target, against derivatives that NumPy or algebra gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import axon
+from axon.base.errors import AxonError
+
+TARGETS = ("interpret", "cpu", "simulate")
+R = np.random.default_rng(11)
+X, W, M = R.normal(size=5), R.normal(size=5), R.normal(size=(3, 5))
+
+PROGRAM = """
+fun products (a : f64[n, k]) (b : f64[k, m]) = grad (fn (a, b) => sum i j => (sum l => a[i, l] * b[l, j]) ** 2.0) (a, b)
+fun normalized (x : f64[n]) (w : f64[n]) = grad (fn x =>
+  let val m = max i => x[i] val e = for i => exp (x[i] - m) val s = sum i => e[i] in sum i => w[i] * e[i] / s end) x
+fun windows (x : f64[n]) (w : f64[k]) = grad (fn (x, w) => sum i => (sum r => x[i + r] * w[r]) ** 2.0) (x, w)
+fun strided (x : f64[n]) (w : f64[m]) = grad (fn x => sum i => w[i] * x[2 * i + 1]) x
+fun doubled (x : f64[n]) (w : f64[m]) = grad (fn x => sum i => w[i] * x[i / 2]) x
+fun flat (x : f64[n, m]) (w : f64[n * m]) = grad (fn x => sum k => w[k] * x[k / m, k % m] ** 2.0) x
+fun padded (x : f64[n]) (w : f64[n]) = grad (fn x => sum i => w[i] * (x[i - 1 | 0.0] + x[i + 1 | x[0]])) x
+fun gathered (x : f64[n]) (ids : i32[k]) = grad (fn x => sum i => x[ids[i]] ** 3.0) x
+fun guarded (x : f64[n]) = grad (fn x => sum i => if x[i] > 0.0 then sqrt x[i] else 0.0) x
+fun triangle (x : f64[n]) = grad (fn x => sum for i < n => sum for j < i => x[j]) x
+fun multiplied (x : f64[n]) = grad (fn x => prod i => x[i]) x
+fun largest (x : f64[n]) = grad (fn x => max i => x[i]) x
+fun sorted (x : f64[n]) (w : f64[n]) = grad (fn x => let val s = sort x in sum i => w[i] * s[i] end) x
+fun kept (x : f64[n]) = grad (fn x => let val y = filter (x > 0.0) x in sum k => y[k] ** 2.0 end) x
+fun running (x : f64[n]) (w : f64[n]) = grad (fn x => let val s = scan (op +, 0.0) i => x[i] in sum i => w[i] * s[i] ** 2.0 end) x
+fun highest (x : f64[n]) (w : f64[n]) = grad (fn x => let val s = scan (max, -inf) i => x[i] in sum i => w[i] * s[i] end) x
+fun log_sum (x : f64[n]) = grad (fn x =>
+  let val (m, s) = reduce (fn (a, s) (b, t) => let val m = max a b in (m, s * exp (a - m) + t * exp (b - m)) end, (-inf, 0.0))
+        i => (x[i], 1.0)
+  in m + log s end) x
+fun recurrent (w : f64) (x : f64[t]) = grad (fn w => loop (h = 0.0) for i < t => tanh (w * h + x[i])) w
+fun states (w : f64) (x : f64[t]) = grad (fn w =>
+  let val h = unfold (h = 0.0) for i < t => tanh (w * h + x[i]) in sum i => h[i] end) w
+fun roots (a : f64[n]) = for i => grad (fn a => loop (x = a) while abs (x * x - a) > 1e-13 for _ < 50 => 0.5 * (x + a / x)) a[i]
+fun each_row (x : f64[b, n]) (w : f64[n]) = for i => grad (fn w => (sum j => w[j] * x[i, j]) ** 2.0) w
+fun descended (x : f64[n]) = loop (x = x) for _ < 10 => x - 0.1 * grad (fn x => sum i => x[i] ** 4.0) x
+fun hessian (x : f64[n]) = for i => grad (fn y => (grad (fn z => prod j => z[j]) y)[i]) x
+fun third (x : f64) = grad (fn x => grad (fn x => grad (fn x => sin x * x ** 3.0) x) x) x
+fun constant (x : f64[n]) = grad (fn x => sum i => x[i] * (stop_gradient x)[i]) x
+fun clipped x = with_vjp (fn x => max (-1.0) (min 1.0 x)) (fn _ dy => dy) x
+fun through (x : f64[n]) = grad (fn x => sum i => clipped x[i] * x[i]) x
+fun cubes (x : f64) = grad (fn x => loop (s = x) for _ < 3 => with_vjp (fn s => s * s) (fn s dy => 2.0 * s * dy) s) x
+fun slope f x = grad f x
+fun used (x : f64[n]) = slope (fn x => sum i => x[i] * x[i]) x
+fun moved (x : f64[n]) (dx : f64[n]) = jvp (fn x => for i => sin x[i] * x[0]) x dx
+fun pulled (x : f64[n]) (dy : f64[n]) = vjp (fn x => for i => sin x[i] * x[0]) x dy
+fun steps (a : f64) (k : i32) = jvp (fn a => loop (x = a) for _ < k => x * a) a 1.0
+
+type layer[n, m] = { w : f64[n, m], b : f64[m] }
+fun of_record (p : layer[n, m]) (x : f64[k, n]) =
+  value_and_grad (fn p => sum i j => tanh ((sum l => x[i, l] * p.w[l, j]) + p.b[j])) p
+fun mixed (x : f32[n]) (y : f64[n]) = grad (fn (x, y) => sum i => cast f64 x[i] * y[i]) (x, y)
+"""
+
+
+def numerically(f: Any, *given: Any) -> list[Any]:
+    """The derivative of a function of arrays by each of them, by central differences."""
+    found = []
+    for n, x in enumerate(given):
+        slope = np.zeros_like(x)
+        for i in np.ndindex(np.shape(x)):
+            sides = []
+            for step in (1e-6, -1e-6):
+                moved = np.array(x)
+                moved[i] += step
+                sides.append(f(*given[:n], moved, *given[n + 1 :]))
+            slope[i] = (sides[0] - sides[1]) / 2e-6
+        found.append(slope)
+    return found
+
+
+def softmax(x: Any) -> float:
+    e = np.exp(x - x.max())
+    return float((W * e / e.sum()).sum())
+
+
+def recurrence(w: Any) -> list[float]:
+    found, h = [], 0.0
+    for x in X:
+        h = np.tanh(w * h + x)
+        found.append(h)
+    return found
+
+
+def shifted(x: Any) -> float:
+    return float((W * (np.append(0, x[:-1]) + np.append(x[1:], x[0]))).sum())
+
+
+A, B, LONG, WIDE = R.normal(size=(3, 4)), R.normal(size=(4, 2)), R.normal(size=9), R.normal(size=10)
+IDS, ONE, ZERO = np.array([0, 3, 3, 1], np.int32), np.array(0.7), np.array([1.3, 0.0, -2.0, 0.5])
+P = {"w": R.normal(size=(5, 2)), "b": R.normal(size=2)}
+TANH = 1 - np.tanh(M @ P["w"] + P["b"]) ** 2
+CASES: dict[str, tuple[tuple[Any, ...], Any]] = {
+    "products": ((A, B), tuple(numerically(lambda a, b: ((a @ b) ** 2).sum(), A, B))),
+    "normalized": ((X, W), numerically(softmax, X)[0]),
+    "windows": ((LONG, W[:3]), tuple(numerically(lambda x, w: (np.correlate(x, w, "valid") ** 2).sum(), LONG, W[:3]))),
+    "strided": ((LONG, W[:4]), numerically(lambda x: (W[:4] * x[1::2]).sum(), LONG)[0]),
+    "doubled": ((X, WIDE), WIDE.reshape(5, 2).sum(1)),
+    "flat": ((M, R.normal(size=15)), None),
+    "padded": ((X, W), numerically(shifted, X)[0]),
+    "gathered": ((X, IDS), numerically(lambda x: (x[IDS] ** 3).sum(), X)[0]),
+    "guarded": ((np.array([-1.0, 0.0, 4.0]),), np.array([0.0, 0.0, 0.25])),
+    "triangle": ((X,), np.arange(4.0, -1.0, -1.0)),
+    "multiplied": ((ZERO,), np.array([0.0, 1.3 * -2.0 * 0.5, 0.0, 0.0])),
+    "largest": ((np.array([1.0, 3.0, 3.0]),), np.array([0.0, 1.0, 0.0])),
+    "sorted": ((X, W), W[np.argsort(np.argsort(X))]),
+    "kept": ((X,), np.where(X > 0, 2 * X, 0)),
+    "running": ((X, W), numerically(lambda x: (W * np.cumsum(x) ** 2).sum(), X)[0]),
+    "highest": ((X, W), numerically(lambda x: (W * np.maximum.accumulate(x)).sum(), X)[0]),
+    "log_sum": ((X,), np.exp(X) / np.exp(X).sum()),
+    "recurrent": ((0.7, X), numerically(lambda w: recurrence(w)[-1], ONE)[0]),
+    "states": ((0.7, X), numerically(lambda w: sum(recurrence(w)), ONE)[0]),
+    "roots": ((np.array([2.0, 3.0, 9.0]),), 0.5 / np.sqrt([2.0, 3.0, 9.0])),
+    "each_row": ((M, W), 2 * (M @ W)[:, None] * M),
+    "descended": ((X,), None),
+    "hessian": ((ZERO + 1.5,), None),
+    "third": ((0.7,), -(0.7**3) * np.cos(0.7) - 9 * 0.7**2 * np.sin(0.7) + 18 * 0.7 * np.cos(0.7) + 6 * np.sin(0.7)),
+    "constant": ((X,), X),
+    "through": ((3 * X,), 3 * X + np.clip(3 * X, -1, 1)),
+    "cubes": ((1.1,), 8 * 1.1**7),
+    "used": ((X,), 2 * X),
+    "moved": ((X, W), (np.sin(X) * X[0], np.cos(X) * W * X[0] + np.sin(X) * W[0])),
+    "pulled": ((X, W), None),
+    "steps": ((1.5, 3), (1.5**4, 4 * 1.5**3)),
+    "of_record": ((P, M), (np.tanh(M @ P["w"] + P["b"]).sum(), {"w": M.T @ TANH, "b": TANH.sum(0)})),
+    "mixed": ((X.astype(np.float32), W), (W.astype(np.float32), X.astype(np.float32).astype(np.float64))),
+}  # fmt: skip
+
+
+def step(x: Any) -> Any:
+    for _ in range(10):
+        x = x - 0.4 * x**3
+    return x
+
+
+FLAT = CASES["flat"][0][1]
+CASES["flat"] = ((M, FLAT), 2 * FLAT.reshape(3, 5) * M)
+CASES["descended"] = ((X,), step(X))
+H = ZERO + 1.5
+CASES["hessian"] = ((H,), np.where(np.eye(4), 0.0, H.prod() / np.outer(H, H)))
+PULLED = W * np.cos(X) * X[0]
+PULLED[0] += (W * np.sin(X)).sum()
+CASES["pulled"] = ((X, W), (np.sin(X) * X[0], PULLED))
+
+
+def same(found: Any, wanted: Any) -> None:
+    if isinstance(wanted, dict):
+        assert found.keys() == wanted.keys()
+        for name, part in wanted.items():
+            same(found[name], part)
+    elif isinstance(wanted, tuple):
+        for one, other in zip(found, wanted, strict=True):
+            same(one, other)
+    else:
+        np.testing.assert_allclose(np.asarray(found), wanted, rtol=2e-6, atol=1e-7)
+
+
+@pytest.fixture(scope="module")
+def m() -> Any:
+    return axon.compile(PROGRAM)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives(m: Any, name: str, target: str) -> None:
+    given, wanted = CASES[name]
+    same(getattr(m, name)(*given, target=target), wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("fun f (x : f64) (k : i32) = grad (fn x => loop (s = x) for _ < k => s * x) x", "a number of steps that the data decide"),
+        ("fun f (x : f64) (k : i32) = grad (fn x => with_vjp (fn s => s * x) (fn s dy => dy) x) x", "captures"),
+        ("fun f (x : f64) (k : i32) = jvp (fn x => with_vjp (fn s => s * s) (fn s dy => dy) x) x 1.0", "in forward mode"),
+        (
+            "fun f (x : f64[n]) (k : i32) = grad (fn x => reduce (fn a b => a + b + 0.0 * x[0], 0.0) i => x[i]) x",
+            "reads what the derivative is taken by",
+        ),
+    ],
+)
+def test_what_has_none_is_named(text: str, says: str) -> None:
+    m = axon.compile(text)
+    with pytest.raises(AxonError, match="AX0220") as raised:
+        m.f(np.ones(2) if "f64[n]" in text else 1.5, 2)
+    assert says in str(raised.value)
