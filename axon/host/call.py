@@ -74,6 +74,7 @@ class Session:
         self._hosts: IdentityMap[core.Program, Host] = IdentityMap()
         self._callees: dict[str, Callee] = {}
         self._seen = Seen()
+        self.derived: dict[tuple[Any, ...], tuple[Session, Callee]] = {}  # see `gradients`
         self._schedule_file = _read_schedule(checked.source.path)
         self._schedules: dict[str, Schedule] | None = None
 

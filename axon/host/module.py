@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
@@ -266,6 +266,26 @@ class Function(_Shared):
         from axon.host.cost import cost
 
         return cost(self._session, self._callee, self._sizes, given, target, elements, ranks, shapes)
+
+    @untraced
+    def grad(self, wrt: str | Sequence[str] | None = None) -> Function:
+        """The function that gives the derivative of this one's result, a number, by a parameter: by `wrt`, by the first if that is
+        not given, or a tuple of them by several. It takes the same arguments, and its result has the structure of the parameter.
+
+        Raises AxonError where there is no derivative.
+        """
+        return self._derived("grad", wrt)
+
+    @untraced
+    def value_and_grad(self, wrt: str | Sequence[str] | None = None) -> Function:
+        """The same with the value: the function that gives the pair (value, derivative)."""
+        return self._derived("value_and_grad", wrt)
+
+    def _derived(self, operator: str, wrt: str | Sequence[str] | None) -> Function:
+        from axon.host.gradients import derived
+
+        session, callee = derived(self._session, self._callee, operator, wrt)
+        return Function(session, callee, self._sizes)
 
     @property
     def variants(self) -> Variants:

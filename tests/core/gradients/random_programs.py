@@ -176,7 +176,8 @@ def agree(found: Slopes) -> None:
 
 
 def _dot(a: Iterable[Any], b: Iterable[Any]) -> float:
-    return float(sum((x * y).sum() for x, y in zip(a, b, strict=True)))
+    with np.errstate(all="ignore"):
+        return float(sum((x * y).sum() for x, y in zip(a, b, strict=True)))
 
 
 def _needed(program: Program) -> Program:
