@@ -8,7 +8,7 @@ taken contributes 0 and is not evaluated, whatever it would give. At the end nam
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
 
 from axon.base.data import dataclass, replace
@@ -111,7 +111,7 @@ class _Tape:
             if parts:
                 self.back(step, self.named(_total(parts), step.scope))
         own = {s: tidied(_total(self.parts[s])) for s in self.active.locals if s in self.parts}
-        return Adjoints(tuple(Contribution(c.read, tidied(c.adjoint)) for c in self.found), own)
+        return Adjoints(tuple(_together(Contribution(c.read, tidied(c.adjoint)) for c in self.found)), own)
 
     # ── forwards: names for the parts ──────────────────────────────────────────────────────────────────────────────────
 
@@ -244,6 +244,20 @@ class _Tape:
 
     def is_active(self, atom: Scalar) -> bool:
         return (isinstance(atom, Local) and atom.symbol in self.home) or (isinstance(atom, Read) and self.moves(atom))
+
+
+def _together(found: Iterable[Contribution]) -> Iterator[Contribution]:
+    """What equal reads get is added, but for what a condition guards, which stays apart so that the condition can be asked alone."""
+    whole: dict[Read, Scalar] = {}
+    for contribution in found:
+        if isinstance(contribution.adjoint, Select):
+            yield contribution
+        elif contribution.read in whole:
+            whole[contribution.read] = plus(whole[contribution.read], contribution.adjoint)
+        else:
+            whole[contribution.read] = contribution.adjoint
+    for read, adjoint in whole.items():
+        yield Contribution(read, adjoint)
 
 
 def _is_plain(read: Read) -> bool:
