@@ -1,4 +1,4 @@
-"""`m.f.grad(…)` and `m.f.value_and_grad(…)`: functions of the language around a function, `grad (fn p => f p x) p`, checked beside it.
+"""`m.f.grad(…)` and `m.f.value_and_grad(…)`: functions of the language around another, `grad (fn p => f p x) p`, checked beside it.
 
 So sizes, contracts and errors are those of the language, and what a call costs is what the same text would.
 """
