@@ -88,7 +88,7 @@ def test_networks(name: str, element: str) -> None:
     peer, fresh, count = PEERS[name]
     kind = {"f64": torch.float64, "f32": torch.float32, "bf16": torch.bfloat16}[element]
     inputs = [x.to(kind) if x.is_floating_point() else x for x in fresh()]
-    exact = [x.double().requires_grad_(n < count) if x.is_floating_point() else x for n, x in enumerate(inputs)]
+    exact = [x.double().clone().requires_grad_(n < count) if x.is_floating_point() else x for n, x in enumerate(inputs)]
     y = peer(*exact)
     dy = torch.ones((), device="cuda", dtype=kind) if name == "entropy" else torch.randn_like(y).to(kind)
     wanted = torch.autograd.grad(y, exact[:count], dy.double())

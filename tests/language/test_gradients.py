@@ -33,7 +33,7 @@ fun kept (x : f64[n]) = grad (fn x => let val y = filter (x > 0.0) x in sum k =>
 fun running (x : f64[n]) (w : f64[n]) = grad (fn x => let val s = scan (op +, 0.0) i => x[i] in sum i => w[i] * s[i] ** 2.0 end) x
 fun highest (x : f64[n]) (w : f64[n]) = grad (fn x => let val s = scan (max, -inf) i => x[i] in sum i => w[i] * s[i] end) x
 fun log_sum (x : f64[n]) = grad (fn x =>
-  let val (m, s) = reduce (fn (a, s) (b, t) => let val m = max a b in (m, s * exp (a - m) + t * exp (b - m)) end, (-inf, 0.0))
+  let val (m, s) = reduce (fn (a, s) (b, t) => let val m = max a b in (m, s * exp (a - m) + t * exp (b - m)) end, (-1.0e30, 0.0))
         i => (x[i], 1.0)
   in m + log s end) x
 fun recurrent (w : f64) (x : f64[t]) = grad (fn w => loop (h = 0.0) for i < t => tanh (w * h + x[i])) w

@@ -247,7 +247,7 @@ class _Tape:
 
 
 def _together(found: Iterable[Contribution]) -> Iterator[Contribution]:
-    """What equal reads get is added, but for what a condition guards: that stays apart, so that the condition can be asked alone."""
+    """What equal reads get is added, but for what a condition guards: that stays apart, so that it can be asked alone."""
     whole: dict[Read, Scalar] = {}
     for contribution in found:
         if isinstance(contribution.adjoint, Select):

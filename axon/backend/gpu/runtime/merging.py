@@ -30,7 +30,7 @@ from axon.backend.plan.ir import Nest
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Compute, Program, Value
-from axon.core.passes.dissolve import copied
+from axon.core.passes.dissolve import copied, with_tensors
 from axon.core.walk import outs_of
 
 PARTS = (4, 16, 64)  # of a sum: few, since each is a program of its own
@@ -55,6 +55,11 @@ def merged(
     values = {value.symbol: value for value in program.inputs}
     values |= {out.symbol: out for op in program.block.ops for out in outs_of(op)}
     numbers = {op.outs[0].symbol: number for number, op in enumerate(program.block.ops) if isinstance(op, Compute)}
+    same: dict[Symbol, Symbol] = {}  # copies that no kernel makes: what they are read as
+    for each in program.block.ops:
+        source = copied(each)
+        if source is not None and (copy := outs_of(each)[0].symbol) not in tensors:
+            same[copy] = same.get(source, source)
     pricer = _Pricer(values, tensors, sizes, target)
     found: dict[Symbol, Merging | None] = {}
     for made in _contracted(kernels):
@@ -63,7 +68,8 @@ def merged(
             symbol = source  # a plain kernel stores what it makes under the name of its copy
         if symbol not in numbers or symbol in decided or symbol in found:
             continue
-        op, *later = (op for op in program.block.ops[numbers[symbol] :] if isinstance(op, Compute))
+        seen = (with_tensors(op, same) for op in program.block.ops[numbers[symbol] :])
+        op, *later = (op for op in seen if isinstance(op, Compute))
         found[symbol] = pricer.best(op, later)
     return frozenset((symbol, best) for symbol, best in found.items() if best is not None)
 
@@ -148,6 +154,9 @@ class _Pricer:
             bare, views = contraction(first, {**self.values, made.symbol: made}, merging)
             *_, kernel = in_limbs((bare,), {})
             assert isinstance(kernel, MatrixProduct)
+            sources = {view.value.symbol: view.source for view in bare.views}
+            if not self.tensors.keys() >= {sources.get(o.value.symbol, o.value.symbol) for o in bare.operands}:
+                return None  # a plain kernel computes one of them where it is read
             copied = unreadable(bare, self.tensors, self.sizes) if kernel.operands == bare.operands else ()
         except Unsupported:
             return None

@@ -80,6 +80,17 @@ def test_what_has_gaps_is_not_merged() -> None:
         assert not planned.way.plain
 
 
+def test_copies_that_no_kernel_makes() -> None:
+    """What is differentiated by is copied first; once a product is plain its kernel reads what was copied, and so do prices."""
+    text = """
+fun f (x : bf16[n, c, y]) (w : bf16[o, c, k]) (dy : bf16[n, o, y - k + 1]) =
+  vjp (fn (x, w) => for b p q => sum a r => x[b, a, q + r] * w[p, a, r]) (x, w) dy
+"""
+    program = compiler.lower(compiler.check_text(text), "f", None)
+    planned = Executable(program).serving({}, program.contract.bind((), [(2, 3, 17), (5, 3, 3), (2, 5, 15)])).planned
+    assert planned.kernels
+
+
 SMALL = {
     "batch": [(9, 8, 16), (16, 72)],
     "biased": [(9, 8, 16), (16, 72), (72,)],
