@@ -214,3 +214,40 @@ def test_filters() -> None:
     pixelated = m.pixelated[5](x)
     assert {len(np.unique(plane)) for plane in pixelated} == {2 * 3}
     near(m.miniature(0.5, x)[:, 6], x[:, 6])  # in focus
+
+
+def test_training_digits() -> None:
+    """A step of training goes down the gradient that differences give, and updates as AdamW does."""
+    m = load("train_digits/train")
+    rng = np.random.default_rng(5)
+
+    def layer(**shapes: tuple[int, ...]) -> dict[str, Any]:
+        return {n: (0.3 * rng.normal(size=s)).astype(np.float32) for n, s in shapes.items()}
+
+    weights = {
+        "conv1": layer(k=(16, 1, 3, 3), b=(16,)),
+        "conv2": layer(k=(32, 16, 3, 3), b=(32,)),
+        "hidden": layer(w=(128, 64), b=(64,)),
+        "out": layer(w=(64, 10), b=(10,)),
+    }
+    images, labels = rng.random((4, 8, 8)).astype(np.float32), np.array([3, 1, 4, 1], np.int32)
+    value, g = m.loss.value_and_grad("p")(weights, images, labels)
+    near(value, m.loss(weights, images, labels))
+    for layer_name, name, place in (
+        ("out", "b", (3,)),
+        ("hidden", "w", (7, 5)),
+        ("conv2", "k", (3, 2, 1, 0)),
+        ("conv1", "b", (4,)),
+    ):
+        sides = []
+        for step in (1e-2, -1e-2):
+            moved = {n: dict(p) for n, p in weights.items()}
+            moved[layer_name][name] = moved[layer_name][name].copy()
+            moved[layer_name][name][place] += step
+            sides.append(m.loss(moved, images, labels))
+        assert abs((sides[0] - sides[1]) / 2e-2 - g[layer_name][name][place]) < 2e-2 * (1 + abs(g[layer_name][name][place]))
+    zeros = {n: {k: np.zeros_like(x) for k, x in p.items()} for n, p in weights.items()}
+    _, after = m.step(0.01, 0.1, 1.0, {"weights": weights, "mean": zeros, "square": zeros}, images, labels)
+    b, slope = weights["out"]["b"], g["out"]["b"]
+    wanted = b - 0.01 * (slope / (np.abs(slope) + 1e-8) + 0.1 * b)
+    np.testing.assert_allclose(after["weights"]["out"]["b"], wanted, rtol=1e-4, atol=1e-6)
