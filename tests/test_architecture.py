@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.interpret": {"base", "shapes", "core"},
     "axon.core.passes": {"base", "shapes", "shapes.contracts", "core", "interpret"},
     "axon.core.gradients": {"base", "shapes", "shapes.algebra", "core", "core.passes"},
-    "axon.lower": {"core.gradients"}
+    "axon.lower": {"core.gradients", "core.passes"}
     | {"base", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "types", "explain", "checker", "core"},
     # backends
     "axon.backend": {"base", "backend.gpu.layout"},

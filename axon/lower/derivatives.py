@@ -18,6 +18,7 @@ from axon.core.gradients.operations import NoDerivative, Rule
 from axon.core.gradients.reverse import Reverse
 from axon.core.ir import Compute, Op
 from axon.core.ir import Value as CoreValue
+from axon.core.passes.dissolve import copied, with_tensors
 from axon.core.walk import outs_of
 from axon.lower.builder import Context
 from axon.lower.loops import Loops
@@ -60,25 +61,22 @@ class Derivatives(Loops):
             case "with_vjp", (f, rule, x):
                 return self._by_rule(f, rule, x, c, span)
             case "grad" | "value_and_grad", (f, x):
-                applied = self._applied(f, x, c, span)
-                gradient = self._backwards(applied, None, x, c)
-                return gradient if name == "grad" else TupleValue((self._views(applied.structure, applied.results, c), gradient))
+                begin, applied = len(self.b.ops), self._applied(f, x, c, span)
+                y, gradient = self._settled(begin, applied, self._backwards(applied, None), x, c)
+                return gradient if name == "grad" else TupleValue((y, gradient))
             case "vjp", (f, x, dy):
-                applied = self._applied(f, x, c, span)
+                begin, applied = len(self.b.ops), self._applied(f, x, c, span)
                 seeds = [self.b.stored_over(v, c, c.axes, "seed") for v in leaves(ordered(dy, applied.structure))]
-                gradient = self._backwards(applied, seeds, x, c)
-                return TupleValue((self._views(applied.structure, applied.results, c), gradient))
+                return TupleValue(self._settled(begin, applied, self._backwards(applied, seeds), x, c))
             case "jvp", (f, x, dx):
+                begin = len(self.b.ops)
                 tangents = [self.b.stored_over(v, c, c.axes, "tangent") for v in leaves(ordered(dx, x))]
                 applied = self._applied(f, x, c, span)
-                forward = Forward(
-                    self._taken(applied), applied.by, self.b.known, self.b.shapes, frozenset(self.b.stopped), self.b.rules
-                )
+                forward = Forward(self._taken(applied), applied.by, self.b.known, self.b.shapes, *self._marked())
                 forward.run({value.symbol: moved for value, moved in zip(applied.by, tangents, strict=True)})
-                ys = [forward.of(value) for value in applied.results]
+                moved = [forward.of(value) for value in applied.results]
                 self.b.ops += forward.ops
-                here = self._views(applied.structure, applied.results, c)
-                return TupleValue((here, self._views(applied.structure, ys, c)))
+                return TupleValue(self._settled(begin, applied, moved, applied.structure, c))
         raise AssertionError(name)
 
     def _applied(self, f: Value, x: Value, c: Context, span: Span) -> _Applied:
@@ -98,7 +96,7 @@ class Derivatives(Loops):
         del self.b.ops[applied.made :]
         return ops
 
-    def _backwards(self, applied: _Applied, seeds: Sequence[CoreValue] | None, x: Value, c: Context) -> Value:
+    def _backwards(self, applied: _Applied, seeds: Sequence[CoreValue] | None) -> list[CoreValue]:
         """The adjoints of what derivatives are taken by, from those of the results; without any, these are 1."""
         ops = self.b.ops[applied.made :]
         reverse = Reverse(ops, applied.by, self.b.known, self.b.shapes, *self._marked())
@@ -108,7 +106,24 @@ class Derivatives(Loops):
         self.b.ops += reverse.ops
         self.b.stopped |= reverse.stopped
         self.b.rules[:] = reverse.rules
-        return self._views(x, found, c)
+        return found
+
+    def _settled(self, begin: int, applied: _Applied, found: Sequence[CoreValue], like: Value, c: Context) -> tuple[Value, Value]:
+        """What the function gives, and what was found in the structure of another value, once operations that only copy are gone:
+        they kept what derivatives are taken by apart from the same tensor where a function captures it."""
+        kept = self.b.stopped.union(*(rule.mentions for rule in self.b.rules))
+        shapes, names, ops = dict(self.b.shapes), dict[Symbol, Symbol](), []
+        for op in self.b.ops[begin:]:
+            op = with_tensors(op, names)
+            source, outs = copied(op), outs_of(op)
+            if source is not None and outs[0].symbol not in kept and shapes.get(source) == outs[0].shape:
+                names[outs[0].symbol] = source
+            else:
+                ops.append(op)
+                shapes |= {out.symbol: out.shape for out in outs}
+        self.b.ops[begin:] = ops
+        y, other = ([replace(v, symbol=names.get(v.symbol, v.symbol)) for v in values] for values in (applied.results, found))
+        return self._views(applied.structure, y, c), self._views(like, other, c)
 
     def _views(self, like: Value, stored: Sequence[CoreValue], c: Context) -> Value:
         """Stored tensors as the leaves of a value, at the indices of a context."""

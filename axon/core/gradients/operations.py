@@ -118,6 +118,12 @@ class Rule:
     adjoints: tuple[Value, ...]
     span: Span
 
+    @property
+    def mentions(self) -> frozenset[Symbol]:
+        """The tensors that it speaks of."""
+        own = frozenset(value.symbol for value in (*self.by, *self.results, *self.seeds, *self.adjoints))
+        return own.union(self.inside, *map(tensors_of, self.ops))
+
     def at(self, names: Mapping[Symbol, Symbol]) -> Rule:
         """The rule in a copy of what it stands in."""
 
