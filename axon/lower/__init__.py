@@ -148,6 +148,7 @@ class _Lowering:
         evaluator = Evaluator(builder, known_declarations)
         found = self._result(evaluator, values)
         results, structure = self._store(builder, found)
+        evaluator.forget_stopped(results)
         block = builder.extents.rewritten(needed(builder.block(results)), self.inputs, builder.known)
         known = contract.determined()
         # Equations under conditions that never hold are not solved: the sizes that only they decide are left.

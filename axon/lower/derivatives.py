@@ -6,7 +6,7 @@ derivative of its own: `for i => grad (fn w => loss w x[i]) w` gives one for eac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Diagnostic, Label
@@ -80,7 +80,7 @@ class Derivatives(Loops):
         raise AssertionError(name)
 
     def _applied(self, f: Value, x: Value, c: Context, span: Span) -> _Applied:
-        by = [self.b.stored_over(leaf, c, c.axes, "by") for leaf in leaves(x)]
+        by = [self.b.stored_over(leaf, c, c.axes, leaf.symbol.name if leaf.symbol else "x") for leaf in leaves(x)]
         made = len(self.b.ops)
         y = self.apply(f, [self._views(x, by, c)], c, span)
         results = [self.b.stored_over(leaf, c, c.axes, "y") for leaf in leaves(y)]
@@ -112,18 +112,27 @@ class Derivatives(Loops):
         """What the function gives, and what was found in the structure of another value, once operations that only copy are gone:
         they kept what derivatives are taken by apart from the same tensor where a function captures it."""
         kept = self.b.stopped.union(*(rule.mentions for rule in self.b.rules))
+        names = self._without_copies(begin, lambda symbol: symbol not in kept)
+        y, other = ([replace(v, symbol=names.get(v.symbol, v.symbol)) for v in values] for values in (applied.results, found))
+        return self._views(applied.structure, y, c), self._views(like, other, c)
+
+    def _without_copies(self, begin: int, may: Callable[[Symbol], bool]) -> dict[Symbol, Symbol]:
+        """Leave out operations from a place on that only copy, where their results may go; gives what these are from now on."""
         shapes, names, ops = dict(self.b.shapes), dict[Symbol, Symbol](), []
         for op in self.b.ops[begin:]:
             op = with_tensors(op, names)
             source, outs = copied(op), outs_of(op)
-            if source is not None and outs[0].symbol not in kept and shapes.get(source) == outs[0].shape:
+            if source is not None and may(outs[0].symbol) and shapes.get(source) == outs[0].shape:
                 names[outs[0].symbol] = source
             else:
                 ops.append(op)
                 shapes |= {out.symbol: out.shape for out in outs}
         self.b.ops[begin:] = ops
-        y, other = ([replace(v, symbol=names.get(v.symbol, v.symbol)) for v in values] for values in (applied.results, found))
-        return self._views(applied.structure, y, c), self._views(like, other, c)
+        return names
+
+    def forget_stopped(self, results: Sequence[Symbol]) -> None:
+        """Leave out the copies of `stop_gradient`, once no derivative is taken any more."""
+        self._without_copies(0, lambda symbol: symbol in self.b.stopped and symbol not in results)
 
     def _views(self, like: Value, stored: Sequence[CoreValue], c: Context) -> Value:
         """Stored tensors as the leaves of a value, at the indices of a context."""
