@@ -83,7 +83,7 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
                     found = errors.subscript_count(state, state.shape(left.shape), count, access.span, access.base.span.excerpt)
                 rank = len(state.shape(left.shape)) if access.span != reason.span and isinstance(left, Tensor) else 0
                 apart = (*apart, *read_otherwise(access, rank))
-            return _first((*likelier, *apart, *converted(state, trouble)), found)
+            return _first((*likelier, *apart, *converted(by, trouble)), found)
         case X.NotBool(t, span, where, choice):
             found = errors.condition(state, t, span, where)
             helps = tuple(likely(choice, state)) if choice is not None else ()
