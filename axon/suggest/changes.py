@@ -16,6 +16,7 @@ from axon.explain.origin import Trail
 from axon.explain.sizes import explain
 from axon.explain.wording import Place, Words
 from axon.grammar import syntax as S
+from axon.grammar.rewrite import NEW, quoted_type
 from axon.shapes.constraint import Equal, Problem, Reason, Side
 from axon.shapes.contracts.broken import measure
 from axon.shapes.dimension import Dim
@@ -29,12 +30,14 @@ from axon.suggest.calls import fitting_values
 from axon.suggest.indices import kept
 from axon.suggest.members import half_of_a_window, merged_again, together_elsewhere, variants
 from axon.suggest.mend import behind, compared, last_resorts, mends, otherwise_read
+from axon.suggest.mutations import node, propose, proposing, text_of
+from axon.suggest.operators import by_rows
 from axon.suggest.outside import compared_with, cut, reached_outside, resized, unreached
 from axon.suggest.written import blanks, exchanged_at
 from axon.types import typed as T
 from axon.types.inference import Inference
-from axon.types.show import Namer, symbols_of
-from axon.types.trouble import Unsettled
+from axon.types.show import Namer, show_type, symbols_of
+from axon.types.trouble import SquareByBroadcast, Unsettled
 
 _MAX_BESIDE = 3  # conflicts at one place that are mended with another
 _MAX_SIZES = 4  # of those by which an index may be bounded
@@ -281,6 +284,18 @@ def _of_index(
             text = f"index something with them, or bound them by sizes such as {_either(sizes)}: {bounds}"
         return {"suggestions": (Suggestion(text),)}
     return {}
+
+
+@proposing
+def not_square(by: Inference, wrong: SquareByBroadcast) -> Iterator[Suggestion]:
+    """The indices of an operation that alone makes a parameter square, or the annotation that says that it is."""
+    trail, reason = trail_of(by, wrong.params, (wrong.body,)), wrong.stretch.reason
+    for e in trail.expressions():
+        if isinstance(e, T.Binary) and tuple(s.span for s in reason.sides) == (e.left.span, e.right.span):
+            yield from by_rows(e, reason, trail)
+    own, namer = node(wrong.param.span, S.PatternName), Namer(by.state)
+    new = S.PatternTyped(own, quoted_type(show_type(namer, wrong.tensor)), span=NEW)
+    yield propose(f"say so, if it is meant: `({text_of(new, own.span)})`", None, (own, new))
 
 
 def _either(texts: Sequence[str]) -> str:

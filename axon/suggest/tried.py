@@ -126,7 +126,8 @@ def tried(
             bounds = diagnostic.code in _BOUNDS
             helps = attempt.errors < errors and not fresh and (bounds or not _still_wrong(attempt, changed, suggestion))
             if warned:
-                helps = attempt.errors <= errors and not fresh and all(d.message != diagnostic.message for d in attempt.found or ())
+                left = sum(d.message == diagnostic.message for d in attempt.found or ())
+                helps = attempt.errors <= errors and not fresh and left < sum(d.message == diagnostic.message for d in diagnostics)
             if helps or again:
                 kept.append(replace(suggestion, checked=attempt.errors == 0))
                 general.append(attempt.general)

@@ -33,7 +33,7 @@ from axon.types.scalars import marks, or_scalar, pointwise
 from axon.types.symbolic import says, symbolic
 from axon.types.trouble import Rule, RuleBroken, TypeTooLarge
 from axon.types.type import POISON, ElementVar, Exists, Poison, Scheme, Tensor, TupleType, Type, function
-from axon.types.undetermined import known_by_product
+from axon.types.undetermined import known_by_product, square_by_broadcast
 from axon.types.unify import State, size, subtypes
 
 _MAX_TYPE = 100_000
@@ -320,7 +320,8 @@ def _fun(inf: Inference, env: Env, d: S.Fun, sig: S.Sig | None) -> T.Fun:
     inf.defining.pop()
     inf.heading.pop()
     if ok and sig is None and inf.state.level == 0 and inf.explains:
-        for found in known_by_product(inf.state, scheme, params):
+        squares = square_by_broadcast(scheme, params, scheme.definition.whole()) if scheme.definition is not None else ()
+        for found in (*known_by_product(inf.state, scheme, params), *squares):
             wrong(inf, found)
     symbol = fresh(d.name.text)
     if inf.state.level > 0 and sig is None and d.result is None and not d.where and all(map(_plain, d.params)):
