@@ -120,7 +120,7 @@ def unsettled(by: Inference, wrong: Unsettled) -> Iterator[Diagnostic]:
             beside = [t for t in outcome.troubles if isinstance(t, Clash) and t is not cause and primary(t).reason.span == at]
             both = annotated(cause, beside[:_MAX_BESIDE], problem, words) if beside else ()
             found = replace(found, suggestions=(*both, *found.suggestions))
-        changes = _changes(by, cause, found.suggestions, problem, trail, show, _in_scope(by, wrong))
+        changes = _changes(by, cause, found.suggestions, problem, trail, show, _in_scope(by, wrong), wrong.heading)
         yield replace(found, suggestions=tuple(changes))
 
 
@@ -134,7 +134,7 @@ def _in_scope(by: Inference, wrong: Unsettled) -> list[str]:
 
 def _changes(
     by: Inference, cause: Cause, worded: tuple[Suggestion, ...], problem: Problem, trail: Trail, show: Callable[[Dim], str],
-    in_scope: Sequence[str],
+    in_scope: Sequence[str], heading: S.Fun | None,
 ) -> Iterable[Suggestion]:  # fmt: skip
     """Changes to try, the likeliest first, of what stands in the source; `worded` are those of annotations and facts."""
     k = Known(trail, by.state, show)
@@ -177,8 +177,11 @@ def _changes(
         case Unbounded((range_,), unused=False):
             yield from without_range(range_, [u for u in problem.uses if range_.symbol in u.index.variables], k)
         case Unbounded(ranges, True, again):
-            yield from indexed_by(ranges[0], trail) if len(ranges) == 1 else ()
-            yield from of_named_sizes(ranges, again, in_scope, trail)
+            if len(ranges) == 1 and (met := trail.compared_with(ranges[0].symbol)):
+                yield from _of_compared(cause, met, heading, in_scope, Known(trail, by.state, show))
+            else:
+                yield from indexed_by(ranges[0], trail) if len(ranges) == 1 else ()
+                yield from of_named_sizes(ranges, again, in_scope, trail)
         case Hopeless(facts=facts):
             for _, reason in facts:
                 yield from compared_with(reason.span, k)
@@ -186,6 +189,21 @@ def _changes(
                 yield from otherwise_read(trail, Reason(reason.span, "", (Side(reason.span, "", "an access"),)))
                 yield from _asked_of(by, reason, problem, trail)
     yield from worded
+
+
+def _of_compared(
+    cause: Unbounded, met: Sequence[T.Expr], heading: S.Fun | None, in_scope: Sequence[str], k: Known
+) -> Iterator[Suggestion]:  # fmt: skip
+    """Bounds of an index that is only compared: that of the index that it meets, or else what a call gives, or the only size there
+    is. To index something by it would give the comparison another meaning.
+    """
+    others = {s for e in met if isinstance(e, T.Dimension) for s in e.dim.variables}
+    extents = [binding.range.extent for s in others if (binding := k.trail.binding(s)) is not None]
+    beside = [size for size in in_scope if size in {k.show(k.state.dimension(extent)) for extent in extents}]
+    if not beside and heading is not None:
+        yield from by_parameters(heading, cause, k.trail)
+    if beside or len(in_scope) == 1:
+        yield from of_named_sizes(cause.ranges, cause.again, beside or in_scope, k.trail)
 
 
 def _resized(ends: tuple[Equal, Dim, Dim], k: Known) -> Iterator[Suggestion]:
@@ -273,6 +291,11 @@ def _of_index(
     if trail.in_product(symbol):
         help_ = "the indices of a flattening take no bound: build the tensor with `for i < n, j < m => …`, and flatten that"
         return {"suggestions": (Suggestion(help_),)}
+    if cause.unused and len(cause.ranges) == 1 and trail.compared_with(symbol):
+        label = Label(cause.ranges[0].span, f"`{symbol.name}` is compared, which does not say how far it runs")
+        by = f"a size such as {_either(in_scope[:_MAX_SIZES])}, or by one" if in_scope else "a size"
+        words = f"bound it, `{symbol.name} < …`, by {by} that calls give"
+        return {"labels": (label, *found.labels[1:]), "notes": (*found.notes, words), "suggestions": ()}
     if cause.unused and not in_scope and heading is not None:
         return {"suggestions": (*by_parameters(heading, cause, trail), *found.suggestions)}
     if cause.unused and in_scope:
