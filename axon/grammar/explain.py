@@ -248,6 +248,33 @@ def _keyword_as_name(t: Trouble) -> Advice | None:
     return None
 
 
+def _assigned(t: Trouble) -> Advice | None:
+    """`val y[0] = v`, or the same without `val`, as if an element could be given another value."""
+    kinds = [token.kind for token in t.tokens[t.at :]]
+    named = [token.kind for token in t.tokens[max(0, t.at - 2) : t.at]] == ["val", "NAME"]
+    alone = kinds[:2] == ["NAME", "["] and "decl" in t.machine.table.states[t.machine.states[-1]]
+    if not alone and not (named and kinds[0] == "["):
+        return None
+    end = _closing(kinds, kinds.index("["))
+    if end is None or kinds[end + 1 : end + 2] != ["="]:
+        return None
+    name = t.found if alone or t.before is None else t.before
+    at = Label(t.file.span(name.start, t.tokens[t.at + end].end), "the name of a value belongs here")
+    help_ = f"a tensor is made as a whole: `val {name.text} = for i => if i = … then … else …`"
+    found = Diagnostic("AX0101", "nothing is assigned to an element of a tensor", (at,), (), (Suggestion(help_),))
+    return Advice(found, (t.read("val"), name) if alone else (), end)
+
+
+def _closing(kinds: Sequence[str], at: int) -> int | None:
+    """Where the bracket that opens at a place is closed."""
+    depth = 0
+    for n in range(at, len(kinds)):
+        depth += (kinds[n] in BRACKETS) - (kinds[n] in BRACKETS.values())
+        if depth == 0:
+            return n
+    return None
+
+
 def _declaration(t: Trouble) -> Advice | None:
     """Something else where a declaration begins: at the top, or after `let`."""
     if "decl" not in t.machine.table.states[t.machine.states[-1]]:
@@ -679,6 +706,6 @@ def _waits_for(machine: Machine) -> str | None:
 
 
 _RULES: tuple[Callable[[Trouble], Advice | None], ...] = (
-    _stray_comment_end, _chained_comparison, _declaration, _swap, _keyword_as_name, _literals, _particular, _bare_argument,
-    _stray_closer, _never_closed, _expected,
+    _stray_comment_end, _chained_comparison, _assigned, _declaration, _swap, _keyword_as_name, _literals, _particular,
+    _bare_argument, _stray_closer, _never_closed, _expected,
 )  # fmt: skip

@@ -74,7 +74,15 @@ class TakenApart:
     value: Type
 
 
-Meant: TypeAlias = "Operand | Operands | Argument | Choice | TakenApart"
+@dataclass(frozen=True, slots=True)
+class ScalarUnit:
+    """What `reduce` or `scan` is given, where its body is a tensor."""
+
+    reduction: S.Reduce
+    body: Tensor
+
+
+Meant: TypeAlias = "Operand | Operands | Argument | Choice | TakenApart | ScalarUnit"
 
 # ── rules ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
