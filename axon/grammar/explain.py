@@ -249,27 +249,23 @@ def _keyword_as_name(t: Trouble) -> Advice | None:
 
 
 def _assigned(t: Trouble) -> Advice | None:
-    """`val y[0] = v`, or the same without `val`, as if an element could be given another value."""
+    """`val y[0] = v`, as if an element could be given another value."""
     kinds = [token.kind for token in t.tokens[t.at :]]
-    named = [token.kind for token in t.tokens[max(0, t.at - 2) : t.at]] == ["val", "NAME"]
-    alone = kinds[:2] == ["NAME", "["] and "decl" in t.machine.table.states[t.machine.states[-1]]
-    if not alone and not (named and kinds[0] == "["):
+    if kinds[0] != "[" or [token.kind for token in t.tokens[max(0, t.at - 2) : t.at]] != ["val", "NAME"]:
         return None
-    end = _closing(kinds, kinds.index("["))
+    end, name = _closing(kinds), t.tokens[t.at - 1]
     if end is None or kinds[end + 1 : end + 2] != ["="]:
         return None
-    name = t.found if alone or t.before is None else t.before
     at = Label(t.file.span(name.start, t.tokens[t.at + end].end), "the name of a value belongs here")
     help_ = f"a tensor is made as a whole: `val {name.text} = for i => if i = … then … else …`"
-    found = Diagnostic("AX0101", "nothing is assigned to an element of a tensor", (at,), (), (Suggestion(help_),))
-    return Advice(found, (t.read("val"), name) if alone else (), end)
+    return Advice(Diagnostic("AX0101", "nothing is assigned to an element of a tensor", (at,), (), (Suggestion(help_),)), (), end)
 
 
-def _closing(kinds: Sequence[str], at: int) -> int | None:
-    """Where the bracket that opens at a place is closed."""
+def _closing(kinds: Sequence[str]) -> int | None:
+    """Which token closes the bracket that is the first."""
     depth = 0
-    for n in range(at, len(kinds)):
-        depth += (kinds[n] in BRACKETS) - (kinds[n] in BRACKETS.values())
+    for n, kind in enumerate(kinds):
+        depth += (kind in BRACKETS) - (kind in BRACKETS.values())
         if depth == 0:
             return n
     return None
