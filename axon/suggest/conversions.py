@@ -52,7 +52,7 @@ def _operands(by: Inference, reason: Reason, first: Element, second: Element) ->
     for side in sides:
         yield from _told(by, *side)
     for span, own, other in sides[:1] if first.is_float != second.is_float else sides:  # nobody cuts floats to meet an integer
-        kept = [at.text for at, _ in _defaults(by, span, own, other)] if other.bits > own.bits else []
+        kept = [at.text for at, _ in _defaults(by, span, own, other)] if own.is_float and other.bits > own.bits else []
         for found in _cast("there is no silent conversion: write", span, other.value):
             yield replace(found, text=f"{found.text}, which keeps {own.value}'s digits of {_listed(kept)}") if kept else found
         yield from _declared(span, other)
@@ -105,12 +105,16 @@ def _digits(words: str, at: Span, roots: Sequence[Span]) -> Iterator[Suggestion]
 
 
 def _bound(place: Span, near: Span) -> S.PatternName:
-    """Where a `val` of a file binds the name at a place of it, which is perhaps one before a change. Raises NotWritten."""
-    for d in tree(near.file).decls if place.file.path == near.file.path else ():
+    """Where a `val` of this module binds the name at a place: of the file as it was before a change, or, in an editor, of another
+    one, for there a declaration is a file of its own. Raises NotWritten.
+    """
+    if place.file.path != near.file.path:
+        raise NotWritten(place)
+    for d in tree(near.file).decls:
         for n in nodes_of(d.pattern) if isinstance(d, S.Val) else ():
             if isinstance(n, S.PatternName) and n.name == place.text:
                 return n
-    raise NotWritten(place)
+    return node(place, S.PatternName)
 
 
 def _is_literal(e: S.Expr) -> bool:
