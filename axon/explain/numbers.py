@@ -93,7 +93,7 @@ def square_by_broadcast(state: State, wrong: SquareByBroadcast) -> Diagnostic:
         Label(wrong.param.span, "so a call with two sizes is refused"),
         Label(reason.span, "matches last dimensions with last ones"),
     ]
-    if len(reason.sides) == 2:
+    if len(reason.sides) == 2 and all(side.span != reason.span for side in reason.sides):  # of an operator
         shorter = reason.sides[wrong.stretch.longer == "left"]
         labels.append(Label(shorter.span, "has fewer dimensions, which meet the last ones of the other side"))
     return Diagnostic(

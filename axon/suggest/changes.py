@@ -317,6 +317,7 @@ def not_square(by: Inference, wrong: SquareByBroadcast) -> Iterator[Suggestion]:
         if isinstance(e, T.Binary) and tuple(s.span for s in reason.sides) == (e.left.span, e.right.span):
             yield from by_rows(e, reason, trail)
     own, namer = node(wrong.param.span, S.PatternName), Namer(by.state)
+    namer.plan(symbols_of(by.state, wrong.scheme.type))
     new = S.PatternTyped(own, quoted_type(show_type(namer, wrong.tensor)), span=NEW)
     yield propose(f"say so, if it is meant: `({text_of(new, own.span)})`", None, (own, new))
 
