@@ -63,6 +63,7 @@ CODES: dict[str, str] = {
     "AX0310": "a contract that no sizes can fulfil",
     "AX0311": "the uses of an index disagree about its range",
     "AX0312": "dimensions are known only by their product",
+    "AX0313": "dimensions are equal only by broadcasting",
     # names and modules
     "AX0401": "unknown name",
     "AX0402": "module not found",

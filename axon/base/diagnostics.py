@@ -48,6 +48,7 @@ class Change(Enum):
     EXCHANGED = "two values in each other's place"
     TRANSPOSED = "a matrix transposed"
     CAST = "a number made one of another kind"
+    TOLD = "the element type of a `val` that has one by default"
     PARENTHESES = "parentheses where an expression is read otherwise than it is meant"
 
 

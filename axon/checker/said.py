@@ -11,7 +11,7 @@ from axon.explain import errors, names, numbers
 from axon.explain.rules import broken
 from axon.explain.unknown import unknown_value
 from axon.suggest.bounds import ungrouped
-from axon.suggest.changes import unsettled
+from axon.suggest.changes import not_square, unsettled
 from axon.suggest.conversions import converted
 from axon.suggest.meant import (
     as_parameter,
@@ -89,7 +89,7 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
                     found = errors.subscript_count(state, state.shape(left.shape), count, access.span, access.base.span.excerpt)
                 rank = len(state.shape(left.shape)) if access.span != reason.span and isinstance(left, Tensor) else 0
                 apart = (*apart, *read_otherwise(access, rank))
-            return _first((*likelier, *apart, *converted(state, trouble)), found)
+            return _first((*likelier, *apart, *converted(by, trouble)), found)
         case X.NotBool(t, span, where, choice):
             found = errors.condition(state, t, span, where)
             helps = tuple(likely(choice, state)) if choice is not None else ()
@@ -178,6 +178,8 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
             return errors.scalars_alone(state, shape, arguments)
         case X.KnownByProduct():
             return _first(each_named(state, trouble), numbers.by_product_alone(state, trouble))
+        case X.SquareByBroadcast():
+            return _first(not_square(by, trouble), numbers.square_by_broadcast(state, trouble))
         case X.Unsettled():
             raise AssertionError(trouble)
         case _:

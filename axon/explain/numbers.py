@@ -8,7 +8,7 @@ from axon.explain.parameter import parameters_of_arguments
 from axon.shapes.pretty import render
 from axon.types.literals import Literal
 from axon.types.show import Namer, show_dim, show_type, symbols_of
-from axon.types.trouble import ImpossibleCoercion, KnownByProduct, LengthByIndex, NegativePosition, UnknownSize
+from axon.types.trouble import ImpossibleCoercion, KnownByProduct, LengthByIndex, NegativePosition, SquareByBroadcast, UnknownSize
 from axon.types.unify import State
 
 _COUNTS = {2: "two", 3: "three", 4: "four", 5: "five"}
@@ -79,5 +79,27 @@ def by_product_alone(state: State, wrong: KnownByProduct) -> Diagnostic:
         (Label(wrong.param.span, f"{product} elements in any {count} dimensions would do"),),
         (f"its inferred type is {show_type(namer, t)}",),
         (Suggestion("say what each of them is"),),
+        severity="warning",
+    )
+
+
+def square_by_broadcast(state: State, wrong: SquareByBroadcast) -> Diagnostic:
+    """A warning: two dimensions of a parameter that nothing but broadcasting makes equal."""
+    namer = Namer(state)
+    namer.plan(symbols_of(state, wrong.scheme.type))
+    name, (first, second) = wrong.param.name, wrong.axes
+    which, reason = f"dimensions {first + 1} and {second + 1} of `{name}`", wrong.stretch.reason
+    labels = [
+        Label(wrong.param.span, "so a call with two sizes is refused"),
+        Label(reason.span, "matches last dimensions with last ones"),
+    ]
+    if len(reason.sides) == 2 and all(side.span != reason.span for side in reason.sides):  # of an operator
+        shorter = reason.sides[wrong.stretch.longer == "left"]
+        labels.append(Label(shorter.span, "has fewer dimensions, which meet the last ones of the other side"))
+    return Diagnostic(
+        "AX0313",
+        f"{which} are equal only by broadcasting",
+        tuple(labels),
+        (f"its inferred type is {show_type(namer, wrong.tensor)}",),
         severity="warning",
     )

@@ -26,6 +26,8 @@ from axon.types.unify import State
 _MAX_BEHIND = 200  # values that one is computed from
 _MAX_NESTED = 64  # annotated patterns that one may stand in, or that begin between it and a name
 
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
 
 @dataclass(frozen=True, slots=True)
 class Inner:
@@ -147,6 +149,12 @@ class Places:
         """Whether an access is by an index, alone or among others, or its value is used."""
         used = (v for v in self.expressions() if isinstance(v, T.Dimension))
         return index in self._reads or any(index in v.dim.variables for v in used)
+
+    def compared_with(self, index: Symbol) -> list[T.Expr]:
+        """What an index is compared with: the other sides of the comparisons in which it stands."""
+        comparisons = [e for e in self.expressions() if isinstance(e, T.Binary) and e.op in _COMPARISONS]
+        sides = [pair for e in comparisons for pair in ((e.left, e.right), (e.right, e.left))]
+        return [other for own, other in sides if isinstance(own, T.Dimension) and index in own.dim.variables]
 
     def bounded_locally(self, index: Symbol) -> str:
         """The local function in which an index is used by itself, as when its uses are not seen outside."""

@@ -248,6 +248,29 @@ def _keyword_as_name(t: Trouble) -> Advice | None:
     return None
 
 
+def _assigned(t: Trouble) -> Advice | None:
+    """`val y[0] = v`, as if an element could be given another value."""
+    kinds = [token.kind for token in t.tokens[t.at :]]
+    if kinds[0] != "[" or [token.kind for token in t.tokens[max(0, t.at - 2) : t.at]] != ["val", "NAME"]:
+        return None
+    end, name = _closing(kinds), t.tokens[t.at - 1]
+    if end is None or kinds[end + 1 : end + 2] != ["="]:
+        return None
+    at = Label(t.file.span(name.start, t.tokens[t.at + end].end), "the name of a value belongs here")
+    help_ = f"a tensor is made as a whole: `val {name.text} = for i => if i = … then … else …`"
+    return Advice(Diagnostic("AX0101", "nothing is assigned to an element of a tensor", (at,), (), (Suggestion(help_),)), (), end)
+
+
+def _closing(kinds: Sequence[str]) -> int | None:
+    """Which token closes the bracket that is the first."""
+    depth = 0
+    for n, kind in enumerate(kinds):
+        depth += (kind in BRACKETS) - (kind in BRACKETS.values())
+        if depth == 0:
+            return n
+    return None
+
+
 def _declaration(t: Trouble) -> Advice | None:
     """Something else where a declaration begins: at the top, or after `let`."""
     if "decl" not in t.machine.table.states[t.machine.states[-1]]:
@@ -679,6 +702,6 @@ def _waits_for(machine: Machine) -> str | None:
 
 
 _RULES: tuple[Callable[[Trouble], Advice | None], ...] = (
-    _stray_comment_end, _chained_comparison, _declaration, _swap, _keyword_as_name, _literals, _particular, _bare_argument,
-    _stray_closer, _never_closed, _expected,
+    _stray_comment_end, _chained_comparison, _assigned, _declaration, _swap, _keyword_as_name, _literals, _particular,
+    _bare_argument, _stray_closer, _never_closed, _expected,
 )  # fmt: skip

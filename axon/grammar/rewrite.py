@@ -147,11 +147,11 @@ class Tree:
         return any(isinstance(d, s.Import) and d.name.text == module for d in self.decls)
 
     def expr(self, span: Span) -> s.Expr:
-        """What is written at a place. Raises NotWritten where a pattern binds a name there."""
+        """The expression at a place. Raises NotWritten where a pattern binds a name there, or a type is written."""
         found = self.at(span, s.Node)
-        if isinstance(found, s.PatternName):
+        if not isinstance(found, _EXPRESSIONS):
             raise NotWritten(span)
-        return cast("s.Expr", found)
+        return found
 
     def around(self, node: s.Node, kind: type[N]) -> N:
         """The innermost node of a kind around one. Raises NotWritten."""

@@ -13,8 +13,8 @@ from typing import NoReturn, TypeAlias
 
 import numpy as np
 
-from axon.base.data import dataclass, field
-from axon.base.diagnostics import Diagnostic, Label
+from axon.base.data import dataclass, field, replace
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.base.source import Span
@@ -134,9 +134,10 @@ class Frame:
         first = np.unravel_index(int(np.argmax(evaluated)), evaluated.shape)
         return tuple(int(i) if n > 1 else 0 for i, n in zip(first, bad.shape, strict=True))
 
-    def fail(self, code: str, message: str, label: str = "", span: Span | None = None) -> NoReturn:
+    def fail(self, code: str, message: str, label: str = "", span: Span | None = None, help: str = "") -> NoReturn:
         """Stop the program with a diagnostic at the span, or at the operation's."""
-        raise AxonError((diagnostic(code, message, label, span or self.span),))
+        found = diagnostic(code, message, label, span or self.span)
+        raise AxonError((replace(found, suggestions=(Suggestion(help),) if help else ()),))
 
 
 def _wrapped(value: int) -> int:

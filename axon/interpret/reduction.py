@@ -103,12 +103,16 @@ class Named:
 
     def finish(self, state: State, outer: Frame, asked: Array | None) -> list[Array]:
         if self.partly and not _answered(state[1], asked):
-            outer.fail("AX0503", f"the {self.kind} of no integers")
+            unit = f"give it a unit that none is {'below' if self.kind == 'max' else 'above'}, `reduce ({self.kind}, unit) i => …`"
+            outer.fail("AX0503", f"the {self.kind} of no integers", help=f"{unit}, or {_ASKED}")
         return [narrow(state[0], self.element)]
 
     def nothing(self, outer: Frame) -> State:
         unit = np.full((1,) * outer.rank, self.unit, self.element.accumulator.dtype)
         return [unit, np.zeros((1,) * outer.rank, np.bool_)]
+
+
+_ASKED = "ask before whether there is any, `if any i => … then … else …`"
 
 
 class Best:
@@ -144,7 +148,7 @@ class Best:
 
     def finish(self, state: State, outer: Frame, asked: Array | None) -> list[Array]:
         if not _answered(state[-1], asked):
-            outer.fail("AX0503", f"the {self.kind} of nothing")
+            outer.fail("AX0503", f"the {self.kind} of nothing", help=_ASKED)
         return state[1:-1]
 
     def nothing(self, outer: Frame) -> State:

@@ -68,24 +68,32 @@ NOWHERE = Context()
 
 @dataclass(frozen=True, slots=True)
 class Equal:
-    """left = right, needed only where the guards of its context hold. `asked`: as a fact of a called function's contract."""
+    """left = right, needed only where the guards of its context hold.
+
+    `asked`: as a fact of a called function's contract; `stretch`: since neither side of that is known to be 1.
+    """
 
     left: Dim
     right: Dim
     reason: Reason
     context: Context = NOWHERE
     asked: Obligation | None = field(default=None, compare=False)
+    stretch: Stretch | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Broadcasting of one dimension: out is the other side where a side is known to be 1, else all three are equal."""
+    """Broadcasting of one dimension: out is the other side where a side is known to be 1, else all three are equal.
+
+    `longer`: "left" or "right", the operand that has more dimensions than the other, if one has.
+    """
 
     left: Dim
     right: Dim
     out: Symbol
     reason: Reason
     context: Context = NOWHERE
+    longer: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from axon.explain.origin import Trail
 from axon.explain.sizes import explain
 from axon.explain.wording import Place, Words
 from axon.grammar import syntax as S
+from axon.grammar.rewrite import NEW, quoted_type
 from axon.shapes.constraint import Equal, Problem, Reason, Side
 from axon.shapes.contracts.broken import measure
 from axon.shapes.dimension import Dim
@@ -29,12 +30,14 @@ from axon.suggest.calls import fitting_values
 from axon.suggest.indices import kept
 from axon.suggest.members import half_of_a_window, merged_again, together_elsewhere, variants
 from axon.suggest.mend import behind, compared, last_resorts, mends, otherwise_read
+from axon.suggest.mutations import node, propose, proposing, text_of
+from axon.suggest.operators import by_rows
 from axon.suggest.outside import compared_with, cut, reached_outside, resized, unreached
 from axon.suggest.written import blanks, exchanged_at
 from axon.types import typed as T
 from axon.types.inference import Inference
-from axon.types.show import Namer, symbols_of
-from axon.types.trouble import Unsettled
+from axon.types.show import Namer, show_type, symbols_of
+from axon.types.trouble import SquareByBroadcast, Unsettled
 
 _MAX_BESIDE = 3  # conflicts at one place that are mended with another
 _MAX_SIZES = 4  # of those by which an index may be bounded
@@ -117,7 +120,7 @@ def unsettled(by: Inference, wrong: Unsettled) -> Iterator[Diagnostic]:
             beside = [t for t in outcome.troubles if isinstance(t, Clash) and t is not cause and primary(t).reason.span == at]
             both = annotated(cause, beside[:_MAX_BESIDE], problem, words) if beside else ()
             found = replace(found, suggestions=(*both, *found.suggestions))
-        changes = _changes(by, cause, found.suggestions, problem, trail, show, _in_scope(by, wrong))
+        changes = _changes(by, cause, found.suggestions, problem, trail, show, _in_scope(by, wrong), wrong.heading)
         yield replace(found, suggestions=tuple(changes))
 
 
@@ -131,7 +134,7 @@ def _in_scope(by: Inference, wrong: Unsettled) -> list[str]:
 
 def _changes(
     by: Inference, cause: Cause, worded: tuple[Suggestion, ...], problem: Problem, trail: Trail, show: Callable[[Dim], str],
-    in_scope: Sequence[str],
+    in_scope: Sequence[str], heading: S.Fun | None,
 ) -> Iterable[Suggestion]:  # fmt: skip
     """Changes to try, the likeliest first, of what stands in the source; `worded` are those of annotations and facts."""
     k = Known(trail, by.state, show)
@@ -174,8 +177,11 @@ def _changes(
         case Unbounded((range_,), unused=False):
             yield from without_range(range_, [u for u in problem.uses if range_.symbol in u.index.variables], k)
         case Unbounded(ranges, True, again):
-            yield from indexed_by(ranges[0], trail) if len(ranges) == 1 else ()
-            yield from of_named_sizes(ranges, again, in_scope, trail)
+            if len(ranges) == 1 and (met := trail.compared_with(ranges[0].symbol)):
+                yield from _of_compared(cause, met, heading, in_scope, Known(trail, by.state, show))
+            else:
+                yield from indexed_by(ranges[0], trail) if len(ranges) == 1 else ()
+                yield from of_named_sizes(ranges, again, in_scope, trail)
         case Hopeless(facts=facts):
             for _, reason in facts:
                 yield from compared_with(reason.span, k)
@@ -183,6 +189,21 @@ def _changes(
                 yield from otherwise_read(trail, Reason(reason.span, "", (Side(reason.span, "", "an access"),)))
                 yield from _asked_of(by, reason, problem, trail)
     yield from worded
+
+
+def _of_compared(
+    cause: Unbounded, met: Sequence[T.Expr], heading: S.Fun | None, in_scope: Sequence[str], k: Known
+) -> Iterator[Suggestion]:  # fmt: skip
+    """Bounds of an index that is only compared: that of the index that it meets, or else what a call gives, or the only size there
+    is. To index something by it would give the comparison another meaning.
+    """
+    others = {s for e in met if isinstance(e, T.Dimension) for s in e.dim.variables}
+    extents = [binding.range.extent for s in others if (binding := k.trail.binding(s)) is not None]
+    beside = [size for size in in_scope if size in {k.show(k.state.dimension(extent)) for extent in extents}]
+    if not beside and heading is not None:
+        yield from by_parameters(heading, cause, k.trail)
+    if beside or len(in_scope) == 1:
+        yield from of_named_sizes(cause.ranges, cause.again, beside or in_scope, k.trail)
 
 
 def _resized(ends: tuple[Equal, Dim, Dim], k: Known) -> Iterator[Suggestion]:
@@ -270,6 +291,11 @@ def _of_index(
     if trail.in_product(symbol):
         help_ = "the indices of a flattening take no bound: build the tensor with `for i < n, j < m => …`, and flatten that"
         return {"suggestions": (Suggestion(help_),)}
+    if cause.unused and len(cause.ranges) == 1 and trail.compared_with(symbol):
+        label = Label(cause.ranges[0].span, f"`{symbol.name}` is compared, which does not say how far it runs")
+        by = f"a size such as {_either(in_scope[:_MAX_SIZES])}, or by one" if in_scope else "a size"
+        words = f"bound it, `{symbol.name} < …`, by {by} that calls give"
+        return {"labels": (label, *found.labels[1:]), "notes": (*found.notes, words), "suggestions": ()}
     if cause.unused and not in_scope and heading is not None:
         return {"suggestions": (*by_parameters(heading, cause, trail), *found.suggestions)}
     if cause.unused and in_scope:
@@ -281,6 +307,19 @@ def _of_index(
             text = f"index something with them, or bound them by sizes such as {_either(sizes)}: {bounds}"
         return {"suggestions": (Suggestion(text),)}
     return {}
+
+
+@proposing
+def not_square(by: Inference, wrong: SquareByBroadcast) -> Iterator[Suggestion]:
+    """The indices of an operation that alone makes a parameter square, or the annotation that says that it is."""
+    trail, reason = trail_of(by, wrong.params, (wrong.body,)), wrong.stretch.reason
+    for e in trail.expressions():
+        if isinstance(e, T.Binary) and tuple(s.span for s in reason.sides) == (e.left.span, e.right.span):
+            yield from by_rows(e, reason, trail)
+    own, namer = node(wrong.param.span, S.PatternName), Namer(by.state)
+    namer.plan(symbols_of(by.state, wrong.scheme.type))
+    new = S.PatternTyped(own, quoted_type(show_type(namer, wrong.tensor)), span=NEW)
+    yield propose(f"say so, if it is meant: `({text_of(new, own.span)})`", None, (own, new))
 
 
 def _either(texts: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ from axon.suggest.mutations import (
 )  # fmt: skip
 from axon.types import typed as T
 from axon.types.resolve import ValueName
-from axon.types.show import Namer, show_element, show_type, symbols_of
+from axon.types.show import Namer, show_dim, show_element, show_type, symbols_of
 from axon.types.trouble import (
     Argument,
     BadSubscript,
@@ -47,6 +47,7 @@ from axon.types.trouble import (
     Operand,
     Operands,
     PartByIndex,
+    ScalarUnit,
     SubscriptCount,
     TakenApart,
     UnknownRecord,
@@ -77,6 +78,8 @@ def likely(meant: Meant, state: State) -> Iterator[Suggestion]:
             yield from _per_element(span, (condition, then, otherwise), partial(_rank, state), indices)
         case TakenApart(pattern, value):
             yield from _by_fields(state, pattern, value)
+        case ScalarUnit(reduction, body):
+            yield from _unit_of_a_tensor(state, reduction, body)
         case _:
             assert_never(meant)
 
@@ -89,6 +92,42 @@ def _by_fields(state: State, pattern: S.PatternTuple, value: Type) -> Iterator[S
         fields = tuple((name(n), item) for (n, _), item in zip(t.fields, pattern.items, strict=True))
         new = S.PatternRecord(fields, span=NEW)
         yield propose(f"take it apart by its fields: `{text_of(new, pattern.span)}`", None, (pattern, new))
+
+
+def _unit_of_a_tensor(state: State, e: S.Reduce, body: Tensor) -> Iterator[Suggestion]:
+    """`(op +, for _ < m => 0)` for `(op +, 0)` of rows, or a reduction for each of the other indices."""
+    shape, namer = state.shape(body.shape), Namer(state)
+    sizes = [show_dim(namer, i) for i in shape if isinstance(i, Dim)]
+    if isinstance(e.monoid, S.Tuple) and 0 < len(sizes) == len(shape):
+        head = f"for {', '.join(f'_ < {size}' for size in sizes)}"
+        yield from _unit_for_each(e.monoid, head)
+        yield from _of_numbers(e, len(sizes)) if e.kind.text == "reduce" else ()
+        yield Suggestion(f"the unit has the shape of the body: `{head} => …`, with names of its sizes from an annotation")
+
+
+@proposing
+def _unit_for_each(monoid: S.Tuple, head: str) -> Iterator[Suggestion]:
+    whole = node(monoid.span, S.Tuple)
+    new = quoted(f"{head} => unit", unit=whole.items[1])
+    yield propose("the unit has the shape of the body:", whole, (whole.items[1], new))
+
+
+@proposing
+def _of_numbers(e: S.Reduce, rank: int) -> Iterator[Suggestion]:
+    """`for j => reduce (op +, 0) i => x[i, j]` for `reduce (op +, 0) i => x[i, ..]`."""
+    whole = node(e.span, S.Reduce)
+    letters = free_letters(e.span, rank)
+    access = whole.body if isinstance(whole.body, S.Access) else None
+    kept = [s for s in access.subscripts if isinstance(s, S.IndexSlice | S.IndexRest)] if access is not None else []
+    plain = all(s == S.IndexSlice(None, None, None, span=NEW) for s in kept) or len(kept) == 1
+    if access is not None and letters and kept and plain and not (isinstance(kept[0], S.IndexSlice) and len(kept) != rank):
+        named = indexed(access.base, letters).subscripts
+        subscripts: list[S.Subscript] = []
+        for s in access.subscripts:
+            subscripts += (s,) if s not in kept else named if isinstance(s, S.IndexRest) else (named[kept.index(s)],)
+        one = made(whole, body=made(access, subscripts=tuple(subscripts)))
+        new = quoted(f"for {' '.join(letters)} => e", e=one)
+        yield propose("reduce numbers:", new, (whole, new))
 
 
 def _rank(state: State, e: T.Expr) -> int | None:
@@ -309,6 +348,9 @@ def _passed(state: State, a: Argument) -> Iterator[Suggestion]:
         if more == 1 and (have.shape or not isinstance(argument, T.Access)):  # an element is no batch
             batch = S.Array((written,), span=NEW)
             yield propose("make it a batch of one:", batch, (written, batch))
+        if more == len(have.shape) == 1 and (letter := free_letters(written.span, 1)):
+            column = quoted(f"for {letter[0]}, _ < 1 => e", e=indexed(written, letter))
+            yield propose("make it a column:", column, (written, column))
     yield from _one_missing(state, a, have, need)
     if isinstance(have, Function) and isinstance(need, Function):
         yield from _numbers_inside(a)

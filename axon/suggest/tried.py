@@ -25,6 +25,7 @@ MAX_MORE = 8  # tries after one that helps
 MAX_KEPT = 2  # suggestions with edits of one diagnostic
 _DECLARATION = re.compile(r"^(fun|val|sig|type|import)\b", re.MULTILINE)
 _INDICES = (Change.SWAPPED, Change.MOVED, Change.INDEX)
+_LATER = (Change.ROWS, Change.TOLD)  # after these what is wrong next may be mended likewise
 _BOUNDS = ("AX0302", "AX0303")  # where a call may well be asked whether a range is empty
 TRIED = ("AX02", "AX03")  # the codes of types and sizes; a misspelt name is corrected in any case
 
@@ -114,7 +115,7 @@ def tried(
             settled = not stated and diagnostic.code not in _BOUNDS and (bool(kept) or not suggestion.asks)
             budget.spend()
             warned = diagnostic.severity == "warning"
-            later = suggestion.change is Change.ROWS  # what is wrong next may be mended likewise
+            later = suggestion.change in _LATER
             fewer = None if warned or later else errors
             tried_ = _attempt(source, suggestion.edits, recheck, settled, fewer)
             if tried_ is None:
@@ -125,7 +126,8 @@ def tried(
             bounds = diagnostic.code in _BOUNDS
             helps = attempt.errors < errors and not fresh and (bounds or not _still_wrong(attempt, changed, suggestion))
             if warned:
-                helps = attempt.errors <= errors and not fresh and all(d.message != diagnostic.message for d in attempt.found or ())
+                left = sum(d.message == diagnostic.message for d in attempt.found or ())
+                helps = attempt.errors <= errors and not fresh and left < sum(d.message == diagnostic.message for d in diagnostics)
             if helps or again:
                 kept.append(replace(suggestion, checked=attempt.errors == 0))
                 general.append(attempt.general)
@@ -165,7 +167,7 @@ def _needless(more: Suggestion, kept: Suggestion) -> bool:
 
     both = {more.change, kept.change}
     resized = more.change is Change.SIZE
-    if more.text == kept.text or set(kept.edits) <= set(more.edits) or kept.change is Change.PARENTHESES:
+    if more.text == kept.text or set(kept.edits) <= set(more.edits) or kept.change in (Change.PARENTHESES, Change.TOLD):
         return True
     if kept.change is Change.ARRANGED:
         return more.change is not Change.ARRANGED  # by sizes alone, much fits
@@ -241,8 +243,8 @@ def _words(d: Diagnostic) -> tuple[str, ...]:
 
 def _again(new: Diagnostic, suggestion: Suggestion, changed: SourceFile, recheck: Recheck, errors: int) -> bool:
     """Whether what came up is the same mistake once more, for which the same kind of change helps."""
-    for again in new.suggestions if suggestion.change is Change.ROWS else ():
-        if again.change is Change.ROWS:
+    for again in new.suggestions if suggestion.change in _LATER else ():
+        if again.change is suggestion.change:
             found = _attempt(changed, again.edits, recheck, True, errors)
             if found is not None and found[0].errors < errors:
                 return True

@@ -22,7 +22,7 @@ from axon.base.output import save_arrays, write_text
 from axon.checker.loader import SUFFIX, FileLoader, library_modules, stdlib_root
 from axon.tools.commands import listing
 from axon.tools.commands.batch import check_files, files_of
-from axon.tools.commands.listing import STAGES, require_name, require_stage, the_function
+from axon.tools.commands.listing import STAGES, require_name, require_stage, the_function, types_in
 
 if TYPE_CHECKING:
     from axon.checker.module import CheckedModule
@@ -116,12 +116,18 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _sig(arguments: argparse.Namespace) -> int:
-    path, name = _of_library(*_split(arguments.path))
+    given = _split(arguments.path)
+    path, name = _of_library(*given)
     checked = _checked(path)
-    names = [name] if name is not None else list(checked.signatures)
-    for name in names:
-        require_name(checked, path, name)
-        print(f"sig {name} : {checked.signatures[name]}")
+    types = types_in(checked.source)
+    if name is None and path != given[0]:  # of the library: who asks has not written them
+        print("".join(f"{text}\n" for text in types.values()), end="")
+    for wanted in [name] if name is not None else list(checked.signatures):
+        if wanted in types and wanted not in checked.signatures:
+            print(types[wanted])
+            continue
+        require_name(checked, path, wanted)
+        print(f"sig {wanted} : {checked.signatures[wanted]}")
     return 0
 
 

@@ -16,13 +16,26 @@ from axon.types import builtins
 from axon.types import typed as T
 from axon.types.access import needs_divisors, no_dimension
 from axon.types.annotate import left_blank
-from axon.types.inference import Binding, Env, Inference, as_tensor, infer, narrow, oblige, only_where, too_complex, unify, wrong
+from axon.types.inference import (
+    Binding,
+    Env,
+    Inference,
+    as_tensor,
+    clash,
+    infer,
+    narrow,
+    oblige,
+    only_where,
+    too_complex,
+    unify,
+    wrong,
+)
 from axon.types.names import existential_under_for
 from axon.types.patterns import bind_pattern
 from axon.types.resolve import ANONYMOUS_RUN, RunName, Scope, ValueName
 from axon.types.solve import prepend
 from axon.types.symbolic import only_sizes, says, symbolic
-from axon.types.trouble import NotBool, Rule, RuleBroken, StatesLacking, StoredFunction, UnknownName
+from axon.types.trouble import Mismatched, NotBool, Rule, RuleBroken, ScalarUnit, StatesLacking, StoredFunction, UnknownName
 from axon.types.type import (
     BOOL,
     I32,
@@ -271,7 +284,12 @@ def _reduce_by(inf: Inference, env: Env, e: S.Reduce, bound: _Bound, where: T.Ex
     wanted = TupleType((function((t, t), t), t))
     text = f"`{e.kind.text}` takes (function, unit): t -> t -> t and t, where t is the type of its body"
     result: Type = t
-    if not unify(inf, monoid.type, wanted, Reason(e.monoid.span, text)):
+    reason = Reason(e.monoid.span, text)
+    if (found := clash(inf, monoid.type, wanted, reason)) is not None:
+        whole = inf.state.prune(t)
+        of_tensors = isinstance(whole, Tensor) and found.kind == "rank" and _has_scalar_unit(inf.state, monoid)
+        meant = ScalarUnit(e, whole) if isinstance(whole, Tensor) and of_tensors else None
+        wrong(inf, Mismatched(found, monoid.type, wanted, reason, meant))
         result = POISON
     if scan:
         if len(bound.binders) != 1 or isinstance(bound.binders[0], T.Run) or len(bound.binders[0].symbols) != 1:
@@ -280,6 +298,11 @@ def _reduce_by(inf: Inference, env: Env, e: S.Reduce, bound: _Bound, where: T.Ex
             wrong(inf, RuleBroken(Rule.SCAN_WHERE, where.span))
         result = prepend(inf, bound.items, result, e.body.span, "an array")
     return T.Reduce("custom", scan, monoid, bound.binders, where, body, env.context, type=result, span=e.span)
+
+
+def _has_scalar_unit(state: State, monoid: T.Expr) -> bool:
+    unit = state.prune(monoid.items[1].type) if isinstance(monoid, T.Tuple) and len(monoid.items) == 2 else None
+    return isinstance(unit, Tensor) and not state.shape(unit.shape)
 
 
 def to_condition(inf: Inference, env: Env, e: S.Expr, what: str) -> T.Expr:

@@ -25,15 +25,15 @@ from axon.types.annotate import (
     to_type,
 )
 from axon.types.generalize import enter, generalize
-from axon.types.inference import Env, Inference, infer, instantiate_type, unify, wrong
+from axon.types.inference import Env, Inference, defaults_at, infer, instantiate_type, unify, wrong
 from axon.types.names import open_size
 from axon.types.patterns import bind_pattern
 from axon.types.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, ModuleName, RunName, Scope, ValueName
 from axon.types.scalars import marks, or_scalar, pointwise
 from axon.types.symbolic import says, symbolic
 from axon.types.trouble import Rule, RuleBroken, TypeTooLarge
-from axon.types.type import POISON, Exists, Poison, Scheme, Tensor, TupleType, Type, function
-from axon.types.undetermined import known_by_product
+from axon.types.type import POISON, ElementVar, Exists, Poison, Scheme, Tensor, TupleType, Type, function
+from axon.types.undetermined import known_by_product, square_by_broadcast
 from axon.types.unify import State, size, subtypes
 
 _MAX_TYPE = 100_000
@@ -55,6 +55,7 @@ def declarations(inf: Inference, env: Env, decls: Sequence[S.Decl], top: bool) -
     sigs = {d.name.text: d for d in decls if isinstance(d, S.Sig)}
     if top:
         inf.unknown.clear()
+        inf.defaults.clear()
     used: set[str] = set()
     out: list[T.Decl] = []
     for decl in decls:
@@ -127,6 +128,7 @@ def _val(inf: Inference, env: Env, d: S.Val, top: bool, sigs: dict[str, S.Sig], 
         inside.expr(d.value)
     val = _bind_val(inf, replace(env, scope=scope), d, sig, parts, scope, inside, generalizes)
     names = [n for n in scope.values if n not in env.scope.values or scope.values[n] is not env.scope.values[n]]
+    untold = set() if generalizes else {n for n in names if _is_untold(inf.state, scope.values[n])}
     scheme, ok = generalize(inf, mark, val.value.type, (), [], d.span, None, generalizes, (), val.value)
     if ok and generalizes and isinstance(val.value, T.Fn):
         candidates = pointwise(val.value.params, val.value.body) if sig is None and d.pattern is single else set[int]()
@@ -138,6 +140,8 @@ def _val(inf: Inference, env: Env, d: S.Val, top: bool, sigs: dict[str, S.Sig], 
             if single is not None:
                 inf.private[name] = single.name, entity.span
             continue  # a size that an annotation names belongs to its declaration
+        if ok and isinstance(entity, ValueName) and top:
+            entity = replace(entity, by_default=_by_default(inf, entity, name in untold, d.value.span))
         if not ok:
             entity = BrokenName()
         elif isinstance(entity, ValueName) and single is not None and name == single.name:
@@ -145,6 +149,20 @@ def _val(inf: Inference, env: Env, d: S.Val, top: bool, sigs: dict[str, S.Sig], 
             entity = replace(entity, scheme=scheme, dim=size if size is not None and size.constant is not None else entity.dim)
         env.scope.values[name] = entity
     return T.Val(val.pattern, val.value, scheme if generalizes and ok else None)
+
+
+def _is_untold(state: State, entity: Entity) -> bool:
+    """Whether a name stands for a tensor of which nothing has said the element type."""
+    t = state.prune(entity.scheme.type) if isinstance(entity, ValueName) else None
+    return isinstance(t, Tensor) and isinstance(state.element(t.element), ElementVar)
+
+
+def _by_default(inf: Inference, entity: Entity, untold: bool, value: Span) -> tuple[tuple[Span, Tensor], ...]:
+    """Of a name that a `val` binds: those whose element type, a default, it has, itself (`untold`) or of what its value uses."""
+    t = inf.state.zonk(entity.scheme.type) if isinstance(entity, ValueName) else None
+    if not isinstance(entity, ValueName) or not isinstance(t, Tensor):
+        return ()
+    return ((entity.span, t),) if untold else defaults_at(inf, value, t.element)
 
 
 def _generic(state: State, size: Symbol) -> bool:
@@ -302,7 +320,8 @@ def _fun(inf: Inference, env: Env, d: S.Fun, sig: S.Sig | None) -> T.Fun:
     inf.defining.pop()
     inf.heading.pop()
     if ok and sig is None and inf.state.level == 0 and inf.explains:
-        for found in known_by_product(inf.state, scheme, params):
+        squares = square_by_broadcast(scheme, params, scheme.definition.whole()) if scheme.definition is not None else ()
+        for found in (*known_by_product(inf.state, scheme, params), *squares):
             wrong(inf, found)
     symbol = fresh(d.name.text)
     if inf.state.level > 0 and sig is None and d.result is None and not d.where and all(map(_plain, d.params)):

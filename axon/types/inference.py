@@ -22,7 +22,7 @@ from axon.types import typed as T
 from axon.types.constraint import Deferred
 from axon.types.holes import Blank
 from axon.types.literals import Literal, of_use
-from axon.types.resolve import Alias, Module, Scope
+from axon.types.resolve import Alias, Module, Scope, ValueName
 from axon.types.trouble import Mismatched, Operand, Rule, RuleBroken, Trouble
 from axon.types.type import (
     POISON,
@@ -195,6 +195,7 @@ class Inference:
     ended: dict[str, Span] = field(default_factory=dict)  # indices of this declaration, most of them out of scope
     private: dict[str, tuple[str, Span]] = field(default_factory=dict)  # sizes that annotations of local functions alone name
     inner: list[tuple[str, Span, Type]] = field(default_factory=list)  # what the names inside declarations turned out to be
+    defaults: list[tuple[Span, ValueName]] = field(default_factory=list)  # uses of `val`s with such an element type
 
     # annotations
     origins: list[tuple[Dim, Span]] = field(default_factory=list)  # where they mention sizes
@@ -306,6 +307,17 @@ def operand_type(inf: Inference) -> Tensor:
     new = inf.state.tensor()
     inf.operands += [item for item in new.shape if isinstance(item, Row)]
     return new
+
+
+def defaults_at(inf: Inference, at: Span, element: ElementType) -> tuple[tuple[Span, Tensor], ...]:
+    """The names of the `val`s from which what stands at a place may have its element type, a default, with their types."""
+    found: dict[Span, Tensor] = {}
+    for use, entity in inf.defaults:
+        t = inf.state.prune(entity.scheme.type)
+        inside = use.file is at.file and at.start <= use.start and use.end <= at.end
+        if inside and isinstance(t, Tensor) and inf.state.element(t.element) == element:
+            found |= dict(entity.by_default)
+    return tuple(found.items())
 
 
 def alike(state: State, t: Type, other: Type) -> bool:

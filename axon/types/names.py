@@ -82,6 +82,8 @@ def _infer_entity(
         case ValueName(literal=int() as literal) if dims is None:
             return infer(inf, env, S.Int(literal, span=span))
         case ValueName(symbol, scheme, _, dim):
+            if entity.by_default:
+                inf.defaults.append((span, entity))
             if dim is not None and dims is None:
                 return T.Dimension(dim, type=scheme.type, span=span)
             explicit = tuple(s.name for s in scheme.explicit)

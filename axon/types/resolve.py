@@ -15,7 +15,7 @@ from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.grammar import syntax as S
 from axon.shapes.dimension import Dim
-from axon.types.type import ElementType, Row, Scheme, TypeVar
+from axon.types.type import ElementType, Row, Scheme, Tensor, TypeVar
 
 # ── what a name can stand for ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -30,6 +30,7 @@ class ValueName:
     dim: Dim | None = None
     is_dimension: bool = False  # a bare name that a type's bracket may mention
     literal: int | None = None  # an integer that a `val` names: each use is the literal, of any number type
+    by_default: tuple[tuple[Span, Tensor], ...] = ()  # the `val`s, perhaps its own, from which it has an element type by default
 
 
 @dataclass(frozen=True, slots=True, eq=False)

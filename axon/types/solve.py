@@ -363,13 +363,14 @@ def broadcast(inf: Inference, left: Tensor, right: Tensor, reason: Reason) -> Sh
 def _broadcast(state: State, left: Shape, right: Shape, reason: Reason) -> Shape | None:
     """NumPy's rule from the last dimension on; None if an unknown rank stands in the way."""
     a, b = list(state.shape(left)), list(state.shape(right))
+    longer = "left" if len(a) > len(b) else "right" if len(a) < len(b) else ""
     pairs: list[tuple[ShapeItem, ShapeItem]] = []
     while a and b:
         x, y = a[-1], b[-1]
         if (isinstance(x, Row) or isinstance(y, Row)) and x != y:
             return None
         pairs.append((a.pop(), b.pop()))
-    out = [_stretch(state, x, y, reason) for x, y in reversed(pairs)]
+    out = [_stretch(state, x, y, reason, longer) for x, y in reversed(pairs)]
     return (*a, *b, *out)
 
 
@@ -382,13 +383,13 @@ def _of_scalars(state: State, left: Shape, right: Shape, out: Row) -> bool:
     return True
 
 
-def _stretch(state: State, x: ShapeItem, y: ShapeItem, reason: Reason) -> ShapeItem:
+def _stretch(state: State, x: ShapeItem, y: ShapeItem, reason: Reason, longer: str) -> ShapeItem:
     if isinstance(x, Row) or isinstance(y, Row) or x == y:
         return x
     out = state.dim("")
     symbol = out.symbol
     assert symbol is not None
-    state.stretches.append(Stretch(x, y, symbol, reason))
+    state.stretches.append(Stretch(x, y, symbol, reason, longer=longer))
     return out
 
 

@@ -14,7 +14,7 @@ from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.grammar import syntax as S
-from axon.shapes.constraint import Context, Problem, Reason
+from axon.shapes.constraint import Context, Problem, Reason, Stretch
 from axon.shapes.dimension import Dim
 from axon.shapes.solving.settle import Outcome
 from axon.types import typed as T
@@ -74,7 +74,15 @@ class TakenApart:
     value: Type
 
 
-Meant: TypeAlias = "Operand | Operands | Argument | Choice | TakenApart"
+@dataclass(frozen=True, slots=True)
+class ScalarUnit:
+    """What `reduce` or `scan` is given, where its body is a tensor."""
+
+    reduction: S.Reduce
+    body: Tensor
+
+
+Meant: TypeAlias = "Operand | Operands | Argument | Choice | TakenApart | ScalarUnit"
 
 # ── rules ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -464,6 +472,20 @@ class KnownByProduct:
 
 
 @dataclass(frozen=True, slots=True)
+class SquareByBroadcast:
+    """A parameter of a function without errors, two dimensions of which (counted from 0) are equal only since an operation on
+    operands of different ranks matches last dimensions with last ones: only a warning."""
+
+    scheme: Scheme
+    param: S.PatternName
+    tensor: Tensor
+    axes: tuple[int, int]
+    stretch: Stretch
+    params: tuple[T.Pattern, ...]
+    body: T.Expr
+
+
+@dataclass(frozen=True, slots=True)
 class UndeterminedSplit:
     """A parameter whose shape variables can stand for more than one number of dimensions each."""
 
@@ -541,4 +563,5 @@ Trouble: TypeAlias = (
     " | AliasArguments | DimsMissing | DimsWrong | NotADimension | CannotIndex | PartByIndex | TwoRests | BadSubscript"
     " | SubscriptCount | NegativePosition | LengthByIndex | MatmulRank | BatchOfOneSide | ManySplits | UndeterminedSplit"
     " | ImpossibleCoercion | LiteralTooLarge | UnknownSize | Unsettled | Undetermined | Unanchored | KnownByProduct | ScalarsAlone"
+    " | SquareByBroadcast"
 )

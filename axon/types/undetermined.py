@@ -6,15 +6,19 @@ nothing. What stands in a `fn` reads no size that a tensor among its parameters 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from types import MappingProxyType
 
 from axon.base.data import fields
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.grammar import syntax as S
+from axon.shapes.constraint import Stretch
 from axon.shapes.dimension import Dim, Quotient
 from axon.types import typed as T
-from axon.types.trouble import KnownByProduct
+from axon.types.inference import Body
+from axon.types.trouble import KnownByProduct, SquareByBroadcast
 from axon.types.type import Function, RecordType, Scheme, Tensor, TupleType, Type
 from axon.types.typed import CHILDREN
 from axon.types.unify import State
@@ -94,6 +98,57 @@ def known_by_product(state: State, scheme: Scheme, params: Sequence[S.Pattern]) 
             if found is not None and len(own) == len(divisor) and isinstance(param, S.PatternName) and isinstance(given, Tensor):
                 yield KnownByProduct(scheme, param, given, tuple(sorted([*own, n])), factors)
         t = state.prune(t.result)
+
+
+def square_by_broadcast(scheme: Scheme, params: Sequence[S.Pattern], body: Body) -> Iterator[SquareByBroadcast]:
+    """Of every parameter without an annotation: two dimensions that are equal for no other reason than broadcasting.
+
+    In `x / total`, with a total of each row of x, the last dimension of x meets the rows: right for square matrices alone, and
+    hardly meant. What makes two sizes one is followed from equation to equation, once without those.
+    """
+    uneven = list(dict.fromkeys(e.stretch for e in body.equals if e.stretch is not None and e.stretch.longer))
+    if not uneven:
+        return
+    state, groups = body.by.state, _Groups()
+    for e in body.equals:
+        if e.stretch is None or not e.stretch.longer:
+            groups.join(e.left, e.right)
+    for s in uneven:  # what comes out has the dimensions of the longer operand
+        groups.join(Dim.of(s.out), s.left if s.longer == "left" else s.right)
+    for param, typed in zip(params, body.params, strict=True):
+        t = state.prune(typed.type)
+        shape = state.shape(t.shape) if isinstance(param, S.PatternName) and isinstance(t, Tensor) else ()
+        for (i, one), (j, other) in combinations([(n, d) for n, d in enumerate(shape) if isinstance(d, Dim)], 2):
+            same = state.dimension(one) == state.dimension(other) and state.dimension(one).symbol is not None
+            if same and isinstance(param, S.PatternName) and isinstance(t, Tensor) and not groups.joined(one, other):
+                stretch = next((s for s in uneven if groups.with_(s).joined(one, other)), None)
+                if stretch is not None:
+                    yield SquareByBroadcast(scheme, param, t, (i, j), stretch, body.params, body.expr)
+                    break
+
+
+class _Groups:
+    """Sizes of a name each that are found to be one."""
+
+    def __init__(self, of: Mapping[Symbol, Symbol] = MappingProxyType({})) -> None:
+        self._of = dict(of)
+
+    def _first(self, symbol: Symbol) -> Symbol:
+        while symbol in self._of:
+            symbol = self._of[symbol]
+        return symbol
+
+    def join(self, one: Dim, other: Dim) -> None:
+        if one.symbol is not None and other.symbol is not None and not self.joined(one, other):
+            self._of[self._first(one.symbol)] = self._first(other.symbol)
+
+    def joined(self, one: Dim, other: Dim) -> bool:
+        return one.symbol is not None and other.symbol is not None and self._first(one.symbol) == self._first(other.symbol)
+
+    def with_(self, s: Stretch) -> _Groups:
+        found = _Groups(self._of)
+        found.join(s.left, s.right)
+        return found
 
 
 def _product(size: Dim) -> tuple[tuple[Symbol, ...], frozenset[Symbol]] | None:

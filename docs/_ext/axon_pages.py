@@ -103,12 +103,21 @@ def library_page(module: str) -> str:
 
 
 def library_names() -> str:
-    """Every function of the library with the first sentence of its comment, a table for each module: a part of library.md."""
+    """Every function of the library with its type and the first sentence of its comment, a table for each module, before it the
+    module's types: a part of library.md."""
     tables = []
     for module in library_modules():
-        lines = [f"| `{e.name}` | {_first_sentence(e.words)} |" for e in entries(module)[1] if e.kind == "fun"]
-        tables.append(f"### `{module}`\n\n| function | |\n|---|---|\n" + "\n".join(lines) + "\n")
+        found = entries(module)[1]
+        types = "\n".join(e.shown for e in found if e.kind == "type")
+        shown = f"```axon\n{types}\n```\n\n" if types else ""
+        lines = [f"| `{e.name}` | `{_type(e)}` | {_first_sentence(e.words)} |" for e in found if e.kind == "fun"]
+        tables.append(f"### `{module}`\n\n{shown}| function | type | |\n|---|---|---|\n" + "\n".join(lines) + "\n")
     return "\n".join(tables)
+
+
+def _type(e: Entry) -> str:
+    """A function's type, for a table."""
+    return _cell(e.shown.partition(" : ")[2])
 
 
 def anchor(module: str, name: str) -> str:

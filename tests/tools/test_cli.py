@@ -107,6 +107,8 @@ def test_sig(axon_cli: Cli, here: Path) -> None:
     top = "sig top : {k} -> 'a[..b, n] -> { values : 'a[..b, k], places : i32[..b, k] } where k <= n\n"
     assert axon_cli("sig", "tensor.top").out == axon_cli("sig", "tensor:top").out == top  # of the standard library
     assert top in axon_cli("sig", "tensor").out
+    assert axon_cli("sig", "nn").out.startswith("type linear_of['a, ..l, d, k] = {")  # which its signatures are made of
+    assert axon_cli("sig", "nn.linear").out == "type linear[..l, d, k] = linear_of[f32, ..l, d, k]\n"
     (here / "tensor.axon").write_text(GOOD)
     assert axon_cli("sig", "tensor.axon:dot").out == "sig dot : f32[n] -> f32[n] -> f32\n"
     wrong = axon_cli("sig", "good.axon:doubel")

@@ -226,9 +226,10 @@ class _Ranges:
     def _equate(self, stretches: list[Stretch]) -> bool:
         """Dimensions that do not stretch are equal: all at once, for none makes another one 1."""
         for s in stretches:
-            self.s.equals.append(Equal(self.resolve(s.left), self.resolve(s.right), s.reason, s.context))
+            self.s.equals.append(Equal(self.resolve(s.left), self.resolve(s.right), s.reason, s.context, stretch=s))
             # What comes out is neither side that the reason speaks of.
-            self.s.equals.append(Equal(Dim.of(s.out), self.resolve(s.left), Reason(s.reason.span, s.reason.text), s.context))
+            here = Reason(s.reason.span, s.reason.text)
+            self.s.equals.append(Equal(Dim.of(s.out), self.resolve(s.left), here, s.context, stretch=s))
         self.stretches = [s for s in self.stretches if s not in stretches]
         return bool(stretches)
 

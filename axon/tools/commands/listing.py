@@ -40,6 +40,13 @@ def require_name(checked: CheckedModule, place: str | None, name: str) -> None:
         raise AxonError((Diagnostic("AX0507", message, notes=(note,), suggestions=meant(name, checked.signatures)),))
 
 
+def types_in(source: SourceFile) -> dict[str, str]:
+    """The declarations of types in a file, by their names, as they are written."""
+    from axon.grammar.syntax import TypeDecl
+
+    return {d.name.text: d.span.text.rstrip() for d in compiler.parse(source)[0].decls if isinstance(d, TypeDecl)}
+
+
 def the_function(session: Session, place: str, name: str | None) -> Callee:
     """The declaration of a name; without one, the only function of the module."""
     if name is not None:

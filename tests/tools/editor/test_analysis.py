@@ -98,6 +98,15 @@ def test_suggestions_are_tried() -> None:
     assert not analysed(applied(analysis, fixes[0].edits)).diagnostics()
 
 
+def test_a_suggestion_may_change_another_declaration() -> None:
+    workspace = Workspace()
+    analysis = analysed("val g = 9.81\n\nfun fall (t : f64[n]) = 0.5 * g * t ** 2\n", workspace=workspace)
+    for untried in workspace.untried(analysis):
+        workspace.try_suggestions(analysis, untried)
+    (diagnostic,) = analysis.diagnostics()
+    assert applied(analysis, diagnostic.suggestions[0].edits).startswith("val g : f64 = 9.81\n")
+
+
 # ── what an edit costs ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 CHAIN = """\

@@ -1,0 +1,10 @@
+sig annotated : 'a[n, n] -> 'a[n, n]
+sig of_an_index : 'a[i, i] -> 'a[i, i]
+sig of_both_indices : 'a[i, i] -> 'a[i, i]
+sig of_a_product : 'a[i, i] -> 'a[i, i]
+sig of_a_function : 'a[i, i] -> 'a
+sig of_its_turn : 'a[..b, i, i] -> 'a[..b, i, i]
+sig of_its_result : 'a[n, n] -> 'a[n, n]
+sig of_its_sig : 'a[n, n] -> 'a[n, n]
+sig columns : 'a[i, j] -> 'a[i, j]
+sig rows : 'a[i, j] -> 'a[i, j]
