@@ -80,9 +80,26 @@ def infer_application(inf: Inference, env: Env, e: S.Apply | S.ApplyDims) -> T.E
         f = infer(inf, env, head)
     if not arguments:
         return f
-    values = [_passed(inf, env, infer(inf, env, a)) for a in arguments]
+    values = _differentiated(inf, env, f, arguments) or [_passed(inf, env, infer(inf, env, a)) for a in arguments]
     left = len(_parameters(inf, f)) - len(values)
     return _call(inf, env, f, values, e.span, head.span.excerpt) if left <= 0 else _completed(inf, env, f, values, e.span)
+
+
+def _differentiated(inf: Inference, env: Env, f: T.Expr, arguments: Sequence[S.Expr]) -> list[T.Expr]:
+    """The arguments of `grad` and its like, where the first is a `fn`: what it is applied to says the type of its parameter."""
+    place = builtins.DERIVATIVES.get(f.name, 0) if isinstance(f, T.Builtin) else 0
+    if not place or len(arguments) <= place or not isinstance(arguments[0], S.Fn):
+        return []
+    written = arguments[0]
+    x = _passed(inf, env, infer(inf, env, arguments[place]))
+    scope = env.scope.child()
+    seen: dict[str, Span] = {}
+    types = (x.type, *(inf.state.type_var() for _ in written.params[1:]))
+    patterns = tuple(bind_pattern(inf, scope, p, t, seen) for p, t in zip(written.params, types, strict=True))
+    inner = infer(inf, env.within(scope), written.body)
+    made = T.Fn(patterns, inner, type=function(types, inner.type), span=written.span)
+    rest = {n: _passed(inf, env, infer(inf, env, a)) for n, a in enumerate(arguments) if n not in (0, place)}
+    return [{**rest, 0: made, place: x}[n] for n in range(len(arguments))]
 
 
 def _parameters(inf: Inference, f: T.Expr) -> tuple[Type, ...]:

@@ -35,8 +35,9 @@ FUNCTIONS = {
     "with_vjp": "('A -> 'B) -> ('A -> 'B -> 'A) -> 'A -> 'B",
 }
 
-# Those among them whose variables stand for differentiable types: floats, and tuples and records of them.
-DERIVATIVES = frozenset({"grad", "value_and_grad", "vjp", "jvp", "with_vjp"})
+# Those among them whose variables stand for differentiable types, which are floats and tuples and records of them; and at which
+# position, counted from 0, stands what the function at position 0 is applied to.
+DERIVATIVES = {"grad": 1, "value_and_grad": 1, "vjp": 1, "jvp": 1, "with_vjp": 2}
 
 # What takes a function at every leaf of records and tuples, by how it is written: no function, for that is used at several types.
 OVER_LEAVES = {"each": "each f a b …", "fold_leaves": "fold_leaves (op, unit) f a b …"}
