@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, wraps
+from typing import TypeVar, cast
 
 from axon.base.data import dataclass, field
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +38,20 @@ class SourceFile:
 
     def span(self, start: int = 0, end: int | None = None) -> Span:
         return Span(self, start, len(self.text) if end is None else end)
+
+
+def once(make: Callable[[SourceFile], V]) -> Callable[[SourceFile], V]:
+    """A function of a file that is evaluated once for each: what it gave stays with the file, for as long as that is there."""
+    name = f"{make.__module__}.{make.__qualname__}"
+
+    @wraps(make)
+    def made(source: SourceFile) -> V:
+        known = vars(source)
+        if name not in known:
+            known[name] = make(source)
+        return cast("V", known[name])
+
+    return made
 
 
 @dataclass(frozen=True, slots=True)

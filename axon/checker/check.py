@@ -18,7 +18,7 @@ from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.each_once import EachOnce
 from axon.base.errors import AxonError
 from axon.base.names import Symbol
-from axon.base.source import SourceFile, Span
+from axon.base.source import SourceFile, Span, once
 from axon.checker import kept
 from axon.checker.kept import LIBRARY, imports_the_same, read
 from axon.checker.loader import Loader, is_library, library_modules
@@ -26,6 +26,7 @@ from axon.checker.module import CheckedModule
 from axon.checker.report import once_per_name, report, words
 from axon.checker.unchanged import Recorder, Step, Unchanged
 from axon.grammar import syntax as S
+from axon.grammar.lexer import blanked
 from axon.grammar.parse import parse
 from axon.shapes.algebra.divisibility import is_divisibility
 from axon.shapes.solving.settle import simpler
@@ -97,7 +98,7 @@ class Session:
         self.fewer = fewer  # whether there are fewer errors is asked, and not why; see Note [Tried changes]
         self.modules = {} if modules is None else dict(modules)
         self.open: list[SourceFile] = []
-        self.declared: dict[str, set[str]] | None = None  # by each module of the standard library, once somebody asks
+        self.declared: dict[str, SourceFile] | None = None  # the modules of the standard library, once somebody asks for a value
 
     def check(self, source: SourceFile) -> CheckedModule:
         if source in self.modules:
@@ -214,17 +215,16 @@ class Session:
         return Unchanged(former.steps, (*imported, *(name for _, name in gone)), blanks, checker.explains)
 
     def library(self, name: str, at: Span) -> list[str]:
-        """The modules of the standard library that declare a value. They are parsed, not checked, when this is first asked."""
+        """The modules of the standard library that declare a value. Those that may do so are parsed, none is checked."""
         if self.declared is None:
-            self.declared = {}
-            for stem in library_modules():
-                source = self.loader.find(S.Name(stem, at))
-                if isinstance(source, SourceFile) and source not in self.open:
-                    decls = parse(source)[0].decls
-                    self.declared[stem] = {n for d in decls if isinstance(d, S.Fun | S.Val) for n in declared_names(d)}
-        return [stem for stem, names in self.declared.items() if name in names]
+            found = ((stem, self.loader.find(S.Name(stem, at))) for stem in library_modules())
+            self.declared = {stem: s for stem, s in found if isinstance(s, SourceFile) and s not in self.open}
+        bound = re.compile(_BOUND.format(re.escape(name)))
+        return [stem for stem, s in self.declared.items() if bound.search(blanked(s)) and name in _values(s)]
 
     def lonely_sigs(self, checker: Inference, wanted: list[S.Decl], sigs: list[S.Sig]) -> None:
+        if not sigs:
+            return
         names = {n for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n in declared_names(d)}
         for sig in sigs:
             if sig.name.text not in names:
@@ -344,18 +344,23 @@ def _text(decl: T.Decl) -> str:
     return (decl.body if isinstance(decl, T.Fun) else decl.value).span.text
 
 
+_BOUND = r"\bfun\s+{0}\b|\bval\b[^=]*(?:\b{0}\b|\{{)"  # where a name may be a value's: after `fun`, or between `val` and `=`
+
+
+@once
+def _values(source: SourceFile) -> frozenset[str]:
+    """The values that a file declares."""
+    return frozenset(n for d in parse(source)[0].decls if isinstance(d, S.Fun | S.Val) for n in declared_names(d))
+
+
 def declared_names(decl: S.Decl) -> list[str]:
     return [name for name, _ in binds(decl)]
 
 
 def binds(decl: S.Decl) -> list[tuple[str, Span]]:
-    match decl:
-        case S.Fun(name) | S.TypeDecl(name) | S.Sig(name):
-            return [(name.text, name.span)]
-        case S.Val(pattern):
-            return _pattern_names(pattern)
-        case _:
-            return []
+    if isinstance(decl, S.Val):
+        return _pattern_names(decl.pattern)
+    return [(decl.name.text, decl.name.span)] if not isinstance(decl, S.Import) else []
 
 
 def _pattern_names(p: S.Pattern) -> list[tuple[str, Span]]:
@@ -408,7 +413,7 @@ def _recheck(
         return None
     errors = sum(d.severity == "error" for d in checked.diagnostics)
     schemes = checked.schemes.values()
-    return Attempt(errors, tuple(asked(schemes)), checked.diagnostics, generality(schemes, checked.state))
+    return Attempt(errors, tuple(asked(schemes)), checked.diagnostics, lambda: generality(schemes, checked.state))
 
 
 def asked(schemes: Iterable[Scheme]) -> Iterator[Span]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
-from axon.base.source import SourceFile, Span
+from axon.base.source import SourceFile, Span, once
 from axon.grammar.mistakes import LOOKALIKES, OPERATORS
 from axon.grammar.table import Table
 
@@ -53,6 +53,7 @@ def tokenize(file: SourceFile, table: Table) -> Tokens:
     return Tokens(tuple(tokens), comments, blanked, tuple(wrong), tuple(left_out), tuple(diagnostics))
 
 
+@once
 def blanked(file: SourceFile) -> str:
     """The text of a file with its comments blanked, as far as it is read."""
     return _blank_comments(file, [])[0] if len(file.text) <= MAX_CHARACTERS else ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from axon.base.source import Span
@@ -19,6 +20,12 @@ _MAX_SYMBOLS = 20 * MAX_DEPTH
 _FLAT = frozenset(["nothing", "first", "both", "push", "more", "absent", "second", "first_of"])  # make lists or pass something on
 
 
+@lru_cache(maxsize=1)
+def _reductions(table: Table) -> tuple[tuple[str, int, Callable[..., Any] | None, int], ...]:
+    """Of each rule what it is replaced by, of how many symbols, what makes its value, and by how much that is deeper."""
+    return tuple((r.origin, r.size, getattr(Builder, r.make) if r.make else None, int(r.make not in _FLAT)) for r in table.rules)
+
+
 class Machine:
     """Four stacks that move together: `states` has one more entry than `values`, `starts`, `ends` and `depths`."""
 
@@ -32,15 +39,13 @@ class Machine:
         self.ends: list[int] = []
         self.depths: list[int] = []
         self.too_deep = False
-        self._rules = [
-            (r.origin, r.size, getattr(builder, r.make) if r.make else None, int(r.make not in _FLAT)) for r in table.rules
-        ]
 
     def run(self, tokens: Sequence[Token], at: int) -> int | None:
         """Consume tokens from number `at`. None when the text was accepted; else the number of the token that does not
         fit, or, with `too_deep` set, of the one at which the syntax nests too deeply."""
         states, values, starts, ends, depths = self.states, self.values, self.starts, self.ends, self.depths
-        moves, rules, accepting, file = self.table.states, self._rules, self.accepting, self.builder.file
+        moves, rules, accepting, builder = self.table.states, _reductions(self.table), self.accepting, self.builder
+        file = builder.file
         token = tokens[at]
         while True:
             move = moves[states[-1]].get(token.kind)
@@ -63,13 +68,13 @@ class Machine:
                 states[-1] = moves[states[-2]][origin]
             elif size == 0:
                 here = ends[-1] if ends else 0
-                self.push(origin, make(Span(file, here, here)), here, here, 0)
+                self.push(origin, make(builder, Span(file, here, here)), here, here, 0)
             else:
                 start, end, depth = starts[-size], ends[-1], max(depths[-size:]) + deeper
                 if depth > MAX_DEPTH:
                     self.too_deep = True
                     return at
-                value = make(Span(file, start, end), *values[-size:])
+                value = make(builder, Span(file, start, end), *values[-size:])
                 self.pop(size)
                 self.push(origin, value, start, end, depth)
             if token.kind == END and states[-1] == accepting:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from functools import lru_cache
 from typing import Any, cast
 
 from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
-from axon.base.source import SourceFile, Span
+from axon.base.source import SourceFile, Span, once
 from axon.grammar import syntax
 from axon.grammar.build import Builder
 from axon.grammar.explain import Advice, Open, Trouble, explain, innermost_open, never_closed
@@ -26,7 +25,7 @@ _CALM = 3  # tokens; see Note [One mistake]
 _MARGIN = "$MARGIN"  # stands before a word at the margin that begins no declaration; no state takes it
 
 
-@lru_cache(maxsize=4)  # who checks a file and who proposes changes of it ask for the same
+@once  # who checks a file and who proposes changes of it ask for the same
 def parse(source: SourceFile) -> tuple[syntax.Program, tuple[Diagnostic, ...]]:
     """The declarations of a file that have no syntax error, and all errors and warnings. Never raises on bad text."""
     reader = _Reader(source, "program")

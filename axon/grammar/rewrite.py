@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any, TypeVar, assert_never, cast
 
 from axon.base.data import fields, replace
 from axon.base.diagnostics import Edit
 from axon.base.identity import IdentityMap
-from axon.base.source import SourceFile, Span
+from axon.base.source import SourceFile, Span, once
 from axon.grammar import printer
 from axon.grammar import syntax as s
 from axon.grammar.doc import Comment, Doc, Fresh, Group, Headed, Hug, Line, Nest, Placed
@@ -24,8 +24,9 @@ from axon.grammar.parse import parse, parse_expression, parse_type
 
 NEW = SourceFile("", "").span()  # the place of what is not in the file
 Change = tuple[s.Node, s.Node]  # a node of the file, and what is to stand in its place
-Piece = tuple[str, s.Node | None]  # a piece of text, and the node of the file that it is a copy of
+Piece = tuple[str, Span | None]  # a piece of text, and the place in a file that it is a copy of
 N = TypeVar("N", bound=s.Node)
+_ONE_WORD = re.compile(r"'?[A-Za-z]\w*")
 _WORD = re.compile(r"[\w.]+|=>|\|>|[^\w\s]")
 
 
@@ -54,6 +55,9 @@ def quoted(text: str, **parts: s.Node) -> s.Expr:
 
 
 def quoted_type(text: str) -> s.Type:
+    """The type of a text. Raises NotWritten for a text that is none."""
+    if _ONE_WORD.fullmatch(text):  # an element type, as most are
+        return s.TypeVar(text, None, span=NEW) if text[0] == "'" else s.TypeName((name(text),), None, span=NEW)
     return cast("s.Type", _filled(parse_type(_quotation(text))[0], {}))
 
 
@@ -87,7 +91,7 @@ def call(function: s.Expr, *arguments: s.Expr) -> s.Expr:
     return function
 
 
-@lru_cache(maxsize=8)
+@once
 def tree(file: SourceFile) -> Tree:
     """The tree of a file that is being looked at."""
     return Tree(file)
@@ -231,11 +235,8 @@ class Tree:
         around = self._needs_parentheses(old, new) and self.enclosed(old) == whole
         inside = self._pieces(new, None, old)
         pieces: list[Piece] = [("(", None), *inside, (")", None)] if around else inside
-        for piece, node in pieces:
-            kept = None
-            if node is not None and node.span.file is self.file:
-                kept = whole if node is old else self.enclosed(node)
-            if kept is None or kept.start < at or kept.end > whole.end:
+        for piece, kept in pieces:
+            if kept is None or kept.file is not self.file or kept.start < at or kept.end > whole.end:
                 text += piece
                 continue
             out += self._between(at, kept.start, text)
@@ -245,6 +246,8 @@ class Tree:
 
     def _between(self, start: int, end: int, new: str) -> Iterator[Edit]:
         """The edit, if any, that makes a stretch of the file another text: of the words that differ, whatever the spaces."""
+        if self.text[start:end].strip() == new.strip():  # as is most of what grows
+            return
         before, after = list(_WORD.finditer(self.text, start, end)), list(_WORD.finditer(new))
         if [m[0] for m in before] == [m[0] for m in after]:
             return
@@ -263,6 +266,8 @@ class Tree:
 
     def applied(self, node: s.Node, changes: tuple[Change, ...]) -> s.Node:
         """A node after changes of what stands in it."""
+        if not changes:
+            return node
         news = IdentityMap(changes)
         touched = IdentityMap((outer, None) for old, _ in changes for outer in (old, *self._outwards(old)))
 
@@ -291,9 +296,10 @@ class Tree:
         if node.span is NEW:
             return []
         text = self._copied(node, most)
-        if not bare and self.enclosed(node) != node.span:
-            return [(f"({text})", node)]
-        return [("(", None), (text, node), (")", None)] if enclosed else [(text, node)]
+        place = node.span if bare else self.enclosed(node)
+        if place != node.span:
+            return [(f"({text})", place)]
+        return [("(", None), (text, place), (")", None)] if enclosed else [(text, place)]
 
     def _copied(self, node: s.Node, most: int | None) -> str:
         text = node.span.text
@@ -309,14 +315,9 @@ class Tree:
 
     def _needs_parentheses(self, old: s.Node, new: s.Node) -> bool:
         """Whether a node needs parentheses where another stands, by what is around that."""
-        if isinstance(new, _ATOMS):
+        if isinstance(new, _ATOMS) or old not in self._around:
             return False
-        inner, outer = old, new
-        for around in self._outwards(old):
-            inner, outer = around, _with(around, inner, outer)
-            if isinstance(around, s.Val | s.Fun) or not _ends_open(new):  # what extends to the right may meet what is farther out
-                break
-        stack: list[Doc] = [printed(outer)]
+        stack = [self._printed_in_place(old, new)]
         while stack:
             match stack.pop():
                 case Placed(node=node, doc=doc, enclosed=enclosed):
@@ -331,6 +332,17 @@ class Tree:
                     stack += (head, body)
         return False
 
+    def _printed_in_place(self, old: s.Node, new: s.Node) -> Doc:
+        """A node in the place of another, with what is around that as far as it matters for parentheses."""
+        inner, outer = old, new
+        for around in self._outwards(old):
+            if isinstance(around, s.Fun | s.Fn) and isinstance(new, s.PatternTyped):  # whatever other parameters there are
+                return printer.param(new)
+            inner, outer = around, _with(around, inner, outer)
+            if isinstance(around, s.Val | s.Fun) or not _ends_open(new):  # what extends to the right may meet what is farther out
+                break
+        return printed(outer)
+
 
 _PLACES = ("span", "op_span")
 _ATOMS = (
@@ -340,20 +352,23 @@ _ATOMS = (
 _BLANK = s.Var("_", span=NEW)
 
 
-def parts_of(node: s.Node) -> Iterator[s.Node]:
+def parts_of(node: s.Node) -> list[s.Node]:
+    """The nodes that a node is made of, from the last to the first."""
+    found: list[s.Node] = []
     stack: list[object] = [getattr(node, name) for name in _written_fields(cast("Any", type(node)))]
     while stack:
         part = stack.pop()
-        if isinstance(part, tuple):
+        if isinstance(part, s.Node):
+            found.append(part)
+        elif isinstance(part, tuple):
             stack += part
-        elif isinstance(part, s.Node):
-            yield part
+    return found
 
 
 @cache
 def _written_fields(kind: Any) -> tuple[str, ...]:
     """The fields of a kind of node in which others may stand."""
-    return tuple(f.name for f in fields(kind) if f.name not in _PLACES)
+    return tuple(f.name for f in fields(kind) if f.name not in _PLACES and f.type not in ("str", "int", "float", "bool"))
 
 
 def _ends_open(node: s.Node) -> bool:
@@ -373,7 +388,7 @@ def _with(around: s.Node, inner: s.Node, new: s.Node) -> s.Node:
             return tuple(map(walk, part))
         return _BLANK if isinstance(part, _EXPRESSIONS) else part
 
-    return made(around, **{f.name: walk(getattr(around, f.name)) for f in fields(around) if f.name not in _PLACES})
+    return made(around, **{name: walk(getattr(around, name)) for name in _written_fields(cast("Any", type(around)))})
 
 
 _EXPRESSIONS = (
@@ -421,6 +436,11 @@ def _pieces(doc: Doc, copied: Callable[[s.Node, bool], list[Piece]]) -> list[Pie
                 out.append((text, None))
             case tuple() as parts:
                 stack += reversed(parts)
+            case Placed(node=node, doc=inner, enclosed=enclosed):
+                copy = copied(node, enclosed)
+                out += copy
+                if not copy:
+                    stack.append(inner)
             case Line(flat=flat):
                 out.append((flat, None))
             case Nest(doc=inner) | Group(doc=inner):
@@ -429,11 +449,6 @@ def _pieces(doc: Doc, copied: Callable[[s.Node, bool], list[Piece]]) -> list[Pie
                 stack += (inner, " ")
             case Headed(head=head, body=body):
                 stack += (body, head)
-            case Placed(node=node, doc=inner, enclosed=enclosed):
-                copy = copied(node, enclosed)
-                out += copy
-                if not copy:
-                    stack.append(inner)
             case Fresh() | Comment():
                 out.append((" ", None))
             case _:

@@ -338,10 +338,11 @@ def ungrouped(place: Span) -> Iterator[Suggestion]:
     """`for i j => …` for `for (i, j) => …`, which makes one dimension: of what stands at a place, or of the `val` that it names."""
     e: S.Expr | None = expr(place)
     if isinstance(e, S.Var):
-        file = tree(place.file)
-        around = (d for d in file.decls if d.span.start <= place.start < d.span.end)
+        file, called = tree(place.file), e.name
+        around = [d for d in file.decls if d.span.start <= place.start < d.span.end]
+        around = [d for d in around if called in file.text[d.span.start : place.start]]  # else nothing binds it there
         vals = [v for d in around for v in file.within(d.span) if isinstance(v, S.Val) and v.span.end <= place.start]
-        e = next((v.value for v in reversed(vals) if isinstance(v.pattern, S.PatternName) and v.pattern.name == e.name), None)
+        e = next((v.value for v in reversed(vals) if isinstance(v.pattern, S.PatternName) and v.pattern.name == called), None)
     together = [g for g in e.groups if any(isinstance(b, S.ProductBinder) for b in g.binders)] if isinstance(e, S.For) else []
     changes = []
     for group in together:

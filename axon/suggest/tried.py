@@ -54,7 +54,7 @@ class Attempt:
     errors: int
     facts: tuple[Span, ...]
     found: tuple[Diagnostic, ...] | None = None
-    general: Generality = ()  # how much the declarations still leave to who calls them
+    general: Callable[[], Generality] = tuple  # how much the declarations still leave to who calls them, where somebody asks
 
 
 Recheck = Callable[[SourceFile, int | None], Attempt | None]  # of a file with so many errors or more None says enough
@@ -107,7 +107,7 @@ def tried(
             continue
         budget = _Budget(min(whole, _tries(diagnostic, diagnostics, source)) if whole else 0)
         kept: list[Suggestion] = []
-        general: list[Generality] = []
+        general: list[Callable[[], Generality]] = []
         for suggestion in _filled(diagnostic.suggestions, solve, budget):
             if not suggestion.edits or not budget.left or any(_needless(suggestion, s) for s in kept):
                 continue
@@ -134,8 +134,8 @@ def tried(
                 budget.helped(len(kept) == MAX_KEPT)
         whole -= budget.spent
         order = list(range(len(kept)))
-        if all(s.checked for s in kept):  # of equals the likelier one stays before
-            order.sort(key=lambda n: general[n], reverse=True)
+        if len(kept) > 1 and all(s.checked for s in kept):  # of equals the likelier one stays before
+            order.sort(key=lambda n: general[n](), reverse=True)
         in_words = () if kept else tuple(s for s in diagnostic.suggestions if not s.edits)
         out.append(replace(diagnostic, suggestions=(*_placed([kept[n] for n in order], source), *in_words)))
     return tuple(out)

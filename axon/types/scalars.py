@@ -52,7 +52,7 @@ def or_scalar(state: State, scheme: Scheme, wanted: set[int]) -> tuple[OrScalar,
         t = types[n]
         if isinstance(t, Tensor) and t.shape and all(i.symbol in rows for i in t.shape if isinstance(i, Row)):
             shapes[n] = t.shape
-    while True:
+    while shapes:
         told = _told(state, scheme, [t for n, t in enumerate(types) if n not in shapes])
         groups: dict[Shape, list[int]] = {}
         for n, shape in shapes.items():
@@ -63,6 +63,7 @@ def or_scalar(state: State, scheme: Scheme, wanted: set[int]) -> tuple[OrScalar,
             return tuple(OrScalar(tuple(ns), ns not in open_) for ns in groups.values())
         for n in max(untold, key=lambda ns: len(shapes[ns[0]])):  # which may tell the others
             del shapes[n]
+    return ()
 
 
 def _tells_itself(state: State, scheme: Scheme, types: Sequence[Type], shapes: dict[int, Shape], one: int) -> bool:

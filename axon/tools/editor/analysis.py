@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from axon.tools.editor.tokens import ChunkWords
 
 Guard = Callable[[str], AbstractContextManager[None]]
-Key = tuple[tuple[S.Decl, ...], tuple[tuple[str, str], ...], object]  # its `sig`s, the names in it with their versions, see `_key`
+Used = tuple[tuple[str, str], ...]  # the names in a declaration that mean something, with their versions
+Key = tuple[tuple[S.Decl, ...], Used, object]  # its `sig`s, what it uses, and where a name is not known what `_around` gives
 
 _MAX_ERRORS = 200
 _fresh_version = count(1)
@@ -70,7 +71,7 @@ class Checked:
     inner: tuple[tuple[str, Span, Type], ...]
     headless: str = ""  # what a declaration after it declares, which is read as a part of it
 
-    @property
+    @cached_property
     def ok(self) -> bool:
         return not any(d.severity == "error" for d in self.diagnostics)
 
@@ -78,6 +79,16 @@ class Checked:
     def schemes(self) -> dict[str, Scheme]:
         """Of the values that it declares, but those with errors."""
         return {n: e.scheme for n, e in self.entities.items() if isinstance(e, ValueName)}
+
+    @cached_property
+    def places(self) -> list[tuple[bool, str]]:
+        """Whether it is of a type, with each name that it declares: types and values have name spaces of their own."""
+        return [(isinstance(self.decl, S.TypeDecl), name) for name in self.versions]
+
+    @cached_property
+    def parameters(self) -> dict[Symbol, tuple[T.Pattern, ...]]:
+        """Those of the functions that it declares."""
+        return {t.symbol: t.params for t in self.typed if isinstance(t, T.Fun)}
 
     @cached_property
     def facts(self) -> Facts:
@@ -452,32 +463,35 @@ class _Run:
     def _declaration(self, item: _Item) -> None:
         """Put a declaration in scope, checked if what is known of it is not up to date."""
         sigs = [] if isinstance(item.decl, S.TypeDecl) else [s for n in item.names for s in self.sigs.get(n, ())]
-        key = self._key(item.chunk, sigs)
+        given, used = tuple(s.decl for s in sigs), self._used(item.chunk, sigs)
         known = next((c for c in self.former.get(item.chunk, ()) if c.decl is item.decl), None)
-        fits = known is not None and known.key[:2] == key[:2] and known.key[2] in (None, key[2])
-        checked = known if known is not None and fits else self._check(item, [s.decl for s in sigs], key)
+        fits = known is not None and known.key[:2] == (given, used) and (known.key[2] is None or known.key[2] == self._around())
+        checked = known if known is not None and fits else self._check(item, given, used)
         self.a.of_chunk.setdefault(item.chunk, []).append(checked)
         if checked.ok:
-            self.a.good.update(dict.fromkeys(_named(checked), checked))
+            self.a.good.update(dict.fromkeys(checked.places, checked))
         self._define(checked)
 
-    def _key(self, chunk: Chunk, sigs: list[_Item]) -> Key:
-        """What a check of a declaration depends on besides its text; the last part only where a name is not known."""
+    def _used(self, chunk: Chunk, sigs: list[_Item]) -> Used:
+        """What the check of a declaration uses, by the names in it; an intersection with `values` would go through all of those."""
         words = chunk.words.union(*(s.chunk.words for s in sigs)) if sigs else chunk.words
-        used: list[tuple[str, str]] = []
-        for name in words:  # which are few; an intersection with `values` would go through all of those
-            if name not in self.scope.values:
-                continue
-            module = self.a.imports.get(name)
-            used.append((name, self.versions.get(name, _BROKEN) if module is None else _MODULE))
-            if module is not None:
+        values, versions, aliases, imports = self.scope.values, self.versions, self.scope.aliases, self.a.imports
+        used = [(name, versions.get(name, _BROKEN)) for name in words if name in values and name not in imports]
+        for name in words & imports.keys() if imports else ():
+            if name in values:
+                module = imports[name]
+                used.append((name, _MODULE))
                 used += [(f"{name}.{n}", module.versions[n]) for n in words & module.versions.keys()]
                 used += [(f"{name}.type {n}", module.aliases[n]) for n in words & module.aliases.keys()]
-        used += [(f"type {name}", self.aliases[name]) for name in words if name in self.scope.aliases]
+        used += [(f"type {name}", self.aliases[name]) for name in words if name in aliases]
         used.sort()
-        return (tuple(s.decl for s in sigs), tuple(used), (self.everything, frozenset(self.later), frozenset(self.a.imports)))
+        return tuple(used)
 
-    def _check(self, item: _Item, sigs: list[S.Decl], key: Key) -> Checked:
+    def _around(self) -> object:
+        """What the check of a declaration depends on where it does not know a name."""
+        return self.everything, frozenset(self.later), frozenset(self.a.imports)
+
+    def _check(self, item: _Item, sigs: tuple[S.Decl, ...], used: Used) -> Checked:
         self.a.checks += 1
         decl, names = item.decl, item.names
         checker = inference(words)
@@ -495,8 +509,7 @@ class _Run:
             where = binds(decl)[0][1] if names else decl.span
             checker.diagnostics += [d if d.labels else replace(d, labels=(Label(where),)) for d in error.diagnostics]
         diagnostics, headless = blamed(decl, checker.diagnostics)
-        if not any(d.code in OF_NAMES for d in diagnostics):
-            key = (*key[:2], None)
+        key = (sigs, used, self._around() if any(d.code in OF_NAMES for d in diagnostics) else None)
         alias = self.scope.aliases.get(names[0]) if isinstance(decl, S.TypeDecl) else None
         entities: dict[str, Entity] = {}
         versions = dict.fromkeys(names, _BROKEN)
@@ -521,7 +534,7 @@ class _Run:
         """Put what a declaration declares in scope; of one with errors, what it last was without. See Note [Last good facts]."""
         if isinstance(checked.decl, S.TypeDecl) and any(d.code == "AX0206" for d in checked.diagnostics):
             self.circular.append(checked.decl)
-        for place in _named(checked):
+        for place in checked.places:
             best = checked if checked.ok else self.a.good.get(place, checked)
             name = place[1]
             if best is not checked and self._is_outdated(best):
@@ -530,7 +543,7 @@ class _Run:
                 else:
                     self._break_type(name, checked.chunk)
                 continue
-            self.parameters |= {t.symbol: t.params for t in best.typed if isinstance(t, T.Fun)}
+            self.parameters |= best.parameters
             if best.alias is not None:
                 self.scope.aliases[name] = best.alias
                 self.aliases[name] = best.versions[name]
@@ -581,11 +594,6 @@ class _Run:
         a.exports = Module(a.path, values, dict(self.scope.aliases))
         a.versions = {n: self.versions.get(n, _BROKEN) for n in values}
         a.aliases = self.aliases
-        a.table = {place: c for found in a.of_chunk.values() for c in found for place in _named(c)}
+        a.table = {place: c for found in a.of_chunk.values() for c in found for place in c.places}
         said = {d for checked in a.current() for d in checked.diagnostics}
         a.tried = {d: tried for d, tried in a.tried.items() if d in said}
-
-
-def _named(checked: Checked) -> list[tuple[bool, str]]:
-    """Whether a declaration is of a type, with each name that it declares: types and values have name spaces of their own."""
-    return [(isinstance(checked.decl, S.TypeDecl), name) for name in checked.versions]

@@ -160,7 +160,7 @@ def read(path: str, text: str, known: list[Chunk]) -> Pieces:
 
 
 def reading(path: str, text: str, known: list[Chunk], parsed: list[Chunk]) -> Generator[None, None, Pieces]:
-    """As `read`, stopping after each chunk. What is parsed goes into `parsed`: it need not be again if this is given up."""
+    """As `read`, stopping after each chunk that is parsed. They go into `parsed`: none need be again if this is given up."""
     starts = cut(text)
     ends = [*starts[1:], len(text)]
     by_text: dict[str, list[Chunk]] = {}
@@ -184,11 +184,11 @@ def reading(path: str, text: str, known: list[Chunk], parsed: list[Chunk]) -> Ge
             if chunk.broken and any(_goes_on(chunk, d) for d in chunk.decls):
                 chunk = replace(chunk, decls=())
             parsed.append(chunk)
+            yield
         else:
             chunk = same.pop()
         out.chunks.append(chunk)
         out.starts.append(start)
-        yield
     return _glued(path, text, out, by_text)
 
 

@@ -16,7 +16,7 @@ from axon.base.source import SourceFile, Span
 from axon.checker.check import asked, solutions
 from axon.checker.loader import SUFFIX, FileLoader, stdlib_root
 from axon.grammar import syntax as S
-from axon.suggest.tried import Attempt, generality, tried
+from axon.suggest.tried import Attempt, Generality, generality, tried
 from axon.tools.editor.analysis import Analysis, AnalysisSession, Guard, needs_trial
 
 _MAX_TESTED = 256  # suggestions whose answer is kept
@@ -58,7 +58,7 @@ class Workspace:
         self.guard = guard
         self.analyses: dict[str, Analysis] = {}
         self.tested: dict[tuple[tuple[tuple[str, str], ...], str, Suggestion], bool] = {}  # what `helps` has answered
-        self.declared: dict[str, set[str]] | None = None  # what the standard library declares, once that has been asked
+        self.declared: dict[str, SourceFile] | None = None  # the standard library, once somebody has asked for a value
 
     def open(self, path: str, text: str) -> None:
         """Open a file, or change its text."""
@@ -170,8 +170,13 @@ class Workspace:
         places = [place for span in spans if (place := fork.place(span)) is not None]
         errors = sum(d.severity == "error" for d in fork.diagnostics())
         found = tuple(_in_whole(fork, changed, d) for c in fork.current() for d in c.diagnostics)
-        general = zip(*(generality(c.schemes.values(), c.state) for c in fork.current()), strict=True)
-        return Attempt(errors, tuple(Span(changed, *place) for place in places), found, tuple(map(sum, general)))
+        return Attempt(errors, tuple(Span(changed, *place) for place in places), found, partial(_generality, fork))
+
+
+def _generality(analysis: Analysis) -> Generality:
+    """How much the declarations of a module leave to who calls them."""
+    parts = (generality(c.schemes.values(), c.state) for c in analysis.current())
+    return tuple(map(sum, zip(*parts, strict=True)))
 
 
 def _texts(analysis: Analysis) -> tuple[tuple[str, str], ...]:
