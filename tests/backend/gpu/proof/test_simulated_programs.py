@@ -68,9 +68,11 @@ PROGRAMS: dict[str, tuple[str, list[Any]]] = {
         " for i j => (sum k => a[i, k] * b[k, j]) + cast f16 (p[i] * p[i] / 9000) + cast f16 (q[j] % 7)"
         " + cast f16 (shift_right (bit_xor (r[i, j] * r[i, j]) 9) 29) + cast f16 (max s[j] 7 % 5) + cast f16 ((t[i] * t[i]) % 11)",
         [
-            np.arange(16, dtype=np.int16) * 2000, np.arange(8, dtype=np.uint16) * 9000,
+            np.arange(16, dtype=np.int16) * 2000,
+            np.arange(8, dtype=np.uint16) * 9000,
             np.arange(128, dtype=np.uint32).reshape(16, 8) * np.uint32(33_000_001),
-            np.arange(8, dtype=np.uint64) * np.uint64(2**60 + 1), np.arange(16) * (2**33 + 5),
+            np.arange(8, dtype=np.uint64) * np.uint64(2**60 + 1),
+            np.arange(16) * (2**33 + 5),
         ],
     ),
     "functions of every kind": (
