@@ -82,7 +82,7 @@ def executable(source: str, name: str, element: str) -> Executable:
     return plain(program(source, name, element))
 
 
-def try_all(source: str, name: str, element: str, layout: Layout | None = None, sampled: int = 5) -> None:
+def try_all(source: str, name: str, element: str, layout: Layout | None = None, sampled: int = 2 * FEW + 1) -> None:
     """With AXON_SOAK, every mapping at every size; else so many, and what is chosen for two sizes and for empty ones."""
     made = executable(source, name, element)
     chance = random.Random(name + element)
@@ -108,7 +108,7 @@ def test_floats(name: str, element: str) -> None:
 @pytest.mark.parametrize("name", WHOLE)
 def test_integers(name: str) -> None:
     for element in ("i32", "i64", "u8", "u16", "u32", "u64", "i16") if SOAK else ("i32", "u64"):
-        try_all(INTEGERS, name, element, sampled=5 if element[0] == "i" else 1)
+        try_all(INTEGERS, name, element, sampled=2 * FEW + 1 if element[0] == "i" else 1)
 
 
 @pytest.mark.parametrize("name", ["peaks", "first", "best", "worst"])
