@@ -39,7 +39,7 @@ from tests.sample import ALL, chosen, some
 
 SOAK = bool(os.environ.get("AXON_SOAK"))
 PROGRAMS = 2_000 if SOAK else 60
-LARGE = 1 << 40 if SOAK else 1 << 15  # the product of all of a program's sizes
+LARGE = 1 << 40 if ALL else 1 << 15  # the product of all of a program's sizes
 
 
 @pytest.fixture
