@@ -1,4 +1,4 @@
-"""Which of many files `make test` looks at: some, by a hash of what they hold, so that an edited one comes or goes.
+"""Which of many files and cases `make test` looks at: some, by a hash of what they hold, so that an edited one comes or goes.
 
 All of them in the soak, in continuous integration, and where goldens are written anew.
 """
@@ -16,6 +16,11 @@ ALL = SOAK or bool(os.environ.get("CI") or os.environ.get("AXON_UPDATE"))
 
 def chosen(file: Path, one_in: int) -> bool:
     return ALL or not file.is_file() or crc32(file.read_bytes()) % one_in == 0
+
+
+def drawn(text: str, one_in: int) -> bool:
+    """Whether a case is looked at, by a text that tells it from those like it."""
+    return ALL or crc32(text.encode("utf-8", "surrogatepass")) % one_in == 0
 
 
 def some(files: Sequence[Path], one_in: int) -> list[Path]:

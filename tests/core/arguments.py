@@ -16,14 +16,15 @@ from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.core.ir import Program
 from axon.shapes.contracts.guard import ContractBroken
+from tests.sample import some
 
 SIZES = range(1, 10)
 TRIES = 3000
 
 
-def general(folder: Path) -> Iterator[tuple[str, Program]]:
-    """The functions of a folder's files that have one program for all sizes."""
-    for file in sorted(folder.glob("*.axon")):
+def general(folder: Path, one_in: int = 1) -> Iterator[tuple[str, Program]]:
+    """The functions of a folder's files, or of some of them, that have one program for all sizes."""
+    for file in some(sorted(folder.glob("*.axon")), one_in) if one_in > 1 else sorted(folder.glob("*.axon")):
         checked = axon.load(file)._session.checked
         for name in checked.signatures:
             with suppress(AxonError):  # no general variant

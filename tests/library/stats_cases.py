@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from scipy import special
 from scipy.spatial.distance import cdist
-from sklearn.metrics.pairwise import cosine_similarity
 
 from tests.library.library_case import Array, Comparison, Drawn, case, of
 
@@ -101,4 +100,12 @@ def by(metric: Any) -> Any:
 between_rows("squared_distances", by("sqeuclidean"))
 between_rows("distances", by("euclidean"))
 between_rows("manhattan_distances", by("cityblock"))
-between_rows("cosines", cosine_similarity)
+
+
+def cosines(x: Array, y: Array) -> Array:
+    from sklearn.metrics.pairwise import cosine_similarity  # slow to import, in every worker
+
+    return cosine_similarity(x, y)
+
+
+between_rows("cosines", cosines)

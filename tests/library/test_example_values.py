@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import axon
 from tests import ROOT
@@ -196,6 +195,8 @@ def test_spectrogram() -> None:
 
 
 def test_neighbours() -> None:
+    from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor  # slow to import, in every worker
+
     m, points, queries = load("neighbours"), real(40, 3), real(25, 3)
     labels, values = RNG.integers(0, 4, 40).astype(np.int32), real(40)
     wanted = KNeighborsClassifier(5).fit(points, labels)

@@ -17,10 +17,10 @@ ROUNDING = {"float16": 4e-3, "bfloat16": 3e-2, "float8_e4m3fn": 0.25, "float8_e5
 NARROW = {"f16": 4e-3, "bf16": 3e-2, "f8e4m3": 0.25, "f8e5m2": 0.5}
 
 
-def corpus() -> dict[str, Any]:
-    """The functions that have one program for all sizes, with arguments."""
+def corpus(one_in: int = 1) -> dict[str, Any]:
+    """The functions of all files, or of some, that have one program for all sizes, with arguments."""
     found = {}
-    for name, program in general(ROOT / "tests" / "corpus" / "accepted"):
+    for name, program in general(ROOT / "tests" / "corpus" / "accepted", one_in):
         given = admitted(program, Random(name))
         if given is not None:
             found[name] = program, given

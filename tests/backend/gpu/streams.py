@@ -11,6 +11,7 @@ from axon import compiler
 from axon.base.element import Element
 from axon.core.ir import Program
 from axon.interpret import run as interpret
+from tests.checked import checked
 
 SOURCE = """
 import nn
@@ -102,8 +103,7 @@ EXACT = SOURCE.replace("bf16", "f64").replace("f32", "f64")
 
 
 def program(name: str, element: Element = Element.BF16) -> Program:
-    source = SOURCE.replace("bf16", element.value)
-    return compiler.lower(compiler.check_text(source), name, None)
+    return compiler.lower(checked(SOURCE.replace("bf16", element.value)), name, None)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def inputs(made: Program, sizes: dict[str, int], seed: int = 0, whole: int = 70)
 
 def expected(name: str, given: Inputs) -> Any:
     """The result in float64, of the same program with f64 for every float."""
-    exact = compiler.lower(compiler.check_text(EXACT), name, None)
+    exact = compiler.lower(checked(EXACT), name, None)
     wide = [a.astype(np.float64) if v.element.is_float else a for v, a in zip(given.program.inputs, given.arrays, strict=True)]
     explicit = [given.sizes[s] for s in given.program.explicit]
     return np.asarray(interpret(exact, wide, explicit)[0], np.float64)

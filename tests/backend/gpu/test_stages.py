@@ -27,6 +27,8 @@ from axon.core.ir import Program
 from tests.backend.gpu import streams
 from tests.backend.gpu.layout.test_views import STREAMS
 from tests.backend.gpu.programs import STORES, Case, add, contraction, gelu
+from tests.checked import checked
+from tests.sample import drawn
 
 GOLDENS = Path(__file__).parent / "goldens"
 SMALL = TileMapping(64, 64, 64, stages=4, consumers=1, cluster=1)
@@ -54,7 +56,7 @@ PROGRAMS = {
     "limbs": (contraction("ik,kj->ij", Element.F32), TileMapping(128, 128, stages=2, in_flight=0)),
     "causal": (streams.program("causal"), TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)),
     "heads_merged": (
-        compiler.lower(compiler.check_text(STREAMS), "attention", None),
+        compiler.lower(checked(STREAMS), "attention", None),
         TileMapping(64, 64, 64, 2, consumers=1, cluster=1, keys=64),
     ),
     "grouped": (streams.program("grouped"), TileMapping(64, 64, 64, 2, in_flight=0, consumers=1, cluster=1, keys=32)),
@@ -111,6 +113,8 @@ def test_every_candidate_is_proved() -> None:
     case = contraction("ki,kj->ij")
     (kernel,) = kernels(case.program)
     for mapping in candidates(HOPPER, traits(kernel)):
+        if not drawn(str(mapping), 3):
+            continue
         answer = verify(made(case, mapping).barriers)
         assert not hasattr(answer, "kind"), f"{mapping}: {answer}"
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram
 from axon.backend.gpu.roles.flow import Instruction, flatten
-from axon.base.data import dataclass, field, replace
+from axon.base.data import dataclass, field
 from axon.base.names import Symbol
 
 Place: TypeAlias = "tuple[int, Symbol, b.Side, int]"  # block, ring, side, stage of a barrier
@@ -25,7 +25,7 @@ class Barrier:
     released: Facts  # what arrivals of the newest complete phase knew
 
     def copy(self) -> Barrier:
-        return replace(self)
+        return Barrier(self.count, self.parity, self.pending, self.bytes, self.gathered, self.released)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,8 @@ class Agent:
     holds: frozenset[Symbol] = frozenset()  # the register tiles, and corrections, that something has computed and nothing used up
 
     def copy(self) -> Agent:
-        return replace(self, cursors=dict(self.cursors))
+        flights = (self.knows, self.groups, self.open, self.fenced, self.stores, self.holds)
+        return Agent(self.at, self.decided, self.steps, dict(self.cursors), *flights)
 
 
 @dataclass(slots=True)

@@ -26,11 +26,13 @@ A warpgroup is two agents: its first thread, which alone arrives and stores, and
 from __future__ import annotations
 
 from collections import deque
+from functools import lru_cache
 
 from axon.backend.gpu.proof.contents import check_contents, check_places
 from axon.backend.gpu.proof.effects import Effects, ahead
 from axon.backend.gpu.proof.findings import Found, Proof, Violation, check_layout
 from axon.backend.gpu.proof.happens_before import Agent, Barrier, Facts, Place, State, knowledge, learn
+from axon.backend.gpu.proof.skeleton import skeleton
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram
 from axon.backend.gpu.roles.flow import (
@@ -57,13 +59,18 @@ def verify(program: BarrierProgram) -> Proof | Violation:
         check_layout(program)
         check_places(program)
         try:
-            proof = _Explorer(program).explore(merge=True)
+            proof = _proved(skeleton(program))
         except Found:
             proof = _Explorer(program).explore(merge=False)  # one that really happens, or a proof after all
         check_contents(program)
         return proof
     except Found as found:
         return found.violation
+
+
+@lru_cache(maxsize=128)
+def _proved(program: BarrierProgram) -> Proof:
+    return _Explorer(program).explore(merge=True)
 
 
 class _Explorer(Effects):

@@ -8,7 +8,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import axon
 from axon import compiler
 from axon.backend.gpu.build.pipeline import stages, traits
 from axon.backend.gpu.emit.source import SizeParameter
@@ -21,6 +20,7 @@ from axon.backend.gpu.tile.schedule import candidates
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest
 from axon.core.passes.parts import parts, straights
+from tests.checked import checked, compiled
 
 SOURCE = """
 fun part (a : bf16[m, k]) (b : bf16[k, n]) = for i j => sum for c < k / 2 => a[i, c] * b[c, j]
@@ -65,7 +65,7 @@ def random(*shape: int, element: Any = ml_dtypes.bfloat16, seed: int = 0, scale:
 
 
 def families(source: str, name: str) -> list[type]:
-    return [type(kernel) for kernel in kernels(compiler.lower(compiler.check_text(source), name, None))]
+    return [type(kernel) for kernel in kernels(compiler.lower(checked(source), name, None))]
 
 
 def same(function: Any, *arguments: Any) -> None:
@@ -77,7 +77,7 @@ def same(function: Any, *arguments: Any) -> None:
 
 @pytest.mark.parametrize("k", [200, 72, 16])
 def test_a_sum_over_a_part_reads_nothing_beyond_it(k: int) -> None:
-    m = axon.compile(SOURCE)
+    m = compiled(SOURCE)
     assert families(SOURCE, "part") == [MatrixProduct]
     same(m.part, random(40, k), random(k, 24))
     same(m.shifted, random(40, k), random(k, 24))
@@ -85,38 +85,38 @@ def test_a_sum_over_a_part_reads_nothing_beyond_it(k: int) -> None:
 
 
 def test_heads_split_and_merged() -> None:
-    m = axon.compile(SOURCE)
+    m = compiled(SOURCE)
     same(m.heads[3], random(2, 33, 2 * 3 * 16))
     assert families(SOURCE, "merged") == [MatrixProduct]
     same(m.merged, random(2, 3, 33, 40), random(40, 16), random(48))
 
 
 def test_epilogues_at_linear_subscripts() -> None:
-    m = axon.compile(SOURCE)
+    m = compiled(SOURCE)
     for name, shape in (("diagonal", (24, 24)), ("reversed", (24,)), ("single", (2, 3))):
         assert families(SOURCE, name) == [MatrixProduct]
         same(getattr(m, name), random(40, 72), random(72, 24), random(*shape, element=np.float32))
 
 
 def test_a_layer_by_a_loop_s_counter() -> None:
-    m = axon.compile(SOURCE)
+    m = compiled(SOURCE)
     same(m.layers, random(3, 32, 32, scale=0.2), random(3, 32), random(40, 32))
 
 
 def test_attention_from_one_projection() -> None:
-    m = axon.compile(STREAMS)
+    m = compiled(STREAMS)
     assert families(STREAMS, "attention") == [Stream]
     same(m.attention[2], random(2, 70, 3 * 2 * 16))
 
 
 def test_relative_positions() -> None:
-    m = axon.compile(STREAMS)
+    m = compiled(STREAMS)
     assert families(STREAMS, "relative") == [Stream]
     same(m.relative, random(70, 16), random(70, 16, seed=1), random(70, 24), random(139, element=np.float32))
 
 
 def test_an_operand_of_the_scores_at_an_index_that_follows_from_another() -> None:
-    m = axon.compile(STREAMS)
+    m = compiled(STREAMS)
     assert families(STREAMS, "sloped") == [Stream]
     same(m.sloped[2], random(4, 33, 16), random(2, 33, 16), random(2, element=np.float32))
 
@@ -125,7 +125,7 @@ def test_an_operand_of_the_scores_at_an_index_that_follows_from_another() -> Non
 def test_kernels_take_only_sizes_and_tensors_of_the_program(name: str) -> None:
     """What follows from a tile's indices is computed by the kernel, and never asked of the host."""
     source = SOURCE if f"fun {name} " in SOURCE else STREAMS
-    program = compiler.lower(compiler.check_text(source), name, None)
+    program = compiler.lower(checked(source), name, None)
     for part in straights(parts(program).body):
         known = {s for v in part.program.inputs for d in v.shape for s in d.variables} | set(part.program.explicit)
         for kernel in kernels(part.program):
@@ -158,11 +158,11 @@ fun within (a : bf16[m, k]) (b : bf16[k, n]) (u : f32[2 * n]) =
 @pytest.mark.parametrize("name", ["below", "joined", "asked", "scored"])
 def test_what_a_condition_guards_is_not_loaded_beside_it(name: str) -> None:
     """A kernel loads before it knows whether the condition holds; so such a read is no view, and its operation a kernel apart."""
-    program = compiler.lower(compiler.check_text(GUARDED), name, None)
+    program = compiler.lower(checked(GUARDED), name, None)
     found = kernels(program)
     assert isinstance(found[-1], Nest)
     assert not any(view.source.name in "uv" for kernel in found if not isinstance(kernel, Nest) for view in kernel.views)
-    m = axon.compile(GUARDED)
+    m = compiled(GUARDED)
     if name == "scored":
         same(m.scored, random(40, 16), random(40, 16, seed=1), random(40, element=np.float32))
     else:
@@ -173,7 +173,7 @@ def test_what_a_condition_guards_is_not_loaded_beside_it(name: str) -> None:
 
 def test_a_guarded_read_that_is_inside_for_all_indices_is_a_view() -> None:
     assert families(GUARDED, "within") == [MatrixProduct]
-    same(axon.compile(GUARDED).within, random(40, 72), random(72, 24), random(48, element=np.float32))
+    same(compiled(GUARDED).within, random(40, 72), random(72, 24), random(48, element=np.float32))
 
 
 FEED_FORWARD = """
@@ -184,10 +184,10 @@ fun f (x : bf16[s, d]) (up : bf16[d, h]) (down : bf16[h, d]) =
 
 def test_a_stream_too_wide_for_a_tile_is_two_products() -> None:
     """Two products with a pointwise step between are a stream; where its tile holds no whole row, they are products still."""
-    program = compiler.lower(compiler.check_text(FEED_FORWARD), "f", None)
+    program = compiler.lower(checked(FEED_FORWARD), "f", None)
     assert families(FEED_FORWARD, "f") == [Stream]
     sizes = program.contract.bind((), [(512, 1024), (1024, 2048), (2048, 1024)])
     served = Executable(program).serving({}, sizes)
     assert [type(kernel) for kernel in served.planned.kernels] == [MatrixProduct, MatrixProduct]
     assert not any(isinstance(kernel, Nest) for kernel in served.planned.kernels)
-    same(axon.compile(FEED_FORWARD).f, random(40, 264), random(264, 48, scale=0.1), random(48, 264, scale=0.1))
+    same(compiled(FEED_FORWARD).f, random(40, 264), random(264, 48, scale=0.1), random(48, 264, scale=0.1))

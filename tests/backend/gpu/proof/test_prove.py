@@ -10,6 +10,7 @@ from axon.backend.gpu.build.pipeline import stages
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.proof.findings import Proof, Violation
 from axon.backend.gpu.proof.prove import verify
+from axon.backend.gpu.proof.skeleton import skeleton
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram
 from axon.backend.gpu.tile import ir as t
@@ -18,7 +19,7 @@ from axon.backend.gpu.tile.families import kernels
 from axon.backend.gpu.tile.limbs import limbed
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.element import Element
-from tests.backend.gpu.programs import STORES, Case, contraction
+from tests.backend.gpu.programs import STORES, Case, contraction, gelu
 from tests.backend.gpu.proof.mutants import (
     Change,
     body_of,
@@ -74,6 +75,18 @@ def test_what_the_compiler_makes_is_proved(mapping: TileMapping) -> None:
 def test_every_layout_is_proved(axes: str, stores: str) -> None:
     for result in (Element.BF16, Element.F32):
         assert isinstance(verify(lowered(contraction(axes, result=result), SMALL, stores=stores)), Proof)
+
+
+def test_kernels_that_one_schedule_cuts_alike_have_one_proof() -> None:
+    """What they compute of each element, and what they are called, is no part of it; whatever anyone waits for is."""
+    first = lowered(contraction("ik,jk->ij"), SMALL)
+    other = lowered(contraction("ab,cb->ac", epilogue=lambda x, _, __: gelu(x, Element.BF16)), SMALL)
+    assert first != other
+    assert skeleton(first) == skeleton(other) == skeleton(skeleton(first))
+    assert verify(first) == verify(other)
+    assert skeleton(first) != skeleton(lowered(contraction("ik,jk->ij"), replace(SMALL, stages=4)))
+    for number, _ in sites(other, object):
+        assert skeleton(mutate(other, number, drop)) != skeleton(first)
 
 
 # ── mutants ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import prod
 from random import Random
 from typing import Any
 
@@ -38,6 +39,7 @@ from tests.sample import ALL, chosen, some
 
 SOAK = bool(os.environ.get("AXON_SOAK"))
 PROGRAMS = 2_000 if SOAK else 60
+LARGE = 1 << 40 if ALL else 1 << 15  # the product of all of a program's sizes
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def test_examples_of_the_library(name: str, gpu: EmulatedDriver) -> None:
 def test_the_accepted_programs(gpu: EmulatedDriver, library: FakeLibrary) -> None:
     """With arrays of NumPy, then with a GPU library's, which lie anyhow; the second call of these is a replay."""
     bad, equal = [], 0
-    for name, (program, (explicit, inputs, sizes)) in corpus().items():
+    for name, (program, (explicit, inputs, sizes)) in corpus(3).items():
         try:
             want = outcome(run, program, inputs, explicit)
         except CoreInvalid:
@@ -79,7 +81,7 @@ def test_the_accepted_programs(gpu: EmulatedDriver, library: FakeLibrary) -> Non
         bad += [f"{name}, call {n}: {why}" for n, one in enumerate(got) if (why := wrong(one, want, program))]
         equal += not isinstance(want, tuple)
     assert not bad, f"{len(bad)} calls differ\n" + "\n".join(bad[:5])
-    assert equal > 300
+    assert equal > (300 if ALL else 60)
     assert gpu.replayed
     assert gpu.ran.keys() == {"plain", "sort"}
 
@@ -149,6 +151,8 @@ def test_wide_programs_in_bf16(gpu: EmulatedDriver) -> None:
                 program = compiler.lower(checked, name, None)
                 stepped = Stepped(program)
                 found = admitted(program, Random(name), sizes=(8, 16))
+                if found is not None and prod(found[2].values()) > LARGE:
+                    found = admitted(program, Random(name), sizes=(8,)) or found
                 if found is not None and not all(isinstance(kernel, Nest) for kernel in stepped.kernels):
                     explicit, inputs, sizes = found
                     want = run(program, inputs, explicit)

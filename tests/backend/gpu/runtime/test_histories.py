@@ -15,6 +15,7 @@ from axon.backend.gpu.runtime import kept_graphs
 from tests.backend.gpu.runtime.emulated import emulated
 from tests.backend.gpu.runtime.fake import DeviceArray, FakeLibrary
 from tests.backend.gpu.runtime.histories import SUBJECTS, TEXT, compare, history, leaves
+from tests.sample import ALL
 
 DTYPES = {"int32": np.int32, "float32": np.float32, "bfloat16": ml_dtypes.bfloat16}
 
@@ -34,7 +35,7 @@ def call(function: Any, arguments: list[Any], element: str) -> list[Any]:
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_results_do_not_depend_on_earlier_sizes(name: str) -> None:
     subject, chance = SUBJECTS[name], Random(name)
-    given = history(chance, subject, 4, 1_000, 500)
+    given = history(chance, subject, 4, 1_000 if ALL else 400, 500)
     first = [call(axon.compile(TEXT)[name], arguments, subject.element) for arguments in given]
     for _ in range(2):
         order = chance.sample(range(len(given)), len(given))

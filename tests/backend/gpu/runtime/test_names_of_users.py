@@ -9,8 +9,9 @@ import pytest
 
 import axon
 from tests.backend.gpu.runtime.emulated import emulated
+from tests.sample import drawn
 
-MADE_UP = [f"{stem}{n}" for stem in ("v", "t", "j_", "i_", "acc", "s") for n in range(8)]
+MADE_UP = [f"{stem}{n}" for stem in ("v", "t", "j_", "i_", "acc", "s") for n in range(8) if n == 0 or drawn(f"{stem}{n}", 3)]
 OWN = ["kernel", "thread", "block", "place", "turn", "shared", "bad", "flip", "ptx", "cuda", "range", "row", "member"]
 CALLED = ["select", "add", "mul", "both", "as_i64", "as_i32", "fetch_f32", "fetch_f32_4", "store_f32", "lt_int", "f32", "i32"]
 PYTHONS = ["class", "lambda", "pass", "del", "None_", "print", "int"]

@@ -34,6 +34,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field
 from functools import cache, partial
+from inspect import signature
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -101,9 +103,9 @@ class History:
                 if not last.before(who):
                     raise Hazard(f"{who} reads {place} that {last} stores, and nothing lies between")
                 earlier = last
-            if place in reads:
+            try:
                 reads[place][thread] = who
-            else:
+            except KeyError:
                 reads[place] = {thread: who}
 
     def store(self, places: Iterable[Hashable], who: Access) -> None:
@@ -127,6 +129,7 @@ class Storage:
     anyone: bool = False  # threads may store to the same place: the word for failures
     values: Any = field(init=False)
     written: Any = field(init=False)
+    marks: Any = field(init=False)  # the bytes of `written`
     history: History = field(default_factory=History)
     fetched: bool = False
     stored: bool = False
@@ -135,6 +138,7 @@ class Storage:
         spans = zip(self.tensor.shape, self.tensor.strides, strict=True)
         span = 1 + sum((n - 1) * stride for n, stride in spans) if all(self.tensor.shape) else 0
         self.values, self.written = np.zeros(span, self.tensor.element.dtype), np.zeros(span, bool)
+        self.marks = self.written.view(np.uint8).data
 
     def lie_there(self) -> Storage:
         """The memory of this process at the tensor's address, and all of it written."""
@@ -163,7 +167,7 @@ class Storage:
 
     def place(self, offset: int, lanes: int, element: Element) -> None:
         """Check an access of so many neighbours from an element on."""
-        size = element.dtype.itemsize
+        size = self.values.itemsize
         if element is not self.tensor.element:
             raise Hazard(f"{element.value} in a tensor of {self.tensor.element.value}")
         if not 0 <= offset <= self.values.size - lanes:
@@ -250,16 +254,28 @@ class Shared:
         return bytes(self.bytes[place.start : place.stop])
 
 
-def held(x: Any, element: Element) -> Any:
-    """An element from memory as it is held in registers."""
-    return KINDS[element](x)
+class Form(NamedTuple):
+    """How an element lies in memory, and as what it is held in registers."""
+
+    element: Element
+    dtype: Any
+    size: int
+    kind: Any
+
+    def held(self, found: Any) -> tuple[Any, ...]:
+        """Elements of memory in registers."""
+        if self.kind in (int, bool):
+            return tuple(found.tolist())
+        return tuple(found if self.dtype.type is self.kind else found.astype(self.kind))
+
+    def encoded(self, values: tuple[Any, ...]) -> Any:
+        """Values of registers as elements of memory."""
+        if {*map(type, values)} != {self.kind}:
+            raise TypeError(f"{values!r} are stored as {self.element.value}")
+        return np.array(values, self.kind).astype(self.dtype)
 
 
-def encoded(x: Any, element: Element) -> Any:
-    """A value of registers as an element of memory."""
-    if type(x) is not KINDS[element]:
-        raise TypeError(f"{x!r} is stored as {element.value}")
-    return element.dtype.type(x)
+FORMS = {e: Form(e, e.dtype, e.dtype.itemsize, KINDS[e]) for e in Element}
 
 
 # ── operations on scalars ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -269,12 +285,19 @@ UNSIGNED = (np.uint64, np.uint32, np.uint16, np.uint8, bool)
 FLOATS = (np.float32, np.float64)
 
 
+LEAST, LIMIT = -(1 << 63), 1 << 63  # an i64 is from the one on, and below the other
+
+
 def wrapped(value: int, kind: Any) -> Any:
+    if kind is int and LEAST <= value < LIMIT:
+        return value
     low = value & ((1 << WIDTHS[kind]) - 1)
     return kind(low if kind in UNSIGNED else signed(low, kind))
 
 
 def signed(value: int, kind: Any) -> int:
+    if kind is int and LEAST <= value < LIMIT:
+        return value
     half = 1 << (WIDTHS[kind] - 1)
     return ((int(value) + half) & (2 * half - 1)) - half
 
@@ -285,9 +308,9 @@ def unsigned(value: int, kind: Any) -> int:
 
 def alike(*values: Any) -> Any:
     """The type of an operation: that of its floats, or the widest of its integers."""
-    kinds = set(map(type, values))
+    kinds = {*map(type, values)}
     if len(kinds) == 1:
-        return kinds.pop()
+        return type(values[0])
     if kinds <= WIDTHS.keys():
         return max(kinds, key=WIDTHS.__getitem__)
     raise TypeError(f"{values} have different types")
@@ -300,7 +323,7 @@ def integers(operation: Callable[..., int], view: Callable[[int, Any], int] = si
         kind = alike(*values)
         if kind not in WIDTHS:
             raise TypeError(f"{values} are no integers")
-        return wrapped(operation(*(view(x, kind) for x in values)), kind)
+        return wrapped(operation(*[view(x, kind) for x in values]), kind)
 
     return apply
 
@@ -308,11 +331,8 @@ def integers(operation: Callable[..., int], view: Callable[[int, Any], int] = si
 def floats(operation: Callable[..., Any]) -> Callable[..., Any]:
     def apply(*values: Any) -> Any:
         kind = type(values[0])
-        for x in values:
-            if type(x) is not kind:
-                raise TypeError(f"{values} are no floats of one type")
-        if kind not in FLOATS:
-            raise TypeError(f"{values} are no floats")
+        if kind not in FLOATS or len({*map(type, values)}) > 1:
+            raise TypeError(f"{values} are no floats of one type")
         result = operation(*values)
         return result if type(result) is kind else kind(result)
 
@@ -336,7 +356,7 @@ def conditions(operation: Callable[..., bool]) -> Callable[..., bool]:
 
 def comparison(operation: Callable[[Any, Any], bool], view: Callable[[int, Any], int] | None) -> Callable[..., bool]:
     def apply(x: Any, y: Any) -> bool:
-        kind = alike(x, y)
+        kind = type(x) if type(x) is type(y) else alike(x, y)
         if (kind in WIDTHS) != (view is not None):
             raise TypeError(f"{x!r} and {y!r} are compared as something else")
         return bool(operation(view(x, kind), view(y, kind)) if view else operation(x, y))
@@ -350,10 +370,14 @@ def select(condition: Any, x: Any, y: Any) -> Any:
     return x if condition else y
 
 
-def extreme(of: np.ufunc, exact: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def extreme(beyond: Callable[[Any, Any], Any], of: np.ufunc, exact: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Of two floats: only of zeros does it matter which of them it is."""
 
     def apply(x: Any, y: Any) -> Any:
+        if beyond(x, y):
+            return x
+        if beyond(y, x):
+            return y
         result = of(x, y)
         return exact(x, y) if result == 0 else result
 
@@ -401,23 +425,24 @@ def _modulo(x: int, y: int) -> int:
     return x % y if y else 0
 
 
+EITHER = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "minus": operator.neg}
+FLOATING: dict[str, Callable[..., Any]] = {
+    "sum_float": operator.add, "prod_float": operator.mul, "divide": operator.truediv, "power": np.power,
+    "max_float": extreme(operator.gt, np.maximum, MAXIMUM), "min_float": extreme(operator.lt, np.minimum, MINIMUM),
+    "float_remainder": float_remainder, "sum_product": lambda s, x, y: s + x * y,
+    "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": math.erf,
+    **{name: lambda x, of=UNARY[name]: of(np.asarray(x))[()] for name in FLOAT_FUNCTIONS if name not in OWN},
+    "atan2": np.arctan2,
+    "rsqrt": lambda x: type(x)(1) / np.sqrt(x), "absolute": abs, "floor": np.floor, "ceil": np.ceil, "nearest": np.rint,
+    "sign": np.sign,
+    "narrow_exp": np.exp, "narrow_erf": math.erf, "narrow_tanh": np.tanh, "narrow_rsqrt": lambda x: type(x)(1) / np.sqrt(x),
+    "narrow_div": operator.truediv, "narrow_inverse": lambda y, s: type(y)(1) / (y * s),
+    "narrow_scale": lambda y: type(y)(2.0**24 if abs(y) < 2.0**-126 else 2.0**-24 if abs(y) > 2.0**126 else 1.0),
+}  # fmt: skip
+ORDER = {name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
 PURE: dict[str, Callable[..., Any]] = {
-    **{name: either_kind(op) for name, op in {
-        "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "minus": lambda x: -x,
-    }.items()},
-    **{name: floats(op) for name, op in {
-        "sum_float": lambda x, y: x + y, "prod_float": lambda x, y: x * y, "divide": lambda x, y: x / y, "power": np.power,
-        "max_float": extreme(np.maximum, MAXIMUM), "min_float": extreme(np.minimum, MINIMUM), "float_remainder": float_remainder,
-        "sum_product": lambda s, x, y: s + x * y,
-        "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": math.erf,
-        **{name: lambda x, of=UNARY[name]: of(np.asarray(x))[()] for name in FLOAT_FUNCTIONS if name not in OWN},
-        "atan2": np.arctan2,
-        "rsqrt": lambda x: type(x)(1) / np.sqrt(x), "absolute": abs, "floor": np.floor, "ceil": np.ceil, "nearest": np.rint,
-        "sign": np.sign,
-        "narrow_exp": np.exp, "narrow_erf": math.erf, "narrow_tanh": np.tanh, "narrow_rsqrt": lambda x: type(x)(1) / np.sqrt(x),
-        "narrow_div": lambda x, y: x / y, "narrow_inverse": lambda y, s: type(y)(1) / (y * s),
-        "narrow_scale": lambda y: type(y)(2.0**24 if abs(y) < 2.0**-126 else 2.0**-24 if abs(y) > 2.0**126 else 1.0),
-    }.items()},
+    **{name: either_kind(op) for name, op in EITHER.items()},
+    **{name: floats(op) for name, op in FLOATING.items()},
     **{name: integers(op) for name, op in {
         "floor_divide": _floor, "remainder": _modulo, "max_int": max, "min_int": min, "integer_absolute": abs,
         "integer_sign": lambda x: (x > 0) - (x < 0), "bit_not": lambda x: ~x, "bit_and": lambda x, y: x & y,
@@ -436,10 +461,7 @@ PURE: dict[str, Callable[..., Any]] = {
     }.items()},
     **{f"{op}_{name}": comparison(does, view)
         for name, view in {"float": None, "int": signed, "unsigned": unsigned}.items()
-        for op, does in {
-            "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, y: x < y, "le": lambda x, y: x <= y,
-            "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y,
-        }.items()},
+        for op, does in ORDER.items()},
     "select": select,
     "turns": lambda first, limit, step: max(limit - first + step - 1, 0) // step,
     "bits": lambda x: int(x).bit_length() - 1,
@@ -461,19 +483,100 @@ NAMED = {e.value: KINDS[e] for e in Element if e.is_integer or e in (Element.F32
 }
 
 
-def lifted(operation: Callable[..., Any]) -> Callable[..., Any]:
+Lanes = tuple[Any, ...]
+
+
+def all_floats(operation: Callable[..., Any], result: Any = None) -> Callable[..., Lanes | None]:
+    """An operation on lanes of floats of one type, at once; nothing for others, or where results are of another type."""
+
+    def apply(*values: Lanes) -> Lanes | None:
+        kinds = {*map(type, chain(*values))}
+        if len(kinds) > 1 or not kinds <= {*FLOATS}:
+            return None
+        if result is not None:
+            return tuple(map(result, map(operation, *values)))
+        found = tuple(map(operation, *values))
+        return found if {*map(type, found)} == kinds else None
+
+    return apply
+
+
+def all_selected(condition: Lanes, x: Lanes, y: Lanes) -> Lanes | None:
+    if {*map(type, condition)} != {bool} or len({*map(type, x + y)}) > 1:
+        return None
+    return tuple([one if choice else other for choice, one, other in zip(condition, x, y, strict=True)])
+
+
+AT_ONCE: dict[str, Callable[..., Lanes | None]] = {
+    **{name: all_floats(op) for name, op in (EITHER | FLOATING).items()},
+    **{f"{name}_float": all_floats(op, bool) for name, op in ORDER.items()},
+    "select": all_selected,
+}
+
+
+def lifted(operation: Callable[..., Any], at_once: Callable[..., Lanes | None] | None = None) -> Callable[..., Any]:
     """On tuples of lanes, a scalar standing beside each."""
 
     def apply(*values: Any) -> Any:
         if tuple not in map(type, values):
             return operation(*values)
         (lanes,) = {len(x) for x in values if type(x) is tuple}
-        return tuple(map(operation, *(x if type(x) is tuple else (x,) * lanes for x in values)))
+        each = [x if type(x) is tuple else (x,) * lanes for x in values]
+        found = at_once(*each) if at_once is not None else None
+        return tuple(map(operation, *each)) if found is None else found
 
     return apply
 
 
-LIFTED = {name: lifted(operation) for name, operation in PURE.items()} | NAMED
+LIFTED = {name: lifted(operation, AT_ONCE.get(name)) for name, operation in PURE.items()} | NAMED
+
+
+def direct(operation: Callable[..., Any], result: Any, general: Callable[..., Any]) -> Callable[..., Any]:
+    """A general operation, in one call where it is given floats of one type and no lanes, as it mostly is."""
+
+    def unary(x: Any) -> Any:
+        kind = type(x)
+        return (result or kind)(operation(x)) if kind in FLOATS else general(x)
+
+    def binary(x: Any, y: Any) -> Any:
+        kind = type(x)
+        if kind in FLOATS and kind is type(y):
+            found = operation(x, y)
+            return found if type(found) is kind else (result or kind)(found)
+        return general(x, y)
+
+    def ternary(x: Any, y: Any, z: Any) -> Any:
+        kind = type(x)
+        if kind in FLOATS and kind is type(y) is type(z):
+            return (result or kind)(operation(x, y, z))
+        return general(x, y, z)
+
+    if isinstance(operation, np.ufunc):
+        return (unary, binary)[operation.nin - 1]
+    given = [p for p in signature(operation).parameters.values() if p.default is p.empty]
+    return (unary, binary, ternary)[len(given) - 1]
+
+
+def directly_ordered(operation: Callable[[Any, Any], bool], general: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(x: Any, y: Any) -> Any:
+        if type(x) is int and type(y) is int and LEAST <= x < LIMIT and LEAST <= y < LIMIT:
+            return operation(x, y)
+        return general(x, y)
+
+    return apply
+
+
+def directly_selected(condition: Any, x: Any, y: Any) -> Any:
+    if type(condition) is bool and type(x) is type(y) and type(x) is not tuple:
+        return x if condition else y
+    return _selected(condition, x, y)
+
+
+_selected = LIFTED["select"]
+LIFTED |= {name: direct(op, None, LIFTED[name]) for name, op in (EITHER | FLOATING).items()}
+LIFTED |= {f"{name}_float": direct(op, bool, LIFTED[f"{name}_float"]) for name, op in ORDER.items()}
+LIFTED |= {f"{name}_int": directly_ordered(op, LIFTED[f"{name}_int"]) for name, op in ORDER.items()}
+LIFTED["select"] = directly_selected
 
 
 # ── threads ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -485,15 +588,16 @@ class Block:
     def __init__(self, number: int, shared: Shared, storages: MappingOf[int, Storage]) -> None:
         self.number, self.shared, self.storages = number, shared, storages
         self.others: list[Block] = [self]  # of the cluster
-        self.thread = 0
         self.waits, self.warp_waits = 0, [0] * (1024 // WARP)
         self.barriers: dict[int, Barrier] = {}
         self.clustered: set[int] = set()  # warps that know that the other blocks have begun
         self.gone = False
+        self.turn(0)
 
-    @property
-    def who(self) -> Access:
-        return Access(self.number, self.thread, self.waits, self.warp_waits[self.thread // WARP])
+    def turn(self, thread: int) -> None:
+        """A thread runs, until it waits for others."""
+        self.thread = thread
+        self.who = Access(self.number, thread, self.waits, self.warp_waits[thread // WARP])
 
     # ── bulk copies, and other blocks of the cluster ────────────────────────────────────────────────────────────────────
 
@@ -508,15 +612,15 @@ class Block:
             raise Hazard(f"a barrier at {address} that may not be there")
         return found
 
-    def ask(self, element: Element, pointer: int, offset: int, count: int) -> Storage:
-        storage, size = self.storage(pointer), element.dtype.itemsize
+    def ask(self, form: Form, pointer: int, offset: int, count: int) -> Storage:
+        storage, size = self.storage(pointer), form.size
         if (storage.tensor.pointer + offset * size) % 16 or count * size % 16 or count <= 0:
             raise Hazard(f"a bulk copy of {count} elements of {size} bytes at {offset}")
-        storage.place(offset, count, element)
+        storage.place(offset, count, form.element)
         return storage
 
-    def bring(self, element: Element, place: int, pointer: int, offset: int, count: int, address: int) -> None:
-        storage = self.ask(element, pointer, offset, count)
+    def bring(self, form: Form, place: int, pointer: int, offset: int, count: int, address: int) -> None:
+        storage = self.ask(form, pointer, offset, count)
         if storage.stored or not storage.written[offset : offset + count].all():
             raise Hazard("a bulk copy of what was not stored, or is stored meanwhile")
         storage.fetched = True
@@ -524,25 +628,24 @@ class Block:
 
     def passes(self, address: int, parity: int, warp: int) -> bool:
         """Whether a warp goes on at a barrier: the phase of this parity is over."""
-        self.thread = warp * WARP + WARP - 1
+        self.turn(warp * WARP + WARP - 1)
         barrier = self.barrier(address)
         if barrier.phase % 2 == parity:
             return False
         barrier.passed[warp] = barrier.phase
         return True
 
-    def remote(self, element: Element, lanes: int, address: int, rank: int) -> Any:
+    def remote(self, form: Form, lanes: int, address: int, rank: int) -> Any:
         there = self.others[rank]
         if there.gone:
             raise Hazard("a block of the cluster is gone")
-        return self.taken(element, lanes, address, True, there.shared)
+        return self.taken(form, lanes, address, True, there.shared)
 
-    def taken(self, element: Element, lanes: int, address: int, inside: bool, shared: Shared | None = None) -> Any:
+    def taken(self, form: Form, lanes: int, address: int, inside: bool, shared: Shared | None = None) -> Any:
         if not inside:
-            return (held(0, element),) * lanes if lanes > 1 else held(0, element)
-        size, shared = element.dtype.itemsize, shared or self.shared
-        found = shared.get(address, lanes * size, min(16, lanes * size), self.who)
-        values = tuple(map(KINDS[element], np.frombuffer(found, element.dtype)))
+            return (form.kind(0),) * lanes if lanes > 1 else form.kind(0)
+        size = lanes * form.size
+        values = form.held(np.frombuffer((shared or self.shared).get(address, size, min(16, size), self.who), form.dtype))
         return values if lanes > 1 else values[0]
 
     def send(self, address: int, value: Any, rank: int, barrier: int) -> None:
@@ -571,100 +674,94 @@ class Block:
                 return lambda start: tuple(start + n for n in range(int(kind)))
             case "spread":
                 return lambda x: x if isinstance(x, tuple) else (x,) * int(kind)
-        element = Element(kind)
+        form = FORMS[Element(kind)]
         match what:
             case "fetch" | "load":
-                read = partial(self.read, element, lanes, what == "fetch")
+                read = partial(self.read, form, lanes, what == "fetch")
                 return read if lanes > 1 else lifted(lambda *given: read(*given)[0])
             case "store":
-                write = partial(self.write, element, lanes)
+                write = partial(self.write, form, lanes)
                 return write if lanes > 1 else lifted(write)
             case "stage":
-                return partial(self.stage, element)
+                return partial(self.stage, form)
             case "staged":
-                return partial(self.staged, element, lanes)
+                return partial(self.staged, form, lanes)
             case "aligned":
-                return lambda address: self.taken(element, lanes, address, True)
+                return lambda address: self.taken(form, lanes, address, True)
             case "remote":
-                return partial(self.remote, element, lanes)
+                return partial(self.remote, form, lanes)
             case "packed":
                 return partial(self.packed, lanes)
             case "unpacked":
-                return partial(unpacked, element)
+                return partial(unpacked, form)
             case "ask":
-                return partial(self.ask, element)
+                return partial(self.ask, form)
             case "bring":
-                return partial(self.bring, element)
+                return partial(self.bring, form)
             case "taken":
-                return partial(self.taken, element, lanes)
-        return lambda address: held(np.frombuffer(self.shared.get(address, 8, 8, self.who), element.dtype)[0], element)
+                return partial(self.taken, form, lanes)
+        return lambda address: form.held(np.frombuffer(self.shared.get(address, 8, 8, self.who), form.dtype)[:1])[0]
 
     def storage(self, pointer: int) -> Storage:
         if pointer not in self.storages:
             raise Hazard(f"{pointer} is no tensor")
         return self.storages[pointer]
 
-    def read(self, element: Element, lanes: int, fetched: bool, pointer: int, offset: int, inside: bool) -> Any:
+    def read(self, form: Form, lanes: int, fetched: bool, pointer: int, offset: int, inside: bool) -> Any:
         if isinstance(offset, tuple) or isinstance(inside, tuple):
             raise Hazard("neighbours are asked for at once, each at a place or under a condition of its own")
         if not inside:
-            return (held(0, element),) * lanes
+            return (form.kind(0),) * lanes
         storage = self.storage(pointer)
-        storage.place(offset, lanes, element)
+        storage.place(offset, lanes, form.element)
         if fetched:
             storage.fetched = True
         else:
             storage.history.read(range(offset, offset + lanes), self.who)
         if fetched and storage.stored:
             raise Hazard("what a kernel stores is read through the read-only cache")
-        if not storage.written[offset : offset + lanes].all():
+        if 0 in storage.marks[offset : offset + lanes].tobytes():
             raise Hazard(f"{lanes} elements at {offset} are read, and not all were stored")
-        return tuple(map(KINDS[element], storage.values[offset : offset + lanes]))
+        return form.held(storage.values[offset : offset + lanes])
 
-    def write(self, element: Element, lanes: int, pointer: int, offset: int, value: Any, inside: bool) -> None:
-        given = value if isinstance(value, tuple) else (value,) * lanes
-        data = [encoded(x, element) for x in given]
+    def write(self, form: Form, lanes: int, pointer: int, offset: int, value: Any, inside: bool) -> None:
+        data = form.encoded(value if isinstance(value, tuple) else (value,) * lanes)
         if len(data) != lanes:
             raise TypeError(f"{len(data)} values in {lanes} places")
         if not inside:
             return
         storage = self.storage(pointer)
-        storage.place(offset, lanes, element)
+        storage.place(offset, lanes, form.element)
         storage.stored = True
         if storage.fetched:
             raise Hazard("what a kernel stores is read through the read-only cache")
         if not storage.anyone:
             storage.history.store(range(offset, offset + lanes), self.who)
         storage.values[offset : offset + lanes] = data
-        storage.written[offset : offset + lanes] = True
+        storage.marks[offset : offset + lanes] = b"\1" * lanes
 
     def keep(self, address: int, value: Any) -> None:
         self.shared.put(address, kept(value), 8, self.who)
 
-    def stage(self, element: Element, address: int, value: Any) -> None:
-        kind, stored = KINDS[element], element.dtype.type
-        values = value if isinstance(value, tuple) else (value,)
-        for x in values:
-            if type(x) is not kind:
-                raise TypeError(f"{x!r} is stored as {element.value}")
-        data = b"".join(stored(x).tobytes() for x in values)
+    def stage(self, form: Form, address: int, value: Any) -> None:
+        data = form.encoded(value if isinstance(value, tuple) else (value,)).tobytes()
         self.shared.put(address, data, min(16, len(data)), self.who)
 
-    def staged(self, element: Element, lanes: int, address: int, pitch: int) -> Any:
-        size = element.dtype.itemsize
-        found = [self.shared.get(address + n * pitch, size, min(4, size), self.who) for n in range(lanes)]
-        values = tuple(held(np.frombuffer(data, element.dtype)[0], element) for data in found)
+    def columns(self, size: int, lanes: int, address: int, pitch: int) -> bytes:
+        return b"".join([self.shared.get(address + n * pitch, size, min(4, size), self.who) for n in range(lanes)])
+
+    def staged(self, form: Form, lanes: int, address: int, pitch: int) -> Any:
+        values = form.held(np.frombuffer(self.columns(form.size, lanes, address, pitch), form.dtype))
         return values if lanes > 1 else values[0]
 
     def packed(self, lanes: int, address: int, pitch: int) -> Any:
-        words = tuple(np.frombuffer(self.shared.get(address + n * pitch, 4, 4, self.who), np.int32)[0] for n in range(lanes))
+        words = tuple(np.frombuffer(self.columns(4, lanes, address, pitch), np.int32))
         return words if lanes > 1 else words[0]
 
 
-def unpacked(element: Element, words: Any, part: int) -> Any:
-    size = element.dtype.itemsize
-    found = [word.tobytes()[part * size :][:size] for word in (words if isinstance(words, tuple) else (words,))]
-    values = tuple(held(np.frombuffer(data, element.dtype)[0], element) for data in found)
+def unpacked(form: Form, words: Any, part: int) -> Any:
+    several = words if isinstance(words, tuple) else (words,)
+    values = form.held(np.array(several, np.int32).view(form.dtype).reshape(len(several), -1)[:, part])
     return values if isinstance(words, tuple) else values[0]
 
 
@@ -740,8 +837,9 @@ def _run_cluster(
     while ready:
         at, warp = number = chance.choice(sorted(ready))
         block, lanes = blocks[at], range(warp * WARP, (warp + 1) * WARP)
-        for thread in chance.sample(lanes, WARP):
-            block.thread = places[at].x = thread
+        for _, thread in sorted([(chance.random(), thread) for thread in lanes]):
+            block.turn(thread)
+            places[at].x = thread
             try:
                 waiting[at, thread] = tasks[at, thread].send(answers[at, thread])
             except StopIteration:
@@ -786,6 +884,8 @@ def _release(
             raise Hazard(f"warps wait for each other at lines {lines}, and {sum(one in gone for one in mine)} are gone")
         if len(there) == warps:
             block.waits += 1
+            if len(blocks) == 1:  # else other blocks may still use what lies here
+                block.shared.history = History()
             for one in there:
                 del blocked[one]
             ready.update(there)

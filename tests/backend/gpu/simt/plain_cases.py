@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,7 @@ from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.gpu.simt.tiles import SIDES, across
 from axon.backend.plan.ir import Nest
 from axon.base.element import Element
+from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.core.ir import Program, Value
 from axon.interpret import run as interpret
@@ -64,9 +65,9 @@ def plain(program: Program) -> Executable:
 # ── all ways to spread a kernel ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def legal(nest: Nest, made: Executable, tensors: Tensors, sizes: Sizes) -> list[Mapping]:
+def legal(given: Case, nest: Nest) -> list[Mapping]:
     """Every mapping of a kernel that is right at these sizes, chosen or not; the one that is chosen comes first."""
-    ready = variants.prepare(nest, made.planned.known, tensors, sizes)
+    ready, tensors, sizes = given.ready(nest), given.tensors, given.sizes
     nest, known = ready.kernel, ready.values
     tensors = {**tensors, **{symbol: tensors[symbol].merged(several) for symbol, several in ready.dimensions}}
     found = [ready.wanted, ready.general(), plainest(nest)]
@@ -176,6 +177,13 @@ class Case:
     arrays: list[Any]
     sizes: Sizes
     tensors: Tensors
+    prepared: IdentityMap[Nest, variants.PreparedNest] = field(default_factory=IdentityMap)
+
+    def ready(self, nest: Nest) -> variants.PreparedNest:
+        """A kernel as these tensors lie: mappings of it name the axes that were merged then."""
+        if nest not in self.prepared:
+            self.prepared[nest] = variants.prepare(nest, self.made.planned.known, self.tensors, self.sizes)
+        return self.prepared[nest]
 
     @property
     def todo(self) -> list[Nest]:
@@ -224,7 +232,7 @@ def admitted(given: Case) -> bool:
 
 def form(given: Case, nest: Nest, mapping: Mapping) -> tuple[Emitted, Grid]:
     """A kernel and its launch; one that takes rows in turn with so few blocks that it has several rows."""
-    ready = variants.prepare(nest, given.made.planned.known, given.tensors, given.sizes)
+    ready = given.ready(nest)
     source = variants.forms(ready, variants.Variant(mapping, "")).source
     launched = grid(mapping, ready.kernel, given.sizes)
     if mapping.persistent:
@@ -270,7 +278,7 @@ def compare(given: Case, mappings: Sequence[Mapping], want: list[Any] | None, se
 
 def choices(given: Case) -> list[list[Mapping]]:
     """So many choices for all kernels together that each mapping of each is among them."""
-    each = [legal(nest, given.made, given.tensors, given.sizes) for nest in given.todo]
+    each = [legal(given, nest) for nest in given.todo]
     return [[options[n % len(options)] for options in each] for n in range(max(map(len, each), default=1))]
 
 

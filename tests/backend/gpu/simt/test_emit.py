@@ -48,11 +48,14 @@ from tests.backend.gpu.simt.plain_cases import (
     threads,
 )
 from tests.backend.gpu.simt.plain_programs import INTEGERS, NAMES, SOURCE, WHOLE
+from tests.checked import checked
 from tests.core.random_programs import Generator
+from tests.sample import ALL
 
 GOLDENS = Path(__file__).parent / "goldens"
 SOAK = bool(os.environ.get("AXON_SOAK"))
-GENERATED = 2_000 if SOAK else 40
+GENERATED = 2_000 if SOAK else 40 if ALL else 20
+FEW = 2 if ALL else 1  # mappings of one kind
 STOPPING = (8, 5, 66, 3)  # one of each part that ends in an error
 FOUND = (54, 91, 183, 188, 196, 249, 300, 533, 986, 1587)  # generated programs whose kernels were wrong once
 SIZES = ((2, 16), (5, 37), (1, 1), (3, 64), (70, 8), (2, 264), (7, 0), (0, 8))
@@ -64,9 +67,6 @@ LAYOUTS: dict[str, Layout] = {
     "of odd rows": lambda n, d: ((d + 1, 1), 3),
     "repeated": lambda n, d: ((0, 1), 0),
 }
-
-
-checked = cache(compiler.check_text)
 
 
 @cache
@@ -82,7 +82,7 @@ def executable(source: str, name: str, element: str) -> Executable:
     return plain(program(source, name, element))
 
 
-def try_all(source: str, name: str, element: str, layout: Layout | None = None, sampled: int = 5) -> None:
+def try_all(source: str, name: str, element: str, layout: Layout | None = None, sampled: int = 2 * FEW + 1) -> None:
     """With AXON_SOAK, every mapping at every size; else so many, and what is chosen for two sizes and for empty ones."""
     made = executable(source, name, element)
     chance = random.Random(name + element)
@@ -108,7 +108,7 @@ def test_floats(name: str, element: str) -> None:
 @pytest.mark.parametrize("name", WHOLE)
 def test_integers(name: str) -> None:
     for element in ("i32", "i64", "u8", "u16", "u32", "u64", "i16") if SOAK else ("i32", "u64"):
-        try_all(INTEGERS, name, element, sampled=5 if element[0] == "i" else 1)
+        try_all(INTEGERS, name, element, sampled=2 * FEW + 1 if element[0] == "i" else 1)
 
 
 @pytest.mark.parametrize("name", ["peaks", "first", "best", "worst"])
@@ -132,10 +132,10 @@ def test_rows_in_pieces(name: str, element: str) -> None:
     made = executable(SOURCE, name, element)
     for seed, size in enumerate(((5, 264), (5, 64), (9, 8), (1, 16))):
         given = case(made, size, seed=seed)
-        mappings = [m for nest in given.todo for m in legal(nest, made, given.tensors, given.sizes) if m.pieces is not None]
+        mappings = [m for nest in given.todo for m in legal(given, nest) if m.pieces is not None]
         assert len(given.todo) == 1
         assert mappings
-        few = random.Random(seed).sample(mappings, 2) + [m for m in mappings if m.whole][:2]
+        few = random.Random(seed).sample(mappings, FEW) + [m for m in mappings if m.whole][:FEW]
         for mapping in mappings if SOAK else few:
             compare(given, [mapping], expected(given), seed=seed)
 
@@ -205,7 +205,7 @@ def run_changed(name: str, size: tuple[int, int], by: str, chunks: int, change: 
     given = case(executable(SOURCE, name, "f32"), size)
     kernels = []
     for nest in given.todo:
-        every = legal(nest, given.made, given.tensors, given.sizes)
+        every = legal(given, nest)
         ways = [m for m in every if (m.by, m.chunks) == (by, chunks) and not m.general]
         mapping = max(ways, key=lambda m: m.team)
         source, launched = form(given, nest, mapping)
@@ -260,7 +260,7 @@ def test_hazards_of_clusters(old: str, new: str) -> None:
     pattern = old if "\\" in old else re.escape(old)
     given = case(executable(SOURCE, "softmax", "f32"), (20, 264))
     (nest,) = given.todo
-    ways = legal(nest, given.made, given.tensors, given.sizes)
+    ways = legal(given, nest)
     (mapping, *_) = (m for m in ways if m.pieces is not None and m.pieces.blocks == 2 and m.team == 64)
     source, launched = form(given, nest, mapping)
     text = re.sub(pattern, new, source.text)
@@ -273,7 +273,7 @@ def test_what_lies_otherwise_is_caught() -> None:
     """A kernel for aligned rows on rows that are not."""
     made = executable(SOURCE, "gelu", "f32")
     given = case(made, (3, 64))
-    kernels = [form(given, nest, legal(nest, made, given.tensors, given.sizes)[0]) for nest in given.todo]
+    kernels = [form(given, nest, legal(given, nest)[0]) for nest in given.todo]
     with pytest.raises(Hazard, match="not aligned"):
         emulated(case(made, (3, 64), layout=LAYOUTS["unaligned"]), kernels, random.Random(0))
 
@@ -310,7 +310,7 @@ def test_what_threads_may_not_do(line: str, words: str) -> None:
 
 def texts(name: str, element: str, size: tuple[int, int]) -> list[Emitted]:
     given = case(executable(SOURCE, name, element), size)
-    return [form(given, nest, legal(nest, given.made, given.tensors, given.sizes)[0])[0] for nest in given.todo]
+    return [form(given, nest, legal(given, nest)[0])[0] for nest in given.todo]
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_kernels_become_machine_code() -> None:
     """Every family of nests, and every class of element types: the compiler takes them, and nothing spills."""
     sources = [source for one in BUILT for source in texts(*one)]
     given = case(executable(INTEGERS, "sums", "i64"), (64, 256))
-    sources += [form(given, nest, legal(nest, given.made, given.tensors, given.sizes)[0])[0] for nest in given.todo]
+    sources += [form(given, nest, legal(given, nest)[0])[0] for nest in given.todo]
     for kernel in build.build_all([Plain(source) for source in sources], HOPPER):
         assert isinstance(kernel, build.Kernel)
         assert not kernel.spilled
@@ -365,7 +365,7 @@ def test_pairs_are_tiled(name: str) -> None:
     for size in ((9, 11), (9, 8)):
         given = case(executable(SOURCE, name, "f32"), size, seed=3)
         (nest,) = given.todo
-        tiled = [m for m in legal(nest, given.made, given.tensors, given.sizes) if m.tiled is not None]
+        tiled = [m for m in legal(given, nest) if m.tiled is not None]
         assert tiled
         for seed, mapping in enumerate(tiled if SOAK else random.Random(name).sample(tiled, 3)):
             if threads(given, [mapping]) <= 4096:
@@ -382,7 +382,7 @@ def test_every_register_tile_becomes_machine_code() -> None:
         assert found is not None
         pairs = pairs_of(nest, found, given.sizes)
         tiles = [tile for tile in candidates(replace(pairs, depth=4096)) if tile.splits in (1, 8)]
-        for tile in tiles if SOAK else random.Random(name).sample(tiles, 3):
+        for tile in tiles if SOAK else random.Random(name).sample(tiles, 3 if ALL else 2):
             fetches = tuple(fetch(leaf, found, given.tensors, given.sizes) for leaf in found.leaves)
             tiled = Tiled(tile, fetches, tile.resident(pairs.words, pairs.axes, HOPPER))
             sources.append(form(given, nest, by_register_tiles(nest, tiled, ALONE))[0])
@@ -410,7 +410,7 @@ def test_sums_below_a_maximum(name: str) -> None:
     want = expected(given)
     ways = [m for m in choices(given) if any(mapping.below for mapping in m)]
     assert ways
-    for seed, mappings in enumerate(ways if SOAK else random.Random(0).sample(ways, 6)):
+    for seed, mappings in enumerate(ways if SOAK else random.Random(0).sample(ways, 3 * FEW)):
         compare(given, mappings, want, seed)
     assert want is not None
     assert np.isfinite(want[0][4:]).all()
@@ -439,7 +439,7 @@ def test_the_first_of_the_best(name: str) -> None:
     want = expected(given)
     assert want is not None
     ways = choices(given)
-    for seed, mappings in enumerate(ways if SOAK else random.Random(0).sample(ways, min(4, len(ways)))):
+    for seed, mappings in enumerate(ways if SOAK else random.Random(0).sample(ways, min(2 * FEW, len(ways)))):
         compare(given, mappings, want, seed)
 
 

@@ -133,6 +133,6 @@ def test_both_halves_must_lie_for_it(element: str, width: int, wanted: tuple[boo
     """Neighbours move together in both halves, or not in halves; nor are halves shorter than what memory moves."""
     given = case(executable(SOURCE, "rotary", element), (3, width))
     (nest,) = given.todo
-    chosen = legal(nest, given.made, given.tensors, given.sizes)[0]
+    chosen = legal(given, nest)[0]
     assert (chosen.halved, chosen.vector) == wanted
     assert ("in both halves" in str(chosen)) == wanted[0]

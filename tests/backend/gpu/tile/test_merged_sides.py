@@ -19,6 +19,7 @@ from axon.backend.gpu.tile.contraction import Merging
 from axon.backend.plan.ir import Nest
 from axon.base.data import replace
 from axon.core.ir import Compute
+from tests.checked import checked
 
 SOURCE = """
 fun batch (x : bf16[b, t, k]) (w : bf16[k, n]) = for b t n => sum k => x[b, t, k] * w[k, n]
@@ -61,14 +62,14 @@ P, W = "plain", "tensor cores"
     ],
 )
 def test_merged_where_it_pays(name: str, shapes: list[tuple[int, ...]], wanted: list[str]) -> None:
-    program = compiler.lower(compiler.check_text(SOURCE), name, None)
+    program = compiler.lower(checked(SOURCE), name, None)
     planned = Executable(program).serving({}, program.contract.bind((), shapes)).planned
     assert ["plain" if isinstance(kernel, Nest) else "tensor cores" for kernel in planned.kernels] == wanted
 
 
 def test_what_has_gaps_is_not_merged() -> None:
     """A result or a residual between whose rows something else lies is stored and read as it is, on the tensor cores."""
-    program = compiler.lower(compiler.check_text(SOURCE), "residual", None)
+    program = compiler.lower(checked(SOURCE), "residual", None)
     sizes = program.contract.bind((), [(9, 8, 64), (64, 72), (9, 8, 72)])
     executable = Executable(program)
     lying = executable.planned.lying(sizes)
@@ -120,7 +121,7 @@ CHOICES = [*(Merging(*sides) for sides in product((False, True), repeat=2)), Mer
 @pytest.mark.parametrize("name", SMALL)
 def test_as_the_interpreter(name: str, chosen: Merging, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it costs."""
-    program = compiler.lower(compiler.check_text(SOURCE), name, None)
+    program = compiler.lower(checked(SOURCE), name, None)
     op = program.block.ops[0]
     assert isinstance(op, Compute)
     choice = frozenset({(op.outs[0].symbol, chosen)})

@@ -26,6 +26,7 @@ from axon.backend.gpu.tile.schedule import ranked
 from axon.backend.plan.ir import Nest
 from axon.core.ir import Block
 from axon.interpret.program import _block as interpret
+from tests.checked import checked
 
 SOURCE = """
 fun product (a : bf16[m, k]) (b : bf16[k, n]) = a @ b
@@ -45,7 +46,7 @@ MODULE = axon.compile(SOURCE)
 
 
 def made(name: str, **sizes: int) -> tuple[Executable, dict[Any, int]]:
-    program = compiler.lower(compiler.check_text(SOURCE), name, None)
+    program = compiler.lower(checked(SOURCE), name, None)
     named = {s: sizes[s.name] for v in program.inputs for d in v.shape for s in d.variables}
     return Executable(program), named
 

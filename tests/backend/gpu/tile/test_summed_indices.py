@@ -21,6 +21,7 @@ from axon.base.element import Element
 from axon.base.names import fresh
 from axon.core.ir import Value
 from axon.shapes.dimension import Dim
+from tests.checked import checked
 
 SOURCE = """
 fun two (a : bf16[m, h, c]) (b : bf16[h, c, n]) = for i j => sum h c => a[i, h, c] * b[h, c, j]
@@ -58,7 +59,7 @@ COPIED, WHOLE = "plain", "tensor cores"
 def test_as_the_interpreter(name: str, shapes: list[tuple[int, ...]], wanted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever copies cost."""
     monkeypatch.setattr(packed, "without_tensor_cores", lambda *_: inf)
-    program = compiler.lower(compiler.check_text(SOURCE), name, None)
+    program = compiler.lower(checked(SOURCE), name, None)
     planned = Executable(program).serving({}, program.contract.bind((), shapes)).planned
     assert ["plain" if isinstance(kernel, Nest) else "tensor cores" for kernel in planned.kernels] == wanted
     if max(map(prod, shapes)) > 1 << 16:
@@ -75,14 +76,14 @@ def test_as_the_interpreter(name: str, shapes: list[tuple[int, ...]], wanted: li
     [([(3, 20, 8), (3, 8, 24)], ["plain"]), ([(8, 1024, 64), (8, 64, 1024)], [COPIED, WHOLE])],
 )
 def test_copied_where_it_pays(shapes: list[tuple[int, ...]], wanted: list[str]) -> None:
-    program = compiler.lower(compiler.check_text(SOURCE), "apart", None)
+    program = compiler.lower(checked(SOURCE), "apart", None)
     planned = Executable(program).serving({}, program.contract.bind((), shapes)).planned
     assert ["plain" if isinstance(kernel, Nest) else "tensor cores" for kernel in planned.kernels] == wanted
 
 
 def test_ranges_that_move_are_not_merged() -> None:
     source = "fun f (a : bf16[m, h, h]) (b : bf16[h, h, n]) = for i j => sum for p < h, q < p + 1 => a[i, p, q] * b[p, q, j]"
-    program = compiler.lower(compiler.check_text(source), "f", None)
+    program = compiler.lower(checked(source), "f", None)
     *_, kernel = Executable(program).serving({}, program.contract.bind((), [(64, 8, 8), (8, 8, 64)])).planned.kernels
     assert isinstance(kernel, Nest)
     assert any("the reduced range depends on another index" in why.worded({}) for why in kernel.reasons)
@@ -120,7 +121,7 @@ def test_a_merged_axis_is_one_in_memory_or_refused(seed: int) -> None:
 
 def test_copies_of_windows_are_bounded() -> None:
     """What has an element thousands of times is not written out, but computed by register tiles."""
-    program = compiler.lower(compiler.check_text(SOURCE.replace("4, 4, n", "k, k, n").replace("m + 7", "m + k + k")), "reach", None)
+    program = compiler.lower(checked(SOURCE.replace("4, 4, n", "k, k, n").replace("m + 7", "m + k + k")), "reach", None)
     sizes = program.contract.bind((), [(100_000 + 512,), (256, 256, 64)])
     (kernel,) = Executable(program).serving({}, sizes).planned.kernels
     assert isinstance(kernel, Nest)
