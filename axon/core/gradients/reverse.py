@@ -16,7 +16,6 @@ products again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from axon.base.data import replace
 from axon.base.element import Element
@@ -70,13 +69,14 @@ from axon.shapes.relation import Relation
 
 
 class Reverse(Maker):
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self.parts: dict[Symbol, list[Value]] = {}
-        self.done: list[Rule] = []
+    """`parts` are what readers gave each tensor so far; `done` the functions with a rule whose results passed theirs on."""
+
+    parts: dict[Symbol, list[Value]]
+    done: list[Rule]
 
     def run(self, seeds: Sequence[tuple[Symbol, Value]]) -> None:
         """Adjoints of results in, those of everything that is active out; ask `adjoint` for them."""
+        self.parts, self.done = {}, []
         for symbol, seed in seeds:
             if symbol in self.active:
                 self.parts.setdefault(symbol, []).append(seed)
