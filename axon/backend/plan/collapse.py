@@ -7,6 +7,7 @@ and so is the sum over several axes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from axon.backend.plan.ir import Nest
@@ -128,7 +129,13 @@ def _place(read: Read, pair: Pair | None, values: Mapping[Symbol, Value]) -> int
 
 def _whole(pair: Pair) -> Axis:
     first, second = pair
-    return Axis(fresh(f"{first.symbol.name}{second.symbol.name}"), first.extent * second.extent)
+    return Axis(_one(first.symbol, second.symbol), first.extent * second.extent)
+
+
+@lru_cache(maxsize=1 << 12)
+def _one(first: Symbol, second: Symbol) -> Symbol:
+    """The symbol of two axes as one, the same each time a nest is looked at: mappings that name it are compared."""
+    return fresh(f"{first.name}{second.name}")
 
 
 def _replaced(axes: tuple[Axis, ...], pair: Pair, whole: Axis) -> tuple[Axis, ...]:

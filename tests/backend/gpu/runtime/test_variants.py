@@ -235,6 +235,14 @@ def test_what_was_foreseen_and_refused_is_no_choice(builds: Builds) -> None:
     assert made.instead == ""
 
 
+def test_axes_as_one_are_the_same_each_time(builds: Builds) -> None:
+    """A tile through shared memory names an axis, here two as one: the same, or no variant would ever be found again."""
+    m = axon.compile("fun f (x : f32[c, a, b]) = for i j k => exp x[k, i, j]")
+    for c, a, b in ((64, 64, 64), (64, 128, 64), (96, 64, 64), (128, 64, 128)):
+        m.f.warmup(f"f32[{c}, {a}, {b}]")
+    assert len(m.f.variants) == 1
+
+
 def test_kernels_without_variants_are_counted(builds: Builds) -> None:
     m = axon.compile("fun f (x : f32[n]) = loop (s = x) for t < 5 => sort s")
     assert str(m.f.warmup("f32[5]")) == "kernels made of sorts and of compresses, which have no variants: 4"
