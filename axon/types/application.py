@@ -452,6 +452,7 @@ class _Leaves:
             wrong(self.inf, StoredFunction("what `each` gives for a leaf", self.f.span))
             raise _Broken
         self.results.append(result)
+        inf.made_at.append((outer + path, result.type, tuple(value.type for value in values)))
         return result
 
     def function(self, values: list[T.Expr]) -> T.Expr:

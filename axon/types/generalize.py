@@ -117,7 +117,7 @@ def _quantified(
     inf.derivatives[mark.derivatives :] = [open_ for d in inf.derivatives[mark.derivatives :] for open_ in _floats(inf, d)]
     if state.level == 1:
         inf.ended.clear()
-        for passing in (inf.applied, inf.bodies, inf.operands, inf.runs, inf.leaves, inf.local):
+        for passing in (inf.applied, inf.bodies, inf.operands, inf.runs, inf.leaves, inf.made_at, inf.local):
             passing.clear()
         inf.private.clear()
         open_: set[Symbol] = set()

@@ -161,6 +161,7 @@ class Inference:
     like: dict[RecordType, RecordType] = field(default_factory=dict)  # what `each` gives, and the written record that it may be
     local: dict[Symbol, tuple[S.Fun, Scope]] = field(default_factory=dict)  # functions within this declaration, as they are written
     leaves: dict[Deferred, str] = field(default_factory=dict)  # what waits, of a leaf at which `each` applies a function
+    made_at: list[tuple[str, Type, tuple[Type, ...]]] = field(default_factory=list)  # what such a function gives at a leaf, of what
     guards: dict[Deferred, Context] = field(default_factory=dict)  # where those are needed, if not everywhere
     opened: int = 0  # sizes that only the data decide, named so far
     literals: list[Literal] = field(default_factory=list)  # whose types must hold their values

@@ -175,17 +175,21 @@ def _open(state: State, shape: Shape) -> Symbol | None:
 
 
 def _of_several_leaves(inf: Inference, waiting: list[Deferred]) -> Symbol | None:
-    """What `each` meets at more than one leaf is captured."""
+    """What `each` meets at more than one leaf is captured: it waits there, or it gives a leaf that is a number its shape."""
+    state = inf.state
+
+    def shape(t: Type) -> Symbol | None:
+        t = state.prune(t)
+        return _open(state, t.shape) if isinstance(t, Tensor) else None
+
+    waits = ((inf.leaves.get(c), c) for c in waiting if isinstance(c, Broadcast | Spread | Lift))
+    found = [(leaf, shape(t)) for leaf, c in waits if leaf is not None for t in _waits_for(c)]
+    found += [(leaf, shape(t)) for leaf, t, _ in inf.made_at]
+    own = {(leaf, shape(v)) for leaf, _, values in inf.made_at for v in values}
     met: dict[Symbol, str] = {}
-    for c in waiting:
-        leaf = inf.leaves.get(c)
-        if leaf is None or not isinstance(c, Broadcast | Spread | Lift):
-            continue
-        for t in _waits_for(c):
-            t = inf.state.prune(t)
-            symbol = _open(inf.state, t.shape) if isinstance(t, Tensor) else None
-            if symbol is not None and met.setdefault(symbol, leaf) != leaf:
-                return symbol
+    for leaf, symbol in found:
+        if symbol is not None and (leaf, symbol) not in own and met.setdefault(symbol, leaf) != leaf:
+            return symbol
     return None
 
 
