@@ -65,6 +65,10 @@ def _captures(name: str) -> Suggestion:
     return Suggestion(f"{text} as in `(rate : f32)`, or write `each (fn … => …)`")
 
 
+def _of_one_argument(name: str) -> Suggestion:
+    return Suggestion(f"`{name}` differentiates a function of one argument that gives a number: `{name} (fn w => loss w x) w`")
+
+
 _OF_A_NUMBER = Suggestion("a gradient is that of one number: reduce the result, `sum i => …`, or use `vjp`, which takes any result")
 
 
@@ -76,6 +80,8 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
             match mismatch.kind, meant:
                 case "rank", X.Argument(function=T.Builtin(name="grad" | "value_and_grad")):
                     return replace(found, suggestions=(_OF_A_NUMBER, *found.suggestions))
+                case _, X.Argument(function=T.Builtin(name="grad" | "value_and_grad" as name), at=0) if mismatch.kind != "class":
+                    return replace(found, suggestions=(_of_one_argument(name), *found.suggestions))
             places = [reason.span, *(side.span for side in reason.sides)] if mismatch.kind == "rank" else []
             apart = tuple(s for place in dict.fromkeys(places) for s in ungrouped(place))
             likelier = likely(meant, state) if meant is not None else ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from axon.base.data import dataclass, replace
-from axon.base.diagnostics import Diagnostic, Label
+from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.errors import AxonError
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
@@ -49,7 +49,8 @@ class Derivatives(Loops):
             labels = [Label(e.span or span, "this has none")]
             if e.span is not None and e.span != span:
                 labels.append(Label(span, "asked for here"))
-            raise AxonError((Diagnostic("AX0220", f"there is no derivative of {e.what}", tuple(labels)),)) from None
+            said = Diagnostic("AX0220", f"there is no derivative of {e.what}", tuple(labels), suggestions=(Suggestion(e.help),))
+            raise AxonError((said,)) from None
         if self.b.risk > before:
             return rebuild(found, [replace(leaf, guarded=True) for leaf in leaves(found)])
         return found

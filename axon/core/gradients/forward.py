@@ -71,7 +71,7 @@ class Forward(Maker):
     def along(self, op: Op) -> None:
         rule = next((r for r in self.rules if any(out.symbol in r.inside for out in outs_of(op))), None)
         if rule is not None:
-            raise NoDerivative("a function with a rule for reverse mode, in forward mode", rule.span)
+            raise NoDerivative("a function with a rule for reverse mode, in forward mode", rule.span, "use `vjp` or `grad`")
         match op:
             case Compute(reduction=None):
                 for out, body in zip(op.outs, op.body, strict=True):

@@ -127,7 +127,8 @@ class Maker:
 
     def closed(self, monoid: Monoid, span: Span | None) -> None:
         if any(r.tensor in self.active for s in (*monoid.combine, *monoid.units) for r in reads(s)):
-            raise NoDerivative("the function of a `reduce` or `scan` that reads what the derivative is taken by", span)
+            what = "the function of a `reduce` or `scan` that reads what the derivative is taken by"
+            raise NoDerivative(what, span, "let it read what it combines alone: make that a part of the elements")
 
 
 def derivative(of: Value) -> str:

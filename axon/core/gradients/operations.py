@@ -39,11 +39,11 @@ from axon.shapes.dimension import Dim
 
 
 class NoDerivative(Exception):
-    """What has no derivative that is known here, in words, and where it stands."""
+    """What has no derivative that is known here, in words, where it stands, and what to do."""
 
-    def __init__(self, what: str, span: Span | None) -> None:
+    def __init__(self, what: str, span: Span | None, help: str) -> None:
         super().__init__(what)
-        self.what, self.span = what, span
+        self.what, self.span, self.help = what, span, help
 
 
 def at(value: Value, places: Sequence[Axis | Dim]) -> Read:
@@ -144,7 +144,9 @@ def through_rules(op: Op, active: Mapping[Symbol, Value], rules: Sequence[Rule])
         return None
     given = {value.symbol for value in rule.by}
     if any(s in active and s not in given for s in tensors_of(op)):
-        raise NoDerivative("what a function with a rule of its own captures: give it as an argument", rule.span)
+        raise NoDerivative(
+            "what a function with a rule of its own captures", rule.span, "give it as a part of the argument, a tuple"
+        )
     moves_ = any(value.symbol in active for value in rule.by)
     return tuple(value for value in rule.results if value.symbol in made and value.element.is_float and moves_)
 

@@ -181,7 +181,8 @@ class Reverse(Maker):
         """A reduction by a function of the program: `(before ⊙ element) ⊙ after`, by running combinations from both sides."""
         self.closed(reduction.monoid, op.span)
         if any(a.symbol in axis.extent.variables for axis in reduction.axes for a in axes):
-            raise NoDerivative("a `reduce` by a function of the program over a range that depends on another index", op.span)
+            what = "a `reduce` by a function of the program over a range that depends on another index"
+            raise NoDerivative(what, op.span, "reduce over the whole range, with `where` for the part")
         flat, position = flattened(reduction)
         n, t, monoid = flat.extent, Dim.of(flat.symbol), reduction.monoid
         body = tuple(substitute(b, position) for b in op.body)
@@ -220,7 +221,7 @@ class Reverse(Maker):
         self.closed(monoid, op.span)
         elements = [element_of(b) for b in op.body]
         if len({*elements}) > 1:
-            raise NoDerivative("a `scan` of values of several element types", op.span)
+            raise NoDerivative("a `scan` of values of several element types", op.span, "`cast` them to one before")
         m = range(len(elements))
         first, last = comparison("eq", t, Dim.of(0)), comparison("eq", t, n - 1)
         before = [Select(first, u, at(y, (*outer, t - 1))) for y, u in zip(op.outs, monoid.units, strict=True)]
@@ -259,7 +260,9 @@ class Reverse(Maker):
     def loop(self, op: Loop) -> None:
         trip = as_size(op.trip, self.scalars)
         if trip is None:
-            raise NoDerivative("a `loop` with a number of steps that the data decide, in reverse mode", op.span)
+            what = "a `loop` with a number of steps that the data decide, in reverse mode"
+            help_ = "bound it, `loop (…, k = 0) while k < n for _ < 100`, make `n` a dimension parameter, `{n}`, or use `jvp`"
+            raise NoDerivative(what, op.span, help_)
         op = replace(op, trip=Index(trip))
         if op.conditional:
             op, trip = self._counted(op, trip)
