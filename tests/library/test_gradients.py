@@ -20,16 +20,12 @@ from axon.core import ir
 from axon.core.ir import Program
 from tests import ROOT
 from tests.core.gradients.random_programs import agree, slopes
-from tests.sample import SOAK
+from tests.sample import drawn
 
-SMOOTH = ["expm1", "log1p", "sigmoid", "softplus", "log_sigmoid", "silu", "gelu", "gelu_tanh", "mish", "softsign"] + [
-    "elu 1.0",
-    "celu 1.0",
-    "binary_cross_entropies 0.3",
-    "hard_swish",
-    "hard_sigmoid",
-    "hard_tanh",
-]
+SMOOTH = [
+    "expm1", "log1p", "sigmoid", "softplus", "log_sigmoid", "silu", "gelu", "gelu_tanh", "mish", "softsign", "elu 1.0", "celu 1.0",
+    "binary_cross_entropies 0.3", "hard_swish", "hard_sigmoid", "hard_tanh",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SMOOTH)
@@ -98,8 +94,7 @@ def value(element: Element, shape: tuple[int, ...], chance: np.random.Generator)
 def test_every_function(module: str) -> None:
     checked = check(FileLoader(), str(ROOT / "stdlib" / f"{module}.axon"))
     names = sorted(checked.schemes)
-    chosen = names if SOAK else [n for n in names if sum(map(ord, n)) % 12 == 5]
-    tried = sum(_agrees(checked, name) for name in chosen)
+    tried = sum(_agrees(checked, name) for name in names if drawn(f"{module}.{name}", 8))
     assert tried
 
 
