@@ -124,8 +124,9 @@ class Slopes:
 def slopes(program: Program, inputs: Sequence[Any], explicit: Sequence[int] = (), seed: int = 0) -> Slopes | None:
     """None where nothing is differentiable, or the program fails on these inputs, or is not finite."""
     numbers, results = by(program), {value.symbol for value in of(program)}
-    if not numbers or not results:
-        return None
+    known = frozenset(program.explicit).union(*(d.variables for v in program.inputs for d in v.shape))
+    if not numbers or not results or any(not d.variables <= known for v in of(program) for d in v.shape):
+        return None  # a size that the data decide is no input's
 
     def ran(p: Program, given: Sequence[Any]) -> list[Any]:
         with np.errstate(all="ignore"):
