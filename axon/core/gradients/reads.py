@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from axon.base.data import dataclass
 from axon.base.names import Symbol, fresh
 from axon.core.gradients.rules import number
-from axon.core.gradients.scalars import tidied
-from axon.core.ir import Axis, Binary, Compute, Const, Index, Monoid, Read, Reduction, Scalar, Select, Value, element_of
+from axon.core.gradients.scalars import Contribution, tidied
+from axon.core.ir import Axis, Binary, Compute, Const, Index, Monoid, Reduction, Scalar, Select, Value, element_of
 from axon.core.scalar_facts import comparison, conjunction, operands, substitute
 from axon.shapes.algebra.prove import Facts, proves
 from axon.shapes.dimension import Dim, Quotient, replaced
@@ -27,8 +27,9 @@ from axon.shapes.relation import Relation
 ZERO, ONE = Dim.of(0), Dim.of(1)
 
 
-def gathered(value: Value, axes: Sequence[Axis], read: Read, adjoint: Scalar, known: Facts, last: Sequence[Axis] = ()) -> Compute:
-    """What a tensor gets from one read, `adjoint` for each index of `axes`. Those in `last` are solved for last: they are short."""
+def gathered(value: Value, axes: Sequence[Axis], given: Contribution, known: Facts, last: Sequence[Axis] = ()) -> Compute:
+    """What a tensor gets from one read, for each index of `axes`. Those in `last` are solved for last: they are short."""
+    read, adjoint = given.read, given.adjoint
     places = tuple(Axis(fresh("u"), extent) for extent in value.shape)
     pairs = list(zip(read.subscripts, (Dim.of(p.symbol) for p in places), strict=True))
     solver = _Solver([(s, u) for s, u in pairs if isinstance(s, Dim)], axes, last, known)
@@ -51,6 +52,8 @@ def gathered(value: Value, axes: Sequence[Axis], read: Read, adjoint: Scalar, kn
     while isinstance(inner, Select) and isinstance(inner.otherwise, Const) and inner.otherwise.value == 0:
         conditions += operands("and", inner.condition)
         inner = inner.then
+    if given.reached is not None:
+        conditions.append(substitute(given.reached, image))
     for subscript, u in pairs:
         if not isinstance(subscript, Dim):
             conditions.append(Binary("eq", substitute(subscript, image), Index(u, element_of(subscript))))

@@ -103,7 +103,7 @@ class Reverse(Maker):
     def give(self, axes: Sequence[Axis], found: Sequence[Contribution], last: Sequence[Axis] = ()) -> None:
         for contribution in found:
             value = self.active[contribution.read.tensor]
-            op = gathered(value, axes, contribution.read, contribution.adjoint, self.known, last)
+            op = gathered(value, axes, contribution, self.known, last)
             self.ops.append(op)
             if op.reduction is None and isinstance(op.body[0], Const):
                 self.fills[op.outs[0].symbol] = op.body[0]

@@ -24,10 +24,12 @@ from axon.shapes.dimension import Dim
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one read gets, over the indices of its operation."""
+    """What one read gets, over the indices of its operation. `reached`, if its subscripts are computed: whether it is evaluated, so
+    that they are evaluated nowhere else."""
 
     read: Read
     adjoint: Scalar
+    reached: Scalar | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class _Tape:
             if parts:
                 self.back(step, self.named(_total(parts), step.scope))
         own = {s: tidied(_total(self.parts[s])) for s in self.active.locals if s in self.parts}
-        return Adjoints(tuple(_together(Contribution(c.read, tidied(c.adjoint)) for c in self.found)), own)
+        return Adjoints(tuple(_together(replace(c, adjoint=tidied(c.adjoint)) for c in self.found)), own)
 
     # ── forwards: names for the parts ──────────────────────────────────────────────────────────────────────────────────
 
@@ -216,7 +218,8 @@ class _Tape:
             case Read(tensor=tensor) if tensor in self.active.tensors:
                 moved = self.tangents.get(tensor)
                 if moved is None:
-                    self.found.append(Contribution(_closed(atom, scope), _outwards(adjoint, scope, None)))
+                    reached = None if all(isinstance(s, Dim) for s in atom.subscripts) else _reached(scope)
+                    self.found.append(Contribution(_closed(atom, scope), _outwards(adjoint, scope, None), reached))
                     return
                 assert isinstance(moved, Read)  # read where the tensor is
                 padding = None if atom.padding is None else number(0, atom)
@@ -250,7 +253,7 @@ def _together(found: Iterable[Contribution]) -> Iterator[Contribution]:
     """What equal reads get is added, but for what a condition guards: that stays apart, so that it can be asked alone."""
     whole: dict[Read, Scalar] = {}
     for contribution in found:
-        if isinstance(contribution.adjoint, Select):
+        if isinstance(contribution.adjoint, Select) or contribution.reached is not None:
             yield contribution
         elif contribution.read in whole:
             whole[contribution.read] = plus(whole[contribution.read], contribution.adjoint)
@@ -276,6 +279,18 @@ def _outwards(scalar: Scalar, scope: _Scope | None, home: _Scope | None) -> Scal
         scalar = scope.around(scalar)
         scope = scope.parent
     return scalar
+
+
+def _reached(scope: _Scope | None) -> Scalar | None:
+    """The conditions of a scope and of those around it; None if there are none."""
+    found: Scalar | None = None
+    while scope is not None:
+        if scope.guard is not None:
+            found = scope.guard if found is None else Select(scope.guard, found, Const(False, Element.BOOL))
+        scope = scope.parent
+        if found is not None and scope is not None and scope.bindings:
+            found = Bind(tuple(scope.bindings), found)
+    return None if found is None else tidied(found)
 
 
 def _closed(read: Read, scope: _Scope) -> Read:
