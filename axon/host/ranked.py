@@ -252,10 +252,13 @@ def _ranks(
             wanted[name] = count
         else:
             known = [*(f"`..{n}`" for n in rows if _is_own(session, rows[n], n)), *(f"`{path}`" for path in tensors)]
-            near = nearest(name, [n.strip("`.") for n in known])
+            near = nearest(str(name), [n.strip("`.") for n in known])
             help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
             note = f"ranks are those of shape variables that the source names, and of arguments: {', '.join(known)}"
             raise wrong(callee, "AX0506", f"`{name}` of `{callee.name}` has no rank that could be given", note, help=help)
+    for path, rank in wanted.items():
+        if rank > _MAX_RANK:
+            raise wrong(callee, "AX0506", f"the rank of `{path or 'the result'}` is at most {_MAX_RANK}, not {rank}")
     waiting = dict(wanted)
     while waiting:
         path, rank = next(
@@ -294,7 +297,7 @@ def _elements(callee: Callee, tensors: Mapping[str, t.Tensor], elements: Mapping
     for path, name in elements.items():
         element = next((e for e in Element if e.value == name), None)
         if element is None or path not in tensors:
-            wrong_part, known = (path, list(tensors)) if element is not None else (str(name), [e.value for e in Element])
+            wrong_part, known = (str(path), list(tensors)) if element is not None else (str(name), [e.value for e in Element])
             near = nearest(wrong_part, known)
             help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
             message = f"`{wrong_part}` is {'no argument' if element is not None else 'no element type'}"

@@ -142,6 +142,8 @@ def test_names_that_the_compiler_chose_are_no_api(m: axon.Module) -> None:
         ("AX0506", lambda m: m.shift.sizes(ranks={"q": 1}), "no rank that could be given"),
         ("AX0506", lambda m: m.shift.sizes(ranks={"x": 0}), "at least 1 dimension, not 0"),
         ("AX0506", lambda m: m.shift.sizes(ranks={"s": -1}), "from 0 to 32"),
+        ("AX0506", lambda m: m.shift.sizes(ranks={3: 3}), "`3` of `shift` has no rank"),
+        ("AX0506", lambda m: m.shift.solve(out=(None,) * 70), "at most 32, not 70"),
         ("AX0506", lambda m: m.mm.sizes(ranks={"s": 1}), "no rank that could be given"),
         ("AX0506", lambda m: m.conv.sizes(ranks={"x": 3}), "has 2 dimensions, not 3"),
         ("AX0505", lambda m: m.same.sizes, "of any type"),
