@@ -12,13 +12,14 @@ from typing import TypeAlias, TypeVar
 from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
-from axon.core.gradients.making import Maker, derivative
+from axon.core.gradients.making import Maker
 from axon.core.gradients.operations import (
     NoDerivative,
     apart,
     as_function,
     at,
     axes_of,
+    derivative,
     moving_states,
     scan_apart,
 )
@@ -69,7 +70,7 @@ class Forward(Maker):
         return self.tangents.get(value.symbol) or self.constant(value, 0.0)
 
     def along(self, op: Op) -> None:
-        rule = next((r for r in self.rules if any(out.symbol in r.inside for out in outs_of(op))), None)
+        rule = self.rule_of(op)
         if rule is not None:
             raise NoDerivative("a function with a rule for reverse mode, in forward mode", rule.span, "use `vjp` or `grad`")
         match op:

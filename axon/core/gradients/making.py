@@ -15,6 +15,8 @@ from axon.core.gradients.operations import (
     apart,
     at,
     axes_of,
+    derivative,
+    rule_of,
     through_rules,
 )
 from axon.core.gradients.rules import number
@@ -125,12 +127,10 @@ class Maker:
         any_ = self.compute("any", op.axes, Const(True, Element.BOOL), replace(reduction, monoid=Monoid("any"), asked=None))
         return conjunction((*asked, at(any_, op.axes)))
 
+    def rule_of(self, op: Op) -> Rule | None:
+        return rule_of(op, self.rules)
+
     def closed(self, monoid: Monoid, span: Span | None) -> None:
         if any(r.tensor in self.active for s in (*monoid.combine, *monoid.units) for r in reads(s)):
             what = "the function of a `reduce` or `scan` that reads what the derivative is taken by"
             raise NoDerivative(what, span, "let it read what it combines alone: make that a part of the elements")
-
-
-def derivative(of: Value) -> str:
-    """What the derivative of a tensor is called."""
-    return f"d_{of.symbol.name.removeprefix('d_')}"

@@ -51,6 +51,11 @@ def at(value: Value, places: Sequence[Axis | Dim]) -> Read:
     return Read(value.symbol, tuple(p if isinstance(p, Dim) else Dim.of(p.symbol) for p in places), value.element)
 
 
+def derivative(of: Value) -> str:
+    """What the derivative of a tensor is called."""
+    return f"d_{of.symbol.name.removeprefix('d_')}"
+
+
 def axes_of(value: Value) -> tuple[Axis, ...]:
     """An axis for each dimension of a tensor."""
     return tuple(Axis(fresh(f"i{n}" if len(value.shape) > 1 else "i"), extent) for n, extent in enumerate(value.shape))
@@ -135,11 +140,15 @@ class Rule:
         return replace(self, by=values(self.by), results=values(self.results), inside=inside, ops=ops)
 
 
+def rule_of(op: Op, rules: Sequence[Rule]) -> Rule | None:
+    """The rule of the function that an operation is a part of."""
+    return next((r for r in rules if any(out.symbol in r.inside for out in outs_of(op))), None)
+
+
 def through_rules(op: Op, active: Mapping[Symbol, Value], rules: Sequence[Rule]) -> tuple[Value, ...] | None:
     """The results of an operation of a function with a rule that have a derivative; None for other operations. Raises NoDerivative
     where such a function reads what is active and was not given to it."""
-    made = {out.symbol for out in outs_of(op)}
-    rule = next((r for r in rules if made & r.inside), None)
+    rule, made = rule_of(op, rules), {out.symbol for out in outs_of(op)}
     if rule is None:
         return None
     given = {value.symbol for value in rule.by}

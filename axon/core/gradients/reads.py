@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from axon.base.data import dataclass
 from axon.base.names import Symbol, fresh
+from axon.core.gradients.operations import derivative
 from axon.core.gradients.rules import number
 from axon.core.gradients.scalars import Contribution, tidied
 from axon.core.ir import Axis, Binary, Compute, Const, Index, Monoid, Reduction, Scalar, Select, Value, element_of
@@ -57,7 +58,7 @@ def gathered(value: Value, axes: Sequence[Axis], given: Contribution, known: Fac
     for subscript, u in pairs:
         if not isinstance(subscript, Dim):
             conditions.append(Binary("eq", substitute(subscript, image), Index(u, element_of(subscript))))
-    out = Value(fresh(f"d_{value.symbol.name.removeprefix('d_')}"), value.element, value.shape)
+    out = Value(fresh(derivative(value)), value.element, value.shape)
     where = conjunction(tuple(conditions))
     if summed:
         where = None if where is None else tidied(where)
@@ -152,7 +153,7 @@ class _Solver:
             rest = split[1]
             offset = rest.substitute({other.symbol: ZERO for other in mine if other != axis})
             above = (rest - offset).plain_quotient(axis.extent) if axis.extent != ONE else None
-            if above is None or any(t is None for t in terms):
+            if above is None or any(t is None for t in terms):  # else what is above could mention what it is divided by
                 continue
             self.divisors.append(axis.extent)
             position = equation.at - offset

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
-from axon.core.gradients.making import Maker, derivative
+from axon.core.gradients.making import Maker
 from axon.core.gradients.operations import (
     NoDerivative,
     Rule,
@@ -30,6 +30,7 @@ from axon.core.gradients.operations import (
     as_function,
     at,
     axes_of,
+    derivative,
     duplicate,
     flattened,
     free,
@@ -116,7 +117,7 @@ class Reverse(Maker):
     # ── operations ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def back(self, op: Op) -> None:
-        rule = next((r for r in self.rules if any(out.symbol in r.inside for out in outs_of(op))), None)
+        rule = self.rule_of(op)
         if rule is not None:
             self.by_rule(rule)
             return

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from math import pi, sqrt
 
 from axon.base.element import Element
-from axon.base.names import fresh
+from axon.base.names import Symbol, fresh
 from axon.core.ir import Binary, Bind, Const, Local, Scalar, Select, Unary, element_of
 
 
@@ -77,8 +77,8 @@ def _trigamma(x: Scalar) -> Scalar:
     left = Binary("lt", x, number(0.5, x))
     z, w, r, value = (fresh(n) for n in ("z", "w", "r", "value"))
 
-    def local(symbol: object) -> Local:
-        return Local(symbol, element_of(x))  # type: ignore[arg-type]
+    def local(symbol: Symbol) -> Local:
+        return Local(symbol, element_of(x))
 
     near: Scalar = number(0, x)
     for k in range(shift):
