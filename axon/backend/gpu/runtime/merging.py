@@ -60,6 +60,7 @@ def merged(
         source = copied(each)
         if source is not None and (copy := outs_of(each)[0].symbol) not in tensors:
             same[copy] = same.get(source, source)
+    seen = [with_tensors(op, same) for op in program.block.ops]
     pricer = _Pricer(values, tensors, sizes, target)
     found: dict[Symbol, Merging | None] = {}
     for made in _contracted(kernels):
@@ -68,8 +69,7 @@ def merged(
             symbol = source  # a plain kernel stores what it makes under the name of its copy
         if symbol not in numbers or symbol in decided or symbol in found:
             continue
-        seen = (with_tensors(op, same) for op in program.block.ops[numbers[symbol] :])
-        op, *later = (op for op in seen if isinstance(op, Compute))
+        op, *later = (op for op in seen[numbers[symbol] :] if isinstance(op, Compute))
         found[symbol] = pricer.best(op, later)
     return frozenset((symbol, best) for symbol, best in found.items() if best is not None)
 
