@@ -84,7 +84,7 @@ DimLike: TypeAlias = "Dim | Symbol | int"
 class Dim:
     """An immutable dimension in normal form. Make one with `Dim.of` and arithmetic."""
 
-    __slots__ = ("_depth", "_hash", "_key", "_terms", "_variables", "_weight")
+    __slots__ = ("_compound", "_depth", "_hash", "_key", "_terms", "_variables", "_weight")
 
     _terms: dict[Monomial, int]  # no zero coefficients; never changed after construction
 
@@ -99,6 +99,7 @@ class Dim:
         self._hash: int | None = None
         self._key: tuple[object, ...] | None = None
         self._variables: frozenset[Symbol] | None = None
+        self._compound: frozenset[Quotient | Minimum] | None = None
         self._weight: int | None = None
         self._depth = 0
 
@@ -158,16 +159,21 @@ class Dim:
         return frozenset(chain.from_iterable(self._terms))
 
     @property
+    def compound(self) -> frozenset[Quotient | Minimum]:
+        """Every quotient and minimum in it, also inside others. They share their parts: a walk over them as a tree can be long."""
+        if self._compound is None:
+            found: set[Quotient | Minimum] = set()
+            for atom in self.atoms:
+                if not isinstance(atom, Symbol) and atom not in found:
+                    found.add(atom)
+                    found.update(*(part.compound for part in parts(atom)))
+            self._compound = frozenset(found)
+        return self._compound
+
+    @property
     def quotients(self) -> frozenset[Quotient]:
         """Every quotient in it, also inside atoms: where their divisors are not 0, it is defined."""
-        found: set[Quotient] = set()
-        for monomial in self._terms:
-            for atom in monomial:
-                if not isinstance(atom, Symbol):
-                    found.update(*(part.quotients for part in parts(atom)))
-                    if isinstance(atom, Quotient):
-                        found.add(atom)
-        return frozenset(found)
+        return frozenset(a for a in self.compound if isinstance(a, Quotient))
 
     @property
     def terms(self) -> tuple[tuple[int, Monomial], ...]:
@@ -462,22 +468,21 @@ def replaced(dim: Dim, old: Atom, new: Dim) -> Dim:
     """The Dim with an atom replaced wherever it occurs, also inside other atoms."""
     if isinstance(old, Symbol):
         return dim.substitute({old: new})
+    images: dict[Dim, Dim] = {}
 
-    def image(atom: Atom) -> Dim:
-        if atom == old:
-            return new
-        if isinstance(atom, Symbol) or not any(occurs(old, part) for part in parts(atom)):
-            return Dim({(atom,): 1})
-        return rebuilt(atom, lambda part: replaced(part, old, new))
+    def image(part: Dim) -> Dim:
+        if not occurs(old, part):
+            return part
+        if part not in images:
+            images[part] = part.rewrite(lambda a: new if a == old else Dim({(a,): 1}) if isinstance(a, Symbol) else rebuilt(a, image))
+        return images[part]
 
-    return dim.rewrite(image) if occurs(old, dim) else dim
+    return image(dim)
 
 
 def occurs(atom: Atom, dim: Dim) -> bool:
     """Whether an atom is in a Dim, also inside others."""
-    if not variables_of(atom) <= dim.variables:
-        return False
-    return any(a == atom or (not isinstance(a, Symbol) and any(occurs(atom, part) for part in parts(a))) for a in dim.atoms)
+    return atom in (dim.variables if isinstance(atom, Symbol) else dim.compound)
 
 
 def rebuilt(atom: Quotient | Minimum, image: Callable[[Dim], Dim]) -> Dim:

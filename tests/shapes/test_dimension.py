@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from axon.base.names import Symbol, fresh
-from axon.shapes.dimension import Dim, DimensionTooLarge, dim_sum, maximum, minimum
+from axon.shapes.dimension import Dim, DimensionTooLarge, atom_key, dim_sum, maximum, minimum, occurs, replaced
 from axon.shapes.pretty import render
 from tests.shapes.clock import within
 from tests.shapes.generate import Tree, assignments, parse, sets
@@ -90,6 +90,26 @@ def test_substitution_is_composition(tree: Tree, image: Tree) -> None:
         except ZeroDivisionError:
             continue
         assert composed.evaluate(values) == expected
+
+
+@given(TREES, ARITHMETIC)
+@settings(max_examples=sets(200), deadline=None)
+def test_an_atom_is_replaced_wherever_it_occurs(tree: Tree, image: Tree) -> None:
+    dim, new = tree.dim(SYMBOLS), image.dim(SYMBOLS)
+    for atom in sorted(dim.compound, key=atom_key):
+        assert occurs(atom, dim)
+        alone = Dim({(atom,): 1})
+        assert replaced(dim, atom, alone) == dim
+        found = replaced(dim, atom, alone + new)
+        for values in assignments(SYMBOLS, 3):
+            try:
+                if new.evaluate(values) == 0:
+                    assert found.evaluate(values) == dim.evaluate(values)
+            except ZeroDivisionError:
+                continue
+        hole = fresh("hole")
+        assert not occurs(atom, replaced(dim, atom, Dim.of(hole)))
+        assert hole in replaced(dim, atom, Dim.of(hole)).variables
 
 
 @given(ARITHMETIC, ARITHMETIC, SUMS)

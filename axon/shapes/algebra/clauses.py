@@ -11,26 +11,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from axon.base.names import Symbol
+from axon.shapes.algebra.budget import Budget, OutOfBudget
 from axon.shapes.dimension import Dim, Minimum, atom_key, maximum, parts
 
 _MAX_CLAUSES = 4  # of more than one part
 _MAX_PARTS = 6
+_MAX_CASES = 64  # of all minima together: a sum of k of them has 2 ** k
 
 
 def clauses(slack: Dim) -> list[tuple[Dim, ...]] | None:
     """What slack >= 0 says: of each, one part must be at least 0. None where a minimum stays, or it would be too much."""
-    found = _clauses(slack)
+    try:
+        found = _clauses(slack, Budget(_MAX_CASES))
+    except OutOfBudget:
+        return None
     if found is None or sum(len(c) > 1 for c in found) > _MAX_CLAUSES:
         return None
     return found
 
 
-def _clauses(slack: Dim) -> list[tuple[Dim, ...]] | None:
+def _clauses(slack: Dim, cases_left: Budget) -> list[tuple[Dim, ...]] | None:
     split = _split(slack)
     if split is None:
+        cases_left.spend()
         return [(slack,)] if not any(isinstance(a, Minimum) for a in slack.atoms) else None
     sign, cases = split
-    each = [_clauses(case) for case in cases]
+    each = [_clauses(case, cases_left) for case in cases]
     if any(c is None for c in each):
         return None
     whole = [c for c in each if c is not None]

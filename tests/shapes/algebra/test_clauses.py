@@ -7,8 +7,10 @@ import random
 import pytest
 
 from axon.base.names import fresh
-from axon.shapes.algebra.clauses import shared
-from axon.shapes.dimension import Dim
+from axon.shapes.algebra.clauses import clauses, shared
+from axon.shapes.algebra.form import normal
+from axon.shapes.dimension import Dim, maximum
+from axon.shapes.relation import Relation
 from tests.shapes.generate import assignments, parse, sets
 
 NAMES = {name: Dim.of(fresh(name)) for name in "nmk"}
@@ -51,3 +53,13 @@ def test_shared_against_brute_force() -> None:
                 both, alone = (all(any(d.evaluate(values) >= 0 for d in c) for c in cs) for cs in ((clause, other), (common,)))
                 assert both == alone, (clause, other, values)
     assert found > sets(300)
+
+
+@pytest.mark.parametrize(("terms", "conjuncts"), [(1, 2), (5, 32), (6, 64), (7, None), (40, None)])
+def test_a_sum_of_maxima_is_taken_apart_while_its_cases_are_few(terms: int, conjuncts: int | None) -> None:
+    """A sum of k maxima has 2 ** k cases: from some k on it stays as it was written, and costs nothing."""
+    n, *sizes = (Dim.of(fresh(name)) for name in ("n", *"abcdefg" * 6))
+    slack = n - sum((maximum(size, Dim.of(2)) for size in sizes[:terms]), Dim.of(0))
+    found = clauses(slack)
+    assert (found if found is None else len(found)) == conjuncts
+    assert len(normal(Relation(slack, ">=", Dim.of(0)))) == (conjuncts or 1)
