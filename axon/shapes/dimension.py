@@ -470,11 +470,16 @@ def replaced(dim: Dim, old: Atom, new: Dim) -> Dim:
         return dim.substitute({old: new})
     images: dict[Dim, Dim] = {}
 
+    def image_of(atom: Atom) -> Dim:
+        if isinstance(atom, Symbol):
+            return Dim({(atom,): 1})
+        return new if atom == old else rebuilt(atom, image)
+
     def image(part: Dim) -> Dim:
         if not occurs(old, part):
             return part
         if part not in images:
-            images[part] = part.rewrite(lambda a: new if a == old else Dim({(a,): 1}) if isinstance(a, Symbol) else rebuilt(a, image))
+            images[part] = part.rewrite(image_of)
         return images[part]
 
     return image(dim)
