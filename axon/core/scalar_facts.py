@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
 
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Binary, Bind, Compute, Const, Index, Local, Read, Scalar, Scan, Select, Unary, Value, element_of
-from axon.core.walk import children, nodes, rewrite, scalars
-from axon.shapes.dimension import Dim, Quotient, maximum
+from axon.core.walk import children, converted, nodes, rewrite, scalars
+from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, maximum
 from axon.shapes.width import exact
 
 # Rough costs in additions, of what is computed anew for each point.
@@ -115,13 +116,17 @@ def bare(subscript: Dim | Scalar) -> Symbol | None:
 
 
 def is_inside(read: Read, value: Value, extents: Mapping[Symbol, Dim]) -> bool:
-    """Whether a read is at bare axes that run over the very extents of its tensor, hence never outside."""
+    """Whether a read is at bare axes that run over the extents of its tensor, or end before these do: hence never outside."""
     if len(read.subscripts) != len(value.shape):
         return False
-    return all(
-        (symbol := bare(subscript)) is not None and extents.get(symbol) == extent
-        for subscript, extent in zip(read.subscripts, value.shape, strict=True)
-    )
+    for subscript, extent in zip(read.subscripts, value.shape, strict=True):
+        symbol = bare(subscript)
+        if symbol is None or symbol not in extents:
+            return False
+        beyond = (extent - extents[symbol]).constant
+        if beyond is None or beyond < 0:
+            return False
+    return True
 
 
 def operands(op: str, scalar: Scalar) -> Iterator[Scalar]:
@@ -198,6 +203,49 @@ def _belongs(op: Compute, condition: Scalar) -> tuple[Axis, Scalar] | None:
     return None
 
 
+def ends_of(condition: Scalar | None, axis: Symbol, within: frozenset[Symbol]) -> tuple[tuple[Scalar, ...], Scalar | None]:
+    """Of a condition over an axis: before which indices it must lie, and what else is asked. `i < e and c` gives e and c.
+
+    What an index is compared with varies neither along the axis nor along those `within` it, and nothing can fail before it is.
+    """
+    ends: list[Scalar] = []
+    rest: list[Scalar] = []
+    certain = True
+    for part in () if condition is None else operands("and", condition):
+        end = _end(part, axis) if certain else None
+        if end is not None and not may_fail(end) and axes_of(end, within | {axis}) == frozenset():
+            ends.append(end)
+        else:
+            rest.append(part)
+            certain = certain and not may_fail(part)
+    return tuple(ends), conjunction(tuple(rest))
+
+
+def ends_early(op: Compute | Scan) -> bool:
+    """Whether data say where the innermost loop of a reduction ends."""
+    if not isinstance(op, Compute) or op.reduction is None:
+        return False
+    ends, _ = ends_of(op.reduction.where, op.reduction.axes[-1].symbol, frozenset())
+    return any(isinstance(node, Read) for end in ends for node in nodes(end))
+
+
+def _end(condition: Scalar, axis: Symbol) -> Scalar | None:
+    """What the axis is less than, by a comparison."""
+    match condition:
+        case Binary(op="lt" | "le" as op, left=Index(dim=dim, element=element), right=right):
+            pass
+        case Binary(op="gt" | "ge" as op, left=right, right=Index(dim=dim, element=element)):
+            pass
+        case _:
+            return None
+    split = dim.linear_in(axis)
+    if split is None or split[0].constant != 1 or not exact(dim, element.bits):
+        return None
+    before = split[1] - (op in ("le", "ge"))
+    wide = converted(right, Element.I64)
+    return Binary("sub", wide, Index(before, Element.I64)) if before.mapping else right
+
+
 def at_least_0(extent: Dim) -> Dim:
     """An extent as a count: sizes are at least 0, but n - 5 may be less."""
     positive = all(c > 0 for c in extent.mapping.values()) and all(isinstance(a, Symbol | Quotient) for a in extent.atoms)
@@ -251,6 +299,57 @@ def substitute(scalar: Scalar, dims: Mapping[Symbol, Dim]) -> Scalar:
                 return None
 
     return rewrite(scalar, visit) if dims else scalar
+
+
+def with_data(scalar: Scalar, data: Mapping[Symbol, Scalar]) -> Scalar:
+    """The expression with integer expressions in place of axes. What these are part of is exact: in 64 bits, if need be."""
+
+    def visit(node: Scalar) -> Scalar | None:
+        match node:
+            case Index(dim=dim, element=element) if not data.keys().isdisjoint(dim.variables):
+                return converted(_of_data(dim, data), element)
+            case Read(subscripts=subscripts, padding=padding):
+                inside = tuple(
+                    rewrite(s, visit) if not isinstance(s, Dim) else s if data.keys().isdisjoint(s.variables) else _of_data(s, data)
+                    for s in subscripts
+                )
+                return replace(node, subscripts=inside, padding=None if padding is None else rewrite(padding, visit))
+            case _:
+                return None
+
+    return rewrite(scalar, visit)
+
+
+def _of_data(dim: Dim, data: Mapping[Symbol, Scalar]) -> Scalar:
+    """A Dim in which data stand for some variables."""
+    if (symbol := dim.symbol) is not None and symbol in data:
+        return data[symbol]
+    element = Element.I32 if exact(dim, 32) else Element.I64
+
+    def of_atom(atom: Atom) -> Scalar:
+        match atom:
+            case Symbol():
+                return converted(data.get(atom, Index(Dim.of(atom))), element)
+            case Quotient(dividend, divisor):
+                return converted(Binary("div", *_alike(_of_data(dividend, data), _of_data(divisor, data))), element)
+            case Minimum(items):
+                return converted(reduce(lambda a, b: Binary("min", *_alike(a, b)), (_of_data(i, data) for i in items)), element)
+
+    total: Scalar | None = None
+    steady = Dim({m: c for m, c in dim.mapping.items() if data.keys().isdisjoint(Dim({m: 1}).variables)})
+    for coefficient, monomial in (Dim({m: c for m, c in dim.mapping.items() if m not in steady.mapping})).terms:
+        factors = [*([Const(coefficient, element)] if coefficient != 1 else []), *map(of_atom, monomial)]
+        term = reduce(lambda a, b: Binary("mul", a, b), factors)
+        total = term if total is None else Binary("add", total, term)
+    if total is None:
+        return Index(steady, element)
+    return Binary("add", total, Index(steady, element)) if steady.mapping else total
+
+
+def _alike(left: Scalar, right: Scalar) -> tuple[Scalar, Scalar]:
+    """Two integers in the wider one's element type."""
+    wide = Element.I64 if Element.I64 in (element_of(left), element_of(right)) else Element.I32
+    return converted(left, wide), converted(right, wide)
 
 
 def freshened(scalar: Scalar) -> Scalar:

@@ -91,12 +91,15 @@ class Writer:
         """The variable with the value of an operation on variables; the operation is written once."""
         if isinstance(value, Name):
             return value
-        for known in self._known:
-            if value in known:
-                return known[value]
+        if (known := self.known(value)) is not None:
+            return known
         name = self.code.let(value)
         self._known[-1][value] = name
         return name
+
+    def known(self, value: Expression) -> Name | None:
+        """The variable with the value of an operation that was written before."""
+        return next((known[value] for known in self._known if value in known), None)
 
     def call(self, function: str, *arguments: Like) -> Name:
         return self.let(call(function, *arguments))
@@ -269,9 +272,9 @@ class Writer:
         """Whether an expression may be evaluated where it is not wanted. See Note [Speculation]."""
         if may_fail(scalar):
             return False
-        return all(self._is_inside(node) for node in nodes(scalar) if isinstance(node, Read))
+        return all(self.is_within(node) for node in nodes(scalar) if isinstance(node, Read))
 
-    def _is_inside(self, read: Read) -> bool:
+    def is_within(self, read: Read) -> bool:
         return read.padding is None and is_inside(read, self.held(read.tensor).value, self.extents)
 
     # ── conversions ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -67,12 +67,14 @@ class Policy:
     """What a backend wants of fusion.
 
     `epilogues`: contractions take in pointwise operations on their results. `floats_only`: sums of products of integers are
-    ordinary reductions. `share`: see Note [Sharing]. `hoist`: what is worth an operation of its own, see `invariant`.
+    ordinary reductions. `share`: see Note [Sharing]. `hoist`: what is worth an operation of its own, see `invariant`. `wide`: the
+    machine needs as many rows as there are, so a reduction does not give up some of its own for what has one value each.
     """
 
     epilogues: bool = True
     floats_only: bool = True
     share: bool = True
+    wide: bool = False
     hoist: Worth | None = None
 
 
@@ -221,12 +223,19 @@ def _may_join(op: Compute | Scan, item: _Open, policy: Policy) -> tuple[int, Rea
         return _No(Reason("it does not read {1} point by point", first))
     if common < item.depth and not (common == own and not pointwise):
         return _No(Reason("it does not stand on all rows of {1}", first))
+    if policy.wide and not pointwise and common < own and all(_is_map(step, item.depth) for step in item.steps):
+        return _No(Reason("it has more rows than {1}", first))
     if used:
         return common, Reason("it reads {1} at its own row", used[:1])
     shared = _siblings(op, item, common, found)
     if shared and common == item.depth and item.product is None:
         return common, Reason("it reads {1} in the same rows", (shared,))
     return _No(Reason("it shares nothing with {1}", first))
+
+
+def _is_map(step: Compute | Scan, rows: int) -> bool:
+    """Whether a step makes one value for each row, of no more than one of each."""
+    return isinstance(step, Compute) and step.reduction is None and len(step.axes) == rows
 
 
 def _leading(read: Read, axes: tuple[Axis, ...]) -> int:

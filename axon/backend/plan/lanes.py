@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from axon.backend.plan.ir import Nest
 from axon.base.names import Symbol
-from axon.core.ir import Axis, Compute, Index, Read, Scalar, Scan
+from axon.core.ir import Axis, Compute, Read, Scalar, Scan
+from axon.core.scalar_facts import varies
 from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim
 
@@ -33,7 +34,7 @@ def strides(step: Compute | Scan, axis: Axis, made: frozenset[Symbol] = frozense
 
 def side_by_side(subscripts: tuple[Dim | Scalar, ...], axis: Symbol) -> bool:
     """Whether neighbours along an axis are neighbours in memory, or the same element."""
-    if any(not isinstance(s, Dim) and any(axis in n.dim.variables for n in nodes(s) if isinstance(n, Index)) for s in subscripts):
+    if any(not isinstance(s, Dim) and varies(s, frozenset((axis,))) for s in subscripts):
         return False
     using = [i for i, s in enumerate(subscripts) if isinstance(s, Dim) and axis in s.variables]
     if not using:

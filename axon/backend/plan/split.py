@@ -17,7 +17,7 @@ from axon.backend.plan.lanes import by_lanes, inner, reduced
 from axon.base.data import replace
 from axon.base.names import fresh
 from axon.core.ir import Axis, Compute, Convert, Monoid, Read, Reduction, Scalar, Scan, Value, element_of
-from axon.core.scalar_facts import mapped, substitute
+from axon.core.scalar_facts import ends_early, mapped, substitute
 from axon.core.walk import tensors_of
 from axon.shapes.dimension import Dim, minimum
 
@@ -84,6 +84,8 @@ def _splits(step: Compute | Scan, nest: Nest) -> bool:
     if kind not in KINDS or (kind in ("max", "min") and element.is_integer):
         return False
     extent = step.reduction.axes[0].extent
+    if ends_early(step):
+        return False
     if extent.constant is not None and extent.constant < 2 * SHORTEST:
         return False
     return extent.variables.isdisjoint(a.symbol for a in (*nest.rows, *step.reduction.axes))

@@ -60,7 +60,8 @@ from axon.core.passes.dissolve import copied, with_tensors
 from axon.core.passes.factor import DEVICE, choices, factored
 from axon.core.passes.hoist import DEVICE as WORTH
 from axon.core.passes.hoist import hoist
-from axon.core.passes.orders import DEFAULT, Choice, Order
+from axon.core.passes.orders import DEFAULT, Choice, Order, order_at
+from axon.core.passes.segments import Scattered, scatters, segmented
 from axon.core.passes.tables import without_tables
 from axon.core.printer import names_in, print_op
 from axon.core.scalar_facts import mapped, may_fail, may_stop
@@ -139,22 +140,50 @@ class Parts:
         return replace(self.rest, block=replace(self.rest.block, ops=ops))
 
 
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What the sizes of a call decide: the orders of sums of products, and which scatters are made of segments."""
+
+    orders: Order = DEFAULT
+    segmented: frozenset[Symbol] = frozenset()
+
+
+AS_IT_STANDS = Decided()
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What there is to decide."""
+
+    orders: tuple[Choice, ...]
+    scatters: tuple[Scattered, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.orders or self.scatters)
+
+    def at(self, sizes: Mapping[Symbol, int]) -> Decided:
+        """What is best at these sizes of a call."""
+        return Decided(order_at(self.orders, sizes), frozenset(one.symbol for one in self.scatters if one.is_worth(sizes)))
+
+
 @verified("parts", lambda made, *_: verify_parts(made), gives="parts")
-def parts(program: Program, order: Order = DEFAULT) -> Parts:
-    """The parts of a program, in order. `order` is that of its sums which have `choices_of`."""
+def parts(program: Program, decided: Decided = AS_IT_STANDS) -> Parts:
+    """The parts of a program, in order, with what was `decided` of its `choices_of`."""
     facts = program.contract.facts
-    rest, tables = without_tables(hoist(factored(_before_sums(program), DEVICE, order), WORTH), results_apart=True)
+    sums = factored(segmented(_before_choices(program), decided.segmented), DEVICE, decided.orders)
+    rest, tables = without_tables(hoist(sums, WORTH), results_apart=True)
     values = {value.symbol: value for value in rest.inputs}
     return Parts(program, _block(rest.block, _Around(rest, values, facts)), rest, tables)
 
 
-def choices_of(program: Program) -> tuple[Choice, ...]:
-    """The sums of products in whose order the sizes of a call decide."""
-    return choices(_before_sums(program), DEVICE)
+def choices_of(program: Program) -> Choices:
+    """What the sizes of a call decide."""
+    given = _before_choices(program)
+    return Choices(choices(given, DEVICE), scatters(given))
 
 
-def _before_sums(program: Program) -> Program:
-    """What the orders of sums are chosen in: what `factored` is given and what `choices` looks at are the same."""
+def _before_choices(program: Program) -> Program:
+    """What is looked at for choices, and what they are made in, are the same."""
     return deduplicated(program)
 
 

@@ -31,8 +31,7 @@ from axon.base.data import dataclass
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.core.ir import Block, Check, Compress, Op, Program, Sort, Value
-from axon.core.passes.orders import DEFAULT, order_at
-from axon.core.passes.parts import Body, HostLoop, Part, Straight, choices_of, parts, straights
+from axon.core.passes.parts import AS_IT_STANDS, Body, HostLoop, Part, Straight, choices_of, parts, straights
 from axon.core.passes.tables import values_of
 from axon.interpret.frame import size_of
 from axon.interpret.program import _block as interpret
@@ -56,7 +55,7 @@ def run(
     sizes = program.contract.bind(explicit, [a.shape for a in arrays])
     held = {v.symbol: np.asarray(a, order="C") for v, a in zip(program.inputs, arrays, strict=True)}
     # With a schedule, whose kernels are those of one order, in that order (see `steps.Ordered`).
-    split = parts(program, order_at(choices_of(program), sizes) if schedule == NOTHING else DEFAULT)
+    split = parts(program, choices_of(program).at(sizes) if schedule == NOTHING else AS_IT_STANDS)
     body = split.body
     held |= values_of(split.tables)
     made = [plan(part.program) for part in straights(body)]

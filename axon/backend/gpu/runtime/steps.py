@@ -30,8 +30,7 @@ from axon.base.errors import ShapeError
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Block, Check, Compress, Compute, Leaf, Param, Program, Read, Sort, Value
-from axon.core.passes.orders import DEFAULT, Choice, Order, order_at
-from axon.core.passes.parts import Body, HostLoop, Part, Straight, choices_of, parts, straights
+from axon.core.passes.parts import AS_IT_STANDS, Body, Choices, Decided, HostLoop, Part, Straight, choices_of, parts, straights
 from axon.shapes.contracts.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
 
@@ -51,36 +50,37 @@ class Known:
 
 
 class Ordered:
-    """A core program on one target, its sums of products in each order that is best at sizes which were asked for. Safe to use from
-    several threads. What a schedule fixes it fixes of the order that loses least over all sizes: with one there is no other."""
+    """A core program on one target, in each form that is best at sizes which were asked for: with its sums of products in some
+    order, with scatters as they stand or of segments. Safe to use from several threads. What a schedule fixes it fixes of one form:
+    with one there is no other than that of sums in the order that loses least over all sizes, and of scatters as they stand."""
 
     def __init__(self, program: Program, target: Target = HOPPER, schedule: Schedule = NOTHING) -> None:
         self.program, self.target, self.schedule = program, target, schedule
         self._lock = RLock()
-        self._made: dict[Order, Stepped] = {}
-        self._orders: dict[frozenset[tuple[Symbol, int]], Order] = {}
+        self._made: dict[Decided, Stepped] = {}
+        self._decided: dict[frozenset[tuple[Symbol, int]], Decided] = {}
 
     @cached_property
-    def _choices(self) -> tuple[Choice, ...]:
-        return choices_of(self.program) if self.schedule == NOTHING else ()
+    def _choices(self) -> Choices | None:
+        return (choices_of(self.program) or None) if self.schedule == NOTHING else None
 
     def at(self, sizes: Mapping[Symbol, int]) -> Stepped:
-        """The program in the order for these sizes. Raises what `Stepped` raises."""
+        """The program in the form for these sizes. Raises what `Stepped` raises."""
         with self._lock:
-            order = self._order(sizes)
-            if order not in self._made:
-                self._made[order] = Stepped(self.program, self.target, schedule=self.schedule, order=order)
-            return self._made[order]
+            decided = self._decide(sizes)
+            if decided not in self._made:
+                self._made[decided] = Stepped(self.program, self.target, schedule=self.schedule, decided=decided)
+            return self._made[decided]
 
-    def _order(self, sizes: Mapping[Symbol, int]) -> Order:
-        if not self._choices:
-            return DEFAULT
+    def _decide(self, sizes: Mapping[Symbol, int]) -> Decided:
+        if self._choices is None:
+            return AS_IT_STANDS
         key = frozenset(sizes.items())
-        if key not in self._orders:
-            if len(self._orders) >= KEPT:
-                self._orders.clear()
-            self._orders[key] = order_at(self._choices, sizes)
-        return self._orders[key]
+        if key not in self._decided:
+            if len(self._decided) >= KEPT:
+                self._decided.clear()
+            self._decided[key] = self._choices.at(sizes)
+        return self._decided[key]
 
     @property
     def made(self) -> tuple[Stepped, ...]:
@@ -90,7 +90,7 @@ class Ordered:
 
 
 class Stepped:
-    """A core program on one target, its sums of products in one order: its parts, and the kernels of each. Safe to use from several
+    """A core program on one target in one form: its parts, and the kernels of each. Safe to use from several
     threads.
 
     A program that is straight, but for checks in front, has one executable, `straight`; its calls need nothing of what is here.
@@ -104,11 +104,11 @@ class Stepped:
         *,
         exact: bool = False,
         schedule: Schedule = NOTHING,
-        order: Order = DEFAULT,
+        decided: Decided = AS_IT_STANDS,
     ) -> None:
         """Raises `Unsupported` as `Executable` does, and AX0605 for a kernel of the schedule that is not there."""
         self.program, self.target = program, target
-        self.parts = parts(program, order)
+        self.parts = parts(program, decided)
         self.checks = self.parts.checks
         self.algorithms = Algorithms(target)
         self.tables = DeviceTables(self.parts.tables)

@@ -11,6 +11,7 @@ from axon.backend.plan.lanes import inner, reduced
 from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Binary, Compute, Const, Index, Local, Read, Scalar, Scan, Value
+from axon.core.scalar_facts import ends_early
 from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim, Minimum
 
@@ -215,7 +216,7 @@ def held_in_registers(nest: Nest) -> bool:
             extents.add(axes[0].extent)
             if not axes[0].extent.variables.isdisjoint(a.symbol for a in nest.rows):
                 return False
-        if is_ordered(step):
+        if is_ordered(step) or ends_early(step):
             return False
         for node in (n for s in scalars(step) for n in nodes(s)):
             if isinstance(node, Read) and node.tensor in inside:

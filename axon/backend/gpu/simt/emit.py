@@ -465,14 +465,16 @@ class PlainEmitter:
         for axis in axes:
             del self.writer.extents[axis.symbol]
 
-    def sweep(self, axis: Axis, *, unroll: int = 1) -> Iterator[Expression]:
+    def sweep(self, axis: Axis, *, unroll: int = 1, end: Expression | None = None) -> Iterator[Expression]:
         """The elements of a loop that a team shares, or that a thread goes through; gives the condition that there is one.
 
         What is done with `unroll` elements one after the other is written so many times, so that all are fetched before the first
-        is used; then comes a loop for what is left.
+        is used; then comes a loop for what is left. Data may say that the loop has an earlier `end`.
         """
         writer, mapping = self.writer, self.mapping
         limit = writer._let_dim(axis.extent)
+        if end is not None:
+            limit = writer.let(call("min_int", limit, end))
         writer.extents[axis.symbol] = axis.extent
         vector = mapping.vector if self.team else 1
         if self.team and mapping.chunks:

@@ -36,6 +36,7 @@ from axon.backend.plan.lanes import by_lanes, inner, reduced
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Compute, Scalar, Scan, Value
+from axon.core.scalar_facts import ends_early
 from axon.shapes.dimension import Dim, Minimum
 
 FEW = MULTIPROCESSORS * 256  # threads, below which the chip is not busy
@@ -129,7 +130,7 @@ def choose(
     tiled = register_tiles(nest, values, tensors, sizes)
     if tiled is not None:
         return by_register_tiles(nest, tiled, width_of(nest, values, tensors, sizes, True))
-    if by_lanes(nest):
+    if by_lanes(nest) or _many_short(nest, sizes):
         width = width_of(nest, values, tensors, sizes, True)
         team = sharers(nest, width, sizes)
         if team is not None:
@@ -150,6 +151,13 @@ def choose(
     if vectors <= WARP and not uneven(nest):
         return Mapping("warp", width.vector, width.beside, team=power(vectors))
     return Mapping("block", width.vector, width.beside, team=block_of(vectors))
+
+
+def _many_short(nest: Nest, sizes: MappingOf[Symbol, int]) -> bool:
+    """Whether the loops of a nest end where data say, and there are so many rows that most of these must be short."""
+    loops = [step for step in nest.steps if reduced(step) or inner(step, len(nest.rows))]
+    columns = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows)
+    return columns >= FULL and shareable(nest) and all(map(ends_early, loops))
 
 
 def by_register_tiles(nest: Nest, tiled: Tiled, width: Width) -> Mapping:
@@ -375,7 +383,8 @@ def longest(nest: Nest, sizes: MappingOf[Symbol, int]) -> int:
     for step in nest.steps:
         axes = reduced(step) or inner(step, len(nest.rows))
         if axes:
-            found.append(bound(axes[-1].extent, sizes))
+            long = bound(axes[-1].extent, sizes)
+            found.append(min(long, LONG) if ends_early(step) else long)
     return max(found)
 
 

@@ -23,14 +23,16 @@ from axon.backend.kernel.reducers import Best, Combiner, Reducer, State, reducer
 from axon.backend.kernel.writer import literal
 from axon.backend.plan.lanes import inner, reduced
 from axon.base.element import Element
-from axon.core.ir import Axis, Compute, Scalar, Scan
-from axon.core.walk import rename
+from axon.core.ir import Axis, Compute, Read, Scalar, Scan
+from axon.core.scalar_facts import ends_of, varies
+from axon.core.walk import nodes, rename
 from axon.shapes.dimension import Dim
 
 if TYPE_CHECKING:
     from axon.backend.gpu.simt.emit import PlainEmitter
 
 UNROLL = 4  # turns of a loop that fetch before any of them computes
+ENDED = 2  # likewise, where data say where a loop ends: it may be short, and registers that wait cost threads
 SLOT = 8  # bytes of shared memory for a scalar of one warp
 CHAIN = 16  # elements that a thread takes in one after the other; other warps work while it waits
 
@@ -64,13 +66,14 @@ class Reductions:
         with self.emitter.loops(axes):
             state = self.accumulators(reduce)
             with self.emitter.loops(reduction.axes[:-1]):
-                for there in self.emitter.sweep(reduction.axes[-1], unroll=UNROLL):
+                end, asked = self.end(step)
+                for there in self.emitter.sweep(reduction.axes[-1], unroll=UNROLL if end is None else ENDED, end=end):
                     where = there if there != TRUE else None
-                    if reduction.where is None:
+                    if asked is None:
                         self.take(reduce, state, where)
                     else:
-                        condition = writer.value(reduction.where)
-                        with writer.masked(condition, writer.along(reduction.where)):
+                        condition = writer.value(asked)
+                        with writer.masked(condition, writer.along(asked)):
                             both = writer.call("both", condition, where) if where is not None else condition
                             self.take(reduce, state, both)
             total = self.joined(reduce, state)
@@ -79,6 +82,31 @@ class Reductions:
             elif self.mapping.team > 1:
                 total = self.down(reduce, total)
             self.finish(step, reduce, total)
+
+    def end(self, step: Compute) -> tuple[Expression | None, Scalar | None]:
+        """Where the innermost loop of a reduction ends by its condition, if that says so, and what the condition asks besides.
+
+        What is read there at the same place in all turns is read before the first: the compiler would not move it.
+        """
+        reduction, writer, mapping = step.reduction, self.writer, self.mapping
+        assert reduction is not None
+        axis = reduction.axes[-1]
+        ends, rest = ends_of(reduction.where, axis.symbol, frozenset())
+        if not ends or mapping.chunks or mapping.pieces is not None:
+            return None, reduction.where
+        found: Expression | None = None
+        for end in ends:  # which core asks only where there is an index to ask for
+            anywhere = all(writer.is_within(node) for node in nodes(end) if isinstance(node, Read))
+            there = TRUE if anywhere else writer.call("gt_int", writer._let_dim(axis.extent), 0)
+            with writer.masked(there, False):
+                value = self.over_lanes("max_int", writer.value(end), writer.along(end))
+            found = value if found is None else writer.let(call("min_int", found, value))
+        steady = [n for s in step.body for n in nodes(s) if isinstance(n, Read) and not varies(n, frozenset((axis.symbol,)))]
+        for read in steady:
+            if writer.is_within(read):
+                writer.value(read)
+        exact = mapping.vector == 1 or not (self.team or any(map(writer.along, ends)))  # else some neighbours are behind it
+        return found, rest if exact else reduction.where
 
     def below(self, peak: Compute, total: Compute) -> None:
         """A maximum, and the sum of exponentials below it. See `peaks`."""

@@ -248,7 +248,7 @@ class LaneWriter(Writer):
         name = f"{'fetch' if given else 'load'}_{held.value.element.value}"
         lane = self.lane
         wide = lane is not None and lane.vector > 1 and self.moves_together(read, lane)
-        if lane is not None and wide and (self._is_inside(read) or not any(mask.varies for mask in self.masks)):
+        if lane is not None and wide and (self.is_within(read) or not any(mask.varies for mask in self.masks)):
             offset = self.first_offset(read.tensor, read.subscripts)
             inside = self.mask(steady_only=True, given=given)
             made = call(f"{name}_{lane.vector}", held.pointer, offset, inside)
@@ -256,7 +256,11 @@ class LaneWriter(Writer):
             inside = self.mask(given=given)
             if any(mask.varies for mask in self.masks) and not any(map(self.along, read.subscripts)):
                 inside = self.call("some", inside)  # one element for all neighbours, and so one value
-            made = call(name, held.pointer, self.place(read.tensor, read.subscripts), inside)
+            place = self.place(read.tensor, read.subscripts)
+            anywhere = self.known(call(name, held.pointer, place, TRUE)) if given else None
+            if anywhere is not None:  # it was read before, under no condition
+                return anywhere
+            made = call(name, held.pointer, place, inside)
         # What the kernel itself writes is read anew each time.
         found = self.let(made) if given else self.code.let(made)
         self.fetched[found] = inside

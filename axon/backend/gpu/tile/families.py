@@ -33,7 +33,7 @@ from axon.shapes.dimension import Dim
 Tiled: TypeAlias = "MatrixProduct | Stream"
 Kernel: TypeAlias = "MatrixProduct | Stream | Nest"
 
-POLICY = Policy(epilogues=False, share=False)  # a row that is held in registers shares what it computes anyway
+POLICY = Policy(epilogues=False, share=False, wide=True)  # a row that is held in registers shares what it computes anyway
 
 
 NO_REASONS: Mapping[Symbol, str] = {}

@@ -43,11 +43,15 @@ from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.core.ir import Axis, Binary, Bind, Compute, Const, Index, Local, Read, Scalar, Select, Unary, Value, element_of
+from axon.core.scalar_facts import size
 from axon.core.walk import mentions, reads, rename, rewrite
 from axon.shapes.dimension import Dim
 from axon.shapes.width import of_dim
 
 NO_CORRECTION = "a sum depends on a statistic of its row in a way that no running correction repairs"
+
+
+LONGEST = 20_000  # nodes of all expressions that are inlined
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +214,7 @@ class _Inliner:
         self.statistics: dict[Read, _Statistic] = {}
         self.used: set[Symbol] = set()
         self.rows: Symbol | None = None
+        self.nodes = 0
 
     def inline(self, scalar: Scalar) -> Scalar:
         def visit(node: Scalar) -> Scalar | None:
@@ -219,12 +224,19 @@ class _Inliner:
                 case Bind(bindings=bindings, body=body):
                     known: dict[Symbol, Scalar] = {}
                     for symbol, value in bindings:
-                        known[symbol] = substituted(value, known)
-                    return self.inline(substituted(body, known))
+                        known[symbol] = self.limited(substituted(value, known))
+                    return self.inline(self.limited(substituted(body, known)))
                 case _:
                     return None
 
         return loosened(rewrite(scalar, visit))
+
+    def limited(self, scalar: Scalar) -> Scalar:
+        """What is used twice is written twice, and what is made of that four times: nothing that is long is a stream."""
+        self.nodes += size(scalar, LONGEST)
+        if self.nodes >= LONGEST:
+            raise Unsupported("what it is made of is too long", near=False)
+        return scalar
 
     def pointwise(self, read: Read, body: Scalar) -> Scalar | None:
         """A pointwise value by its body; none for an operand that its body does not merely read from another tensor."""
@@ -248,7 +260,7 @@ class _Inliner:
         position = [out.symbol for out in producer.outs].index(read.tensor)
         body = producer.body[position]
         if producer.reduction is None:
-            return self.pointwise(read, rename(body, names))
+            return self.pointwise(read, self.limited(rename(body, names)))
         along = any(self.keys.symbol in s.variables for s in subscripts)
         kind, reduced = producer.reduction.monoid.kind, producer.reduction.axes
         if along and kind == "sum" and not any(self.columns.symbol in s.variables for s in subscripts):

@@ -24,6 +24,9 @@ fun batched (x : T[n, d]) = for k < 3, j i => x[i, j] * cast _ (k + 1)
 fun crossed (x : T[n, d]) = for j i => if i + j > 3 then exp x[i, j] else x[i, j] - x[i, 0]
 fun mask (x : T[n, d]) = for i j => if j <= i then x[i, j] else -1.0
 fun lower (x : T[n, d]) = for i => sum for j where j <= i => x[i, j]
+fun ragged (x : T[n, d]) = for i => sum for j where j < cast i32 (3.0 * x[i, 0] + 2.0) => x[i, j]
+fun uneven (x : T[n, d]) = for j => max for i where i <= cast i32 (3.0 * x[0, j]) andalso x[i, j] < 2.0 => x[i, j]
+fun within (x : T[n, d]) = for i => sum for j k where cast i32 (2.0 * x[i, j]) > k - 2 => x[k, j]
 fun outer (x : T[n, d]) = for i j, k < 3 => x[i, j] * cast _ k
 fun rounded (x : T[n, d]) = let val y = for i j => cast bf16 x[i, j] in (y, for i => sum j => cast f32 y[i, j]) end
 fun variance (x : T[n, d]) = for i => let val m = (sum j => x[i, j]) / cast _ d in sum j => (x[i, j] - m) ** 2.0 end
