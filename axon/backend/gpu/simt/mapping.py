@@ -35,8 +35,9 @@ from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import by_lanes, inner, reduced
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
-from axon.core.ir import Compute, Scalar, Scan, Value
+from axon.core.ir import Compute, Read, Scalar, Scan, Value
 from axon.core.scalar_facts import ends_early
+from axon.core.walk import mentions, nodes, scalars
 from axon.shapes.dimension import Dim, Minimum
 
 FEW = MULTIPROCESSORS * 256  # threads, below which the chip is not busy
@@ -130,11 +131,13 @@ def choose(
     tiled = register_tiles(nest, values, tensors, sizes)
     if tiled is not None:
         return by_register_tiles(nest, tiled, width_of(nest, values, tensors, sizes, True))
-    if by_lanes(nest) or _many_short(nest, sizes):
+    if by_lanes(nest):
         width = width_of(nest, values, tensors, sizes, True)
         team = sharers(nest, width, sizes)
         if team is not None:
             return _lanes(nest, width, sizes, team=team)
+    if any(map(ends_early, nest.steps)) and shareable(nest):
+        return _ended(nest, values, tensors, sizes)
     width = width_of(nest, values, tensors, sizes, False)
     vectors = -(-widest(nest, sizes) // width.vector)
     if held_in_registers(nest) and not uneven(nest):
@@ -153,11 +156,28 @@ def choose(
     return Mapping("block", width.vector, width.beside, team=block_of(vectors))
 
 
-def _many_short(nest: Nest, sizes: MappingOf[Symbol, int]) -> bool:
-    """Whether the loops of a nest end where data say, and there are so many rows that most of these must be short."""
-    loops = [step for step in nest.steps if reduced(step) or inner(step, len(nest.rows))]
-    columns = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows)
-    return columns >= FULL and shareable(nest) and all(map(ends_early, loops))
+def _ended(
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+) -> Mapping:
+    """Rows whose loops end where data say: a team for each as large as such a loop is in the mean if each element is read once, and
+    larger where that would not fill the chip. Of many short ones each has one thread."""
+    rows = max(1, prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows))
+    most, typical = 1, 1
+    for step in nest.steps:
+        if axes := reduced(step):
+            long = max(1, bound(axes[-1].extent, sizes))
+            along = (n for s in scalars(step) for n in nodes(s) if isinstance(n, Read) and mentions(n, axes[-1].symbol))
+            elements = max((prod(tensors[n.tensor].shape) for n in along if n.tensor in tensors), default=long)
+            most, typical = max(most, long), max(typical, min(long, -(-elements // rows)))
+    width = width_of(nest, values, tensors, sizes, False)
+    team = power(-(-typical // (2 * width.vector)))
+    while team < MOST and 2 * rows * team <= FULL and team * width.vector < most:
+        team *= 2
+    if team == 1 and nest.rows:
+        return _lanes(nest, width_of(nest, values, tensors, sizes, True), sizes)
+    if team <= WARP:
+        return Mapping("warp", width.vector, width.beside, team=team)
+    return Mapping("block", width.vector, width.beside, team=min(MOST, team))
 
 
 def by_register_tiles(nest: Nest, tiled: Tiled, width: Width) -> Mapping:
@@ -383,8 +403,7 @@ def longest(nest: Nest, sizes: MappingOf[Symbol, int]) -> int:
     for step in nest.steps:
         axes = reduced(step) or inner(step, len(nest.rows))
         if axes:
-            long = bound(axes[-1].extent, sizes)
-            found.append(min(long, LONG) if ends_early(step) else long)
+            found.append(bound(axes[-1].extent, sizes))
     return max(found)
 
 
