@@ -111,7 +111,7 @@ _WORDS = {Element.BF16: "int16", Element.F8E4M3: "uint8", Element.F8E5M2: "uint8
 
 
 class Torch:
-    """PyTorch. Results carry no gradient history, so an argument that has one is refused while gradients are recorded."""
+    """PyTorch. What is read and written here has no gradient history: `axon.host.recorded` is for arguments that have one."""
 
     name, writable = "torch", True
 
@@ -155,8 +155,9 @@ class Torch:
     def pointer(self, x: Any) -> int:
         try:
             return int(x.data_ptr())
-        except RuntimeError:  # a tensor that stands for others
-            raise TypeError("a tensor inside a PyTorch transformation (vmap, grad); call Axon's function outside of it") from None
+        except RuntimeError:  # a tensor that stands for others, in a transformation that asks no rules of ours
+            what = "a tensor inside a PyTorch transformation that cannot look into Axon's functions"
+            raise TypeError(f"{what}: call them outside of it, or use torch.func (vmap, grad, jacrev, jvp)") from None
 
     def address(self, x: Any, stream: int) -> int:
         return int(x.data_ptr())
@@ -170,17 +171,24 @@ class Torch:
         return bool(x.requires_grad and self.torch.is_grad_enabled())
 
     def tangent(self, x: Any) -> bool:
-        """Whether it carries a tangent, of forward-mode differentiation."""
-        return self.forward._current_level >= 0 and self.forward.unpack_dual(x).tangent is not None
+        """Whether it carries a tangent, of forward-mode differentiation; PyTorch cannot say so inside its older vmap."""
+        try:
+            return self.forward._current_level >= 0 and self.forward.unpack_dual(x).tangent is not None
+        except RuntimeError:
+            return True
+
+    def differentiates(self, x: Any) -> bool:
+        """Whether PyTorch passes on derivatives of what is computed from a tensor, or it stands for others in a transformation."""
+        return self.wrapped(x) or self.recorded(x) or self.tangent(x)
 
     def reads(self, x: Any, name: str) -> None:
         if self.wrapped(x):
             return  # what stands for others has no memory, and is refused for that
-        lost = "and no gradient passes through the call"
+        lost = "and no gradient passes through `out=`: leave `out` out, or"
         if self.recorded(x):
-            raise TypeError(f"a tensor that requires grad, {lost}: pass {name}.detach(), or call under `with torch.no_grad():`")
+            raise TypeError(f"a tensor that requires grad, {lost} pass {name}.detach(), or call under `with torch.no_grad():`")
         if self.tangent(x):
-            raise TypeError(f"a tensor with a tangent, {lost}: pass torch.autograd.forward_ad.unpack_dual({name}).primal")
+            raise TypeError(f"a tensor with a tangent, {lost} pass torch.autograd.forward_ad.unpack_dual({name}).primal")
 
     def to_host(self, x: Any) -> Any:
         self.memory(x, 0)  # raises for what is no plain memory
@@ -573,12 +581,21 @@ def _find(kind: type) -> Library | None:
 def arrays(value: Any) -> Iterator[tuple[Library, Any]]:
     """The arrays of these libraries in an argument, each with its library."""
     if isinstance(value, tuple | Mapping):
+        if type(value).__module__.startswith("numpy"):
+            return  # an opened archive, which would read its arrays, all of them NumPy's
         for item in value.values() if isinstance(value, Mapping) else value:
             yield from arrays(item)
         return
     library = of(value)
     if library is not None:
         yield library, value
+
+
+def differentiated(given: Sequence[Any]) -> bool:
+    """Whether a library passes on derivatives of what is computed from these arguments: see `axon.host.recorded`."""
+    if "torch" not in sys.modules:
+        return False
+    return any(isinstance(library, Torch) and library.differentiates(x) for value in given for library, x in arrays(value))
 
 
 def check_readable(value: Any, name: str) -> None:

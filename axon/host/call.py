@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from axon.base.names import Symbol
     from axon.checker.module import CheckedModule
     from axon.core import ir as core
+    from axon.host.recorded import Form
     from axon.host.values import Wanted
     from axon.types.type import Scheme, Type
 
@@ -62,11 +63,32 @@ class Callee:
         return bool(self.parameters or self.scheme.explicit)
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Of a module that Axon has written a function into: whose it is, in which `words`, and where what the user wrote ends."""
+
+    callee: Callee
+    words: str
+    path: str
+    end: int
+
+    def told(self, found: Diagnostic, written: str) -> Diagnostic:
+        """An error told of the function that the user named, and of places in what they wrote."""
+        message = found.message.removesuffix(f", in a call of `{written}`").removesuffix(self.words) + self.words
+        labels = tuple(label for label in found.labels if label.span.file.path != self.path or label.span.start < self.end)
+        notes = tuple(n for n in found.notes if not n.startswith("sig "))
+        if not labels or labels[0] != found.labels[0]:
+            help = tuple(s for s in found.suggestions if not s.edits and not s.annotates)
+            return wrong(self.callee, found.code, message, *notes, help=help).diagnostics[0]
+        return replace(found, message=message, labels=labels, notes=(*notes, self.callee.signature))
+
+
 class Session:
     """The callable declarations of a module and the specializations made so far, one per choice of element types and ranks."""
 
-    def __init__(self, checked: CheckedModule) -> None:
+    def __init__(self, checked: CheckedModule, origin: Origin | None = None) -> None:
         self.checked = checked
+        self.origin = origin
         self._lock = Lock()  # held while a specialization is made, so that it is made once
         self._programs: dict[tuple[Any, ...], core.Program] = {}
         self._executables: IdentityMap[core.Program, Ordered] = IdentityMap()
@@ -75,6 +97,7 @@ class Session:
         self._callees: dict[str, Callee] = {}
         self._seen = Seen()
         self.derived: dict[tuple[Any, ...], tuple[Session, Callee]] = {}  # see `gradients`
+        self.forms: dict[tuple[Any, ...], Form] = {}  # see `recorded`
         self._schedule_file = _read_schedule(checked.source.path)
         self._schedules: dict[str, Schedule] | None = None
 
@@ -112,8 +135,9 @@ class Session:
         if out is not None and any(p.name == "out" for p in callee.parameters):
             kwargs, out = {**(kwargs or {}), "out": out}, None  # the function's own parameter of that name
         given = self._unpacked(callee, explicit, arguments(callee, args, kwargs or {}))
-        for path, value in (*zip((p.name for p in callee.parameters), given, strict=True), ("out", out)):
-            _check_readable(callee, path, value)
+        if out is not None:  # through which no derivative passes
+            for path, value in (*zip((p.name for p in callee.parameters), given, strict=True), ("out", out)):
+                _check_readable(callee, path, value)
         if target == "cuda" or (target is None and _lies_on_gpu(callee, given)):
             return self._launch(callee, explicit, given, out, numbers)
         library = next((library for value in (*given, out) for library, _ in libraries.arrays(value)), None)
@@ -163,7 +187,7 @@ class Session:
 
     def program(self, callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) -> core.Program:
         """The specialization for these arguments."""
-        return self._specialize(callee, arguments(callee, args, kwargs))[1]
+        return self.specialize(callee, arguments(callee, args, kwargs))[1]
 
     def example(self, callee: Callee, sizes: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[core.Program, dict[Symbol, int]]:
         """The specialization for these arguments, and the value of every dimension in it. Raises what a call raises for sizes."""
@@ -243,7 +267,7 @@ class Session:
         from axon.host import values
         from axon.shapes.contracts.contract import ContractBroken
 
-        matched, program = self._specialize(callee, given, original)
+        matched, program = self.specialize(callee, given, original)
         flat = values.flatten(program.params, matched)
         inputs = [flat[i][1] for i in range(len(program.inputs))]
         shapes = [array.shape for array in inputs]
@@ -257,9 +281,13 @@ class Session:
             names = dimension_names(self.checked.state, callee.scheme)
             raise contract_error(callee.name, broken, program.contract, explicit, shapes, where, callee.signature, names) from None
 
-    def _specialize(
-        self, callee: Callee, given: list[Any], original: Sequence[Any] | None = None
-    ) -> tuple[list[Any], core.Program]:
+    def told(self, error: AxonError, written: str) -> AxonError:
+        """What is wrong with a function that Axon has written, or a call of it, told of the one that it is made of."""
+        if self.origin is None:
+            return error
+        return type(error)(tuple(self.origin.told(d, written) for d in error.diagnostics))
+
+    def specialize(self, callee: Callee, given: list[Any], original: Sequence[Any] | None = None) -> tuple[list[Any], core.Program]:
         from axon.host import values
 
         matched = values.Matcher(callee.name, callee.scheme).match(list(callee.parameters), given, original)
@@ -267,7 +295,10 @@ class Session:
         with self._lock:
             if key not in self._programs:
                 types = partial(tuple, map(values.argument_type, matched))
-                host = compiler.specialized(self.checked, callee.name, key[1:], types)
+                try:
+                    host = compiler.specialized(self.checked, callee.name, key[1:], types)
+                except AxonError as error:
+                    raise self.told(error, callee.name) from None
                 self._programs[key] = host.program  # specializations live as long as the session
                 self._hosts[host.program] = host
             return matched, self._programs[key]

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
-from axon.backend.libraries import hide_from_torch, untraced
+from axon.backend.libraries import differentiated, hide_from_torch, untraced
 from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.errors import AxonError
 from axon.base.nearest import hint
-from axon.host.call import Callee, Session, check_sizes, named, wrong
+from axon.host.call import Callee, Session, arguments, check_sizes, check_target, named, wrong
 
 if TYPE_CHECKING:
     from axon.backend.gpu.runtime.arrays import Quick
@@ -217,9 +217,36 @@ class Function(_Shared):
                 raise named(self._callee, error) from None
             if result is not quick:  # which stands for arguments that were not seen before
                 return result
+        if out is None and differentiated((*args, *kwargs.values())):
+            return self._recorded(args, kwargs, target)
+        return self._run(args, kwargs, target, out)
+
+    def _run(self, args: Sequence[Any], kwargs: Mapping[str, Any], target: Any, out: Any) -> Any:
         result = self._session.call(self._callee, self._sizes, args, kwargs, target, out=out)
         self._quick = self._session.quick(self._callee, self._sizes)
         return result
+
+    def _recorded(self, args: Sequence[Any], kwargs: Mapping[str, Any], target: str | None) -> Any:
+        """The result of a call through which PyTorch passes derivatives."""
+        from axon.host.autograd import recorded
+
+        check_target(self._callee, target)
+        sizes, given = check_sizes(self._callee, self._sizes), arguments(self._callee, args, kwargs)
+        return recorded(self._session, self._callee, sizes, given, self._unrecorded, self._beside, target)
+
+    def _unrecorded(self, args: tuple[Any, ...], target: str | None) -> Any:
+        quick = self._quick
+        if quick is not None and (target is None or target == "cuda"):
+            try:
+                result = quick(args, {}, None)
+            except AxonError as error:
+                raise named(self._callee, error) from None
+            if result is not quick:
+                return result
+        return self._run(args, {}, target, None)
+
+    def _beside(self, session: Session, callee: Callee) -> Function:
+        return Function(session, callee, self._sizes)
 
     @property
     @untraced
@@ -285,7 +312,7 @@ class Function(_Shared):
         from axon.host.gradients import derived
 
         session, callee = derived(self._session, self._callee, operator, wrt)
-        return Function(session, callee, self._sizes)
+        return self._beside(session, callee)
 
     @property
     def variants(self) -> Variants:

@@ -257,6 +257,7 @@ class Seen:
     simple: bool  # PyTorch's tensors in order, and one result: nothing is left to arrange
     like: Callable[..., bool] | None  # whether other tensors, and `out`, are like these; known for some that are simple
     out: bool  # whether `out` is given
+    grads: bool  # whether a tensor requires grad, which `like` compares, and not whether PyTorch records gradients
 
 
 class Quick:
@@ -276,9 +277,10 @@ class Quick:
         if self.forward._current_level >= 0:  # tensors may have tangents, which nothing cheap shows
             return self
         last = self.last
-        if last is not None and last.like is not None and not kwargs and last.out is (out is not None):
+        like = None if last is None or kwargs or last.out is (out is None) else last.like
+        if last is not None and like is not None and not (last.grads and self.recording()):
             try:
-                if last.like(*args) if out is None else last.like(*args, out):
+                if like(*args) if out is None else like(*args, out):
                     leaves = [x.data_ptr() for x in args]
                     bits = 0 if out is None else out.data_ptr()
                     written = [bits]
@@ -409,7 +411,8 @@ class Quick:
         simple = easy and isinstance(result, Leaf)
         tensors = given if out is None else (*given, out)
         like = call.library.guard(tensors) if simple and not bits & 15 and isinstance(call.library, Torch) else None
-        self.calls[tuple(key)] = Seen(call, None if plain else arranged, outs, result, simple, like, out is not None)
+        grads = like is not None and any(x.requires_grad for x in tensors)
+        self.calls[tuple(key)] = Seen(call, None if plain else arranged, outs, result, simple, like, out is not None, grads)
 
 
 class _NoTangents:

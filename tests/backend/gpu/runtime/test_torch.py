@@ -188,8 +188,8 @@ def test_without_the_guard_of_pytorch(m: Any, fake: FakeDriver, monkeypatch: pyt
         near(m.product(a, b, out=randn(24, 16)), a @ b)
 
 
-def recorded(call: Any, *others: Any) -> None:
-    """`call` of a tensor and these others is refused while a gradient of any of them would be lost, however often it was called."""
+def recorded(call: Any, peer: Any, *others: Any) -> None:
+    """`call` of a tensor and these others has PyTorch's gradients of `peer` by any of them, however often it was called."""
     plain = tuple(x.detach() for x in others)
     for _ in range(3):  # the slow way, and quick ones
         want = call(*plain)
@@ -197,49 +197,66 @@ def recorded(call: Any, *others: Any) -> None:
             leaf = plain[number].clone().requires_grad_()
             for x in (leaf, torch.nn.Parameter(plain[number]), leaf * 1):
                 given = (*plain[:number], x, *plain[number + 1 :])
-                with pytest.raises(axon.AxonError, match=r"AX0505.*requires grad(.|\n)*\.detach\(\)(.|\n)*torch\.no_grad\(\)"):
-                    call(*given)
+                found, expected = (torch.autograd.grad(f(*given).float().pow(2).sum(), x)[0] for f in (call, peer))
+                assert found.dtype == x.dtype
+                near(found, expected)
                 with torch.no_grad():
                     assert not (got := call(*given)).requires_grad
                 assert torch.equal(got, want)
                 with torch.inference_mode():
                     assert torch.equal(call(*given), want)
-                with pytest.raises(axon.AxonError, match=r"AX0505.*requires grad"):
-                    call(*given)  # what was learned without gradients does not let it through
+                assert call(*given).requires_grad  # what was learned without gradients does not let it through
+        assert not call(*plain).requires_grad
         assert torch.equal(call(*plain), want)
         with torch.autograd.forward_ad.dual_level():
             dual = torch.autograd.forward_ad.make_dual(plain[0], torch.ones_like(plain[0]))
-            with pytest.raises(axon.AxonError, match=r"AX0505.*tangent(.|\n)*unpack_dual"):
-                call(dual, *plain[1:])
+            found, expected = (torch.autograd.forward_ad.unpack_dual(f(dual, *plain[1:])).tangent for f in (call, peer))
+            near(found, expected)
             assert torch.equal(call(*plain), want)
 
 
-def test_no_gradient_is_lost_in_silence(m: Any, fake: FakeDriver) -> None:
+def test_gradients(m: Any, fake: FakeDriver) -> None:
     a, b = randn(24, 64), randn(64, 16)
-    recorded(m.product, a, b)
-    recorded(lambda a, b: m.product(b=b, a=a), a, b)
-    recorded(lambda x, w: m.both({"w": w}, x)[1], randn(16, 32), randn(32, 32))
-    assert not m.product(a, b).requires_grad
+    recorded(m.product, torch.matmul, a, b)
+    recorded(lambda a, b: m.product(b=b, a=a), torch.matmul, a, b)
+    recorded(lambda x, w: m.both({"w": w}, x)[1], lambda x, w: x @ w @ w, randn(16, 32), randn(32, 32))
 
 
-def test_no_gradient_of_a_subclass_is_lost(m: Any, fake: FakeDriver) -> None:
+def test_gradients_of_a_subclass(m: Any, fake: FakeDriver) -> None:
     a, b = randn(24, 64).as_subclass(Marked), randn(64, 16)
     m.product(a, b)
     for _ in range(2):
-        with pytest.raises(axon.AxonError, match=r"AX0505.*`a` holds a tensor that requires grad"):
-            m.product(a.detach().clone().requires_grad_(), b)
+        leaf = a.detach().clone().requires_grad_()
+        m.product(leaf, b).sum().backward()
+        near(leaf.grad, torch.ones(24, 16).to(b) @ b.T)
         near(m.product(a, b), a @ b)
 
 
+def test_a_call_first_seen_without_gradients(m: Any, fake: FakeDriver) -> None:
+    a, b = randn(24, 64).requires_grad_(), randn(64, 16)
+    for _ in range(2):
+        with torch.no_grad():
+            m.product(a, b)
+        assert m.product(a, b).requires_grad
+
+
+def test_gradients_take_the_quick_way(m: Any, fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = randn(24, 64).requires_grad_(), randn(64, 16)
+    for _ in range(2):
+        m.product(a, b).backward(torch.ones(24, 16).to(b))
+    closed(m, monkeypatch)
+    m.product(a, b).backward(torch.ones(24, 16).to(b))
+
+
 @pytest.mark.parametrize("target", [None, "cpu", "interpret"])
-def test_no_gradient_is_lost_on_the_host(target: str | None) -> None:
+def test_gradients_on_the_host(target: str | None) -> None:
     m = axon.compile(HOST)
-    recorded(lambda x: m.double(x, target=target), torch.ones(3))
-    recorded(lambda w, x: m.mix({"w": w, "k": 2.0}, x, target=target), torch.ones(3), torch.ones(3))
-    with pytest.raises(axon.AxonError, match=r'`p` holds a tensor that requires grad(.|\n)*pass p\["w"\]\.detach\(\)'):
-        m.mix({"w": torch.ones(3, requires_grad=True), "k": 2.0}, np.ones(3, np.float32))
-    with pytest.raises(axon.AxonError, match="inside a PyTorch transformation"):
-        torch.func.grad(lambda x: m.double(x, target=target).sum())(torch.ones(3))
+    recorded(lambda x: m.double(x, target=target), lambda x: x + x, torch.ones(3))
+    recorded(lambda w, x: m.mix({"w": w, "k": 2.0}, x, target=target), lambda w, x: 2 * w + x, torch.ones(3), torch.ones(3))
+    w = torch.ones(3, requires_grad=True)
+    m.mix({"w": w, "k": 2.0}, np.ones(3, np.float32), target=target).sum().backward()
+    assert w.grad.tolist() == [2.0, 2.0, 2.0]
+    assert torch.func.grad(lambda x: m.double(x, target=target).sum())(torch.ones(3)).tolist() == [2.0, 2.0, 2.0]
 
 
 def saved() -> tuple[Any, Any]:
@@ -310,8 +327,6 @@ def test_tensors_on_the_host_stay_there() -> None:
     assert m.product(a.bfloat16(), b.bfloat16(), out=out) is out
     near(out, a @ b)
     for wrong, words in [
-        (lambda: torch.vmap(m.double)(torch.ones(2, 3)), r"inside a PyTorch transformation(.|\n)*outside of it"),
-        (lambda: torch.func.jvp(m.double, (torch.ones(3),), (torch.ones(3),)), r"AX0505(.|\n)*inside a PyTorch transformation"),
         (lambda: m.double(torch.ones(3, dtype=torch.complex64)), "element type torch.complex64, which Axon lacks"),
         (lambda: m.double(torch.ones(3).to_sparse()), "to_dense"),
         (lambda: m.double(torch.ones(3, device="meta")), "AX0505"),
