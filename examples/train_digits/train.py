@@ -41,15 +41,10 @@ def initial(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-def zeros(like: Any) -> Any:
-    return {n: zeros(x) for n, x in like.items()} if isinstance(like, dict) else np.zeros_like(like)
-
-
 def train(data: Digits, epochs: int, seed: int = 0) -> tuple[dict[str, Any], list[float]]:
     """The weights after so many epochs, and the loss of every step; the rate follows a cosine."""
     m, rng = axon.load(HERE / "train.axon"), np.random.default_rng(seed)
-    weights = initial(rng)
-    state = {"weights": weights, "mean": zeros(weights), "square": zeros(weights)}
+    state = m.start(initial(rng))
     batches = len(data.labels) // BATCH
     losses: list[float] = []
     with Progress() as progress:
@@ -57,9 +52,8 @@ def train(data: Digits, epochs: int, seed: int = 0) -> tuple[dict[str, Any], lis
         for _ in range(epochs):
             order = rng.permutation(len(data.labels))[: batches * BATCH]
             for batch in np.split(order, batches):
-                rate = np.float32(RATE * 0.5 * (1 + np.cos(np.pi * len(losses) / (epochs * batches))))
                 images = m.shifted(data.images[batch], rng.choice(SHIFTS, BATCH))
-                loss, state = m.step(rate, np.float32(DECAY), np.float32(len(losses) + 1), state, images, data.labels[batch])
+                loss, state = m.step(RATE, DECAY, epochs * batches, len(losses) + 1, state, images, data.labels[batch])
                 losses.append(float(loss))
                 progress.update(task, advance=1, description=f"loss {np.mean(losses[-batches:]):.4f}")
     return state["weights"], losses

@@ -140,6 +140,50 @@ def _(d: Drawn) -> Comparison:
     return of(logits, labels, wanted=losses(logits, labels).mean(), slack=3)
 
 
+def smoothed(logits: Array, labels: Array) -> Array:
+    """The cross entropy of softened labels, by its definition."""
+    wanted = 0.8 * np.eye(logits.shape[-1])[labels] + 0.2 / logits.shape[-1]
+    return np.asarray(-(wanted * special.log_softmax(logits.astype(np.float64), -1)).sum(-1))
+
+
+@case("nn.smoothed_cross_entropies")
+def _(d: Drawn) -> Comparison:
+    shape, classes = d.shape(), d.size(1)
+    logits, labels = d.real(*shape, classes, scale=9), d.integers(*shape, high=classes)
+    return of(0.2, logits, labels, wanted=smoothed(logits, labels), slack=5)
+
+
+@case("nn.smoothed_cross_entropy")
+def _(d: Drawn) -> Comparison:
+    n, classes = d.size(1), d.size(1)
+    logits, labels = d.real(n, classes, scale=9), d.integers(n, high=classes)
+    return of(0.2, logits, labels, wanted=smoothed(logits, labels).mean(), slack=5)
+
+
+@case("nn.cross_entropy_without")
+def _(d: Drawn) -> Comparison:
+    n, classes = d.size(1, 9), d.size(1)
+    logits, labels = d.real(n, classes, scale=9), d.integers(n, low=-1, high=classes)
+    kept = labels >= 0
+    wanted = losses(logits[kept], labels[kept]).mean() if kept.any() else np.nan
+    return of(-1, logits, labels, wanted=wanted, slack=3)
+
+
+@case("nn.negative_log_likelihoods")
+def _(d: Drawn) -> Comparison:
+    shape, classes = d.shape(), d.size(1)
+    logs, labels = d.real(*shape, classes), d.integers(*shape, high=classes)
+    return of(logs, labels, wanted=-np.take_along_axis(logs, labels[..., None], -1)[..., 0], slack=0)
+
+
+@case("nn.binary_cross_entropy")
+def _(d: Drawn) -> Comparison:
+    shape = [d.size(1) for _ in range(d.size(0, 3))]
+    logits, labels = d.real(*shape, scale=9), d.uniform(*shape)
+    logs = special.log_expit(logits.astype(np.float64)), special.log_expit(-logits.astype(np.float64))
+    return of(logits, labels, wanted=np.mean(-labels * logs[0] - (1 - labels) * logs[1]), slack=3)
+
+
 @case("nn.binary_cross_entropies")
 def _(d: Drawn) -> Comparison:
     shape = d.shape()

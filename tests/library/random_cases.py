@@ -224,3 +224,10 @@ def _(d: Drawn) -> Comparison:
 def _(d: Drawn) -> Comparison:
     key, i, x = keyed(d), counter(d), d.real(d.size(0, 9), *d.shape(1))
     return of(x, key, np.int64(i), wanted=x[order(key, i, len(x))])
+
+
+@case("random.dropout")
+def _(d: Drawn) -> Comparison:
+    key, x = keyed(d), d.real(d.size(), d.size())
+    drawn = np.array([uniform(key, i, d.element) for i in range(x.size)]).reshape(x.shape)
+    return of(0.3, x, key, wanted=np.where(drawn < d.element(0.3), 0, x.astype(np.float64) / 0.7))

@@ -247,8 +247,7 @@ def test_training_digits() -> None:
             moved[layer_name][name][place] += step
             sides.append(m.loss(moved, images, labels))
         assert abs((sides[0] - sides[1]) / 2e-2 - g[layer_name][name][place]) < 2e-2 * (1 + abs(g[layer_name][name][place]))
-    zeros = {n: {k: np.zeros_like(x) for k, x in p.items()} for n, p in weights.items()}
-    _, after = m.step(0.01, 0.1, 1.0, {"weights": weights, "mean": zeros, "square": zeros}, images, labels)
+    _, after = m.step(0.01, 0.1, 100, 1, m.start(weights), images, labels)
     b, slope = weights["out"]["b"], g["out"]["b"]
     wanted = b - 0.01 * (slope / (np.abs(slope) + 1e-8) + 0.1 * b)
     np.testing.assert_allclose(after["weights"]["out"]["b"], wanted, rtol=1e-4, atol=1e-6)

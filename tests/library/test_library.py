@@ -18,6 +18,7 @@ from tests.library import (  # noqa: F401  (cases register themselves)
     image_cases,
     linalg_cases,
     nn_cases,
+    optim_cases,
     random_cases,
     stats_cases,
     tensor_cases,
