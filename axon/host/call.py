@@ -6,6 +6,7 @@ What the Python API and `axon run` share. A Session is safe to use from several 
 from __future__ import annotations
 
 import operator
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -356,7 +357,20 @@ def arguments(callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
         notes = ["from Python a function takes all of its arguments at once"] if given else []
         lacks = f"`{callee.name}` lacks {_listed([p.name for p in missing])}"
         raise wrong(callee, "AX0505", lacks, *notes, span=missing[0].span)
-    return [given[name] for name in names]
+    return [opened(given[name]) for name in names]
+
+
+def opened(value: Any) -> Any:
+    """An argument with its dataclasses as dicts, itself if it holds none."""
+    if hasattr(type(value), "__dataclass_fields__"):  # so Python's module, which takes long to import, is there
+        return {f.name: opened(getattr(value, f.name)) for f in sys.modules["dataclasses"].fields(value)}
+    if isinstance(value, tuple):
+        items = tuple(map(opened, value))
+        return value if all(map(operator.is_, items, value)) else items
+    if isinstance(value, dict):
+        made = {name: opened(item) for name, item in value.items()}
+        return value if all(map(operator.is_, made.values(), value.values())) else made
+    return value
 
 
 def _is_unit(type: Type) -> bool:

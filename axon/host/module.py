@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
@@ -12,7 +13,7 @@ from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.errors import AxonError
 from axon.base.nearest import hint
-from axon.host.call import Callee, Session, arguments, check_sizes, check_target, named, wrong
+from axon.host.call import Callee, Session, arguments, check_sizes, check_target, named, opened, wrong
 
 if TYPE_CHECKING:
     from axon.backend.gpu.runtime.arrays import Quick
@@ -153,7 +154,7 @@ class Module(_Shared):
 
 
 class Function(_Shared):
-    """A declaration that is called with NumPy arrays, numbers, tuples and dicts, by position or by the parameters' names.
+    """A declaration that is called with NumPy arrays, numbers, tuples, dicts and dataclasses, by position or by name.
 
     `f[8, 4](x)` gives dimension parameters. A call raises ShapeError where a size or a rank breaks the contract, and AxonError
     for other arguments that do not fit. `target` is where it runs: "cpu", compiled; "cuda", on one GPU; "simulate", its GPU
@@ -217,8 +218,18 @@ class Function(_Shared):
                 raise named(self._callee, error) from None
             if result is not quick:  # which stands for arguments that were not seen before
                 return result
-        if out is None and differentiated((*args, *kwargs.values())):
+        return self._unseen(args, kwargs, target, out)
+
+    def _unseen(self, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any, out: Any) -> Any:
+        if out is not None and any(p.name == "out" for p in self._callee.parameters):
+            kwargs["out"], out = out, None  # the function's own parameter of that name
+        given = (*args, *kwargs.values())
+        plain = tuple(map(opened, given))
+        args, kwargs = plain[: len(args)], dict(zip(kwargs, plain[len(args) :], strict=True))
+        if out is None and differentiated(plain):
             return self._recorded(args, kwargs, target)
+        if any(map(is_not, plain, given)):  # as dicts these may have been seen
+            return self._seen_or_run(args, kwargs, target, out)
         return self._run(args, kwargs, target, out)
 
     def _run(self, args: Sequence[Any], kwargs: Mapping[str, Any], target: Any, out: Any) -> Any:
@@ -235,15 +246,18 @@ class Function(_Shared):
         return recorded(self._session, self._callee, sizes, given, self._unrecorded, self._beside, target)
 
     def _unrecorded(self, args: tuple[Any, ...], target: str | None) -> Any:
+        return self._seen_or_run(args, {}, target, None)
+
+    def _seen_or_run(self, args: tuple[Any, ...], kwargs: dict[str, Any], target: str | None, out: Any) -> Any:
         quick = self._quick
         if quick is not None and (target is None or target == "cuda"):
             try:
-                result = quick(args, {}, None)
+                result = quick(args, kwargs, out)
             except AxonError as error:
                 raise named(self._callee, error) from None
             if result is not quick:
                 return result
-        return self._run(args, {}, target, None)
+        return self._run(args, kwargs, target, out)
 
     def _beside(self, session: Session, callee: Callee) -> Function:
         return Function(session, callee, self._sizes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -34,6 +35,14 @@ fun straight x = with_vjp round (fn _ dy => dy) x
 fun loss (p : { up : linear[f32, d, h], down : linear[f32, h, k] }) x (t : i32[n]) =
   nn.cross_entropy (nn.dense p.down (nn.relu (nn.dense p.up x))) t
 """
+
+
+@dataclass
+class Layer:
+    w: Any
+    b: Any
+
+
 CASES: dict[str, Callable[[str], None]] = {}
 
 
@@ -126,6 +135,27 @@ def structures_and_several_results(device: str) -> None:
             )
             for a, b in zip(found, expected, strict=True):
                 same(a, b)
+
+
+@case
+def dataclasses(device: str) -> None:
+    m, x = module(), normal(4, device=device)
+    for _ in range(3):
+        p = Layer(normal(4, 3, device=device, grad=True), normal(3, device=device, grad=True))
+        m.dense(p, x[None]).sum().backward()
+        slope = 1 - torch.tanh(x @ p.w + p.b).detach() ** 2
+        same(p.b.grad, slope)
+        same(p.w.grad, x[:, None] * slope)
+        with torch.no_grad():
+            same(m.dense(p, x[None])[0], torch.tanh(x @ p.w + p.b))
+
+
+@case
+def a_parameter_that_is_called_out(device: str) -> None:
+    m = axon.compile("fun f (x : 'a[n]) (out : 'a[n]) = for i => x[i] * out[i]")
+    x, y = normal(4, device=device), normal(4, device=device, seed=1, grad=True)
+    for _ in range(2):
+        same(torch.autograd.grad(m.f(x, out=y).sum(), y)[0], x)
 
 
 @case

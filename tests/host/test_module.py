@@ -8,8 +8,9 @@ import pickle
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import ml_dtypes
 import numpy as np
@@ -587,3 +588,32 @@ def test_a_parameter_to_annotate_is_shown_where_an_argument_has_another_rank() -
     with pytest.raises(axon.AxonError) as error:
         m.dot(1.0)  # which is indexed: no annotation makes one number do
     assert not error.value.diagnostics[0].suggestions
+
+
+def test_dataclasses_are_records() -> None:
+    @dataclass(frozen=True)
+    class Layer:
+        w: Any
+        b: Any
+        width: ClassVar[int] = 3
+
+    @dataclass
+    class Net:
+        up: Layer
+        down: tuple[Layer, float]
+
+    m = axon.compile("""\
+type layer[d, k] = { w : f32[d, k], b : f32[k] }
+fun f (p : { up : layer[d, h], down : (layer[h, k], f32) }) x = p.down.2 * (x @ p.up.w + p.up.b) @ p.down.1.w
+fun g (out : layer[d, k]) = out.b
+""")
+    x, w, b = np.ones((2, 3), np.float32), np.ones((3, 3), np.float32), np.zeros(3, np.float32)
+    net = Net(Layer(w, b), (Layer(w, b), 2.0))
+    for target in (None, "cpu", "interpret"):
+        assert m.f(net, x, target=target).tolist() == [[18.0] * 3] * 2
+        assert m.f(x=x, p=net, target=target).tolist() == [[18.0] * 3] * 2
+    assert m.g(out=Layer(w, b)).tolist() == [0, 0, 0]
+    with pytest.raises(axon.AxonError, match=r"`p.up` lacks the field `w`(.|\n)*has `b`"):
+        m.f({"up": {"b": b}, "down": net.down}, x)
+    with pytest.raises(axon.AxonError, match="`p` must be a record, not a value of the Python type type"):
+        m.f(Layer, x)
