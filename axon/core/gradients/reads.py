@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from axon.base.data import dataclass
 from axon.base.names import Symbol, fresh
-from axon.core.gradients.operations import derivative
+from axon.core.gradients.operations import at, axes_of, derivative
 from axon.core.gradients.rules import number
 from axon.core.gradients.scalars import Contribution, tidied
 from axon.core.ir import Axis, Binary, Compute, Const, Index, Monoid, Reduction, Scalar, Select, Value, element_of
 from axon.core.scalar_facts import comparison, conjunction, operands, substitute
+from axon.core.walk import mentions
 from axon.shapes.algebra.prove import Facts, proves
 from axon.shapes.dimension import Dim, Quotient, replaced
 from axon.shapes.relation import Relation
@@ -28,8 +29,14 @@ from axon.shapes.relation import Relation
 ZERO, ONE = Dim.of(0), Dim.of(1)
 
 
-def gathered(value: Value, axes: Sequence[Axis], given: Contribution, known: Facts, last: Sequence[Axis] = ()) -> Compute:
-    """What a tensor gets from one read, for each index of `axes`. Those in `last` are solved for last: they are short."""
+def gathered(
+    value: Value, axes: Sequence[Axis], given: Contribution, known: Facts, last: Sequence[Axis] = ()
+) -> tuple[Compute, ...]:
+    """What a tensor gets from one read, for each index of `axes`, as the last of some operations. Axes in `last` are solved for
+    last: they are short.
+
+    Where an index of the tensor is one that is known before (`p.blocks[i]` in step i of a loop), sums are made for it alone.
+    """
     read, adjoint = given.read, given.adjoint
     places = tuple(Axis(fresh("u"), extent) for extent in value.shape)
     pairs = list(zip(read.subscripts, (Dim.of(p.symbol) for p in places), strict=True))
@@ -46,9 +53,14 @@ def gathered(value: Value, axes: Sequence[Axis], given: Contribution, known: Fac
     for axis in solver.axes:
         if axis.symbol in solver.solved:
             conditions += _within(image[axis.symbol], axis.extent.substitute(image), facts)
+    fixed: dict[Symbol, Dim] = {}  # indices of the tensor that are known before any other is
+    others = {axis.symbol for axis in (*places, *summed)}
     for subscript, u in pairs:
         if isinstance(subscript, Dim) and (found := subscript.substitute(image)) != u and not _equal(found, u, facts):
-            conditions.append(comparison("eq", found, u))
+            if summed and found.variables.isdisjoint(others):
+                fixed |= dict.fromkeys(u.variables, found)
+            else:
+                conditions.append(comparison("eq", found, u))
     inner = substitute(adjoint, image)
     while isinstance(inner, Select) and isinstance(inner.otherwise, Const) and inner.otherwise.value == 0:
         conditions += operands("and", inner.condition)
@@ -58,13 +70,28 @@ def gathered(value: Value, axes: Sequence[Axis], given: Contribution, known: Fac
     for subscript, u in pairs:
         if not isinstance(subscript, Dim):
             conditions.append(Binary("eq", substitute(subscript, image), Index(u, element_of(subscript))))
+    mentioned = any(mentions(scalar, u) for u in fixed for scalar in (inner, *conditions))
+    if mentioned or any(not axis.extent.variables.isdisjoint(fixed) for axis in (*places, *summed)):
+        conditions += [comparison("eq", found, Dim.of(u)) for u, found in fixed.items()]
+        fixed = {}
+    where, rest = conjunction(tuple(conditions)), tuple(axis for axis in places if axis.symbol not in fixed)
+    out = Value(fresh(derivative(value)), value.element, tuple(axis.extent for axis in rest))
+    if not summed:
+        body = inner if where is None else Select(where, inner, number(0, inner))
+        return (Compute((out,), rest, None, (tidied(body),)),)
+    where = None if where is None else tidied(where)
+    made = Compute((out,), rest, Reduction(summed, Monoid("sum"), where), (tidied(inner),))
+    return (made, _placed(value, out, [fixed.get(axis.symbol) for axis in places])) if fixed else (made,)
+
+
+def _placed(value: Value, part: Value, where: Sequence[Dim | None]) -> Compute:
+    """A tensor that has a part of fewer dimensions at some indices, and 0 elsewhere."""
+    axes = axes_of(value)
+    here = conjunction(tuple(comparison("eq", d, Dim.of(a.symbol)) for a, d in zip(axes, where, strict=True) if d is not None))
+    assert here is not None
+    read = at(part, [a for a, d in zip(axes, where, strict=True) if d is None])
     out = Value(fresh(derivative(value)), value.element, value.shape)
-    where = conjunction(tuple(conditions))
-    if summed:
-        where = None if where is None else tidied(where)
-        return Compute((out,), places, Reduction(summed, Monoid("sum"), where), (tidied(inner),))
-    body = inner if where is None else Select(where, inner, number(0, inner))
-    return Compute((out,), places, None, (tidied(body),))
+    return Compute((out,), axes, None, (tidied(Select(here, read, number(0, read))),))
 
 
 def _within(index: Dim, extent: Dim, facts: Facts) -> Iterator[Scalar]:

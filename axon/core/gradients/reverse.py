@@ -104,8 +104,9 @@ class Reverse(Maker):
     def give(self, axes: Sequence[Axis], found: Sequence[Contribution], last: Sequence[Axis] = ()) -> None:
         for contribution in found:
             value = self.active[contribution.read.tensor]
-            op = gathered(value, axes, contribution, self.known, last)
-            self.ops.append(op)
+            ops = gathered(value, axes, contribution, self.known, last)
+            op = ops[-1]
+            self.ops += ops
             if op.reduction is None and isinstance(op.body[0], Const):
                 self.fills[op.outs[0].symbol] = op.body[0]
             self.parts.setdefault(value.symbol, []).append(op.outs[0])
