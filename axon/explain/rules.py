@@ -38,7 +38,7 @@ def broken(wrong: RuleBroken) -> Diagnostic:
 _TWICE = "here again", "first here"
 _EACH = "this differs from one `{0}` to the next"
 _LARGEST = "range over the largest size, and choose with `if` what lies inside"
-_MADE_OF = "a dimension is made of names, integers, `+ - * / %`, `min a b` and `max a b`"
+_MADE_OF = "a dimension is made of names, integers, `+ - * / %`, `min a b`, `max a b` and functions of such"
 _TERMS = f"a size may have at most {MAX_TERMS} terms and {MAX_DEGREE} factors"
 
 ROWS: dict[R, _Row] = {
@@ -98,6 +98,7 @@ ROWS: dict[R, _Row] = {
     R.NEGATIVE_SIZE: _Row("AX0305", "a size cannot be negative", "this is {0:,}"),
     R.LARGE_SIZE: _Row("AX0305", f"sizes end at {MOST:,}", "this is {0:,}"),
     R.DIVISOR: _Row("AX0305", "a size is divided by {0}: a divisor must be at least 1", "this is {0}"),
+    R.DIVISOR_OF_FUNCTION: _Row("AX0305", "a size is divided by {0}: a divisor must be at least 1", "this divides by {0}"),
     R.MADE_OF: _Row("AX0308", _MADE_OF, "not one of these"),
     R.TOO_COMPLEX: _Row(
         "AX0309", "the sizes in this expression are too complicated", "grows beyond what can be reasoned about", note=_TERMS

@@ -12,18 +12,17 @@ from axon.shapes.constraint import Context, Reason, Side, Use
 from axon.shapes.dimension import Dim, dim_sum
 from axon.shapes.relation import Relation
 from axon.types import typed as T
-from axon.types.annotate import around
+from axon.types.annotate import divides_by_none, to_size
 from axon.types.constraint import Indexed
-from axon.types.inference import Env, Inference, equate, infer, oblige, too_complex, unify, wrong
+from axon.types.inference import Env, Inference, equate, infer, oblige, unify, wrong
 from axon.types.resolve import ANONYMOUS_RUN
 from axon.types.solve import defer
-from axon.types.symbolic import impossible_divisors, only_sizes, symbolic
+from axon.types.symbolic import size_of
 from axon.types.trouble import (
     BadSubscript,
     CannotIndex,
     LengthByIndex,
     NegativePosition,
-    NotADimension,
     PartByIndex,
     Rule,
     RuleBroken,
@@ -141,22 +140,18 @@ def _subscript(inf: Inference, env: Env, s: S.Subscript) -> T.Subscript:
 def _slice_part(inf: Inference, env: Env, e: S.Expr | None, missing: Dim) -> Dim:
     if e is None:
         return missing
-    value = _index(inf, env, e)
-    dim = symbolic(value, whole=True)
-    if dim is None:
-        if only_sizes(value):
-            if not needs_divisors(inf.state, env, value):
-                too_complex(inf, e.span)
-        elif not isinstance(inf.state.prune(value.type), Poison):
-            no_dimension(inf, env, e, value)
-        return inf.state.dim("")
-    return dim
+    return to_size(inf, env, e, _integer(inf, env, e))
 
 
 def _index(inf: Inference, env: Env, e: S.Expr) -> T.Expr:
     """One index: an i32, or an integer of another type computed from data."""
+    value = _integer(inf, env, e)
+    divides_by_none(inf, value)
+    return value
+
+
+def _integer(inf: Inference, env: Env, e: S.Expr) -> T.Expr:
     value = infer(inf, env, e)
-    needs_divisors(inf.state, env, value)
     t = inf.state.prune(value.type)
     match t:
         case Poison():
@@ -176,12 +171,6 @@ def _index(inf: Inference, env: Env, e: S.Expr) -> T.Expr:
     named = e.base if isinstance(e, S.Access) else e
     wrong(inf, BadSubscript(t, e.span, env.scope.value(named.name) if isinstance(named, S.Var) else None))
     return T.Literal(0, type=POISON, span=e.span)
-
-
-def no_dimension(inf: Inference, env: Env, e: S.Expr, value: T.Expr) -> None:
-    """Say that an expression is no size."""
-    entity = env.scope.value(e.name) if isinstance(e, S.Var) else None
-    wrong(inf, NotADimension(f"`{e.span.excerpt}`", e.span, entity, around(inf), value))
 
 
 def _access_tensor(
@@ -216,7 +205,7 @@ def _access_tensor(
                     )
                     equate(inf.state, target, prod(sizes, start=Dim.of(1)), Reason(written.span, text, parts))
                 for part, (value, size) in enumerate(zip(values, sizes or (target,), strict=True), 1):
-                    index = symbolic(value, whole=True)
+                    index = size_of(inf, value)
                     extent = None if index is None else extents.get(index.symbol)
                     if sizes and extent is not None:  # a part of a split is as large as the range of its index
                         equate(inf.state, size, extent, Reason(value.span, f"part of {axis} of `{name}`"))
@@ -304,11 +293,3 @@ def _interleaved(context: Context, s: T.Slice, stop: Dim) -> Dim:
         if within is not None and within >= 0 and i not in (first + stop + s.step).variables:
             return first
     return s.start
-
-
-def needs_divisors(state: State, env: Env, value: T.Expr) -> bool:
-    """Write down what a division by 0 lacks, if there is one in an integer expression."""
-    found = list(impossible_divisors(value))
-    for divisor, span in found:
-        oblige(state, Relation(divisor, ">=", Dim.of(1)), env.context, Reason(span, "the divisor must be at least 1: {}"))
-    return bool(found)

@@ -11,6 +11,7 @@ Note [Names of a sig]
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import assert_never
 
@@ -19,13 +20,15 @@ from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.grammar import syntax as S
-from axon.shapes.constraint import NOWHERE, Reason, Side
+from axon.shapes.constraint import NOWHERE, Context, Reason, Side
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.shapes.width import MOST
+from axon.types import typed as T
 from axon.types.holes import blank
-from axon.types.inference import Inference, clash, oblige, too_complex, wrong
-from axon.types.resolve import Alias, BrokenName, ModuleName, RunName, Scope, ValueName
+from axon.types.inference import Env, Inference, clash, infer, oblige, too_complex, unify, wrong
+from axon.types.resolve import Alias, BrokenName, BuiltinName, ModuleName, RunName, Scope, ValueName
+from axon.types.symbolic import Divisor, evaluated, size_of
 from axon.types.trouble import (
     AliasArguments,
     Mismatched,
@@ -59,6 +62,7 @@ from axon.types.type import (
 _MAX_EXPANSIONS = 200_000  # of aliases in one module
 _ELEMENTS = {e.value: e for e in Element}
 _SIZE = Scheme(I32)  # of every name of a size
+_EXTREMES = {"min": minimum, "max": maximum}
 
 
 # ── introducing the variables that a declaration mentions ───────────────────────────────────────────────────────────────
@@ -318,12 +322,12 @@ def _malformed(inf: Inference, rule: Rule, span: Span, *words: str) -> Type:
 # ── dimensions and facts ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def to_dim(inf: Inference, scope: Scope, d: S.Dim) -> Dim:
+def to_dim(inf: Inference, scope: Scope, d: S.Dim, context: Context = NOWHERE) -> Dim:
     """The dimension; reports a name that is not one (and gives a fresh one in its place)."""
     if inf.blanks and d.span in inf.blanks:
         return left_blank(inf, scope, d.span)
     try:
-        return _to_dim(inf, scope, d)
+        return _to_dim(inf, Env(scope, context), d)
     except (DimensionTooLarge, ZeroDivisionError):
         too_complex(inf, d.span)
         return inf.state.dim("")
@@ -336,7 +340,8 @@ def left_blank(inf: Inference, scope: Scope, span: Span) -> Dim:
     return found.size
 
 
-def _to_dim(inf: Inference, scope: Scope, d: S.Dim) -> Dim:
+def _to_dim(inf: Inference, env: Env, d: S.Dim) -> Dim:
+    scope = env.scope
     match d:
         case S.DimInt(value):
             return Dim.of(value)
@@ -344,6 +349,8 @@ def _to_dim(inf: Inference, scope: Scope, d: S.Dim) -> Dim:
             found = scope.value(name)
             if isinstance(found, ValueName) and found.dim is not None:
                 return found.dim
+            if isinstance(found, ValueName) and (size := _bound_to_size(inf, found, d.span)) is not None:
+                return size
             if found is None:
                 known = (n for n in scope.names() if isinstance(v := scope.value(n), ValueName) and v.dim is not None)
                 wrong(inf, UnknownName("dimension", name, d.span, tuple(known), around(inf)))
@@ -353,14 +360,14 @@ def _to_dim(inf: Inference, scope: Scope, d: S.Dim) -> Dim:
                 wrong(inf, NotADimension(f"`{name}`", d.span, found, around(inf)))
             return inf.state.dim("")
         case S.DimNegate(operand):
-            return -_to_dim(inf, scope, operand)
+            return -_to_dim(inf, env, operand)
         case S.DimBinary(op, left, right):
-            a, b = _to_dim(inf, scope, left), _to_dim(inf, scope, right)
+            a, b = _to_dim(inf, env, left), _to_dim(inf, env, right)
             if op in "/%" and b.constant is not None and b.constant < 1:
                 wrong(inf, RuleBroken(Rule.DIVISOR, right.span, (b.constant,)))
                 return inf.state.dim("")
             if op in "/%" and any(c < 0 for c, _ in b.terms):  # of others, that they are not 0 says it
-                oblige(inf.state, Relation(b, ">=", Dim.of(1)), NOWHERE, Reason(right.span, "the divisor must be at least 1: {}"))
+                _needs_divisor(inf, env, b, right.span)
             match op:
                 case "+":
                     return a + b
@@ -373,14 +380,85 @@ def _to_dim(inf: Inference, scope: Scope, d: S.Dim) -> Dim:
                 case _:
                     return a % b
         case S.DimCall(function, args):
-            functions = {"min": minimum, "max": maximum}
-            if function.text not in functions or len(args) != 2:
+            entity = scope.value(function.text)
+            if isinstance(entity, BuiltinName) and entity.name in _EXTREMES and len(args) == 2:
+                return _EXTREMES[entity.name](_to_dim(inf, env, args[0]), _to_dim(inf, env, args[1]))
+            if isinstance(entity, BrokenName):
+                inf.consequences += 1
+                return inf.state.dim("")
+            if not isinstance(entity, ValueName) or entity.is_dimension:
                 wrong(inf, RuleBroken(Rule.MADE_OF, d.span))
                 inf.malformed += 1
                 return inf.state.dim("")
-            return functions[function.text](_to_dim(inf, scope, args[0]), _to_dim(inf, scope, args[1]))
+            e = _as_expression(d)
+            return to_size(inf, env, e, infer(inf, env, e))
         case _:
             assert_never(d)
+
+
+def _as_expression(d: S.Dim) -> S.Expr:
+    match d:
+        case S.DimName(name):
+            return S.Var(name, span=d.span)
+        case S.DimInt(value):
+            return S.Int(value, span=d.span)
+        case S.DimNegate(operand):
+            return S.Unary("-", _as_expression(operand), span=d.span)
+        case S.DimBinary(op, left, right):
+            between = Span(d.span.file, left.span.end, right.span.start)
+            return S.Binary(op, _as_expression(left), _as_expression(right), between, span=d.span)
+        case S.DimCall(function, args):
+            whole: S.Expr = S.Var(function.text, span=function.span)
+            for arg in args:
+                whole = S.Apply(whole, _as_expression(arg), span=d.span)
+            return whole
+        case _:
+            assert_never(d)
+
+
+def to_size(inf: Inference, env: Env, e: S.Expr, value: T.Expr) -> Dim:
+    """The size that an expression is; reports one that is none (and gives a fresh one in its place)."""
+    if isinstance(inf.state.prune(value.type), Poison):
+        return inf.state.dim("")
+    try:
+        unify(inf, value.type, I32, Reason(e.span, "a size is an i32"))
+        known = evaluated(inf, value)
+    except DimensionTooLarge:
+        too_complex(inf, e.span)
+        return inf.state.dim("")
+    if known.size is None:
+        if not _divides_by_none(inf, known.impossible):
+            entity = env.scope.value(e.name) if isinstance(e, S.Var) else None
+            wrong(inf, NotADimension(f"`{e.span.excerpt}`", e.span, entity, around(inf), value))
+        return inf.state.dim("")
+    for divisor in known.divisors:
+        _needs_divisor(inf, env, divisor.size, divisor.where)
+    return known.size
+
+
+def divides_by_none(inf: Inference, value: T.Expr) -> None:
+    """Report a number below 1 by which an integer expression divides."""
+    with suppress(DimensionTooLarge):
+        _divides_by_none(inf, [divisor for divisor in evaluated(inf, value).impossible if not divisor.called])
+
+
+def _divides_by_none(inf: Inference, impossible: Sequence[Divisor]) -> bool:
+    for divisor in impossible[:1]:
+        rule = Rule.DIVISOR_OF_FUNCTION if divisor.called else Rule.DIVISOR
+        wrong(inf, RuleBroken(rule, divisor.where, (divisor.size.constant or 0,)))
+    return bool(impossible)
+
+
+def _needs_divisor(inf: Inference, env: Env, size: Dim, at: Span) -> None:
+    oblige(inf.state, Relation(size, ">=", Dim.of(1)), env.context, Reason(at, "the divisor must be at least 1: {}"))
+
+
+def _bound_to_size(inf: Inference, entity: ValueName, at: Span) -> Dim | None:
+    """The size that a `val` names, whose type may not be known yet."""
+    t = inf.state.prune(entity.scheme.type)
+    if entity.symbol not in inf.values or clash(inf, t, I32, Reason(at, "a size is an i32")) is not None:
+        return None
+    return size_of(inf, T.Variable(entity.symbol, None, type=I32, span=at))
 
 
 def around(inf: Inference) -> S.Fun | None:

@@ -14,8 +14,7 @@ from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.types import builtins
 from axon.types import typed as T
-from axon.types.access import needs_divisors, no_dimension
-from axon.types.annotate import left_blank
+from axon.types.annotate import left_blank, to_size
 from axon.types.inference import (
     Binding,
     Env,
@@ -26,7 +25,6 @@ from axon.types.inference import (
     narrow,
     oblige,
     only_where,
-    too_complex,
     unify,
     wrong,
 )
@@ -34,7 +32,7 @@ from axon.types.names import existential_under_for
 from axon.types.patterns import bind_pattern
 from axon.types.resolve import ANONYMOUS_RUN, RunName, Scope, ValueName
 from axon.types.solve import prepend
-from axon.types.symbolic import only_sizes, says, symbolic
+from axon.types.symbolic import says, size_of
 from axon.types.trouble import Mismatched, NotBool, Rule, RuleBroken, ScalarUnit, StatesLacking, StoredFunction, UnknownName
 from axon.types.type import (
     BOOL,
@@ -156,15 +154,7 @@ def _extent(inf: Inference, env: Env, bound: S.Expr | S.ShapeRun, rectangular: b
     value = infer(inf, env, bound)
     if isinstance(inf.state.prune(value.type), Poison):
         return inf.state.dim("")
-    dim = symbolic(value, whole=True)
-    if dim is None and only_sizes(value):
-        if not needs_divisors(inf.state, env, value):
-            too_complex(inf, bound.span)
-        return inf.state.dim("")
-    if dim is None:
-        no_dimension(inf, env, bound, value)
-        return inf.state.dim("")
-    unify(inf, value.type, I32, Reason(bound.span, "a bound is an i32"))
+    dim = to_size(inf, env, bound, value)
     indices = {s for s, _ in env.context.indices}
     ragged = dim.variables & indices if rectangular else frozenset()
     if ragged:
@@ -401,7 +391,7 @@ def _trip(inf: Inference, env: Env, e: S.Loop, group: S.BinderGroup) -> tuple[T.
         return None, extent
     value = infer(inf, env, group.bound)
     unify(inf, value.type, I32, Reason(group.bound.span, "a loop's bound is an i32"))
-    dim = symbolic(value, whole=True)
+    dim = size_of(inf, value)
     if dim is None:  # known only when the program runs
         symbol = fresh("trip")
         inf.state.data_sizes[symbol] = ()

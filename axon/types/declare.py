@@ -30,7 +30,7 @@ from axon.types.names import open_size
 from axon.types.patterns import bind_pattern
 from axon.types.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, ModuleName, RunName, Scope, ValueName
 from axon.types.scalars import marks, or_scalar, pointwise
-from axon.types.symbolic import says, symbolic
+from axon.types.symbolic import says, size_of
 from axon.types.trouble import Rule, RuleBroken, TypeTooLarge
 from axon.types.type import POISON, ElementVar, Exists, Poison, Scheme, Tensor, TupleType, Type, function
 from axon.types.undetermined import known_by_product, square_by_broadcast
@@ -144,9 +144,13 @@ def _val(inf: Inference, env: Env, d: S.Val, top: bool, sigs: dict[str, S.Sig], 
             entity = replace(entity, by_default=_by_default(inf, entity, name in untold, d.value.span))
         if not ok:
             entity = BrokenName()
-        elif isinstance(entity, ValueName) and single is not None and name == single.name:
-            size = symbolic(val.value, whole=True) if _is_i32(inf.state, scheme.type) else None
-            entity = replace(entity, scheme=scheme, dim=size if size is not None and size.constant is not None else entity.dim)
+        elif isinstance(entity, ValueName):
+            if single is not None and name == single.name:
+                entity = replace(entity, scheme=scheme)
+            value = inf.values.get(entity.symbol) if _is_i32(inf.state, entity.scheme.type) else None
+            dim = size_of(inf, value) if value is not None else None
+            if dim is not None and dim.constant is not None:
+                entity = replace(entity, dim=dim)
         env.scope.values[name] = entity
     return T.Val(val.pattern, val.value, scheme if generalizes and ok else None)
 
@@ -216,7 +220,8 @@ def _bind_val(
         value = T.Literal(0, type=POISON, span=d.value.span)
         t = POISON
     target = replace(env, scope=scope).scope
-    pattern = bind_pattern(inf, target, d.pattern, t, {}, symbolic(value) if isinstance(value, T.Dimension) else None)
+    pattern = bind_pattern(inf, target, d.pattern, t, {}, value.dim if isinstance(value, T.Dimension) else None)
+    _name_parts(inf, pattern, value)
     _name_conditions(inf, pattern, value)
     _conform_parts(inf, scope, sigs, pattern)
     single = d.pattern
@@ -237,6 +242,19 @@ def _name_conditions(inf: Inference, pattern: T.Pattern, value: T.Expr) -> None:
         case T.PatternTuple(items=parts), T.Tuple(items=items):
             for part, item in zip(parts, items, strict=False):
                 _name_conditions(inf, part, item)
+
+
+def _name_parts(inf: Inference, pattern: T.Pattern, value: T.Expr) -> None:
+    """Keep what the names of a pattern stand for."""
+    match pattern:
+        case T.PatternName(symbol=symbol):
+            inf.values[symbol] = value
+        case T.PatternTuple(items=parts):
+            for n, part in enumerate(parts, 1):
+                _name_parts(inf, part, T.Project(value, n, type=part.type, span=value.span))
+        case T.PatternRecord(fields=members):
+            for name, part in members:
+                _name_parts(inf, part, T.Field(value, name, type=part.type, span=value.span))
 
 
 def _opened_parts(inf: Inference, env: Env, value: T.Expr) -> T.Expr:

@@ -24,7 +24,7 @@ from axon.types.operators import infer_binary, infer_unary
 from axon.types.patterns import bind_pattern
 from axon.types.resolve import ModuleName
 from axon.types.solve import defer, prepend
-from axon.types.symbolic import chosen, says
+from axon.types.symbolic import says, size_of
 from axon.types.trouble import Choice, Mismatched, NotBool, Rule, RuleBroken, StoredFunction, UnknownElement
 from axon.types.type import UNIT, Function, RecordType, Row, Tensor, TupleType, Type, TypeVar, function, scalar
 from axon.types.unify import State
@@ -244,7 +244,7 @@ def _if(inf: Inference, env: Env, e: S.If, expected: Type | None) -> T.Expr:
         return broken(e.span)
     found = T.If(condition, then, otherwise, type=t, span=e.span)
     if isinstance(then, T.Dimension) or isinstance(otherwise, T.Dimension):
-        size = chosen(condition, then, otherwise)
-        if size is not None and size.variables.isdisjoint(i for i, _ in env.context.indices):
-            return T.Dimension(size, type=t, span=e.span)
+        dim = size_of(inf, found)
+        if dim is not None and dim.variables.isdisjoint(i for i, _ in env.context.indices):
+            return T.Dimension(dim, type=t, span=e.span)
     return found

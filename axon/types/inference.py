@@ -171,6 +171,7 @@ class Inference:
     wanted: list[tuple[Dim, Span, str, str]] = field(default_factory=list)  # by uses: a size, where, of which function, its name
     closures: list[tuple[Type, tuple[Symbol, ...], Span]] = field(default_factory=list)  # `fn`s, and the sizes that one call names
     named: dict[Symbol, tuple[Says, Says]] = field(default_factory=dict)  # what conditions with a name say
+    values: dict[Symbol, T.Expr] = field(default_factory=dict)  # what the names that a `val` binds stand for
 
     # what has been said
     explains: bool = True  # or says only that something is wrong with the sizes of a declaration, not why

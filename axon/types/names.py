@@ -14,16 +14,14 @@ from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.relation import Relation
 from axon.types import builtins
 from axon.types import typed as T
-from axon.types.annotate import Mentions, around, introduce, to_dim, to_type
+from axon.types.annotate import Mentions, introduce, to_dim, to_type
 from axon.types.generalize import quantify
 from axon.types.inference import Env, Inference, broken, infer, instantiate, instantiate_type, oblige, too_complex, wrong
 from axon.types.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName
-from axon.types.symbolic import symbolic
 from axon.types.trouble import (
     DimsMissing,
     DimsWrong,
     MissingImport,
-    NotADimension,
     Rule,
     RuleBroken,
     RunAsValue,
@@ -120,7 +118,7 @@ def _infer_entity(
 
 
 def _given_dim(inf: Inference, env: Env, d: S.Dim) -> Dim:
-    dim = _called_dim(inf, env, d) if _calls(d) else to_dim(inf, env.scope, d)
+    dim = to_dim(inf, env.scope, d, env.context)
     indices = {s for s, _ in env.context.indices}
     if dim.variables & indices:
         name = min(dim.variables & indices, key=lambda s: s.id).name
@@ -129,50 +127,6 @@ def _given_dim(inf: Inference, env: Env, d: S.Dim) -> Dim:
     for divisor in sorted((q.divisor for q in dim.quotients if q.divisor.constant is None), key=lambda size: size.sort_key):
         oblige(inf.state, Relation(divisor, ">=", Dim.of(1)), env.context, Reason(d.span, "the divisor must be at least 1: {}"))
     return dim
-
-
-def _calls(d: S.Dim) -> bool:
-    """Whether a function stands in a size that is none of those of sizes: `length x`."""
-    match d:
-        case S.DimCall(function, args):
-            return function.text not in ("min", "max") or any(map(_calls, args))
-        case S.DimBinary(_, left, right):
-            return _calls(left) or _calls(right)
-        case S.DimNegate(operand):
-            return _calls(operand)
-        case _:
-            return False
-
-
-def _called_dim(inf: Inference, env: Env, d: S.Dim) -> Dim:
-    """A size that functions give, which is read as an expression."""
-    value = infer(inf, env, _as_expression(d))
-    dim = symbolic(value, whole=True)
-    if dim is not None:
-        return dim
-    if not isinstance(inf.state.prune(value.type), Poison):
-        wrong(inf, NotADimension(f"`{d.span.text}`", d.span, None, around(inf), value))
-    return inf.state.dim("")
-
-
-def _as_expression(d: S.Dim) -> S.Expr:
-    match d:
-        case S.DimName(name):
-            return S.Var(name, span=d.span)
-        case S.DimInt(value):
-            return S.Int(value, span=d.span)
-        case S.DimNegate(operand):
-            return S.Unary("-", _as_expression(operand), span=d.span)
-        case S.DimBinary(op, left, right):
-            between = Span(d.span.file, left.span.end, right.span.start)
-            return S.Binary(op, _as_expression(left), _as_expression(right), between, span=d.span)
-        case S.DimCall(function, args):
-            whole: S.Expr = S.Var(function.text, span=function.span)
-            for arg in args:
-                whole = S.Apply(whole, _as_expression(arg), span=d.span)
-            return whole
-        case _:
-            assert_never(d)
 
 
 def _builtin(inf: Inference, env: Env, name: str, span: Span) -> T.Expr:

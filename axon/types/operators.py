@@ -16,7 +16,7 @@ from axon.types.inference import Env, Inference, as_tensor, broken, infer, narro
 from axon.types.literals import Literal, folded
 from axon.types.show import Namer, show_element
 from axon.types.solve import broadcast, defer
-from axon.types.symbolic import says, symbolic
+from axon.types.symbolic import says, size_of
 from axon.types.trouble import Mismatched, Operands, Rule, RuleBroken
 from axon.types.type import Poison, Tensor
 from axon.types.unify import Mismatch, State
@@ -105,7 +105,7 @@ def elementwise(
 
 def arithmetic(inf: Inference, env: Env, op: str, left: T.Expr, right: T.Expr, found: T.Expr) -> T.Expr:
     """Arithmetic on dimensions and indices stays symbolic where it can."""
-    a, b = symbolic(left, True), symbolic(right, True)
+    a, b = size_of(inf, left), size_of(inf, right)
     if a is None or b is None or isinstance(found.type, Poison):
         return found
     try:

@@ -119,6 +119,7 @@ class Rule(Enum):
     NEGATIVE_SIZE = auto()
     LARGE_SIZE = auto()
     DIVISOR = auto()
+    DIVISOR_OF_FUNCTION = auto()
     MADE_OF = auto()
     TOO_COMPLEX = auto()
     OPENED_REPEATEDLY = auto()

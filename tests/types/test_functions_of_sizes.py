@@ -44,7 +44,7 @@ def test_written_out(called: str, written: str) -> None:
     np.testing.assert_array_equal(one.f(x, y), other.f(x, y))
 
 
-@pytest.mark.parametrize("called", ["for i < data 2 x => x[i]", "iota {data 2 x}", "for i < half (cast i32 x[0]) => x[0]"])
+@pytest.mark.parametrize("called", ["for i < data m x => x[i]", "iota {data m x}", "for i < half (cast i32 x[0]) => x[0]"])
 def test_what_is_no_arithmetic_on_sizes_is_none(called: str) -> None:
     (error,) = axon.check(FUNCTIONS + X + called)
     assert error.code == "AX0308"
