@@ -26,7 +26,7 @@ from axon.shapes.relation import Relation
 from axon.shapes.width import MOST
 from axon.types import typed as T
 from axon.types.holes import blank
-from axon.types.inference import Env, Inference, clash, infer, oblige, too_complex, unify, wrong
+from axon.types.inference import Env, Inference, clash, infer, oblige, too_complex, wrong
 from axon.types.resolve import Alias, BrokenName, BuiltinName, ModuleName, RunName, Scope, ValueName
 from axon.types.symbolic import Divisor, evaluated, size_of
 from axon.types.trouble import (
@@ -322,12 +322,13 @@ def _malformed(inf: Inference, rule: Rule, span: Span, *words: str) -> Type:
 # ── dimensions and facts ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def to_dim(inf: Inference, scope: Scope, d: S.Dim, context: Context = NOWHERE) -> Dim:
-    """The dimension; reports a name that is not one (and gives a fresh one in its place)."""
+def to_dim(inf: Inference, scope: Scope, d: S.Dim, context: Context | None = None) -> Dim:
+    """The dimension; reports a name that is not one (and gives a fresh one in its place). `context` is where a call gives it: there
+    it is computed, and what it divides by must be at least 1. In a type, that is said by whatever is of the type."""
     if inf.blanks and d.span in inf.blanks:
         return left_blank(inf, scope, d.span)
     try:
-        return _to_dim(inf, Env(scope, context), d)
+        return _to_dim(inf, Env(scope, context or NOWHERE), d, context is not None)
     except (DimensionTooLarge, ZeroDivisionError):
         too_complex(inf, d.span)
         return inf.state.dim("")
@@ -340,7 +341,7 @@ def left_blank(inf: Inference, scope: Scope, span: Span) -> Dim:
     return found.size
 
 
-def _to_dim(inf: Inference, env: Env, d: S.Dim) -> Dim:
+def _to_dim(inf: Inference, env: Env, d: S.Dim, computed: bool) -> Dim:
     scope = env.scope
     match d:
         case S.DimInt(value):
@@ -360,13 +361,13 @@ def _to_dim(inf: Inference, env: Env, d: S.Dim) -> Dim:
                 wrong(inf, NotADimension(f"`{name}`", d.span, found, around(inf)))
             return inf.state.dim("")
         case S.DimNegate(operand):
-            return -_to_dim(inf, env, operand)
+            return -_to_dim(inf, env, operand, computed)
         case S.DimBinary(op, left, right):
-            a, b = _to_dim(inf, env, left), _to_dim(inf, env, right)
+            a, b = (_to_dim(inf, env, side, computed) for side in (left, right))
             if op in "/%" and b.constant is not None and b.constant < 1:
                 wrong(inf, RuleBroken(Rule.DIVISOR, right.span, (b.constant,)))
                 return inf.state.dim("")
-            if op in "/%" and any(c < 0 for c, _ in b.terms):  # of others, that they are not 0 says it
+            if op in "/%" and (computed or any(c < 0 for c, _ in b.terms)):  # of others, that they are not 0 says it
                 _needs_divisor(inf, env, b, right.span)
             match op:
                 case "+":
@@ -382,7 +383,7 @@ def _to_dim(inf: Inference, env: Env, d: S.Dim) -> Dim:
         case S.DimCall(function, args):
             entity = scope.value(function.text)
             if isinstance(entity, BuiltinName) and entity.name in _EXTREMES and len(args) == 2:
-                return _EXTREMES[entity.name](_to_dim(inf, env, args[0]), _to_dim(inf, env, args[1]))
+                return _EXTREMES[entity.name](*(_to_dim(inf, env, arg, computed) for arg in args))
             if isinstance(entity, BrokenName):
                 inf.consequences += 1
                 return inf.state.dim("")
@@ -421,7 +422,7 @@ def to_size(inf: Inference, env: Env, e: S.Expr, value: T.Expr) -> Dim:
     if isinstance(inf.state.prune(value.type), Poison):
         return inf.state.dim("")
     try:
-        unify(inf, value.type, I32, Reason(e.span, "a size is an i32"))
+        clash(inf, value.type, I32, Reason(e.span, "a size is an i32"))  # what has another type is none
         known = evaluated(inf, value)
     except DimensionTooLarge:
         too_complex(inf, e.span)

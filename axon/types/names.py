@@ -124,8 +124,6 @@ def _given_dim(inf: Inference, env: Env, d: S.Dim) -> Dim:
         name = min(dim.variables & indices, key=lambda s: s.id).name
         wrong(inf, RuleBroken(Rule.DIMENSION_BY_INDEX, d.span, (name,)))
         return inf.state.dim("")
-    for divisor in sorted((q.divisor for q in dim.quotients if q.divisor.constant is None), key=lambda size: size.sort_key):
-        oblige(inf.state, Relation(divisor, ">=", Dim.of(1)), env.context, Reason(d.span, "the divisor must be at least 1: {}"))
     return dim
 
 
