@@ -340,7 +340,8 @@ _BACKEND = Path(__file__).parents[2]
 def _intrinsics() -> str:
     written = (_BACKEND / "gpu" / "intrinsics").glob("*.py")
     own = Path(__file__), Path(__file__).with_name("link.py")
-    files = [*sorted(written), _BACKEND / "kernel" / "llvm.py", *own]  # read, not imported: that takes numba
+    shared = (_BACKEND / "kernel" / "llvm.py", _BACKEND / "kernel" / "special.py", _BACKEND.parent / "core" / "coefficients.py")
+    files = [*sorted(written), *shared, *own]  # read, not imported: that takes numba
     return "\0".join(file.read_text(encoding="utf-8") for file in files)
 
 

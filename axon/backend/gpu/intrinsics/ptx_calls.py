@@ -11,6 +11,9 @@ from typing import Any
 from llvmlite import ir
 from numba.cuda import cgutils
 
+from axon.backend.kernel import llvm
+from axon.backend.kernel.llvm import Emit
+
 OFTEN = 64  # calls, above which there is one copy of each
 _OWN = "axon_"
 
@@ -27,6 +30,19 @@ def call(b: Any, name: str, arguments: list[Any]) -> Any:
         function.calls = 0
     function.calls += 1
     return b.call(function, arguments)
+
+
+def apart(b: Any, name: str, emit: Emit, x: Any) -> Any:
+    """A call of a function of one float that is seldom called, and never inlined."""
+    name = f"seldom_{name}_{llvm.suffix(x)}"
+    function = b.module.globals.get(name)
+    if function is None:
+        function = ir.Function(b.module, ir.FunctionType(x.type, [x.type]), name)
+        function.linkage = "internal"
+        function.attributes.add("noinline")
+        inside = ir.IRBuilder(function.append_basic_block())
+        inside.ret(emit(inside, *function.args))
+    return b.call(function, [x])
 
 
 def settle(module: Any) -> None:

@@ -14,19 +14,23 @@ f32, and rounded when they are stored.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from llvmlite import ir
 from numba.cuda import cgutils, types
 
 from axon.backend.gpu.intrinsics import ptx_calls
 from axon.backend.gpu.intrinsics.ptx import INSTRUCTIONS, with_arity
+from axon.backend.gpu.intrinsics.ptx_special import UNUSUAL, Chip
 from axon.backend.kernel import llvm
 from axon.backend.kernel.llvm import F32, F64, I1, I8, I16, I32, I64, Builder, Emit, Value
 from axon.backend.kernel.special import Functions
 
 LANES = (2, 4, 8, 16)
 __all__: list[str] = []
+
+# Of the arguments of all lanes and what was made of each: what is right for the unusual ones too.
+Mended: TypeAlias = "Callable[[Builder, list[list[Value]], list[Value]], list[Value]]"
 
 
 def _publish(name: str, made: Any) -> None:
@@ -50,7 +54,7 @@ def _fitted(b: Builder, value: Value, type: Any, like: Any) -> Value:
     return b.sext(value, like) if getattr(type, "signed", False) else b.zext(value, like)
 
 
-def lifted(arity: int, result: Callable[..., Any], emit: Emit, *, alike: bool = False) -> Any:
+def lifted(arity: int, result: Callable[..., Any], emit: Emit, *, alike: bool = False, mended: Mended | None = None) -> Any:
     """An operation on scalars, lifted to tuples. `alike`: integers are made as wide as the widest."""
 
     def typing(context: Any, *arguments: Any) -> Any:
@@ -70,6 +74,10 @@ def lifted(arity: int, result: Callable[..., Any], emit: Emit, *, alike: bool = 
                     parts = [_fitted(builder, p, t, widest) for p, t in zip(parts, scalars, strict=True)]
                 return emit(builder, *parts)
 
+            if mended is not None:
+                parts = [[builder.extract_value(v, n) for v in values] for n in range(lanes)] if lanes else [list(values)]
+                found = mended(builder, parts, [emit(builder, *x) for x in parts])
+                return _gathered(builder, found) if lanes else found[0]
             return _gathered(builder, [at(n) for n in range(lanes)]) if lanes else at(0)
 
         return made(*arguments), generate
@@ -77,8 +85,10 @@ def lifted(arity: int, result: Callable[..., Any], emit: Emit, *, alike: bool = 
     return with_arity(typing, [f"x{n}" for n in range(arity)])
 
 
-def elementwise(name: str, arity: int, result: Callable[..., Any], emit: Emit, *, alike: bool = False) -> None:
-    _publish(name, lifted(arity, result, emit, alike=alike))
+def elementwise(
+    name: str, arity: int, result: Callable[..., Any], emit: Emit, *, alike: bool = False, mended: Mended | None = None
+) -> None:
+    _publish(name, lifted(arity, result, emit, alike=alike, mended=mended))
 
 
 def _gathered(b: Builder, parts: list[Value]) -> Value:
@@ -561,7 +571,7 @@ def _integer_power(b: Builder, base: Value, exponent: Value) -> Value:
 elementwise("integer_power", 2, _same, _integer_power)
 elementwise("signed_exponent", 1, lambda x: types.int64, llvm.signed_exponent)
 
-_SMALLER = ("expm1", "log1p", "cbrt", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
+_SMALLER = ("expm1", "log1p", "cbrt", "asin", "acos", "atan", "sinh", "cosh")
 _SPECIAL = Functions(*map(_libdevice, ("fma", "exp", "log", "sqrt", "rint")))
 _UNARY: dict[str, Emit] = {
     "exp": _libdevice("exp"),
@@ -585,11 +595,53 @@ _UNARY: dict[str, Emit] = {
     "integer_absolute": llvm.integer_absolute,
     "bit_not": lambda b, x: b.not_(x),
     **{name: _libdevice(name) for name in _SMALLER},
-    **{name: _large(name) for name in ("erfc", "erfinv", "lgamma")},
-    "digamma": _by_type(lambda b, x: b.fptrunc(_SPECIAL.digamma(b, b.fpext(x, F64)), F32), _SPECIAL.digamma),
+    **{name: _large(name) for name in ("erfc", "erfinv")},
 }
 for _name, _emit in _UNARY.items():
     elementwise(_name, 1, _same, _emit)
+
+
+def _through_f64(emit: Emit) -> Emit:
+    return lambda b, x: b.fptrunc(emit(b, b.fpext(x, F64)), F32)
+
+
+def _mended(name: str, whole: Emit, types: tuple[Any, ...]) -> Mended:
+    """By a function for all arguments, which stands apart, so that a kernel has it once; for elements of these types."""
+
+    def mended(b: Builder, arguments: list[list[Value]], found: list[Value]) -> list[Value]:
+        values = [x for (x,) in arguments]
+        if values[0].type not in types:
+            return found
+        unusual = [UNUSUAL[name](b, x) for x in values]
+        some = unusual[0]
+        for one in unusual[1:]:
+            some = b.or_(some, one)
+        before = b.block
+        with b.if_then(some, likely=False):
+            other = [b.select(u, ptx_calls.apart(b, name, whole, x), y) for u, x, y in zip(unusual, values, found, strict=True)]
+            within = b.block
+        merged = []
+        for y, z in zip(found, other, strict=True):
+            merged.append(b.phi(y.type))
+            merged[-1].add_incoming(y, before)
+            merged[-1].add_incoming(z, within)
+        return merged
+
+    return mended
+
+
+_CHIP = Chip(_libdevice("fma"), _ptx("rcp.approx.ftz.{} $0, $1;"), _ptx("rsqrt.approx.ftz.{} $0, $1;"))
+for _name, _usual, _whole, _types in (
+    (
+        "digamma",
+        _by_type(_through_f64(_CHIP.narrow_digamma), _CHIP.digamma),
+        _by_type(_through_f64(_SPECIAL.digamma), _SPECIAL.digamma),
+        (F32, F64),
+    ),
+    ("lgamma", _by_type(_CHIP.narrow_lgamma, _CHIP.lgamma), _libdevice("lgamma"), (F32, F64)),
+    *((name, _by_type(_libdevice(name), getattr(_CHIP, name)), _libdevice(name), (F64,)) for name in ("asinh", "acosh", "atanh")),
+):
+    elementwise(_name, 1, _same, _usual, mended=_mended(_name, _whole, _types))
 # The same within 2^-20, where results have 16 bits or fewer.
 for _name in ("narrow_exp", "narrow_erf", "narrow_tanh", "narrow_rsqrt", "narrow_scale"):
     _text = INSTRUCTIONS[_name].text
