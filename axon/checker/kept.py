@@ -38,7 +38,7 @@ from axon.types.typed import Decl, Expr, Fun, Pattern, Val
 from axon.types.unify import State
 
 if TYPE_CHECKING:
-    from axon.types.inference import Body
+    from axon.types.inference import Body, Definition
 
 P = TypeVar("P")
 _IMPORT = re.compile(r"^import (\w+)$", re.MULTILINE)  # a file that imports otherwise is checked each time
@@ -207,6 +207,7 @@ class _Reading:
         self.decls: dict[int, Decl] = {}
         self.value_lines: dict[str, int] = {}
         self.decl_lines: dict[str, int] = {}
+        self.decl_symbols: dict[str, int] = {}
 
     def module(self) -> Kept:
         """Its names. Raises Malformed."""
@@ -239,6 +240,7 @@ class _Reading:
         self.called = part["called"]
         self.numbers += fresh_numbers(max(0, len(self.names) - len(self.numbers)))
         self.value_lines = {name: line for line, name in enumerate(part["values"], 1)}
+        self.decl_symbols = {name: row[1] for name, row in part["signatures"].items()}
         self.decl_lines = {name: 1 + len(self.value_lines) + row[2] for name, row in part["signatures"].items()}
         return part
 
@@ -297,6 +299,18 @@ class _Reading:
             return value
         return replace(value, scheme=replace(value.scheme, definition=_Definition(self, name)))
 
+    def definition(self, function: Symbol) -> Definition | None:
+        """Of a function that a declaration uses, of this module or an imported one."""
+        for name, number in self.decl_symbols.items():
+            if self.symbols.get(number) == function:
+                return self.value(name).scheme.definition
+        for (module, name), symbols in self.foreign.items():
+            exports = self.imports[module].exports
+            found = exports.values[name] if exports is not None and function in symbols else None
+            if isinstance(found, ValueName) and found.symbol == function:
+                return found.scheme.definition
+        return None
+
     def declaration(self, name: str) -> Decl:
         """A typed declaration, the same each time."""
         line = self.decl_lines[name]
@@ -347,6 +361,8 @@ class _Definition:
         return entity.scheme.definition.whole()
 
     def written(self) -> tuple[tuple[Pattern, ...], Expr]:
-        fun = self.reading.declaration(self.name)
-        assert isinstance(fun, Fun)
-        return fun.params, fun.body
+        decl = self.reading.declaration(self.name)
+        return (decl.params, decl.body) if isinstance(decl, Fun) else ((), decl.value)
+
+    def inside(self, function: Symbol) -> Definition | None:
+        return self.reading.definition(function)

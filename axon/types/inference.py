@@ -77,6 +77,9 @@ class Body:
     def written(self) -> tuple[tuple[T.Pattern, ...], T.Expr]:
         return self.params, self.expr
 
+    def inside(self, function: Symbol) -> Definition | None:
+        return self.by.used.definition(function)
+
 
 class Definition(Protocol):
     """The body of a function, found when it is asked for."""
@@ -86,6 +89,9 @@ class Definition(Protocol):
 
     def written(self) -> tuple[tuple[T.Pattern, ...], T.Expr]:
         """Its parameters and its expression, over the sizes of its scheme."""
+
+    def inside(self, function: Symbol) -> Definition | None:
+        """Of a function that its expression uses."""
 
 
 class Bodies:
@@ -107,9 +113,8 @@ class Bodies:
         found = self._of.get(function)
         return found.whole() if found is not None else None
 
-    def written(self, function: Symbol) -> tuple[tuple[T.Pattern, ...], T.Expr] | None:
-        found = self._of.get(function)
-        return found.written() if found is not None else None
+    def definition(self, function: Symbol) -> Definition | None:
+        return self._of.get(function)
 
 
 @dataclass(frozen=True, slots=True)

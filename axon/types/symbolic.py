@@ -30,8 +30,9 @@ from axon.base.source import Span
 from axon.shapes.dimension import MAX_COEFFICIENT, Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
 from axon.types import typed as T
-from axon.types.inference import Inference, Says
-from axon.types.type import ElementType, ElementVar, Tensor
+from axon.types.inference import Definition, Inference, Says
+from axon.types.type import ElementType, ElementVar, Function, RecordType, Scheme, Tensor, TupleType, Type, TypeVar
+from axon.types.unify import State
 
 _RELATIONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _MAX_CALLS = 8  # functions within functions, in a condition
@@ -90,6 +91,30 @@ def unfolded(inf: Inference, e: T.Expr) -> Dim | None:
     return size_of(inf, e)
 
 
+def tells_sizes(state: State, scheme: Scheme) -> bool:
+    """Whether what a function does, and not its type alone, may say something of sizes where it is used: what it gives, or a part
+    of that, may be an integer, a truth value or a function."""
+    allowed = dict(scheme.elements)
+
+    def may(t: Type) -> bool:
+        t = state.prune(t)
+        match t:
+            case Function(result=result):
+                return may(result)
+            case Tensor(element, shape):
+                known = state.element(element)
+                elements = {known} if isinstance(known, Element) else allowed.get(known.symbol, state.allowed_of(known))
+                return not elements.isdisjoint((Element.I32, Element.BOOL)) and not any(isinstance(i, Dim) for i in shape)
+            case TupleType(items):
+                return any(map(may, items))
+            case RecordType(fields=members):
+                return any(may(member) for _, member in members)
+            case _:
+                return isinstance(t, TypeVar)
+
+    return isinstance(state.prune(scheme.type), Function) and may(scheme.type)
+
+
 @dataclass(frozen=True, slots=True)
 class _Size:
     dim: Dim
@@ -129,6 +154,7 @@ class _Place:
     elements: Mapping[Symbol, ElementType] = MappingProxyType({})
     call: Span | None = None
     depth: int = 0
+    source: Definition | None = None  # of another function, where the expression is its own: it knows what that uses
 
 
 class _Evaluation:
@@ -234,8 +260,11 @@ class _Evaluation:
             if isinstance(value, _Size) and self.element(e, at) is not Element.I32:  # nor is it known that it will be
                 return None
         else:
-            written = self.inf.used.written(symbol)
-            value = None if written is None else self.of(written[1], _Place()) if not written[0] else _Function(*written, _Place())
+            definition = self.inf.used.definition(symbol) if at.source is None else at.source.inside(symbol)
+            value = None
+            if definition is not None:
+                (params, body), place = definition.written(), _Place(depth=at.depth + 1, source=definition)
+                value = _Function(params, body, place) if params else self.of(body, place)
         return self.instance(value, e.instance, at) if isinstance(value, _Function) and e.instance is not None else value
 
     def instance(self, f: _Function, of: T.Instance, at: _Place) -> _Function:
@@ -433,10 +462,10 @@ class _Reading:
 def _put_into(inf: Inference, call: T.Call) -> T.Expr | None:
     """The body of a function that is called with all its arguments, with those put in."""
     function = call.function
-    found = inf.used.written(function.symbol) if isinstance(function, T.Variable) else None
-    if found is None:
+    definition = inf.used.definition(function.symbol) if isinstance(function, T.Variable) else None
+    if definition is None:
         return None
-    params, expr = found
+    params, expr = definition.written()
     names = [p.symbol for p in params if isinstance(p, T.PatternName)]
     if not len(names) == len(params) == len(call.arguments):
         return None

@@ -152,6 +152,24 @@ def test_a_type_of_another_module_with_a_function_of_its_own(tmp_path: Path) -> 
         assert str(axon.load(tmp_path / "user.axon").f.signature) == "sig f : f32[n] -> f32[n / 2]"
 
 
+def test_functions_that_use_others_of_their_module(tmp_path: Path) -> None:
+    """And of modules that their module imports."""
+    (tmp_path / "inner.axon").write_text("fun half n = n / 2\n")
+    (tmp_path / "outer.axon").write_text("""import inner
+fun third n = n / 3
+fun part n = third n + inner.half n
+fun twice f x = f (f x)
+val count = 4
+fun most n = min n count
+""")
+    text = "import outer\nfun f (x : f32[n]) = x[: outer.part n]\nfun g (x : f32[n]) = x[: outer.twice outer.part (outer.most n)]\n"
+    (tmp_path / "user.axon").write_text(text)
+    for _ in range(2):  # the second time the modules are read as they were kept
+        m = axon.load(tmp_path / "user.axon")
+        assert str(m.f.signature) == "sig f : f32[n] -> f32[n / 2 + n / 3]"
+        assert [m.g(np.zeros(n, np.float32)).shape for n in (3, 7)] == [(1,), (2,)]
+
+
 @pytest.mark.parametrize(
     ("body", "code", "at", "label"),
     [

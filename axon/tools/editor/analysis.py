@@ -1,7 +1,8 @@
 """One module, checked declaration by declaration, so that an edit costs what it reaches.
 
 A declaration is checked with a state of its own, against the schemes of those before it: as a module is against its imports. What
-came out is kept for as long as its text, its `sig`s and the schemes of the names in it stay what they were.
+came out is kept for as long as its text, its `sig`s and the schemes of the names in it stay what they were; of functions that may
+give sizes or conditions, also what they do.
 
 Note [Last good facts]
     While a declaration does not parse or check, what it last meant stays in scope for the others. So a typo has no consequences
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
+from hashlib import sha256
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -38,6 +40,7 @@ from axon.types.generate import inference
 from axon.types.inference import Env
 from axon.types.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName, alias_names
 from axon.types.show import distinct
+from axon.types.symbolic import tells_sizes
 from axon.types.type import Scheme, Type
 from axon.types.unify import State
 
@@ -521,7 +524,10 @@ class _Run:
                 why = "; ".join(f.why for f in entity.scheme.facts)
                 shown = distinct(checker.state, entity.scheme) or next(_fresh_version)
                 size = None if entity.dim is None else render(entity.dim)
-                versions[name] = f"{shown} ({why}) {entity.literal} {size}"
+                does = ""
+                if tells_sizes(checker.state, entity.scheme):
+                    does = sha256(f"{decl.span.text} {used}".encode("utf-8", "surrogatepass")).hexdigest()
+                versions[name] = f"{shown} ({why}) {entity.literal} {size} {does}"
         checker.state.aliases = self.a.alias_names  # from here on: a version does not hide what an alias stands for
         given, inner = tuple(s for s in sigs if isinstance(s, S.Sig)), tuple(checker.inner)
         return Checked(

@@ -83,6 +83,29 @@ def test_an_edit_reaches_what_can_tell_the_difference(old: str, new: str, rest: 
     assert after != before
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("half n = n / 2", "half n = n / 3"),
+        ("inside i n = i < n", "inside i n = i <= n"),
+        ("part n = half n", "part n = half n + 1"),
+    ],
+)
+def test_what_a_function_of_sizes_does_is_looked_at_again(old: str, new: str) -> None:
+    text = """fun half n = n / 2
+fun part n = half n
+fun inside i n = i < n
+fun lower (x : f32[n]) : f32[n / 2] = x[: part n]
+fun typed (x : f32[n]) (y : f32[part n]) = y + x[: n / 2]
+fun guarded (x : f32[n]) = for i < n + 1 => if inside i n then x[i] else 0.0
+"""
+    workspace = informed(text)
+    assert not analysed(text, "<buffer>", workspace).diagnostics()
+    changed = text.replace(old, new)
+    found, wanted = analysed(changed, "<buffer>", workspace).diagnostics(), compiler.check_text(changed).diagnostics
+    assert [(d.code, d.message) for d in found] == [(d.code, d.message) for d in wanted] != []
+
+
 def test_suggestions_are_tried() -> None:
     workspace = Workspace()
     text = "fun f (x : f32[b, d]) (w1 : f32[d, 4 * d]) (w2 : f32[3 * d, d]) = x @ w1 @ w2\n"

@@ -334,13 +334,14 @@ def _tools() -> tuple[str, ...]:
 
 
 _BACKEND = Path(__file__).parents[2]
+_COEFFICIENTS = _BACKEND.parent / "core" / "coefficients.py"
 
 
 @once
 def _intrinsics() -> str:
     written = (_BACKEND / "gpu" / "intrinsics").glob("*.py")
     own = Path(__file__), Path(__file__).with_name("link.py")
-    shared = (_BACKEND / "kernel" / "llvm.py", _BACKEND / "kernel" / "special.py", _BACKEND.parent / "core" / "coefficients.py")
+    shared = (*(_BACKEND / "kernel" / f"{name}.py" for name in ("llvm", "newton", "special")), _COEFFICIENTS)
     files = [*sorted(written), *shared, *own]  # read, not imported: that takes numba
     return "\0".join(file.read_text(encoding="utf-8") for file in files)
 

@@ -21,9 +21,9 @@ from numba.cuda import cgutils, types
 
 from axon.backend.gpu.intrinsics import ptx_calls
 from axon.backend.gpu.intrinsics.ptx import INSTRUCTIONS, with_arity
-from axon.backend.gpu.intrinsics.ptx_special import UNUSUAL, Chip
 from axon.backend.kernel import llvm
 from axon.backend.kernel.llvm import F32, F64, I1, I8, I16, I32, I64, Builder, Emit, Value
+from axon.backend.kernel.newton import UNUSUAL, Chip
 from axon.backend.kernel.special import Functions
 
 LANES = (2, 4, 8, 16)

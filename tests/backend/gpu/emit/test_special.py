@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from llvmlite import binding, ir
 
-from axon.backend.gpu.intrinsics.ptx_special import UNUSUAL, Chip
 from axon.backend.kernel import llvm
 from axon.backend.kernel.llvm import F32, F64, I1, I8, I64, as_bits, as_float, call, real, suffix, whole
+from axon.backend.kernel.newton import UNUSUAL, Chip
 from axon.core import coefficients as known
 
 Array = Any
