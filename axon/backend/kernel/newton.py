@@ -12,7 +12,7 @@ rounded correctly but for a few, takes 40 operations in f64, and `lgamma` none.
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, log, pi
 
 from axon.backend.kernel.llvm import F64, I32, I64, Builder, Emit, Value, as_bits, as_float, magnitude, real, whole
 from axon.base.data import dataclass
@@ -98,7 +98,69 @@ class Chip:
         instead, value = log_of
         return self.log(b, b.select(instead, value, above), b.select(instead, real(0.0, x), low), instead)
 
-    # ── inverse hyperbolic functions of f64 ─────────────────────────────────────────────────────────────────────────────
+    def exponent(self, b: Builder, x: Value) -> tuple[Value, Value]:
+        """The whole n that is nearest to x / log 2, and x less n times that."""
+        shifted = self.fma(b, x, real(1 / log(2), x), real(1.5 * 2.0**52, x))  # whose lower half is n
+        count = b.fsub(real(1.5 * 2.0**52, x), shifted)
+        rest = self.fma(b, count, real(log(2), x), x)
+        return b.trunc(as_bits(b, shifted), I32), self.fma(b, count, real(known.LOG_2_REST, x), rest)
+
+    def expm1_near(self, b: Builder, r: Value) -> Value:
+        """exp r - 1 of an r up to log 2 / 2."""
+        return self.fma(b, b.fmul(r, r), self.polynomial(b, known.EXP, r), r)
+
+    # ── functions of f64 ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def sinh(self, b: Builder, x: Value) -> Value:
+        """Half of t + t / (t + 1) of t = exp |x| - 1; up to 708."""
+        n, r = self.exponent(b, magnitude(b, x))
+        power = _power_of_2(b, n)
+        t = self.fma(b, power, self.expm1_near(b, r), b.fsub(power, real(1.0, x)))
+        part, _ = self.quotient(b, t, b.fadd(t, real(1.0, x)))
+        return _signed(b, b.fmul(real(0.5, x), b.fadd(t, part)), x)
+
+    def acos(self, b: Builder, x: Value) -> Value:
+        """pi / 2 - asin x; from 1/2, as fdlibm has it, by asin (sqrt ((1 - a) / 2)) of a = |x|."""
+        a = magnitude(b, x)
+        near = b.icmp_signed("<", _high(b, a), whole(I32, 0x3FE00000))
+        half = self.fma(b, real(-0.5, x), a, real(0.5, x))
+        s = b.select(near, x, self.root(b, b.select(near, real(1.0, x), half)))
+        z = b.select(near, b.fmul(x, x), half)
+        angle = self.fma(b, b.fmul(s, z), self.polynomial(b, known.ASIN, z), s)
+        twice = b.fadd(angle, angle)
+        # pi / 2 is more than its f64 by 6.1e-17, and pi by twice that.
+        turned = b.fsub(real(pi / 2, x), b.fsub(angle, real(6.123233995736766e-17, x)))
+        back = b.fsub(real(pi, x), b.fsub(twice, real(1.2246467991473532e-16, x)))
+        return b.select(near, turned, b.select(_negative(b, x), back, twice))
+
+    def erfc(self, b: Builder, x: Value) -> Value:
+        """exp (-a**2) Q / (1 + 2 a) of a = |x|, whose square is taken in two parts; 0 from 28 on."""
+        one, least = real(1.0, x), real(28.0, x)
+        a = magnitude(b, x)
+        a = b.select(b.icmp_signed("<", _high(b, a), whole(I32, 0x403C0000)), a, least)
+        square = b.fmul(a, a)
+        low = self.fma(b, b.fsub(real(-0.0, x), a), a, square)  # -a**2 is -square and this
+        n, r = self.exponent(b, b.fsub(real(-0.0, x), square))
+        t, _ = self.quotient(b, b.fsub(a, real(4.0, x)), b.fadd(a, real(4.0, x)))
+        value, _ = self.quotient(b, self.polynomial(b, known.ERFC, t), self.fma(b, a, real(2.0, x), one))
+        value = self.fma(b, value, self.expm1_near(b, b.fadd(r, low)), value)
+        part = b.ashr(n, whole(I32, 1))  # two powers, for results that are subnormal
+        value = b.fmul(b.fmul(value, _power_of_2(b, part)), _power_of_2(b, b.sub(n, part)))
+        return b.select(_negative(b, x), b.fsub(real(2.0, x), value), value)
+
+    def erfinv(self, b: Builder, x: Value) -> Value:
+        """By M. J. Wichura's algorithm AS 241 (1988), as in `kernel.special`; up to 1 - 2**-35, which is before its tail."""
+        size, q = magnitude(b, x), b.fmul(real(0.5, x), x)
+        centre = b.icmp_signed("<", _high(b, size), whole(I32, 0x3FEB3333))
+        t = b.fsub(real(0.180625, x), b.fmul(q, q))
+        log_of = b.select(centre, real(0.5, x), self.fma(b, real(-0.5, x), size, real(0.5, x)))
+        r = b.fsub(self.root(b, b.fsub(real(-0.0, x), self.log(b, log_of))), real(1.6, x))
+        near, side = (
+            [self.polynomial(b, c, v) for c in part] for part, v in ((known.QUANTILE_CENTRE, t), (known.QUANTILE_SIDE, r))
+        )
+        above, below = (b.select(centre, one, other) for one, other in zip(near, side, strict=True))
+        part, _ = self.quotient(b, above, below)
+        return b.fmul(b.select(centre, q, _signed(b, real(1.0, x), x)), b.fmul(real(0.5**0.5, x), part))
 
     def asinh(self, b: Builder, x: Value) -> Value:
         """log1p (a + a**2 / (1 + sqrt (1 + a**2))) of a = |x|; from 2**60 the logarithm of 2 a."""
@@ -244,6 +306,14 @@ def _upper(b: Builder, high: Value) -> Value:
     return b.shl(b.zext(high, I64), whole(I64, 32))
 
 
+def _power_of_2(b: Builder, n: Value) -> Value:
+    return as_float(b, _upper(b, b.shl(b.add(n, whole(I32, 1023)), whole(I32, 20))))
+
+
+def _negative(b: Builder, x: Value) -> Value:
+    return b.icmp_signed("<", _high(b, x), whole(I32, 0))
+
+
 def _signed(b: Builder, size: Value, x: Value) -> Value:
     sign = b.and_(as_bits(b, x), whole(I64, -(2**63)))
     return as_float(b, b.or_(as_bits(b, size), sign))
@@ -264,5 +334,6 @@ def not_within(most: float) -> Emit:
 
 UNUSUAL: dict[str, Emit] = {
     "digamma": not_from(_LEAST), "lgamma": not_from(_LEAST), "acosh": not_from(1.0), "asinh": not_within(inf),
-    "atanh": not_within(1.0),
+    "atanh": not_within(1.0), "sinh": not_within(708.0), "acos": not_within(1.0), "erfc": not_within(inf),
+    "erfinv": not_within(1.0 - 2.0**-35),
 }  # fmt: skip

@@ -571,7 +571,8 @@ def _integer_power(b: Builder, base: Value, exponent: Value) -> Value:
 elementwise("integer_power", 2, _same, _integer_power)
 elementwise("signed_exponent", 1, lambda x: types.int64, llvm.signed_exponent)
 
-_SMALLER = ("expm1", "log1p", "cbrt", "asin", "acos", "atan", "sinh", "cosh")
+_SMALLER = ("expm1", "log1p", "cbrt", "asin", "atan", "cosh")
+_LARGE = ("erfc", "erfinv")
 _SPECIAL = Functions(*map(_libdevice, ("fma", "exp", "log", "sqrt", "rint")))
 _UNARY: dict[str, Emit] = {
     "exp": _libdevice("exp"),
@@ -595,7 +596,6 @@ _UNARY: dict[str, Emit] = {
     "integer_absolute": llvm.integer_absolute,
     "bit_not": lambda b, x: b.not_(x),
     **{name: _libdevice(name) for name in _SMALLER},
-    **{name: _large(name) for name in ("erfc", "erfinv")},
 }
 for _name, _emit in _UNARY.items():
     elementwise(_name, 1, _same, _emit)
@@ -631,17 +631,15 @@ def _mended(name: str, whole: Emit, types: tuple[Any, ...]) -> Mended:
 
 
 _CHIP = Chip(_libdevice("fma"), _ptx("rcp.approx.ftz.{} $0, $1;"), _ptx("rsqrt.approx.ftz.{} $0, $1;"))
-for _name, _usual, _whole, _types in (
-    (
-        "digamma",
-        _by_type(_through_f64(_CHIP.narrow_digamma), _CHIP.digamma),
-        _by_type(_through_f64(_SPECIAL.digamma), _SPECIAL.digamma),
-        (F32, F64),
-    ),
-    ("lgamma", _by_type(_CHIP.narrow_lgamma, _CHIP.lgamma), _libdevice("lgamma"), (F32, F64)),
-    *((name, _by_type(_libdevice(name), getattr(_CHIP, name)), _libdevice(name), (F64,)) for name in ("asinh", "acosh", "atanh")),
-):
-    elementwise(_name, 1, _same, _usual, mended=_mended(_name, _whole, _types))
+_digamma = _by_type(_through_f64(_CHIP.narrow_digamma), _CHIP.digamma)
+_digamma_whole = _by_type(_through_f64(_SPECIAL.digamma), _SPECIAL.digamma)
+elementwise("digamma", 1, _same, _digamma, mended=_mended("digamma", _digamma_whole, (F32, F64)))
+_lgamma = _by_type(_CHIP.narrow_lgamma, _CHIP.lgamma)
+elementwise("lgamma", 1, _same, _lgamma, mended=_mended("lgamma", _libdevice("lgamma"), (F32, F64)))
+for _name in ("sinh", "acos", "asinh", "acosh", "atanh", "erfc", "erfinv"):
+    _narrow = _large(_name) if _name in _LARGE else _libdevice(_name)
+    _usual = _by_type(_narrow, getattr(_CHIP, _name))
+    elementwise(_name, 1, _same, _usual, mended=_mended(_name, _libdevice(_name), (F64,)))
 # The same within 2^-20, where results have 16 bits or fewer.
 for _name in ("narrow_exp", "narrow_erf", "narrow_tanh", "narrow_rsqrt", "narrow_scale"):
     _text = INSTRUCTIONS[_name].text

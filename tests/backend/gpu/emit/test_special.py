@@ -101,6 +101,10 @@ def _narrow(emit: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         ("lgamma", CHIP.narrow_lgamma, F32, np.concatenate([POSITIVE, STEPS]), 3),
         ("digamma", CHIP.digamma, F64, np.concatenate([POSITIVE, [1e300]]), 5),
         ("lgamma", CHIP.lgamma, F64, np.concatenate([POSITIVE, [1e300]]), 5.5),
+        ("sinh", CHIP.sinh, F64, SIGNED[np.abs(SIGNED) < 708], 2),
+        ("acos", CHIP.acos, F64, WITHIN_1[np.abs(WITHIN_1) < 1], 1.5),
+        ("erfc", CHIP.erfc, F64, np.concatenate([SIGNED[np.abs(SIGNED) < 26], RNG.uniform(3, 26.5, 600), [28.0, -30.0]]), 4),
+        ("erfinv", CHIP.erfinv, F64, WITHIN_1[np.abs(WITHIN_1) < 1 - 2.0**-35], 5),
         ("asinh", CHIP.asinh, F64, SIGNED, 2),
         ("acosh", CHIP.acosh, F64, FROM_1, 2),
         ("atanh", CHIP.atanh, F64, WITHIN_1, 2),
@@ -114,7 +118,7 @@ def test_against_mpmath(name: str, emit: Callable[[Any, Any], Any], type: Any, p
             wanted = exact(mpmath.mpf(float(given)))
             if wanted == 0:
                 assert found == 0
-                assert np.signbit(found) == (np.signbit(given) and name != "acosh")
+                assert np.signbit(found) == (np.signbit(given) and name not in ("acosh", "acos"))
                 continue
             step = np.spacing(np.abs(x.dtype.type(float(wanted))))
             assert abs((mpmath.mpf(float(found)) - wanted) / mpmath.mpf(float(step))) <= ulps, (given, found)
@@ -122,7 +126,8 @@ def test_against_mpmath(name: str, emit: Callable[[Any, Any], Any], type: Any, p
 
 def test_what_is_unusual() -> None:
     x = np.array([-np.inf, -2.0, -0.5, -0.0, 0.0, 2.0**-101, 2.0**-100, 0.5, 1.0, 2.0, 1e300, np.inf, np.nan])
-    usual = {"digamma": slice(6, 11), "lgamma": slice(6, 11), "acosh": slice(8, 11), "asinh": slice(1, 11)}
+    usual = {name: slice(6, 11) for name in ("digamma", "lgamma")} | {name: slice(1, 11) for name in ("asinh", "erfc")}
+    usual |= {"acosh": slice(8, 11), "sinh": slice(1, 10)}
     for name, unusual in UNUSUAL.items():
         found = compiled(unusual, F64, I8)(x) == 0
         wanted = np.zeros(len(x), bool)
