@@ -269,7 +269,7 @@ class Chip:
         factor = b.select(b.or_(small, large), below, factor)
         log = self.log(b, factor)
         z = b.select(tiny, x, b.select(small, b.fsub(x, one), b.fsub(y, real(2.0, x))))
-        series = self.fma(b, z, self.polynomial(b, known.LGAMMA_MIDDLE, z), real(known.ONE_LESS_GAMMA, x))
+        series = self.fma(b, z, self.polynomial(b, known.LGAMMA_ABOUT_2, z), real(known.ONE_LESS_GAMMA, x))
         near = self.fma(b, z, series, b.select(small, b.fsub(real(-0.0, x), log), log))
         r = self.reciprocal(b, b.select(large, x, one))
         r = self.fma(b, self.fma(b, b.fsub(real(-0.0, x), x), r, one), r, r)

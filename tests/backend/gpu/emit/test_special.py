@@ -138,6 +138,10 @@ def test_what_is_unusual() -> None:
 @pytest.mark.parametrize(
     ("coefficients", "low", "high", "middle", "of", "within"),
     [
+        (known.EXP, -0.3466, 0.3466, 0, lambda r: (mpmath.exp(r) - 1 - r) / r**2, 5e-16),
+        (known.ASIN, 0, 0.25, 0, lambda z: (mpmath.asin(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1) / z, 3e-16),
+        (known.ERFC, -1, 0.75, 0, lambda t: _scaled(4 * (1 + t) / (1 - t)), 4e-16),
+        (known.LGAMMA_ABOUT_2, -0.5, 0.5, 0, lambda z: (mpmath.loggamma(2 + z) - z * (1 - mpmath.euler)) / z**2, 3e-16),
         (known.LOG_NARROW, 0, 0.1716**2, 0, lambda z: mpmath.atanh(mpmath.sqrt(z)) / mpmath.sqrt(z), 1e-9),
         (known.DIGAMMA_NARROW_NEAR, 1, 2, 1.5, lambda x: mpmath.digamma(x) / (x - mpmath.findroot(mpmath.digamma, 1.46)), 1e-9),
         (known.DIGAMMA_NARROW_FAR, 0, 0.5, 0, lambda u: (-mpmath.log(u) - mpmath.digamma(1 / u)) / u, 3e-9),
@@ -154,6 +158,10 @@ def test_polynomials_are_what_they_say(
             x = mpmath.mpf(low) + (mpmath.mpf(high) - low) * (2 * n + 1) / 200
             wanted = of(x)
             assert abs(mpmath.polyval(list(coefficients), x - middle) / wanted - 1) < within
+
+
+def _scaled(a: Any) -> Any:
+    return (1 + 2 * a) * mpmath.exp(a * a) * mpmath.erfc(a)
 
 
 def _stirling(x: Any) -> Any:
