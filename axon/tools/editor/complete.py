@@ -20,6 +20,7 @@ from axon.tools.editor.repair import HOLE, Mended, mend, partial
 from axon.tools.editor.workspace import Workspace
 from axon.types import builtins
 from axon.types.show import signature
+from axon.types.symbolic import tells_sizes
 from axon.types.type import Function, RecordType, Tensor, TupleType, Type
 
 _DECLARING = ("fun", "val", "type", "sig", "import")
@@ -83,7 +84,8 @@ def complete(workspace: Workspace, analysis: Analysis, offset: int) -> list[Item
         case _Where.DIMENSION:
             named = [Item(b.name, b.kind, rank=1) for b in visible if b.kind in (Kind.DIMENSION, Kind.INDEX)]
             fields = _fields(analysis, mended, facts) if mended is not None else []  # `f { …` may become a record
-            return [*fields, *named, Item("min", Kind.BUILTIN), Item("max", Kind.BUILTIN)]
+            functions = [item for item, checked in _declarations(analysis, offset) if _of_sizes(checked, item.label)]
+            return [*fields, *named, *functions, Item("min", Kind.BUILTIN), Item("max", Kind.BUILTIN)]
         case _Where.FIELD:
             return (_fields(analysis, mended, facts) if mended is not None else []) or _all_fields(analysis)
         case _Where.TYPE:
@@ -148,7 +150,11 @@ def _local(binding: Binding, facts: Facts | None) -> Item:
 
 def _values(analysis: Analysis, offset: int) -> list[Item]:
     """What the module declares before a place, and what it imports."""
-    out: list[Item] = []
+    out = [item for item, _ in _declarations(analysis, offset)]
+    return [*out, *(Item(m, Kind.MODULE, "module", rank=3) for m in analysis.imports)]
+
+
+def _declarations(analysis: Analysis, offset: int) -> Iterator[tuple[Item, Checked]]:
     for chunk, start in zip(analysis.chunks, analysis.starts, strict=True):
         if start + len(chunk.text) >= offset:  # nothing can use itself
             break
@@ -156,8 +162,13 @@ def _values(analysis: Analysis, offset: int) -> list[Item]:
             for name, _ in binds(decl) if isinstance(decl, S.Fun | S.Val) else ():
                 checked = analysis.table.get((False, name))
                 if checked is not None:
-                    out.append(_declared(checked, name, analysis))
-    return [*out, *(Item(m, Kind.MODULE, "module", rank=3) for m in analysis.imports)]
+                    yield _declared(checked, name, analysis), checked
+
+
+def _of_sizes(checked: Checked, name: str) -> bool:
+    """Whether a function may be called in a size."""
+    scheme = checked.schemes.get(name)
+    return scheme is not None and not scheme.explicit and tells_sizes(checked.state, scheme)
 
 
 def _declared(checked: Checked, name: str, module: Analysis) -> Item:

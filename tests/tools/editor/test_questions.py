@@ -191,6 +191,11 @@ def test_definition_in_the_library() -> None:
         ("fun f (x : f32[rows, n]) = let val y = x in ▮", ["y", "x", "rows", "n"], []),
         ("fun f (x : f32[rows, n]) (y : f32[▮", ["rows", "n", "min"], ["x", "exp"]),
         ("fun f (x : f32[..batch, n]) (y : f32[..▮", ["batch"], ["n"]),
+        (
+            "fun half n = n / 2\nfun wave x = sin x\nfun iota {n} = for i < n => i\nfun f (x : f32[n]) (y : f32[▮",
+            ["n", "half", "min"],
+            ["wave", "iota"],
+        ),
         ("fun f (x : 'e[n]) = cast ▮", ["f16", "'e"], ["x"]),
         ("fun f (x : 'e[n]) (y : '▮", ["e"], ["x"]),
         ("fun f (x : ▮", ["f32", "bool"], ["exp", "x"]),
