@@ -47,9 +47,12 @@ fun three (a : bf16[m, k]) (b : bf16[k, n]) (c : bf16[n]) (r : bf16[m, n]) (g : 
   for i j => ((sum l => a[i, l] * b[l, j]) + c[j] + r[i, j]) * g[i, j]
 fun turned (a : bf16[k, m]) (b : bf16[n, k]) = for i j => sum l => a[l, i] * b[j, l]
 """
-MASKED = HEAD + """fun f (m : bool[s, s]) (q : bf16[b, h, s, d]) (k : bf16[b, h, s, d]) (v : bf16[b, h, s, e]) =
+MASKED = (
+    HEAD
+    + """fun f (m : bool[s, s]) (q : bf16[b, h, s, d]) (k : bf16[b, h, s, d]) (v : bf16[b, h, s, e]) =
   let val x = scores q k in apply (for b h i j => if m[i, j] then x[b, h, i, j] else -inf) v end
 """
+)
 
 
 @dataclass(frozen=True)

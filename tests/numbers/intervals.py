@@ -152,8 +152,10 @@ def remainder(element: str, x: Float, y: Float) -> Float | None:
     a, b = x.low, y.low
     if math.isnan(a) or math.isnan(b) or math.isinf(a) or b == 0.0:
         return NAN
+    if a == 0.0:  # of which sign is not said, as of every remainder that is 0
+        return Float(-0.0, 0.0)
     if math.isinf(b):
-        return point(a if a == 0.0 or (a < 0.0) == (b < 0.0) else b)
+        return point(a if (a < 0.0) == (b < 0.0) else b)
     exact = Fraction(a) % Fraction(b)
     return settled(element, exact, exact) if exact else Float(-0.0, 0.0)
 
