@@ -77,7 +77,8 @@ class Chip:
         k, count, m = self.parts(b, x)
         f = b.fsub(m, real(1.0, x))
         if low is not None:
-            f = self.fma(b, low, as_float(b, _upper(b, b.shl(b.sub(whole(I32, 1023), k), whole(I32, 20)))), f)
+            least = b.select(b.icmp_signed("<", k, whole(I32, 1022)), k, whole(I32, 1022))  # there, `low` is 0
+            f = self.fma(b, low, _power_of_2(b, b.sub(whole(I32, 0), least)), f)
         if twice is not None:
             count = b.fadd(count, b.select(twice, real(1.0, x), real(0.0, x)))
         s, _ = self.quotient(b, f, b.fadd(real(2.0, x), f))

@@ -85,8 +85,10 @@ POSITIVE = np.concatenate([
     RNG.uniform(0.001, 12, 1500), spread(2.0**-99, 2.0**100, 600), about(ROOT, 1e-6), about(1, 1e-6), about(2, 1e-6),
     np.arange(1, 20.0), np.arange(0.5, 12), [2.0**-100, 9.0, 9.5, 2.5],
 ])  # fmt: skip
-SIGNED = np.concatenate([RNG.uniform(-3, 3, 1500), spread(1e-310, 1e308, 500), -spread(1e-5, 10, 500), [0.0, -0.0, 2.0**60]])
-FROM_1 = np.concatenate([RNG.uniform(1, 9, 1500), 1 + spread(1e-16, 10, 500), spread(1, 1e308, 500), [1.0, 2.0**60]])
+SIGNED = np.concatenate(
+    [RNG.uniform(-3, 3, 1500), spread(1e-310, 1e308, 500), -spread(1e-5, 10, 500), [0.0, -0.0, 2.0**60, -1.7e308]]
+)
+FROM_1 = np.concatenate([RNG.uniform(1, 9, 1500), 1 + spread(1e-16, 10, 500), spread(1, 1e308, 500), [1.0, 2.0**60, 1.7e308]])
 WITHIN_1 = np.concatenate([RNG.uniform(-1, 1, 1500), spread(1e-310, 0.99, 500), 1 - spread(1e-16, 0.5, 500), [0.0, -0.0]])
 STEPS = np.concatenate([at + np.arange(-40, 41) * 2.0**-23 for at in (1.0, ROOT, 2.0)])
 
@@ -100,7 +102,7 @@ def _narrow(emit: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     [
         ("digamma", _narrow(CHIP.narrow_digamma), F32, np.concatenate([POSITIVE, STEPS]), 0.55),
         ("lgamma", CHIP.narrow_lgamma, F32, np.concatenate([POSITIVE, STEPS]), 3),
-        ("digamma", CHIP.digamma, F64, np.concatenate([POSITIVE, [1e300]]), 5),
+        ("digamma", CHIP.digamma, F64, np.concatenate([POSITIVE, [1e300, 1.7e308]]), 5),
         ("lgamma", CHIP.lgamma, F64, np.concatenate([POSITIVE, [1e300]]), 5.5),
         ("sinh", CHIP.sinh, F64, SIGNED[np.abs(SIGNED) < 708], 2),
         ("acos", CHIP.acos, F64, WITHIN_1[np.abs(WITHIN_1) < 1], 1.5),
