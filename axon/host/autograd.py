@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cache
+from inspect import signature
 from typing import Any
 
 from axon.host import values
@@ -33,6 +34,9 @@ def _node() -> Any:
 
 def forward(call: Recorded, *tensors: Any) -> tuple[Any, ...]:
     return call.forward(tensors)
+
+
+forward.__signature__ = signature(forward)  # type: ignore[attr-defined]  # PyTorch asks for it at every call
 
 
 def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:

@@ -199,3 +199,18 @@ def test_resize(image: axon.Module, size: tuple[int, int]) -> None:
     same(image.resize_nearest[size](x), F.interpolate(t, size, mode="nearest-exact"))
     same(image.resize[size](x), F.interpolate(t, size, mode="bilinear"))
     same(image.resize_smooth[size](x), F.interpolate(t, size, mode="bilinear", antialias=True))
+
+
+def test_losses_of_softened_and_ignored_labels(nn: axon.Module) -> None:
+    logits, labels = real(9, 5), RNG.integers(0, 5, 9)
+    some = np.where(RNG.random(9) < 0.4, -100, labels)
+    given, ids, kept = torch.from_numpy(logits), torch.from_numpy(labels), torch.from_numpy(some)
+    for smoothing in (0.0, 0.1, 1.0):
+        wanted = F.cross_entropy(given, ids, label_smoothing=smoothing)
+        same(nn.smoothed_cross_entropy(smoothing, logits, labels.astype(np.int32)), wanted)
+    same(nn.cross_entropy_without(-100, logits, some.astype(np.int32)), F.cross_entropy(given, kept))
+    logs = F.log_softmax(given, -1)
+    same(nn.negative_log_likelihoods(logs.numpy(), labels.astype(np.int32)), F.nll_loss(logs, ids, reduction="none"))
+    targets = RNG.random((9, 5)).astype(np.float32)
+    wanted = F.binary_cross_entropy_with_logits(given, torch.from_numpy(targets))
+    same(nn.binary_cross_entropy(logits, targets), wanted)
