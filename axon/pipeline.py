@@ -74,6 +74,10 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
     "cuda": (
         LOWER,
         CSE,
+        _core(
+            "segments",
+            "scatters sort their indices where sizes make that faster; before factoring, which takes sums apart",
+        ),
         _core("factor", FACTOR),
         _core("hoist", f"{HOIST}; before splitting, so that it may become a part of its own"),
         _core("tables", f"{TABLES}; after hoisting, which may make some"),
