@@ -10,7 +10,7 @@ import pytest
 
 from axon import AxonError, compiler
 from axon.base.element import Element
-from axon.core.ir import Program, Sort
+from axon.core.ir import Loop, Program, Sort
 from axon.core.passes import segments
 from axon.core.passes.parts import choices_of
 from axon.core.passes.segments import scatters, segmented
@@ -177,3 +177,18 @@ def test_sizes_decide() -> None:
     ]
     assert not chosen(0, 100, 100)
     assert not chosen(100, 0, 100)
+
+
+def test_in_loops() -> None:
+    """k-means: two scatters of each step by indices that the step makes, which share a sort."""
+    text = (
+        "fun f {steps} (x : f32[n, d]) (c0 : f32[k, d]) = loop (c = c0) for s < steps =>\n"
+        "  let val near = for i => argmin j => sum e => (x[i, e] - c[j, e]) ** 2.0\n"
+        "      val count = for j < k => sum for i where near[i] = j => 1.0\n"
+        "  in for j e => (sum for i where near[i] = j => x[i, e]) / max count[j] 1.0 end"
+    )
+    made = made_of(lowered(text))
+    (loop,) = (op for op in made.block.ops if isinstance(op, Loop))
+    assert sum(isinstance(op, Sort) for op in loop.body.ops) == 1
+    rng = np.random.default_rng(2)
+    same(text, [rng.normal(size=shape).astype(np.float32) for shape in ((70, 2), (4, 2))], 3, 1e-5)
