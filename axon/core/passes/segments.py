@@ -68,8 +68,8 @@ from axon.core.verify import unchanged, verify_rewritten
 from axon.core.walk import all_axes, converted
 from axon.shapes.dimension import Dim
 
-CHUNK = 32  # positions of which one sum is made if they all have one place, and of these sums again
-LEVELS = 3  # of sums
+CHUNK = 64  # positions of which one sum is made if they all have one place, and of these sums again
+LEVELS = 2  # of sums
 LARGEST = 2**31 - 2**20  # positions: their numbers and what is added to them stay in 32 bits
 I32 = Element.I32
 
