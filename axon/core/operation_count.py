@@ -100,15 +100,14 @@ def points(axes: Sequence[Axis], reduced: Sequence[Axis] = ()) -> Dim:
     extents: dict[Symbol, Dim] = {}
     last: dict[Symbol, Dim] = {}
     for i, axis in enumerate((*axes, *reduced)):
+        longest = extents[axis.symbol] = largest(axis.extent, last)
         whole = _in_parts(axis.extent, last)
         if whole is not None:
             part, extents[axis.symbol] = whole
             extents[part] = Dim.of(1)
-        else:
-            extents[axis.symbol] = largest(axis.extent, last)
-        if i >= len(axes) and not _plain(axis.extent):
+        if i >= len(axes) and not _plain(extents[axis.symbol]):
             extents[axis.symbol] = at_least_zero(extents[axis.symbol])
-        last[axis.symbol] = extents[axis.symbol] - 1
+        last[axis.symbol] = longest - 1
     points = Dim.of(1)
     for extent in extents.values():
         points = points * extent
@@ -140,13 +139,20 @@ def _plain(dim: Dim) -> bool:
     return all(c > 0 for c in dim.mapping.values()) and all(isinstance(atom, Symbol) for atom in dim.atoms)
 
 
-def _in_parts(extent: Dim, before: Iterable[Symbol]) -> tuple[Symbol, Dim] | None:
-    """Of `min length (n - part * length)` the axis `part` and n: all parts together are the range."""
+def _in_parts(extent: Dim, last: Mapping[Symbol, Dim]) -> tuple[Symbol, Dim] | None:
+    """Of `min length (n - part * length)`, and of `(part + 1) * n / parts - part * n / parts`, the axis `part` and n: all parts
+    together are the range."""
     for length, left in permutations(least_of(extent), 2):
-        for part in before:
+        for part in last:
             split = left.linear_in(part)
             if split is not None and split[0] == -length and part not in length.variables:
                 return part, split[1]
+    for part in last:
+        starts = Dim({m: -c for m, c in extent.mapping.items() if c < 0 and part in Dim({m: 1}).variables})
+        rest = extent - starts.substitute({part: Dim.of(part) + 1}) + starts  # of every part the same
+        if starts.variables and part not in rest.variables:
+            parts = last[part] + 1
+            return part, rest * parts + starts.substitute({part: parts}) - starts.substitute({part: Dim.of(0)})
     return None
 
 

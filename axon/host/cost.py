@@ -10,7 +10,7 @@ from axon.base.data import dataclass, field
 from axon.base.diagnostics import Suggestion
 from axon.base.nearest import nearest
 from axon.host.call import Callee, Session, wrong
-from axon.host.ranked import Ranked
+from axon.host.ranked import Ranked, Spelling
 from axon.host.sizes import Expressions
 from axon.host.solve import asked
 from axon.shapes.algebra.polynomials import largest
@@ -36,7 +36,7 @@ class KernelCost:
 @dataclass(frozen=True, slots=True, eq=False)
 class Cost:
     """What a call costs: `flops`, `bytes` that its kernels must move at least, and `memory`, the bytes that it needs at once, of
-    arguments, results and what lies between kernels. Expressions of the sizes, or integers where all sizes are known.
+    arguments, results and what lies between kernels. Expressions of SymPy, of the sizes that are not known.
 
     `kernels` has the parts of these sums; `bounds` says why something is an upper bound, where it is one; `at` are the sizes for
     which the kernels of a GPU were chosen, where none are given.
@@ -66,7 +66,7 @@ class Cost:
 
 
 def _text(found: Any) -> str:
-    return f"{found:,}" if isinstance(found, int) else str(found)
+    return f"{int(found):,}" if found.is_Integer else str(found)
 
 
 def cost(
@@ -84,7 +84,7 @@ def cost(
         near = nearest(str(target), TARGETS)
         help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
         raise wrong(callee, "AX0601", f"costs are counted for `cpu` and `cuda`, not for {target!r}", help=help)
-    question = asked(session, callee, explicit, given, None, ranks, shapes, elements)
+    question = asked(session, callee, explicit, given, None, ranks, shapes, Spelling("cost"), elements)
     at, answer, nothing = question.at, question.answer, question.nothing
     if nothing is not None:
         raise nothing
@@ -110,14 +110,15 @@ def _expressed(at: Ranked, counted: Counted, target: str, sizes: Mapping[Any, Di
 
     def of(dim: Dim) -> Any:
         found = made.of(dim.substitute(idle)).xreplace(image)
-        return int(found) if found.is_Integer else found.doit() if image else found
+        return found.doit() if image else found
 
     kernels = tuple(KernelCost(k.title, of(k.flops), of(k.moved)) for k in counted.kernels)
     peaks = [of(dim) for dim in counted.peaks_at(sizes)]
-    memory = max(peaks) if all(isinstance(p, int) for p in peaks) else largest(peaks)
+    memory = max(peaks) if all(p.is_Integer for p in peaks) else largest(peaks)
     open_ = [at.names[s] for s in at.variables if s not in numbers]
     typical = (
         f"kernels are those that serve where {', '.join(open_)} = {compiler.typical_size():,}" if target == "cuda" and open_ else ""
     )
-    flops, moved = sum(k.flops for k in kernels), sum(k.bytes for k in kernels)
+    zero = made.of(Dim.of(0))
+    flops, moved = sum((k.flops for k in kernels), start=zero), sum((k.bytes for k in kernels), start=zero)
     return Cost(target, flops, moved, memory, kernels, counted.bounds, typical, at.callee.name)

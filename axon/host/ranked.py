@@ -38,6 +38,58 @@ Shape: TypeAlias = "tuple[int | None, ...]"
 Place: TypeAlias = "tuple[str, int]"
 
 
+# ── how a question is written ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """How whoever asks writes sizes and ranks, for errors that say what to write: as arguments of a method of a function, or of a
+    command."""
+
+    method: str | None = "solve"  # None for a command line
+
+    def size(self) -> str:
+        return "sizes are given as `b=8`" if self.method is None else f'sizes are given in a dict, `{self.method}({{"b": 8}}, …)`'
+
+    def place(self, path: str, dimension: int) -> str:
+        bare = path.removeprefix("argument ")  # as in `axon run`
+        return f"`{bare}[{dimension}]=8`" if self.method is None else f'("{path}", {dimension})'
+
+    def rank(self, row: str) -> str:
+        """Of a shape variable."""
+        return f"`..{row}=1`" if self.method is None else f'`ranks={{"{row}": 1}}`'
+
+    def rank_of_argument(self, path: str) -> str:
+        bare = path.removeprefix("argument ")
+        if self.method is None:
+            return f"`{bare}=_,_`, an argument of two dimensions"
+        return f'`ranks={{"{path}": 2}}`, the rank of an argument'
+
+    def open(self) -> str:
+        return "_" if self.method is None else "None"
+
+    def given(self, value: Any) -> str:
+        """A value that is no shape of what it is given for."""
+        if self.method is None and isinstance(value, Mapping):
+            return f"given for a part, `{next(iter(value))}`"
+        if self.method is None and isinstance(value, tuple):
+            return ",".join("_" if n is None else str(n) for n in value) or "that of a scalar"
+        return shown(value)
+
+    def part(self, path: str, part: str) -> tuple[str, ...]:
+        """A note on how a shape of a part is given, where that is not plain."""
+        bare = path.removeprefix("argument ")
+        return (f"each is given by its path, such as {bare}.{part}=8,_",) if self.method is None else ()
+
+    def shape(self) -> str:
+        if self.method is None:
+            return "a shape is sizes with commas, and _ for what is left open: 8,_,3; that of a part is given by its path: p.w=8,_"
+        return "a shape is a tuple of sizes, with None for what is left open: (8, None, 3)"
+
+
+PYTHON, COMMAND_LINE = Spelling(), Spelling(None)
+
+
 # ── a function at ranks ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -55,6 +107,7 @@ class Ranked:
     own: frozenset[Symbol]
     arguments: Mapping[str, tuple[Dim, ...]]
     results: Mapping[str, tuple[Dim, ...]]
+    spelling: Spelling = PYTHON
 
     @property
     def contract(self) -> Contract:
@@ -96,7 +149,8 @@ class Ranked:
         named = [self.names[s] for s in self.variables if s in self.own]
         near = nearest(name, named)
         help = (Suggestion(f"did you mean `{near}`?"),) if near else ()
-        has = f"it names {', '.join(f'`{n}`' for n in named)}" if named else 'it names none; a place is written ("x", 0)'
+        none = f"it names none; a place is written {self.spelling.place('x', 0)}"
+        has = f"it names {', '.join(f'`{n}`' for n in named)}" if named else none
         raise wrong(self.callee, "AX0505", f"`{self.callee.name}` has no size `{name}`", has, help=help)
 
     def _invented(self, name: str, symbol: Symbol) -> AxonError:
@@ -104,7 +158,7 @@ class Ranked:
         place = next(
             ((p, i) for found in shapes for p, dims in found.items() for i, d in enumerate(dims) if d.symbol == symbol), None
         )
-        helps = [Suggestion(f'write its place, ("{place[0]}", {place[1]})')] if place else []
+        helps = [Suggestion(f"write its place, {self.spelling.place(*place)}")] if place else []
         helps.append(Suggestion(f"or name it in the source, with `{self.callee.signature}` before the declaration"))
         message = f"`{name}` is what Axon calls a size of `{self.callee.name}` that the source does not name"
         note = "such a name changes with the program"
@@ -131,6 +185,7 @@ def ranked(
     ranks: Mapping[str, int] | None = None,
     elements: Mapping[str, str] | None = None,
     shapes: Mapping[str, Shape] | None = None,
+    spelling: Spelling = PYTHON,
 ) -> Ranked:
     """A function at these ranks of shape variables (`{"s": 2}`) or of arguments (`{"x": 3}`), where shapes by path do not say them,
     and with these element types of arguments. Raises AxonError."""
@@ -142,7 +197,7 @@ def ranked(
     for path in scalars:
         del tensors[path]
         ranks.pop(path, None), shapes.pop(path, None)
-    rows = _ranks(session, callee, tensors, given, ranks, shapes)
+    rows = _ranks(session, callee, tensors, given, ranks, shapes, spelling)
 
     def stand_in(path: str, type: t.Type) -> Any:
         match type:
@@ -164,7 +219,7 @@ def ranked(
     arguments = {shape.path: shape.dims for shape in program.contract.shapes}
     found = dict(zip(_paths(program.result, result_path(callee)), (v.shape for v in results_of(program)), strict=True))
     names, own = _names(session, callee, program, arguments, found, tensors, rows)
-    return Ranked(session, callee, program, names, own, arguments, found)
+    return Ranked(session, callee, program, names, own, arguments, found, spelling)
 
 
 def leaves(callee: Callee) -> Iterator[tuple[str, t.Tensor]]:
@@ -236,6 +291,7 @@ def _ranks(
     given: Mapping[str, t.Tensor],
     ranks: dict[str, int],
     shapes: dict[str, Shape],
+    spelling: Spelling,
 ) -> dict[Symbol, int]:
     """How many dimensions each shape variable stands for."""
     names = _scheme_names(session, callee)
@@ -281,9 +337,9 @@ def _ranks(
         if row not in found and (at or any(row in _unknown(tensor, found) for tensor in tensors.values())):
             name = names.get(row, row.name)
             own = _is_own(session, row, name)
-            how = f'ranks={{"{name}": 1}}' if own else f'ranks={{"{(at or list(tensors))[0]}": 2}}, the rank of an argument'
+            how = spelling.rank(name) if own else spelling.rank_of_argument((at or list(tensors))[0])
             message = f"`..{name}` of `{callee.name}` stands for any number of dimensions"
-            raise wrong(callee, "AX0506", message, help=(Suggestion(f"say how many: `{how}`"),))
+            raise wrong(callee, "AX0506", message, help=(Suggestion(f"say how many: {how}"),))
     return dict.fromkeys(callee.scheme.rows, 0) | found
 
 
@@ -418,31 +474,32 @@ def by_key(callee: Callee, what: str, value: Any, example: str) -> Mapping[Any, 
     return value
 
 
-def shapes_given(callee: Callee, path: str, type: t.Type, value: Any) -> Iterator[tuple[str, Shape]]:
+def shapes_given(callee: Callee, path: str, type: t.Type, value: Any, spelling: Spelling) -> Iterator[tuple[str, Shape]]:
     """The shapes by path that a caller writes for an argument or a result: of a tensor a tuple of sizes, with None for what is
     open; of tuples and records a tuple or dict of such things; None for what is open altogether. Raises AxonError."""
     if value is None:
         return
     match type:
         case t.Exists(body=body):
-            yield from shapes_given(callee, path, body, value)
+            yield from shapes_given(callee, path, body, value, spelling)
         case t.TupleType(items):
             if not isinstance(value, tuple) or len(value) != len(items):
-                raise wrong(callee, "AX0505", f"`{path}` is a tuple of {len(items)}, and so are its shapes, not {shown(value)}")
+                message = f"`{path}` is a tuple of {len(items)}, and so are its shapes, not {spelling.given(value)}"
+                raise wrong(callee, "AX0505", message, *spelling.part(path, "1"))
             for n, (item, part) in enumerate(zip(items, value, strict=True), 1):
-                yield from shapes_given(callee, f"{path}.{n}", item, part)
+                yield from shapes_given(callee, f"{path}.{n}", item, part, spelling)
         case t.RecordType(fields):
             known = dict(fields)
             if not isinstance(value, Mapping) or (extra := [name for name in value if name not in known]):
-                record = f"is a record: a dict of shapes, not {shown(value)}"
+                record = f"is a record, and has a shape for each field, not {spelling.given(value)}"
                 what = f"has no field `{extra[0]}`" if isinstance(value, Mapping) else record
-                raise wrong(callee, "AX0505", f"`{path}` {what}", f"its fields are {', '.join(f'`{n}`' for n in known)}")
+                notes = (f"its fields are {', '.join(f'`{n}`' for n in known)}", *spelling.part(path, next(iter(known), "")))
+                raise wrong(callee, "AX0505", f"`{path}` {what}", *notes)
             for name, part in value.items():
-                yield from shapes_given(callee, f"{path}.{name}", known[name], part)
+                yield from shapes_given(callee, f"{path}.{name}", known[name], part, spelling)
         case t.Tensor():
             if not isinstance(value, tuple | list):
-                note = "a shape is a tuple of sizes, with None for what is left open: (8, None, 3)"
-                raise wrong(callee, "AX0505", f"the shape of `{path}` cannot be {shown(value)}", note)
+                raise wrong(callee, "AX0505", f"the shape of `{path}` cannot be {spelling.given(value)}", spelling.shape())
             yield path, tuple(n if n is None else size(callee, f"a size of `{path}`", n) for n in value)
         case _:
             raise _refused(callee, path, type)

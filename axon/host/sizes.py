@@ -13,6 +13,8 @@ from axon.base.data import dataclass, field
 from axon.host.call import Callee, Session
 from axon.host.ranked import Place, Ranked, ranked
 from axon.shapes.algebra.polynomials import expression, relation, size_symbol
+from axon.shapes.algebra.prove import Facts, proves
+from axon.shapes.contracts.guard import divisors
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation, said
 
@@ -28,16 +30,31 @@ class Expressions:
         return expression(dim, self.symbols)
 
     def relations(self, relations: Sequence[Relation]) -> tuple[Any, ...]:
-        """Without those that SymPy sees to hold of all sizes."""
-        made = (relation(r, self.symbols) for r in relations)
+        """Without those that SymPy sees to hold of all sizes, in an order in which `all(r.subs(sizes) for r in …)` never divides
+        by 0."""
+        made = (relation(r, self.symbols) for r in _in_order(relations))
         return tuple(r for r in made if r is not True and r != True)  # noqa: E712 (SymPy's true)
+
+
+def _in_order(relations: Sequence[Relation]) -> list[Relation]:
+    """Those that divide last, after that their divisors are at least 1: Axon's `n / n` says it, SymPy's, which is 1, does not."""
+    dividing = [r for r in relations if divisors(r)]
+    found = [r for r in relations if r not in dividing]
+    facts = Facts().assume(*found)
+    for divisor in sorted({q.divisor for r in dividing for q in divisors(r)}, key=lambda d: d.weight):
+        needed = Relation(divisor, ">=", Dim.of(1))
+        if not proves(facts, needed):
+            facts = facts.assume(needed)
+            found.append(needed)
+    return found + dividing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sizes:
     """The sizes of a function's signature, as SymPy has them.
 
-    `symbols` are the sizes that the source names, by name: integers from 0. `contract` are the relations that a call must satisfy.
+    `symbols` are the sizes that the source names, by name: integers from 0. `contract` are the relations that a call must satisfy,
+    also those that divisors are at least 1.
     `arguments` and `results` are shapes by path (`x`, `p.w`; `out`, `out.1`), as tuples of expressions. `sizes["b"]` is a size by
     name, `sizes["x", 0]` by place. Called with `ranks={"s": 2}`, it is the same at other ranks of its shape variables.
     """
@@ -51,7 +68,7 @@ class Sizes:
 
     @property
     def contract(self) -> tuple[Any, ...]:
-        return Expressions(self._at).relations(said([f.relation for f in self._at.contract.facts]))
+        return Expressions(self._at).relations([f.relation for f in self._at.contract.facts])
 
     @property
     def arguments(self) -> dict[str, tuple[Any, ...]]:

@@ -15,7 +15,7 @@ from axon.base.errors import AxonError, ShapeError
 from axon.base.names import Symbol
 from axon.core.ir import Block, Check, Loop
 from axon.host.call import Callee, Session, wrong
-from axon.host.ranked import Place, Ranked, by_key, ranked, result_path, result_type, shapes_given, size
+from axon.host.ranked import PYTHON, Place, Ranked, Spelling, by_key, ranked, result_path, result_type, shapes_given, size
 from axon.host.sizes import Expressions
 from axon.shapes.contracts.inverse import Answer, Every, Family, Nothing, inverse
 from axon.shapes.contracts.legal import satisfied
@@ -171,9 +171,10 @@ def solve(
     out: Any,
     ranks: Mapping[str, int] | None,
     shapes: Mapping[str, Any],
+    spelling: Spelling = PYTHON,
 ) -> Solutions:
     """The sizes of a function's arguments for which its result has a shape. Raises AxonError for what does not fit it."""
-    return asked(session, callee, explicit, given, out, ranks, shapes).solutions()
+    return asked(session, callee, explicit, given, out, ranks, shapes, spelling).solutions()
 
 
 def asked(
@@ -184,11 +185,12 @@ def asked(
     out: Any,
     ranks: Mapping[str, int] | None,
     shapes: Mapping[str, Any],
+    spelling: Spelling,
     elements: Mapping[str, str] | None = None,
 ) -> Asked:
     """What is asked of a function's sizes, as conditions beside its contract. Raises AxonError for what does not fit it."""
-    wanted = dict(_shapes(callee, out, shapes))
-    at = ranked(session, callee, ranks, elements, wanted)
+    wanted = dict(_shapes(callee, out, shapes, spelling))
+    at = ranked(session, callee, ranks, elements, wanted, spelling)
     conditions = [*_given(at, explicit, by_key(callee, "sizes", given, '{"b": 8}')), *_places(at, wanted), *_contract(at)]
     conditions += [_checked(c) for c in _checks(at.program.block) if _plain(at, c)]
     for symbol in at.contract.idle:
@@ -234,15 +236,17 @@ class Asked:
                 return Solutions("unknown")
 
 
-def _shapes(callee: Callee, out: Any, shapes: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int | None, ...]]]:
+def _shapes(
+    callee: Callee, out: Any, shapes: Mapping[str, Any], spelling: Spelling
+) -> Iterator[tuple[str, tuple[int | None, ...]]]:
     """What is given of arguments and the result, by path."""
     types = {p.name: p.type for p in callee.parameters}
     for name, value in shapes.items():
         if name not in types:
-            has = f'it has {", ".join(f"`{n}`" for n in types)}; sizes are given in a dict, `solve({{"b": 8}}, …)`'
+            has = f"it has {', '.join(f'`{n}`' for n in types)}; {spelling.size()}"
             raise wrong(callee, "AX0505", f"`{callee.name}` has no parameter `{name}`", has)
-        yield from shapes_given(callee, name, types[name], value)
-    yield from shapes_given(callee, result_path(callee), result_type(callee), out)
+        yield from shapes_given(callee, name, types[name], value, spelling)
+    yield from shapes_given(callee, result_path(callee), result_type(callee), out, spelling)
 
 
 def _given(at: Ranked, explicit: tuple[int, ...], given: Mapping[Any, Any]) -> Iterator[_Condition]:
@@ -269,7 +273,7 @@ def _places(at: Ranked, wanted: Mapping[str, tuple[int | None, ...]]) -> Iterato
 
 def _decidable(at: Ranked, what: str, dim: Dim) -> None:
     if not dim.variables <= set(at.variables):
-        note = "leave it open, with None: a call finds out how large it is"
+        note = f"leave it open, with {at.spelling.open()}: a call finds out how large it is"
         raise wrong(at.callee, "AX0505", f"{what} is a size that only the data decide", note)
 
 

@@ -54,7 +54,8 @@ def test_a_product(m: axon.Module, target: str) -> None:
     assert (found.target, found.bounds) == (target, ())
     given = m.mm.cost(x=(64, 32), y=(32, 16), target=target, elements={"x": "bf16"})
     assert (given.flops, given.bytes, given.memory) == (65536, 7168, 7168)
-    assert all(isinstance(x, int) for x in (given.flops, given.bytes, given.memory))
+    assert all(isinstance(x, sympy.Integer) for x in (given.flops, given.bytes, given.memory))
+    assert given.flops.diff(n) == 0
     half = m.mm.cost({"n": 64}, target=target, elements={"y": "bf16"})
     assert same(half.flops, found.flops.subs(n, 64))
 
@@ -90,6 +91,56 @@ def test_loops(m: axon.Module, target: str) -> None:
     assert triangle.bounds == ("a size changes from step to step of a loop: the largest is counted",)
     for size_ in (0, 1, 5, 40):
         assert int(triangle.flops.subs(n, size_)) >= sum(range(size_))
+
+
+COPIED = """\
+fun same (x : f32[n]) = x
+fun twice (x : f32[n]) = (x, x)
+fun made (x : f32[n]) = let val y = x + 1.0 in (y, x, y) end
+fun numbers (x : f32) = (x, x)
+fun sorted (x : f32[n]) = sort x
+fun stays (x : f32[n]) = loop (u = x, v = x) for i < 3 => (for j => u[j] * 0.5, v)
+fun stack (x : f32[n]) = unfold (u = x, v = x) for i < 3 => (for j => u[j] * 0.5, v)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "copies", "memory"),
+    [("same", 1, 2), ("twice", 2, 3), ("made", 2, 4), ("numbers", 2, 3), ("sorted", 1, 3), ("stays", 1, 0), ("stack", 3, 0)],
+)
+def test_results_that_are_copies(name: str, copies: int, memory: int) -> None:
+    """What a call gives is memory of its own: an argument that is a result, and what is a result twice, are copied."""
+    found = axon.compile(COPIED)[name].cost()
+    unit = 4 if name == "numbers" else 4 * n
+    assert same(sum(k.bytes for k in found.kernels if k.title == "copy"), 2 * copies * unit)
+    assert not memory or same(found.memory, memory * unit)
+    results = axon.compile(COPIED)[name](*([2.0] if name == "numbers" else [[2.0, 1.0]]))
+    assert all(x.base is None for x in (results if isinstance(results, tuple) else (results,)) if hasattr(x, "base"))
+
+
+@pytest.mark.parametrize("name", ["same", "twice", "made", "numbers"])
+def test_copies_are_those_of_a_gpu(name: str) -> None:
+    """Where they are kernels."""
+    f = axon.compile(COPIED)[name]
+    assert same(f.cost().bytes, f.cost(target="cuda").bytes)
+    assert same(f.cost().memory, f.cost(target="cuda").memory)
+
+
+def test_sums_in_parts() -> None:
+    """The parts together are the range; putting them together counts. What is known to be short is in no parts."""
+    m = axon.compile(
+        "fun three (x : f32[3]) = sum i => x[i]\n"
+        "fun all (x : f32[n]) = sum i => x[i]\n"
+        "fun odd (x : f32[2 * n + 1]) = sum i => x[i]\n"
+        "fun grid (x : f32[m, n]) = sum i j => x[i, j]\n"
+        "fun below (x : f32[n]) = sum for i, j < i => x[i] + x[j]\n"
+    )
+    assert m.three.cost().flops == 3
+    assert same(m.all.cost().flops, n + 64)
+    assert same(m.odd.cost().flops, 2 * n + 1 + 64)
+    assert same(m.grid.cost().flops, m_ * n + 64)
+    for size_ in (0, 1, 3, 64, 100):  # at most what the longest row would make of all of them
+        assert size_ * (size_ - 1) <= m.below.cost({"n": size_}).flops - 64 <= 2 * size_ * max(size_ - 1, 0)
 
 
 COUNTED = """\
@@ -204,6 +255,7 @@ def test_text(m: axon.Module) -> None:
         ("AX0504", lambda m: m.mm.cost(elements={"z": "f32"}), "`z` is no argument"),
         ("AX0504", lambda m: m.mm.cost(elements={"x": "f32", "y": "f64"}), "holds f32, not f64"),
         ("AX0504", lambda m: m.soft.cost(elements={"x": "f64"}), "holds f32, not f64"),
+        ("AX0505", lambda m: m.mm.cost(foo=3), "has no parameter `foo`"),
         ("AX0505", lambda m: m.free.cost({"n": 3}, ranks={"x": 2}), "the source does not name"),
         ("AX0506", lambda m: m.free.cost(), "any number of dimensions"),
     ],
@@ -214,3 +266,8 @@ def test_what_is_refused(m: axon.Module, code: str, ask: Any, said: str) -> None
     (found,) = caught.value.diagnostics
     assert found.code == code
     assert said in found.message
+
+
+def test_an_error_says_how_costs_are_asked(m: axon.Module) -> None:
+    with pytest.raises(axon.AxonError, match=r"`cost\(\{\"b\": 8\}, …\)`"):
+        m.mm.cost(foo=3)

@@ -244,7 +244,7 @@ def refused(code: str, call: Any) -> str:
         ("AX0505", lambda m: m.conv.solve(y=(3,)), "no parameter `y`"),
         ("AX0506", lambda m: m.conv.solve(x=(3, 4)), "1 dimension, not 2"),
         ("AX0505", lambda m: m.both.solve(out={"frist": (3,)}), "no field `frist`"),
-        ("AX0505", lambda m: m.both.solve(out=(3,)), "a dict of shapes"),
+        ("AX0505", lambda m: m.both.solve(out=(3,)), "has a shape for each field"),
         ("AX0505", lambda m: m.both.solve(out={"rest": ((3,),)}), "a tuple of 2"),
         ("AX0505", lambda m: m.positive.solve(out=(3,)), "only the data decide"),
         ("AX0506", lambda m: m.shift.solve({"n": 3}), "any number of dimensions"),

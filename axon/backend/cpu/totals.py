@@ -16,6 +16,7 @@ from axon.base.data import replace
 from axon.base.names import fresh
 from axon.base.passes import verified
 from axon.core.ir import Axis, Compute, Read, Reduction, Value, element_of
+from axon.core.operation_count import points
 from axon.core.scalar_facts import substitute
 from axon.shapes.dimension import Dim
 
@@ -46,7 +47,7 @@ def _is_cut(step: Compute) -> bool:
     """Sums and their like whose parts are of the same type: those of narrow floats are kept wider than that, and an extreme of no
     integers is none."""
     reduction = step.reduction
-    if step.axes or reduction is None or reduction.asked is not None:
+    if step.axes or reduction is None or reduction.asked is not None or _few(reduction):
         return False
     element = element_of(step.body[0])
     match reduction.monoid.kind:
@@ -58,6 +59,12 @@ def _is_cut(step: Compute) -> bool:
             return True
         case _:
             return False
+
+
+def _few(reduction: Reduction) -> bool:
+    """Whether it is known that blocks would have an element each at most."""
+    count = points(reduction.axes).constant
+    return count is not None and count <= BLOCKS
 
 
 def _cut(step: Compute, block: Axis) -> tuple[Compute, Compute]:

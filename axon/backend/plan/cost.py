@@ -6,7 +6,7 @@ taken, and of a size that a loop's counter decides the largest of all steps; wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from axon.backend.plan.ir import size_in_bytes
 from axon.backend.plan.walk import lives
@@ -39,6 +39,7 @@ class Step:
     inside: tuple[Step, ...] = ()
     results: tuple[Symbol, ...] = ()
     data: Compress | None = None  # what decides a size
+    placed: bool = True  # whether it makes results where they are wanted; else these are copied there
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +69,13 @@ class Cost:
 
 
 def of(inputs: Iterable[Value], steps: Sequence[Step], results: Sequence[Symbol], facts: Facts) -> Cost:
-    """The cost of steps. The inputs are held all the time; what is made, from its kernel to the last that reads it."""
+    """The cost of steps. The inputs are held all the time; what is made, from its kernel to the last that reads it. A caller gets
+    memory of its own: an argument that is a result, and what is a result twice, are copied. See Note [Where values lie] in `walk`."""
     values = {value.symbol: value for value in inputs}
     account = _Account(facts, dict(values))
     base = _total(reduced(facts, size_in_bytes(value)) for value in values.values())
     account.peaks.append(base)
-    account.block(steps, results, base, _ONE)
+    account.block(steps, results, base, _ONE, [True] * len(results), _ONE)
     return Cost(tuple(account.kernels), _undominated(account.peaks), tuple(account.bounds))
 
 
@@ -86,7 +88,20 @@ class _Account:
         self._ranges: dict[Symbol, Dim] = {}  # of counters, and of sizes that data decide: what they are below
         self._counters: set[Symbol] = set()
 
-    def block(self, steps: Sequence[Step], results: Sequence[Symbol], base: Dim, times: Dim) -> None:
+    def block(
+        self,
+        steps: Sequence[Step],
+        results: Sequence[Symbol],
+        base: Dim,
+        times: Dim,
+        makers: Sequence[bool],
+        copied: Dim,
+        *,
+        stacked: bool = False,
+    ) -> None:
+        """A block that runs so many `times`. `makers` are of results whether somebody makes room for them: what no step makes
+        there is copied so often; into a stack, whose memory is counted already."""
+        wanted = {symbol for symbol, make in zip(results, makers, strict=True) if make}
         found = lives(steps, results, _reads, lambda step: [value.symbol for value in step.stores])
         held: dict[Symbol, Dim] = {}
         for step, dying in zip(found.items, found.dying, strict=True):
@@ -96,15 +111,25 @@ class _Account:
             made = {value.symbol: self._most(size_in_bytes(value)) for value in step.stores}
             before = base + _total(held.values())
             if step.loop is not None:
-                self._loop(step, step.loop, before, times)
+                self._loop(step, step.loop, before, times, wanted)
             else:
                 self.kernels.append(KernelCost(step.title, self._most(step.flops) * times, self._most(step.moved) * times))
             self.peaks.append(before + _total(made.values()))
+            wanted -= made.keys() if step.placed else set()
             held |= made
             for symbol in dying:
                 held.pop(symbol, None)
+        direct = set(results) - wanted
+        copies = _ZERO
+        for symbol, make in zip(results, makers, strict=True):
+            if make and symbol not in direct:
+                size = self._most(size_in_bytes(self.values[symbol]))
+                self.kernels.append(KernelCost("copy", _ZERO, 2 * size * copied))
+                copies = copies if stacked else copies + size
+            direct.discard(symbol)
+        self.peaks.append(base + _total(held.values()) + copies)
 
-    def _loop(self, step: Step, loop: Loop, before: Dim, times: Dim) -> None:
+    def _loop(self, step: Step, loop: Loop, before: Dim, times: Dim, wanted: Set[Symbol]) -> None:
         trip = trip_of(loop)
         count = self._most(at_least_zero(trip)) if isinstance(trip, Dim) else _ONE
         if not isinstance(trip, Dim):
@@ -116,7 +141,13 @@ class _Account:
             self._counters.add(loop.counter)
         self.values.update((state.symbol, state) for state in loop.states)
         room = _total(self._most(size_in_bytes(value)) for value in (*loop.states, *(loop.outs if loop.stacked else ())))
-        self.block(step.inside, step.results, before + room, times * count)
+        if loop.stacked:
+            makers = [number < len(loop.outs) for number in range(len(step.results))]
+            self.block(step.inside, step.results, before + room, times * count, makers, times * count, stacked=True)
+        else:  # what is wanted of its last states is made there
+            makers = [out.symbol in wanted for out in loop.outs]
+            makers += [False] * (len(step.results) - len(makers))
+            self.block(step.inside, step.results, before + room, times * count, makers, times)
 
     def _most(self, dim: Dim) -> Dim:
         """What a Dim does not exceed, whatever data decide, in any step; as simple as the contract allows."""

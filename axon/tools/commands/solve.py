@@ -36,30 +36,32 @@ class Question:
 
 def solve(session: Session, callee: Callee, texts: Sequence[str]) -> Solutions:
     """The solutions for a function. Raises AxonError for a text that says nothing, or does not fit the signature."""
+    from axon.host.ranked import COMMAND_LINE
     from axon.host.solve import solve as solved
 
     asked = question(session, callee, texts)
-    return solved(session, callee, (), asked.given, asked.out, asked.ranks, asked.shapes)
+    return solved(session, callee, (), asked.given, asked.out, asked.ranks, asked.shapes, COMMAND_LINE)
 
 
 def question(session: Session, callee: Callee, texts: Sequence[str]) -> Question:
-    """What the texts ask. A name that is a size and a tensor is the size, unless a comma follows the number."""
+    """What the texts ask. A name that is a size and a tensor is the size, unless a comma follows the number; both may be given."""
     from axon.host.ranked import result_path, size_names
 
     found = Question()
     parameters, result, sizes = [p.name for p in callee.parameters], result_path(callee), size_names(session, callee)
-    seen: set[str] = set()
+    seen: set[tuple[str, bool]] = set()
     for text in texts:
         name, numbers, single = _read(text)
-        if name in seen:
+        size = name in sizes and single
+        if (name, size) in seen:
             raise _wrong(text, 0, text.index("="), f"`{name}` is given twice", "give it once")
-        seen.add(name)
+        seen.add((name, size))
         place = _PLACE.fullmatch(name)
         if name.startswith("..") and single:
             found.ranks[name[2:]] = numbers[0] or 0
         elif place and single:
             found.given[_parameter(place[1].strip()), int(place[2])] = numbers[0] or 0
-        elif name in sizes and single:
+        elif size:
             found.given[name] = numbers[0] or 0
         elif _parameter(name).split(".")[0] in (*parameters, result):
             path = _parameter(name).split(".")

@@ -16,6 +16,8 @@ fun both (p : { w : f32[k], v : (f32[n], f32[n]) }) (k : f32[k]) = (p.w, { y = p
 fun shift (x : f32[..s, n]) y = x + y
 fun irrational (x : f32[n]) (y : f32[m]) where n * n = 2 * m * m, m >= 1 = x
 fun first (a, b) = for i => a[i] * b[i]
+fun named {n} (n : f32[m]) = n
+fun ranked (a, b) = a + b
 """
 
 
@@ -37,6 +39,8 @@ def ask(axon_cli: Callable[..., Ran], here: Path) -> Callable[..., Ran]:
         ("shift", ["..s=1", "out=3,4"], "s = 3, n = 4\n"),
         ("shift", ["x=3,4"], "s = 3, n = 4\n"),
         ("first", ["1.1=4"], "i = 4\n"),
+        ("named", ["n=3", "n=4,"], "n = 3, m = 4\n"),
+        ("named", ["n=3", "n[0]=4"], "n = 3, m = 4\n"),
     ],
 )
 def test_solutions(ask: Callable[..., Ran], name: str, arguments: list[str], out: str) -> None:
@@ -72,6 +76,11 @@ def test_unknown(ask: Callable[..., Ran]) -> None:
         ("both", ["p.u=2"], "has no field `u`"),
         ("both", ["p=2", "p.w=3"], "given already"),
         ("nope", ["p=2"], "declares no `nope`"),
+        ("both", ["p=2"], "each is given by its path, such as p.w=8,_"),
+        ("both", ["p.w.u=2"], "cannot be given for a part, `u`"),
+        ("named", ["n=3", "n=4"], "`n` is given twice"),
+        ("shift", ["n=3"], "say how many: `..s=1`"),
+        ("ranked", ["n=3"], "say how many: `1.1=_,_`"),
     ],
 )
 def test_errors(ask: Callable[..., Ran], name: str, arguments: list[str], said: str) -> None:
