@@ -67,7 +67,8 @@ def infer_access(inf: Inference, env: Env, e: S.Access) -> T.Expr:
                 parts = tuple(of(inf.state.prune(i), f"{way}.{n}") for n, i in enumerate(items, 1))
                 return POISON if any(isinstance(p, Poison) for p in parts) else TupleType(parts)
             case RecordType(fields):
-                return RecordType(tuple((n, of(inf.state.prune(f), f"{way}.{n}")) for n, f in fields))
+                named = tuple((n, of(inf.state.prune(f), f"{way}.{n}")) for n, f in fields)
+                return POISON if any(isinstance(f, Poison) for _, f in named) else RecordType(named)
             case Tensor(element, shape):
                 shape, rest = _parted(inf.state, shape, subscripts) if way else (shape, ())
                 out = _access_tensor(inf, env.context, e, Tensor(element, shape), subscripts, default, name, way)

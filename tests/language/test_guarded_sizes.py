@@ -193,3 +193,25 @@ def test_branches_are_of_one_size_whatever_decides(condition: str) -> None:
     body = f"if {condition} then windows {{min n m}} x else windows {{m - 2}} y"
     with pytest.raises(axon.AxonError, match="the branches of an `if` have one type and shape"):
         axon.compile(f"{windows}fun f (x : i32[n]) (y : i32[m]) = {body}")
+
+
+@pytest.mark.parametrize("cut", ["x[1 :]", "x[: n - 1]", "x[1 : n : 2]", "x[a : b]", "x[a :]", "x[n % 3 : n / 2]", "x[0 : n : a]"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        "if n >= 6 then {} else 0.0 with S[2]",
+        "if n >= 6 then {} else 0.0 with sum i => S[i]",
+        "if a < b then {} else 0.0 with S[a]",
+        "if n >= 6 andalso a <= 2 then {} else 0.0 with S[2]",
+        "if n >= 6 then {} else 0.0 with (sum for i < 3, j => S[(i, j)])",
+        "for i < 4 => if i < a then {} else 0.0 with S[i]",
+        "{} with S[a]",
+        "{} with S[1 :]",
+    ],
+)
+def test_a_slice_that_is_named_where_it_is_used_asks_for_the_same(cut: str, use: str) -> None:
+    around, inner = use.split(" with ")
+    placed = around.format(inner.replace("S", cut))
+    named = around.format(f"(let val y = {cut} in {inner.replace('S', 'y')} end)")
+    found = {repr(axon.compile(f"fun f {{a, b}} (x : f32[n]) = {body}").f.sizes) for body in (placed, named)}
+    assert len(found) == 1
