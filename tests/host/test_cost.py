@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sympy
 
 import axon
+from axon.backend.cpu import run
 from tests.conftest import Ran
 
 SOURCE = """\
@@ -124,6 +127,37 @@ def test_copies_are_those_of_a_gpu(name: str) -> None:
     f = axon.compile(COPIED)[name]
     assert same(f.cost().bytes, f.cost(target="cuda").bytes)
     assert same(f.cost().memory, f.cost(target="cuda").memory)
+
+
+HELD = """\
+fun twice (x : f32[n]) = (x, x)
+fun made (x : f32[n]) = let val y = x + 1.0 in (y, x, y) end
+fun less (x : f32[n]) = for i => x[i] - (sum for j => x[j]) / 3.0
+fun total (x : f32[n]) = sum i => x[i]
+fun stacked (x : f32[n]) = unfold (u = x) for i < 5 => for j => u[j] * 0.5
+"""
+
+
+@pytest.mark.parametrize("name", [line.split()[1] for line in HELD.splitlines()])
+def test_memory_is_what_a_call_holds(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The arrays that the CPU backend makes, as long as they live: of so many elements that the host steps loops."""
+    f, x = axon.compile(HELD)[name], np.ones(400_000, np.float32)
+    held = [x.nbytes]
+
+    def tracked(make: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+        def made(*arguments: Any) -> np.ndarray:
+            array = make(*arguments)
+            held.append(held[-1] + array.nbytes)
+            weakref.finalize(array, lambda size: held.append(held[-1] - size), array.nbytes)
+            return array
+
+        return made
+
+    monkeypatch.setattr(run, "make", tracked(run.make))
+    monkeypatch.setattr(run, "allocate", tracked(run.allocate))
+    found = f(x)
+    assert found is not None
+    assert f.cost({"n": x.size}).memory - max(held) in (0, -4)  # a loop's counter is not counted
 
 
 def test_sums_in_parts() -> None:

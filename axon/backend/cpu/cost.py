@@ -42,4 +42,5 @@ def _steps(body: Kernels, values: Mapping[Symbol, Value], scalars: Mapping[Symbo
                 for made in operations(kernel):
                     if isinstance(made, Compute) and not made.axes and made.reduction is None:
                         scalars.update((out.symbol, body) for out, body in zip(made.outs, made.body, strict=True))
-                yield Step(title(kernel), reads_of(kernel), values_of(kernel), flops, moved, data=data, placed=not isinstance(kernel, Whole))
+                placed = not isinstance(kernel, Whole)
+                yield Step(title(kernel), reads_of(kernel), values_of(kernel), flops, moved, data=data, placed=placed)

@@ -69,8 +69,8 @@ class Cost:
 
 
 def of(inputs: Iterable[Value], steps: Sequence[Step], results: Sequence[Symbol], facts: Facts) -> Cost:
-    """The cost of steps. The inputs are held all the time; what is made, from its kernel to the last that reads it. A caller gets
-    memory of its own: an argument that is a result, and what is a result twice, are copied. See Note [Where values lie] in `walk`."""
+    """The cost of steps. The inputs are held all the time; what is made, from its kernel to the last that reads it. What a caller
+    gets is its own: an argument that is a result, and what is one twice, are copied. See Note [Where values lie] in `walk`."""
     values = {value.symbol: value for value in inputs}
     account = _Account(facts, dict(values))
     base = _total(reduced(facts, size_in_bytes(value)) for value in values.values())
@@ -100,7 +100,7 @@ class _Account:
         stacked: bool = False,
     ) -> None:
         """A block that runs so many `times`. `makers` are of results whether somebody makes room for them: what no step makes
-        there is copied so often; into a stack, whose memory is counted already."""
+        there is copied so often. Room in a stack is counted already."""
         wanted = {symbol for symbol, make in zip(results, makers, strict=True) if make}
         found = lives(steps, results, _reads, lambda step: [value.symbol for value in step.stores])
         held: dict[Symbol, Dim] = {}
@@ -108,14 +108,15 @@ class _Account:
             self.values.update((value.symbol, value) for value in step.stores)
             if step.data is not None:
                 self._ranges[step.data.size] = self._most(self.values[step.data.mask].shape[0]) + 1
-            made = {value.symbol: self._most(size_in_bytes(value)) for value in step.stores}
+            there = wanted if stacked and step.placed else frozenset[Symbol]()
+            made = {v.symbol: self._most(size_in_bytes(v)) for v in step.stores if v.symbol not in there}
             before = base + _total(held.values())
             if step.loop is not None:
                 self._loop(step, step.loop, before, times, wanted)
             else:
                 self.kernels.append(KernelCost(step.title, self._most(step.flops) * times, self._most(step.moved) * times))
             self.peaks.append(before + _total(made.values()))
-            wanted -= made.keys() if step.placed else set()
+            wanted -= {value.symbol for value in step.stores} if step.placed else set()
             held |= made
             for symbol in dying:
                 held.pop(symbol, None)
@@ -140,7 +141,7 @@ class _Account:
             self._ranges[loop.counter] = count
             self._counters.add(loop.counter)
         self.values.update((state.symbol, state) for state in loop.states)
-        room = _total(self._most(size_in_bytes(value)) for value in (*loop.states, *(loop.outs if loop.stacked else ())))
+        room = _total(self._most(size_in_bytes(value)) for value in (loop.outs if loop.stacked else loop.states))
         if loop.stacked:
             makers = [number < len(loop.outs) for number in range(len(step.results))]
             self.block(step.inside, step.results, before + room, times * count, makers, times * count, stacked=True)
