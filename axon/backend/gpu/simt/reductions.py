@@ -8,8 +8,8 @@ Note [Order]
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from math import nan
 from typing import TYPE_CHECKING
 
@@ -67,15 +67,16 @@ class Reductions:
             state = self.accumulators(reduce)
             with self.emitter.loops(reduction.axes[:-1]):
                 end, asked = self.end(step)
-                for there in self.emitter.sweep(reduction.axes[-1], unroll=UNROLL if end is None else ENDED, end=end):
-                    where = there if there != TRUE else None
-                    if asked is None:
-                        self.take(reduce, state, where)
-                    else:
-                        condition = writer.value(asked)
-                        with writer.masked(condition, writer.along(asked)):
-                            both = writer.call("both", condition, where) if where is not None else condition
-                            self.take(reduce, state, both)
+                with self.ended(step, end):
+                    for there in self.emitter.sweep(reduction.axes[-1], unroll=UNROLL if end is None else ENDED, end=end):
+                        where = there if there != TRUE else None
+                        if asked is None:
+                            self.take(reduce, state, where)
+                        else:
+                            condition = writer.value(asked)
+                            with writer.masked(condition, writer.along(asked)):
+                                both = writer.call("both", condition, where) if where is not None else condition
+                                self.take(reduce, state, both)
             total = self.joined(reduce, state)
             if self.team:
                 total = self.across(reduce, total)
@@ -84,10 +85,7 @@ class Reductions:
             self.finish(step, reduce, total)
 
     def end(self, step: Compute) -> tuple[Expression | None, Scalar | None]:
-        """Where the innermost loop of a reduction ends by its condition, if that says so, and what the condition asks besides.
-
-        What is read there at the same place in all turns is read before the first: the compiler would not move it.
-        """
+        """Where the innermost loop of a reduction ends by its condition, if that says so, and what the condition asks besides."""
         reduction, writer, mapping = step.reduction, self.writer, self.mapping
         assert reduction is not None
         axis = reduction.axes[-1]
@@ -101,12 +99,22 @@ class Reductions:
             with writer.masked(there, False):
                 value = self.over_lanes("max_int", writer.value(end), writer.along(end))
             found = value if found is None else writer.let(call("min_int", found, value))
-        steady = [n for s in step.body for n in nodes(s) if isinstance(n, Read) and not varies(n, frozenset((axis.symbol,)))]
-        for read in steady:
-            if writer.is_within(read):
-                writer.value(read)
         exact = mapping.vector == 1 or not (self.team or any(map(writer.along, ends)))  # else some neighbours are behind it
         return found, rest if exact else reduction.where
+
+    @contextmanager
+    def ended(self, step: Compute, end: Expression | None) -> Iterator[None]:
+        """Around a loop that has an `end` by data. What is read at the same place in all turns is read before the first: the compiler
+        would not move it."""
+        if end is None:
+            yield
+            return
+        lane = frozenset((reduced(step)[-1].symbol,))
+        with self.writer.branch(self.code.when(call("gt_int", end, 0))):
+            for read in (n for s in step.body for n in nodes(s) if isinstance(n, Read) and not varies(n, lane)):
+                if self.writer.is_within(read):
+                    self.writer.value(read)
+            yield
 
     def below(self, peak: Compute, total: Compute) -> None:
         """A maximum, and the sum of exponentials below it. See `peaks`."""
