@@ -47,13 +47,15 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A kernel that is built: of which program, which of its kernels, how its tensors lie, its variant, its registers."""
+    """A kernel that is built: of which program, which of its kernels, how its tensors lie, its variant, its registers, and what a
+    schedule fixes of it. Of a program in parts, the number counts through all of them."""
 
     builder: Builder
     number: int
     key: Any
     variant: Any
     registers: int
+    fixed: Fixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class Builder:
     def made(self) -> list[Built]:
         """The kernels that are built."""
         with self._lock:
-            return [Built(self, *key, kernel.registers) for key, (_, kernel) in self._built.items()]
+            return [Built(self, *key, kernel.registers, self.fixed[key[0]]) for key, (_, kernel) in self._built.items()]
 
     @property
     def ways(self) -> int:

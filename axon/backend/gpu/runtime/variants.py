@@ -226,8 +226,7 @@ class Variants(tuple[Made, ...]):
                 variant = one.variant
                 lies = _lying(one.key, variant, program)
                 instead = _instead(one.builder.planned, program)
-                fixed = one.builder.fixed[one.number]
-                why = f"{variant.why}, with {fixed}" if fixed.values else variant.why
+                why = f"{variant.why}, with {one.fixed}" if one.fixed.values else variant.why
                 asked = variant.why == ASKED
                 rows.append(Made(text, one.number, variant.mapping, why, one.registers, asked, variant.at, lies, instead))
         variants = Variants(rows)

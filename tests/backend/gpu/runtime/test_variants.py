@@ -390,3 +390,14 @@ def refused_order(program: Executable, mapping: Any, bound: Any) -> Any:
     kernel = program.kernels[0]
     lying = tensors(program, bound)
     return stages(kernel, mapping, HOPPER, program.values, Granted(frozenset(lying))).barriers.order
+
+
+def test_kernels_of_all_parts_are_listed(builds: Builds) -> None:
+    m = axon.compile(
+        "fun f (x : f32[n, n]) = let val y = sort x val z = loop (s = y) for t < 5 => sort (for i j => s[j, i] * 2.0) in z @ y end"
+    )
+    m.f.warmup("f32[64, 64]")
+    kernels = sorted({v.kernel for v in m.f.variants})
+    assert kernels == list(range(len(kernels)))
+    assert len(kernels) > 1
+    assert f"kernel {len(kernels)}" in str(m.f.variants)
