@@ -104,8 +104,8 @@ class Reductions:
 
     @contextmanager
     def ended(self, step: Compute, end: Expression | None) -> Iterator[None]:
-        """Around a loop that has an `end` by data. What is read at the same place in all turns is read before the first: the compiler
-        would not move it."""
+        """Around a loop that has an `end` by data. What is read at the same place in all turns is read before the first: the
+        compiler would not move it."""
         if end is None:
             yield
             return
