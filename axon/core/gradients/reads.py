@@ -45,7 +45,7 @@ def gathered(
     own = {axis.symbol: fresh(axis.symbol.name) for axis in solver.left}
     image = {s: Dim.of(new) for s, new in own.items()}
     image |= {s: d.substitute(image) for s, d in solver.solved.items()}
-    summed = tuple(Axis(own[a.symbol], a.extent.substitute(image)) for a in solver.left)
+    summed = _in_order(tuple(Axis(own[a.symbol], a.extent.substitute(image)) for a in solver.left))
     facts = known
     for axis in (*places, *summed):
         facts = facts.index(axis.symbol, axis.extent)
@@ -82,6 +82,17 @@ def gathered(
     where = None if where is None else tidied(where)
     made = Compute((out,), rest, Reduction(summed, Monoid("sum"), where), (tidied(inner),))
     return (made, _placed(value, out, [fixed.get(axis.symbol) for axis in places])) if fixed else (made,)
+
+
+def _in_order(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    """Axes after those that their ranges depend on: what one of these was solved by may stand behind."""
+    found: list[Axis] = []
+    left = list(axes)
+    while left:
+        names = {axis.symbol for axis in left}
+        found.append(next(axis for axis in left if names.isdisjoint(axis.extent.variables)))
+        left.remove(found[-1])
+    return tuple(found)
 
 
 def _placed(value: Value, part: Value, where: Sequence[Dim | None]) -> Compute:
@@ -160,8 +171,12 @@ class _Solver:
         return self.solve(axis, (at - rest) if coefficient == ONE else (at - rest) // coefficient)
 
     def needed_by_others(self, axis: Axis, subscript: Dim) -> bool:
-        """Whether the range of an axis that the subscript mentions, which would stay, depends on this one."""
-        return any(axis.symbol in other.extent.variables for other in self.own(subscript) if other != axis)
+        """Whether the range of an axis that the subscript mentions, which would stay, depends on this one, also through others."""
+        ranges = {other.symbol: other.extent.substitute(self.solved).variables for other in self.left if other != axis}
+        depending = {axis.symbol}
+        while more := {symbol for symbol, names in ranges.items() if symbol not in depending and not names.isdisjoint(depending)}:
+            depending |= more
+        return any(other.symbol in depending for other in self.own(subscript) if other != axis)
 
     # ── rules ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -16,7 +16,7 @@ from axon.shapes.dimension import Dim, Minimum, atom_key, maximum, parts
 
 _MAX_CLAUSES = 4  # of more than one part
 _MAX_PARTS = 6
-_MAX_CASES = 64  # of all minima together: a sum of k of them has 2 ** k
+_MAX_CASES = 512  # of all minima together: a sum of k of them has 2 ** k
 
 
 def clauses(slack: Dim) -> list[tuple[Dim, ...]] | None:
