@@ -6,7 +6,7 @@ The barrier program is proved by who runs it: `build` proves it while its source
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from axon.backend.gpu.emit import kernel as emission
 from axon.backend.gpu.emit.source import Emitted
@@ -97,12 +97,16 @@ def places(kernel: Tiled) -> list[str]:
 def traits(kernel: Tiled) -> Traits:
     """What of a kernel decides which mappings are legal."""
     stored = tuple(r.value.element for r in kernel.results)
-    if isinstance(kernel, MatrixProduct):
-        across = (kernel.left.axes[-1] != kernel.depth.symbol, kernel.right.axes[-1] != kernel.depth.symbol)
-        return Traits(kernel.left.value.element, stored, *across, limbs=(len(kernel.lefts), len(kernel.rights)))
-    across = (kernel.query.axes[-1] != kernel.depth.symbol, kernel.key.axes[-1] != kernel.depth.symbol)
-    value_across = kernel.value.axes[-1] != kernel.keys.symbol
-    return Traits(kernel.query.value.element, stored, *across, stream=True, value_across=value_across)
+    match kernel:
+        case MatrixProduct():
+            across = (kernel.left.axes[-1] != kernel.depth.symbol, kernel.right.axes[-1] != kernel.depth.symbol)
+            return Traits(kernel.left.value.element, stored, *across, limbs=(len(kernel.lefts), len(kernel.rights)))
+        case Stream():
+            across = (kernel.query.axes[-1] != kernel.depth.symbol, kernel.key.axes[-1] != kernel.depth.symbol)
+            value_across = kernel.value.axes[-1] != kernel.keys.symbol
+            return Traits(kernel.query.value.element, stored, *across, stream=True, value_across=value_across)
+        case _:
+            assert_never(kernel)
 
 
 def tensors(kernel: Tiled, values: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -117,10 +121,15 @@ def tensors(kernel: Tiled, values: tuple[Value, ...]) -> tuple[Value, ...]:
 def expressions(kernel: Tiled) -> Iterator[Scalar]:
     """Every expression that a kernel computes beside its products."""
     yield from (result.expression for result in kernel.results)
-    if isinstance(kernel, Stream):
-        yield kernel.change
-        if kernel.condition is not None:
-            yield kernel.condition
-        for term in (kernel.weight, *(term for _, term in kernel.totals)):
-            yield from (s for s in (term.scale, term.bias, term.factor) if s is not None)
-        yield from (value for _, value in kernel.finals)
+    match kernel:
+        case MatrixProduct():
+            pass
+        case Stream():
+            yield kernel.change
+            if kernel.condition is not None:
+                yield kernel.condition
+            for term in (kernel.weight, *(term for _, term in kernel.totals)):
+                yield from (s for s in (term.scale, term.bias, term.factor) if s is not None)
+            yield from (value for _, value in kernel.finals)
+        case _:
+            assert_never(kernel)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from collections.abc import Mapping as MappingOf
 from math import inf, prod
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from axon.backend.gpu.build.cubin import build, ptx
 from axon.backend.gpu.build.pipeline import Plain, tensors, traits
@@ -207,7 +207,7 @@ def _tiled_work(
     problem = problem_of(plan.kernel, sizes)
     amount = product_flops(plan.kernel).evaluate(sizes)
     moved = sum(size_in_bytes(value).evaluate(sizes) for value in tensors(plan.kernel, builder.planned.values))
-    lines = [f"{_work(plan.kernel, problem, names)}: {_flop(amount)}, moves {moved:,} bytes", _resources(plan, builder.target)]
+    lines = [f"{_work(plan.kernel, sizes, names)}: {_flop(amount)}, moves {moved:,} bytes", _resources(plan, builder.target)]
     if isinstance(plan.kernel, MatrixProduct) and problem.products > 1:
         bound, room = error_bound(problem.depth), workspace(plan.kernel, sizes)
         count = f"{problem.products} products of bf16 values that add up to the factors"
@@ -266,7 +266,7 @@ def _over(nest: Nest, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, st
 
 def _nothing(kernel: Kernel, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str]) -> str:
     """A kernel that has nothing to do."""
-    return _over(kernel, sizes, names) if isinstance(kernel, Nest) else _work(kernel, problem_of(kernel, sizes), names)
+    return _over(kernel, sizes, names) if isinstance(kernel, Nest) else _work(kernel, sizes, names)
 
 
 def _axes(axes: Sequence[Axis], names: MappingOf[Symbol, str]) -> list[str]:
@@ -311,14 +311,12 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def _work(kernel: Tiled, problem: Problem, names: MappingOf[Symbol, str]) -> str:
-    axes = [kernel.rows, kernel.columns, kernel.depth]
-    extents = [problem.rows, problem.columns, problem.depth]
-    if isinstance(kernel, Stream):
-        axes.append(kernel.keys)
-        extents.append(problem.keys)
-    outer = f", {problem.outer} times" if problem.outer != 1 else ""
-    return f"{family_of(kernel)} over ({', '.join(_axes(axes, names))}) = {' × '.join(map(str, extents))}{outer}"
+def _work(kernel: Tiled, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str]) -> str:
+    axes = (kernel.rows, kernel.columns, *kernel.reduced)
+    extents = " × ".join(str(axis.extent.evaluate(sizes)) for axis in axes)
+    times = prod(axis.extent.evaluate(sizes) for axis in kernel.outer)
+    outer = f", {times} times" if times != 1 else ""
+    return f"{family_of(kernel)} over ({', '.join(_axes(axes, names))}) = {extents}{outer}"
 
 
 def _resources(plan: Ready, target: Target) -> str:
@@ -335,9 +333,13 @@ def _resources(plan: Ready, target: Target) -> str:
 def product_flops(kernel: Tiled) -> Dim:
     """Of a kernel's products; what a mask leaves out is counted."""
     outer = prod((axis.extent for axis in kernel.outer), start=Dim.of(2))
-    if isinstance(kernel, Stream):
-        return outer * kernel.rows.extent * kernel.keys.extent * (kernel.columns.extent + kernel.depth.extent)
-    return outer * kernel.rows.extent * kernel.columns.extent * kernel.depth.extent
+    match kernel:
+        case MatrixProduct(rows=rows, columns=columns, depth=depth):
+            return outer * rows.extent * columns.extent * depth.extent
+        case Stream(rows=rows, columns=columns, depth=depth, keys=keys):
+            return outer * rows.extent * keys.extent * (columns.extent + depth.extent)
+        case _:
+            assert_never(kernel)
 
 
 def _time(seconds: float, amount: float, rate: tuple[float, str], how: str) -> str:

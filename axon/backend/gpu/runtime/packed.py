@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import lru_cache
 from math import prod
+from typing import assert_never
 
 from axon.backend.gpu.build.pipeline import traits
 from axon.backend.gpu.layout.memory import Tensor
@@ -18,6 +19,7 @@ from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import spread
 from axon.backend.gpu.runtime.prepare import problem_of, tiled_axes, unreadable
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.epilogue import Operand
 from axon.backend.gpu.tile.families import Kernel, Tiled, copy, with_operands
 from axon.backend.gpu.tile.limbs import without_tensor_cores
@@ -45,12 +47,15 @@ def packings(kernel: Tiled, tensors: Mapping[Symbol, Tensor], sizes: Mapping[Sym
         return frozenset()
     if sum(_repeated(kernel, number, tensors, sizes) for number in found) > MOST_BYTES:
         return frozenset()
-    if isinstance(kernel, Stream):
-        worth = min(problem.rows, problem.keys) >= LEAST
-    else:
-        moved = sum(copying(kernel.operands[number].value, sizes, target) for number in found)
-        with_copies = moved + fastest(problem, traits(kernel), target)
-        worth = with_copies < without_tensor_cores(kernel, problem, sizes, target)
+    match kernel:
+        case Stream():
+            worth = min(problem.rows, problem.keys) >= LEAST
+        case MatrixProduct():
+            moved = sum(copying(kernel.operands[number].value, sizes, target) for number in found)
+            with_copies = moved + fastest(problem, traits(kernel), target)
+            worth = with_copies < without_tensor_cores(kernel, problem, sizes, target)
+        case _:
+            assert_never(kernel)
     return frozenset((kernel.results[0].value.symbol, number) for number in found) if worth else frozenset()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from math import prod
+from typing import assert_never
 
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.memory import Tensor
@@ -58,7 +59,7 @@ def fit(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symb
         lying.append(found)
     kernel = with_operands(kernel, lying)
     problem = problem_of(kernel, sizes)
-    if problem.depth < 1 or (isinstance(kernel, Stream) and problem.keys < 1):
+    if any(axis.extent.evaluate(sizes) < 1 for axis in kernel.reduced):
         return "a sum over nothing"
     stored = {r.place.symbol: r.axes for r in kernel.results}
     boxed = frozenset(s for s in stored if seen[s].storable)
@@ -111,8 +112,7 @@ def as_it_lies(kernel: Tiled, operand: Operand, tensor: Tensor) -> Operand | str
 
 def tiled_axes(kernel: Tiled) -> frozenset[Symbol]:
     """The axes of which a tile has more than one index."""
-    axes = (kernel.rows, kernel.columns, kernel.depth, *((kernel.keys,) if isinstance(kernel, Stream) else ()))
-    return frozenset(axis.symbol for axis in axes)
+    return frozenset(axis.symbol for axis in (kernel.rows, kernel.columns, *kernel.reduced))
 
 
 def is_empty(kernel: Kernel, sizes: MappingOf[Symbol, int]) -> bool:
@@ -130,11 +130,15 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> Problem:
     extents = {axis.symbol: axis.extent.evaluate(sizes) for axis in kernel.outer}
     outer = prod(extents.values())
     rows, columns, depth = (axis.extent.evaluate(sizes) for axis in (kernel.rows, kernel.columns, kernel.depth))
-    if isinstance(kernel, Stream):
-        return Problem(rows, columns, depth, outer, kernel.keys.extent.evaluate(sizes), kernel.condition is not None)
-    limbs = (len(kernel.lefts), len(kernel.rights))
-    lefts, rights = (_matrices(kernel, operand, extents) for operand in (kernel.left, kernel.right))
-    return Problem(rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), matrices=(lefts, rights))
+    match kernel:
+        case MatrixProduct():
+            limbs = (len(kernel.lefts), len(kernel.rights))
+            lefts, rights = (_matrices(kernel, operand, extents) for operand in (kernel.left, kernel.right))
+            return Problem(rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), matrices=(lefts, rights))
+        case Stream():
+            return Problem(rows, columns, depth, outer, kernel.keys.extent.evaluate(sizes), kernel.condition is not None)
+        case _:
+            assert_never(kernel)
 
 
 def _matrices(kernel: MatrixProduct, operand: Operand, outer: MappingOf[Symbol, int]) -> int:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 from functools import cached_property, partial
+from typing import assert_never
 
 from axon.backend.gpu.build.pipeline import traits
 from axon.backend.gpu.layout.memory import Tensor, aligned, contiguous
@@ -150,8 +151,10 @@ def _needed(
         return AS_IT_IS
     unfit = frozenset(result.value.symbol for result in kernel.results)
     why = tuple((result.value.symbol, reason) for result in kernel.results)
-    if isinstance(kernel, Stream):
-        return Way(apart=unfit, why=why)
-    if reason == REFUSED and unfit.isdisjoint(way.bare):
-        return Way(bare=unfit, why=why)
-    return Way(plain=unfit, why=why)
+    match kernel:
+        case Stream():
+            return Way(apart=unfit, why=why)
+        case MatrixProduct():
+            return Way(bare=unfit, why=why) if reason == REFUSED and unfit.isdisjoint(way.bare) else Way(plain=unfit, why=why)
+        case _:
+            assert_never(kernel)

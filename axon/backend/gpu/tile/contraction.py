@@ -56,6 +56,11 @@ class MatrixProduct:
     merges: tuple[Merge, ...] = ()
 
     @property
+    def reduced(self) -> tuple[Axis, ...]:
+        """The axes that are summed over."""
+        return (self.depth,)
+
+    @property
     def operands(self) -> tuple[Operand, ...]:
         return (*self.lefts, *self.rights)
 

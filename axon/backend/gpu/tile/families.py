@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View
@@ -31,7 +31,7 @@ from axon.core.walk import nodes, outs_of, rewrite, tensors_of
 from axon.shapes.dimension import Dim
 
 Tiled: TypeAlias = "MatrixProduct | Stream"
-Kernel: TypeAlias = "MatrixProduct | Stream | Nest"
+Kernel: TypeAlias = "Tiled | Nest"
 
 POLICY = Policy(epilogues=False, share=False, wide=True)  # a row that is held in registers shares what it computes anyway
 
@@ -64,10 +64,13 @@ def kernels(
 
 def with_operands(kernel: Tiled, operands: Sequence[Operand]) -> Tiled:
     """The same kernel of other operands; how many the left ones are, is as before."""
-    if isinstance(kernel, MatrixProduct):
-        count = len(kernel.lefts)
-        return with_factors(kernel, tuple(operands[:count]), tuple(operands[count:]))
-    return replace(kernel, query=operands[0], key=operands[1], value=operands[2])
+    match kernel:
+        case MatrixProduct(lefts=lefts):
+            return with_factors(kernel, tuple(operands[: len(lefts)]), tuple(operands[len(lefts) :]))
+        case Stream():
+            return replace(kernel, query=operands[0], key=operands[1], value=operands[2])
+        case _:
+            assert_never(kernel)
 
 
 def results_of(kernel: Kernel) -> tuple[Value, ...]:
@@ -77,7 +80,15 @@ def results_of(kernel: Kernel) -> tuple[Value, ...]:
 
 def family_of(kernel: Kernel) -> str:
     """What kind of kernel it is, in a word."""
-    return kernel.family if isinstance(kernel, Nest) else "stream" if isinstance(kernel, Stream) else "contraction"
+    match kernel:
+        case Nest():
+            return kernel.family
+        case MatrixProduct():
+            return "contraction"
+        case Stream():
+            return "stream"
+        case _:
+            assert_never(kernel)
 
 
 def views_of(kernel: Kernel) -> tuple[View, ...]:

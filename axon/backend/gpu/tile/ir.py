@@ -14,7 +14,7 @@ A tile's axes are listed as it is stored, the contiguous one last: a transposed 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, assert_never
 
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import Bounds, bounds
@@ -202,14 +202,19 @@ def tile(kernel: MatrixProduct | Stream, mapping: TileMapping, tensors: tuple[Va
     stores = tuple(
         Store(r.place.symbol, r.place.element, r.axes, r.expression, kernel.product, accumulator) for r in kernel.results
     )
-    if isinstance(kernel, MatrixProduct):
-        body: tuple[Statement, ...] = (Clear(accumulator), _contracting(kernel, depth, rows, columns, accumulator), *stores)
-        return TileProgram(tensors, outer, rows, columns, body, kernel.derived, views=views_of(kernel))
-    keys = TileAxis(kernel.keys.symbol, kernel.keys.extent, mapping.keys)
-    uniform = frozenset([*(a.symbol for a in kernel.outer), *(symbol for symbol, _ in kernel.derived)])
-    limits = bounds(kernel.condition, rows.symbol, keys.symbol, kernel.keys.extent, lambda read: set(bare(read) or ()) <= uniform)
-    body = (*_streaming(kernel, depth, rows, columns, keys, accumulator), Finish(kernel), *stores)
-    return TileProgram(tensors, outer, rows, columns, body, kernel.derived, (depth,), limits, views_of(kernel))
+    body: tuple[Statement, ...]
+    match kernel:
+        case MatrixProduct():
+            body = (Clear(accumulator), _contracting(kernel, depth, rows, columns, accumulator), *stores)
+            return TileProgram(tensors, outer, rows, columns, body, kernel.derived, views=views_of(kernel))
+        case Stream(keys=along, condition=condition):
+            keys = TileAxis(along.symbol, along.extent, mapping.keys)
+            uniform = frozenset([*(a.symbol for a in kernel.outer), *(symbol for symbol, _ in kernel.derived)])
+            limits = bounds(condition, rows.symbol, keys.symbol, along.extent, lambda read: set(bare(read) or ()) <= uniform)
+            body = (*_streaming(kernel, depth, rows, columns, keys, accumulator), Finish(kernel), *stores)
+            return TileProgram(tensors, outer, rows, columns, body, kernel.derived, (depth,), limits, views_of(kernel))
+        case _:
+            assert_never(kernel)
 
 
 def _contracting(kernel: MatrixProduct, depth: TileAxis, rows: TileAxis, columns: TileAxis, accumulator: Tile) -> For:

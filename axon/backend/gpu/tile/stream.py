@@ -104,6 +104,11 @@ class Stream:
     span: Span | None = None
 
     @property
+    def reduced(self) -> tuple[Axis, ...]:
+        """The axes that are summed over."""
+        return (self.depth, self.keys)
+
+    @property
     def operands(self) -> tuple[Operand, ...]:
         return (self.query, self.key, self.value)
 

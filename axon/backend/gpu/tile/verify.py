@@ -17,7 +17,7 @@ from axon.backend.plan.verify import PlanScope
 from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.core.ir import Axis, Local, Program, Read, Scalar
+from axon.core.ir import Local, Program, Read, Scalar
 from axon.core.walk import nodes
 
 
@@ -51,9 +51,7 @@ class _KernelScope(PlanScope):
 
     def tiled(self, kernel: MatrixProduct | Stream) -> None:
         self.op, self.loose = None, isinstance(kernel, Stream)
-        axes: tuple[Axis, ...] = (*kernel.outer, kernel.rows, kernel.columns, kernel.depth)
-        if isinstance(kernel, Stream):
-            axes = (*axes, kernel.keys)
+        axes = (*kernel.outer, kernel.rows, kernel.columns, *kernel.reduced)
         for axis in axes:
             self.dim(axis.extent)
         for axis in axes:
