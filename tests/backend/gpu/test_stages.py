@@ -23,6 +23,7 @@ from axon.backend.gpu.tile.families import kernels
 from axon.backend.gpu.tile.limbs import limbed
 from axon.backend.gpu.tile.schedule import Problem, TileMapping, Traits, candidates, check, choose, predict
 from axon.base.element import Element
+from axon.base.passes import FormInvalid
 from axon.core.ir import Program
 from tests.backend.gpu import streams
 from tests.backend.gpu.layout.test_views import STREAMS
@@ -117,6 +118,14 @@ def test_every_candidate_is_proved() -> None:
             continue
         answer = verify(made(case, mapping).barriers)
         assert not hasattr(answer, "kind"), f"{mapping}: {answer}"
+
+
+def test_roles_step_along_one_axis() -> None:
+    """What has no loop of products, such as a tile that reads nothing, is no program for roles: `lower` counts on one."""
+    role = made(contraction("ik,kj->ij"), SMALL).roles
+    consumer = tuple(s for s in role.consumer if not isinstance(s, roles.RoleFor))
+    with pytest.raises(FormInvalid, match="roles that step along 0 axes, not one"):
+        roles.verify(replace(role, producer=(), consumer=consumer))
 
 
 def test_one_role_becomes_machine_code() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from axon.backend.gpu.proof.findings import Found, Kind, Violation
 from axon.backend.gpu.proof.happens_before import Agent, Facts, Flight, Place, State, Who, agents
 from axon.backend.gpu.roles import barriers as b
@@ -222,6 +224,8 @@ class Effects:
                 self.need(agent, number, stream.score, "a stream ends that has")
                 agent.holds = agent.holds - {stream.score} | {stream.changed}
                 return
+            case _:
+                assert_never(op)
         self.at_rest(agent, number, touched)
         agent.holds = agent.holds - taken | made
         agent.fenced = False

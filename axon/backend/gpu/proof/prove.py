@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import lru_cache
+from typing import TypeAlias, assert_never
 
 from axon.backend.gpu.proof.contents import check_contents, check_places
 from axon.backend.gpu.proof.effects import Effects, ahead
@@ -50,6 +51,10 @@ from axon.backend.gpu.tile import ir as t
 from axon.base.names import Symbol
 
 MAX_STATES = 20_000
+Local: TypeAlias = (  # operations that wait for nobody
+    "b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.Retire | t.Work | b.Pass | b.Reclaim | b.Write | b.AsyncFence | b.Send"
+    " | b.Scatter | b.Drain"
+)
 _MAX_EVENTS = 200_000  # between two decisions: more means that a role runs forever without one
 
 
@@ -339,7 +344,7 @@ class _Explorer(Effects):
                 return False
         return True
 
-    def local(self, state: State, number: int, op: Instruction) -> None:
+    def local(self, state: State, number: int, op: Local) -> None:
         """Operations that wait for nobody."""
         agent, who = state.agents[number], self.who[number]
         match op:
@@ -388,6 +393,8 @@ class _Explorer(Effects):
             case b.Send():
                 if who.leader:
                     self.send(state, number, op)
+            case _:
+                assert_never(op)
 
 
 def _describe(op: Instruction) -> str:

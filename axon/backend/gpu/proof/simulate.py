@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import prod
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 
@@ -29,6 +29,10 @@ from axon.core.ir import Scalar
 from axon.shapes.dimension import Dim
 
 Array = Any  # numpy.ndarray
+Act: TypeAlias = (  # operations that wait for nobody here, where products are computed one after the other
+    "b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.ProductFence | b.Product | b.Commit | t.Work | b.Pass | b.Meet"
+    " | b.Write | b.AsyncFence | b.Send | b.Scatter"
+)
 
 
 class SimulationError(Exception):
@@ -282,7 +286,7 @@ class _Cluster:
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def act(self, agent: _Agent, op: Instruction) -> None:
+    def act(self, agent: _Agent, op: Act) -> None:
         match op:
             case b.Expect(ring=ring, bytes=size):
                 self.barriers[agent.block, ring.symbol, "full", self.ahead(agent, op)[0]].arrive(size, 1)
@@ -327,6 +331,10 @@ class _Cluster:
                 ]
                 box = [64 if a == order.rows.symbol else op.width if a == order.columns.symbol else 1 for a in op.store.axes]
                 self.put(op.store.tensor, at, box, op.store.axes, values)
+            case b.ProductFence() | b.Meet() | b.AsyncFence():
+                pass  # what they order is proved, and here happens in one order
+            case _:
+                assert_never(op)
 
     def ahead(self, agent: _Agent, op: b.Await | b.Expect | b.Copy) -> tuple[int, int]:
         """The stage that an operation is about, and how often the cursor will have wrapped there mod 2."""
@@ -393,6 +401,8 @@ class _Cluster:
                 for symbol, value in stream.finals:
                     values = Values(self.tensors, self.sizes, self.axes(agent, block), dict(known)).value(value)
                     agent.rows[symbol, block] = np.broadcast_to(np.asarray(values, np.float32), (64, 1))[:, 0]
+            case _:
+                assert_never(op)
 
     def row_locals(self, agent: _Agent, stream: Stream, block: int) -> dict[Symbol, Array]:
         """The statistics of 64 rows, as columns."""

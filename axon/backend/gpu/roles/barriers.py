@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import Bounds
-from axon.backend.gpu.tile.ir import Finish, Fold, Load, Narrow, Promote, Rescale, Reset, Settle, Store, Tile, TileAxis
+from axon.backend.gpu.tile.ir import Load, Store, Tile, TileAxis, Work
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.data import dataclass
 from axon.base.names import Symbol
@@ -352,11 +352,11 @@ class Alone:
     body: tuple[Op, ...]
 
 
-Op: TypeAlias = (
-    "Await | Expect | Copy | Advance | Release | Clear | ProductFence | Product | Commit | Retire | Settle | Promote | Reset | Fold"
-    " | Narrow | Rescale | Finish | Turn | Pass | LastTurn | Reclaim | Meet | Write | AsyncFence | Send | Scatter | Drain | Depart"
-    " | Tiles | Last | Steps | AfterSteps | IfPiece | Alone"
+Single: TypeAlias = (  # operations that hold no others
+    "Await | Expect | Copy | Advance | Release | Clear | ProductFence | Product | Commit | Retire | Work | Turn | Pass | LastTurn"
+    " | Reclaim | Meet | Write | AsyncFence | Send | Scatter | Drain | Depart"
 )
+Op: TypeAlias = "Single | Tiles | Last | Steps | AfterSteps | IfPiece | Alone"
 Nested = Tiles | Steps | AfterSteps | IfPiece | Alone
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from axon.backend.gpu.roles.barriers import AfterSteps, Alone, IfPiece, Last, Op, Steps, Tiles
+from axon.backend.gpu.roles.barriers import AfterSteps, Alone, IfPiece, Last, Op, Single, Steps, Tiles
 from axon.base.data import dataclass
 from axon.base.names import Symbol
 
@@ -65,7 +65,7 @@ class Jump:
     to: int
 
 
-Instruction: TypeAlias = "Op | NextTile | BeginSteps | NextStep | MoreSteps | Unless | UnlessPiece | Jump"
+Instruction: TypeAlias = "Single | NextTile | BeginSteps | NextStep | MoreSteps | Unless | UnlessPiece | Jump"
 
 
 def flatten(body: tuple[Op, ...], *, alone: bool) -> tuple[Instruction, ...]:

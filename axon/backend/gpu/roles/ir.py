@@ -110,10 +110,7 @@ class Last:
     axis: t.TileAxis
 
 
-RoleStatement: TypeAlias = (
-    "Clear | t.Settle | t.Promote | t.Reset | t.Fold | t.Narrow | t.Rescale | t.Finish | Store | Put | Get | Start | Retire"
-    " | Consumed | Turn | Pass | Last | RoleFor"
-)
+RoleStatement: TypeAlias = "Clear | t.Work | Store | Put | Get | Start | Retire | Consumed | Turn | Pass | Last | RoleFor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +355,10 @@ def _drain(body: tuple[RoleStatement, ...], in_flight: int) -> list[RoleStatemen
 
 
 def verify(program: RoleProgram) -> None:
-    """Raises FormInvalid unless arefs are put and got in step, and every stage is given back after what reads it retired."""
+    """Raises FormInvalid unless arefs are put and got in step, every stage is given back after what reads it retired, and all roles
+    step along one axis."""
+    steps = {s.axis for s in (*program.producer, *program.consumer) if isinstance(s, RoleFor)}
+    require(len(steps) == 1, f"roles that step along {len(steps)} axes, not one")
     puts = [s for s in _walk(program.producer or program.consumer) if isinstance(s, Put)]
     gets = [s for s in _walk(program.consumer) if isinstance(s, Get)]
     for aref in program.arefs:

@@ -165,7 +165,7 @@ class For:
 
 
 Work: TypeAlias = "Settle | Promote | Reset | Fold | Narrow | Rescale | Finish"  # on what registers hold
-Statement: TypeAlias = "Clear | Load | Multiply | Settle | Promote | Reset | Fold | Narrow | Rescale | Finish | Store | For"
+Statement: TypeAlias = "Clear | Load | Multiply | Work | Store | For"
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +305,8 @@ def verify(program: TileProgram) -> None:
                     require(set(acc.axes) <= set(axes) <= set(inside), "a store outside its tile")
                 case For(axis=axis, body=inner):
                     walk(inner, inside | {axis.symbol: axis.step})
+                case _:
+                    assert_never(statement)
 
     walk(program.body, steps)
 
