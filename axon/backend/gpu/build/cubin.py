@@ -23,7 +23,7 @@ from axon.backend.gpu.build.pipeline import Forms
 from axon.backend.gpu.build.progress import bar
 from axon.backend.gpu.build.worker import Worker, answering, crew
 from axon.backend.gpu.emit.source import Emitted
-from axon.backend.gpu.layout.target import Target
+from axon.backend.gpu.layout.target import Target, architecture
 from axon.backend.gpu.proof.findings import Violation
 from axon.backend.gpu.proof.prove import verify
 from axon.backend.kernel_cache import Kernel, Refused
@@ -184,7 +184,7 @@ class _Making:
         source = job.stages.source
         try:
             with _ALONE:
-                answer = link(source.text, _kinds(source), source.bounds, self.target)
+                answer = link(source.text, _kinds(source), source.bounds, self.target.compute_capability)
         except Exception as error:  # of numba, of the linker
             self._fail(job, _compiler_failed(f"{type(error).__name__}: {error}"))
         else:
@@ -252,7 +252,7 @@ _ALONE = Lock()  # llvmlite is not for two threads at once
 
 def compile_source(emitted: Emitted, target: Target) -> Kernel:
     """Compile and link, without proof and without the cache."""
-    cubin, log = link(emitted.text, _kinds(emitted), emitted.bounds, target)
+    cubin, log = link(emitted.text, _kinds(emitted), emitted.bounds, target.compute_capability)
     made = _given(_checked(cubin, log, scratch=_scratch(emitted)))
     if isinstance(made, RegistersExhausted):
         raise made
@@ -261,7 +261,7 @@ def compile_source(emitted: Emitted, target: Target) -> Kernel:
 
 def _job(source: Emitted, target: Target) -> dict[str, Any]:
     """What a worker is told."""
-    return {"text": source.text, "kinds": _kinds(source), "bounds": source.bounds, "target": target.name}
+    return {"text": source.text, "kinds": _kinds(source), "bounds": source.bounds, "chip": target.compute_capability}
 
 
 def _kinds(source: Emitted) -> tuple[str, ...]:
@@ -310,7 +310,7 @@ def ptx(emitted: Emitted, target: Target) -> str:
             except (OSError, ValueError):  # it was killed: then here
                 break
         with _ALONE:
-            return assembly(emitted.text, _kinds(emitted), emitted.bounds, target)[0].decode()
+            return assembly(emitted.text, _kinds(emitted), emitted.bounds, target.compute_capability)[0].decode()
 
 
 def _key(emitted: Emitted, target: Target, spills: bool = False) -> str:
@@ -320,7 +320,7 @@ def _key(emitted: Emitted, target: Target, spills: bool = False) -> str:
     Of the source up to names and comments: the layers of a network differ in nothing else, and share one machine code.
     """
     allowed = "spills" * spills + "scratch" * bool(_scratch(emitted))  # what was refused without is no answer
-    facts = [str(cache.FORMAT), target.name, allowed, *map(str, emitted.bounds)]
+    facts = [str(cache.FORMAT), architecture(target.compute_capability), allowed, *map(str, emitted.bounds)]
     parts = [*facts, *_kinds(emitted), *_tools(), _intrinsics(), _proof(), emitted.bare]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

@@ -8,32 +8,32 @@ import linecache
 from collections.abc import Sequence
 from typing import Any
 
-from axon.backend.gpu.layout.target import Target
+from axon.backend.gpu.layout.target import Capability, architecture
 
 
-def link(text: str, kinds: Sequence[str], bounds: tuple[int, int], target: Target) -> tuple[bytes, str]:
+def link(text: str, kinds: Sequence[str], bounds: tuple[int, int], chip: Capability) -> tuple[bytes, str]:
     """The cubin of a kernel's source whose parameters are of these kinds, and the linker's log."""
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
-    code = bytes(_library(text, kinds, bounds, target, lto=True).get_ltoir(cc=target.compute_capability))
+    code = bytes(_library(text, kinds, bounds, chip, lto=True).get_ltoir(cc=chip))
     # Without the linker's own cache: what it finds there comes without the log that `_checked` reads.
-    options = LinkerOptions(arch=target.name, link_time_optimization=True, ptxas_options=["-v"], no_cache=True)
+    options = LinkerOptions(arch=architecture(chip), link_time_optimization=True, ptxas_options=["-v"], no_cache=True)
     linker = Linker(ObjectCode.from_ltoir(code), options=options)
     cubin = bytes(linker.link("cubin").code)
     return cubin, f"{linker.get_info_log()}\n{linker.get_error_log()}"
 
 
-def assembly(text: str, kinds: Sequence[str], bounds: tuple[int, int], target: Target) -> tuple[bytes, str]:
+def assembly(text: str, kinds: Sequence[str], bounds: tuple[int, int], chip: Capability) -> tuple[bytes, str]:
     """What `ptx` gives, in this process, and an empty log."""
-    library = _library(text, kinds, bounds, target, lto=False)
-    made = str(library.get_asm_str(cc=target.compute_capability)).replace(library._entry_name, "kernel")
+    library = _library(text, kinds, bounds, chip, lto=False)
+    made = str(library.get_asm_str(cc=chip)).replace(library._entry_name, "kernel")
     names = inspect.signature(function(text)).parameters
     for number, name in reversed(list(enumerate(names))):
         made = made.replace(f"kernel_param_{number}", name)
     return f"{made}\n".encode(), ""
 
 
-def _library(text: str, parameters: Sequence[str], bounds: tuple[int, int], target: Target, *, lto: bool) -> Any:
+def _library(text: str, parameters: Sequence[str], bounds: tuple[int, int], chip: Capability, *, lto: bool) -> Any:
     """A kernel's source as numba-cuda's code library, its module ready for libNVVM."""
     # numba-cuda's public `compile` cannot pass a struct by value. TMA descriptors must be: so the kernel's own module is edited,
     # its pointers to descriptors made `byval`, before it goes to libNVVM.
@@ -51,7 +51,7 @@ def _library(text: str, parameters: Sequence[str], bounds: tuple[int, int], targ
         signature,
         device=False,
         abi="numba",
-        cc=target.compute_capability,
+        cc=chip,
         lto=lto,
         launch_bounds=bounds,
         opt=True,

@@ -21,7 +21,6 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from axon.backend.gpu.build.link import assembly, link
-from axon.backend.gpu.layout.target import TARGETS
 from axon.base.interrupt import without_interruptions
 
 IDLE = 60.0  # seconds after which a worker that nobody asks for anything ends
@@ -141,7 +140,7 @@ def main() -> None:
             os._exit(0)
         try:
             make = assembly if job.get("stage") == "ptx" else link
-            made, log = make(job["text"], tuple(job["kinds"]), tuple(job["bounds"]), TARGETS[job["target"]])
+            made, log = make(job["text"], tuple(job["kinds"]), tuple(job["bounds"]), tuple(job["chip"]))
             answer = {"made": base64.b64encode(made).decode(), "log": log}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}

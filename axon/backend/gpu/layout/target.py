@@ -1,16 +1,25 @@
-"""What the chip can hold and do, as one table per target. Every limit that a phase obeys is read from here."""
+"""What a chip can hold and do, as one table. Every limit that a phase obeys is read from here."""
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from axon.base.data import dataclass
+
+Capability: TypeAlias = "tuple[int, int, str]"  # a chip's instructions: 9.0, and "a" for those that no later chip has
+
+
+def architecture(capability: Capability) -> str:
+    """What the tools call it, such as `sm_90a`."""
+    major, minor, own = capability
+    return f"sm_{major}{minor}{own}"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """Limits of one chip. Sizes are bytes unless a name says otherwise."""
 
-    name: str
-    compute_capability: tuple[int, int, str]
+    compute_capability: Capability
     multiprocessors: int
     shared_per_block: int
     shared_per_multiprocessor: int
@@ -53,7 +62,6 @@ class Target:
 
 
 HOPPER = Target(
-    name="sm_90a",
     compute_capability=(9, 0, "a"),
     multiprocessors=132,
     shared_per_block=227 * 1024,
@@ -79,4 +87,3 @@ HOPPER = Target(
     product_depth=32,
     l2=60 * 1000 * 1000,
 )
-TARGETS = {target.name: target for target in (HOPPER,)}

@@ -17,7 +17,7 @@ import numpy as np
 from axon.backend.gpu.build.cubin import RegistersExhausted
 from axon.backend.gpu.build.pipeline import tensors as tensors_of
 from axon.backend.gpu.layout.memory import Tensor
-from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.runtime import failures
 from axon.backend.gpu.runtime.driver import Driver, driver
 from axon.backend.gpu.runtime.executable import Executable
@@ -38,6 +38,7 @@ BLOCK = (1 << 20) - 3  # random elements, repeated over a tensor
 
 def times(
     planned: Planned,
+    target: Target,
     number: int,
     mappings: Sequence[Any],
     seconds: Sequence[float],
@@ -54,7 +55,7 @@ def times(
     lying = planned.lying(sizes)
     used = used_by(kernel, planned.known) if isinstance(kernel, Nest) else tensors_of(kernel, values)
     amount = {v.symbol: lying[v.symbol].bytes for v in used}
-    sets = max(1, min(MOST_SETS, -(-4 * HOPPER.l2 // max(1, sum(amount.values())))))
+    sets = max(1, min(MOST_SETS, -(-4 * target.l2 // max(1, sum(amount.values())))))
     with _allocated(cuda, [amount[v.symbol] for _ in range(sets) for v in used]) as pointers, _stream(cuda) as stream:
         rotated = []
         for n in range(sets):
@@ -69,7 +70,7 @@ def times(
             for mapping, about in zip(mappings, seconds, strict=True):
                 out[mapping] = None
                 schedule = NOTHING if isinstance(kernel, Nest) else pinned(mapping, number)
-                pinned_so = Executable(planned.program, schedule=schedule, way=planned.way)
+                pinned_so = Executable(planned.program, target, schedule=schedule, way=planned.way)
                 try:
                     bound = pinned_so.bind(rotated[0], sizes, device)
                 except RegistersExhausted:

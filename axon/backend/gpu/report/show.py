@@ -177,7 +177,7 @@ def explain(
             from axon.backend.gpu.report.measure import times as measured
 
             tried = told.candidates[: 1 + MEASURED]
-            times = measured(builder.planned, number, [c for c, _ in tried], [seconds for _, seconds in tried], own)
+            times = measured(builder.planned, builder.target, number, [c for c, _ in tried], [seconds for _, seconds in tried], own)
         lines += told.lines
         for candidate, seconds in told.candidates:
             mark = "chosen" if candidate == plan.mapping else ""

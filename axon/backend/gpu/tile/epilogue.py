@@ -97,7 +97,7 @@ def _merged(expression: Scalar, views: Views, merges: Iterable[Merge]) -> Scalar
     return rewrite(expression, visit)
 
 
-class Tiled(Protocol):
+class TiledResults(Protocol):
     """A kernel whose results are tiles of rows and columns."""
 
     @property
@@ -112,12 +112,12 @@ class Tiled(Protocol):
     def views(self) -> tuple[View, ...]: ...
 
 
-def views_of(kernel: Tiled) -> tuple[View, ...]:
+def views_of(kernel: TiledResults) -> tuple[View, ...]:
     """The views that a kernel reads and stores."""
     return (*kernel.views, *(r.view for r in kernel.results if r.view))
 
 
-K = TypeVar("K", bound=Tiled)
+K = TypeVar("K", bound=TiledResults)
 
 
 class Group(Generic[K]):
@@ -241,7 +241,7 @@ def _first(axis: Symbol, places: Sequence[Dim]) -> tuple[int, bool]:
     return number, found is not None and found[0] == Dim.of(1)
 
 
-def check_epilogue(kernel: Tiled, results: Iterable[Result], views: Views, span: Span | None) -> None:
+def check_epilogue(kernel: TiledResults, results: Iterable[Result], views: Views, span: Span | None) -> None:
     """Raises `Unsupported` unless the results can be computed element by element from the product's tile."""
     check_derived(views, {a.symbol for a in kernel.outer}, span)
     axes = {a.symbol for a in (*kernel.outer, kernel.rows, kernel.columns)} | {symbol for symbol, _ in views.derived}

@@ -100,7 +100,7 @@ def test_the_key_holds_all_that_the_code_depends_on(monkeypatch: pytest.MonkeyPa
         build._key(replace(source, bare=source.bare + "#"), HOPPER),
         build._key(replace(source, threads=384), HOPPER),
         build._key(replace(source, parameters=source.parameters[1:]), HOPPER),
-        build._key(source, replace(HOPPER, name="sm_100a")),
+        build._key(source, replace(HOPPER, compute_capability=(10, 0, "a"))),
     ]
     monkeypatch.setattr(build, "_tools", lambda: ("numba-cuda 99",))
     others.append(build._key(source, HOPPER))
