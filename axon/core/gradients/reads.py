@@ -197,6 +197,8 @@ class _Solver:
             above = (rest - offset).plain_quotient(axis.extent) if axis.extent != ONE else None
             if above is None or any(t is None for t in terms):  # else what is above could mention what it is divided by
                 continue
+            if not axis.extent.variables.isdisjoint(other.symbol for other in self.axes):
+                continue
             self.divisors.append(axis.extent)
             position = equation.at - offset
             self.solve(axis, position % axis.extent)
@@ -229,6 +231,7 @@ class _Solver:
         if not self.by(mine[0], atom.dividend, atom.divisor * equation.at + Dim.of(rest.symbol)):
             return False
         self.left.insert(0, rest)  # before those whose ranges depend on it
+        equation.subscript = equation.at  # (c * u + r) / c, which is asked again at the end
         return True
 
     def several(self, equation: _Equation) -> bool:

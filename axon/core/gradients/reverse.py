@@ -175,8 +175,9 @@ class Reverse(Maker):
             body = Select(what, body, number(0, body))
         elif what is not None:
             adjoint = Binary("mul", adjoint, what)
-        if reduction.where is not None:
-            body = Select(reduction.where, body, number(0, body))
+        for condition in (reduction.where, reduction.asked):  # what nobody asks for may be anything
+            if condition is not None:
+                body = Select(condition, body, number(0, body))
         self.through((*op.axes, *reduction.axes), [(body, adjoint)], reduction.axes)
 
     def combined(self, op: Compute, reduction: Reduction, axes: Sequence[Axis]) -> None:
