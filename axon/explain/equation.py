@@ -132,7 +132,7 @@ def sizes(c: Clash, problem: Problem) -> tuple[Equal, Dim, Dim, list[Relation]]:
     at = first.reason.span
     others = [e for e in reversed(c.equals) if len(e.reason.sides) == 2 and e.reason.span != at and differ(e)]
     if (whole := _without(first, c, problem)) is not None:
-        stated = [r for r, _ in problem.assumed] + [r for r, _ in whole.conditions]
+        stated = [r for r, _ in problem.assumed] + [c.relation for c in whole.conditions]
         left, right = (simpler(d.substitute(whole.substitution), stated) for d in (first.left, first.right))
         if left != right and not (left - right).variables & flexible:
             return first, left, right, stated

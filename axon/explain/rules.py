@@ -6,6 +6,7 @@ from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS
 from axon.shapes.width import MOST
+from axon.types.symbolic import MAX_STEPS
 from axon.types.trouble import Rule as R
 from axon.types.trouble import RuleBroken
 
@@ -39,7 +40,7 @@ _TWICE = "here again", "first here"
 _EACH = "this differs from one `{0}` to the next"
 _LARGEST = "range over the largest size, and choose with `if` what lies inside"
 _MADE_OF = "a dimension is made of names, integers, `+ - * / %`, `min a b`, `max a b` and functions of such"
-_TERMS = f"a size may have at most {MAX_TERMS} terms and {MAX_DEGREE} factors"
+TERMS = f"a size may have at most {MAX_TERMS:,} terms and {MAX_DEGREE} factors, and take {MAX_STEPS:,} steps to compute"
 
 ROWS: dict[R, _Row] = {
     # twice
@@ -101,7 +102,7 @@ ROWS: dict[R, _Row] = {
     R.DIVISOR_OF_FUNCTION: _Row("AX0305", "a size is divided by {0}: a divisor must be at least 1", "this divides by {0}"),
     R.MADE_OF: _Row("AX0308", _MADE_OF, "not one of these"),
     R.TOO_COMPLEX: _Row(
-        "AX0309", "the sizes in this expression are too complicated", "grows beyond what can be reasoned about", note=_TERMS
+        "AX0309", "the sizes in this expression are too complicated", "grows beyond what can be reasoned about", note=TERMS
     ),
     R.OPENED_REPEATEDLY: _Row(
         "AX0307", "a size that only the data decide cannot be opened inside a comprehension or loop",

@@ -13,11 +13,11 @@ from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.explain.equation import cannot_agree
 from axon.explain.never import never
 from axon.explain.obligation import contract_broken, not_met, size_of, unprovable
+from axon.explain.rules import TERMS
 from axon.explain.wording import MAX_LABELS, Words, distinct, unstated
 from axon.shapes.algebra.prove import Facts, proves
 from axon.shapes.constraint import Problem, Range, Reason
 from axon.shapes.contracts.broken import by_fact
-from axon.shapes.dimension import MAX_DEGREE, MAX_TERMS
 from axon.shapes.pretty import render
 from axon.shapes.solving.causes import Cause, Unbounded
 from axon.shapes.solving.trouble import Clash, Hopeless, Refuted, TooLarge, Unknown, Unprovable
@@ -42,8 +42,7 @@ def explain(trouble: Cause, problem: Problem, words: Words) -> Diagnostic:
             return _hopeless(trouble, problem, words)
         case TooLarge(reason):
             label = Label(reason.span, "grows beyond what can be reasoned about")
-            note = f"a size may have at most {MAX_TERMS} terms and {MAX_DEGREE} factors"
-            return Diagnostic("AX0309", "the sizes in this declaration are too complicated", (label,), (note,))
+            return Diagnostic("AX0309", "the sizes in this declaration are too complicated", (label,), (TERMS,))
         case _:
             assert_never(trouble)
 
@@ -90,7 +89,8 @@ def _hopeless(h: Hopeless, problem: Problem, words: Words) -> Diagnostic:
                 facts = rest
         labels = [Label(reason.span, _needs(r.render(words.name), reason)) for r, reason in facts]
         for _, reason in facts:
-            name = reason.text.split("`")[1] if reason.text.startswith("`") else ""  # of a call: where the function needs it
+            called = reason.text.startswith("`") and not any("{}" in side.text for side in reason.sides)  # else it is an equation
+            name = reason.text.split("`")[1] if called else ""  # of a call: where the function needs it
             here = [side for side in reason.sides if name and side.span.file.path == reason.span.file.path]
             labels += [Label(side.span, f"`{name}` needs it here: {side.text}") for side in here]
             of_access = (size_of(u, problem.resolve(u.target), words) for u in problem.uses if u.span == reason.span)

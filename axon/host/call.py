@@ -395,13 +395,19 @@ def check_sizes(callee: Callee, sizes: Sequence[Any]) -> list[int]:
             size = -1
         if isinstance(value, bool) or not 0 <= size <= MAX_SIZE:
             must = f"it must be an integer from 0 to {MAX_SIZE:,}"
-            whole = hasattr(value, "is_integer") and value.is_integer() and 0 <= value <= MAX_SIZE  # Python's floats, and NumPy's
+            whole = _is_whole(value) and 0 <= value <= MAX_SIZE
             places = ", ".join(f"int({n})" if n == name else n for n in names)
             help = (Suggestion(f"write `{callee.name}[{places}](…)`"),) if whole else ()
             message = f"the dimension parameter `{name}` of `{callee.name}` is {_short(value)}"
             raise wrong(callee, "AX0505", message, must, help=help)
         out.append(size)
     return out
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether a float, of Python or NumPy, has no fraction. (SymPy's `is_integer` is a property.)"""
+    says = getattr(value, "is_integer", None)
+    return callable(says) and bool(says())
 
 
 def check_target(callee: Callee, target: Any) -> None:

@@ -466,13 +466,16 @@ def variables_of(atom: Atom) -> frozenset[Symbol]:
 
 def replaced(dim: Dim, old: Atom, new: Dim) -> Dim:
     """The Dim with an atom replaced wherever it occurs, also inside other atoms."""
-    if isinstance(old, Symbol):
-        return dim.substitute({old: new})
+    return replacing(old, new)(dim)
+
+
+def replacing(old: Atom, new: Dim) -> Callable[[Dim], Dim]:
+    """The replacement of an atom, for several Dims that have parts in common."""
     images: dict[Dim, Dim] = {}
 
     def image_of(atom: Atom) -> Dim:
         if isinstance(atom, Symbol):
-            return Dim({(atom,): 1})
+            return new if atom == old else Dim({(atom,): 1})
         return new if atom == old else rebuilt(atom, image)
 
     def image(part: Dim) -> Dim:
@@ -482,7 +485,7 @@ def replaced(dim: Dim, old: Atom, new: Dim) -> Dim:
             images[part] = part.rewrite(image_of)
         return images[part]
 
-    return image(dim)
+    return image
 
 
 def occurs(atom: Atom, dim: Dim) -> bool:

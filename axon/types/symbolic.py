@@ -37,7 +37,7 @@ from axon.types.unify import State
 _RELATIONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _MAX_CALLS = 8  # functions within functions, in a condition
 _MAX_DEPTH = 60  # and in a size
-_MAX_STEPS = 5_000  # that one size takes
+MAX_STEPS = 5_000  # that one size takes
 
 _NOTHING = Says()
 _ALTERNATIVE = Says((), False)
@@ -159,13 +159,13 @@ class _Place:
 
 class _Evaluation:
     def __init__(self, inf: Inference) -> None:
-        self.inf, self.steps = inf, _MAX_STEPS
+        self.inf, self.steps = inf, MAX_STEPS
         self.impossible: list[Divisor] = []
 
     def of(self, e: T.Expr, at: _Place) -> _Value:
         self.steps -= 1
         if self.steps < 0 or at.depth > _MAX_DEPTH:
-            return None
+            raise DimensionTooLarge("a size that takes too many steps")
         match e:
             case T.Dimension(dim=dim):
                 return _Size(dim.substitute(at.dims) if at.dims else dim)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 
 import axon
 
@@ -83,10 +84,11 @@ def test_a_size_that_is_no_integer() -> None:
         with pytest.raises(axon.AxonError) as caught:
             _PROGRAM.first[size]([1.0, 2.0, 3.0])
         assert [s.text for s in caught.value.diagnostics[0].suggestions] == ["write `first[int(k)](…)`"]
-    with pytest.raises(axon.AxonError) as caught:
-        _PROGRAM.first[2.5]([1.0, 2.0, 3.0])
-    assert not caught.value.diagnostics[0].suggestions
-    for size in (2, np.int64(2), np.array(2)):
+    for size in (2.5, sympy.Float(2.5), sympy.Integer(-1), sympy.Symbol("k")):
+        with pytest.raises(axon.AxonError) as caught:
+            _PROGRAM.first[size]([1.0, 2.0, 3.0])
+        assert not caught.value.diagnostics[0].suggestions
+    for size in (2, np.int64(2), np.array(2), sympy.Integer(2)):
         assert np.array_equal(_PROGRAM.first[size]([1.0, 2.0, 3.0]), [1, 2])
 
 

@@ -24,7 +24,7 @@ from axon.shapes.dimension import (
     occurs,
     parts,
     rebuilt,
-    replaced,
+    replacing,
     variables_of,
     without,
 )
@@ -99,7 +99,8 @@ class Refutation:
         """The claims with an atom replaced wherever it occurs."""
         concerned = sum(p.weight for _, p in claims if occurs(atom, p))
         self._budget.spend(len(claims) + concerned // _LEAVES)
-        return [(kind, replaced(p, atom, image)) for kind, p in claims]
+        put_in = replacing(atom, image)
+        return [(kind, put_in(p)) for kind, p in claims]
 
     def _elimination(self, claims: list[Claim]) -> tuple[Atom, Dim, int] | None:
         """An atom, what it equals, and the equality that says so; only if it occurs where linear reasoning does not see it."""

@@ -69,11 +69,24 @@ Because: TypeAlias = "tuple[Relation, tuple[object, ...]]"  # a relation and the
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """What must hold for a solution to be one: of a division, or that solved variables, which it is `of`, are at least 0.
+
+    `guarded`: the equations that ask for it are needed only where their guards hold.
+    """
+
+    relation: Relation
+    reasons: tuple[object, ...]
+    of: frozenset[Symbol]
+    guarded: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Solution:
     """What is known of the flexible variables (`substitution`, fully applied), and what must hold besides."""
 
     substitution: dict[Symbol, Dim]
-    conditions: tuple[Because, ...]  # of divisions, and that solved variables are at least 0
+    conditions: tuple[Condition, ...]
     residual: tuple[Because, ...]  # equations over what stays free, neither proved nor refuted
     conflicts: tuple[Conflict, ...]
 
@@ -109,7 +122,7 @@ def solve(
             conflicts.append(Conflict(tuple(system[i].reason for i in sorted(core)), what))
     return Solution(
         solver.substitution(),
-        tuple((r, tuple(system[i].reason for i in sorted(used))) for r, used in solver.conditions),
+        tuple(solver.conditions),
         tuple((r, tuple(system[i].reason for i in sorted(used))) for r, used in solver.residual),
         tuple(conflicts),
     )
@@ -236,7 +249,7 @@ class _Solver:
         self._divided: list[tuple[Relation, _Trace]] = []
         self._quotients: set[Symbol] = set()
         self._forced: list[tuple[Symbol, _Trace, Relation]] = []
-        self.conditions: list[tuple[Relation, frozenset[int]]] = []
+        self.conditions: list[Condition] = []
         self.residual: list[tuple[Relation, frozenset[int]]] = []
         self.conflicts: list[tuple[frozenset[int], Relation]] = []
 
@@ -509,10 +522,14 @@ class _Solver:
         for relation, used in sorted(self._divided, key=lambda item: item[0].op == "="):  # divisors first
             left, by = self._resolve(relation.left)
             wanted.setdefault(Relation(left, relation.op, relation.right), []).append(_Trace(None, (used,), by))
+        divisions = frozenset(wanted)
+        about: dict[Relation, set[Symbol]] = {}
         for variable in [v for v in self._images if v not in self._quotients]:
             value, trace = self._current(variable)
             if not _sum_of_sizes(value):
-                wanted.setdefault(Relation(value, ">=", _ZERO), []).append(_Trace(None, (trace,)))
+                relation = Relation(value, ">=", _ZERO)
+                wanted.setdefault(relation, []).append(_Trace(None, (trace,)))
+                about.setdefault(relation, set()).add(variable)
         for relation, traces in wanted.items():
             needed = [trace for trace in traces if not self._holds_where_needed(relation, trace)]
             answer = self._judge(relation) if needed else Answer.PROVED
@@ -520,8 +537,11 @@ class _Solver:
                 blamed = needed[0].equations()
                 self.conflicts.append((blamed, self._origin(blamed, relation)))
             elif answer is Answer.UNKNOWN:
-                self.conditions.append((relation, needed[0].equations()))
-                self._facts = self._facts.assume(relation)
+                guarded = relation not in divisions and all(map(self._given, needed))
+                reasons = tuple(self._system[i].reason for i in sorted(needed[0].equations()))
+                self.conditions.append(Condition(relation, reasons, frozenset(about.get(relation, ())), guarded))
+                if not guarded:
+                    self._facts = self._facts.assume(relation)
 
     def _origin(self, used: frozenset[int], relation: Relation) -> Relation:
         """The equation that made a condition, when it is one alone."""

@@ -19,7 +19,7 @@ _Same: TypeAlias = "tuple[Symbol, Symbol, Relation]"  # two sizes, and the equat
 _MAX_ROOTS = 24  # sizes, and equations, among which a root is looked for
 _MAX_PAIRS = 6  # of sizes that are compared
 _MAX_BOUNDS = 40  # inequalities among which they are looked for
-_TIMES = 16  # how much larger than the rest sizes are of which a fraction is looked at
+_TIMES = 16  # how much larger than that sizes can be that are equal but for rounding
 
 
 def forced(
@@ -52,21 +52,18 @@ def _is_more(known: Facts, relation: Relation) -> bool:
 def _nearly(found: Iterable[Relation], bounds: list[Relation], others: frozenset[Symbol]) -> Relation | None:
     """Two sizes that inequalities nobody stated make equal but for rounding: 2 * (h / 2) <= w and 2 * (w / 2) <= h.
 
-    Neither is then more than the other but for a fraction of it and what else these inequalities speak of; nor is one twice the
-    other, where both are larger than the numbers and as large as what else there is, than which they can be many times larger.
+    Neither is then more than the other but for numbers and what these inequalities divide by, than which both can be much larger.
     """
     shared = (_by_age(r.variables & o.variables - others) for r, o in combinations(bounds, 2))
     pairs = dict.fromkeys(pair for variables in shared for pair in combinations(variables, 2))
     known = Facts().assume(*found)
     for v, w in list(pairs)[:_MAX_PAIRS]:
         about = [r for r in bounds if {v, w} <= r.variables]
-        beside = _by_age(frozenset[Symbol]().union(*(r.variables for r in about)) - {v, w})
-        least = [Dim.of(4 + 2 * max(abs(r.left.offset) for r in about)), *(Dim.of(u) for u in beside)]
-        large, huge = (known.assume(*(Relation(Dim.of(x), ">=", n * d) for x in (v, w) for d in least)) for n in (1, _TIMES))
-        twice = [Relation(Dim.of(a), ">=", 2 * Dim.of(b)) for a, b in ((v, w), (w, v))]
-        more = [Relation(4 * Dim.of(a), ">=", 5 * Dim.of(b) + 4 * sum(least, Dim.of(0))) for a, b in ((v, w), (w, v))]
-        never = [*(large.assume(r) for r in twice), *(known.assume(r) for r in more)]
-        if not unsatisfiable(huge, (v, w)) and all(unsatisfiable(facts, (v, w)) for facts in never):
+        by = frozenset[Symbol]().union(*(q.divisor.variables for r in about for q in r.slack.quotients)) - {v, w}
+        rounding = sum((4 * Dim.of(u) for u in _by_age(by)), Dim.of(4 + 2 * max(abs(r.left.offset) for r in about)))
+        huge = known.assume(*(Relation(Dim.of(x), ">=", _TIMES * rounding) for x in (v, w)))
+        more = [Relation(Dim.of(a), ">=", Dim.of(b) + rounding) for a, b in ((v, w), (w, v))]
+        if not unsatisfiable(huge, (v, w)) and all(unsatisfiable(known.assume(r), (v, w)) for r in more):
             return Relation(Dim.of(v), "=", Dim.of(w))
     return None
 

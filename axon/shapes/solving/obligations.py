@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
 from axon.shapes.algebra.divisibility import inequalities
+from axon.shapes.algebra.form import divisors
 from axon.shapes.algebra.prove import Answer, Facts, prove, proves
 from axon.shapes.constraint import NOWHERE, Obligation, Reason, Use
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, variables_of
@@ -111,7 +112,8 @@ class _Judge:
             for symbol, extent in context.indices:
                 facts = facts.index(symbol, self.s.now(extent))
             facts = facts.assume(*(self.s.relation(g) for g in context.guards))
-        if proves(facts, relation):
+        divided = sorted((d for d in divisors(relation) if not d.variables & self.p.data), key=lambda d: d.sort_key)
+        if proves(facts.assume(*(Relation(d, ">=", _ONE) for d in divided)), relation):  # which is asked wherever something divides
             return
         reach = self.s.reach(context)
         ranges = reach.ranges
@@ -143,16 +145,21 @@ class _Judge:
             if never or not troubled:  # `if i % w < w - 1` may keep away from the end that is reached without it
                 self.out.troubles.append(self._refuted(obligation, worst, reach))
             return
-        needed = only_where(around or (), worst, base)
-        if needed is not None and not needed.variables & self.p.data:
-            worst = needed
-        elif obligation.use is not None:
-            return
+        asked: list[tuple[Relation, Reason]] = []
+        if obligation.use is None:
+            for part, why in said_in_parts(worst, obligation.reason):
+                asked += said_in_parts(self._only_where(around, part, base, sized=True) or part, why)
+        elif (needed := self._only_where(around, worst, base, sized=False)) is not None:
+            asked = said_in_parts(needed, obligation.reason)
         if worst.variables <= self.p.outer and self.p.outer:
-            self.out.owed.append(Obligation(worst, NOWHERE, obligation.reason))
+            self.out.owed += [Obligation(part, NOWHERE, why) for part, why in asked]
         else:
-            parts = said_in_parts(worst, obligation.reason)
-            self.out.asked += [part for part in parts if obligation.sized or not proves(facts, part[0])]
+            self.out.asked += [part for part in asked if obligation.sized or not proves(facts, part[0])]
+
+    def _only_where(self, around: Sequence[Relation] | None, relation: Relation, base: Facts, sized: bool) -> Relation | None:
+        """What is asked of sizes alone, if that can be said; see `only_where`."""
+        needed = only_where(around or (), relation, base, sized)
+        return None if needed is None or needed.variables & self.p.data else needed
 
     def _cases(self, obligation: Obligation) -> list[Obligation]:
         """Under a condition that an index is not some size: that it is below, and that it is above."""

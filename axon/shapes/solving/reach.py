@@ -19,6 +19,7 @@ that bounds an index moves the end of its range.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from math import gcd
 
 from axon.base.data import dataclass, replace
@@ -43,6 +44,7 @@ from axon.shapes.relation import Relation
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
 _MAX_PARTS = 8  # alternatives that are looked at
+_MAX_SAID = 4  # conditions that a contract says
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,28 +388,63 @@ class Reach:
         return None
 
 
-def only_where(conditions: Sequence[Relation], relation: Relation, facts: Facts) -> Relation | None:
+def only_where(conditions: Sequence[Relation], relation: Relation, facts: Facts, sized: bool) -> Relation | None:
     """That a relation holds where conditions on sizes do, as one relation; None if that takes more than one of them to say.
 
-    A relation that divides by what only the conditions make at least 1 is no fact for a call, which may have a 0 there.
+    Of what a size depends on (`sized`), which nothing compares while running, up to four of them are said. What is divided by
+    may be 0 in a call for which the conditions do not hold, or another fact does not: it is then divided by 1 instead.
     """
-    below = {q.divisor for r in (relation, *conditions) for q in r.slack.quotients if q.divisor.constant is None}
-    least = [Relation(divisor, ">=", _ONE) for divisor in sorted(below, key=lambda d: d.sort_key)]
-    if any(not proves(facts, r) and proves(facts.assume(*conditions), r) for r in least):
-        return None
     open_ = list(dict.fromkeys(conditions))
     for c in reversed(conditions):
         rest = [other for other in open_ if other != c]
         if any(proves(known, r) for known, r in ((facts.assume(*rest), c), (facts.assume(c.negated), relation))):
             open_ = rest
+    below = {q.divisor for r in (relation, *conditions) for q in r.slack.quotients if q.divisor.constant is None}
+    least = map(_positive, sorted(below, key=lambda d: d.sort_key))
+    if not sized and any(proves(facts.assume(*conditions), r) and not proves(facts, r) for r in least):
+        return None
     if not open_:
         return relation
-    if len(open_) > 1 or open_[0].op in ("=", "<>") or relation.op in ("=", "<>"):
+    if relation.op in ("=", "<>") or len(open_) > (_MAX_SAID if sized else 1):
         return None
-    slack, otherwise = relation.slack, open_[0].negated.slack
-    if slack + otherwise == Dim.of(-2):  # n >= k + 1 or n <= k - 1
+    otherwise = [alternative for c in open_ for alternative in _otherwise(c, sized)]
+    if not otherwise:
+        return None
+    slack, others = _defined(relation.slack, facts), [_defined(o, facts) for o in otherwise]
+    if len(others) == 1 and slack + others[0] == Dim.of(-2):  # n >= k + 1 or n <= k - 1
         return Relation(slack + 1, "<>", _ZERO)
-    return Relation(maximum(slack, otherwise), ">=", _ZERO)
+    return Relation(reduce(maximum, others, slack), ">=", _ZERO)
+
+
+def _otherwise(condition: Relation, sized: bool) -> tuple[Dim, ...]:
+    """Sizes of which one is at least 0 where a condition does not hold; of an equation none that nothing needs to say."""
+    if condition.op not in ("=", "<>"):
+        return (condition.negated.slack,)
+    slack = condition.slack
+    if not sized:
+        return ()
+    return (slack - 1, -slack - 1) if condition.op == "=" else (minimum(slack, -slack),)
+
+
+def _positive(divisor: Dim) -> Relation:
+    return Relation(divisor, ">=", _ONE)
+
+
+def _defined(dim: Dim, facts: Facts) -> Dim:
+    """The same size wherever all divisors are at least 1, and a size everywhere."""
+
+    def image(atom: Atom) -> Dim:
+        if isinstance(atom, Symbol):
+            return Dim.of(atom)
+        part = rebuilt(atom, whole)
+        if not isinstance(atom, Quotient) or proves(facts, _positive(atom.divisor)):
+            return part
+        return whole(atom.dividend) // maximum(whole(atom.divisor), 1)
+
+    def whole(part: Dim) -> Dim:
+        return part.rewrite(image)
+
+    return whole(dim)
 
 
 def _bound(guard: Relation, symbol: Symbol) -> tuple[Dim, bool] | None:

@@ -103,12 +103,19 @@ class _Settler:
                 owed += self._keep(relation, equals)
             else:
                 self._clash(equals, relation, "named")
-        for relation, reasons in self.s.solution.conditions:
-            equals = tuple(r for r in reasons if isinstance(r, Equal))
+        within = {r.extent.symbol: r.context for r in self.p.ranges}
+        for condition in self.s.solution.conditions:
+            relation = condition.relation
+            equals = tuple(r for r in condition.reasons if isinstance(r, Equal))
             if relation.variables & self.p.data and relation.op == ">=" and equals:  # a size that was solved for
                 owed.append(Obligation(relation, NOWHERE, equals[-1].reason, sized=True))
             elif relation.variables & self.p.data:
                 self._clash(equals, relation, "data")
+            elif condition.guarded and condition.of <= within.keys() and equals:  # how far indices run, under conditions
+                around = sorted(condition.of, key=lambda v: v.id)
+                told = self._told(equals).reason
+                reason = Reason(told.sides[-1].span if told.sides else told.span, "a size cannot be negative: {}")
+                owed += [Obligation(relation, within[v], reason, sized=True) for v in around]
             elif relation.op == ">=" and impossible(self.s.facts, relation):
                 reason = (equals or self.s.equals)[-1].reason
                 owed.append(Obligation(relation, NOWHERE, Reason(reason.span, "a size cannot be negative: {}")))
@@ -131,12 +138,16 @@ class _Settler:
 
     def _keep(self, relation: Relation, equals: tuple[Equal, ...]) -> list[Obligation]:
         """Put an equation into the contract; one between sizes of the declaration around is for that to prove."""
-        told = [e for e in equals if len(e.reason.sides) == 2 and not e.reason.sides[0].text.endswith("must run to {}")]
-        reason = (told or equals or self.s.equals)[-1].reason
+        reason = self._told(equals).reason
         if relation.variables <= self.p.outer:
             return [Obligation(relation, NOWHERE, reason)]
         self.out.contract.append((relation, reason))
         return []
+
+    def _told(self, equals: tuple[Equal, ...]) -> Equal:
+        """The equation that says why a relation must hold."""
+        told = [e for e in equals if len(e.reason.sides) == 2 and not e.reason.sides[0].text.endswith("must run to {}")]
+        return (told or equals or self.s.equals)[-1]
 
     def _contract(self, asked: list[tuple[Relation, Reason]]) -> None:
         """Simplify the facts, with the user's own in front, and see that sizes exist that satisfy them."""

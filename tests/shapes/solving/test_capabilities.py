@@ -127,14 +127,9 @@ OPENED = "let val (k : f32[m]) = filter (x > 0.0) x  val (l : f32[p]) = filter (
         (f"fun f (x : f32[n]) (y : f32[n]) = {OPENED} sum i => (k + (l as f32[m]))[i] end", "f32[n] -> f32[n] -> f32"),
         # a guard is a fact in its branch, for what is created and for what is equal there
         (IOTA + "fun f (x : f32[n]) = if n >= 1 then (sum i => (iota {n - 1})[i]) else 0", "f32[n] -> i32"),
-        (IOTA + "fun f (x : f32[n]) = if n >= 1 then 0 else sum i => (iota {n - 1})[i]", "f32[n] -> i32 where n >= 1"),
         (IOTA + "fun f (x : f32[n]) = n >= 1 andalso (sum i => (iota {n - 1})[i]) > 3", "f32[n] -> bool"),
         (IOTA + "fun f (x : f32[n]) = if n >= 1 then (sum i => (tail x)[i]) else 0.0", "f32[n] -> f32"),
         ("fun f (x : f32[n]) = if n >= 3 then (sum i => x[1 : n - 2][i]) else 0.0", "f32[n] -> f32"),
-        (
-            "fun f (x : f32[n]) = if n >= 3 then (sum i => x[1 : n - 2][i]) else (sum i => x[1 : n - 2][i])",
-            "f32[n] -> f32 where n >= 3",
-        ),
         (HEADS + "fun f (x : f32[s, d]) = if d % 4 = 0 then sum i j c => (split {4} x)[i, j, c] else 0.0", "f32[s, d] -> f32"),
         ("fun f (x : f32[n]) (y : f32[m]) = if n = m then sum i => x[i] * y[i] else 0.0", "f32[n] -> f32[m] -> f32"),
         # what is stated of two sizes is meant, and may leave only few sizes that what is needed admits

@@ -40,7 +40,7 @@ def shown(solution: Solution) -> str:
     return "; ".join(
         [
             *(f"{symbol.name} := {render(dim)}" for symbol, dim in solution.substitution.items()),
-            *(f"where {r}" for r, _ in solution.conditions),
+            *(f"where {c.relation}" for c in solution.conditions),
             *(f"open {r}" for r, _ in solution.residual),
             *(f"conflict {c.relation}" for c in solution.conflicts),
         ]
@@ -172,7 +172,7 @@ def test_independent_mistakes_are_separate_conflicts() -> None:
 def test_reasons_of_what_is_left() -> None:
     solution = solved("a = n; b = c; a = b; c = m; h * e = n", "a b c e")
     assert [reasons for _, reasons in solution.residual] == [("a = n", "b = c", "a = b", "c = m")]
-    assert {reasons for _, reasons in solution.conditions} == {("h * e = n",)}
+    assert {c.reasons for c in solution.conditions} == {("h * e = n",)}
 
 
 def test_linear_systems_are_solved_completely() -> None:
@@ -212,7 +212,7 @@ def test_against_brute_force() -> None:
         flexible = symbols[len(rigid) :]
         solution = solve(equations, flexible, known, loose=frozenset(flexible[: seed % 3]))
         text = f"seed {seed}: {'; '.join(f'{e.left} = {e.right}' for e in equations)} gives {shown(solution)}"
-        needed = [r for r, _ in (*solution.conditions, *solution.residual)]
+        needed = [*(c.relation for c in solution.conditions), *(r for r, _ in solution.residual)]
         for dim in solution.substitution.values():
             assert dim.variables.isdisjoint(solution.substitution), text
         for values in assignments(symbols, 6 if len(symbols) < 4 else 4):
