@@ -188,6 +188,93 @@ def test_derivatives(m: Any, name: str, target: str) -> None:
     same(getattr(m, name)(*given, target=target), wanted)
 
 
+BRANCHES = """
+fun root (x : f64[n]) = if (sum i => x[i]) > 0.0 then (sum i => sqrt x[i]) else 0.0
+fun named (x : f64[n]) =
+  if (sum i => x[i]) > 0.0
+  then let val t = for i => sqrt x[i] val u = for i => t[i] * 2.0 + log x[i] in sum i => u[i] * t[i] end
+  else x[0]
+fun rows (m : f64[r]) (x : f64[r, n]) =
+  let val y = for r => if m[r] > 0.0 then (let val t = for i => log x[r, i] in prod i => t[i] end) else x[r, 0]
+  in sum r => y[r] * y[r] end
+fun product (w : f64[n, k]) (x : f64[n]) =
+  if (sum i => x[i]) > 0.0
+  then let val t = for i => log x[i] val h = for j => sum i => t[i] * w[i, j] in sum j => h[j] * h[j] end
+  else 0.0
+fun linear_at_last (x : f64[n]) =
+  if (sum i => x[i]) > 0.0 then (let val t = for i => x[i] + 1.0 val u = for i => 1.0 / (t[i] - 1.0) in sum i => u[i] end) else 0.0
+fun one_of_two (a : f64) (x : f64[n]) =
+  let val t = for i => sqrt x[i] in if a > 1.0 then (sum i => t[i]) else if a > 0.0 then (sum i => t[i] ** 3.0) else x[0] end
+fun read_elsewhere (x : f64[n]) =
+  let val t = for i => x[i] * x[i] in (if (sum i => x[i]) > 0.0 then (sum i => sqrt t[i]) else 0.0) + (sum i => t[i]) end
+fun masked (x : f64[n]) = let val r = for i => sqrt x[i] in sum i => if x[i] > 0.0 then r[i] else 0.0 end
+fun running (x : f64[n]) =
+  let val s = scan (op +, 0.0) i => log x[i] in if (sum i => x[i]) > 0.0 then (sum i => s[i] * x[i]) else x[0] end
+fun in_a_loop (x : f64[n]) =
+  let val s = loop (s = x) for _ < 2 => (let val t = for i => sqrt s[i] in if s[0] > 0.0 then (for i => s[i] + t[i]) else s end)
+  in sum i => s[i] end
+
+fun d_root x = grad root x
+fun d_named x = grad named x
+fun d_rows m x = grad (rows m) x
+fun d_product w x = grad (fn (w, x) => product w x) (w, x)
+fun d_linear_at_last x = grad linear_at_last x
+fun d_one_of_two a x = grad (one_of_two a) x
+fun d_read_elsewhere x = grad read_elsewhere x
+fun d_masked x = grad masked x
+fun d_running x = grad running x
+fun d_in_a_loop x = grad in_a_loop x
+fun dd_root (x : f64[n]) = grad (fn x => sum i => (grad root x)[i]) x
+"""
+POSITIVE, NOWHERE, SIGNS = np.array([1.0, 4.0, 9.0]), np.zeros(3), np.array([1.0, -1.0])
+MIXED_ROWS = np.array([[2.0, 4.0, 5.0], [0.0, -1.0, 0.0]])
+FIRST = np.array([1.0, 0.0, 0.0])
+NOT_TAKEN: dict[str, tuple[tuple[Any, ...], Any]] = {
+    "root": ((NOWHERE,), NOWHERE),
+    "named": ((NOWHERE,), FIRST),
+    "rows": ((SIGNS, MIXED_ROWS), None),
+    "product": ((np.ones((3, 2)), NOWHERE), (np.zeros((3, 2)), NOWHERE)),
+    "linear_at_last": ((NOWHERE,), NOWHERE),
+    "one_of_two": ((-1.0, NOWHERE), FIRST),
+    "read_elsewhere": ((NOWHERE,), NOWHERE),
+    "masked": ((np.array([0.0, 4.0]),), np.array([0.0, 0.25])),
+    "running": ((NOWHERE,), FIRST),
+    "in_a_loop": ((NOWHERE,), np.ones(3)),
+}
+
+
+@pytest.fixture(scope="module")
+def branches() -> Any:
+    return axon.compile(BRANCHES)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", NOT_TAKEN)
+def test_what_a_branch_makes_that_is_not_taken_gives_nothing(branches: Any, name: str, target: str) -> None:
+    given, wanted = NOT_TAKEN[name]
+    found = getattr(branches, f"d_{name}")(*given, target=target)
+    if wanted is None:  # one row takes each branch: no difference can be taken where log has no value
+        logs, (first, _, _) = np.log(MIXED_ROWS[0]), MIXED_ROWS[1]
+        wanted = np.array([2 * logs.prod() ** 2 / logs / MIXED_ROWS[0], 2 * first * FIRST])
+    same(found, wanted)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", NOT_TAKEN)
+def test_the_branch_that_is_taken_has_its_derivative(branches: Any, name: str, target: str) -> None:
+    first = {"rows": (SIGNS + 2.0,), "product": (R.normal(size=(3, 2)),), "one_of_two": (0.5,)}.get(name, ())
+    x = np.stack([POSITIVE, POSITIVE + 2.5]) if name == "rows" else POSITIVE
+    by = 0 if name == "product" else len(first)
+    wanted = numerically(lambda *given: getattr(branches, name)(*first[:by], *given, target="interpret"), *first[by:], x)
+    found = getattr(branches, f"d_{name}")(*first, x, target=target)
+    same(found if name == "product" else (found,), tuple(wanted))
+
+
+def test_of_the_second_order_a_branch_gives_nothing_either(branches: Any) -> None:
+    same(branches.dd_root(NOWHERE), NOWHERE)
+    same(branches.dd_root(POSITIVE), -0.25 * POSITIVE**-1.5)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -5,6 +5,7 @@
     reads      the adjoint of a tensor from those of its reads: gathers, by inverting subscripts
     operations what moves, copies under names of their own, functions with a rule
     making     operations that both modes make
+    demand     where anything reads a tensor: what a branch makes gets nothing elsewhere
     reverse    adjoints of operations, from the last to the first
     forward    tangents of operations, from the first to the last
 

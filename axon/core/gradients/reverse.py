@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
+from axon.core.gradients.demand import Demand, demands, disjunction, is_bounded
 from axon.core.gradients.making import Maker
 from axon.core.gradients.operations import (
     NoDerivative,
@@ -63,21 +64,30 @@ from axon.core.ir import (
     element_of,
 )
 from axon.core.passes.parts import as_size
-from axon.core.scalar_facts import comparison, substitute
-from axon.core.walk import converted, outs_of
+from axon.core.scalar_facts import comparison, substitute, varies
+from axon.core.walk import converted, outs_of, reads
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 
 
 class Reverse(Maker):
-    """`parts` are what readers gave each tensor so far; `done` the functions with a rule whose results passed theirs on."""
+    """`parts` are what readers gave each tensor so far; `done` the functions with a rule whose results passed theirs on.
+
+    `here` are the demands of the operation that is passed through, where what it gives may else be NaN; `tainted` are tensors whose
+    adjoints may be NaN where there is no demand for them.
+    """
 
     parts: dict[Symbol, list[Value]]
     done: list[Rule]
+    demands: dict[Symbol, Demand]
+    here: list[Demand]
+    tainted: set[Symbol]
 
     def run(self, seeds: Sequence[tuple[Symbol, Value]]) -> None:
         """Adjoints of results in, those of everything that is active out; ask `adjoint` for them."""
-        self.parts, self.done = {}, []
+        self.parts, self.done, self.here, self.tainted = {}, [], [], set()
+        of_rules = (value.symbol for rule in self.rules for value in (*rule.by, *rule.results))
+        self.demands = demands(self.source, self.active, {*of_rules, *(symbol for symbol, _ in seeds)})
         for symbol, seed in seeds:
             if symbol in self.active:
                 self.parts.setdefault(symbol, []).append(seed)
@@ -101,7 +111,8 @@ class Reverse(Maker):
             parts = self.parts[value.symbol] = [self.compute(derivative(value), axes, total)]
         return parts[0] if parts else None
 
-    def give(self, axes: Sequence[Axis], found: Sequence[Contribution], last: Sequence[Axis] = ()) -> None:
+    def give(self, axes: Sequence[Axis], found: Sequence[Contribution], last: Sequence[Axis], demand: Scalar | None) -> None:
+        """Pass on what reads get: where there is a demand, which mentions no index."""
         for contribution in found:
             value = self.active[contribution.read.tensor]
             ops = gathered(value, axes, contribution, self.known, last)
@@ -109,11 +120,33 @@ class Reverse(Maker):
             self.ops += ops
             if op.reduction is None and isinstance(op.body[0], Const):
                 self.fills[op.outs[0].symbol] = op.body[0]
-            self.parts.setdefault(value.symbol, []).append(op.outs[0])
+            part = op.outs[0]
+            if demand is not None and self.same_demand(contribution.read, demand):
+                self.tainted.add(value.symbol)
+            elif demand is not None:
+                places = axes_of(part)
+                given = self.read(part, places)
+                part = self.compute(derivative(value), places, Select(demand, given, number(0, given)))
+            self.parts.setdefault(value.symbol, []).append(part)
 
     def through(self, axes: Sequence[Axis], bodies: Sequence[tuple[Scalar, Scalar]], last: Sequence[Axis] = ()) -> None:
-        """Expressions over axes pass on their adjoints."""
-        self.give(axes, adjoints(bodies, self.own()).reads, last)
+        """Expressions over axes, those of the operation first, pass on their adjoints."""
+        demand = disjunction([d.at([Dim.of(a.symbol) for a in axes[: len(d.places)]]) for d in self.here]) if self.here else None
+        if demand is not None and varies(demand, frozenset(axis.symbol for axis in axes)):
+            bodies, demand = [(Select(demand, body, number(0, body)), adjoint) for body, adjoint in bodies], None
+        self.give(axes, adjoints(bodies, self.own()).reads, last, demand)
+
+    def same_demand(self, read: Read, demand: Scalar) -> bool:
+        own, places = self.demands.get(read.tensor), [s for s in read.subscripts if isinstance(s, Dim)]
+        return own is not None and len(places) == len(read.subscripts) and own.at(places) == demand
+
+    def demanded(self, op: Compute | Scan) -> list[Demand]:
+        """The demands for an operation's results, if what it gives where there is none may be NaN."""
+        outs = [out.symbol for out in op.outs if self.parts.get(out.symbol)]
+        garbage = any(read.tensor in self.demands for body in op.body for read in reads(body))
+        if not all(s in self.demands for s in outs) or (is_bounded(op) and not garbage and self.tainted.isdisjoint(outs)):
+            return []
+        return [self.demands[s] for s in outs]
 
     # ── operations ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -122,6 +155,7 @@ class Reverse(Maker):
         if rule is not None:
             self.by_rule(rule)
             return
+        self.here = self.demanded(op) if isinstance(op, Compute | Scan) else []
         match op:
             case Compute(reduction=None):
                 op = apart(op)

@@ -15,7 +15,7 @@ from math import pi, sqrt
 
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
-from axon.core.ir import Binary, Bind, Const, Local, Scalar, Select, Unary, element_of
+from axon.core.ir import COMPARISONS, Binary, Bind, Const, Local, Scalar, Select, Unary, element_of
 
 
 def number(value: float, like: Scalar | Element) -> Const:
@@ -179,6 +179,11 @@ BINARY: dict[str, tuple[_By, _By]] = {
         lambda a, b, y: minus(over(a, plus(_square(a), _square(b)))),
     ),
 }
+
+
+# Operations whose derivatives at finite operands are finite, but for an overflow.
+_BOUNDED = "neg not sin cos atan tanh asinh erf erfc abs sign floor ceil round add sub mul max min and or"
+BOUNDED = COMPARISONS.union(_BOUNDED.split())
 
 
 def scaled(adjoint: Scalar, slope: Scalar) -> Scalar:
