@@ -63,6 +63,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.backend.gpu.intrinsics": {"backend.kernel"},
     "axon.backend.gpu.build": {"base", "core", "backend", "backend.kernel"}
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "emit", "intrinsics")},
+    "axon.backend.gpu.sorting": {"base", "shapes", "backend.kernel"}
+    | {f"backend.gpu.{folder}" for folder in ("layout", "emit", "build")},
     "axon.backend.gpu.runtime": {
         "base",
         "shapes",
@@ -74,9 +76,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "backend.plan",
         "backend.kernel",
     }
-    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "proof", "emit", "simt", "build")},
+    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "proof", "emit", "simt", "build", "sorting")},
     "axon.backend.gpu.report": {"base", "shapes", "core", "core.passes", "backend", "backend.plan"}
-    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "simt", "build", "runtime")},
+    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "simt", "build", "sorting", "runtime")},
     # faces
     "axon.host": {"base", "shapes", "shapes.algebra", "shapes.contracts", "types", "explain", "checker"}
     | {"core", "lower", "backend", "compiler"},

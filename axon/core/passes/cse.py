@@ -1,8 +1,8 @@
 """Common subexpressions: operations that compute the same are computed once.
 
 Two operations are the same if they are equal after their axes, and the operations they read, are called the same. What fails at run
-time keeps its place: only pure `Compute` operations are merged, into the earlier of the two, which may stand around the loop of the
-later one. It is the first pass of every target: nothing behind it looks for equal operations again.
+time keeps its place: only sorts and pure `Compute` operations are merged, into the earlier of the two, which may stand around the
+loop of the later one. It is the first pass of every target: nothing behind it looks for equal operations again.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from axon.base.data import replace
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
-from axon.core.ir import Block, Compute, Loop, Op, Program, Read, Scalar
+from axon.core.ir import Block, Compute, Loop, Op, Program, Read, Scalar, Sort, Value
 from axon.core.passes.dissolve import with_tensors
 from axon.core.verify import verify_rewritten
-from axon.core.walk import children, rename
+from axon.core.walk import children, outs_of, rename
 from axon.shapes.dimension import Dim
 
 _CANONICAL = [fresh("axis") for _ in range(32)]
@@ -28,7 +28,7 @@ def deduplicated(program: Program) -> Program:
     return replace(program, block=_block(program.block, {}))
 
 
-def _block(block: Block, around: Mapping[object, Compute]) -> Block:
+def _block(block: Block, around: Mapping[object, Compute | Sort]) -> Block:
     """`around` are the operations before the block, by what is equal for those that compute the same."""
     same: dict[Symbol, Symbol] = {}
     seen = dict(around)
@@ -39,17 +39,16 @@ def _block(block: Block, around: Mapping[object, Compute]) -> Block:
         op = with_tensors(op, same)
         if isinstance(op, Loop):
             op = replace(op, body=_block(op.body, seen))
-        if not isinstance(op, Compute):
+        if not isinstance(op, Compute | Sort):
             ops.append(op)
             continue
         key = _key(op)
         first = seen.setdefault(key, op) if key is not None else op
-        mine = {out.symbol for out in op.outs} & results
-        taken = key in around or any(out.symbol in results or out.symbol in final for out in first.outs)
-        if first is op or (mine and taken):
+        pairs = [(out.symbol, other.symbol) for out, other in zip(outs_of(op), outs_of(first), strict=True)]
+        taken = any(key in around or other in results or other in final for out, other in pairs if out in results)
+        if first is op or taken:
             ops.append(op)
             continue
-        pairs = [(out.symbol, other.symbol) for out, other in zip(op.outs, first.outs, strict=True)]
         same |= dict(pairs)
         final |= {other: out for out, other in pairs if out in results}
     if final:
@@ -59,13 +58,23 @@ def _block(block: Block, around: Mapping[object, Compute]) -> Block:
 
 def _called(op: Op, names: Mapping[Symbol, Symbol]) -> Op:
     """An operation whose results have other names."""
-    if not isinstance(op, Compute):
-        return op
-    return replace(op, outs=tuple(replace(out, symbol=names.get(out.symbol, out.symbol)) for out in op.outs))
+
+    def called(out: Value) -> Value:
+        return replace(out, symbol=names.get(out.symbol, out.symbol))
+
+    match op:
+        case Compute():
+            return replace(op, outs=tuple(map(called, op.outs)))
+        case Sort():
+            return replace(op, values=called(op.values), indices=called(op.indices))
+        case _:
+            return op
 
 
-def _key(op: Compute) -> object | None:
+def _key(op: Compute | Sort) -> object | None:
     """What is equal for operations that compute the same; None for those that are left alone."""
+    if isinstance(op, Sort):
+        return "sort", op.input
     if op.reduction is not None and (op.reduction.monoid.kind == "custom" or op.reduction.where is not None or op.reduction.asked):
         return None
     if any(_checks(s) for s in op.body):

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
-from math import ceil, log2, prod
+from math import log2, prod
 
 from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
@@ -114,9 +114,11 @@ class Scattered:
 
 
 def sorting_time(length: int, keys: int) -> float:
-    """Microseconds of a sort of so many keys, in rows of a length. See Note [Sorting] in `gpu.runtime.sorting`."""
-    tile = 25 * (log2(min(length, 2048)) / 11) ** 2 + keys / 21_000
-    return tile + max(0, ceil(log2(length)) - 11) * (4.5 + keys / 60_000)
+    """Microseconds of a sort of so many small integers, in rows of a length, measured on an H100. See Note [Digits] in
+    `gpu.runtime.radix`."""
+    if length <= 512:
+        return 3 + 8 * (log2(max(2, length)) / 9) ** 2 + keys / 15_000
+    return 10 + length / 700 + keys / 50_000 if length <= 8192 else 40 + keys / 30_000
 
 
 def scatters(program: Program) -> tuple[Scattered, ...]:

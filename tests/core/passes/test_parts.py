@@ -157,7 +157,7 @@ def test_what_the_command_line_shows():
     program = compiler.lower(axon.compile("fun f (x : f32[n]) = loop (s = x) for t < 3 => sort s")._session.checked, "f", None)
     assert "1. loop of 3 steps, by the host" in compiler.emit(program, "plan", None)
     assert compiler.explain(program, None).startswith("f: 1 part on a GPU\n  1. loop of 3 steps")
-    assert "# sort f32: pieces of 2048" in compiler.emit(program, "kernel", None)
+    assert "# sort f32: a row in each block" in compiler.emit(program, "kernel", None)
     assert "one role, no barriers" in compiler.emit(program, "roles", None)
     plain = compiler.lower(axon.compile("fun f (x : f32[n]) = exp x")._session.checked, "f", None)
     assert "on a GPU" not in compiler.emit(plain, "plan", None)

@@ -19,13 +19,13 @@ from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.roles import ir as roles
 from axon.backend.gpu.roles import render as render_barriers
-from axon.backend.gpu.runtime.algorithms import Algorithms
 from axon.backend.gpu.runtime.building import Builder, Ready
 from axon.backend.gpu.runtime.foreseen import of_extents
 from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.prepare import problem_of
 from axon.backend.gpu.runtime.steps import Ordered, Stepped
 from axon.backend.gpu.simt.register_tiles import predicted, untiled
+from axon.backend.gpu.sorting.steps import kernels as kernels_of
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import Kernel, Tiled, family_of, views_of
@@ -75,13 +75,13 @@ def _span(kernel: Kernel) -> Span | None:
 
 def _own_kernels(program: Program) -> Iterator[Plain]:
     """The kernels of a program's sorts and compresses, each once."""
-    algorithms, seen = Algorithms(HOPPER), set[str]()
+    seen = set[str]()
     for part in everything(parts(program).body):
         match part:
             case Sort(values=values):
-                kernels = algorithms.kernels(values.element, len(values.shape))
+                kernels = kernels_of(values.element, len(values.shape), HOPPER)
             case Compress():
-                kernels = algorithms.kernels(None, 1)
+                kernels = kernels_of(None, 1, HOPPER)
             case _:
                 continue
         yield from (kernel for kernel in kernels if kernel.source.text not in seen)

@@ -21,6 +21,7 @@ from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.failures import Watch
 from axon.backend.gpu.runtime.foreseen import lives_of, of_extents, typical, values_between
+from axon.backend.gpu.sorting.steps import kernels, sorting
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.plan.walk import Lives
@@ -193,13 +194,14 @@ class Stepped:
                 case Straight():
                     wanted += self.executables[part].wanted(own, exact=exact)
                 case Sort(values=values):
-                    apart += self.algorithms.kernels(values.element, len(values.shape))
+                    shape = tuple(max(1, size.evaluate(own)) for size in values.shape)
+                    apart += sorting(values.element, shape, self.target).kernels
                 case Compress():
-                    apart += self.algorithms.kernels(None, 1)
+                    apart += kernels(None, 1, self.target)
                 case _:
                     pass
-        kernels = build_all([*(one.forms for one in wanted), *apart], self.target)
-        for one, kernel in zip(wanted, kernels, strict=False):
+        built = build_all([*(one.forms for one in wanted), *apart], self.target)
+        for one, kernel in zip(wanted, built, strict=False):
             one.builder.keep(one, kernel)
         self.algorithms.foreseen.update(kernel.source.text for kernel in apart)
 

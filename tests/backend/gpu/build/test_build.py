@@ -22,7 +22,7 @@ from axon.backend.gpu.build import cubin as build
 from axon.backend.gpu.build import worker
 from axon.backend.gpu.build.pipeline import Stages
 from axon.backend.gpu.layout.target import HOPPER
-from axon.backend.gpu.runtime.algorithms import Algorithms
+from axon.backend.gpu.sorting.steps import kernels
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.element import Element
 from axon.core.ir import Unary
@@ -291,7 +291,6 @@ WAITS = """
 import sys
 from axon.backend.gpu.build import cubin as build, worker
 from axon.backend.gpu.layout.target import HOPPER
-from axon.backend.gpu.runtime.algorithms import Algorithms
 from tests.backend.gpu.build.test_build import Forever, SMALL, forms, replace
 
 worker.Worker = Forever
@@ -428,7 +427,7 @@ def test_a_worker_is_kept_for_the_next_kernel() -> None:
 def test_a_chip_is_a_target_that_nothing_lists() -> None:
     """Plain kernels are built for any, by workers too; two of the same instructions share machine code."""
     other = replace(HOPPER, compute_capability=(8, 9, ""))
-    kernel = Algorithms(other).kernels(Element.F32, 1)[-1]
+    kernel = kernels(Element.F32, 1, other)[-1]
     (mine,), (theirs,) = (build.build_all([kernel], target) for target in (HOPPER, other))
     assert isinstance(mine, build.Kernel)
     assert isinstance(theirs, build.Kernel)

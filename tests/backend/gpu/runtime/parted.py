@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from axon.backend.gpu.runtime import algorithms, arrays, failures, sorting, stepped_call, steps
+from axon.backend.gpu.runtime import algorithms, arrays, failures, stepped_call, steps
 from axon.backend.gpu.runtime import executable as runtime
 from axon.backend.gpu.runtime.binding import Bound
 from axon.backend.gpu.runtime.device_tables import NONE, DeviceTables
+from axon.backend.gpu.sorting import bitonic, compress, radix
 from axon.backend.kernel_cache import Kernel
 from axon.base.errors import AxonError
 from axon.base.names import Symbol
@@ -125,9 +126,14 @@ def played(monkeypatch: Any) -> PlayedDriver:
 
 def small(monkeypatch: Any) -> None:
     """Blocks of a few threads, so that small arrays take many."""
-    sizes = {"TILE": 16, "THREADS": 4, "STRETCH": 4, "MERGERS": 8, "PIECE": 16, "COUNTERS": 4, "PLACERS": 4}
-    for name, size in sizes.items():
-        monkeypatch.setattr(sorting, name, size)
+    sizes = {
+        bitonic: {"TILE": 16, "THREADS": 4},
+        radix: {"BITS": 4, "SIZES": ((1, 2), (2, 2)), "PIECE": (1, 2), "ADDERS": 16, "FEW": 3},
+        compress: {"PIECE": 16, "COUNTERS": 4, "PLACERS": 4},
+    }
+    for module, own in sizes.items():
+        for name, size in own.items():
+            monkeypatch.setattr(module, name, size)
 
 
 _MEMORY = SimpleNamespace(
@@ -142,9 +148,10 @@ _MEMORY = SimpleNamespace(
 
 
 def emulate(text: str, blocks: int, threads: int, arguments: list[int]) -> None:
-    """Run a kernel's source; a barrier is where each thread of a block waits for the others."""
-    body = text[text.index("def kernel") :].replace("cuda.syncthreads()", "yield")
-    body = re.sub(r"cuda\.syncthreads_count(\(.*?\))", r"(yield \1)", body)
+    """Run a kernel's source; a barrier is where each thread of a block waits for the others, and warps wait as blocks do."""
+    body = re.sub(r"cuda\.sync(threads|warp)\(\)", "yield", text[text.index("def kernel") :])
+    body = re.sub(r"cuda\.syncthreads_(count|or)\((\w+)\)", r"(yield \2)", body)
+    body = re.sub(r"cuda\.ballot_sync\(\w+, (\w+)\)", r"(yield ('vote', \1))", body)
     space: dict[str, Any] = {}
     exec(body, space)
     code = space["kernel"].__code__
@@ -168,8 +175,13 @@ def emulate(text: str, blocks: int, threads: int, arguments: list[int]) -> None:
             assert waiting.count(StopIteration) in (0, len(waiting)), "some threads wait at a barrier that others never reach"
             if StopIteration in waiting:
                 break
-            total = sum(bool(w) for w in waiting)
-            sent = [total] * len(running)
+            sent = _votes(waiting) if isinstance(waiting[0], tuple) else [sum(bool(w) for w in waiting)] * len(running)
+
+
+def _votes(asked: list[tuple[str, int]]) -> list[int]:
+    """For each thread the lanes of its warp that vote for something."""
+    warps = [asked[thread // 32 * 32 : thread // 32 * 32 + 32] for thread in range(len(asked))]
+    return [sum(1 << lane for lane, (_, vote) in enumerate(warp) if vote) for warp in warps]
 
 
 def _thread(block: int, thread: int, arrays: list[list[int]]) -> Any:
@@ -179,9 +191,16 @@ def _thread(block: int, thread: int, arrays: list[list[int]]) -> Any:
     def array(size: int, kind: Any) -> list[int]:
         number = next(seen)
         if number == len(arrays):
-            arrays.append([0xDEAD] * size)
+            arrays.append([0xDEAD] * (size or 4096))  # the memory that a launch gives is as large as it has to be
         return arrays[number]
 
+    def add(to: list[int], place: int, value: int) -> None:
+        to[place] += value
+
     return SimpleNamespace(
-        threadIdx=SimpleNamespace(x=thread), blockIdx=SimpleNamespace(x=block), shared=SimpleNamespace(array=array)
+        threadIdx=SimpleNamespace(x=thread),
+        blockIdx=SimpleNamespace(x=block),
+        shared=SimpleNamespace(array=array),
+        atomic=SimpleNamespace(add=add),
+        popc=lambda bits: (bits & 0xFFFFFFFF).bit_count(),
     )

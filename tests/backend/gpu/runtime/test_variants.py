@@ -245,7 +245,7 @@ def test_axes_as_one_are_the_same_each_time(builds: Builds) -> None:
 
 def test_kernels_without_variants_are_counted(builds: Builds) -> None:
     m = axon.compile("fun f (x : f32[n]) = loop (s = x) for t < 5 => sort s")
-    assert str(m.f.warmup("f32[5]")) == "kernels made of sorts and of compresses, which have no variants: 4"
+    assert str(m.f.warmup("f32[5]")) == "kernels made of sorts and of compresses, which have no variants: 1"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import pytest
 
 from axon.backend.gpu.layout.memory import Tensor
 from axon.backend.gpu.layout.target import HOPPER
-from axon.backend.gpu.runtime import algorithms, sorting
+from axon.backend.gpu.runtime import algorithms
 from axon.backend.gpu.runtime.algorithms import Algorithms
+from axon.backend.gpu.sorting.steps import kernels
 from axon.base.element import Element
 from axon.interpret.arithmetic import widen
 from tests.backend.gpu.runtime.fake import aligned
@@ -46,7 +47,7 @@ def values(element: Element, shape: tuple[int, ...], seed: int) -> Any:
 
 
 @pytest.mark.parametrize("element", list(Element))
-@pytest.mark.parametrize("length", [1, 2, 5, 16, 17, 40, 100])
+@pytest.mark.parametrize("length", [1, 2, 5, 16, 17, 100, 128, 129, 300])
 def test_sort(element: Element, length: int, device: PlayedDriver) -> None:
     x = values(element, (3, length), length)
     order, out = aligned(x.shape, Element.I32), aligned(x.shape, element)
@@ -98,7 +99,7 @@ def test_every_kernel_compiles() -> None:
     from axon.backend.gpu.build.cubin import compile_source
 
     for element, rank in ((Element.F32, 1), (Element.F64, 3), (Element.I8, 2)):
-        for plain in Algorithms(HOPPER).kernels(element, rank):
+        for plain in kernels(element, rank, HOPPER):
             assert compile_source(plain.source, HOPPER).cubin.startswith(b"\x7fELF")
-    for plain in (sorting.count(), sorting.place(), sorting.write()):
+    for plain in kernels(None, 1, HOPPER):
         assert compile_source(plain.source, HOPPER).spilled == 0
