@@ -13,6 +13,8 @@ from axon.base.errors import ShapeError
 from axon.base.names import Symbol
 from axon.base.nearest import MAX_SIZE, legal_sizes, nearest_sizes
 from axon.base.source import Span
+from axon.shapes.algebra.clauses import clauses
+from axon.shapes.algebra.form import normal
 from axon.shapes.contracts.contract import Contract, ContractBroken
 from axon.shapes.contracts.legal import alone, together
 from axon.shapes.dimension import Dim
@@ -89,6 +91,7 @@ def contract_error(
                 labels.insert(0, Label(broken.fact.span, reason))
             elif reason:
                 notes.append(reason)
+            notes += _alternatives(broken.fact.relation, name)
             variables = sorted(broken.fact.relation.variables, key=name)
             notes += [_source(symbol, call) for symbol in variables if symbol in broken.bindings]
             one = _passing(variables, call) or _legal_values(variables, call)
@@ -97,6 +100,15 @@ def contract_error(
             message = "the sizes break the contract"
     diagnostic = Diagnostic("AX0501", f"{message}, in a call of `{function}`", tuple(labels), (*notes, signature))
     return ShapeError((diagnostic,))
+
+
+def _alternatives(relation: Relation, name: Callable[[Symbol], str]) -> list[str]:
+    """A fact that is one of several, `max (-k) (n - 1) >= 0`, as these: what stands under a condition is one."""
+    cases = clauses(relation.slack) if relation.op == ">=" else None
+    if cases is None or len(cases) != 1 or len(cases[0]) < 2:
+        return []
+    parts = [normal(Relation(part, ">=", Dim.of(0))) for part in cases[0]]
+    return ["that is, " + ", or ".join(" and ".join(r.render(name) for r in part) for part in parts)] if all(parts) else []
 
 
 def _shown(dim: Dim | None, name: Callable[[Symbol], str]) -> str:

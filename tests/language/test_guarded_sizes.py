@@ -215,3 +215,56 @@ def test_a_slice_that_is_named_where_it_is_used_asks_for_the_same(cut: str, use:
     named = around.format(f"(let val y = {cut} in {inner.replace('S', 'y')} end)")
     found = {repr(axon.compile(f"fun f {{a, b}} (x : f32[n]) = {body}").f.sizes) for body in (placed, named)}
     assert len(found) == 1
+
+
+def part(x: np.ndarray, start: int) -> float:
+    """The sum of a slice that must lie in the tensor."""
+    if not 0 <= start <= len(x):
+        raise IndexError
+    return float(x[start:].sum())
+
+
+def element(x: np.ndarray, place: int) -> float:
+    if not 0 <= place < len(x):
+        raise IndexError
+    return float(x[place])
+
+
+UNDER_CONDITIONS = [  # and what they mean, in Python, where what is not taken asks for nothing
+    ("if k >= 1 then (sum i => x[m :][i]) else 7.0", lambda x, k, m: part(x, m) if k >= 1 else 7),
+    ("if k >= 1 andalso m >= 2 then (sum i => x[m :][i]) else 7.0", lambda x, k, m: part(x, m) if k >= 1 and m >= 2 else 7),
+    ("if k = 1 then (sum i => x[m :][i]) else 7.0", lambda x, k, m: part(x, m) if k == 1 else 7),
+    ("if k = 1 then 7.0 else sum i => x[m :][i]", lambda x, k, m: 7 if k == 1 else part(x, m)),
+    ("if k >= 1 then x[m % n] else 7.0", lambda x, k, m: element(x, m % len(x)) if k >= 1 else 7),
+    ("if k >= 1 then x[m / n] else 7.0", lambda x, k, m: element(x, m // len(x)) if k >= 1 else 7),
+    ("cast f32 (if k >= 1 then m / n else 7)", lambda x, k, m: m // len(x) if k >= 1 else 7),
+    ("if n >= 1 then (sum i => x[m / n :][i]) else 7.0", lambda x, k, m: part(x, m // len(x)) if len(x) else 7),
+    ("if n > k then (sum i => x[m / (n - k) :][i]) else 7.0", lambda x, k, m: part(x, m // (len(x) - k)) if len(x) > k else 7),
+    (
+        "if k >= 1 then (if m % n >= 1 then (sum i => x[m % n + m / n :][i]) else 1.0) else 7.0",
+        lambda x, k, m: (part(x, m % len(x) + m // len(x)) if m % len(x) else 1) if k >= 1 else 7,
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "means"), UNDER_CONDITIONS)
+def test_calls_are_refused_where_what_is_taken_does_not_fit_and_nowhere_else(body: str, means: object) -> None:
+    f = axon.compile(f"fun f {{k, m}} (x : f32[n]) = {body}").f
+    for n, k, m in product(range(4), range(4), range(5)):
+        x = ramp(n) + 1
+        try:
+            wanted = means(x, k, m)  # type: ignore[operator]
+        except (IndexError, ZeroDivisionError):
+            wanted = None
+        try:
+            found = f[k, m](x, target="interpret")
+        except axon.AxonError:
+            found = None
+        assert found == wanted, (n, k, m)
+
+
+def test_a_fact_under_a_condition_is_told_as_one_of_several() -> None:
+    f = axon.compile("fun f {k, m} (x : f32[n]) = if k >= 1 then m / n else 7").f
+    with pytest.raises(axon.AxonError) as caught:
+        f[1, 5](ramp(0))
+    assert caught.value.diagnostics[0].notes[0] == "that is, k = 0, or n >= 1"

@@ -14,7 +14,7 @@ from axon.base.data import dataclass
 from axon.base.names import Symbol, fresh
 from axon.core.gradients.rules import BOUNDED
 from axon.core.gradients.scalars import tidied
-from axon.core.ir import Binary, Bind, Compute, Local, Op, Read, Scalar, Scan, Select, Unary, Value
+from axon.core.ir import Binary, Bind, Compute, Const, Local, Op, Read, Scalar, Scan, Select, Unary, Value
 from axon.core.scalar_facts import axes_of, bare, conjunction, may_fail, size, substitute
 from axon.core.walk import children, nodes, tensors_of
 from axon.shapes.dimension import Dim
@@ -48,7 +48,19 @@ def is_bounded(op: Compute | Scan) -> bool:
 
 
 def _bounded(scalar: Scalar) -> bool:
-    return all(node.op in BOUNDED for node in nodes(scalar) if isinstance(node, Unary | Binary))
+    return all(map(_is_bounded, nodes(scalar)))
+
+
+def _is_bounded(node: Scalar) -> bool:
+    match node:
+        case Binary(op="div", right=Const(value=divisor)):
+            return divisor != 0
+        case Binary(op="pow", right=Const(value=power)):
+            return power >= 1 and power == int(power)
+        case Unary(op=op) | Binary(op=op):
+            return op in BOUNDED
+        case _:
+            return True
 
 
 class _Readers:

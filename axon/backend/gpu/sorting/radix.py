@@ -42,7 +42,7 @@ SIZES = ((8, 4), (8, 8), (16, 8), (32, 8))  # warps of a block that sorts a row,
 PIECE = (16, 8)  # of a block that moves a piece of one
 RESIDENT = 1024  # threads of these blocks, for which a multiprocessor must have registers
 ADDERS = 256  # threads of the blocks that add up
-FEW = 32  # pieces that one thread adds up
+FEW = 8  # pieces that one thread adds up
 LANES, ALL = 32, 0xFFFFFFFF
 
 PAIRS, PLACES = fresh("pairs"), fresh("places")  # of wide elements keys alone, and their places
