@@ -211,6 +211,7 @@ def identity(kind: str, element: Element) -> float | int | bool:
             return 1
         case "any" | "all":
             return kind == "all"
+    assert kind in ("max", "argmax", "min", "argmin"), kind
     least = kind in ("max", "argmax")
     if element.is_integer:
         return element.limits[0] if least else element.limits[1]

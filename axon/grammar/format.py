@@ -1,4 +1,4 @@
-"""`axon fmt`, and printers of all syntax.
+"""`axon fmt`: comments go back to their places. How syntax is laid out is in `printer`, where lines break in `doc`.
 
 The formatter prints the syntax of a file and puts its comments back by walking the printed tokens along those of the file. A
 comment that began a line begins one again, before the same token; any other stays behind its token. One that ended its line

@@ -197,6 +197,8 @@ class Reverse(Maker):
                 self._given(op, self.best(op, reduction))
             case "custom":
                 self.combined(op, reduction, axes)
+            case kind:
+                raise AssertionError(f"no derivative of {kind}, which makes no float")
 
     def _given(self, op: Compute, what: Scalar | None) -> None:
         """Each element gets the adjoint: where a condition holds, or times a factor."""

@@ -1,7 +1,9 @@
 """Budgets: searches end after so many steps of work, and never after a time.
 
 What is found within a budget becomes part of signatures and errors, so it must be the same on every machine and whatever else that
-does. A step is what takes about 10 microseconds; each search says how many of its own doings make one.
+does. A step is what takes about 10 microseconds; each search says how many of its own doings make one. Questions make budgets
+(`prove.py`, `solving/equations.py`, `solving/unsatisfiable.py`, each with its number of steps) and pass them on with their facts
+(`Facts.budget`); `refute`, `linear`, `clauses`, `counterexample` and `polynomials` spend them.
 """
 
 from __future__ import annotations

@@ -109,9 +109,12 @@ class _Judge:
         context = obligation.context
         facts = base
         if context.indices or context.guards:
+            guards = [self.s.relation(g) for g in context.guards]
+            mentioned = relation.variables.union(*(g.variables for g in guards))
             for symbol, extent in context.indices:
-                facts = facts.index(symbol, self.s.now(extent))
-            facts = facts.assume(*(self.s.relation(g) for g in context.guards))
+                if not obligation.sized or symbol in mentioned:  # a slice is asked for its ends also where a range is empty
+                    facts = facts.index(symbol, self.s.now(extent))
+            facts = facts.assume(*guards)
         divided = sorted((d for d in divisors(relation) if not d.variables & self.p.data), key=lambda d: d.sort_key)
         if proves(facts.assume(*(Relation(d, ">=", _ONE) for d in divided)), relation):  # which is asked wherever something divides
             return

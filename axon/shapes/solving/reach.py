@@ -405,6 +405,8 @@ def only_where(conditions: Sequence[Relation], relation: Relation, facts: Facts,
         return None
     if not open_:
         return relation
+    if relation.op == "=" and sized:
+        relation = Relation(minimum(relation.slack, -relation.slack), ">=", _ZERO)
     if relation.op in ("=", "<>") or len(open_) > (_MAX_SAID if sized else 1):
         return None
     otherwise = [alternative for c in open_ for alternative in _otherwise(c, sized)]

@@ -12,14 +12,15 @@ Note [Equations in contracts]
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
 from axon.shapes.algebra.alike import exchanged
 from axon.shapes.algebra.divisibility import divisibilities, is_divisibility
+from axon.shapes.algebra.form import divisors
 from axon.shapes.algebra.prove import Facts, plainly_satisfiable, proves, reduced, unsatisfiable
-from axon.shapes.constraint import NOWHERE, Equal, Obligation, Problem, Reason
+from axon.shapes.constraint import NOWHERE, Context, Equal, Obligation, Problem, Reason
 from axon.shapes.dimension import Dim, DimensionTooLarge, atom_key
 from axon.shapes.relation import Relation
 from axon.shapes.solving.equations import cancelled
@@ -112,10 +113,7 @@ class _Settler:
             elif relation.variables & self.p.data:
                 self._clash(equals, relation, "data")
             elif condition.guarded and condition.of <= within.keys() and equals:  # how far indices run, under conditions
-                around = sorted(condition.of, key=lambda v: v.id)
-                told = self._told(equals).reason
-                reason = Reason(told.sides[-1].span if told.sides else told.span, "a size cannot be negative: {}")
-                owed += [Obligation(relation, within[v], reason, sized=True) for v in around]
+                owed += [o for v in sorted(condition.of, key=lambda v: v.id) for o in self._size_within(relation, within[v], equals)]
             elif relation.op == ">=" and impossible(self.s.facts, relation):
                 reason = (equals or self.s.equals)[-1].reason
                 owed.append(Obligation(relation, NOWHERE, Reason(reason.span, "a size cannot be negative: {}")))
@@ -143,6 +141,14 @@ class _Settler:
             return [Obligation(relation, NOWHERE, reason)]
         self.out.contract.append((relation, reason))
         return []
+
+    def _size_within(self, relation: Relation, context: Context, equals: tuple[Equal, ...]) -> Iterator[Obligation]:
+        """That a size is one, and that its divisors are at least 1, where a context's conditions hold."""
+        told = self._told(equals).reason
+        span = told.sides[-1].span if told.sides else told.span
+        for divisor in sorted(divisors(relation), key=lambda d: d.sort_key):
+            yield Obligation(Relation(divisor, ">=", _ONE), context, Reason(span, "the divisor must be at least 1: {}"), sized=True)
+        yield Obligation(relation, context, Reason(span, "a size cannot be negative: {}"), sized=True)
 
     def _told(self, equals: tuple[Equal, ...]) -> Equal:
         """The equation that says why a relation must hold."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import axon
 from axon import compiler
 from axon.base.element import Element
 from axon.core.ir import Loop, Program

@@ -1,4 +1,4 @@
-"""How a nest is spread over threads. See Note [Teams].
+"""How a nest is spread over threads: `choose` says by which team, `grid` over how many threads and blocks. See Note [Teams].
 
 Note [Teams]
     By *lanes*, a thread holds `vector` neighbours along the last row axis and does for them all that the nest does: a map, the sum
