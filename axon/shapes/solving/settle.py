@@ -113,7 +113,8 @@ class _Settler:
             elif relation.variables & self.p.data:
                 self._clash(equals, relation, "data")
             elif condition.guarded and condition.of <= within.keys() and equals:  # how far indices run, under conditions
-                owed += [o for v in sorted(condition.of, key=lambda v: v.id) for o in self._size_within(relation, within[v], equals)]
+                for v in sorted(condition.of, key=lambda v: v.id):
+                    owed += self._size_within(relation, within[v], equals)
             elif relation.op == ">=" and impossible(self.s.facts, relation):
                 reason = (equals or self.s.equals)[-1].reason
                 owed.append(Obligation(relation, NOWHERE, Reason(reason.span, "a size cannot be negative: {}")))

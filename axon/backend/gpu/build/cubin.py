@@ -1,4 +1,4 @@
-"""Kernel source to a cubin, without a GPU: numba-cuda to LTO-IR, nvJitLink to machine code, kept on disk by content (`kernel_cache`).
+"""Kernel source to a cubin, without a GPU: numba-cuda to LTO-IR, nvJitLink to machine code, kept by content (`kernel_cache`).
 
 LTO-IR matters: the same kernel linked from PTX silently loses `setmaxnreg` and may have its products serialized. Any message of
 that kind (C75xx), any spilled byte, and any stack frame but the scratch of a library function (see `SCRATCH`) fails the build. What
