@@ -209,8 +209,9 @@ class Matcher:
                     raise self._outside(at, path, wanted, element, f"{extreme}", wide)
         with np.errstate(over="ignore"):
             settled = weak.astype(element.dtype)
-        if element in FLOAT and not np.array_equal(np.isfinite(settled), np.isfinite(weak)):
-            raise self._outside(at, path, wanted, element, "a number", Element.F64)
+        lost = np.isfinite(weak) & ~np.isfinite(settled) if element in FLOAT else np.zeros((), np.bool_)
+        if lost.any():
+            raise self._outside(at, path, wanted, element, f"{weak[lost].flat[0]}", Element.F64)
         return settled
 
     def _allowed(self, symbol: Symbol) -> frozenset[Element]:
@@ -233,7 +234,7 @@ class Matcher:
         decided = [(row, *self.rows[row]) for row in rows if row not in unknown]
         because = [f"`..{row.name}` has {counted(n, 'dimension')} in `{by}`" for row, n, by in decided]
         help: tuple[Suggestion, ...] = ()
-        if decided and len(wanted.shape) == 1 and path == at.name:
+        if decided and len(wanted.shape) == 1 and path == at.name and decided[0][2].split(".")[0].isidentifier():
             (_, other, by) = decided[0]
             both = f"`({by} : {_annotation(wanted.element, other)}) ({path} : {_annotation(wanted.element, rank)})`"
             others = (self.parameters[by.split(".")[0]].span, at.span)

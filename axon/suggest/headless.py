@@ -169,16 +169,18 @@ def _nodes(decl: S.Decl) -> Iterator[S.Node]:
 
 def _headless(span: Span, column: int, slack: int) -> tuple[Token, Token] | None:
     """The first token of a line that reads like a declaration without its keyword, and the next token: `x =`, wherever it
-    begins, or a longer head at this column."""
+    begins, or a longer head at this column. It stands behind the `=` of the declaration above: what stands before is its head."""
     text = span.text
     if "\n" not in text:
         return None
     tokens = tokenize(SourceFile(span.file.path, text), load()).tokens
-    depth = 0
+    depth, in_head = 0, tokens[0].kind in ("fun", "val", "type")
     for number, token in enumerate(tokens[1:], 1):
         start = text.rfind("\n", tokens[number - 1].end, token.start)
         at = token.start - start - 1 if start >= 0 else -1
-        if depth == 0 and at > 0 and token.kind in _BEGIN and tokens[number - 1].kind in _ENDS:
+        if depth == 0 and in_head:
+            in_head = token.kind != "="
+        elif depth == 0 and at > 0 and token.kind in _BEGIN and tokens[number - 1].kind in _ENDS:
             following = tokens[number + 1]
             is_defined = token.kind == "NAME" and following.kind == "="  # of which AX0118 warns
             if is_defined or (column <= at <= column + slack and _is_head(tokens, number)):
