@@ -1,4 +1,5 @@
-"""The table of diagnostic codes. Codes are stable; a code's long text is docs/errors/CODE.md, which `axon explain CODE` prints."""
+"""The table of diagnostic codes. Codes are stable; a code's long text is docs/errors/CODE.md, which `axon explain CODE` prints;
+`tests/base/test_codes.py` says that each has one."""
 
 from __future__ import annotations
 

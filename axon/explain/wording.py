@@ -26,7 +26,7 @@ _TYPICAL = (64, 32, 48, 16, 24, 12, 8, 10, 6, 5, 7, 9)  # sizes to show with; di
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What decides a size, and where: `kind` is that of `types.origin`; `why` is a clause about it, perhaps empty."""
+    """What decides a size, and where: `kind` is that of `explain.origin`; `why` is a clause about it, perhaps empty."""
 
     kind: str
     span: Span

@@ -1,4 +1,4 @@
-"""Integer literals: each is of the type that its context asks for, which must hold its value.
+"""Integer literals: each is of the type that its context asks for, which must hold its value; where nothing asks, see `generalize`.
 
 Where a declaration leaves that type to its uses, so does its scheme the question (`Scheme.literals`): a use in the program answers
 it at the end of the declaration around, and a call from outside where it is specialized (`lower`).

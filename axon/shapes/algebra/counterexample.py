@@ -1,4 +1,4 @@
-"""Small assignments that satisfy facts and violate a relation."""
+"""Small assignments that satisfy facts and violate a relation; `explain.wording` says which sizes an error would rather show."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Target:
     tensor_map_rank: int
     tensor_map_alignment: int  # of addresses and strides
     box_extent: int  # elements along one dimension of a copy
-    swizzle: int  # widest row that a swizzled tile may have, in bytes
+    swizzle: int  # widest row that a swizzled tile may have, in bytes; `runtime.driver` and `emit.kernel` know no other than 128
     swizzle_period: int  # alignment of a swizzled tile
     product_rows: int  # m of one matrix instruction
     product_columns: tuple[int, int, int]  # smallest n, largest n, granule
