@@ -1,5 +1,5 @@
-"""Small things about scalar expressions of core: what they mention, putting something else for it, and arithmetic on sizes, which is
-simplified as that on values is not."""
+"""Small things about scalar expressions of core: what they mention, putting something else for it, and arithmetic on sizes, which
+is simplified as that on values is not."""
 
 from __future__ import annotations
 
