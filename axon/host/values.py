@@ -234,17 +234,24 @@ class Matcher:
         decided = [(row, *self.rows[row]) for row in rows if row not in unknown]
         because = [f"`..{row.name}` has {counted(n, 'dimension')} in `{by}`" for row, n, by in decided]
         help: tuple[Suggestion, ...] = ()
-        if decided and len(wanted.shape) == 1 and path == at.name and decided[0][2].split(".")[0].isidentifier():
-            (_, other, by) = decided[0]
-            both = f"`({by} : {_annotation(wanted.element, other)}) ({path} : {_annotation(wanted.element, rank)})`"
-            others = (self.parameters[by.split(".")[0]].span, at.span)
-            places = tuple(span for span in others if span is not None)
-            help = (Suggestion(f"if they are to broadcast, say so in the source: {both}", annotates=places),)
+        if decided and len(wanted.shape) == 1 and path == at.name and decided[0][2] in self.parameters:
+            help = self._broadcasting(wanted)
         elif least == 0 and not unknown and getattr(self._given(at, path, self.values), "size", 0) == 1:
             help = _pass(f"{_indexed(path)}.item()")
         raise self._wrong(at, "AX0506", f"`{path}` has the wrong rank", note, *because, help=help)
 
     # ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _broadcasting(self, wanted: t.Tensor) -> tuple[Suggestion, ...]:
+        """The ranks of parameters that one shape variable makes alike, said in the source: where their sizes allow it."""
+        alike = [p for p in self.parameters.values() if isinstance(p.type, t.Tensor) and p.type.shape == wanted.shape]
+        shapes = [tuple(getattr(self.values[p.name], "shape", ())) for p in alike]
+        last = [{shape[-n] for shape in shapes if len(shape) >= n} for n in range(1, 1 + max(map(len, shapes)))]
+        if any(len(sizes) > 1 for sizes in last):
+            return ()
+        said = " ".join(f"({p.name} : {_annotation(wanted.element, len(shape))})" for p, shape in zip(alike, shapes, strict=True))
+        places = tuple(p.span for p in alike if p.span is not None)
+        return (Suggestion(f"if they are to broadcast, say so in the source: `{said}`", annotates=places),)
 
     def _lacking(self, at: Wanted, path: str, given: Any) -> AxonError:
         words = "Axon's element types are " + ", ".join(e.value for e in Element)
