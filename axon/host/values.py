@@ -351,7 +351,8 @@ def _no_array(value: Any, name: str, element: t.ElementType | None) -> tuple[str
         return describe(value), f"{name}.filled(…)"
     if hasattr(value, "__array__"):
         return describe(value), f"np.asarray({name})"
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | tuple):
+    of_numbers = isinstance(value, tuple) and all(isinstance(item, int | float | np.number) for item in value)
+    if of_numbers or (isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | tuple)):
         return describe(value), f"list({name})"
     return describe(value), ""
 

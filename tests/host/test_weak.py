@@ -79,6 +79,26 @@ def test_a_number_that_no_conversion_keeps(name: str, values: tuple[Any, ...], n
     assert not found.suggestions
 
 
+def test_a_tuple_of_numbers_for_a_row() -> None:
+    with pytest.raises(axon.AxonError) as caught:
+        _PROGRAM.first[2]((1.0, 2.0, 3.0))
+    assert [s.text for s in caught.value.diagnostics[0].suggestions] == ["pass list(x)"]
+
+
+@pytest.mark.parametrize("shapes", [((3,), (2, 3), (2, 3)), ((1,), (2, 3), (2, 3)), ((2, 3), (3,), (2, 3))])
+def test_the_help_for_what_is_to_broadcast_helps(shapes: tuple[tuple[int, ...], ...]) -> None:
+    """It names every parameter of that shape variable, and nothing where the sizes would not do."""
+    text = "fun step dt x v = x + dt * v"
+    given = [np.ones(shape) for shape in shapes]
+    with pytest.raises(axon.AxonError) as caught:
+        axon.compile(text).step(*given)
+    helps = caught.value.diagnostics[0].suggestions
+    assert bool(helps) == (shapes[0] != (1,))
+    for said in helps:
+        head = said.text.split("`")[1]
+        assert axon.compile(text.replace("dt x v =", f"{head} =")).step(*given).shape == (2, 3)
+
+
 def test_a_size_that_is_no_integer() -> None:
     for size in (2.0, np.float64(2)):
         with pytest.raises(axon.AxonError) as caught:
