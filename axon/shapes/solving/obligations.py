@@ -111,9 +111,11 @@ class _Judge:
         if context.indices or context.guards:
             guards = [self.s.relation(g) for g in context.guards]
             mentioned = relation.variables.union(*(g.variables for g in guards))
-            for symbol, extent in context.indices:
-                if not obligation.sized or symbol in mentioned:  # a slice is asked for its ends also where a range is empty
-                    facts = facts.index(symbol, self.s.now(extent))
+            for symbol, extent in ((symbol, self.s.now(extent)) for symbol, extent in context.indices):
+                if obligation.sized and symbol not in mentioned:
+                    continue  # a slice is asked for its ends also where a range is empty
+                if all(q.divisor != relation.slack + 1 for q in extent.quotients):  # else it would say so itself: d >= 1
+                    facts = facts.index(symbol, extent)
             facts = facts.assume(*guards)
         divided = sorted((d for d in divisors(relation) if not d.variables & self.p.data), key=lambda d: d.sort_key)
         if proves(facts.assume(*(Relation(d, ">=", _ONE) for d in divided)), relation):  # which is asked wherever something divides
