@@ -12,7 +12,7 @@ import axon
 from tests.language.conditions import Outside, branch
 from tests.sample import SOAK
 
-PROGRAMS, PARTS = (1200, 12) if SOAK else (24, 4)
+PROGRAMS, PARTS = (1200, 12) if SOAK else (12, 4)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
