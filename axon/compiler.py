@@ -26,14 +26,14 @@ from axon.checker.loader import FileLoader, Loader
 
 if TYPE_CHECKING:
     from axon.backend.cpu.host import Host
-    from axon.backend.cpu.kept import Place
-    from axon.backend.gpu.runtime.arrays import Call as GpuCall
+    from axon.backend.cpu.kept import CachePlace
+    from axon.backend.gpu.runtime.arrays import ArrayCall as GpuCall
     from axon.backend.gpu.runtime.arrays import Quick
     from axon.backend.gpu.runtime.stepped_call import HostCall, SteppedCall
     from axon.backend.gpu.runtime.steps import Ordered
     from axon.backend.gpu.runtime.variants import Variants
     from axon.backend.gpu.tile.schedule_file import Schedule
-    from axon.backend.plan.cost import Cost
+    from axon.backend.plan.cost import PlanCost
     from axon.base.names import Symbol
     from axon.base.passes import Pass
     from axon.checker.module import CheckedModule
@@ -147,11 +147,11 @@ def specialized(checked: CheckedModule, name: str, form: Hashable, arguments: Ca
     return Host(lower(checked, name, arguments()), place)
 
 
-def _place(checked: CheckedModule, name: str, form: Hashable) -> Place:
+def _place(checked: CheckedModule, name: str, form: Hashable) -> CachePlace:
     """Where what is made of a declaration is kept."""
     from hashlib import sha256
 
-    from axon.backend.cpu.kept import FOLDERS, Place
+    from axon.backend.cpu.kept import FOLDERS, CachePlace
     from axon.base import disk
     from axon.checker import kept
 
@@ -160,7 +160,7 @@ def _place(checked: CheckedModule, name: str, form: Hashable) -> Place:
         modules += (imported for imported in module.imports.values() if imported not in modules)
     key = "\0".join((disk.sources(FOLDERS), kept.origin(checked), name, repr(form)))
     files = [module.source for module in modules]
-    return Place(sha256(key.encode("utf-8", "surrogatepass")).hexdigest(), files, lambda: kept.symbols_of(checked, name))
+    return CachePlace(sha256(key.encode("utf-8", "surrogatepass")).hexdigest(), files, lambda: kept.symbols_of(checked, name))
 
 
 def run(host: Host, inputs: Sequence[Any], explicit: Sequence[int], *, compiled: bool = False) -> list[Any]:
@@ -302,7 +302,9 @@ def explain(
         return "\n".join([*_parts(program, operations=False), phase(program, sizes, schedule, measure=measure)])
 
 
-def cost(program: core.Program, target: str, sizes: Mapping[Symbol, int] | None = None, schedule: Schedule | None = None) -> Cost:
+def cost(
+    program: core.Program, target: str, sizes: Mapping[Symbol, int] | None = None, schedule: Schedule | None = None
+) -> PlanCost:
     """What a program costs on "cpu" or "cuda", with the kernels that serve at these sizes (None stands for typical ones) on a GPU.
     Needs none."""
     with _phase("counting operations"):

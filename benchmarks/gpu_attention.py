@@ -24,7 +24,7 @@ from racing import L2_BYTES, Race, graph, mean, race, report
 
 from axon import compiler
 from axon.backend.gpu.build.cubin import BuildError
-from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.element import Element
@@ -121,8 +121,8 @@ def build(job: tuple[Shape, TileMapping | None]) -> str | None:
     return None
 
 
-def tensor_of(x: Any, element: Element) -> Tensor:
-    return Tensor(x.data_ptr(), tuple(x.shape), tuple(x.stride()), element)
+def tensor_of(x: Any, element: Element) -> DeviceTensor:
+    return DeviceTensor(x.data_ptr(), tuple(x.shape), tuple(x.stride()), element)
 
 
 class Bench:

@@ -22,7 +22,7 @@ from racing import L2_BYTES, Race, graph, mean, race, report
 
 from axon import compiler
 from axon.backend.gpu.build.cubin import BuildError
-from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.element import Element
@@ -144,8 +144,8 @@ def _extents(shape: Shape, operand: int) -> tuple[int, ...]:
     return (size, shape.k) if along else (shape.k, size)
 
 
-def tensor_of(x: Any, element: Element) -> Tensor:
-    return Tensor(x.data_ptr(), tuple(x.shape), tuple(x.stride()), element)
+def tensor_of(x: Any, element: Element) -> DeviceTensor:
+    return DeviceTensor(x.data_ptr(), tuple(x.shape), tuple(x.stride()), element)
 
 
 class Bench:

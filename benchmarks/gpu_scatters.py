@@ -20,7 +20,7 @@ from typing import Any
 from racing import mean, report, rotated
 
 import axon
-from axon.core.passes.segments import Scattered
+from axon.core.passes.segments import SegmentedScatter
 
 TYPES = {"bf16": "bfloat16", "f32": "float32"}
 TEXTS = {
@@ -103,13 +103,13 @@ def measured(case: Case, forms: bool) -> str:
         f = axon.compile(TEXTS[case.kind].format(e=case.element)).f
 
         def run(index: Any, _: Any, *x: Any) -> Any:
-            kept = Scattered.is_worth
+            kept = SegmentedScatter.is_worth
             if always is not None:
-                Scattered.is_worth = lambda self, sizes: always  # type: ignore[method-assign]
+                SegmentedScatter.is_worth = lambda self, sizes: always  # type: ignore[method-assign]
             try:
                 return f[v](index, *x)
             finally:
-                Scattered.is_worth = kept  # type: ignore[method-assign]
+                SegmentedScatter.is_worth = kept  # type: ignore[method-assign]
 
         return run
 

@@ -88,7 +88,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.tools.lsp": {"", "base", "compiler", "tools.editor"},
     "axon.tools.prompt": {"", "base", "grammar", "types", "checker", "core", "interpret", "host", "compiler"}
     | {"tools.commands", "tools.editor"},
-    "axon.tools.view": {"base", "shapes", "core", "core.passes", "lower", "host", "compiler", "tools.editor"}
+    "axon.tools.view": {"base", "shapes", "core", "core.passes", "host", "compiler", "tools.editor"}
     | {"backend.plan", "backend.cpu", *(f"backend.gpu.{folder}" for folder in ("layout", "tile", "build", "runtime", "report"))},
 }
 # Folders of tests that cut across those of `axon/`, and what each is about.

@@ -28,7 +28,7 @@ _ELSEWHERE = "set AXON_CACHE to a directory of yours"
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class LinkedKernel:
     """A linked kernel: machine code, its entry's name, and what it uses of each thread."""
 
     cubin: bytes
@@ -85,7 +85,7 @@ def limit() -> int:
         raise Missing(f"a size for its cache: {why}", "write bytes, or a size such as 500M or 2G", who="Axon") from None
 
 
-def read(key: str) -> Kernel | Refused | None:
+def read(key: str) -> LinkedKernel | Refused | None:
     """The kernel of a key; None if there is none, or its file is not whole."""
     found = disk.read(directory() / f"{key}.cubin", key)
     if found is None:
@@ -96,17 +96,17 @@ def read(key: str) -> Kernel | Refused | None:
             return None
         if facts["refused"] is not None:
             return Refused(str(facts["refused"]))
-        return Kernel(cubin, str(facts["entry"]), int(facts["registers"]), int(facts["spilled"]))
+        return LinkedKernel(cubin, str(facts["entry"]), int(facts["registers"]), int(facts["spilled"]))
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def write(key: str, made: Kernel | Refused) -> None:
+def write(key: str, made: LinkedKernel | Refused) -> None:
     """Keep a kernel. A cache that cannot be written costs time, not results: it is said once, as a warning."""
     facts: dict[str, Any] = {"format": FORMAT, "key": key, "entry": "", "registers": 0, "spilled": 0, "refused": None}
     cubin = b""
     match made:
-        case Kernel():
+        case LinkedKernel():
             facts |= {"entry": made.entry, "registers": made.registers, "spilled": made.spilled}
             cubin = made.cubin
         case Refused(log=log):

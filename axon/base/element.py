@@ -71,7 +71,9 @@ FLOAT = frozenset({Element.F64, Element.F32, Element.F16, Element.BF16, Element.
 _UNSIGNED = frozenset({Element.U64, Element.U32, Element.U16, Element.U8})
 INT = frozenset({Element.I64, Element.I32, Element.I16, Element.I8}) | _UNSIGNED
 NUM = FLOAT | INT
+BOOL = frozenset({Element.BOOL})
 ANY = frozenset(Element)
+USUAL = (Element.F32, Element.I32, *Element)  # which comes first where several will do
 
 _BITS = dict(zip(Element, (64, 32, 16, 16, 8, 8, 64, 32, 16, 8, 64, 32, 16, 8, 8), strict=True))
 _NUMPY = {
@@ -80,6 +82,12 @@ _NUMPY = {
     Element.U16: "uint16", Element.U8: "uint8", Element.BOOL: "bool",
 }  # fmt: skip
 _ML_DTYPES = {Element.BF16: "bfloat16", Element.F8E4M3: "float8_e4m3fn", Element.F8E5M2: "float8_e5m2"}
+
+
+def usual(allowed: frozenset[Element]) -> Element:
+    """What stands for an element type of a class where nothing says which."""
+    found: Element = next(e for e in USUAL if e in allowed)
+    return found
 
 
 @cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args, get_origin
 
 from axon.base.data import dataclass, fields
 from axon.base.element import Element
@@ -110,6 +110,8 @@ class Forms:
                 return _node(named)
             if isinstance(named, Kind):
                 return named
+            if get_origin(named) is Literal:
+                return _word(get_args(named))
         raise NotPlain(f"a field of {text}")
 
 
@@ -242,6 +244,15 @@ def _atom(cls: type) -> Kind:
         return plain
 
     return Kind(lambda _, value: value, read, (cls,))
+
+
+def _word(words: tuple[str, ...]) -> Kind:
+    def read(_: Reader, plain: object) -> object:
+        if plain not in words:
+            raise Malformed(f"{plain!r} is none of {', '.join(words)}")
+        return plain
+
+    return Kind(lambda _, value: value, read, (str,))
 
 
 def _many(kind: Kind, make: Callable[[Iterable[Any]], Any]) -> Kind:

@@ -24,7 +24,7 @@ from axon.checker.kept import LIBRARY, imports_the_same, read
 from axon.checker.loader import Loader, is_library, library_modules
 from axon.checker.module import CheckedModule
 from axon.checker.report import once_per_name, report, words
-from axon.checker.unchanged import Recorder, Step, Unchanged
+from axon.checker.unchanged import CheckedDeclaration, Recorder, Unchanged
 from axon.grammar import syntax as S
 from axon.grammar.lexer import blanked
 from axon.grammar.parse import parse
@@ -162,7 +162,7 @@ class Session:
         checker.later = {n: span for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n, span in binds(d)}
         checker.state.aliases = alias_names(scope)
         decls: list[T.Decl] = []
-        steps: list[Step] = []
+        steps: list[CheckedDeclaration] = []
         unchanged = self._unchanged(checker, source, wanted, imports)
         sigs = [d for d in wanted if isinstance(d, S.Sig)]
         for decl in wanted:
@@ -189,7 +189,7 @@ class Session:
         self.lonely_sigs(checker, wanted, sigs)
         return replace(self._finish(source, checker, scope, tuple(decls), imports), steps=tuple(steps))
 
-    def _checked(self, checker: Inference, scope: Scope, decl: S.Decl, sigs: list[S.Sig]) -> Step:
+    def _checked(self, checker: Inference, scope: Scope, decl: S.Decl, sigs: list[S.Sig]) -> CheckedDeclaration:
         recorder, before = Recorder(checker), len(checker.diagnostics)
         typed = declarations(checker, Env(scope), [*sigs, decl], top=True)
         headless = ""

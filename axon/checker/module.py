@@ -15,7 +15,7 @@ from axon.types.type import Scheme, Type
 from axon.types.unify import State
 
 if TYPE_CHECKING:
-    from axon.checker.unchanged import Step
+    from axon.checker.unchanged import CheckedDeclaration
     from axon.explain.origin import Trail
 
 
@@ -35,7 +35,7 @@ class CheckedModule:
     exports: Module | None = None
     trail: Callable[[T.Decl], Trail] | None = None  # where the sizes of a declaration come from
     filled: Mapping[Span, tuple[str, ...]] = field(default_factory=dict)  # what sizes that were left blank turned out to be
-    steps: tuple[Step, ...] = ()  # its declarations one by one, for whoever checks it with a change
+    steps: tuple[CheckedDeclaration, ...] = ()  # its declarations one by one, for whoever checks it with a change
 
     def inner(self, names: Sequence[str], within: Span) -> Iterator[tuple[str, Span, str]]:
         """Every name that is bound within a declaration of these names, and its type as text: sizes are called what the

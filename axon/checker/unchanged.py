@@ -27,7 +27,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class CheckedDeclaration:
     """A declaration after checking."""
 
     texts: tuple[str, ...]  # its own, and those of its `sig`s
@@ -94,10 +94,12 @@ class Recorder:
         self._said, self._circular = len(checker.diagnostics), len(checker.circular)
         self._lengths = [len(found) for found in _written(checker)]
 
-    def step(self, decl: S.Decl, sigs: Sequence[S.Sig], names: Iterable[str], typed: tuple[T.Decl, ...], scope: Scope) -> Step:
+    def step(
+        self, decl: S.Decl, sigs: Sequence[S.Sig], names: Iterable[str], typed: tuple[T.Decl, ...], scope: Scope
+    ) -> CheckedDeclaration:
         checker, is_type = self._checker, isinstance(decl, S.TypeDecl)
         names = tuple(names)
-        return Step(
+        return CheckedDeclaration(
             texts(decl, sigs),
             names,
             typed,
@@ -118,14 +120,14 @@ def texts(decl: S.Decl, sigs: Sequence[S.Sig]) -> tuple[str, ...]:
 class Unchanged:
     """The declarations of an earlier check that need none: those that mention nothing that has changed. Asked in their order."""
 
-    def __init__(self, steps: Iterable[Step], changed: Iterable[str], blanks: Sequence[Span], explains: bool) -> None:
+    def __init__(self, steps: Iterable[CheckedDeclaration], changed: Iterable[str], blanks: Sequence[Span], explains: bool) -> None:
         """`changed` are the names that are imported or declared in one of the two files alone."""
         self._steps = {step.texts: step for step in steps}
         self._changed = set(changed)
         self._blanks = blanks
         self._explains = explains
 
-    def find(self, decl: S.Decl, sigs: Sequence[S.Sig], names: Iterable[str]) -> Step | None:
+    def find(self, decl: S.Decl, sigs: Sequence[S.Sig], names: Iterable[str]) -> CheckedDeclaration | None:
         """What an earlier check of a declaration came to; None if it is to be checked."""
         step = self._steps.get(texts(decl, sigs))
         blank = any(d.span.start <= b.start < d.span.end for d in (decl, *sigs) for b in self._blanks)

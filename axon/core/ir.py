@@ -25,6 +25,7 @@ from typing import TypeAlias
 
 from axon.base.data import dataclass, field
 from axon.base.element import Element
+from axon.base.functions import MonoidKind
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.shapes.contracts.contract import Contract
@@ -178,7 +179,7 @@ class Monoid:
     Sums and products of 16- and 8-bit floats accumulate in f32 and are rounded once.
     """
 
-    kind: str  # sum prod max min any all argmax argmin custom
+    kind: MonoidKind
     units: tuple[Scalar, ...] = ()  # of custom only: closed scalar expressions (they may read, with subscripts over outer axes)
     left: tuple[Symbol, ...] = ()
     right: tuple[Symbol, ...] = ()

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from operator import is_
 from typing import NoReturn, assert_never
 
-from axon.base.element import ANY, INT, NUM, Element
-from axon.base.functions import BINARY, UNARY
+from axon.base.element import ANY, BOOL, INT, NUM, Element
+from axon.base.functions import BINARY, REDUCTIONS, UNARY
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.passes import FormInvalid
@@ -60,19 +60,15 @@ class CoreInvalid(FormInvalid):
     """A program breaks a rule of core: a defect of the compiler, never of the user's source."""
 
 
-_BOOL = frozenset({Element.BOOL})
 _I32 = frozenset({Element.I32})
 _INDEX = frozenset({Element.I32, Element.I64})
 _TO_BOOL = COMPARISONS | LOGIC
 _INT_RANGE = {element: range(element.limits[0], element.limits[1] + 1) for element in INT}
 
-UNARY_ELEMENTS = {**UNARY, "neg": NUM, "not": _BOOL}
+UNARY_ELEMENTS = {**UNARY, "neg": NUM, "not": BOOL}
 BINARY_ELEMENTS = (
-    BINARY | dict.fromkeys(("add", "sub", "mul", "div", "mod"), NUM) | dict.fromkeys(COMPARISONS, ANY) | dict.fromkeys(LOGIC, _BOOL)
+    BINARY | dict.fromkeys(("add", "sub", "mul", "div", "mod"), NUM) | dict.fromkeys(COMPARISONS, ANY) | dict.fromkeys(LOGIC, BOOL)
 )
-MONOID_ELEMENTS = {
-    "sum": NUM, "prod": NUM, "max": NUM, "min": NUM, "any": _BOOL, "all": _BOOL, "argmax": NUM, "argmin": NUM,
-}  # fmt: skip
 LARGE = 1_000  # nodes of one operation
 RELATIONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 
@@ -308,11 +304,11 @@ class Scope:
             self.require(len(op.reduction.axes) >= 1, "a reduction over no axes")
             units = self.units(monoid)
             if op.reduction.asked is not None:
-                self.expect(op.reduction.asked, _BOOL, "a reduction's `asked`")
+                self.expect(op.reduction.asked, BOOL, "a reduction's `asked`")
             for axis in op.reduction.axes:
                 self.domain((axis,))
             if op.reduction.where is not None:
-                self.expect(op.reduction.where, _BOOL, "a reduction's `where`")
+                self.expect(op.reduction.where, BOOL, "a reduction's `where`")
             elements = self.combined(monoid, units, op.body)
             self.leave(op.reduction.axes)
         self.leave(op.axes)
@@ -335,7 +331,7 @@ class Scope:
     def units(self, monoid: Monoid) -> list[Element]:
         """Check what of a monoid stands outside the reduced axes; the elements of a custom one's units."""
         if monoid.kind != "custom":
-            if monoid.kind not in MONOID_ELEMENTS:
+            if monoid.kind not in REDUCTIONS:
                 self.fail(f"unknown monoid {monoid.kind!r}")
             if monoid.units or monoid.left or monoid.right or monoid.combine:
                 self.fail(f"the named monoid {monoid.kind} has units, parameters or results")
@@ -362,7 +358,7 @@ class Scope:
         arg = monoid.kind in ("argmax", "argmin")
         if not (len(bodies) >= 2 if arg else len(bodies) == 1):
             self.fail(f"{monoid.kind} of {len(bodies)} bodies")
-        if elements[0] not in MONOID_ELEMENTS[monoid.kind]:
+        if elements[0] not in REDUCTIONS[monoid.kind]:
             self.fail(f"{monoid.kind} of {elements[0].value}")
         if arg:
             if set(elements[1:]) != {Element.I32}:
@@ -464,7 +460,7 @@ class Scope:
                 self.scalar(scalar.operand)
                 return scalar.element
             case Select():
-                self.expect(scalar.condition, _BOOL, "a condition")
+                self.expect(scalar.condition, BOOL, "a condition")
                 element = self.scalar(scalar.then)
                 other = self.scalar(scalar.otherwise)
                 if other is not element:

@@ -394,7 +394,7 @@ class Trail(Ranges):
                     case (value, before):
                         return self._part(value, (*before, *way), axis, size)
             case T.For(binders=binders, body=body) if axis is not None:
-                count = sum(len(self._state.shape((b.row,))) if isinstance(b, T.Run) else 1 for b in binders)
+                count = sum(len(self._state.shape((b.row,))) if isinstance(b, T.IndexRun) else 1 for b in binders)
                 return self._binder(binders, body, axis) if axis < count else self._part(body, way, axis - count, size)
             case T.Loop(states=states):
                 if whole.stacked and axis == 0:
@@ -509,7 +509,7 @@ class Trail(Ranges):
 
     def _binder(self, binders: tuple[T.Binder, ...], body: T.Expr, axis: int) -> tuple[T.Expr, int | None] | Origin | None:
         for binder in binders:
-            if isinstance(binder, T.Run):
+            if isinstance(binder, T.IndexRun):
                 count = len(self._state.shape((binder.row,)))
                 if axis < count:
                     return self._run(binder, axis)
@@ -520,7 +520,7 @@ class Trail(Ranges):
             axis -= 1
         return body, axis
 
-    def _run(self, run: T.Run, axis: int) -> tuple[T.Expr, int | None] | None:
+    def _run(self, run: T.IndexRun, axis: int) -> tuple[T.Expr, int | None] | None:
         for access in self._accesses(run.symbol):
             return access[0].base, access[1] + axis
         return None
@@ -542,7 +542,7 @@ class Trail(Ranges):
         """The dimensions that an access keeps: those of slices, and those that `..` keeps whole."""
         position = 0
         for number, subscript in enumerate(e.subscripts):
-            count = len(self._state.shape((subscript.row,))) if isinstance(subscript, T.Run | T.Keep) else 1
+            count = len(self._state.shape((subscript.row,))) if isinstance(subscript, T.IndexRun | T.Keep) else 1
             kept = count if isinstance(subscript, T.Keep) else int(isinstance(subscript, T.Slice))
             if axis < kept:
                 if isinstance(subscript, T.Keep) or self._whole(subscript):

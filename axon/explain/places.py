@@ -351,9 +351,9 @@ class Places:
                     self._indexed[value.span] = access, axis
                     if isinstance(value, T.Dimension) and value.dim.symbol is not None:
                         self._reads.setdefault(value.dim.symbol, []).append((access, axis, position))
-            if isinstance(subscript, T.Run):
+            if isinstance(subscript, T.IndexRun):
                 self._reads.setdefault(subscript.symbol, []).append((access, axis, position))
-            axis += len(self._state.shape((subscript.row,))) if isinstance(subscript, T.Run | T.Keep) else 1
+            axis += len(self._state.shape((subscript.row,))) if isinstance(subscript, T.IndexRun | T.Keep) else 1
 
 
 def subscripts(access: T.Access) -> list[Span]:
@@ -368,5 +368,5 @@ def subscripts(access: T.Access) -> list[Span]:
 def single(access: T.Access) -> list[Span]:
     """The subscripts of an access by single indices, beside runs of indices; none if it has others."""
     spans = [s.values[0].span for s in access.subscripts if isinstance(s, T.At) and len(s.values) == 1]
-    others = [s for s in access.subscripts if not isinstance(s, T.Run)]
+    others = [s for s in access.subscripts if not isinstance(s, T.IndexRun)]
     return spans if len(spans) == len(others) else []

@@ -126,7 +126,7 @@ class Ranges(Places):
     def _position(self, access: T.Access, axis: int) -> int:
         """The subscript that stands for a dimension of the base."""
         for position, subscript in enumerate(access.subscripts):
-            count = len(self._state.shape((subscript.row,))) if isinstance(subscript, T.Run | T.Keep) else 1
+            count = len(self._state.shape((subscript.row,))) if isinstance(subscript, T.IndexRun | T.Keep) else 1
             if axis < count:
                 return position
             axis -= count

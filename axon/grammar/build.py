@@ -10,18 +10,19 @@ import re
 from typing import Any, cast
 
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
+from axon.base.functions import REDUCTIONS
 from axon.base.source import SourceFile, Span
 from axon.grammar import syntax as s
 from axon.grammar.lexer import Token
 
-REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "reduce", "scan")
-WITH_MONOID = frozenset({"reduce", "scan"})
+WITH_MONOID = ("reduce", "scan")
+REDUCING = (*REDUCTIONS, *WITH_MONOID)  # the words that begin a reduction
 MAX_INTEGER = 2**64 - 1  # of u64
 _EQUALS = re.compile(r"[ \t]*=(?!>)")
-_WITH_COMMAS = re.compile(rf"\b({'|'.join(REDUCTIONS)})\s+([a-zA-Z_]\w*(?:\s*,\s*[a-zA-Z_]\w*)+)\s*\Z")
-_LAST_REDUCTION = re.compile(rf"\b({'|'.join(REDUCTIONS)})\s+\Z")
+_WITH_COMMAS = re.compile(rf"\b({'|'.join(REDUCING)})\s+([a-zA-Z_]\w*(?:\s*,\s*[a-zA-Z_]\w*)+)\s*\Z")
+_LAST_REDUCTION = re.compile(rf"\b({'|'.join(REDUCING)})\s+\Z")
 _BOUNDED = r"[a-zA-Z_]\w*(?:[ \t]+[a-zA-Z_]\w*)*(?:\s*<\s*[^,<>=]+)?"
-_WITH_BOUNDS = re.compile(rf"\b({'|'.join(REDUCTIONS)})\s+(?!for\b)({_BOUNDED}(?:,\s*{_BOUNDED})*)\s*\Z")
+_WITH_BOUNDS = re.compile(rf"\b({'|'.join(REDUCING)})\s+(?!for\b)({_BOUNDED}(?:,\s*{_BOUNDED})*)\s*\Z")
 
 
 def between_commas(file: SourceFile, arrow: int) -> Diagnostic | None:
@@ -52,7 +53,7 @@ def bounded_alone(file: SourceFile, arrow: int) -> Diagnostic | None:
     return Diagnostic("AX0115", message, (Label(Span(file, bound, bound + 1)),), (), (help_,))
 
 
-class Builder:
+class SyntaxBuilder:
     """Makes the syntax of one file. `text` is the file's text with comments blanked."""
 
     def __init__(self, file: SourceFile, text: str) -> None:
@@ -313,7 +314,7 @@ class Builder:
         while isinstance(left, s.Apply):
             left = left.function
         latest = self.diagnostics[-1]
-        if isinstance(left, s.Var) and left.name in REDUCTIONS and latest.code == "AX0114" and latest.labels[0].span.start > op.end:
+        if isinstance(left, s.Var) and left.name in REDUCING and latest.code == "AX0114" and latest.labels[0].span.start > op.end:
             self.diagnostics.pop()
             message = "the indices of a reduction that have bounds stand after `for`"
             self.report("AX0115", message, self.at(op), suggest=f"`{left.name} for i < n => …`")
@@ -433,7 +434,7 @@ class Builder:
         arguments.reverse()
         for argument in arguments:
             self.loose_runs.pop(argument.span.start, None)
-        if not isinstance(function, s.Var) or function.name not in REDUCTIONS:
+        if not isinstance(function, s.Var) or function.name not in REDUCING:
             if not self._is_argument(function, arguments, after, body):
                 self._not_a_reduction(head, function, arguments, after)
             return None
@@ -458,11 +459,11 @@ class Builder:
         from axon.base.nearest import one_slip
 
         operands = [*((function.value,) if isinstance(function, s.Cast) else ()), *arguments]
-        begins = next((a.span for a in operands if isinstance(a, s.Var) and a.name in REDUCTIONS), None)
+        begins = next((a.span for a in operands if isinstance(a, s.Var) and a.name in REDUCING), None)
         what, rest, shown = "a reduction", "", f"{begins.text if begins is not None else ''} … => …"
         if begins is None:
             applied = isinstance(function, s.Var) and not arguments and after.text == "for"
-            if not applied or one_slip(function.span.text, sorted(REDUCTIONS)):
+            if not applied or one_slip(function.span.text, sorted(REDUCING)):
                 return False
             what, begins, rest, shown = "a `for`", self.at(after), ", or nothing before `for`", "for … => …"
         opened, closed = Span(self.file, begins.start, begins.start), Span(self.file, body.span.end, body.span.end)
@@ -487,7 +488,7 @@ class Builder:
         brief = len(text) <= 30 and "\n" not in text
         from difflib import get_close_matches
 
-        meant = get_close_matches(shown, sorted(REDUCTIONS), 1, 0.65) if brief else []
+        meant = get_close_matches(shown, sorted(REDUCING), 1, 0.65) if brief else []
         if meant:
             suggestion = f"did you mean `{meant[0]}`?"
         elif bounds:
@@ -498,7 +499,7 @@ class Builder:
             "AX0114",
             f"`{after.text}` follows {'' if bounds else 'indices of '}a reduction, and `{shown if brief else '…'}` is not one",
             function.span,
-            f"the reductions are {', '.join(REDUCTIONS)}",
+            f"the reductions are {', '.join(REDUCING)}",
             suggest=suggestion,
             put=Edit(function.span, meant[0]) if meant else None,
         )

@@ -7,7 +7,7 @@ from typing import Literal
 
 from axon.base.data import dataclass
 from axon.base.source import SourceFile
-from axon.grammar.build import Builder
+from axon.grammar.build import SyntaxBuilder
 from axon.grammar.extent import DECLARATIONS
 from axon.grammar.lexer import END, Token, tokenize
 from axon.grammar.machine import Machine
@@ -31,7 +31,7 @@ def entry(source: SourceFile) -> Entry:
     if first == END:
         return Entry("nothing", in_comment)
     start: Literal["program", "expr_only"] = "program" if first in DECLARATIONS else "expr_only"
-    machine = Machine(table, start, Builder(source, lexed.blanked))
+    machine = Machine(table, start, SyntaxBuilder(source, lexed.blanked))
     stopped = machine.run(lexed.tokens, 0)
     at_end = stopped is not None and lexed.tokens[stopped].kind == END and not machine.too_deep
     begun = in_comment or (at_end and not lexed.left_out)
@@ -60,7 +60,7 @@ def entries(source: SourceFile) -> tuple[SourceFile, ...]:
     for cut in cuts:
         if machine is None:
             declarations = tokens[at].kind in DECLARATIONS
-            machine = Machine(table, "program" if declarations else "expr_only", Builder(source, lexed.blanked))
+            machine = Machine(table, "program" if declarations else "expr_only", SyntaxBuilder(source, lexed.blanked))
         stopped = machine.run((*tokens[at:cut], _NOTHING), 0)
         wrong = stopped is not None and stopped < cut - at
         at = cut

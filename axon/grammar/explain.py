@@ -15,7 +15,7 @@ from axon.base.element import Element
 from axon.base.nearest import one_slip
 from axon.base.source import SourceFile, Span
 from axon.grammar import syntax as s
-from axon.grammar.build import REDUCTIONS, between_commas, bounded_alone
+from axon.grammar.build import REDUCING, between_commas, bounded_alone
 from axon.grammar.extent import (
     AFTER_INDICES,
     BOUNDARIES,
@@ -608,7 +608,7 @@ def _bare_argument(t: Trouble) -> Advice | None:
 def _reduces(head: s.Expr) -> bool:
     while isinstance(head, s.Apply):
         head = head.function
-    return isinstance(head, s.Var) and head.name in REDUCTIONS
+    return isinstance(head, s.Var) and head.name in REDUCING
 
 
 def _never_closed(t: Trouble) -> Advice | None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from axon.base.source import Span
-from axon.grammar.build import Builder
+from axon.grammar.build import SyntaxBuilder
 from axon.grammar.lexer import END, Token
 from axon.grammar.table import Table
 
@@ -23,13 +23,15 @@ _FLAT = frozenset(["nothing", "first", "both", "push", "more", "absent", "second
 @lru_cache(maxsize=1)
 def _reductions(table: Table) -> tuple[tuple[str, int, Callable[..., Any] | None, int], ...]:
     """Of each rule what it is replaced by, of how many symbols, what makes its value, and by how much that is deeper."""
-    return tuple((r.origin, r.size, getattr(Builder, r.make) if r.make else None, int(r.make not in _FLAT)) for r in table.rules)
+    return tuple(
+        (r.origin, r.size, getattr(SyntaxBuilder, r.make) if r.make else None, int(r.make not in _FLAT)) for r in table.rules
+    )
 
 
 class Machine:
     """Four stacks that move together: `states` has one more entry than `values`, `starts`, `ends` and `depths`."""
 
-    def __init__(self, table: Table, start: str, builder: Builder) -> None:
+    def __init__(self, table: Table, start: str, builder: SyntaxBuilder) -> None:
         self.table = table
         self.builder = builder
         first, self.accepting = table.starts[start]

@@ -9,7 +9,7 @@ from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.source import SourceFile, Span, once
 from axon.grammar import syntax
-from axon.grammar.build import Builder
+from axon.grammar.build import SyntaxBuilder
 from axon.grammar.explain import Advice, Open, Trouble, explain, innermost_open, never_closed
 from axon.grammar.extent import BRACKETS, DECLARATIONS
 from axon.grammar.lexer import END, MAX_ERRORS, Token, tokenize
@@ -73,7 +73,7 @@ class _Reader:
         self.lexed = tokenize(source, table)
         self.is_program = start == "program"
         self.tokens = _with_margins(source, self.lexed.tokens) if self.is_program else list(self.lexed.tokens)
-        self.builder = Builder(source, self.lexed.blanked)
+        self.builder = SyntaxBuilder(source, self.lexed.blanked)
         self.machine = Machine(table, start, self.builder)
         if self.is_program:
             self.machine.push("decls", [], 0, 0)  # so that the stack's bottom is always the declarations read so far

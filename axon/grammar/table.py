@@ -22,7 +22,7 @@ _FORMAT = 1  # of the JSON below
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`origin` is replaced by `size` symbols; `make` names the method of `Builder` that makes its value, if any does."""
+    """`origin` is replaced by `size` symbols; `make` names the method of `SyntaxBuilder` that makes its value, if any does."""
 
     origin: str
     size: int

@@ -24,7 +24,7 @@ from axon.base.identity import IdentityMap
 from axon.base.nearest import meant
 from axon.base.source import SourceFile, Span
 from axon.checker.loader import FileLoader, schedule_beside
-from axon.host.seen import Seen, key_of
+from axon.host.seen import SeenCalls, key_of
 
 if TYPE_CHECKING:
     from axon.backend.cpu.host import Host
@@ -96,7 +96,7 @@ class Session:
         self._quick: dict[tuple[Any, ...], Quick] = {}
         self._hosts: IdentityMap[core.Program, Host] = IdentityMap()
         self._callees: dict[str, Callee] = {}
-        self._seen = Seen()
+        self._seen = SeenCalls()
         self.derived: dict[tuple[Any, ...], tuple[Session, Callee]] = {}  # see `gradients`
         self.forms: dict[tuple[Any, ...], Form] = {}  # see `recorded`
         self._schedule_file = _read_schedule(checked.source.path)

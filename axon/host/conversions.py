@@ -14,7 +14,7 @@ import numpy as np
 
 from axon.backend import libraries
 from axon.base.data import dataclass
-from axon.base.element import FLOAT, INT, Element
+from axon.base.element import FLOAT, INT, USUAL, Element
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -24,11 +24,10 @@ NUMPY_NAME = {
     Element.I32: "np.int32", Element.I16: "np.int16", Element.I8: "np.int8", Element.U64: "np.uint64", Element.U32: "np.uint32",
     Element.U16: "np.uint16", Element.U8: "np.uint8", Element.BOOL: "bool",
 }  # fmt: skip
-USUAL = (Element.F32, Element.I32, *Element)  # what to suggest first where several element types will do
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ArgumentPart:
     """An argument, or a part of one: its name as the caller writes it, what the caller passed, and that as an array.
 
     `element` is its element type; of a Python number or a list, which is `weak` and takes one, the default of its kind.
@@ -73,7 +72,7 @@ class Part:
         return _of_array(self.given, self.name, element)
 
 
-def conversion(parts: Sequence[Part], allowed: frozenset[Element], known: Element | None) -> str:
+def conversion(parts: Sequence[ArgumentPart], allowed: frozenset[Element], known: Element | None) -> str:
     """What to pass for arguments that share an element type, one of `allowed`; empty if values would be lost.
 
     The first array's is preferred, then `known`, which something has decided.
@@ -94,14 +93,14 @@ def conversion(parts: Sequence[Part], allowed: frozenset[Element], known: Elemen
     return ""
 
 
-def fixed(part: Part, element: Element) -> Iterator[str]:
+def fixed(part: ArgumentPart, element: Element) -> Iterator[str]:
     """What may be done about an argument where its parameter has one element type: also what loses something, and then what."""
     way = part.converted(element)
     if part.keeps(element):
         yield f"pass {way}"
     elif part.element in FLOAT and element in INT:
         with np.errstate(all="ignore"):
-            whole = Part(part.name, part.given, np.trunc(part.array.astype(np.float64)), Element.F64, part.weak)
+            whole = ArgumentPart(part.name, part.given, np.trunc(part.array.astype(np.float64)), Element.F64, part.weak)
         if whole.keeps(element):
             yield f"if its fractions may be dropped, pass {way}"
     elif part.element in INT and element in FLOAT:

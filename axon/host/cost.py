@@ -18,7 +18,7 @@ from axon.shapes.contracts.inverse import Every, Family
 from axon.shapes.dimension import Dim, DimensionTooLarge
 
 if TYPE_CHECKING:
-    from axon.backend.plan.cost import Cost as Counted
+    from axon.backend.plan.cost import PlanCost as Counted
 
 TARGETS = ("cpu", "cuda")
 _SHOWN = 40  # kernels, in a text

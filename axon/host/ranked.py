@@ -15,14 +15,13 @@ import numpy as np
 
 from axon.base.data import dataclass
 from axon.base.diagnostics import Suggestion
-from axon.base.element import Element
+from axon.base.element import Element, usual
 from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.base.nearest import MAX_SIZE, nearest
 from axon.core import ir as core
 from axon.core.walk import results_of
 from axon.host.call import Callee, Session, wrong
-from axon.lower import usual
 from axon.shapes.dimension import Dim
 from axon.shapes.pretty import render
 from axon.types import type as t

@@ -18,7 +18,7 @@ Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownCall:
     """A program, and which argument each of its inputs is."""
 
     program: Program
@@ -28,13 +28,13 @@ class Known:
         return [args[n] for n in self.order]
 
 
-class Seen:
+class SeenCalls:
     """The calls of a module's functions. Several threads may share it: each call reads or writes once."""
 
     def __init__(self) -> None:
-        self._calls: dict[Key, Known] = {}
+        self._calls: dict[Key, KnownCall] = {}
 
-    def find(self, key: Key | None) -> Known | None:
+    def find(self, key: Key | None) -> KnownCall | None:
         return self._calls.get(key) if key is not None else None
 
     def learn(self, key: Key | None, program: Program, args: Sequence[Any], inputs: Sequence[Any]) -> None:
@@ -45,7 +45,7 @@ class Seen:
             return
         if len(self._calls) >= MOST:
             self._calls.clear()
-        self._calls[key] = Known(program, tuple(order[i] for i in range(len(inputs))))
+        self._calls[key] = KnownCall(program, tuple(order[i] for i in range(len(inputs))))
 
 
 def key_of(name: str, sizes: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Key | None:

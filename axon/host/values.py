@@ -17,13 +17,13 @@ import numpy as np
 from axon.backend import libraries
 from axon.base.data import dataclass, field
 from axon.base.diagnostics import Diagnostic, Label, Suggestion, counted
-from axon.base.element import FLOAT, INT, Element, of_dtype
+from axon.base.element import FLOAT, INT, Element, of_dtype, usual
 from axon.base.errors import AxonError, ShapeError
 from axon.base.names import Symbol
 from axon.base.nearest import meant
 from axon.base.source import Span
 from axon.core import ir as core
-from axon.host.conversions import NUMPY_NAME, USUAL, Part, conversion, fixed
+from axon.host.conversions import NUMPY_NAME, ArgumentPart, conversion, fixed
 from axon.host.weak import weak_array, why_not
 from axon.types import type as t
 
@@ -188,7 +188,7 @@ class Matcher:
             allowed = self._allowed(element.symbol)
             default = kind if kind in allowed or kind is not Element.I32 else Element.F32
             if not weak.size:
-                default = next(e for e in USUAL if e in allowed)
+                default = usual(allowed)
             if default not in allowed:
                 raise self._not_converted(at, path, one_of(allowed), weak, wanted)
             symbol = element.symbol
@@ -279,7 +279,7 @@ class Matcher:
             return tuple(map(Suggestion, fixed(self._part(at, path, self._given(at, path, self.values)), element)))
         if not isinstance(element, t.ElementVar):
             return ()
-        parts: list[Part] = []
+        parts: list[ArgumentPart] = []
 
         def collect(at: Wanted, path: str, other: t.Tensor | None, value: Any) -> None:
             held = strict_array(value) if weak_array(value) is None else weak_array(value)
@@ -292,12 +292,12 @@ class Matcher:
         known = self.elements.get(element.symbol)
         return _pass(conversion(parts, self._allowed(element.symbol), known[0] if known else None))
 
-    def _part(self, at: Wanted, path: str, value: Any) -> Part:
+    def _part(self, at: Wanted, path: str, value: Any) -> ArgumentPart:
         raw, weak = strict_array(value), weak_array(value)
         array = viewed(raw, None) if raw is not None else weak
         assert array is not None
         own = _KINDS[array.dtype.kind] if raw is None else of_dtype(array.dtype)
-        return Part(_indexed(path), self._given(at, path, self.given), array, own or Element.F32, raw is None)
+        return ArgumentPart(_indexed(path), self._given(at, path, self.given), array, own or Element.F32, raw is None)
 
     def _rounded_down(self, at: Wanted, path: str, value: Any) -> AxonError:
         """Of Python's integers that a function of floats or integers divides, with nothing that says which of them they are."""

@@ -12,7 +12,7 @@ from axon.core.ir import Axis, Compute, Reduction, Scan, element_of
 from axon.interpret.arithmetic import Array, widen
 from axon.interpret.box import OPERAND, Block, Box, allocate, box_of, points
 from axon.interpret.frame import Frame, Masks, size_of
-from axon.interpret.products import Plan, contract, plan
+from axon.interpret.products import ProductPlan, contract, plan
 from axon.interpret.reduction import State, accumulate, all_of, front, reducer, rounded
 from axon.interpret.scalar import depends, evaluate, product
 
@@ -94,7 +94,7 @@ def _fill(
     domain: Box,
     box: Box,
     ragged: tuple[Axis, ...],
-    how: Plan | None,
+    how: ProductPlan | None,
     outs: list[Array],
     dims: Dims,
     tensors: Tensors,

@@ -25,7 +25,7 @@ WORTHWHILE = 128  # products in one matrix product, below which its overhead sho
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProductPlan:
     """Which factors make the first operand and which the second, which operand a mask zeroes, and the groups of axes to bound."""
 
     first: tuple[int, ...]
@@ -34,7 +34,7 @@ class Plan:
     groups: tuple[frozenset[int], ...]
 
 
-def plan(body: Scalar, mask_axes: frozenset[Symbol], domain: int, box: Box) -> Plan | None:
+def plan(body: Scalar, mask_axes: frozenset[Symbol], domain: int, box: Box) -> ProductPlan | None:
     """How to do the sum of a body as a matrix product, or None where that does not fit or pay.
 
     `box` has the domain's axes first; `mask_axes` are what the conditions depend on.
@@ -70,7 +70,7 @@ def plan(body: Scalar, mask_axes: frozenset[Symbol], domain: int, box: Box) -> P
     position = {symbol: i for i, symbol in enumerate(box.symbols)}
     reduced = axes - outer  # both operands are made full along these
     groups = (spans[0] | reduced, spans[1] | reduced, axes & outer, *locals.values())
-    return Plan(
+    return ProductPlan(
         tuple(sorted(operands[0])),
         tuple(sorted(operands[1])),
         0 if wanted <= spans[0] else 1,
@@ -78,7 +78,7 @@ def plan(body: Scalar, mask_axes: frozenset[Symbol], domain: int, box: Box) -> P
     )
 
 
-def contract(body: Scalar, how: Plan, frame: Frame, domain: int, masks: Masks) -> Array | None:
+def contract(body: Scalar, how: ProductPlan, frame: Frame, domain: int, masks: Masks) -> Array | None:
     """The sum over one block, in the accumulator, of rank 1 + domain; None if masking needs a finite operand and has none."""
     element = element_of(body)
     parts = factors(enter(body, frame, masks))

@@ -12,14 +12,14 @@ from typing import TypeAlias
 
 from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Diagnostic, Label
-from axon.base.element import Element
+from axon.base.element import Element, usual
 from axon.base.errors import AxonError
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.checker.module import CheckedModule
 from axon.core.ir import Leaf, Param, Program, RecordOf, Structure, TupleOf, Value
 from axon.core.walk import dimensions_of
-from axon.lower.builder import Builder, Context
+from axon.lower.builder import Context, CoreBuilder
 from axon.lower.call_count import MAX_CALLS, least_calls, too_many_calls
 from axon.lower.evaluate import Evaluator
 from axon.lower.indexing import Definitions
@@ -55,12 +55,6 @@ def lower(checked: CheckedModule, name: str, arguments: tuple[ArgumentType, ...]
     for arguments that do not fit the signature, and for functions as parameters or results.
     """
     return _Lowering(checked, name).run(arguments)
-
-
-def usual(allowed: frozenset[Element]) -> Element:
-    """What stands for an element type of a class where nothing says which."""
-    found: Element = next(e for e in _USUAL if e in allowed)
-    return found
 
 
 class _Definitions(Mapping[Symbol, tuple[T.Decl, State]]):
@@ -140,7 +134,7 @@ class _Lowering:
             values.append(value)
         facts = tuple(ContractFact(f.relation, f.why, f.span) for f in scheme.facts)
         contract = Contract(scheme.explicit, tuple(self.shapes), facts)
-        builder = Builder(Facts().assume(*(f.relation for f in scheme.facts)))
+        builder = CoreBuilder(Facts().assume(*(f.relation for f in scheme.facts)))
         builder.shapes |= {value.symbol: value.shape for value in self.inputs}
         known_declarations = definitions(self.checked)
         if least_calls(self.checked.declarations[self.name], known_declarations) > MAX_CALLS:
@@ -270,7 +264,7 @@ class _Lowering:
         value = Value(fresh(path.replace(".", "_").replace(" ", "_")), element, dims)
         self.inputs.append(value)
         self.shapes.append(ParameterShape(path, dims))
-        whole = Builder(Facts()).view(value)
+        whole = CoreBuilder(Facts()).view(value)
         return Leaf(len(self.inputs) - 1), replace(whole, shape=tuple(d.substitute(self.frame.dims) for d in dims))
 
     def _check_literals(self, types: Sequence[Type]) -> None:
@@ -289,7 +283,7 @@ class _Lowering:
 
     # ── results ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _store(self, builder: Builder, found: Lowered) -> tuple[tuple[Symbol, ...], Structure]:
+    def _store(self, builder: CoreBuilder, found: Lowered) -> tuple[tuple[Symbol, ...], Structure]:
         """Every tensor of the result as a value of the block; none of them is an input, so that results alias nothing."""
         results: list[Symbol] = []
         inputs = {v.symbol for v in self.inputs}
@@ -316,9 +310,6 @@ class _Lowering:
 
     def _wrong(self, message: str, code: str = "AX0505") -> AxonError:
         return AxonError((Diagnostic(code, message, (Label(self.span, "declared here"),)),))
-
-
-_USUAL = (Element.F32, Element.I32, *Element)
 
 
 def _span(decl: T.Decl) -> Span:

@@ -29,7 +29,7 @@ from axon.base.errors import AxonError
 from axon.base.identity import IdentityMap, IdentitySet
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
-from axon.core.gradients.operations import Rule
+from axon.core.gradients.operations import UserRule
 from axon.core.ir import (
     Axis,
     Bind,
@@ -93,7 +93,7 @@ class _Wider(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Builder:
+class CoreBuilder:
     known: Facts  # the contract, and what is known of sizes that only data decide
     ops: list[Op] = field(default_factory=list)
     constants: list[Op] = field(default_factory=list)  # what stands before all others: values of modules
@@ -103,7 +103,7 @@ class Builder:
     calls: int = 0  # of functions
     extents: Extents = field(default_factory=Extents)
     stopped: set[Symbol] = field(default_factory=set)  # through which no derivative goes
-    rules: list[Rule] = field(default_factory=list)  # of functions whose derivatives the program says
+    rules: list[UserRule] = field(default_factory=list)  # of functions whose derivatives the program says
     here: Span | None = None  # the last arithmetic that can fail, for an operation that has no place of its own
 
     # ── facts ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ from axon.base.errors import AxonError
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.core.gradients.forward import Forward
-from axon.core.gradients.operations import NoDerivative, Rule
+from axon.core.gradients.operations import NoDerivative, UserRule
 from axon.core.gradients.reverse import Reverse
 from axon.core.ir import Compute, Op
 from axon.core.ir import Value as CoreValue
@@ -87,7 +87,7 @@ class Derivatives(Loops):
         results = [self.b.stored_over(leaf, c, c.axes, "y") for leaf in leaves(y)]
         return _Applied(by, y, results, made)
 
-    def _marked(self) -> tuple[frozenset[Symbol], tuple[Rule, ...]]:
+    def _marked(self) -> tuple[frozenset[Symbol], tuple[UserRule, ...]]:
         """Through what no derivative goes, and what has one of the program's own."""
         return frozenset(self.b.stopped), tuple(self.b.rules)
 
@@ -149,7 +149,7 @@ class Derivatives(Loops):
         given = self.apply(rule, [self._views(x, applied.by, c), self._views(applied.structure, seeds, c)], c, span)
         adjoints = [self.b.stored_over(leaf, c, c.axes, "adjoint") for leaf in leaves(ordered(given, x))]
         made, self.b.ops = tuple(self.b.ops), ops
-        self.b.rules.append(Rule(tuple(applied.by), tuple(applied.results), inside, tuple(seeds), made, tuple(adjoints), span))
+        self.b.rules.append(UserRule(tuple(applied.by), tuple(applied.results), inside, tuple(seeds), made, tuple(adjoints), span))
         return self._views(applied.structure, applied.results, c)
 
     def _stopped(self, leaf: TensorValue, c: Context) -> TensorValue:

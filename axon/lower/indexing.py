@@ -12,7 +12,7 @@ from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.core.ir import Axis, Const, Convert, Index, Read, Scalar, Select, element_of
 from axon.core.ir import Binary as CoreBinary
-from axon.lower.builder import Builder, Context
+from axon.lower.builder import Context, CoreBuilder
 from axon.lower.scalars import as_scalar, integer, simplified
 from axon.lower.tensors import ONE, along, leaves, rebuild, scalar_value
 from axon.lower.value import Env, Frame, Subscripts, TensorValue, Value
@@ -25,7 +25,7 @@ Definitions: TypeAlias = "Mapping[Symbol, tuple[T.Decl, State]]"
 
 
 class Indexing(ABC):
-    def __init__(self, builder: Builder, definitions: Definitions) -> None:
+    def __init__(self, builder: CoreBuilder, definitions: Definitions) -> None:
         self.b = builder
         self.definitions = definitions
         self.globals: dict[Symbol, Value] = {}
@@ -96,7 +96,7 @@ class Indexing(ABC):
                     new = [Axis(fresh(s.name), self.dim(env, x)) for s, x in zip(symbols, extents, strict=True)]
                     env = env.with_indices({s: Dim.of(a.symbol) for s, a in zip(symbols, new, strict=True)}, {})
                     groups.append(new)
-                case T.Run(symbol=symbol, row=row):
+                case T.IndexRun(symbol=symbol, row=row):
                     shape = self.shape(env, (row,))
                     new = [Axis(fresh(symbol.name.strip(".") or "i"), x) for x in shape]
                     env = env.with_indices({}, {symbol: tuple(Dim.of(a.symbol) for a in new)})
@@ -198,14 +198,14 @@ class Indexing(ABC):
         plan: list[Dim | Scalar | tuple[Dim, Dim]] = []  # a subscript, or (start, step) of a kept dimension
         position = 0
         others = [s for s in e.subscripts if not isinstance(s, T.Keep)]
-        fixed = sum(len(env.runs[s.symbol]) if isinstance(s, T.Run) else 1 for s in others)
+        fixed = sum(len(env.runs[s.symbol]) if isinstance(s, T.IndexRun) else 1 for s in others)
         for subscript in e.subscripts:
             match subscript:
                 case T.At(values=values, sizes=sizes):
                     scalars = [_placed(self.scalar(env, v, c)) for v in values]
                     plan.append(self._subscript(env, scalars, sizes))
                     position += 1
-                case T.Run(symbol=symbol):
+                case T.IndexRun(symbol=symbol):
                     plan += env.runs[symbol]
                     position += len(env.runs[symbol])
                 case T.Keep():

@@ -8,6 +8,7 @@ from math import copysign
 from typing import assert_never
 
 from axon.base.element import Element
+from axon.base.functions import NamedMonoid
 from axon.base.identity import IdentityMap, IdentitySet
 from axon.base.names import Symbol
 from axon.core.ir import Binary, Bind, Const, Convert, Index, Local, Monoid, Read, Scalar, Select, Unary
@@ -56,7 +57,7 @@ def mentioned(scalar: Scalar | Dim, into: set[Symbol], seen: IdentitySet[Scalar]
 
 
 # An operator that reduces by itself, what leaves it unchanged, and the name of the reduction.
-_NAMED: dict[tuple[str, float | bool], str] = {
+_NAMED: dict[tuple[str, float | bool], NamedMonoid] = {
     ("add", 0): "sum", ("mul", 1): "prod", ("max", float("-inf")): "max", ("min", float("inf")): "min", ("or", False): "any",
     ("and", True): "all",
 }  # fmt: skip

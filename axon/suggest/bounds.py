@@ -30,7 +30,7 @@ Heads = S.For | S.Reduce | S.Loop
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownSizes:
     """What is known where a change is sought: the places of a declaration, its sizes, and what they are called."""
 
     trail: Trail
@@ -94,7 +94,7 @@ def parameter(function: Span, *names: str, gone: S.Param | None = None) -> Pair:
 # ── what has no bound ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def without_range(range_: Range, uses: Sequence[Use], k: Known) -> Iterator[Suggestion]:
+def without_range(range_: Range, uses: Sequence[Use], k: KnownSizes) -> Iterator[Suggestion]:
     """Bounds for an index of which nothing says how far it runs: the sizes of what it moves along."""
     for use in uses:
         access = k.trail.read(use.span)
@@ -143,7 +143,7 @@ def by_parameters(function: S.Fun, cause: Unbounded, trail: Trail) -> Iterator[S
 
 
 @proposing
-def stated(symbol: Symbol, bound: Dim, access: T.Access, k: Known) -> Iterator[Suggestion]:
+def stated(symbol: Symbol, bound: Dim, access: T.Access, k: KnownSizes) -> Iterator[Suggestion]:
     """A bound of an index, with an annotation of what is accessed where that gives a size its name."""
     if k.boundable(symbol, bound):
         naming, text = annotated(bound, access, k), k.show(bound)
@@ -153,14 +153,14 @@ def stated(symbol: Symbol, bound: Dim, access: T.Access, k: Known) -> Iterator[S
         yield propose(f"{words}{_STATE} `{symbol.name} < {text}`", None, *changes, change=change, grown=True)
 
 
-def stated_together(bounds: Sequence[tuple[Symbol, Dim]], k: Known) -> Suggestion:
+def stated_together(bounds: Sequence[tuple[Symbol, Dim]], k: KnownSizes) -> Suggestion:
     """A bound for each of some indices."""
     listed = " and ".join(f"`{s.name} < {k.show(b)}`" for s, b in bounds)
     changes = bounded({s: k.show(b) for s, b in bounds}, k.trail)
     return propose(f"{_STATE} {listed}", None, *changes, change=Change.BOUND, grown=True)
 
 
-def annotated(size: Dim, access: T.Access, k: Known) -> tuple[Pair, ...]:
+def annotated(size: Dim, access: T.Access, k: KnownSizes) -> tuple[Pair, ...]:
     """The annotation of the parameter that is accessed, if it takes one to give a size a name."""
     base, shape = access.base, k.trail.shape(access.base.type)
     span = k.trail.unannotated(base.symbol) if isinstance(base, T.Variable) and not k.named(size) else None
@@ -254,7 +254,7 @@ def _names(b: S.Binder) -> list[str]:
 
 
 @proposing
-def one_range(reason: Reason, sizes: tuple[Dim, Dim], k: Known) -> Iterator[Suggestion]:
+def one_range(reason: Reason, sizes: tuple[Dim, Dim], k: KnownSizes) -> Iterator[Suggestion]:
     """A bound for an index that is to run over two dimensions of different sizes: the larger one where conditions say which part of
     it belongs to which, else the one that is the shorter by a number, or what is read of a table in a record.
     """
@@ -283,7 +283,7 @@ def _positive(size: Dim) -> bool:
 
 
 @proposing
-def unused_bound(origin: Origin, needed: Dim, k: Known) -> Iterator[Suggestion]:
+def unused_bound(origin: Origin, needed: Dim, k: KnownSizes) -> Iterator[Suggestion]:
     """Another bound of an index that nothing is indexed by, as in `for i < b, j < h => 0.0`."""
     own = node(origin.span, S.BinderGroup)
     if origin.index is None or own.bound is None or k.trail.is_read(origin.index) or not k.boundable(origin.index, needed):

@@ -25,7 +25,7 @@ from axon.shapes.solving.causes import Cause, Unbounded, causes, primary
 from axon.shapes.solving.trouble import Clash, Hopeless, Refuted
 from axon.suggest.annotations import annotated, restated
 from axon.suggest.bodies import BOUND, called, trail_of, unreached_by
-from axon.suggest.bounds import Known, by_parameters, indexed_by, of_named_sizes, one_range, without_range
+from axon.suggest.bounds import KnownSizes, by_parameters, indexed_by, of_named_sizes, one_range, without_range
 from axon.suggest.calls import fitting_values
 from axon.suggest.indices import kept
 from axon.suggest.members import half_of_a_window, merged_again, together_elsewhere, variants
@@ -137,7 +137,7 @@ def _changes(
     in_scope: Sequence[str], heading: S.Fun | None,
 ) -> Iterable[Suggestion]:  # fmt: skip
     """Changes to try, the likeliest first, of what stands in the source; `worded` are those of annotations and facts."""
-    k = Known(trail, by.state, show)
+    k = KnownSizes(trail, by.state, show)
     match cause:
         case Clash(kind="conflict" | "named"):
             blamed, ends = primary(cause), sizes(cause, problem)[:3]
@@ -178,7 +178,7 @@ def _changes(
             yield from without_range(range_, [u for u in problem.uses if range_.symbol in u.index.variables], k)
         case Unbounded(ranges, True, again):
             if len(ranges) == 1 and (met := trail.compared_with(ranges[0].symbol)):
-                yield from _of_compared(cause, met, heading, in_scope, Known(trail, by.state, show))
+                yield from _of_compared(cause, met, heading, in_scope, KnownSizes(trail, by.state, show))
             else:
                 yield from indexed_by(ranges[0], trail) if len(ranges) == 1 else ()
                 yield from of_named_sizes(ranges, again, in_scope, trail)
@@ -192,7 +192,7 @@ def _changes(
 
 
 def _of_compared(
-    cause: Unbounded, met: Sequence[T.Expr], heading: S.Fun | None, in_scope: Sequence[str], k: Known
+    cause: Unbounded, met: Sequence[T.Expr], heading: S.Fun | None, in_scope: Sequence[str], k: KnownSizes
 ) -> Iterator[Suggestion]:  # fmt: skip
     """Bounds of an index that is only compared: that of the index that it meets, or else what a call gives, or the only size there
     is. To index something by it would give the comparison another meaning.
@@ -206,7 +206,7 @@ def _of_compared(
         yield from of_named_sizes(cause.ranges, cause.again, beside or in_scope, k.trail)
 
 
-def _resized(ends: tuple[Equal, Dim, Dim], k: Known) -> Iterator[Suggestion]:
+def _resized(ends: tuple[Equal, Dim, Dim], k: KnownSizes) -> Iterator[Suggestion]:
     """Changes of what makes one of the two sizes of an equation for it to be the other."""
     (equal, left, right), trail = ends, k.trail
     yield from one_range(equal.reason, (left, right), k)

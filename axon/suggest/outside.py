@@ -18,7 +18,7 @@ from axon.shapes.dimension import Dim
 from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 from axon.shapes.solving.trouble import Refuted
-from axon.suggest.bounds import Known, annotated, bounded, stated, stated_together, unused_bound
+from axon.suggest.bounds import KnownSizes, annotated, bounded, stated, stated_together, unused_bound
 from axon.suggest.mutations import expr, node, propose, proposing, swap, text_of
 from axon.types import typed as T
 from axon.types.type import Tensor
@@ -42,7 +42,7 @@ class Outside:
         return [(s, e) for s, e in self.ends if self.use.index.linear_in(s) == (Dim.of(1), self.use.index - Dim.of(s))]
 
 
-def reached_outside(parts: Sequence[Refuted], k: Known) -> Iterator[Suggestion]:
+def reached_outside(parts: Sequence[Refuted], k: KnownSizes) -> Iterator[Suggestion]:
     """An access that leaves its tensor, in one dimension or several."""
     found = [o for o in (_outside(r, k) for r in parts) if o is not None]
     if len(parts) == 1:
@@ -58,7 +58,7 @@ def reached_outside(parts: Sequence[Refuted], k: Known) -> Iterator[Suggestion]:
         yield _with_zeros([several[0][0]], [b for _, b in several], k)
 
 
-def _outside(r: Refuted, k: Known) -> Outside | None:
+def _outside(r: Refuted, k: KnownSizes) -> Outside | None:
     use = r.obligation.use
     found = k.trail.read(use.span) if use is not None else None
     if use is None or found is None or r.reach is None or r.size is None:
@@ -66,12 +66,12 @@ def _outside(r: Refuted, k: Known) -> Outside | None:
     return Outside(found[0], use, r.reach, r.size, tuple(r.ends), r.obligation.relation.op != "<")
 
 
-def _is_named(bound: tuple[Symbol, Dim], o: Outside, k: Known) -> bool:
+def _is_named(bound: tuple[Symbol, Dim], o: Outside, k: KnownSizes) -> bool:
     return k.boundable(*bound) and not annotated(bound[1], o.access, k)
 
 
 @proposing
-def _inside(o: Outside, k: Known) -> Iterator[Suggestion]:
+def _inside(o: Outside, k: KnownSizes) -> Iterator[Suggestion]:
     """Changes of an access with which it stays inside."""
     index = expr(o.use.span)
     if isinstance(index, S.Binary) and (divided := _divided(index)) is not None:
@@ -104,7 +104,7 @@ def _divided(e: S.Binary) -> S.Binary | None:
     return made(part, left=made(e, right=part.left)) if few else None
 
 
-def _before(o: Outside, index: S.Expr, k: Known) -> Iterator[Suggestion]:
+def _before(o: Outside, index: S.Expr, k: KnownSizes) -> Iterator[Suggestion]:
     """Changes of an index that is below 0."""
     yield from _guarded(o, k)
     whole = node(o.access, S.Access)
@@ -116,7 +116,7 @@ def _before(o: Outside, index: S.Expr, k: Known) -> Iterator[Suggestion]:
         yield propose(words, None, change, *annotated(o.size, o.access, k))
 
 
-def _beyond(o: Outside, index: S.Expr, k: Known) -> Iterator[Suggestion]:
+def _beyond(o: Outside, index: S.Expr, k: KnownSizes) -> Iterator[Suggestion]:
     """Changes of an index that passes the end of a dimension, other than that its parts run less far."""
     yield from _stricter(o, k)
     whole, use = node(o.access, S.Access), o.use
@@ -140,7 +140,7 @@ def _put(s: S.Subscript, index: S.Expr, new: S.Expr) -> S.Subscript:
     return S.IndexAt(new, span=NEW) if isinstance(s, S.IndexAt) and s.value is index else s
 
 
-def _strides(o: Outside, k: Known) -> Iterator[tuple[Symbol, Dim]]:
+def _strides(o: Outside, k: KnownSizes) -> Iterator[tuple[Symbol, Dim]]:
     """Bounds for indices that a stride multiplies: as many strides as there is room for."""
     for symbol, extent in o.ends if not o.low else ():
         binding, split = k.trail.binding(symbol), o.use.index.linear_in(symbol)
@@ -153,7 +153,7 @@ def _strides(o: Outside, k: Known) -> Iterator[tuple[Symbol, Dim]]:
                 yield symbol, (o.size - first + number - 1) // stride
 
 
-def _smaller(o: Outside, k: Known) -> list[tuple[Symbol, Dim]]:
+def _smaller(o: Outside, k: KnownSizes) -> list[tuple[Symbol, Dim]]:
     """Bounds for the indices of an access with which it stays inside: for those whose bounds are computed, if any are."""
     excess = o.reach - o.size + 1
     bounds = [(s, extent - excess) for s, extent in reversed(o.rising())] if not o.low else []
@@ -162,20 +162,20 @@ def _smaller(o: Outside, k: Known) -> list[tuple[Symbol, Dim]]:
     return [(s, e) for s, e in bounds if s in computed or not computed]
 
 
-def _computed_bound(symbol: Symbol, k: Known) -> bool:
+def _computed_bound(symbol: Symbol, k: KnownSizes) -> bool:
     binding = k.trail.binding(symbol)
     bound = node(binding.span, S.BinderGroup).bound if binding is not None and binding.range.stated else None
     return bound is not None and not isinstance(bound, S.Var | S.Int)
 
 
-def _runs_elsewhere(symbol: Symbol, o: Outside, k: Known) -> bool:
+def _runs_elsewhere(symbol: Symbol, o: Outside, k: KnownSizes) -> bool:
     """Whether another tensor's dimension is what an index runs over, a kernel's: a smaller bound would leave some of it out."""
     binding = k.trail.binding(symbol)
     found = k.trail.range(symbol) if binding is not None and not binding.range.stated else None
     return found is not None and found.base is not None and found.base.span.text != o.access.base.span.text
 
 
-def _alike(o: Outside, k: Known) -> list[Outside]:
+def _alike(o: Outside, k: KnownSizes) -> list[Outside]:
     """The accesses of the same tensor by an index which differs in its number alone, as far as it is not by a name alone."""
     found: dict[Span, T.Access] = {}
     for other, _, own in k.trail.indices(o.access.span.file.span()):
@@ -188,14 +188,14 @@ def _alike(o: Outside, k: Known) -> list[Outside]:
 # ── zeros ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _zero(access: T.Access, k: Known) -> S.Expr | None:
+def _zero(access: T.Access, k: KnownSizes) -> S.Expr | None:
     t = k.state.prune(access.base.type)
     allowed = k.state.allowed_of(t.element) if isinstance(t, Tensor) else frozenset()
     floats = bool(allowed) and allowed <= FLOAT
     return quoted("0.0") if floats else quoted("0") if allowed and allowed <= INT else None
 
 
-def _with_zeros(several: Sequence[Outside], bounds: Sequence[tuple[Symbol, Dim]], k: Known) -> Suggestion:
+def _with_zeros(several: Sequence[Outside], bounds: Sequence[tuple[Symbol, Dim]], k: KnownSizes) -> Suggestion:
     """Zeros outside what some accesses read, with the bounds that their indices then need."""
     accesses = [node(o.access, S.Access) for o in several]
     padded = [(a, made(a, default=_zero(o.access, k))) for a, o in zip(accesses, several, strict=True)]
@@ -206,7 +206,7 @@ def _with_zeros(several: Sequence[Outside], bounds: Sequence[tuple[Symbol, Dim]]
     return propose(words, None, *changes, change=Change.ZEROS, grown=True)
 
 
-def _padded_below(o: Outside, k: Known) -> Iterator[tuple[Symbol, Dim]]:
+def _padded_below(o: Outside, k: KnownSizes) -> Iterator[tuple[Symbol, Dim]]:
     """`x[i + j - 1 | 0.0]` for `i < n` where `x[i + j - 1]` says how far `i` runs: read with zeros, it would say nothing."""
     if not o.low or _zero(o.access, k) is None or o.access.default is not None:
         return
@@ -220,7 +220,7 @@ def _padded_below(o: Outside, k: Known) -> Iterator[tuple[Symbol, Dim]]:
 # ── guards ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tests(k: Known, at: Span) -> Iterator[tuple[T.If, T.Expr]]:
+def _tests(k: KnownSizes, at: Span) -> Iterator[tuple[T.If, T.Expr]]:
     """The branches that hold a place if a condition does, each with the parts of that."""
     for branch in k.trail.expressions():
         if isinstance(branch, T.If) and branch.then.span.start <= at.start and at.end <= branch.then.span.end:
@@ -229,7 +229,7 @@ def _tests(k: Known, at: Span) -> Iterator[tuple[T.If, T.Expr]]:
                     yield branch, test
 
 
-def _guarded(o: Outside, k: Known) -> Iterator[Suggestion]:
+def _guarded(o: Outside, k: KnownSizes) -> Iterator[Suggestion]:
     """`if i >= 1 then x[i - 1]` where some other comparison of `i` stands."""
     least = -o.use.index.mapping.get((), 0)
     symbols = [v for v in o.use.index.variables if o.use.index == Dim.of(v) - least]
@@ -240,7 +240,7 @@ def _guarded(o: Outside, k: Known) -> Iterator[Suggestion]:
             yield propose("make the guard", new, (node(test, S.Binary), new), change=Change.SLIP)
 
 
-def _stricter(o: Outside, k: Known) -> Iterator[Suggestion]:
+def _stricter(o: Outside, k: KnownSizes) -> Iterator[Suggestion]:
     """A guard around the access with `<` for `<=`."""
     for _, test in _tests(k, o.access.span):
         if isinstance(test, T.Binary) and test.op in ("le", "ge"):
@@ -252,7 +252,7 @@ def _stricter(o: Outside, k: Known) -> Iterator[Suggestion]:
 
 
 @proposing
-def compared_with(at: Span, k: Known) -> Iterator[Suggestion]:
+def compared_with(at: Span, k: KnownSizes) -> Iterator[Suggestion]:
     """`if i < n then a[i]` for `if i < m`: the size of what the branch reads by an index that is compared with another."""
     found = k.trail.read(at)
     size = k.trail.size(found[0].base, found[1]) if found is not None else None
@@ -282,7 +282,7 @@ def unreached(function: str, trail: Trail, state: State) -> Iterator[Unreached]:
     """Branches of `if i < n then … else y[i - n]` under an index that runs to n: nothing takes them, unless it runs further. The
     `function` is that in which they stand, or none, where that goes without saying.
     """
-    k = Known(trail, state, render)
+    k = KnownSizes(trail, state, render)
     where = f"in `{function}`, " if function else ""
     for branch in trail.expressions():
         test = branch.condition if isinstance(branch, T.If) else None
@@ -306,7 +306,7 @@ def unreached(function: str, trail: Trail, state: State) -> Iterator[Unreached]:
 # ── slices, windows, bounds of another size ─────────────────────────────────────────────────────────────────────────────
 
 
-def resized(origin: Origin, own: Dim, needed: Dim, k: Known) -> Iterator[Suggestion]:
+def resized(origin: Origin, own: Dim, needed: Dim, k: KnownSizes) -> Iterator[Suggestion]:
     """Changes of what makes a size for it to be another one, which names show."""
     spoken = origin.kind in ("index", "bound") and origin.index is not None and not k.boundable(origin.index, needed)
     if not k.named(needed) or spoken:
@@ -321,7 +321,7 @@ def resized(origin: Origin, own: Dim, needed: Dim, k: Known) -> Iterator[Suggest
 
 
 @proposing
-def cut(side: Side, own: Dim, needed: Dim, k: Known) -> Iterator[Suggestion]:
+def cut(side: Side, own: Dim, needed: Dim, k: KnownSizes) -> Iterator[Suggestion]:
     """`x[0 : n - 1]` for an operand `x` beside a slice that is shorter by a number."""
     e = k.trail.at(side.span) if not side.about else None
     sizes = k.trail.sizes(e.type) if isinstance(e, T.Variable) else []
@@ -333,7 +333,7 @@ def cut(side: Side, own: Dim, needed: Dim, k: Known) -> Iterator[Suggestion]:
 
 
 @proposing
-def _another_slice(origin: Origin, needed: Dim, k: Known) -> Iterator[Suggestion]:
+def _another_slice(origin: Origin, needed: Dim, k: KnownSizes) -> Iterator[Suggestion]:
     """`x[a + b : a + 2 * b]` after `x[0 : a]` and `x[a : a + b]`: a slice of the size that is needed where the others end; or
     `x[a : b]` with the end at which it has that size."""
     own = node(origin.read, S.IndexSlice) if origin.read is not None else None
@@ -354,7 +354,7 @@ def _another_slice(origin: Origin, needed: Dim, k: Known) -> Iterator[Suggestion
 
 
 @proposing
-def _padded(origin: Origin, missing: Dim, bound: Dim, k: Known) -> Iterator[Suggestion]:
+def _padded(origin: Origin, missing: Dim, bound: Dim, k: KnownSizes) -> Iterator[Suggestion]:
     """`x[i + j]` for windows that stay inside as `x[i + j - 1 | 0.0]` for windows in the middle of which `i` stands."""
     count = missing.constant
     read = k.trail.read(origin.read) if origin.read is not None else None

@@ -103,7 +103,7 @@ def _is_position(state: State, items: tuple[Type, ...], subscripts: tuple[T.Subs
 def _parted(state: State, shape: Shape, subscripts: tuple[T.Subscript, ...]) -> tuple[Shape, Shape]:
     """A part of a record may have more dimensions than there are subscripts: the rest is kept."""
     shape = state.shape(shape)
-    known = not any(isinstance(i, Row) for i in shape) and not any(isinstance(s, T.Run | T.Keep) for s in subscripts)
+    known = not any(isinstance(i, Row) for i in shape) and not any(isinstance(s, T.IndexRun | T.Keep) for s in subscripts)
     return (shape[: len(subscripts)], shape[len(subscripts) :]) if known else (shape, ())
 
 
@@ -125,11 +125,11 @@ def _subscript(inf: Inference, env: Env, s: S.Subscript) -> T.Subscript:
             if run is None or run.symbol is None:
                 wrong(inf, UnknownName("run of indices", f"..{name}", s.span))
                 return T.Keep(_kept(inf))
-            return T.Run(run.symbol, run.row)
+            return T.IndexRun(run.symbol, run.row)
         case S.IndexRest():
             run = env.scope.run(ANONYMOUS_RUN)
             if run is not None and run.symbol is not None:
-                return T.Run(run.symbol, run.row)
+                return T.IndexRun(run.symbol, run.row)
             return T.Keep(_kept(inf))
         case S.IndexSlice(start, stop, step):
             a = _slice_part(inf, env, start, Dim.of(0))
@@ -181,7 +181,7 @@ def _access_tensor(
     """The type of an access to one tensor, or to the part of something to which a way leads, with the uses of its indices
     noted."""
     shape = inf.state.shape(base.shape)
-    whole = not any(isinstance(i, Row) for i in shape) and not any(isinstance(x, T.Run | T.Keep) for x in subscripts)
+    whole = not any(isinstance(i, Row) for i in shape) and not any(isinstance(x, T.IndexRun | T.Keep) for x in subscripts)
     if any(isinstance(x, T.At) and any(isinstance(v.type, Poison) for v in x.values) for x in subscripts):
         return POISON
     if whole and len(shape) != len(subscripts):
@@ -221,7 +221,7 @@ def _access_tensor(
                 kept.append(_slice(inf, context, subscript, item[0], written.span, name, axis, sliced, default is not None))
             case T.Keep():
                 kept.extend(item)
-            case T.Run():
+            case T.IndexRun():
                 pass
     shape = tuple(i for item in items for i in item)
     rank = sum(isinstance(i, Dim) for i in shape)
@@ -237,8 +237,8 @@ def _access_tensor(
 def _items(state: State, base: Tensor, subscripts: tuple[T.Subscript, ...]) -> list[Shape]:
     """What of the base's shape each subscript stands for: the known dimensions where they line up, else fresh ones."""
     shape = state.shape(base.shape)
-    fresh_: list[Shape] = [(s.row,) if isinstance(s, T.Run | T.Keep) else (state.dim(""),) for s in subscripts]
-    runs = [n for n, s in enumerate(subscripts) if isinstance(s, T.Run | T.Keep)]
+    fresh_: list[Shape] = [(s.row,) if isinstance(s, T.IndexRun | T.Keep) else (state.dim(""),) for s in subscripts]
+    runs = [n for n, s in enumerate(subscripts) if isinstance(s, T.IndexRun | T.Keep)]
     if any(isinstance(i, Row) for i in shape):
         return fresh_
     if not runs and len(shape) == len(subscripts):

@@ -1,15 +1,13 @@
-"""The functions and constants of the language, as tables. Pointwise functions stand in `axon.base.functions`."""
+"""The functions and constants of the language, as tables. Pointwise functions and reductions stand in `axon.base.functions`."""
 
 from __future__ import annotations
 
 from math import inf, nan, pi
 
 from axon.base import functions
-from axon.base.element import ANY, NUM, Element
+from axon.base.element import ANY, BOOL, NUM
 
-BOOL = frozenset({Element.BOOL})
-
-UNARY, BINARY = functions.UNARY, functions.BINARY  # pointwise: of one argument, and of two
+UNARY, BINARY, REDUCTIONS = functions.UNARY, functions.BINARY, functions.REDUCTIONS
 
 # Operators: the operation in core, the element types they take, and whether they give bool.
 OPERATORS = {
@@ -41,8 +39,5 @@ DERIVATIVES = {"grad": 1, "value_and_grad": 1, "vjp": 1, "jvp": 1, "with_vjp": 2
 
 # What takes a function at every leaf of records and tuples, by how it is written: no function, for that is used at several types.
 OVER_LEAVES = {"each": "each f a b …", "fold_leaves": "fold_leaves (op, unit) f a b …"}
-
-# Reductions: the element types they take; argmax and argmin give indices.
-REDUCTIONS = {"sum": NUM, "prod": NUM, "max": NUM, "min": NUM, "any": BOOL, "all": BOOL, "argmax": NUM, "argmin": NUM}
 
 NAMES = (*UNARY, *BINARY, *CONSTANTS, *FUNCTIONS, *OVER_LEAVES)

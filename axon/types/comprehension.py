@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from math import prod
+from typing import cast
 
 from axon.base.data import dataclass
 from axon.base.element import Element
+from axon.base.functions import NamedMonoid
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.grammar import syntax as S
@@ -110,7 +112,7 @@ def _bind(inf: Inference, env: Env, groups: tuple[S.BinderGroup, ...], makes_dim
     return _Bound(tuple(binders), tuple(items), tuple(ranges), inner)
 
 
-def _bind_run(inf: Inference, scope: Scope, name: str | None, bound: S.Expr | S.ShapeRun | None, span: Span) -> T.Run:
+def _bind_run(inf: Inference, scope: Scope, name: str | None, bound: S.Expr | S.ShapeRun | None, span: Span) -> T.IndexRun:
     row: Row | None = None
     if isinstance(bound, S.ShapeRun):
         found = scope.run(bound.name)
@@ -126,7 +128,7 @@ def _bind_run(inf: Inference, scope: Scope, name: str | None, bound: S.Expr | S.
         inf.runs.append(row)
     symbol = fresh(name or "..")
     scope.runs[name if name is not None else ANONYMOUS_RUN] = RunName(row, symbol)
-    return T.Run(symbol, row)
+    return T.IndexRun(symbol, row)
 
 
 def _bind_index(inf: Inference, env: Env, name: str, span: Span, extent: Dim | None, whole: Span) -> Range:
@@ -225,7 +227,7 @@ def infer_reduce(inf: Inference, env: Env, e: S.Reduce) -> T.Expr:
         inf.bodies.append(body.type)
     if e.kind.text in ("reduce", "scan"):
         return _reduce_by(inf, env, e, bound, where, body)
-    kind = e.kind.text
+    kind = cast("NamedMonoid", e.kind.text)
     found = as_tensor(inf, body.type, e.body.span, f"`{kind}` reduces numbers")
     reason = Reason(e.body.span, f"what `{kind}` reduces")
     result: Type = POISON
@@ -245,7 +247,7 @@ def _positions(inf: Inference, e: S.Reduce, bound: _Bound) -> Type:
     """What argmax gives: an i32 for one index, a tuple in the order of the binders for several."""
     count = 0
     for binder in bound.binders:
-        if isinstance(binder, T.Run):
+        if isinstance(binder, T.IndexRun):
             wrong(inf, RuleBroken(Rule.POSITION_OF_RUN, e.span, (e.kind.text,)))
             return POISON
         count += len(binder.symbols)
@@ -282,7 +284,7 @@ def _reduce_by(inf: Inference, env: Env, e: S.Reduce, bound: _Bound, where: T.Ex
         wrong(inf, Mismatched(found, monoid.type, wanted, reason, meant))
         result = POISON
     if scan:
-        if len(bound.binders) != 1 or isinstance(bound.binders[0], T.Run) or len(bound.binders[0].symbols) != 1:
+        if len(bound.binders) != 1 or isinstance(bound.binders[0], T.IndexRun) or len(bound.binders[0].symbols) != 1:
             wrong(inf, RuleBroken(Rule.SCAN_ONE_INDEX, e.span))
         if where is not None:
             wrong(inf, RuleBroken(Rule.SCAN_WHERE, where.span))

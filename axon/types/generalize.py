@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from axon.base.data import dataclass, fields, replace
-from axon.base.element import FLOAT, Element
+from axon.base.element import FLOAT, Element, usual
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.grammar import syntax as S
@@ -230,7 +230,7 @@ def _default_elements(inf: Inference, mark: _Mark, t: Type, keep: bool) -> None:
         if symbol in of_params:
             continue
         allowed = state.allowed[symbol]
-        state.elements[symbol] = Element.I32 if Element.I32 in allowed else min(allowed, key=_PREFERENCE.index)
+        state.elements[symbol] = Element.I32 if Element.I32 in allowed else usual(allowed)
     _judge_literals(inf, mark)
     if state.level == 1:
         state.flexible_elements.clear()
@@ -574,9 +574,6 @@ def _why(reason: Reason) -> str:
     if "{}" in reason.text or reason.text == "stated here":
         return reason.text
     return f"{reason.text}: here {{}}" if " needs " in reason.text else f"{reason.text}: it needs {{}}"
-
-
-_PREFERENCE = [Element.F32, *Element]
 
 
 def _age(symbol: Symbol) -> int:

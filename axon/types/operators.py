@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from axon.base.data import replace
-from axon.base.element import NUM, Element
+from axon.base.element import BOOL, NUM, Element
 from axon.base.source import Span
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Reason, Side
@@ -27,7 +27,7 @@ def infer_unary(inf: Inference, env: Env, e: S.Unary) -> T.Expr:
         return infer(inf, env, S.Int(-e.operand.value, span=e.span))
     before = len(inf.literals)
     operand = infer(inf, env, e.operand)
-    op, allowed = ("neg", NUM) if e.op == "-" else ("not", builtins.BOOL)
+    op, allowed = ("neg", NUM) if e.op == "-" else ("not", BOOL)
     t = as_tensor(inf, operand.type, e.operand.span, f"the operand of `{e.op}`")
     if t is None or not narrow(inf, t, allowed, Reason(e.operand.span, f"the operand of `{e.op}`")):
         return broken(e.span)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from axon.base.data import dataclass, fields
+from axon.base.functions import MonoidKind
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.shapes.constraint import Context
@@ -123,7 +124,7 @@ class At:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class IndexRun:
     """A run of indices over a shape variable."""
 
     symbol: Symbol
@@ -146,7 +147,7 @@ class Slice:
     step: Dim
 
 
-Subscript: TypeAlias = "At | Run | Keep | Slice"
+Subscript: TypeAlias = "At | IndexRun | Keep | Slice"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,7 +199,7 @@ class Indices:
     extents: tuple[Dim, ...]
 
 
-Binder: TypeAlias = "Indices | Run"
+Binder: TypeAlias = "Indices | IndexRun"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,7 +210,7 @@ class For(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduce(Node):
-    kind: str  # of core.Monoid; "custom" for reduce and scan
+    kind: MonoidKind  # "custom" for reduce and scan
     scan: bool
     monoid: Expr | None
     binders: tuple[Binder, ...]

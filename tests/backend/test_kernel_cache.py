@@ -18,13 +18,13 @@ import pytest
 
 import axon
 from axon.backend import kernel_cache as cache
-from axon.backend.kernel_cache import Kernel, Refused
+from axon.backend.kernel_cache import LinkedKernel, Refused
 from axon.base import disk
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 KEY = hashlib.sha256(b"one").hexdigest()
 OTHER = hashlib.sha256(b"two").hexdigest()
-MADE = Kernel(bytes(range(256)) * 40 + b"\n{}\n", "kernel_entry", 168, 0)
+MADE = LinkedKernel(bytes(range(256)) * 40 + b"\n{}\n", "kernel_entry", 168, 0)
 
 
 @pytest.fixture
@@ -219,8 +219,8 @@ def test_a_home_that_cannot_be_written_to_costs_only_the_cache(monkeypatch: pyte
     with pytest.warns(RuntimeWarning, match="built anew in each process"):
         path = cache.directory()
     assert path.is_dir()
-    cache.write(KEY, Kernel(b"code", "entry", 1, 0))
-    assert cache.read(KEY) == Kernel(b"code", "entry", 1, 0)
+    cache.write(KEY, LinkedKernel(b"code", "entry", 1, 0))
+    assert cache.read(KEY) == LinkedKernel(b"code", "entry", 1, 0)
     monkeypatch.setenv("AXON_CACHE", str(home))
     with pytest.raises(axon.AxonError, match="Axon lacks a directory for built kernels"):
         cache.directory()

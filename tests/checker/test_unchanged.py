@@ -13,7 +13,7 @@ from axon.base.source import SourceFile
 from axon.checker.check import Session
 from axon.checker.loader import FileLoader
 from axon.checker.module import CheckedModule
-from axon.checker.unchanged import Step
+from axon.checker.unchanged import CheckedDeclaration
 from tests import ROOT
 from tests.sample import SOAK
 
@@ -75,7 +75,7 @@ fun five (p : pair[n]) = one p
 def kept(before: str, after: str) -> list[str]:
     whole = checked("m.axon", before)
     again = checked("m.axon", after, whole)
-    same: list[Step] = [step for step in again.steps if step in whole.steps]
+    same: list[CheckedDeclaration] = [step for step in again.steps if step in whole.steps]
     return [name for step in same for name in step.names]
 
 

@@ -36,10 +36,10 @@ def disturb(seed: int) -> list[bytearray]:
 def without_compiler() -> None:
     """GPU kernels are not built, but all that is made of them before."""
     from axon.backend.gpu.runtime import algorithms, building, steps
-    from axon.backend.kernel_cache import Kernel
+    from axon.backend.kernel_cache import LinkedKernel
 
     for module in (building, algorithms, steps):
-        module.build_all = lambda wanted, _: [Kernel(forms.source.text.encode(), "kernel", 32, 0) for forms in wanted]
+        module.build_all = lambda wanted, _: [LinkedKernel(forms.source.text.encode(), "kernel", 32, 0) for forms in wanted]
     building.known = lambda wanted, _: [None for _ in wanted]
 
 

@@ -34,7 +34,7 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
     pytest.skip("needs a Hopper GPU", allow_module_level=True)
 
-from axon.backend.gpu.layout.memory import Tensor  # noqa: E402
+from axon.backend.gpu.layout.memory import DeviceTensor  # noqa: E402
 from axon.backend.gpu.runtime.executable import Executable  # noqa: E402
 
 TORCH = {Element.BF16: torch.bfloat16, Element.F16: torch.float16, Element.F32: torch.float32}
@@ -45,8 +45,8 @@ def on_device(array: Any, element: Element) -> Any:
     return torch.from_numpy(array.astype(np.float32)).to("cuda", TORCH[element])
 
 
-def described(x: Any, element: Element) -> Tensor:
-    return Tensor(x.data_ptr(), tuple(x.shape), tuple(x.stride()), element)
+def described(x: Any, element: Element) -> DeviceTensor:
+    return DeviceTensor(x.data_ptr(), tuple(x.shape), tuple(x.stride()), element)
 
 
 def run(case: Case, sizes: dict[str, int], mapping: TileMapping | None = None, seed: int = 0) -> tuple[Any, dict[Any, Any]]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import axon
-from axon.core.passes.segments import Scattered
+from axon.core.passes.segments import SegmentedScatter
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -21,7 +21,7 @@ TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "i32": torch.int32, "f64"
 @pytest.mark.parametrize("segments", [True, False])
 @pytest.mark.parametrize("seed", range(MANY))
 def test_drawn(seed: int, segments: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Scattered, "is_worth", lambda self, sizes: segments and self.positions.evaluate(sizes) > 1)
+    monkeypatch.setattr(SegmentedScatter, "is_worth", lambda self, sizes: segments and self.positions.evaluate(sizes) > 1)
     chance, rng = Random(seed), np.random.default_rng(seed)
     element, kind = chance.choice(list(TYPES)), chance.choice(("sum", "sum", "max"))
     n, v, d = int(10 ** chance.uniform(0, 5.2)), int(10 ** chance.uniform(0, 3)), chance.choice((1, 2, 7, 64))

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
     pytest.skip("needs a Hopper GPU", allow_module_level=True)
 
-from axon.backend.gpu.layout.memory import Tensor  # noqa: E402
+from axon.backend.gpu.layout.memory import DeviceTensor  # noqa: E402
 from axon.backend.gpu.runtime.executable import Executable  # noqa: E402
 
 TORCH = {Element.BF16: torch.bfloat16, Element.F16: torch.float16, Element.F32: torch.float32, Element.I32: torch.int32}
@@ -42,7 +42,7 @@ def run(
         held[value.symbol] = wide.to("cuda", TORCH[value.element])
     (out,) = (v for v in executable.values if v.symbol == result)
     held[result] = torch.full([d.evaluate(given.sizes) for d in out.shape], 7.0, device="cuda", dtype=TORCH[out.element])
-    tensors = {v.symbol: Tensor(x.data_ptr(), tuple(x.shape), tuple(x.stride()), v.element)
+    tensors = {v.symbol: DeviceTensor(x.data_ptr(), tuple(x.shape), tuple(x.stride()), v.element)
                for v in executable.values for x in [held[v.symbol]]}  # fmt: skip
     executable(tensors, given.sizes, torch.cuda.current_stream().cuda_stream)
     torch.cuda.synchronize()

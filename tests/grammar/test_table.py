@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from axon.grammar import table
-from axon.grammar.build import Builder
+from axon.grammar.build import SyntaxBuilder
 
 PARSE = (
     "from axon.grammar.parse import parse; from axon.base.source import SourceFile; "
@@ -30,7 +30,7 @@ def test_no_conflicts() -> None:
 
 def test_every_alternative_is_made_by_the_builder_and_all_of_the_builder_is_used() -> None:
     makers = {rule.make for rule in table.load().rules if rule.make}
-    methods = {name for name in vars(Builder) if not name.startswith("_")} - {"report", "at", "name", "number"}
+    methods = {name for name in vars(SyntaxBuilder) if not name.startswith("_")} - {"report", "at", "name", "number"}
     assert makers == methods
 
 

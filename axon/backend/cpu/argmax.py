@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from axon.backend.plan.ir import Nest
 from axon.base.element import Element
+from axon.base.functions import MonoidKind
 from axon.base.names import fresh
 from axon.core.ir import Axis, Binary, Compute, Const, Index, Monoid, Read, Reduction, Scalar, Scan, Select, Value, element_of
 from axon.core.scalar_facts import is_trivial, renamed
@@ -34,7 +35,7 @@ def _split(step: Compute) -> list[Compute]:
     if not axis.extent.variables.isdisjoint(a.symbol for a in step.axes):
         return [step]
     element = element_of(value)
-    kind = reduction.monoid.kind.removeprefix("arg")
+    kind: MonoidKind = "max" if reduction.monoid.kind == "argmax" else "min"
     shape = tuple(a.extent for a in step.axes)
     places = tuple(Dim.of(a.symbol) for a in step.axes)
     made: list[Compute] = []

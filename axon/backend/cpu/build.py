@@ -43,7 +43,7 @@ POINTERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ModuleSource:
     """A module's text and the function in it that is called, with its parameters' types: an element's pointer, or None for i64."""
 
     entry: str
@@ -59,7 +59,7 @@ class Native:
     call: Callable[..., int]
 
 
-def source_of(function: Function, element_of: Callable[[PointerParameter], Element], helpers: tuple[str, ...] = ()) -> Source:
+def source_of(function: Function, element_of: Callable[[PointerParameter], Element], helpers: tuple[str, ...] = ()) -> ModuleSource:
     types: list[Element | None] = []
     for parameter in function.parameters:
         match parameter:
@@ -69,14 +69,14 @@ def source_of(function: Function, element_of: Callable[[PointerParameter], Eleme
                 types.append(element)
             case ExtentParameter() | LanesParameter():
                 types.append(None)
-    return Source(function.name, function.text, (*types, None, None), helpers)
+    return ModuleSource(function.name, function.text, (*types, None, None), helpers)
 
 
 _lock = Lock()
 _loaded: dict[str, Native] = {}
 
 
-def build(source: Source) -> Native:
+def build(source: ModuleSource) -> Native:
     """The machine code of a function: from this process, from the cache, or compiled."""
     key = _key(source)
     with _lock:
@@ -86,7 +86,7 @@ def build(source: Source) -> Native:
         return native
 
 
-def _build(source: Source, key: str) -> Native:
+def _build(source: ModuleSource, key: str) -> Native:
     """Where no cache can be used, a warning says so and the function is compiled for this process."""
     try:
         cache.directory(), cache.limit()
@@ -96,9 +96,9 @@ def _build(source: Source, key: str) -> Native:
         return _load(entry, code, source.types)
     with cache.lock(key):
         found = cache.read(key)
-        if not isinstance(found, cache.Kernel):
+        if not isinstance(found, cache.LinkedKernel):
             entry, code = compile_source(source)
-            found = cache.Kernel(code, entry, registers=0, spilled=0)
+            found = cache.LinkedKernel(code, entry, registers=0, spilled=0)
             cache.write(key, found)
     return _load(found.entry, found.cubin, source.types)
 
@@ -109,7 +109,7 @@ def _warn(why: str) -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
-def compile_source(source: Source) -> tuple[str, bytes]:
+def compile_source(source: ModuleSource) -> tuple[str, bytes]:
     """The entry's name in the object, and the object; without the cache."""
     from numba import types
     from numba.core.compiler import compile_extra
@@ -136,7 +136,7 @@ def _flags() -> Any:
     return flags
 
 
-def function(source: Source) -> Any:
+def function(source: ModuleSource) -> Any:
     """The Python function of a text, whose lines tracebacks and debuggers can show."""
     from axon.backend.cpu.intrinsics import namespace
 
@@ -194,7 +194,7 @@ def _load(entry: str, code: bytes, arguments: Iterable[Element | None]) -> Nativ
     return Native(call)
 
 
-def _key(source: Source) -> str:
+def _key(source: ModuleSource) -> str:
     kinds = ",".join("i64" if e is None else e.value for e in source.types)
     parts = [str(_FORMAT), _tools(), kinds, source.entry, *source.helpers, source.text]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from axon.backend.cpu.plan import planned
 from axon.backend.plan import cost
-from axon.backend.plan.cost import Cost, Step
+from axon.backend.plan.cost import CostedStep, PlanCost
 from axon.backend.plan.ir import Kernels, Repeat, Whole, bytes_moved, operations, reads_of, title, values_in, values_of
 from axon.base.data import replace
 from axon.base.names import Symbol
@@ -16,14 +16,14 @@ from axon.core.passes.parts import as_size
 from axon.shapes.dimension import Dim
 
 
-def cost_of(program: Program) -> Cost:
+def cost_of(program: Program) -> PlanCost:
     """Operations, bytes and memory of a program; its tables, made once, are held like arguments."""
     plan, _ = planned(program)
     values = values_in(plan)
     return cost.of(plan.program.inputs, tuple(_steps(plan.body, values, {})), plan.body.results, program.contract.proven())
 
 
-def _steps(body: Kernels, values: Mapping[Symbol, Value], scalars: Mapping[Symbol, Scalar]) -> Iterator[Step]:
+def _steps(body: Kernels, values: Mapping[Symbol, Value], scalars: Mapping[Symbol, Scalar]) -> Iterator[CostedStep]:
     """What a body runs. `scalars` are tensors of rank 0 made before, of which some say how often a loop does."""
     scalars = dict(scalars)
     for kernel in body.kernels:
@@ -32,7 +32,7 @@ def _steps(body: Kernels, values: Mapping[Symbol, Value], scalars: Mapping[Symbo
                 trip = as_size(op.trip, scalars)
                 op = op if trip is None else replace(op, trip=Index(trip))
                 inside = tuple(_steps(inner, values, scalars))
-                yield Step(title(kernel), frozenset(), op.outs, loop=op, inside=inside, results=inner.results)
+                yield CostedStep(title(kernel), frozenset(), op.outs, loop=op, inside=inside, results=inner.results)
             case Whole(op=Check()):
                 pass  # the host asks it, of sizes
             case _:
@@ -43,4 +43,4 @@ def _steps(body: Kernels, values: Mapping[Symbol, Value], scalars: Mapping[Symbo
                     if isinstance(made, Compute) and not made.axes and made.reduction is None:
                         scalars.update((out.symbol, body) for out, body in zip(made.outs, made.body, strict=True))
                 placed = not isinstance(kernel, Whole)
-                yield Step(title(kernel), reads_of(kernel), values_of(kernel), flops, moved, data=data, placed=placed)
+                yield CostedStep(title(kernel), reads_of(kernel), values_of(kernel), flops, moved, data=data, placed=placed)

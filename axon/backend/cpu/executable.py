@@ -27,7 +27,7 @@ K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class WrittenProgram:
     """What was made of a program for an order of its sums, and the functions that were written for it so far."""
 
     order: Order
@@ -43,19 +43,19 @@ class Compiled:
     """A nest's function, and its machine code from the first launch on."""
 
     function: Function
-    source: build.Source
+    source: build.ModuleSource
     native: build.Native | None = None
 
 
 class CpuExecutable:
     """A program's plan with its functions; each is compiled when it is first launched. Several threads may share it."""
 
-    def __init__(self, program: Program, order: Order = DEFAULT, made: Made | None = None) -> None:
+    def __init__(self, program: Program, order: Order = DEFAULT, made: WrittenProgram | None = None) -> None:
         """`order` is that of sums of products in whose order sizes decide (see `choices`); `made` is what was kept for it."""
         if made is None:
             from axon.backend.cpu.plan import planned
 
-            made = Made(order, *planned(program, order))
+            made = WrittenProgram(order, *planned(program, order))
         self.plan = made.plan
         self.program = program
         self.values = values_in(self.plan)
@@ -80,7 +80,7 @@ class CpuExecutable:
         return len(self.compiled) + len(self.products) + len(self.loops)
 
     @property
-    def made(self) -> Made:
+    def made(self) -> WrittenProgram:
         """What is worth keeping, with the functions that were written in the meantime; the same as long as there are none."""
         with self.lock:
             before = self._made

@@ -37,14 +37,14 @@ Parameter: TypeAlias = "PointerParameter | BufferParameter | ExtentParameter | L
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkAmount:
     """About how much there is to do: `whole`, and products of so many sizes that a Dim does not hold them multiplied out."""
 
     whole: Dim
     products: tuple[tuple[Dim, ...], ...] = ()
 
     @classmethod
-    def of(cls, *factors: Dim | int) -> Work:
+    def of(cls, *factors: Dim | int) -> WorkAmount:
         """The product of some sizes."""
         dims = tuple(Dim.of(factor) for factor in factors)
         try:
@@ -60,15 +60,15 @@ class Work:
     def variables(self) -> frozenset[Symbol]:
         return frozenset(self.whole.variables).union(*(dim.variables for factors in self.products for dim in factors))
 
-    def __add__(self, other: Work) -> Work:
+    def __add__(self, other: WorkAmount) -> WorkAmount:
         products = (*self.products, *other.products)
         try:
-            return Work(self.whole + other.whole, products)
+            return WorkAmount(self.whole + other.whole, products)
         except DimensionTooLarge:
-            return Work(self.whole, (*products, (other.whole,)))
+            return WorkAmount(self.whole, (*products, (other.whole,)))
 
-    def __mul__(self, times: Dim) -> Work:
-        return Work.of(self.whole, times) + Work(Dim.of(0), tuple((*factors, times) for factors in self.products))
+    def __mul__(self, times: Dim) -> WorkAmount:
+        return WorkAmount.of(self.whole, times) + WorkAmount(Dim.of(0), tuple((*factors, times) for factors in self.products))
 
     def evaluate(self, dims: Mapping[Symbol, int]) -> int:
         return self.whole.evaluate(dims) + sum(prod(dim.evaluate(dims) for dim in factors) for factors in self.products)
@@ -85,8 +85,8 @@ class Function:
     rows: Dim
     lane: Dim | None
     most: int
-    cost: Work
-    points: Work
+    cost: WorkAmount
+    points: WorkAmount
     how: str  # in words, for the printed plan
 
     def pieces(self, dims: Mapping[Symbol, int], threads: int, cost: int) -> tuple[int, int]:

@@ -19,8 +19,8 @@ from axon.core.ir import Axis, Block, Check, Compress, Compute, Index, Loop, Op,
 
 if TYPE_CHECKING:
     from axon.backend.cpu.executable import CpuExecutable
-    from axon.backend.cpu.kept import Kept, Place
-    from axon.core.passes.orders import Choice, Order
+    from axon.backend.cpu.kept import CachePlace, Kept
+    from axon.core.passes.orders import Order, OrderChoice
 
 TINY = 20_000  # points of all operations of a call, which counts each operation for some: at most about 20 ms
 OVERHEAD = 500  # points in whose time the interpreter prepares an operation
@@ -32,7 +32,7 @@ class Host:
     """A program, and what has been made of it: an executable for each order of its sums of products that the sizes of calls have
     asked for. Safe to call from several threads."""
 
-    def __init__(self, program: Program, place: Place | None = None, kept: Kept | None = None) -> None:
+    def __init__(self, program: Program, place: CachePlace | None = None, kept: Kept | None = None) -> None:
         """`place` is where what is made may be kept, and `kept` what was found there."""
         self.program = program
         self._place = place
@@ -78,7 +78,7 @@ class Host:
             keep(self._place, self._kept)
 
     @cached_property
-    def _choices(self) -> tuple[Choice, ...]:
+    def _choices(self) -> tuple[OrderChoice, ...]:
         if self._kept is not None:
             return self._kept.choices
         from axon.backend.cpu.plan import choices_of

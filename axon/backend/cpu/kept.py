@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from axon.backend.cpu import function as F
-from axon.backend.cpu.executable import Made
+from axon.backend.cpu.executable import WrittenProgram
 from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.backend.plan import ir as P
 from axon.base import disk
@@ -33,7 +33,7 @@ from axon.base.plain import ELEMENT, Forms, Kind, Malformed, NotPlain, Reader, W
 from axon.base.source import SourceFile, Span
 from axon.core import ir as C
 from axon.core.ir import Program
-from axon.core.passes.orders import Choice, Shape
+from axon.core.passes.orders import OrderChoice, Shape
 from axon.shapes.contracts.contract import Contract, ContractFact, ParameterShape
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, Quotient
 from axon.shapes.plain import DIM
@@ -43,7 +43,7 @@ FOLDERS = ("core", "lower", "backend/plan", "backend/kernel", "backend/cpu")  # 
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CachePlace:
     """Where what was made of a declaration is kept: by a key, which is of all that decides what is made. `files` are those that it
     was checked with, in an order that follows from the key, and `given` the symbols of its signature, likewise."""
 
@@ -57,11 +57,11 @@ class Kept:
     """A program, the sums whose order sizes decide, and what was made for each order that was asked for."""
 
     program: Program
-    choices: tuple[Choice, ...]
-    made: tuple[Made, ...]
+    choices: tuple[OrderChoice, ...]
+    made: tuple[WrittenProgram, ...]
 
 
-def find(place: Place) -> Kept | None:
+def find(place: CachePlace) -> Kept | None:
     """What was kept; None if it was not."""
     try:
         found = disk.read(_file(place), place.key)
@@ -70,19 +70,19 @@ def find(place: Place) -> Kept | None:
         return None
 
 
-def keep(place: Place, kept: Kept) -> None:
+def keep(place: CachePlace, kept: Kept) -> None:
     """Keep it, if that can be done."""
     with suppress(disk.CannotKeep, DimensionTooLarge, NotPlain, OSError, RecursionError):
         text = json.dumps(_Writer(place).kept(kept), separators=(",", ":"))
         disk.write(_file(place), place.key, {}, text.encode(), disk.limit())
 
 
-def _file(place: Place) -> Path:
+def _file(place: CachePlace) -> Path:
     return disk.directory() / f"{place.key}.program"
 
 
 class _Writer(Writer):
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: CachePlace) -> None:
         self.forms = FORMS
         super().__init__()
         self.files = {file: n for n, file in enumerate(place.files)}
@@ -113,7 +113,7 @@ class _Writer(Writer):
 class _Reader(Reader):
     refused = (*Reader.refused, DimensionTooLarge)
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: CachePlace) -> None:
         super().__init__()
         self.forms = FORMS
         self.place = place
@@ -173,8 +173,8 @@ FORMS = Forms(
         C.Const, C.Index, C.Local, C.Read, C.Unary, C.Binary, C.Select, C.Convert, C.Bind, C.Value, C.Axis, C.Monoid, C.Reduction,
         C.Compute, C.Scan, C.Loop, C.Sort, C.Compress, C.Check, C.Block, C.Leaf, C.TupleOf, C.RecordOf, C.Param, C.Program,
         P.Reason, P.Nest, P.Factor, P.Contraction, P.Repeat, P.Whole, P.Kernels, P.Plan,
-        PointerParameter, F.BufferParameter, ExtentParameter, F.LanesParameter, F.Work, F.Function, F.LoopFunction,
-        Shape, Choice, Made, Kept,
+        PointerParameter, F.BufferParameter, ExtentParameter, F.LanesParameter, F.WorkAmount, F.Function, F.LoopFunction,
+        Shape, OrderChoice, WrittenProgram, Kept,
     ),
     _named,
     {"Tree": Kind(lambda _, tree: tree, lambda _, plain: _tree(plain))},

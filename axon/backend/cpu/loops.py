@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from typing import assert_never
 
 from axon.backend.cpu import nests, scatters
-from axon.backend.cpu.function import AGAIN, BufferParameter, Function, LanesParameter, LoopFunction, Work
+from axon.backend.cpu.function import AGAIN, BufferParameter, Function, LanesParameter, LoopFunction, WorkAmount
 from axon.backend.cpu.parameters import Parameters
 from axon.backend.kernel.ir import FALSE, Expression, Like, Name, Operator, both, call, same
 from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
@@ -102,7 +102,7 @@ class _Writer(Parameters):
         self.code.give(0)
         parameters, own = self.written(self.name, comments)
         text = "\n\n".join([*(f.text for f in self.functions), own])
-        function = Function(self.name, text, parameters, Dim.of(1), None, 0, cost, Work.of(1), "one native function")
+        function = Function(self.name, text, parameters, Dim.of(1), None, 0, cost, WorkAmount.of(1), "one native function")
         helpers = tuple((f.name, self.types(f)) for f in self.functions)
         return LoopFunction(function, tuple(self.made.values()), progress, helpers)
 
@@ -141,7 +141,7 @@ class _Writer(Parameters):
     def store(self, at: int, value: Like) -> None:
         self.code.call("store_i64", self.pointer(self.progress), at, value)
 
-    def added(self, cost: Work) -> Like:
+    def added(self, cost: WorkAmount) -> Like:
         """What a step adds to `spent`."""
         if cost.constant is not None:
             return cost.constant
@@ -171,10 +171,10 @@ class _Writer(Parameters):
 
     # ── kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def body(self, kernels: Kernels) -> tuple[Work, Work]:
+    def body(self, kernels: Kernels) -> tuple[WorkAmount, WorkAmount]:
         """Call the kernels of a body; the cost of all, and of those outside of loops inside."""
         inside = any(isinstance(kernel, Repeat) for kernel in kernels.kernels)
-        total, own = Work.of(1), Work.of(1)
+        total, own = WorkAmount.of(1), WorkAmount.of(1)
         for kernel in kernels.kernels:
             match kernel:
                 case Nest() | Contraction():
@@ -193,7 +193,7 @@ class _Writer(Parameters):
                     assert_never(kernel)
         return total, own
 
-    def nest(self, nest: Nest) -> Work:
+    def nest(self, nest: Nest) -> WorkAmount:
         write_nest = scatters.write if nest.family == "scatter" else nests.write
         function = write_nest(nest, self.values, f"kernel_{len(self.functions) + 1}")
         self.functions.append(function)
@@ -219,7 +219,7 @@ class _Writer(Parameters):
             self.code.give(1)
         return function.cost
 
-    def loop(self, kernel: Repeat) -> Work:
+    def loop(self, kernel: Repeat) -> WorkAmount:
         """A loop around its kernels; the cost of one step. See Note [Coming back]."""
         op, code = kernel.op, self.code
         self.loops += 1

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from axon.backend.cpu.argmax import split_best
-from axon.backend.cpu.function import Function, Work
+from axon.backend.cpu.function import Function, WorkAmount
 from axon.backend.cpu.parameters import Parameters
 from axon.backend.kernel.ir import FALSE, Constant, Expression, Name, call
 from axon.backend.kernel.reducers import Reducer, Slots, reducer
@@ -480,16 +480,16 @@ class NestWriter(Parameters):
 
     # ── cost ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _cost(self) -> tuple[Work, Work]:
+    def _cost(self) -> tuple[WorkAmount, WorkAmount]:
         """About how many additions all rows take, and at how many points."""
-        total, everywhere = Work.of(0), Work.of(0)
+        total, everywhere = WorkAmount.of(0), WorkAmount.of(0)
         for step in self.nest.steps:
             axes = all_axes(step)
             bounds: dict[Symbol, Dim] = {}
             for axis in axes:
                 bounds[axis.symbol] = axis.extent.substitute(bounds)
             symbols = frozenset(axis.symbol for axis in axes)
-            points = Work.of(*bounds.values())
+            points = WorkAmount.of(*bounds.values())
             everywhere = everywhere + points
             total = total + points * Dim.of(1 + sum(weight(s, symbols or None) for s in scalars(step)))
         return total, everywhere

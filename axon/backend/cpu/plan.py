@@ -10,7 +10,7 @@ from axon.core.passes.cse import deduplicated
 from axon.core.passes.factor import HOST, choices, factored
 from axon.core.passes.hoist import HOST as WORTH
 from axon.core.passes.loop_order import in_memory_order
-from axon.core.passes.orders import DEFAULT, Choice, Order
+from axon.core.passes.orders import DEFAULT, Order, OrderChoice
 from axon.core.passes.tables import without_tables
 
 POLICY = Policy(epilogues=False, hoist=WORTH)
@@ -23,7 +23,7 @@ def planned(program: Program, order: Order = DEFAULT) -> tuple[Plan, tuple[Compu
     return split_totals(fuse(rest, POLICY)), tables
 
 
-def choices_of(program: Program) -> tuple[Choice, ...]:
+def choices_of(program: Program) -> tuple[OrderChoice, ...]:
     """The sums of products in whose order the sizes of a call decide."""
     return choices(_before_sums(program), HOST)
 

@@ -42,7 +42,7 @@ import numpy as np
 
 from axon.backend.cpu import blas, threads
 from axon.backend.cpu.arena import Scratch
-from axon.backend.cpu.views import Dims, Piece, Source, View, joined, must_copy, ordered, view_of
+from axon.backend.cpu.views import Dims, PaddedSource, Piece, View, joined, must_copy, ordered, view_of
 from axon.backend.plan.ir import Contraction
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
@@ -71,8 +71,8 @@ BEGIN = 8  # elements that are copied in the time in which a nest begins a sum a
 class Prepared:
     """A contraction at sizes and strides: what is decided of it before anything is computed. See Note [Prepared]."""
 
-    left: Source
-    right: Source
+    left: PaddedSource
+    right: PaddedSource
     begin: Begin
     pieces: int
     cost: int

@@ -63,7 +63,7 @@ def run(executable: CpuExecutable, inputs: Sequence[Array], explicit: Sequence[i
     program = executable.program
     dims = bound(program, inputs, explicit)
     given = dict(zip((v.symbol for v in program.inputs), inputs, strict=True))
-    call = Run(dims, {**executable.tables, **given}, executable)
+    call = CpuRun(dims, {**executable.tables, **given}, executable)
     try:
         return call.block(executable.plan.body, [_fresh(executable.values[symbol]) for symbol in executable.plan.body.results])
     except (Stopped, ZeroDivisionError):
@@ -77,7 +77,7 @@ def _fresh(value: Value) -> Make[Array]:
 
 
 @dataclass(slots=True)
-class Run(Walk[Array]):
+class CpuRun(Walk[Array]):
     """One call."""
 
     executable: CpuExecutable

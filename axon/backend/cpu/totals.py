@@ -57,7 +57,7 @@ def _is_cut(step: Compute) -> bool:
             return element.is_float and element.accumulator is element
         case "any" | "all":
             return True
-        case _:
+        case "argmax" | "argmin" | "custom":
             return False
 
 

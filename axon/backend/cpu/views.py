@@ -45,7 +45,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PaddedSource:
     """What of a tensor a view is of: its copy with padding around it, if it is read outside of itself (`ranges` are the indices of
     that); in the element type that it is added up in; from the first element on that is read."""
 
@@ -62,7 +62,7 @@ class Source:
         return tensor[self.start] if self.start else tensor
 
 
-def view_of(operand: Factor, tensor: Array, dims: Dims, sizes: Mapping[Symbol, int]) -> tuple[Source, View, Array]:
+def view_of(operand: Factor, tensor: Array, dims: Dims, sizes: Mapping[Symbol, int]) -> tuple[PaddedSource, View, Array]:
     """An operand as a view of what its source makes of a tensor with this shape and these strides, and that of this tensor."""
     affine = [_affine(s, operand.axes, dims) for s in operand.read.subscripts if isinstance(s, Dim)]
     padding, outside = operand.read.padding, False
@@ -72,7 +72,9 @@ def view_of(operand: Factor, tensor: Array, dims: Dims, sizes: Mapping[Symbol, i
     if outside:
         affine = [(offset - low, terms) for (offset, terms), (low, _) in zip(affine, ranges, strict=True)]
     start = tuple(slice(offset, offset + 1) for offset, _ in affine)
-    source = Source(ranges, padding if outside and isinstance(padding, Const) else None, operand.element.accumulator.dtype, start)
+    source = PaddedSource(
+        ranges, padding if outside and isinstance(padding, Const) else None, operand.element.accumulator.dtype, start
+    )
     memory, strides = source.of(tensor), dict.fromkeys(operand.axes, 0)
     shared: frozenset[Symbol] = frozenset()
     for (_, terms), stride in zip(affine, memory.strides, strict=True):

@@ -16,7 +16,7 @@ from typing import TypeAlias, assert_never
 from axon.base.data import dataclass, replace
 
 
-class Built:
+class ExpressionOperators:
     """What Python's operators build of expressions."""
 
     __slots__ = ()
@@ -97,7 +97,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Name(Built):
+class Name(ExpressionOperators):
     """A variable or a parameter; one that is `of` another is called as that is, and what it is like."""
 
     like: str
@@ -106,7 +106,7 @@ class Name(Built):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Constant(Built):
+class Constant(ExpressionOperators):
     """A number, a truth value or a word. Constants are equal if they are written alike: 0, 0.0, -0.0 and False are four."""
 
     value: float | str
@@ -119,46 +119,46 @@ class Constant(Built):
 
 
 @dataclass(frozen=True, slots=True)
-class Given(Built):
+class External(ExpressionOperators):
     """What the text's surroundings have under a name."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Built):
+class Call(ExpressionOperators):
     function: str | Name  # a text is that of the surroundings
     arguments: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Operator(Built):
+class Operator(ExpressionOperators):
     op: str
     left: Expression
     right: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Prefix(Built):
+class Prefix(ExpressionOperators):
     op: str  # - not ~
     operand: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Item(Built):
+class Item(ExpressionOperators):
     of: Expression
     place: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Several(Built):
+class Several(ExpressionOperators):
     """A tuple."""
 
     items: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Built):
+class Choice(ExpressionOperators):
     """One of two, of which the other is not evaluated."""
 
     condition: Expression
@@ -166,8 +166,8 @@ class Choice(Built):
     otherwise: Expression
 
 
-Expression: TypeAlias = "Name | Constant | Given | Call | Operator | Prefix | Item | Several | Choice"
-Like: TypeAlias = "Built | float"  # an expression, or a number that stands for a constant
+Expression: TypeAlias = "Name | Constant | External | Call | Operator | Prefix | Item | Several | Choice"
+Like: TypeAlias = "ExpressionOperators | float"  # an expression, or a number that stands for a constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ class Module:
     @property
     def statements(self) -> Body:
         """What all functions do, what makes them what others call, and what is computed before the kernel."""
-        decorators = (Do(Given(function.decorator)) for function in self.functions if function.decorator)
+        decorators = (Do(External(function.decorator)) for function in self.functions if function.decorator)
         return (*decorators, *(s for part in self.body for s in (part.body if isinstance(part, Function) else (part,))))
 
 
@@ -276,7 +276,7 @@ TRUE, FALSE = Constant(True), Constant(False)
 
 def lift(value: Like) -> Expression:
     """An expression as it is, a number as a constant."""
-    if isinstance(value, Built):
+    if isinstance(value, ExpressionOperators):
         return value  # type: ignore[return-value]
     return Constant(value)
 
@@ -310,7 +310,7 @@ def is_atom(value: Expression) -> bool:
 def parts(expression: Expression) -> tuple[Expression, ...]:
     """What an expression is made of."""
     match expression:
-        case Name() | Constant() | Given():
+        case Name() | Constant() | External():
             return ()
         case Call(function=function, arguments=arguments):
             return (function, *arguments) if isinstance(function, Name) else arguments
@@ -347,7 +347,7 @@ def filled(expression: Expression, values: Mapping[Name, Expression]) -> Express
                 return Several(tuple(map(visit, items)))
             case Choice(condition=condition, then=then, otherwise=otherwise):
                 return Choice(visit(condition), visit(then), visit(otherwise))
-            case Constant() | Given():
+            case Constant() | External():
                 return inner
             case _:
                 assert_never(inner)
@@ -442,7 +442,7 @@ def _found(expression: Expression) -> str:
 
 def surroundings(body: Body) -> set[str]:
     """The names that a body finds in its surroundings: of what has a dot, those before it."""
-    texts = {e.text if isinstance(e, Given) else _found(e) for e in evaluated(body)}
+    texts = {e.text if isinstance(e, External) else _found(e) for e in evaluated(body)}
     return {head for head in (text.partition(".")[0] for text in texts) if head.isidentifier()}
 
 

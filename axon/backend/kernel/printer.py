@@ -21,9 +21,9 @@ from axon.backend.kernel.ir import (
     Constant,
     Do,
     Expression,
+    External,
     For,
     Function,
-    Given,
     If,
     Import,
     Item,
@@ -232,7 +232,7 @@ def _text(expression: Expression, names: Mapping[Name, str]) -> tuple[str, int]:
             return names[expression], _TIGHT
         case Constant(value=value):
             return _constant(value)
-        case Given(text=text):
+        case External(text=text):
             return text, _TIGHT
         case Call(function=function, arguments=arguments):
             name = function if isinstance(function, str) else names[function]

@@ -20,9 +20,9 @@ from axon.backend.kernel.ir import (
     Constant,
     Do,
     Expression,
+    External,
     For,
     Function,
-    Given,
     If,
     Kind,
     Module,
@@ -153,7 +153,7 @@ def _filled(statement: Statement, given: Mapping[Name, Expression]) -> tuple[Sta
 
 
 def _size(value: Expression) -> int:
-    return sum(not isinstance(inner, Constant | Given) for inner in expressions(value))
+    return sum(not isinstance(inner, Constant | External) for inner in expressions(value))
 
 
 _LARGEST = 12  # names, operations and calls of an expression that can still be read inside another one

@@ -27,7 +27,7 @@ COUNTER = "a size changes from step to step of a loop: the largest is counted"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CostedStep:
     """What becomes a kernel, with what it reads, stores and counts; or a loop around `inside`, whose states end as `results`."""
 
     title: str
@@ -36,7 +36,7 @@ class Step:
     flops: Dim = _ZERO
     moved: Dim = _ZERO
     loop: Loop | None = None
-    inside: tuple[Step, ...] = ()
+    inside: tuple[CostedStep, ...] = ()
     results: tuple[Symbol, ...] = ()
     data: Compress | None = None  # what decides a size
     placed: bool = True  # whether it makes results where they are wanted; else these are copied there
@@ -52,7 +52,7 @@ class KernelCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class PlanCost:
     """The kernels in order; `peaks` are the bytes that are held while each runs, of which the largest is needed; `bounds` say why
     something is an upper bound."""
 
@@ -68,7 +68,7 @@ class Cost:
             return self.peaks
 
 
-def of(inputs: Iterable[Value], steps: Sequence[Step], results: Sequence[Symbol], facts: Facts) -> Cost:
+def of(inputs: Iterable[Value], steps: Sequence[CostedStep], results: Sequence[Symbol], facts: Facts) -> PlanCost:
     """The cost of steps. The inputs are held all the time; what is made, from its kernel to the last that reads it. What a caller
     gets is its own: an argument that is a result, and what is one twice, are copied. See Note [Where values lie] in `walk`."""
     values = {value.symbol: value for value in inputs}
@@ -76,7 +76,7 @@ def of(inputs: Iterable[Value], steps: Sequence[Step], results: Sequence[Symbol]
     base = _total(reduced(facts, size_in_bytes(value)) for value in values.values())
     account.peaks.append(base)
     account.block(steps, results, base, _ONE, [True] * len(results), _ONE)
-    return Cost(tuple(account.kernels), _undominated(account.peaks), tuple(account.bounds))
+    return PlanCost(tuple(account.kernels), _undominated(account.peaks), tuple(account.bounds))
 
 
 class _Account:
@@ -90,7 +90,7 @@ class _Account:
 
     def block(
         self,
-        steps: Sequence[Step],
+        steps: Sequence[CostedStep],
         results: Sequence[Symbol],
         base: Dim,
         times: Dim,
@@ -130,7 +130,7 @@ class _Account:
             direct.discard(symbol)
         self.peaks.append(base + _total(held.values()) + copies)
 
-    def _loop(self, step: Step, loop: Loop, before: Dim, times: Dim, wanted: Set[Symbol]) -> None:
+    def _loop(self, step: CostedStep, loop: Loop, before: Dim, times: Dim, wanted: Set[Symbol]) -> None:
         trip = trip_of(loop)
         count = self._most(at_least_zero(trip)) if isinstance(trip, Dim) else _ONE
         if not isinstance(trip, Dim):
@@ -160,7 +160,7 @@ class _Account:
         return upper_bound(dim, {s: extent for s, extent in self._ranges.items() if s in inner}, self.facts)
 
 
-def _reads(step: Step) -> frozenset[Symbol]:
+def _reads(step: CostedStep) -> frozenset[Symbol]:
     if step.loop is None:
         return step.reads
     return step.reads.union(step.loop.initial, step.results, *map(_reads, step.inside))

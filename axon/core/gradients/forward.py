@@ -115,8 +115,8 @@ class Forward(Maker):
                 made = Reduction(reduction.axes, monoid, reduction.where, reduction.asked)
                 self.ops.append(apart(Compute(outs, op.axes, made, (*op.body, *tangents))))
                 return
-            case kind:
-                raise AssertionError(kind)
+            case "any" | "all" | "argmax" | "argmin":
+                raise AssertionError("what makes no float has no derivative")
         self.tangents[out.symbol] = self.compute(derivative(out), op.axes, moved, summed)
 
     def scan(self, op: Scan) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from axon.base.data import replace
 from axon.base.element import Element
+from axon.base.functions import MonoidKind
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.core.gradients.operations import (
     NoDerivative,
-    Rule,
+    UserRule,
     active_outs,
     apart,
     at,
@@ -52,7 +53,7 @@ class Maker:
         known: Facts,
         shapes: Mapping[Symbol, tuple[Dim, ...]],
         stopped: frozenset[Symbol] = frozenset(),
-        rules: Sequence[Rule] = (),
+        rules: Sequence[UserRule] = (),
     ) -> None:
         self.source, self.known, self.stopped, self.rules = tuple(source), known, stopped, tuple(rules)
         self.shapes = {**shapes, **{out.symbol: out.shape for op in source for out in outs_of(op)}}
@@ -107,7 +108,8 @@ class Maker:
 
     def best(self, op: Compute, reduction: Reduction) -> Scalar:
         """Whether an element is the extreme: the first best. Of nothing, nobody asks for it."""
-        kind, shape = f"arg{reduction.monoid.kind}", tuple(a.extent for a in op.axes)
+        shape = tuple(a.extent for a in op.axes)
+        kind: MonoidKind = "argmax" if reduction.monoid.kind == "max" else "argmin"
         outs = tuple(Value(fresh(kind), Element.I32, shape) for _ in reduction.axes)
         body = (op.body[0], *(Index(Dim.of(a.symbol)) for a in reduction.axes))
         made = replace(reduction, monoid=Monoid(kind), asked=self.something(op, reduction))
@@ -127,7 +129,7 @@ class Maker:
         any_ = self.compute("any", op.axes, Const(True, Element.BOOL), replace(reduction, monoid=Monoid("any"), asked=None))
         return conjunction((*asked, at(any_, op.axes)))
 
-    def rule_of(self, op: Op) -> Rule | None:
+    def rule_of(self, op: Op) -> UserRule | None:
         return rule_of(op, self.rules)
 
     def closed(self, monoid: Monoid, span: Span | None) -> None:

@@ -111,7 +111,7 @@ def free(op: Loop, active: Mapping[Symbol, Value]) -> tuple[Symbol, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class UserRule:
     """A function with a rule for its adjoints, `with_vjp f rule x`: what it was given and gives, what it made in between, and the
     operations of the rule, from `seeds`, the adjoints of the results, to `adjoints`, those of what was given."""
 
@@ -129,7 +129,7 @@ class Rule:
         own = frozenset(value.symbol for value in (*self.by, *self.results, *self.seeds, *self.adjoints))
         return own.union(self.inside, *map(tensors_of, self.ops))
 
-    def at(self, names: Mapping[Symbol, Symbol]) -> Rule:
+    def at(self, names: Mapping[Symbol, Symbol]) -> UserRule:
         """The rule in a copy of what it stands in."""
 
         def values(old: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -140,12 +140,12 @@ class Rule:
         return replace(self, by=values(self.by), results=values(self.results), inside=inside, ops=ops)
 
 
-def rule_of(op: Op, rules: Sequence[Rule]) -> Rule | None:
+def rule_of(op: Op, rules: Sequence[UserRule]) -> UserRule | None:
     """The rule of the function that an operation is a part of."""
     return next((r for r in rules if any(out.symbol in r.inside for out in outs_of(op))), None)
 
 
-def through_rules(op: Op, active: Mapping[Symbol, Value], rules: Sequence[Rule]) -> tuple[Value, ...] | None:
+def through_rules(op: Op, active: Mapping[Symbol, Value], rules: Sequence[UserRule]) -> tuple[Value, ...] | None:
     """The results of an operation of a function with a rule that have a derivative; None for other operations. Raises NoDerivative
     where such a function reads what is active and was not given to it."""
     rule, made = rule_of(op, rules), {out.symbol for out in outs_of(op)}

@@ -24,7 +24,7 @@ from axon.core.gradients.demand import Demand, demands, disjunction, is_bounded
 from axon.core.gradients.making import Maker
 from axon.core.gradients.operations import (
     NoDerivative,
-    Rule,
+    UserRule,
     affine,
     apart,
     applied,
@@ -78,7 +78,7 @@ class Reverse(Maker):
     """
 
     parts: dict[Symbol, list[Value]]
-    done: list[Rule]
+    done: list[UserRule]
     demands: dict[Symbol, Demand]
     here: list[Demand]
     tainted: set[Symbol]
@@ -172,7 +172,7 @@ class Reverse(Maker):
             case Compress() | Check():
                 pass
 
-    def by_rule(self, rule: Rule) -> None:
+    def by_rule(self, rule: UserRule) -> None:
         """The adjoints of a function with a rule of its own, once those of its results are whole."""
         if rule in self.done:
             return
@@ -197,8 +197,8 @@ class Reverse(Maker):
                 self._given(op, self.best(op, reduction))
             case "custom":
                 self.combined(op, reduction, axes)
-            case kind:
-                raise AssertionError(f"no derivative of {kind}, which makes no float")
+            case "any" | "all" | "argmax" | "argmin":
+                raise AssertionError("what makes no float has no derivative")
 
     def _given(self, op: Compute, what: Scalar | None) -> None:
         """Each element gets the adjoint: where a condition holds, or times a factor."""

@@ -46,7 +46,7 @@ from axon.core.ir import (
     Value,
     element_of,
 )
-from axon.core.passes.orders import DEFAULT, MOST, Choice, Order, Shape, Tree, candidates, leaves, samples
+from axon.core.passes.orders import DEFAULT, MOST, Order, OrderChoice, Shape, Tree, candidates, leaves, samples
 from axon.core.scalar_facts import above_0, dims_variables, freshened, is_inside, may_fail, renamed
 from axon.core.verify import unchanged, verify_rewritten
 from axon.core.walk import all_axes, converted, nodes, outs_of, reads
@@ -102,17 +102,17 @@ def _block(block: Block, around: Mapping[Symbol, Value], context: _Context) -> B
 # ── sums whose order sizes decide ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def choices(program: Program, rates: Rates) -> tuple[Choice, ...]:
+def choices(program: Program, rates: Rates) -> tuple[OrderChoice, ...]:
     """The sums of a program in whose best order only the sizes of a call decide, those in loops aside."""
     values = {value.symbol: value for value in program.inputs}
     known = frozenset(program.explicit).union(*(d.variables for value in program.inputs for d in value.shape))
-    found: list[Choice] = []
+    found: list[OrderChoice] = []
     for op in program.block.ops:
         sum_ = _sum_of(op, values, rates) if isinstance(op, Compute) else None
         if sum_ is not None and (trees := sum_.trees())[1:]:
             extents = tuple((axis.symbol, axis.extent) for axis in all_axes(sum_.op))
             if all(extent.variables <= known for _, extent in extents):
-                found.append(Choice(sum_.op.outs[0].symbol, trees, sum_.shape, extents, rates.products))
+                found.append(OrderChoice(sum_.op.outs[0].symbol, trees, sum_.shape, extents, rates.products))
         values.update((out.symbol, out) for out in outs_of(op))
     return tuple(found)
 

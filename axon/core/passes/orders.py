@@ -179,7 +179,7 @@ def samples(symbols: Sequence[Symbol]) -> list[dict[Symbol, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class OrderChoice:
     """A sum that is best multiplied in one of several orders, as its sizes are."""
 
     symbol: Symbol
@@ -194,6 +194,6 @@ class Choice:
         return min(self.trees, key=lambda tree: cost(self.shape, tree, along, self.products))
 
 
-def order_at(found: Iterable[Choice], sizes: Mapping[Symbol, int]) -> Order:
+def order_at(found: Iterable[OrderChoice], sizes: Mapping[Symbol, int]) -> Order:
     """The orders that are best at these sizes of a call."""
     return tuple((choice.symbol, choice.at(sizes)) for choice in found)

@@ -60,8 +60,8 @@ from axon.core.passes.dissolve import copied, with_tensors
 from axon.core.passes.factor import DEVICE, choices, factored
 from axon.core.passes.hoist import DEVICE as WORTH
 from axon.core.passes.hoist import hoist
-from axon.core.passes.orders import DEFAULT, Choice, Order, order_at
-from axon.core.passes.segments import Scattered, scatters, segmented
+from axon.core.passes.orders import DEFAULT, Order, OrderChoice, order_at
+from axon.core.passes.segments import SegmentedScatter, scatters, segmented
 from axon.core.passes.tables import without_tables
 from axon.core.printer import names_in, print_op
 from axon.core.scalar_facts import mapped, may_fail, may_stop
@@ -96,7 +96,7 @@ class HostLoop:
     """A loop or an unfold. Its trip count is a dimension, or a tensor of rank 0, which must be read back."""
 
     op: Loop
-    body: Body
+    body: PartsBody
 
     @property
     def trip(self) -> Dim | Symbol:
@@ -107,7 +107,7 @@ Part: TypeAlias = "Straight | HostLoop | Sort | Compress | Check"
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class PartsBody:
     """Parts in order, and what they give: symbols of what they make, or of what stands around them."""
 
     parts: tuple[Part, ...]
@@ -120,7 +120,7 @@ class Parts:
     `tables` that it states in full as further inputs."""
 
     program: Program
-    body: Body
+    body: PartsBody
     rest: Program  # the program without its tables
     tables: tuple[Compute, ...] = ()
 
@@ -152,11 +152,11 @@ AS_IT_STANDS = Decided()
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class PartChoices:
     """What there is to decide."""
 
-    orders: tuple[Choice, ...]
-    scatters: tuple[Scattered, ...]
+    orders: tuple[OrderChoice, ...]
+    scatters: tuple[SegmentedScatter, ...]
 
     def __bool__(self) -> bool:
         return bool(self.orders or self.scatters)
@@ -176,10 +176,10 @@ def parts(program: Program, decided: Decided = AS_IT_STANDS) -> Parts:
     return Parts(program, _block(rest.block, _Around(rest, values, facts)), rest, tables)
 
 
-def choices_of(program: Program) -> Choices:
+def choices_of(program: Program) -> PartChoices:
     """What the sizes of a call decide."""
     given = _before_choices(program)
-    return Choices(choices(given, DEVICE), scatters(given))
+    return PartChoices(choices(given, DEVICE), scatters(given))
 
 
 def _before_choices(program: Program) -> Program:
@@ -214,7 +214,7 @@ class _Around:
     facts: tuple[ContractFact, ...]
 
 
-def _block(block: Block, around: _Around) -> Body:
+def _block(block: Block, around: _Around) -> PartsBody:
     """See Note [Where an operation goes]. Place k is before the k-th operation that is not straight, the last one after all."""
     ops, results = _without_copies(list(_counted(block.ops)), block.results, around)
     ops = _needed(ops, results)
@@ -263,7 +263,7 @@ def _block(block: Block, around: _Around) -> Body:
             case _:
                 assert_never(op)
         values.update((value.symbol, value) for value in outs_of(op))
-    return Body(tuple(made), results)
+    return PartsBody(tuple(made), results)
 
 
 def _counted(ops: Sequence[Op]) -> Iterator[Op]:
@@ -454,7 +454,7 @@ def as_program(split: Parts) -> Program:
     return replace(split.program, block=replace(block, ops=(*split.tables, *block.ops)))
 
 
-def _as_block(body: Body) -> Block:
+def _as_block(body: PartsBody) -> Block:
     ops: list[Op] = []
     for part in body.parts:
         match part:
@@ -469,7 +469,7 @@ def _as_block(body: Body) -> Block:
     return Block(tuple(ops), body.results)
 
 
-def everything(body: Body) -> Iterator[Part]:
+def everything(body: PartsBody) -> Iterator[Part]:
     """Every part, those inside loops after their loop."""
     for part in body.parts:
         yield part
@@ -477,7 +477,7 @@ def everything(body: Body) -> Iterator[Part]:
             yield from everything(part.body)
 
 
-def straights(body: Body) -> Iterator[Straight]:
+def straights(body: PartsBody) -> Iterator[Straight]:
     """Every straight part, in that order."""
     return (part for part in everything(body) if isinstance(part, Straight))
 
@@ -501,7 +501,7 @@ def print_parts(split: Parts, *, operations: bool = True) -> str:
     told = ", ".join(f"{names[v.symbol]} : {v.element.value}[{', '.join(map(str, v.shape))}]" for v in tables)
     lines += [f"  tables, put there once: {told}"] if told else []
 
-    def visit(body: Body, indent: str, number: str) -> None:
+    def visit(body: PartsBody, indent: str, number: str) -> None:
         for position, part in enumerate(body.parts, start=1):
             lines.append(f"{indent}{number}{position}. {title(part, names)}")
             below = indent + "     "
@@ -558,7 +558,7 @@ def verify_parts(split: Parts) -> None:
     _verify(split.body, {value.symbol: value for value in split.rest.inputs}, dims)
 
 
-def _verify(body: Body, values: dict[Symbol, Value], dims: set[Symbol]) -> None:
+def _verify(body: PartsBody, values: dict[Symbol, Value], dims: set[Symbol]) -> None:
     values, dims = dict(values), set(dims)
     for part in body.parts:
         match part:

@@ -78,7 +78,7 @@ _ASKED, _TAKEN = 5e-7, 2.2e-6
 
 
 @dataclass(frozen=True)
-class Scattered:
+class SegmentedScatter:
     """A scatter that can be made of segments. `keyed` are the reduced axes that the index varies with, `rest` the others, `outer`
     the axes of the result that it varies with; `folded` are the conditions that are asked with it, `asked` the others."""
 
@@ -121,11 +121,11 @@ def sorting_time(length: int, keys: int) -> float:
     return 10 + length / 700 + keys / 50_000 if length <= 8192 else 40 + keys / 30_000
 
 
-def scatters(program: Program) -> tuple[Scattered, ...]:
+def scatters(program: Program) -> tuple[SegmentedScatter, ...]:
     """Those whose sizes are known before a call."""
     known = frozenset(program.explicit).union(*(d.variables for value in program.inputs for d in value.shape))
 
-    def visit(block: Block) -> Iterator[Scattered]:
+    def visit(block: Block) -> Iterator[SegmentedScatter]:
         for op in block.ops:
             if isinstance(op, Loop):
                 yield from visit(op.body)
@@ -135,7 +135,7 @@ def scatters(program: Program) -> tuple[Scattered, ...]:
     return tuple(visit(program.block))
 
 
-def _scattered(op: Compute) -> Scattered | None:
+def _scattered(op: Compute) -> SegmentedScatter | None:
     found = scatter(op)
     if found is None or op.reduction is None or may_fail(found.index) or (found.also is not None and may_fail(found.also)):
         return None
@@ -156,7 +156,7 @@ def _scattered(op: Compute) -> Scattered | None:
         any(map(may_fail, op.body)) or found.axis.symbol in axes_of(op.body[0], names).union(*(axes_of(c, names) for c in asked))
     ):
         return None
-    return Scattered(op, found, keyed, rest, outer, folded, asked)
+    return SegmentedScatter(op, found, keyed, rest, outer, folded, asked)
 
 
 def _needs_some(op: Compute) -> bool:
@@ -208,7 +208,7 @@ _OUTER = tuple(fresh("outer") for _ in range(32))
 class _Segments:
     """Makes one scatter of segments."""
 
-    def __init__(self, found: Scattered, known: dict[object, _Sorted]) -> None:
+    def __init__(self, found: SegmentedScatter, known: dict[object, _Sorted]) -> None:
         self.found, self.known = found, known
         self.op, self.place = found.op, found.form.axis
         self.ops: list[Op] = []

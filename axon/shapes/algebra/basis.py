@@ -23,7 +23,7 @@ Exponents: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Element:
+class BasisElement:
     """A polynomial that is the sum of these multiples of the given ones."""
 
     poly: Poly
@@ -45,12 +45,12 @@ class Basis:
     def __init__(self, given: Sequence[Poly], ring: Any, charge: Callable[[int], None]) -> None:
         """`charge` is told of products of terms, and may raise OutOfBudget, as the order of the ring may: it then stops."""
         self._ring, self._charge, self._count = ring, charge, len(given)
-        self._made: list[Element] = []
+        self._made: list[BasisElement] = []
         self._leads: list[Exponents] = []  # the greatest monomial of each
         self._live: list[int] = []  # whose greatest monomial that of no later one divides
         self._pairs: list[_Pair] = []
         unit = [tuple(ring.one if i == j else ring.zero for j in range(len(given))) for i in range(len(given))]
-        start = [Element(poly, multiples) for poly, multiples in zip(given, unit, strict=True) if poly]
+        start = [BasisElement(poly, multiples) for poly, multiples in zip(given, unit, strict=True) if poly]
         try:
             for element in start:
                 self._add(self._reduced(element, self._living()))
@@ -66,7 +66,7 @@ class Basis:
         """What the basis leaves of a polynomial, and the multiples of the given ones that were taken. May raise OutOfBudget."""
         return self._divided(poly, self.elements)
 
-    def _divided(self, poly: Poly, elements: Sequence[Element]) -> tuple[Poly, tuple[Poly, ...]]:
+    def _divided(self, poly: Poly, elements: Sequence[BasisElement]) -> tuple[Poly, tuple[Poly, ...]]:
         if not elements or not poly:
             return poly, (self._ring.zero,) * self._count
         quotients, rest = poly.div([e.poly for e in elements])
@@ -77,23 +77,23 @@ class Basis:
                 taken[i] += quotient * multiple
         return rest, tuple(taken)
 
-    def _reduced(self, element: Element, others: Sequence[Element]) -> Element | None:
+    def _reduced(self, element: BasisElement, others: Sequence[BasisElement]) -> BasisElement | None:
         """What others leave of an element, with 1 as its leading coefficient."""
         rest, taken = self._divided(element.poly, others)
         if not rest:
             return None
         scale = 1 / rest.LC
         multiples = tuple((a - b).mul_ground(scale) for a, b in zip(element.multiples, taken, strict=True))
-        return Element(rest.mul_ground(scale), multiples)
+        return BasisElement(rest.mul_ground(scale), multiples)
 
-    def _subtracted(self, pair: _Pair) -> Element:
+    def _subtracted(self, pair: _Pair) -> BasisElement:
         """The one minus the other, multiplied so that their greatest terms are equal."""
         one, other = self._made[pair.one], self._made[pair.other]
         up, down = (self._ring.term_new(_over(pair.lcm, self._leads[i]), self._ring.domain.one) for i in (pair.one, pair.other))
         multiples = tuple(a * up - b * down for a, b in zip(one.multiples, other.multiples, strict=True))
-        return Element(one.poly * up - other.poly * down, multiples)
+        return BasisElement(one.poly * up - other.poly * down, multiples)
 
-    def _add(self, new: Element | None) -> None:
+    def _add(self, new: BasisElement | None) -> None:
         """Another element, and the pairs with it that others do not make needless."""
         if new is None:
             return
@@ -111,11 +111,11 @@ class Basis:
         self._made.append(new)
         leads.append(lead)
 
-    def _living(self) -> list[Element]:
+    def _living(self) -> list[BasisElement]:
         """Those by which others are reduced, the least first."""
         return [self._made[i] for i in sorted(self._live, key=lambda i: self._ring.order(self._leads[i]))]
 
-    def _least(self) -> list[Element]:
+    def _least(self) -> list[BasisElement]:
         """Each living one, reduced by the others."""
         living = self._living()
         reduced = (self._reduced(e, [other for other in living if other is not e]) for e in reversed(living))

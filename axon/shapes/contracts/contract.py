@@ -12,7 +12,7 @@ from axon.base.data import dataclass, field
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.shapes.algebra.prove import Facts, proves
-from axon.shapes.contracts.determine import Plan, plan
+from axon.shapes.contracts.determine import Determination, plan
 from axon.shapes.contracts.guard import ContractBroken, Guard, compiled, explain_broken, rounded
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
@@ -52,7 +52,9 @@ class Contract:
     facts: tuple[ContractFact, ...] = ()
     limits: tuple[ContractFact, ...] = ()
     idle: tuple[Symbol, ...] = ()
-    _plans: list[Plan] = field(default_factory=list, init=False, compare=False, repr=False)  # at most one, as in the next three
+    _plans: list[Determination] = field(
+        default_factory=list, init=False, compare=False, repr=False
+    )  # at most one, as in the next three
     _guards: list[Guard | None] = field(default_factory=list, init=False, compare=False, repr=False)
     _known: list[Facts] = field(default_factory=list, init=False, compare=False, repr=False)
 
@@ -127,7 +129,7 @@ class Contract:
         return rounded(self, self._plan, explicit, shapes)
 
     @property
-    def _plan(self) -> Plan:
+    def _plan(self) -> Determination:
         if not self._plans:
             equalities = [(i, f.relation) for i, f in enumerate(self.facts) if f.relation.op == "="]
             self._plans.append(plan(self.explicit, [shape.dims for shape in self.shapes], equalities, self.proven))

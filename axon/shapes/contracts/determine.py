@@ -67,7 +67,7 @@ Step: TypeAlias = "Divide | Root"
 
 
 @dataclass(slots=True)
-class Plan:
+class Determination:
     """How the dimensions of a call are found. Steps mention the symbols of `extents` for what is found at a place."""
 
     order: list[Symbol]  # of the variables, as they become known: explicit, loaded, solved
@@ -84,10 +84,10 @@ def plan(
     shapes: Sequence[tuple[Dim, ...]],
     equalities: Sequence[tuple[int, Relation]],
     facts: Callable[[], Facts],
-) -> Plan:
+) -> Determination:
     """The plan for parameters of these shapes; `equalities` are those among the facts of a contract, with their positions. Most
     plans do not ask for the facts, which are then not made."""
-    found = Plan(list(explicit))
+    found = Determination(list(explicit))
     places = [((p, d), dim) for p, shape in enumerate(shapes) for d, dim in enumerate(shape)]
     known = set(explicit)
     for place, dim in places:

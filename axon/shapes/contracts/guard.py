@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, assert_never
 
 from axon.base.names import Symbol
 from axon.shapes.algebra.monotone import Growth
-from axon.shapes.contracts.determine import Divide, Place, Plan, Root
+from axon.shapes.contracts.determine import Determination, Divide, Place, Root
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, atom_key
 from axon.shapes.relation import Relation
 
@@ -106,7 +106,7 @@ def root(function: Callable[[int], int], least: int = 0, most: int = MAX_EXTENT)
 # ── the compiled way ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def compiled(contract: Contract, plan: Plan) -> Guard | None:
+def compiled(contract: Contract, plan: Determination) -> Guard | None:
     """The guard as a function; None for a contract that is too large to be worth it."""
     sizes = [dim.weight for shape in contract.shapes for dim in shape.dims]
     sizes += [fact.relation.left.weight + fact.relation.right.weight for fact in (*contract.facts, *contract.limits)]
@@ -119,7 +119,7 @@ def compiled(contract: Contract, plan: Plan) -> Guard | None:
     return guard
 
 
-def source(contract: Contract, plan: Plan) -> str:
+def source(contract: Contract, plan: Determination) -> str:
     """The text of the guard."""
     text = _Text(contract, plan)
     lines = [_unpacked([f"v{i}" for i in range(len(contract.explicit))], "explicit")]
@@ -172,7 +172,7 @@ def _unpacked(names: Sequence[str], what: str) -> str:
 class _Text:
     """Names for the variables and places of a plan, and dimensions in terms of those."""
 
-    def __init__(self, contract: Contract, plan: Plan) -> None:
+    def __init__(self, contract: Contract, plan: Determination) -> None:
         self.names = {symbol: f"v{i}" for i, symbol in enumerate(plan.order)}
         self.places = {(p, d): f"e{p}_{d}" for p, shape in enumerate(contract.shapes) for d in range(len(shape.dims))}
         for p, d in plan.loads:
@@ -208,7 +208,9 @@ def _grouped(text: str) -> str:
 # ── the slow way, which says what is wrong ──────────────────────────────────────────────────────────────────────────────
 
 
-def explain_broken(contract: Contract, plan: Plan, explicit: Sequence[int], shapes: Sequence[Sequence[int]]) -> dict[Symbol, int]:
+def explain_broken(
+    contract: Contract, plan: Determination, explicit: Sequence[int], shapes: Sequence[Sequence[int]]
+) -> dict[Symbol, int]:
     """All dimensions of a call, checked one thing at a time. Raises ContractBroken."""
     for shape, parameter in zip(shapes, contract.shapes, strict=True):
         if len(shape) != len(parameter.dims):
@@ -217,7 +219,7 @@ def explain_broken(contract: Contract, plan: Plan, explicit: Sequence[int], shap
 
 
 class _Slowly:
-    def __init__(self, contract: Contract, plan: Plan, explicit: Sequence[int], shapes: Sequence[Sequence[int]]) -> None:
+    def __init__(self, contract: Contract, plan: Determination, explicit: Sequence[int], shapes: Sequence[Sequence[int]]) -> None:
         self.contract, self.plan, self.explicit, self.shapes = contract, plan, explicit, shapes
         self.values = dict(zip(contract.explicit, explicit, strict=True))
         self.found = {symbol: shapes[p][d] for (p, d), symbol in plan.extents.items()}
@@ -309,7 +311,9 @@ class _Slowly:
                 raise ContractBroken("explicit", symbol.name, None, value, bindings=self.values)
 
 
-def rounded(contract: Contract, plan: Plan, explicit: Sequence[int], shapes: Sequence[Sequence[int]]) -> dict[Symbol, int] | None:
+def rounded(
+    contract: Contract, plan: Determination, explicit: Sequence[int], shapes: Sequence[Sequence[int]]
+) -> dict[Symbol, int] | None:
     """The dimensions of a call as far as the plan goes, rounded down where there is no solution; None if ranks are wrong."""
     if len(explicit) != len(contract.explicit) or [len(s) for s in shapes] != [len(p.dims) for p in contract.shapes]:
         return None

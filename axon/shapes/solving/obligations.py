@@ -24,7 +24,7 @@ from axon.shapes.relation import Relation
 from axon.shapes.solving.given import given
 from axon.shapes.solving.reach import Reach, only_where
 from axon.shapes.solving.simplify import normal
-from axon.shapes.solving.sizes import Sizes, impossible, not_negative
+from axon.shapes.solving.sizes import SettledSizes, impossible, not_negative
 from axon.shapes.solving.trouble import Refuted, TooLarge, Trouble, Unprovable
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
@@ -40,7 +40,9 @@ class Judged:
     asked: list[tuple[Relation, Reason]] = field(default_factory=list)
 
 
-def prove_obligations(sizes: Sizes, owed: Iterable[Obligation], said: Iterable[Relation], rangeless: frozenset[Symbol]) -> Judged:
+def prove_obligations(
+    sizes: SettledSizes, owed: Iterable[Obligation], said: Iterable[Relation], rangeless: frozenset[Symbol]
+) -> Judged:
     """Judge the obligations of a declaration, of its accesses, and those `owed` by what solved it, where `said` holds.
 
     Accesses by indices that have no range are not looked at.
@@ -49,7 +51,7 @@ def prove_obligations(sizes: Sizes, owed: Iterable[Obligation], said: Iterable[R
 
 
 class _Judge:
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: SettledSizes) -> None:
         self.s = sizes
         self.p = sizes.problem
         self.out = Judged()

@@ -18,7 +18,7 @@ from axon.shapes.constraint import Equal, Obligation, Range, Reason, Side, Stret
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.shapes.solving.reach import Reach
-from axon.shapes.solving.sizes import Sizes, not_negative
+from axon.shapes.solving.sizes import SettledSizes, not_negative
 from axon.shapes.solving.trouble import Unknown
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
@@ -32,7 +32,7 @@ class Found:
     owed: tuple[Obligation, ...]
 
 
-def find_ranges(sizes: Sizes) -> Found:
+def find_ranges(sizes: SettledSizes) -> Found:
     """Put an equation for every range that something decides to those of `sizes`, and solve them.
 
     Raises DimensionTooLarge.
@@ -41,7 +41,7 @@ def find_ranges(sizes: Sizes) -> Found:
 
 
 class _Ranges:
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: SettledSizes) -> None:
         self.s = sizes
         self.resolve = sizes.problem.resolve
         self.stretches = list(sizes.problem.stretches)

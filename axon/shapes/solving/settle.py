@@ -28,7 +28,7 @@ from axon.shapes.solving.named import forced, same_roots
 from axon.shapes.solving.obligations import prove_obligations, said_in_parts
 from axon.shapes.solving.ranges import find_ranges
 from axon.shapes.solving.simplify import independent, normal
-from axon.shapes.solving.sizes import Sizes, impossible
+from axon.shapes.solving.sizes import SettledSizes, impossible
 from axon.shapes.solving.trouble import Clash, Hopeless, TooLarge, Trouble
 from axon.shapes.solving.unsatisfiable import core
 
@@ -58,7 +58,7 @@ def simpler(dim: Dim, facts: Iterable[Relation]) -> Dim:
 class _Settler:
     def __init__(self, problem: Problem) -> None:
         self.p = problem
-        self.s = Sizes(problem)
+        self.s = SettledSizes(problem)
         self.out = Outcome()
 
     def run(self) -> Outcome:

@@ -15,7 +15,7 @@ from axon.shapes.solving.reach import Reach
 from axon.shapes.solving.simplify import in_order
 
 
-class Sizes:
+class SettledSizes:
     """The steps that settle a declaration share one of these. `equals` grows, and `solve` solves what has come."""
 
     def __init__(self, problem: Problem) -> None:

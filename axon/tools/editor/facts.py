@@ -10,7 +10,7 @@ from axon.base.data import dataclass, fields
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.shapes.dimension import Dim
-from axon.tools.editor.names import Binding, Kind, Names, Place, names_of, place
+from axon.tools.editor.names import Binding, DeclarationNames, Kind, Place, names_of, place
 from axon.types import typed as T
 from axon.types.resolve import ValueName
 from axon.types.show import Namer, dimension_names, show_relation, show_shape, show_type, symbols_of
@@ -45,7 +45,7 @@ class Facts:
         return namer
 
     @cached_property
-    def names(self) -> Names:
+    def names(self) -> DeclarationNames:
         return names_of(self.checked.decl, self.checked.sigs)
 
     @cached_property
@@ -78,7 +78,7 @@ class Facts:
             match self._comprehension(where):
                 case T.For(binders=binders) | T.Reduce(binders=binders):
                     for binder in binders:
-                        if isinstance(binder, T.Run):
+                        if isinstance(binder, T.IndexRun):
                             found.append((binder.symbol, binder.row))
                         else:
                             found += zip(binder.symbols, binder.extents, strict=True)
@@ -194,13 +194,13 @@ class Facts:
             if not isinstance(node, T.Access) or not isinstance(node.base, T.Variable | T.Field):
                 continue
             base = " ".join(node.base.span.text.split())
-            runs = any(isinstance(s, T.Run | T.Keep) for s in node.subscripts)
+            runs = any(isinstance(s, T.IndexRun | T.Keep) for s in node.subscripts)
             for n, subscript in enumerate(node.subscripts):
                 match subscript:
                     case T.At(values=(T.Dimension(dim=dim),)) if dim.symbol == symbol:
                         last = n == len(node.subscripts) - 1
                         found[f"the last dimension of `{base}`" if runs and last else f"dimension {n + 1} of `{base}`"] = None
-                    case T.Run(symbol=run) if run == symbol:
+                    case T.IndexRun(symbol=run) if run == symbol:
                         found[f"the leading dimensions of `{base}`" if n == 0 else f"dimensions of `{base}`"] = None
         return list(found)[:4]
 

@@ -10,7 +10,7 @@ from axon.grammar import syntax as S
 from axon.tools.editor.analysis import Analysis
 from axon.tools.editor.complete import nodes
 from axon.tools.editor.names import Free, Occurrence
-from axon.tools.editor.places import Part, of_types, parts, spot
+from axon.tools.editor.places import DeclarationPart, of_types, parts, spot
 from axon.tools.editor.workspace import Workspace
 from axon.types.type import RecordType
 
@@ -70,12 +70,12 @@ def undecided(workspace: Workspace, analysis: Analysis, name: str) -> bool:
     )
 
 
-def _parts(analysis: Analysis) -> Iterator[Part]:
+def _parts(analysis: Analysis) -> Iterator[DeclarationPart]:
     for chunk in analysis.chunks:
         yield from parts(analysis, chunk)
 
 
-def _named(analysis: Analysis, part: Part) -> Iterator[tuple[Occurrence, Fields | None]]:
+def _named(analysis: Analysis, part: DeclarationPart) -> Iterator[tuple[Occurrence, Fields | None]]:
     """The names of fields in a declaration, each with the fields of its record; None where these are not known."""
     by_place = {
         (o.span.start, o.span.end): o

@@ -69,7 +69,7 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Names:
+class DeclarationNames:
     """The names of one declaration, with its `sig`. `indices` are the binders of each comprehension, by where that stands."""
 
     occurrences: tuple[Occurrence, ...]
@@ -95,12 +95,12 @@ def place(span: Span) -> Place:
     return (span.file, span.start, span.end)
 
 
-def names_of(decl: S.Decl, sigs: tuple[S.Sig, ...] = ()) -> Names:
+def names_of(decl: S.Decl, sigs: tuple[S.Sig, ...] = ()) -> DeclarationNames:
     """The names of a declaration and of its `sig`s."""
     finder = _Finder(decl)
     finder.declaration(decl, sigs)
     ordered = sorted(finder.occurrences, key=lambda o: o.span.start)
-    return Names(tuple(ordered), tuple(finder.bindings), finder.indices)
+    return DeclarationNames(tuple(ordered), tuple(finder.bindings), finder.indices)
 
 
 @dataclass(slots=True, eq=False)

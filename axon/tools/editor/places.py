@@ -13,7 +13,7 @@ from axon.grammar import syntax as S
 from axon.tools.editor.analysis import Analysis, Checked, shifted
 from axon.tools.editor.chunks import Chunk
 from axon.tools.editor.facts import Facts
-from axon.tools.editor.names import ELEMENTS, Binding, Free, Kind, Names, Occurrence, Target, names_of
+from axon.tools.editor.names import ELEMENTS, Binding, DeclarationNames, Free, Kind, Occurrence, Target, names_of
 from axon.tools.editor.workspace import Workspace
 from axon.types import builtins
 from axon.types.type import Function
@@ -23,11 +23,11 @@ _BUILTINS = {*builtins.NAMES, *builtins.REDUCTIONS, "reduce", "scan"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class DeclarationPart:
     """A declaration of a chunk with what is known of it: no facts for an import, or a `sig` alone."""
 
     decl: S.Decl
-    names: Names
+    names: DeclarationNames
     facts: Facts | None
 
 
@@ -39,7 +39,7 @@ class Spot:
     chunk: Chunk
     file: SourceFile
     offset: int
-    part: Part | None
+    part: DeclarationPart | None
     occurrence: Occurrence | None
 
 
@@ -52,7 +52,7 @@ class Definition:
     target: Target
     analysis: Analysis | None = None
     span: Span | None = None
-    part: Part | None = None
+    part: DeclarationPart | None = None
     checked: Checked | None = None
 
 
@@ -61,16 +61,20 @@ def whole(chunk: Chunk) -> Chunk:
     return chunk.former or chunk
 
 
-def parts(analysis: Analysis, chunk: Chunk) -> list[Part]:
+def parts(analysis: Analysis, chunk: Chunk) -> list[DeclarationPart]:
     """The declarations of a chunk, or of what it last was."""
     return [_part(analysis, whole(chunk), decl) for decl in whole(chunk).decls]
 
 
-def _part(analysis: Analysis, chunk: Chunk, decl: S.Decl) -> Part:
+def _part(analysis: Analysis, chunk: Chunk, decl: S.Decl) -> DeclarationPart:
     checked = next((c for c in analysis.of_chunk.get(chunk, ()) if c.decl is decl), None)
     if checked is None and isinstance(decl, S.Sig):
         checked = next((c for c in declarations(analysis) if decl in c.sigs), None)
-    return Part(decl, names_of(decl), None) if checked is None else Part(decl, checked.facts.names, checked.facts)
+    return (
+        DeclarationPart(decl, names_of(decl), None)
+        if checked is None
+        else DeclarationPart(decl, checked.facts.names, checked.facts)
+    )
 
 
 def declarations(analysis: Analysis) -> Iterator[Checked]:
@@ -89,14 +93,14 @@ def spot(analysis: Analysis, offset: int) -> Spot | None:
     if moved is None:
         return None
     file = whole(chunk).source
-    around: Part | None = None
+    around: DeclarationPart | None = None
     for part in parts(analysis, chunk):
         if around is None or part.decl.span.start <= moved:
             around = part
     return Spot(analysis, chunk, file, moved, around, _named(around, file, moved) if around is not None else None)
 
 
-def _named(part: Part, file: SourceFile, offset: int) -> Occurrence | None:
+def _named(part: DeclarationPart, file: SourceFile, offset: int) -> Occurrence | None:
     """The name at an offset, or behind the mark there that it is written with: `'a`, `..s`."""
     found = part.names.at(file, offset)
     mark = _MARK.match(file.text, max(offset - 1, 0)) or _MARK.match(file.text, offset)
@@ -106,7 +110,7 @@ def _named(part: Part, file: SourceFile, offset: int) -> Occurrence | None:
     return behind if behind is not None and behind.span.start == mark.end() else None
 
 
-def resolve(analysis: Analysis, part: Part | None, target: Target) -> Definition | None:
+def resolve(analysis: Analysis, part: DeclarationPart | None, target: Target) -> Definition | None:
     """What a name in a module stands for; None if nobody knows. The order is that of scopes, from the inside out."""
     if isinstance(target, Binding):
         return Definition(target.kind, target.name, target, analysis, target.span, part)
@@ -136,7 +140,9 @@ def of_module(analysis: Analysis, target: Free) -> Definition | None:
         return None
     span = next(span for name, span in binds(checked.decl) if name == target.name)
     kind = Kind.TYPE if target.is_type else Kind.FUNCTION if is_function(checked, target.name) else Kind.VALUE
-    return Definition(kind, target.name, target, analysis, span, Part(checked.decl, checked.facts.names, checked.facts), checked)
+    return Definition(
+        kind, target.name, target, analysis, span, DeclarationPart(checked.decl, checked.facts.names, checked.facts), checked
+    )
 
 
 def is_function(checked: Checked, name: str) -> bool:
@@ -203,7 +209,7 @@ def references(workspace: Workspace, found: Definition, everywhere: bool = True)
 
 def occurrences(analysis: Analysis, target: Free) -> list[Occurrence]:
     """The places of a module where this very name is left open by its declaration."""
-    seen: set[Names] = set()
+    seen: set[DeclarationNames] = set()
     out: list[Occurrence] = []
     for chunk in analysis.chunks:
         for part in parts(analysis, chunk):

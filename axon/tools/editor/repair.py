@@ -11,7 +11,7 @@ from functools import lru_cache
 from axon.base.data import dataclass
 from axon.base.source import SourceFile
 from axon.grammar import syntax as S
-from axon.grammar.build import Builder
+from axon.grammar.build import SyntaxBuilder
 from axon.grammar.lexer import END, Token, tokenize
 from axon.grammar.machine import Machine
 from axon.grammar.parse import parse
@@ -53,7 +53,7 @@ def _mended(path: str, text: str, at: int) -> Mended | None:
     source = SourceFile(path, text)
     table = load()
     tokens = list(tokenize(source, table).tokens[:-1])
-    machine = Machine(table, "program", Builder(source, text))
+    machine = Machine(table, "program", SyntaxBuilder(source, text))
     machine.push("decls", [], 0, 0)
     stop = Token(_STOP, "", len(text), len(text))
     if not tokens or machine.run([*tokens, stop], 0) != len(tokens) or machine.too_deep:

@@ -6,8 +6,8 @@ from axon.base.data import dataclass, field
 from axon.grammar.lexer import END, Token
 from axon.tools.editor.analysis import Analysis, shifted
 from axon.tools.editor.chunks import Chunk
-from axon.tools.editor.names import Binding, Free, Kind, Names, Occurrence
-from axon.tools.editor.places import Part, parts, resolve, whole
+from axon.tools.editor.names import Binding, DeclarationNames, Free, Kind, Occurrence
+from axon.tools.editor.places import DeclarationPart, parts, resolve, whole
 
 TYPES = (
     "namespace", "type", "typeParameter", "function", "variable", "parameter", "property", "keyword", "number", "operator",
@@ -39,7 +39,7 @@ class ChunkWords:
     it does not bind itself. `kept` is for who makes something of them."""
 
     words: tuple[Word, ...]
-    names: tuple[Names, ...]
+    names: tuple[DeclarationNames, ...]
     free: tuple[tuple[Free, int, Kind | None], ...]  # each with the number of a part that names it
     kept: dict[str, tuple[list[int], int, int]] = field(default_factory=dict)
 
@@ -65,14 +65,14 @@ def by_chunk(analysis: Analysis) -> list[tuple[Chunk, int, ChunkWords]]:
     return out
 
 
-def _holds(analysis: Analysis, known: ChunkWords, found: list[Part], kinds: dict[Free, Kind | None]) -> bool:
+def _holds(analysis: Analysis, known: ChunkWords, found: list[DeclarationPart], kinds: dict[Free, Kind | None]) -> bool:
     """Whether what was known of a chunk's words is still true."""
     if len(known.names) != len(found) or any(part.names is not names for part, names in zip(found, known.names, strict=True)):
         return False
     return all(_stands_for(analysis, found[number], target, kinds) is kind for target, number, kind in known.free)
 
 
-def _of_chunk(analysis: Analysis, chunk: Chunk, found: list[Part], kinds: dict[Free, Kind | None]) -> ChunkWords:
+def _of_chunk(analysis: Analysis, chunk: Chunk, found: list[DeclarationPart], kinds: dict[Free, Kind | None]) -> ChunkWords:
     named = _named(chunk, found)
     free: dict[Free, tuple[int, Kind | None]] = {}
     out: list[Word] = []
@@ -116,7 +116,7 @@ def _word(token: Token) -> Word | None:
     return Word(token.start, token.end, "keyword" if token.kind.isidentifier() else "operator")
 
 
-def _named(chunk: Chunk, found: list[Part]) -> dict[int, tuple[int, Occurrence]]:
+def _named(chunk: Chunk, found: list[DeclarationPart]) -> dict[int, tuple[int, Occurrence]]:
     """The names of a chunk by where they begin, with the number of their part; in one that does not parse, those that are still
     where they were."""
     out: dict[int, tuple[int, Occurrence]] = {}
@@ -135,7 +135,7 @@ def _named(chunk: Chunk, found: list[Part]) -> dict[int, tuple[int, Occurrence]]
     return out
 
 
-def _stands_for(analysis: Analysis, part: Part, target: Free, kinds: dict[Free, Kind | None]) -> Kind | None:
+def _stands_for(analysis: Analysis, part: DeclarationPart, target: Free, kinds: dict[Free, Kind | None]) -> Kind | None:
     if target not in kinds:
         found = resolve(analysis, part, target)
         kinds[target] = found.kind if found is not None else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from axon.base.data import dataclass
 from axon.core.ir import Value
 from axon.shapes.dimension import Dim
-from axon.tools.view.graph import Card, Graph, Kernel
+from axon.tools.view.graph import Card, Graph, KernelCards
 from axon.tools.view.layout import HEADER, PAD, Box, Point, place
 
 if TYPE_CHECKING:
@@ -128,10 +128,10 @@ def _cut(text: str, at: tuple[str, ...], after: bool = False) -> list[str]:
 def draw_graph(graph: Graph, words: Words) -> str:
     """The graph: cards, kernels around them, and the tensors between them."""
     cards: dict[str, Card] = {}
-    groups: dict[str, Kernel] = {}
+    groups: dict[str, KernelCards] = {}
 
-    def boxed(item: Card | Kernel) -> Box:
-        if isinstance(item, Kernel):
+    def boxed(item: Card | KernelCards) -> Box:
+        if isinstance(item, KernelCards):
             groups[item.key] = item
             costs = _brief(item, words)
             head = max(len(_head(item)) * TITLE, *(len(line) * LETTER for line in costs), 0)
@@ -168,11 +168,11 @@ def draw_graph(graph: Graph, words: Words) -> str:
     return f'<svg class="graph" xmlns="http://www.w3.org/2000/svg" {size} role="img">{arrow}{"".join(out)}</svg>'
 
 
-def _head(kernel: Kernel) -> str:
+def _head(kernel: KernelCards) -> str:
     return f"{kernel.key[1:]} · {kernel.title}"
 
 
-def _brief(kernel: Kernel, words: Words) -> list[str]:
+def _brief(kernel: KernelCards, words: Words) -> list[str]:
     """The costs as far as a heading has room for them: on one line, or each on its own."""
     costs = _costs(kernel, words)
     if len(", ".join(costs)) <= WRAP:
@@ -180,7 +180,7 @@ def _brief(kernel: Kernel, words: Words) -> list[str]:
     return [cost if len(cost) <= WIDEST else cost[: WIDEST - 1] + "…" for cost in costs]
 
 
-def _costs(kernel: Kernel, words: Words) -> list[str]:
+def _costs(kernel: KernelCards, words: Words) -> list[str]:
     costs = []
     if kernel.moved is not None:
         costs.append(f"moves {words.amount(kernel.moved, 'B')}")
@@ -189,7 +189,7 @@ def _costs(kernel: Kernel, words: Words) -> list[str]:
     return costs
 
 
-def _group(kernel: Kernel, box: Box, words: Words) -> str:
+def _group(kernel: KernelCards, box: Box, words: Words) -> str:
     x, y = box.x - box.width / 2, box.y
     kind = kernel.title.split(",")[0].split()[0]
     tip = "\n".join([f"kernel {_head(kernel)}", ", ".join(_costs(kernel, words)), *kernel.reasons])
@@ -199,7 +199,7 @@ def _group(kernel: Kernel, box: Box, words: Words) -> str:
     )
 
 
-def _heading(kernel: Kernel, box: Box, words: Words) -> str:
+def _heading(kernel: KernelCards, box: Box, words: Words) -> str:
     x, y = box.x - box.width / 2 + PAD, box.y
     kind = escape(kernel.title.split(",")[0].split()[0])
     texts = [(_head(kernel), "name", TITLE, y + 19)]

@@ -25,7 +25,7 @@ from axon.core.passes import parts
 from axon.core.printer import names_in, print_op
 from axon.core.walk import outs_of, tensors_of
 from axon.shapes.dimension import Dim
-from axon.tools.view.sizes import Sizes, sizes_of
+from axon.tools.view.sizes import FormulaSymbols, sizes_of
 
 CPU = "the CPU"
 _EMPTY = re.compile(r"(?<=\w)\[\]")  # the subscripts of a scalar
@@ -45,14 +45,14 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class KernelCards:
     """A group of cards that run as one kernel, or a loop around kernels. `moved` in bytes, `flops`: None where neither is known."""
 
     key: str
     title: str
     moved: Dim | None
     flops: Dim | None
-    items: tuple[Card | Kernel, ...]
+    items: tuple[Card | KernelCards, ...]
     reasons: tuple[str, ...] = ()
     each: str = ""  # of what the costs are, if not of all: " in each step" of a loop whose steps only data know
 
@@ -63,10 +63,10 @@ class Graph:
 
     program: Program
     whose: str
-    items: tuple[Card | Kernel, ...]
+    items: tuple[Card | KernelCards, ...]
     edges: tuple[tuple[str, str, Value], ...]
     names: Mapping[Symbol, str]
-    sizes: Sizes
+    sizes: FormulaSymbols
     tiled: tuple[str, ...] = ()  # the numbers of the kernels that have roles, in order
 
 
@@ -92,10 +92,10 @@ def as_written(program: Program) -> Program:
     return replace(program, inputs=inputs)
 
 
-def kernels(items: tuple[Card | Kernel, ...]) -> Iterator[Kernel]:
+def kernels(items: tuple[Card | KernelCards, ...]) -> Iterator[KernelCards]:
     """Every kernel, those inside loops after their loop."""
     for item in items:
-        if isinstance(item, Kernel):
+        if isinstance(item, KernelCards):
             yield item
             yield from kernels(item.items)
 
@@ -104,7 +104,7 @@ def kernels(items: tuple[Card | Kernel, ...]) -> Iterator[Kernel]:
 class _Maker:
     program: Program  # that names come from
     names: Mapping[Symbol, str]
-    sizes: Sizes
+    sizes: FormulaSymbols
     edges: list[tuple[str, str, Value]] = field(default_factory=list)
     makers: dict[Symbol, tuple[str, Value]] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
@@ -198,7 +198,7 @@ def _of_gpu(program: Program, sizes: Mapping[Symbol, int], schedule: Schedule) -
     split = stepped.parts
     served = IdentityMap((part, executable.serving({}, own)) for part, executable, own in stepped.foreseen(sizes))
 
-    def steps(body: parts.Body) -> Iterator[_Step]:
+    def steps(body: parts.PartsBody) -> Iterator[_Step]:
         for part in body.parts:
             match part:
                 case parts.Straight():
@@ -252,8 +252,8 @@ def _drawn(program: Program, whose: str, steps: tuple[_Step, ...], results: tupl
     inputs = maker.inputs()
     tiled: list[str] = []
 
-    def visit(steps: tuple[_Step, ...], number: str) -> list[Card | Kernel]:
-        out: list[Card | Kernel] = []
+    def visit(steps: tuple[_Step, ...], number: str) -> list[Card | KernelCards]:
+        out: list[Card | KernelCards] = []
         for position, step in enumerate(steps, 1):
             key, flops = f"{number}{position}", cost.total(step.ops)
             reasons = tuple(reason.worded(names) for reason in step.reasons)
@@ -266,7 +266,7 @@ def _drawn(program: Program, whose: str, steps: tuple[_Step, ...], results: tupl
                 trip = print_op(program, first).splitlines()[0].rpartition(" for ")[2].removesuffix(" =>")
                 trip = _EMPTY.sub("", trip)
                 each = "" if isinstance(first.trip, Index) else " in each step"
-                out.append(Kernel(f"k{key}", f"{step.title}, {trip}", None, flops, (*items, maker.made(end)), reasons, each))
+                out.append(KernelCards(f"k{key}", f"{step.title}, {trip}", None, flops, (*items, maker.made(end)), reasons, each))
             else:
                 cards = tuple(map(maker.operation, step.ops))
                 moved = Dim.of(0)
@@ -276,7 +276,7 @@ def _drawn(program: Program, whose: str, steps: tuple[_Step, ...], results: tupl
                     moved = moved + plan.size_in_bytes(values[symbol])
                 if step.has_roles:
                     tiled.append(key)
-                out.append(Kernel(f"k{key}", step.title, moved, flops, cards, reasons))
+                out.append(KernelCards(f"k{key}", step.title, moved, flops, cards, reasons))
         return out
 
     items = visit(steps, "")

@@ -115,7 +115,7 @@ def _facts(path: str, shown: Graph, sizes: Sizes | None) -> str:
 
 def _general(callee: Callee, shown: Graph, sizes: Sizes | None) -> str:
     """What was chosen where no arguments say it."""
-    from axon.lower import usual
+    from axon.base.element import usual
 
     if sizes is not None:
         return ""

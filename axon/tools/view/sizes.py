@@ -17,7 +17,7 @@ LONG = 20  # letters of a size that has a name
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class FormulaSymbols:
     """Symbols for the parts of formulas that have names, and what these stand for, as text; it may mention those before."""
 
     names: Mapping[Symbol, str]
@@ -36,15 +36,15 @@ class Sizes:
         return Dim.of(atom) if isinstance(atom, Symbol) else rebuilt(atom, self.short)
 
 
-def sizes_of(ops: Iterable[Op], names: Mapping[Symbol, str]) -> Sizes:
+def sizes_of(ops: Iterable[Op], names: Mapping[Symbol, str]) -> FormulaSymbols:
     """Names for the long sizes of operations: those that are the same at every index."""
     taken = set(names.values())
     given = dict(names)
     images: dict[Atom, Dim] = {}
     definitions: list[tuple[str, str]] = []
 
-    def known() -> Sizes:
-        return Sizes(given, tuple(definitions), images)
+    def known() -> FormulaSymbols:
+        return FormulaSymbols(given, tuple(definitions), images)
 
     def text(dim: Dim) -> str:
         return render(dim, lambda symbol: given.get(symbol, symbol.name))

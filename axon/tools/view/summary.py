@@ -14,7 +14,7 @@ from axon.tools.view.draw import Words
 
 if TYPE_CHECKING:
     from axon.backend.gpu.tile.schedule_file import Schedule
-    from axon.backend.plan.cost import Cost
+    from axon.backend.plan.cost import PlanCost
     from axon.base.names import Symbol
     from axon.core.ir import Program
 
@@ -34,7 +34,7 @@ def summary(
     return f"<section><h2>Sizes and cost</h2>{''.join(f'<p>{line}</p>' for line in lines)}</section>"
 
 
-def _costs(counted: Cost, words: Words) -> Iterator[str]:
+def _costs(counted: PlanCost, words: Words) -> Iterator[str]:
     flops = sum((kernel.flops for kernel in counted.kernels), start=Dim.of(0))
     moved = sum((kernel.moved for kernel in counted.kernels), start=Dim.of(0))
     most = "at most " if counted.bounds else ""

@@ -58,11 +58,11 @@ def test_damaged_entries_are_made_again(tmp_path):
 
 def test_the_key_depends_on_text_and_types():
     sources = [
-        build.Source("f", "def f(first, last):\n    return 0\n", (None, None)),
-        build.Source("f", "def f(first, last):\n    return 1\n", (None, None)),
-        build.Source("g", "def f(first, last):\n    return 0\n", (None, None)),
-        build.Source("f", "def f(first, last):\n    return 0\n", (build.Element.F16, None)),
-        build.Source("f", "def f(first, last):\n    return 0\n", (build.Element.BF16, None)),
+        build.ModuleSource("f", "def f(first, last):\n    return 0\n", (None, None)),
+        build.ModuleSource("f", "def f(first, last):\n    return 1\n", (None, None)),
+        build.ModuleSource("g", "def f(first, last):\n    return 0\n", (None, None)),
+        build.ModuleSource("f", "def f(first, last):\n    return 0\n", (build.Element.F16, None)),
+        build.ModuleSource("f", "def f(first, last):\n    return 0\n", (build.Element.BF16, None)),
     ]
     assert len({build._key(source) for source in sources}) == len(sources)
 
@@ -70,7 +70,7 @@ def test_the_key_depends_on_text_and_types():
 def test_objects_refer_to_nothing_of_python():
     """Machine code is kept beyond the process: it must not hold addresses or names of this one."""
     text = "def f(x, n, first, last):\n    for i in range(n):\n        store_f32(x, i, exp(load_f32(x, i)))\n    return 0\n"
-    _, code = build.compile_source(build.Source("f", text, (build.Element.F32, None, None, None)))
+    _, code = build.compile_source(build.ModuleSource("f", text, (build.Element.F32, None, None, None)))
     assert b"Py" not in code
     assert b"NRT" not in code
     assert b"numba" not in code.replace(b"__main__", b"")

@@ -311,7 +311,7 @@ def test_a_native_loop_can_be_interrupted(case, monkeypatch, ctrl_c):
     """Each of these would run for minutes, or for years."""
     m = axon.compile(INTERRUPTED[case])
     known = m.f(1.0, 3, target="cpu")
-    launch, longest = run.Run.launch, [0.0]
+    launch, longest = run.CpuRun.launch, [0.0]
 
     def measured(self, *given):
         begin = monotonic()
@@ -319,7 +319,7 @@ def test_a_native_loop_can_be_interrupted(case, monkeypatch, ctrl_c):
         longest.append(monotonic() - begin)
         return came_back
 
-    monkeypatch.setattr(run.Run, "launch", measured)
+    monkeypatch.setattr(run.CpuRun, "launch", measured)
     timer = Timer(0.5, _thread.interrupt_main)
     timer.start()
     with pytest.raises(KeyboardInterrupt):

@@ -223,7 +223,7 @@ def test_errors_are_in_the_same_words() -> None:
     assert "index" in said[0][1]
 
 
-def place(text: str, arguments: tuple[Any, ...]) -> kept.Place:
+def place(text: str, arguments: tuple[Any, ...]) -> kept.CachePlace:
     module = axon.compile(text)
     module.f(*arguments, target="cpu")
     (host,) = module._session._hosts.values()

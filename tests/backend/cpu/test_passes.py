@@ -27,10 +27,10 @@ fun f (x : f32[n, m]) =
 
 @pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)
 def test_numbas_own_passes_make_the_same_machine_code(text: str, monkeypatch: pytest.MonkeyPatch, own_cache: None) -> None:
-    sources: list[build.Source] = []
+    sources: list[build.ModuleSource] = []
     make = build.compile_source
 
-    def noted(source: build.Source) -> tuple[str, bytes]:
+    def noted(source: build.ModuleSource) -> tuple[str, bytes]:
         sources.append(source)
         return make(source)
 

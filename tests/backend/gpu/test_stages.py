@@ -11,7 +11,7 @@ import pytest
 from axon import compiler
 from axon.backend.gpu.build import cubin as build
 from axon.backend.gpu.build.pipeline import Stages, stages, traits
-from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.proof.prove import verify
@@ -21,7 +21,7 @@ from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.families import kernels
 from axon.backend.gpu.tile.limbs import limbed
-from axon.backend.gpu.tile.schedule import Problem, TileMapping, Traits, candidates, check, choose, predict
+from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping, Traits, candidates, check, choose, predict
 from axon.base.element import Element
 from axon.base.passes import FormInvalid
 from axon.core.ir import Program
@@ -105,7 +105,12 @@ def test_candidates_are_legal_and_the_choice_is_the_cheapest(across: tuple[bool,
     assert len(everything) > 10
     for mapping in everything:
         assert not check(mapping, HOPPER, facts)
-    for problem in (Problem(16, 4096, 4096), Problem(512, 512, 512), Problem(8192, 8192, 8192), Problem(1, 1, 1)):
+    for problem in (
+        ScheduleProblem(16, 4096, 4096),
+        ScheduleProblem(512, 512, 512),
+        ScheduleProblem(8192, 8192, 8192),
+        ScheduleProblem(1, 1, 1),
+    ):
         best = choose(problem, facts, HOPPER)
         assert predict(best, problem, HOPPER) == min(predict(m, problem, HOPPER) for m in everything)
 
@@ -145,7 +150,7 @@ def test_operands_that_copies_cannot_read_are_refused() -> None:
     odd[case.result.symbol] = contiguous(0, (64, 64), Element.BF16)
     with pytest.raises(Unsupported, match="dimension 0 steps by 136 bytes"):
         executable.plans(odd, sizes)
-    odd[a.symbol] = odd[b.symbol] = Tensor(2, (64, 68), (72, 1), Element.BF16)
+    odd[a.symbol] = odd[b.symbol] = DeviceTensor(2, (64, 68), (72, 1), Element.BF16)
     with pytest.raises(Unsupported, match="address is not a multiple"):
         executable.plans(odd, sizes)
 

@@ -10,7 +10,17 @@ from axon import compiler
 from axon.base.errors import AxonError
 from axon.base.names import fresh
 from axon.core.ir import Check, Index, Sort
-from axon.core.passes.parts import Body, HostLoop, PartsInvalid, Straight, as_program, parts, print_parts, straights, verify_parts
+from axon.core.passes.parts import (
+    HostLoop,
+    PartsBody,
+    PartsInvalid,
+    Straight,
+    as_program,
+    parts,
+    print_parts,
+    straights,
+    verify_parts,
+)
 from axon.core.verify import CoreInvalid
 from axon.interpret import run
 from axon.shapes.dimension import Dim
@@ -143,13 +153,13 @@ def test_broken_parts_are_named():
             verify_parts(replace(made, body=body))
 
     results = made.body.results
-    broken(Body((loop, first), results), "no program of core")
-    broken(Body((first, loop), (fresh("nothing"),)), "no program of core")
+    broken(PartsBody((loop, first), results), "no program of core")
+    broken(PartsBody((first, loop), (fresh("nothing"),)), "no program of core")
     outside = replace(first, program=replace(first.program, explicit=(*first.program.explicit, fresh("m"))))
-    broken(Body((outside, loop), results), "a dimension that is not known")
+    broken(PartsBody((outside, loop), results), "a dimension that is not known")
     endless = replace(loop, op=replace(loop.op, trip=Index(Dim.of(fresh("m")))))
-    broken(Body((first, endless), results), "of the dimension m is not in scope")
-    broken(Body((replace(first, program=made.program), loop), results), "no program of core|not straight")
+    broken(PartsBody((first, endless), results), "of the dimension m is not in scope")
+    broken(PartsBody((replace(first, program=made.program), loop), results), "no program of core|not straight")
 
 
 def test_what_the_command_line_shows():

@@ -26,13 +26,13 @@ from axon.backend.gpu.emit.source import Emitted
 from axon.backend.gpu.layout.target import Target, architecture
 from axon.backend.gpu.proof.findings import Violation
 from axon.backend.gpu.proof.prove import verify
-from axon.backend.kernel_cache import Kernel, Refused
+from axon.backend.kernel_cache import LinkedKernel, Refused
 from axon.backend.needs import toolchain
 from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic
 from axon.base.errors import AxonError
 
-__all__ = ["BuildError", "Kernel", "RegistersExhausted", "build", "build_all", "compile_source", "known", "ptx"]
+__all__ = ["BuildError", "LinkedKernel", "RegistersExhausted", "build", "build_all", "compile_source", "known", "ptx"]
 
 
 # What libdevice's sin and cos of f32 keep in local memory where the argument is large: seven words of its product with 2/π. All
@@ -61,7 +61,7 @@ class RegistersExhausted(BuildError):
     """The kernel does not fit its mapping's registers: the mapping is not legal for it after all."""
 
 
-def build(stages: Forms, target: Target) -> Kernel:
+def build(stages: Forms, target: Target) -> LinkedKernel:
     """The machine code of a kernel, from the cache if it was built before; else its barrier program is proved first.
 
     Raises `BuildError` for a program that is not proved, for spills, and for serialized products, `Missing` without the tools.
@@ -72,7 +72,7 @@ def build(stages: Forms, target: Target) -> Kernel:
     return made
 
 
-def build_all(wanted: Sequence[Forms], target: Target) -> list[Kernel | RegistersExhausted]:
+def build_all(wanted: Sequence[Forms], target: Target) -> list[LinkedKernel | RegistersExhausted]:
     """The machine codes of kernels, as `build` makes them; those that are not in the cache on all cores. What does not fit its
     registers is given back, not raised."""
     cache.limit()  # a setting that cannot be read is refused before anything is built, and also where nothing is to be built
@@ -86,12 +86,12 @@ def build_all(wanted: Sequence[Forms], target: Target) -> list[Kernel | Register
     return [_given(found[key]) for key in keys]
 
 
-def known(wanted: Sequence[Forms], target: Target) -> list[Kernel | RegistersExhausted | None]:
+def known(wanted: Sequence[Forms], target: Target) -> list[LinkedKernel | RegistersExhausted | None]:
     """What the compiler has said of kernels before, in this process or another; None of those that nobody has built."""
     return [_given(found) if found else None for found in (cache.read(_key(w.source, target, w.spills)) for w in wanted)]
 
 
-def _given(made: Kernel | Refused) -> Kernel | RegistersExhausted:
+def _given(made: LinkedKernel | Refused) -> LinkedKernel | RegistersExhausted:
     return RegistersExhausted("it does not fit its registers", made.log) if isinstance(made, Refused) else made
 
 
@@ -116,7 +116,7 @@ class _Making:
         self.idle = list(workers)
         self.running: dict[Worker, _Job] = {}
         self.proved: set[str] = set()
-        self.made: dict[str, Kernel | Refused] = {}
+        self.made: dict[str, LinkedKernel | Refused] = {}
         self.failed: dict[str, BuildError] = {}
 
     def __call__(self) -> None:
@@ -221,13 +221,13 @@ class _Making:
         self.failed.setdefault(job.key, error)
         job.held.close()
 
-    def _finished(self, job: _Job, made: Kernel | Refused) -> None:
+    def _finished(self, job: _Job, made: LinkedKernel | Refused) -> None:
         self.made[job.key] = made
         job.held.close()
         self.step()
 
 
-def _make(missing: dict[str, Forms], target: Target, step: Callable[[], None]) -> dict[str, Kernel | Refused]:
+def _make(missing: dict[str, Forms], target: Target, step: Callable[[], None]) -> dict[str, LinkedKernel | Refused]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with crew(min(len(missing), cores)) as workers:
         making = _Making(missing, target, workers, step)
@@ -250,7 +250,7 @@ _AGAIN = 0.05  # seconds until it is looked again whether another process has ma
 _ALONE = Lock()  # llvmlite is not for two threads at once
 
 
-def compile_source(emitted: Emitted, target: Target) -> Kernel:
+def compile_source(emitted: Emitted, target: Target) -> LinkedKernel:
     """Compile and link, without proof and without the cache."""
     cubin, log = link(emitted.text, _kinds(emitted), emitted.bounds, target.compute_capability)
     made = _given(_checked(cubin, log, scratch=_scratch(emitted)))
@@ -275,7 +275,7 @@ def _scratch(source: Emitted) -> int:
     return SCRATCH if source.calls & _WITH_SCRATCH else 0
 
 
-def _checked(cubin: bytes, log: str, spills: bool = False, scratch: int = 0) -> Kernel | Refused:
+def _checked(cubin: bytes, log: str, spills: bool = False, scratch: int = 0) -> LinkedKernel | Refused:
     entry = re.search(r"Compiling entry function '([^']+)'", log)
     registers = re.search(r"Used (\d+) registers", log)
     if entry is None or registers is None:
@@ -291,7 +291,7 @@ def _checked(cubin: bytes, log: str, spills: bool = False, scratch: int = 0) -> 
         return Refused(f"the kernel spills {spilled} bytes:\n{log}")
     if frame > scratch and not spills:
         return Refused(f"the kernel keeps {frame} bytes in local memory:\n{log}")
-    return Kernel(cubin, entry[1], int(registers[1]), spilled)
+    return LinkedKernel(cubin, entry[1], int(registers[1]), spilled)
 
 
 def ptx(emitted: Emitted, target: Target) -> str:

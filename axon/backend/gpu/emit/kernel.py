@@ -31,14 +31,14 @@ from axon.backend.gpu.tile.ir import Tile, TileAxis, views_text
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import (
     Assign,
-    Built,
     Call,
     Choice,
     Comment,
     Constant,
     Expression,
+    ExpressionOperators,
+    External,
     Function,
-    Given,
     Import,
     Like,
     Module,
@@ -125,7 +125,7 @@ class Emitter:
         kernel = tidied(Function("kernel", tuple(self.parameters.values()), self.code.body, tuple(self.code.names)))
         made = (Assign(name, maker) for maker, name in self.intrinsics.items())
         functions = map(inlined, self.functions)
-        high = tuple(Given(f"{layout:#x}") for layout in self.layouts)
+        high = tuple(External(f"{layout:#x}") for layout in self.layouts)
         constants = (
             Assign(Several(tuple(self.constants)), Several(tuple(map(Constant, self.constants.values()))), "of one stage"),
             Assign(Several(tuple(self.layouts.values())), Several(high), "how factors lie"),
@@ -176,7 +176,7 @@ class Emitter:
         self.own.append(Name(like))
         return self.own[-1]
 
-    def made(self, name: str, maker: str, *arguments: float | str | Built) -> Name:
+    def made(self, name: str, maker: str, *arguments: float | str | ExpressionOperators) -> Name:
         """An intrinsic that is made by a function of these arguments, once."""
         made = call(maker, *(Constant(a) if isinstance(a, str) else a for a in arguments))
         if made not in self.intrinsics:
@@ -235,7 +235,7 @@ class Emitter:
         marks = _Marks(self)
         for text in views_text(program.views, marks):
             code.write(Comment(text, tuple(marks.found)))
-        code.assign(self.thread, Given("cuda.threadIdx.x"))
+        code.assign(self.thread, External("cuda.threadIdx.x"))
         code.assign(self.group, call("ptx.uniform", call("int32", self.thread // 128)))
         code.assign(self.lane, self.thread % 128)
         code.assign(self.shared, call(self.made("shared_memory", "ptx.shared_memory")))
@@ -279,7 +279,7 @@ class Emitter:
         self.current = role
         if role.registers:
             self.code.call(
-                self.made(f"registers_{role.registers}", "ptx.registers", role.registers, Given(f"grow={not role.elected}"))
+                self.made(f"registers_{role.registers}", "ptx.registers", role.registers, External(f"grow={not role.elected}"))
             )
         self.consumer = Constant(0)
         if role.instances > 1:
@@ -388,7 +388,7 @@ class Emitter:
                 self.tiles(body)
             case b.Turn(first=first, threads=threads):
                 code.call("ptx.named_sync", consumer + first, threads)
-            case b.Pass():
+            case b.PassTurn():
                 self.pass_on(op)
             case b.LastTurn(first=first, threads=threads):
                 with code.when(same(consumer, 0)):
@@ -418,7 +418,7 @@ class Emitter:
             case _:
                 assert_never(op)
 
-    def pass_on(self, op: b.Pass) -> None:
+    def pass_on(self, op: b.PassTurn) -> None:
         """The next consumer's turn."""
         code, consumer, count = self.code, self.consumer, self.current.instances
         if op.only is None:
@@ -503,8 +503,8 @@ class Emitter:
     def tiles(self, body: tuple[Op, ...]) -> None:
         order, program, code = self.program.order, self.program, self.code
         clusters = program.cluster > 1
-        count = call("int32", call("ptx.cluster_count") if clusters else Given("cuda.gridDim.x"))
-        place = call("int32", call("ptx.cluster_index") if clusters else Given("cuda.blockIdx.x"))
+        count = call("int32", call("ptx.cluster_count") if clusters else External("cuda.gridDim.x"))
+        place = call("int32", call("ptx.cluster_index") if clusters else External("cuda.blockIdx.x"))
         tile, inside = code.local("tile"), code.local("inside")
         code.assign(tile, place * 2 if order.paired else place)
         with code.repeat(tile < code.local("tiles")):
@@ -579,7 +579,7 @@ class Emitter:
         element = right.tile.element.value
         right_steps = self.depth_steps(right.ring.fields[right.field], across, extent)
         from_right = code.local("right")
-        if isinstance(op.left, b.Part):
+        if isinstance(op.left, b.StageField):
             blocks = op.left.tile.shape[op.left.tile.axes.index(op.accumulator.axes[0])] // (64 * self.current.instances)
             field = op.left.ring.fields[op.left.field]
             left_across = op.left.tile.axes[-1] != op.over
@@ -599,14 +599,14 @@ class Emitter:
         multiply = self.made("multiply_held", "ptx_tiles.multiply_held", columns, element, across, steps_held)
         code.assign(name, call(multiply, name, self.accumulators(op.left)[op.block], from_right, keep))
 
-    def descriptor(self, name: Name, part: b.Part, across: bool, offset: Like | None = None) -> None:
+    def descriptor(self, name: Name, part: b.StageField, across: bool, offset: Like | None = None) -> None:
         """The matrix descriptor of a part's first 16 of the reduced axis."""
         field = part.ring.fields[part.field]
         high = (1 << 62) | (64 << 32) | ((field.panel >> 4 if across else 1) << 16)
         places = self.rings[part.ring]
         at = places.fields[part.field] + self.stage(part.ring) * places.stage
         at = at if offset is None else at + lift(offset)
-        self.code.assign(name, call("int64", (at & Given("0x3FFFF")) >> 4) | self.layout(high, across))
+        self.code.assign(name, call("int64", (at & External("0x3FFFF")) >> 4) | self.layout(high, across))
 
     def layout(self, high: int, across: bool) -> Name:
         """What a matrix descriptor says besides the address. See Note [Matrix descriptors]."""
@@ -632,13 +632,13 @@ class Emitter:
             code.call("ptx.store_commit")
 
 
-def _first_limb(part: b.Part) -> b.Part:
+def _first_limb(part: b.StageField) -> b.StageField:
     """The field of the same stage in which the first limb of a part's factor lies: the part itself, if it is none."""
     fields = part.ring.fields
-    return b.Part(part.ring, next(n for n, field in enumerate(fields) if field.tile.axes == part.tile.axes))
+    return b.StageField(part.ring, next(n for n, field in enumerate(fields) if field.tile.axes == part.tile.axes))
 
 
-def _behind(part: b.Part, first: b.Part, steps: Sequence[int]) -> Several:
+def _behind(part: b.StageField, first: b.StageField, steps: Sequence[int]) -> Several:
     """Steps from the place of the first limb to those of a part, see `depth_steps`."""
     distance = (part.ring.fields[part.field].offset - first.ring.fields[first.field].offset) >> 4
     return Several(tuple(Constant(distance + step) for step in steps))

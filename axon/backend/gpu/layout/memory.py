@@ -11,7 +11,7 @@ from axon.base.element import Element
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class DeviceTensor:
     """Device memory: its address, and for each dimension its extent and the elements from one index to the next."""
 
     pointer: int
@@ -52,18 +52,18 @@ class Tensor:
             sorted(range(len(self.shape)), key=lambda d: (self.shape[d] > 1, -self.strides[d] if self.shape[d] > 1 else 0))
         )
 
-    def arranged(self, order: tuple[int, ...]) -> Tensor:
+    def arranged(self, order: tuple[int, ...]) -> DeviceTensor:
         """The same memory with its dimensions in another order."""
-        return Tensor(self.pointer, tuple(self.shape[d] for d in order), tuple(self.strides[d] for d in order), self.element)
+        return DeviceTensor(self.pointer, tuple(self.shape[d] for d in order), tuple(self.strides[d] for d in order), self.element)
 
     def goes_on(self, dimension: int) -> bool:
         """Whether its elements go on from one index of a dimension to the next where the dimension after it ends."""
         return self.strides[dimension] == self.shape[dimension + 1] * self.strides[dimension + 1]
 
-    def merged(self, dimensions: Sequence[Sequence[int]]) -> Tensor:
+    def merged(self, dimensions: Sequence[Sequence[int]]) -> DeviceTensor:
         """The same memory with one dimension for each of these, of which each goes on into the next."""
         shape = tuple(prod(self.shape[d] for d in several) for several in dimensions)
-        return Tensor(self.pointer, shape, tuple(self.strides[several[-1]] for several in dimensions), self.element)
+        return DeviceTensor(self.pointer, shape, tuple(self.strides[several[-1]] for several in dimensions), self.element)
 
     @property
     def paired(self) -> bool:
@@ -74,19 +74,19 @@ class Tensor:
         return even and self.strides[-1] == 1 and self.shape[-1] % 2 == 0 and self.pointer % 4 == 0
 
 
-def aligned(pointer: int, shape: tuple[int, ...], element: Element, row: int = 1) -> Tensor:
+def aligned(pointer: int, shape: tuple[int, ...], element: Element, row: int = 1) -> DeviceTensor:
     """A tensor laid out in rows, of its last dimension or of so many, that start at multiples of 16 bytes."""
     unit = max(1, HOPPER.tensor_map_alignment * 8 // element.bits)
     inside = contiguous(pointer, shape[len(shape) - row :], element).strides
     whole = max(1, prod(shape[len(shape) - row :]))
     outside = contiguous(pointer, (*shape[: len(shape) - row], -(-whole // unit) * unit), element).strides[:-1]
-    return Tensor(pointer, shape, (*outside, *inside), element)
+    return DeviceTensor(pointer, shape, (*outside, *inside), element)
 
 
-def contiguous(pointer: int, shape: tuple[int, ...], element: Element) -> Tensor:
+def contiguous(pointer: int, shape: tuple[int, ...], element: Element) -> DeviceTensor:
     """A tensor laid out in rows."""
     strides, step = [], 1
     for extent in reversed(shape):
         strides.append(step)
         step *= max(extent, 1)
-    return Tensor(pointer, shape, tuple(reversed(strides)), element)
+    return DeviceTensor(pointer, shape, tuple(reversed(strides)), element)

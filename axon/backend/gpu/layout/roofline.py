@@ -29,7 +29,7 @@ class Loads:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class KernelWork:
     """What a plain kernel does: bytes that it must move at least, what it loads more often, and operations."""
 
     moved: int

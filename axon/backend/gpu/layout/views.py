@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.base.data import dataclass
 from axon.base.element import Element
@@ -33,7 +33,7 @@ from axon.shapes.width import of_dim
 ZERO, ONE = Dim.of(0), Dim.of(1)
 
 
-class Scattered(Unsupported):
+class ScatteredAxes(Unsupported):
     """Memory does not step through several axes as one; a copy of their elements could lie so."""
 
 
@@ -72,7 +72,7 @@ def merge(axes: Sequence[Axis]) -> Merge:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AxisPart:
     """One of the axes that a merged axis stands for: how far it goes, and its step in each dimension of the source."""
 
     extent: Dim
@@ -90,7 +90,7 @@ class View:
     value: Value
     source: Symbol
     axes: tuple[Symbol, ...]
-    parts: tuple[tuple[Part, ...], ...]
+    parts: tuple[tuple[AxisPart, ...], ...]
     start: tuple[Dim, ...]
 
     @property
@@ -104,20 +104,20 @@ class View:
                 terms.append(tuple(step * own for step in part.step))
         return tuple(map(dim_sum, zip(*terms, strict=True)))
 
-    def of(self, tensor: Tensor, sizes: Mapping[Symbol, int]) -> Tensor:
+    def of(self, tensor: DeviceTensor, sizes: Mapping[Symbol, int]) -> DeviceTensor:
         """The view of the source as it lies. Raises `Unsupported` if it moves with a loop's counter, which is no size here, and
-        `Scattered` if memory does not step through the parts of an axis as one."""
+        `ScatteredAxes` if memory does not step through the parts of an axis as one."""
         apart = self.unmerged(tensor, sizes)
         given = iter(zip(apart.shape, apart.strides, strict=True))
         whole = []
         for parts in self.parts:
             one = _merged([next(given) for _ in parts])
             if one is None:
-                raise Scattered(f"memory does not step through several axes of `{self.source.name}` as one")
+                raise ScatteredAxes(f"memory does not step through several axes of `{self.source.name}` as one")
             whole.append(one)
-        return Tensor(apart.pointer, tuple(n for n, _ in whole), tuple(step for _, step in whole), tensor.element)
+        return DeviceTensor(apart.pointer, tuple(n for n, _ in whole), tuple(step for _, step in whole), tensor.element)
 
-    def unmerged(self, tensor: Tensor, sizes: Mapping[Symbol, int]) -> Tensor:
+    def unmerged(self, tensor: DeviceTensor, sizes: Mapping[Symbol, int]) -> DeviceTensor:
         """The same with a dimension for each part of an axis. Raises `Unsupported` if it moves with a loop's counter."""
         try:
             shape = tuple(max(0, part.extent.evaluate(sizes)) for parts in self.parts for part in parts)
@@ -125,7 +125,7 @@ class View:
             start = _along(self.start, tensor, sizes)
         except KeyError:
             raise Unsupported(f"what is read of `{self.source.name}` moves with a loop's counter") from None
-        return Tensor(tensor.pointer + start * max(8, tensor.element.bits) // 8, shape, strides, tensor.element)
+        return DeviceTensor(tensor.pointer + start * max(8, tensor.element.bits) // 8, shape, strides, tensor.element)
 
 
 def _merged(parts: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
@@ -140,11 +140,13 @@ def _merged(parts: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
     return extent, stride
 
 
-def _along(step: Iterable[Dim], tensor: Tensor, sizes: Mapping[Symbol, int]) -> int:
+def _along(step: Iterable[Dim], tensor: DeviceTensor, sizes: Mapping[Symbol, int]) -> int:
     return sum(d.evaluate(sizes) * stride for d, stride in zip(step, tensor.strides, strict=True))
 
 
-def with_views(views: Iterable[View], tensors: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int]) -> dict[Symbol, Tensor]:
+def with_views(
+    views: Iterable[View], tensors: Mapping[Symbol, DeviceTensor], sizes: Mapping[Symbol, int]
+) -> dict[Symbol, DeviceTensor]:
     """The tensors as they lie, views among them."""
     return {**tensors, **{view.value.symbol: view.of(tensors[view.source], sizes) for view in views}}
 
@@ -261,7 +263,9 @@ class Views:
         if whole and list(steps.values()) == [{d: ONE} for d in range(len(shape))]:
             return None, Read(read.tensor, at, read.element)
         value = Value(fresh(f"{read.tensor.name}_view"), read.element, tuple(extents.values()))
-        full = tuple((Part(extents[index], tuple(step.get(d, ZERO) for d in range(len(shape)))),) for index, step in steps.items())
+        full = tuple(
+            (AxisPart(extents[index], tuple(step.get(d, ZERO) for d in range(len(shape)))),) for index, step in steps.items()
+        )
         return View(value, read.tensor, tuple(steps), full, tuple(start)), Read(value.symbol, at, read.element)
 
     def merged(self, read: Read, merge: Merge) -> Read:
@@ -288,11 +292,11 @@ class Views:
 def _itself(value: Value, axes: tuple[Symbol, ...]) -> View:
     """A tensor that is read or stored at bare indices, as a view."""
     unit = tuple(tuple(ONE if d == k else ZERO for d in range(len(value.shape))) for k in range(len(value.shape)))
-    parts = tuple((Part(extent, step),) for extent, step in zip(value.shape, unit, strict=True))
+    parts = tuple((AxisPart(extent, step),) for extent, step in zip(value.shape, unit, strict=True))
     return View(value, value.symbol, axes, parts, (ZERO,) * len(value.shape))
 
 
-def _through(seen: View, along: Mapping[Symbol, tuple[Part, ...]], element: Element) -> View:
+def _through(seen: View, along: Mapping[Symbol, tuple[AxisPart, ...]], element: Element) -> View:
     """What a view shows, through another with these axes."""
     shape = tuple(prod((part.extent for part in parts), start=ONE) for parts in along.values())
     value = Value(fresh(f"{seen.source.name}_view"), element, shape)
@@ -317,18 +321,18 @@ def stored(value: Value, subscripts: Iterable[Dim], extents: Mapping[Symbol, Dim
     """The view of a tensor whose elements at these subscripts are made at `axes`, each once, and all of them."""
     found = [_linear(subscript, extents) for subscript in subscripts]
     assert all(found), "a place that is not linear"
-    parts = tuple((Part(extents[axis], tuple(terms.get(axis, ZERO) for terms, _ in filter(None, found))),) for axis in axes)
+    parts = tuple((AxisPart(extents[axis], tuple(terms.get(axis, ZERO) for terms, _ in filter(None, found))),) for axis in axes)
     start = tuple(rest for _, rest in filter(None, found))
     shown = Value(fresh(f"{value.symbol.name}_view"), value.element, tuple(extents[a] for a in axes))
     return View(shown, value.symbol, axes, parts, start)
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class CopyLayout:
     """How a copy of a tensor, or of what a view of one shows, lies: its axes in some order, each with a dimension for each part. So
     a kernel that makes it divides no index, and memory goes on from each part of an axis into the next."""
 
-    parts: tuple[tuple[Part, ...], ...]
+    parts: tuple[tuple[AxisPart, ...], ...]
     start: tuple[Dim, ...]
 
     @property
@@ -356,10 +360,10 @@ class Spread:
         return _through(itself, along, copy.element)
 
 
-def spread(value: Value, view: View | None, order: Sequence[int]) -> Spread:
+def spread(value: Value, view: View | None, order: Sequence[int]) -> CopyLayout:
     """A copy with a tensor's dimensions, or those of a view of one, in this order."""
     seen = view or _itself(value, ())
-    return Spread(tuple(seen.parts[d] for d in order), seen.start)
+    return CopyLayout(tuple(seen.parts[d] for d in order), seen.start)
 
 
 def stored_merged(value: Value, axes: Sequence[Symbol], merges: Iterable[Merge]) -> View | None:

@@ -210,7 +210,7 @@ def _in_step(op: Op, promoted: b.Promoted) -> tuple[object, ...]:
     match op:
         case b.Clear(accumulator=acc) if acc == promoted.partial:
             return ("clear",)
-        case b.Product(accumulator=acc, left=b.Part() as left) if acc == promoted.partial:
+        case b.Product(accumulator=acc, left=b.StageField() as left) if acc == promoted.partial:
             return "product", left.tile, op.right.tile, op.block, op.keep
         case t.Settle(tile=tile) if tile == promoted.partial:
             return ("settle",)

@@ -75,7 +75,7 @@ def check_layout(program: BarrierProgram) -> None:
         for op in operations(role.body):
             match op:
                 case b.Product(accumulator=acc, left=left, right=right, over=over):
-                    first = left.tile if isinstance(left, b.Part) else left
+                    first = left.tile if isinstance(left, b.StageField) else left
                     factors = ((first, (acc.axes[0], over)), (right.tile, (over, acc.axes[1])))
                     if any(set(tile.axes) != set(axes) for tile, axes in factors):
                         raise Found(Violation("content", f"`{acc.symbol.name}` is not a product of these tiles"))
@@ -90,7 +90,9 @@ def _check_numbers(program: BarrierProgram) -> None:
     """Operations name fields that there are, and wait for as many as there can be."""
     for role in program.roles:
         for op in operations(role.body):
-            parts = [(p.ring, p.field) for p in (op.left, op.right) if isinstance(p, b.Part)] if isinstance(op, b.Product) else []
+            parts = (
+                [(p.ring, p.field) for p in (op.left, op.right) if isinstance(p, b.StageField)] if isinstance(op, b.Product) else []
+            )
             parts += [(op.ring, op.field)] if isinstance(op, Copy) else []
             for ring, field in parts:
                 if not 0 <= field < len(ring.fields):
@@ -108,7 +110,7 @@ def _check_named(program: BarrierProgram) -> None:
             match op:
                 case b.Meet(barrier=first, threads=threads):
                     purpose, own = "meeting", 128
-                case b.Turn(first=first, threads=threads) | b.Pass(first=first, threads=threads):
+                case b.Turn(first=first, threads=threads) | b.PassTurn(first=first, threads=threads):
                     purpose, own = "turn", 256
                 case b.LastTurn(first=first, threads=threads):
                     purpose, own = "turn", 256

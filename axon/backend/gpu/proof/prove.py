@@ -52,8 +52,8 @@ from axon.base.names import Symbol
 
 MAX_STATES = 20_000
 Local: TypeAlias = (  # operations that wait for nobody
-    "b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.Retire | t.Work | b.Pass | b.Reclaim | b.Write | b.AsyncFence | b.Send"
-    " | b.Scatter | b.Drain"
+    "b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.Retire | t.Work | b.PassTurn | b.Reclaim | b.Write"
+    " | b.AsyncFence | b.Send | b.Scatter | b.Drain"
 )
 _MAX_EVENTS = 200_000  # between two decisions: more means that a role runs forever without one
 
@@ -369,7 +369,7 @@ class _Explorer(Effects):
                     agent.knows |= flight.known
                     for fact in flight.reads:
                         agent.knows |= fact
-            case b.Pass(only=only):
+            case b.PassTurn(only=only):
                 if only is None or only == who.instance:
                     self.pass_turn(state, number)
             case b.Clear() | t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():

@@ -30,7 +30,7 @@ from axon.shapes.dimension import Dim
 
 Array = Any  # numpy.ndarray
 Act: TypeAlias = (  # operations that wait for nobody here, where products are computed one after the other
-    "b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.ProductFence | b.Product | b.Commit | t.Work | b.Pass | b.Meet"
+    "b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.ProductFence | b.Product | b.Commit | t.Work | b.PassTurn | b.Meet"
     " | b.Write | b.AsyncFence | b.Send | b.Scatter"
 )
 
@@ -306,7 +306,7 @@ class _Cluster:
                     agent.accumulators[acc.symbol, block] = np.zeros((64, acc.shape[1]), np.float32)
             case b.Product():
                 self.product(agent, op)
-            case b.Pass(only=only):
+            case b.PassTurn(only=only):
                 if only is None or only == agent.instance:
                     key = (agent.block, (agent.instance + 1) % self.program.mapping.consumers)
                     self.turns[key] = self.turns.get(key, 0) + 1
@@ -362,15 +362,15 @@ class _Cluster:
 
         @np.errstate(invalid="ignore", over="ignore")
         def compute() -> None:
-            value = left()[rows if isinstance(op.left, b.Part) else 0 :][:64] @ right().T
+            value = left()[rows if isinstance(op.left, b.StageField) else 0 :][:64] @ right().T
             key = (op.accumulator.symbol, op.block)
             agent.accumulators[key] = value if overwrite else agent.accumulators[key] + value
 
         agent.products.append(compute)
 
-    def factor(self, agent: _Agent, part: b.Part | Tile, op: b.Product) -> Callable[[], Array]:
+    def factor(self, agent: _Agent, part: b.StageField | Tile, op: b.Product) -> Callable[[], Array]:
         """A factor as it will be when the product runs."""
-        if not isinstance(part, b.Part):
+        if not isinstance(part, b.StageField):
             return lambda: agent.accumulators[part.symbol, op.block]
         memory, stage = self.stages[agent.block, part.ring.symbol], agent.cursors[part.ring.symbol][0]
         return lambda: self.operand(part.ring, part.field, memory[stage], op.over)

@@ -11,18 +11,18 @@ from axon.backend.gpu.runtime.steps import Ordered
 from axon.backend.gpu.tile.families import Kernel, family_of
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.plan import cost
-from axon.backend.plan.cost import Cost, Step
+from axon.backend.plan.cost import CostedStep, PlanCost
 from axon.backend.plan.ir import Nest, Whole, bytes_moved, reads_of, size_in_bytes, values_of
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.core import operation_count
 from axon.core.ir import Check, Compress, Program, Sort, Value
-from axon.core.passes.parts import Body, HostLoop, Straight
+from axon.core.passes.parts import HostLoop, PartsBody, Straight
 from axon.core.walk import outs_of
 from axon.shapes.dimension import Dim
 
 
-def cost_of(program: Program, sizes: Mapping[Symbol, int] | None = None, schedule: Schedule | None = None) -> Cost:
+def cost_of(program: Program, sizes: Mapping[Symbol, int] | None = None, schedule: Schedule | None = None) -> PlanCost:
     """Operations, bytes and memory of a program with the kernels that serve at these sizes; None stands for typical ones.
 
     Of products on tensor cores their operations alone are counted, what a mask leaves out included. Raises `Unsupported`.
@@ -32,7 +32,7 @@ def cost_of(program: Program, sizes: Mapping[Symbol, int] | None = None, schedul
     served = IdentityMap((p, executable.serving({}, own).planned) for p, executable, own in stepped.foreseen(given))
     values = dict(stepped.values)
 
-    def steps(body: Body) -> Iterator[Step]:
+    def steps(body: PartsBody) -> Iterator[CostedStep]:
         for part in body.parts:
             match part:
                 case Straight():
@@ -40,14 +40,14 @@ def cost_of(program: Program, sizes: Mapping[Symbol, int] | None = None, schedul
                     for kernel in planned.kernels:
                         yield _step(kernel, planned.values, planned.known)
                 case HostLoop(op=op, body=inner):
-                    yield Step("loop", frozenset(), op.outs, loop=op, inside=tuple(steps(inner)), results=inner.results)
+                    yield CostedStep("loop", frozenset(), op.outs, loop=op, inside=tuple(steps(inner)), results=inner.results)
                 case Check():
                     pass
                 case Sort() | Compress():
                     whole = Whole(part)
                     moved = bytes_moved(whole, values | {v.symbol: v for v in outs_of(part)})
                     data = part if isinstance(part, Compress) else None
-                    yield Step(type(part).__name__.lower(), reads_of(whole), values_of(whole), moved=moved, data=data)
+                    yield CostedStep(type(part).__name__.lower(), reads_of(whole), values_of(whole), moved=moved, data=data)
                 case _:
                     assert_never(part)
 
@@ -55,13 +55,13 @@ def cost_of(program: Program, sizes: Mapping[Symbol, int] | None = None, schedul
     return cost.of(stepped.parts.rest.inputs, tuple(steps(body)), body.results, program.contract.proven())
 
 
-def _step(kernel: Kernel, values: tuple[Value, ...], known: Mapping[Symbol, Value]) -> Step:
+def _step(kernel: Kernel, values: tuple[Value, ...], known: Mapping[Symbol, Value]) -> CostedStep:
     if isinstance(kernel, Nest):
         flops = operation_count.total(kernel.steps)
-        return Step(kernel.family, reads_of(kernel), values_of(kernel), flops, bytes_moved(kernel, known))
+        return CostedStep(kernel.family, reads_of(kernel), values_of(kernel), flops, bytes_moved(kernel, known))
     used = tensors(kernel, values)
     stored = tuple(result.place for result in kernel.results)
     views = {view.value.symbol: view.source for view in kernel.views}
     reads = frozenset(views.get(v.symbol, v.symbol) for v in used if v not in stored)
     moved = sum(map(size_in_bytes, used), start=Dim.of(0))
-    return Step(family_of(kernel), reads, stored, product_flops(kernel), moved)
+    return CostedStep(family_of(kernel), reads, stored, product_flops(kernel), moved)

@@ -16,7 +16,7 @@ import numpy as np
 
 from axon.backend.gpu.build.cubin import RegistersExhausted
 from axon.backend.gpu.build.pipeline import tensors as tensors_of
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.runtime import failures
 from axon.backend.gpu.runtime.driver import Driver, driver
@@ -91,8 +91,8 @@ def times(
     return out | {m: statistics.median(rounds) for m, rounds in taken.items()}
 
 
-def _moved(tensor: Tensor, pointer: int | None) -> Tensor:
-    return tensor if pointer is None else Tensor(pointer, tensor.shape, tensor.strides, tensor.element)
+def _moved(tensor: DeviceTensor, pointer: int | None) -> DeviceTensor:
+    return tensor if pointer is None else DeviceTensor(pointer, tensor.shape, tensor.strides, tensor.element)
 
 
 @contextmanager

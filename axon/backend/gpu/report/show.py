@@ -19,7 +19,7 @@ from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.roles import ir as roles
 from axon.backend.gpu.roles import render as render_barriers
-from axon.backend.gpu.runtime.building import Builder, Ready
+from axon.backend.gpu.runtime.building import KernelBuilder, Ready
 from axon.backend.gpu.runtime.foreseen import of_extents
 from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.prepare import problem_of
@@ -30,7 +30,7 @@ from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import Kernel, Tiled, family_of, views_of
 from axon.backend.gpu.tile.limbs import error_bound, workspace
-from axon.backend.gpu.tile.schedule import Problem, TileMapping, predict, ranked
+from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping, predict, ranked
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.needs import Missing, gpu
@@ -202,7 +202,12 @@ class _Told:
 
 
 def _tiled_work(
-    builder: Builder, number: int, plan: Ready, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str], tables: Set[Symbol]
+    builder: KernelBuilder,
+    number: int,
+    plan: Ready,
+    sizes: MappingOf[Symbol, int],
+    names: MappingOf[Symbol, str],
+    tables: Set[Symbol],
 ) -> _Told:
     problem = problem_of(plan.kernel, sizes)
     amount = product_flops(plan.kernel).evaluate(sizes)
@@ -222,7 +227,12 @@ def _tiled_work(
 
 
 def _nest_work(
-    builder: Builder, number: int, plan: Ready, sizes: MappingOf[Symbol, int], names: MappingOf[Symbol, str], tables: Set[Symbol]
+    builder: KernelBuilder,
+    number: int,
+    plan: Ready,
+    sizes: MappingOf[Symbol, int],
+    names: MappingOf[Symbol, str],
+    tables: Set[Symbol],
 ) -> _Told:
     """A plain kernel: what it is over, why it is one, and the time by a roofline: of the bytes that it must move, of what it loads
     again, or of its arithmetic, whichever takes longest."""
@@ -248,7 +258,7 @@ def _tables(tables: Set[Symbol], used: Iterable[Value], names: MappingOf[Symbol,
     return [f"  {names.get(s, s.name)} is a table of {count:,} elements, put on the GPU once" for s, count in found.items()]
 
 
-def _alternatives(plan: Ready, problem: Problem, target: Target) -> list[TileMapping]:
+def _alternatives(plan: Ready, problem: ScheduleProblem, target: Target) -> list[TileMapping]:
     """The best other mappings, whatever a schedule says."""
     order = ranked(problem, traits(plan.kernel), target)
     return [m for m in order[: ALTERNATIVES + 1] if m != plan.mapping][:ALTERNATIVES]

@@ -188,7 +188,7 @@ class _Timed(_Cluster):
                 self.multiplied(agent, op, stage)
             for _ in range(len(agent.stores) - stores):
                 self.stored(agent, op)
-            if isinstance(op, b.Expect | b.Release | b.Pass | b.Depart):
+            if isinstance(op, b.Expect | b.Release | b.PassTurn | b.Depart):
                 self.wake()
             takes, kind, text = self.cost(op)
             if takes:

@@ -158,7 +158,7 @@ class ProductFence:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StageField:
     """A field of the stage at a ring's cursor."""
 
     ring: Ring
@@ -177,15 +177,15 @@ class Product:
     """
 
     accumulator: Tile
-    left: Part | Tile
-    right: Part
+    left: StageField | Tile
+    right: StageField
     over: Symbol
     block: int  # which 64 rows of this consumer
     keep: Keep
 
     @property
     def rings(self) -> tuple[Ring, ...]:
-        parts = (self.left.ring, self.right.ring) if isinstance(self.left, Part) else (self.right.ring,)
+        parts = (self.left.ring, self.right.ring) if isinstance(self.left, StageField) else (self.right.ring,)
         return tuple(dict.fromkeys(parts))
 
     @property
@@ -231,7 +231,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class PassTurn:
     """All threads of a consumer arrive at the turn of the next one, and the last consumer's at that of the first.
 
     `only` is the one consumer that does so, if not all do.
@@ -353,8 +353,8 @@ class Alone:
 
 
 Single: TypeAlias = (  # operations that hold no others
-    "Await | Expect | Copy | Advance | Release | Clear | ProductFence | Product | Commit | Retire | Work | Turn | Pass | LastTurn"
-    " | Reclaim | Meet | Write | AsyncFence | Send | Scatter | Drain | Depart"
+    "Await | Expect | Copy | Advance | Release | Clear | ProductFence | Product | Commit | Retire | Work | Turn | PassTurn"
+    " | LastTurn | Reclaim | Meet | Write | AsyncFence | Send | Scatter | Drain | Depart"
 )
 Op: TypeAlias = "Single | Tiles | Last | Steps | AfterSteps | IfPiece | Alone"
 Nested = Tiles | Steps | AfterSteps | IfPiece | Alone

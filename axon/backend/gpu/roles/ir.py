@@ -34,7 +34,7 @@ from typing import TypeAlias, assert_never
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.ir import Clear, For, Load, Multiply, Statement, Store, Tile, TileProgram
 from axon.backend.gpu.tile.schedule import TileMapping
-from axon.backend.gpu.tile.text import Names
+from axon.backend.gpu.tile.text import SymbolNames
 from axon.base.data import dataclass
 from axon.base.names import Symbol, fresh
 from axon.base.passes import require, verified
@@ -99,7 +99,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class PassTurn:
     """Let the next consumer issue its products."""
 
 
@@ -110,7 +110,7 @@ class Last:
     axis: t.TileAxis
 
 
-RoleStatement: TypeAlias = "Clear | t.Work | Store | Put | Get | Start | Retire | Consumed | Turn | Pass | Last | RoleFor"
+RoleStatement: TypeAlias = "Clear | t.Work | Store | Put | Get | Start | Retire | Consumed | Turn | PassTurn | Last | RoleFor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +283,7 @@ class _Split:
     def start(self, *groups: tuple[Multiply, ...]) -> list[RoleStatement]:
         """Issue groups of products, in turn if the consumers alternate."""
         out: list[RoleStatement] = [Start(products) for products in groups]
-        return [Turn(), *out, Pass()] if self.mapping.turns else out
+        return [Turn(), *out, PassTurn()] if self.mapping.turns else out
 
     def late(self, body: tuple[Statement, ...]) -> Multiply | None:
         """The product of a loop that takes what registers hold of an earlier one's result, if the two are to overlap."""
@@ -398,7 +398,7 @@ def _walk(body: tuple[RoleStatement, ...]) -> Iterator[RoleStatement]:
 
 def render(program: RoleProgram) -> str:
     """The program as text, deterministic."""
-    names = Names()
+    names = SymbolNames()
     source = program.source
     lines = [f"mapping {program.mapping}"]
     grid = ", ".join(f"{names[a.symbol]} {a.step}" for a in source.axes)
@@ -418,7 +418,9 @@ def render(program: RoleProgram) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _lines(body: tuple[RoleStatement, ...], names: Names, indent: str, *, alone: bool = False, inside: bool = False) -> list[str]:
+def _lines(
+    body: tuple[RoleStatement, ...], names: SymbolNames, indent: str, *, alone: bool = False, inside: bool = False
+) -> list[str]:
     out = []
     for statement in body:
         match statement:
@@ -434,7 +436,7 @@ def _lines(body: tuple[RoleStatement, ...], names: Names, indent: str, *, alone:
                     text = f"one thread: {text} of {which}" + (", if there is one" if ahead else "")
             case Turn():
                 text = "turn"
-            case Pass():
+            case PassTurn():
                 text = "pass the turn"
             case Last(axis=axis):
                 text = f"{names[axis.symbol]} = the last piece"

@@ -78,7 +78,7 @@ class _Lowering:
     def _turns(self) -> tuple[tuple[Op, ...], tuple[Op, ...]]:
         """What starts and ends the circle of turns: the last consumer passes before it has had one, the first takes one more."""
         first, threads = self._turn
-        return (b.Pass(first, threads, self.program.mapping.consumers - 1),), (b.LastTurn(first, threads),)
+        return (b.PassTurn(first, threads, self.program.mapping.consumers - 1),), (b.LastTurn(first, threads),)
 
     @property
     def _turn(self) -> tuple[int, int]:
@@ -194,8 +194,8 @@ class _Lowering:
                     out.append(b.Commit())
                 case r.Turn():
                     out.append(b.Turn(*self._turn))
-                case r.Pass():
-                    out.append(b.Pass(*self._turn))
+                case r.PassTurn():
+                    out.append(b.PassTurn(*self._turn))
                 case r.Last(axis=axis):
                     out.append(b.Last(axis))
                     after = axis
@@ -230,9 +230,9 @@ class _Lowering:
                     assert_never(statement)
         return out
 
-    def _part(self, tile: Tile) -> b.Part:
+    def _part(self, tile: Tile) -> b.StageField:
         ring = next(x for x in self.rings.values() if any(f.tile == tile for f in x.fields))
-        return b.Part(ring, [f.tile for f in ring.fields].index(tile))
+        return b.StageField(ring, [f.tile for f in ring.fields].index(tile))
 
     def _keep(self, product: Multiply, loop: TileAxis | None) -> b.Keep:
         """When an accumulator counts that is not cleared right here: where its loop runs forwards, from the second step on."""

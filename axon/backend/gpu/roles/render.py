@@ -7,12 +7,12 @@ from typing import assert_never
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Op
 from axon.backend.gpu.tile import ir as t
-from axon.backend.gpu.tile.text import Names
+from axon.backend.gpu.tile.text import SymbolNames
 
 
 def render(program: BarrierProgram) -> str:
     """Rings with their counts and bytes, buffers, the order of tiles, then each role's operations."""
-    names = Names()
+    names = SymbolNames()
     order = program.order
     axes = ", ".join(f"{names[a.symbol]} {a.step}" for a in (*order.outer, order.rows, order.columns))
     lines = [f"cluster {program.cluster} over {order.cluster_over} · {program.threads} threads · {program.shared} bytes shared"]
@@ -43,7 +43,7 @@ def _arrivals(count: int) -> str:
     return f"{count} arrival{'' if count == 1 else 's'}"
 
 
-def _block(body: tuple[Op, ...], names: Names, indent: str) -> list[str]:
+def _block(body: tuple[Op, ...], names: SymbolNames, indent: str) -> list[str]:
     out = []
     for op in body:
         out.append(indent + _text(op, names))
@@ -52,7 +52,7 @@ def _block(body: tuple[Op, ...], names: Names, indent: str) -> list[str]:
     return out
 
 
-def _text(op: Op, names: Names) -> str:
+def _text(op: Op, names: SymbolNames) -> str:
     match op:
         case b.Await(ring=ring, side=side, first=first, ahead=ahead):
             return f"wait {names[ring.symbol]}.{side} parity {first}" + _ahead(ahead)
@@ -74,7 +74,7 @@ def _text(op: Op, names: Names) -> str:
         case b.ProductFence():
             return "fence products"
         case b.Product():
-            left, right = (names[(x.tile if isinstance(x, b.Part) else x).symbol] for x in (op.left, op.right))
+            left, right = (names[(x.tile if isinstance(x, b.StageField) else x).symbol] for x in (op.left, op.right))
             sign = "=" if op.keep == "never" else "+="
             return f"{names[op.accumulator.symbol]}.{op.block} {sign} {left} · {right} over {names[op.over]}"
         case b.Commit():
@@ -89,7 +89,7 @@ def _text(op: Op, names: Names) -> str:
             return t.statement_text(op, names)
         case b.Turn(first=first, threads=threads):
             return f"turn: {threads} threads at {first} + consumer"
-        case b.Pass(first=first, threads=threads, only=only):
+        case b.PassTurn(first=first, threads=threads, only=only):
             who = "" if only is None else f"consumer {only} alone: "
             return f"{who}pass the turn: {threads} threads at {first} + the next consumer"
         case b.LastTurn(first=first, threads=threads):
@@ -135,11 +135,11 @@ def _ahead(ahead: int) -> str:
     return f", {ahead} ahead" if ahead else ""
 
 
-def _at(at: tuple[Coordinate, ...], names: Names) -> str:
+def _at(at: tuple[Coordinate, ...], names: SymbolNames) -> str:
     return ", ".join(_coordinate(c, names) for c in at)
 
 
-def _coordinate(c: Coordinate, names: Names) -> str:
+def _coordinate(c: Coordinate, names: SymbolNames) -> str:
     if c.step == 0:
         return str(c.offset)
     text = f"{c.step} {names[c.axis]}" if c.step != 1 else names[c.axis]

@@ -2,7 +2,7 @@
 
 Note [Quick calls]
     Everything that a call's arguments decide (contract, specialization, variants, descriptors) depends on their element types,
-    shapes, strides, alignment and GPU alone. `Quick` keeps a `Call` for each of those that it saw, and finds it again without
+    shapes, strides, alignment and GPU alone. `Quick` keeps a `ArrayCall` for each of those that it saw, and finds it again without
     asking anything else: what is left is to make room for results, to write addresses, and to launch. A tensor whose gradient
     would be lost is told apart from those that were seen (PyTorch's own guard does so too): the slow way refuses it.
 
@@ -23,7 +23,7 @@ import numpy as np
 from axon.backend import libraries
 from axon.backend.gpu.layout.memory import contiguous
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.runtime.binding import Bound
+from axon.backend.gpu.runtime.binding import BoundProgram
 from axon.backend.gpu.runtime.driver import driver
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.given import (
@@ -60,7 +60,7 @@ STREAMS = 4  # on which one call is kept as a graph
 
 def prepare(
     stepped: Stepped, given: Given, matched: Sequence[Any], sizes: MappingOf[Symbol, int], room: Given | None
-) -> Call | SteppedCall | HostCall:
+) -> ArrayCall | SteppedCall | HostCall:
     """A call of a program, with its kernels built and loaded.
 
     `given` are the arguments in the order of the program's inputs, each with its path; `matched` NumPy arrays of their element
@@ -95,10 +95,10 @@ def prepare(
     gpu(device, stepped.target)
     if stepped.straight is None or not stepped.holds(sizes):
         return SteppedCall(stepped, library, device, given, matched, sizes, room)
-    return Call(stepped, stepped.straight, library, device, given, matched, sizes, room)
+    return ArrayCall(stepped, stepped.straight, library, device, given, matched, sizes, room)
 
 
-class Call:
+class ArrayCall:
     """A program at one choice of element types, shapes, strides and alignments on one GPU. Safe to use from several threads."""
 
     def __init__(
@@ -137,7 +137,7 @@ class Call:
                 check_room(library, room[number], value, shape)
                 tensors[symbol] = tensor_of(library, *room[number], value.element, stream)
             self.written.append(extent(tensors[symbol]))
-        self.bound: Bound = executable.bind(tensors, sizes, device, tuple(scalars))
+        self.bound: BoundProgram = executable.bind(tensors, sizes, device, tuple(scalars))
         self.context = self.driver.context(device)
         self.room = self.bound.room
         self.make_room = maker(library, (self.room,), Element.U8, device)
@@ -247,10 +247,10 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class QuickCall:
     """A call that `Quick` knows. Without an order, its arguments are the program's inputs, one by one."""
 
-    call: Call | SteppedCall
+    call: ArrayCall | SteppedCall
     order: list[int] | None  # for each input of the program, which leaf of the arguments it is
     outs: list[int] | None  # likewise for each result, which leaf of `out`; None if `out` is the one array
     structure: Structure
@@ -265,8 +265,8 @@ class Quick:
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
-        self.calls: dict[tuple[Any, ...], Seen] = {}
-        self.last: Seen | None = None  # whose `like` is asked first
+        self.calls: dict[tuple[Any, ...], QuickCall] = {}
+        self.last: QuickCall | None = None  # whose `like` is asked first
         torch = sys.modules.get("torch")
         self.tensors: frozenset[type] = frozenset((torch.Tensor, torch.nn.Parameter)) if torch is not None else frozenset()
         self.recording: Callable[[], bool] = torch.is_grad_enabled if torch is not None else bool
@@ -321,7 +321,7 @@ class Quick:
         seen.call.run(leaves, args, [out], written)
         return out
 
-    def _arranged(self, seen: Seen, args: tuple[Any, ...], out: Any, leaves: list[Any]) -> Any:
+    def _arranged(self, seen: QuickCall, args: tuple[Any, ...], out: Any, leaves: list[Any]) -> Any:
         """A call whose arguments or results have a structure, are numbers, or are of another library than PyTorch."""
         call = seen.call
         arrays = list(_leaves(args))
@@ -379,7 +379,7 @@ class Quick:
         return (*args, *[kwargs[name] for name in rest])
 
     def learn(
-        self, given: Sequence[Any], out: Any, call: Call | SteppedCall | HostCall, params: tuple[Param, ...], result: Structure
+        self, given: Sequence[Any], out: Any, call: ArrayCall | SteppedCall | HostCall, params: tuple[Param, ...], result: Structure
     ) -> None:
         """Keep a call for arguments like these."""
         if isinstance(call, HostCall):
@@ -412,7 +412,7 @@ class Quick:
         tensors = given if out is None else (*given, out)
         like = call.library.guard(tensors) if simple and not bits & 15 and isinstance(call.library, Torch) else None
         grads = like is not None and any(x.requires_grad for x in tensors)
-        self.calls[tuple(key)] = Seen(call, None if plain else arranged, outs, result, simple, like, out is not None, grads)
+        self.calls[tuple(key)] = QuickCall(call, None if plain else arranged, outs, result, simple, like, out is not None, grads)
 
 
 class _NoTangents:

@@ -7,10 +7,10 @@ from collections.abc import Mapping as MappingOf
 from threading import Lock
 from typing import Any
 
-from axon.backend.gpu.build.cubin import Kernel
+from axon.backend.gpu.build.cubin import LinkedKernel
 from axon.backend.gpu.build.pipeline import tensors as tensors_of
 from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StatusParameter, StrideParameter
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.views import with_views
 from axon.backend.gpu.runtime.building import Ready
 from axon.backend.gpu.runtime.driver import Driver
@@ -32,7 +32,7 @@ SCALAR_BYTES = 16  # of memory for a scalar that is given by value
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundProgram:
     """A program's launches for tensors of some shapes and strides on one device. Addresses are given to `launches`, in this order:
     those of `given`, of `room` bytes between the kernels, of the word for failures, the stream. `fails`: one may write there."""
 
@@ -49,7 +49,7 @@ class Binder:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._loaded: dict[tuple[int, Kernel, int, int], tuple[int, Any]] = {}
+        self._loaded: dict[tuple[int, LinkedKernel, int, int], tuple[int, Any]] = {}
 
     def bind(
         self,
@@ -58,11 +58,11 @@ class Binder:
         planned: Planned,
         kernels: Sequence[Ready],
         given: Iterable[Symbol],
-        tables: MappingOf[Symbol, Tensor],
-        lying: MappingOf[Symbol, Tensor],
+        tables: MappingOf[Symbol, DeviceTensor],
+        lying: MappingOf[Symbol, DeviceTensor],
         sizes: MappingOf[Symbol, int],
         scalars: Sequence[Symbol] = (),
-    ) -> Bound:
+    ) -> BoundProgram:
         """The launches for tensors that lie like these. What is neither `given` nor a table lies between kernels; `scalars` are
         inputs of rank 0 that are given by value."""
         given = tuple(given)
@@ -79,14 +79,14 @@ class Binder:
         made = tuple(self.launch(cuda, device, ready, lying, sizes, places) for ready in kernels)
         launches = Launches(cuda, made, len(given) + 3, cuda.context(device))
         fails = any(isinstance(p, StatusParameter) for p in taken)
-        return Bound(given, made, launches, room, {s: inside[s] for s in scalars if s in inside}, fails)
+        return BoundProgram(given, made, launches, room, {s: inside[s] for s in scalars if s in inside}, fails)
 
     def launch(
         self,
         cuda: Driver,
         device: int,
         ready: Ready,
-        tensors: MappingOf[Symbol, Tensor],
+        tensors: MappingOf[Symbol, DeviceTensor],
         sizes: MappingOf[Symbol, int],
         places: MappingOf[Symbol, tuple[int, int]],
     ) -> Launch:
@@ -136,7 +136,7 @@ class Binder:
             count = min(count, cuda.clusters(function, count, ready.threads, source.shared, source.cluster) * source.cluster)
         return Launch(function, count, ready.threads, source.shared, tuple(values), tuple(slots), tuple(sized))
 
-    def load(self, cuda: Driver, device: int, kernel: Kernel, shared: int, cluster: int) -> int:
+    def load(self, cuda: Driver, device: int, kernel: LinkedKernel, shared: int, cluster: int) -> int:
         key = device, kernel, shared, cluster  # kernels that differ in what they may take can share a machine code
         with self._lock:
             if key not in self._loaded:

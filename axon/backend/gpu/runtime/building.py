@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from threading import RLock
 from typing import Any
 
-from axon.backend.gpu.build.cubin import Kernel, RegistersExhausted, build_all, known
+from axon.backend.gpu.build.cubin import LinkedKernel, RegistersExhausted, build_all, known
 from axon.backend.gpu.build.pipeline import Forms, stages
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.runtime import plain_variants as nests
 from axon.backend.gpu.runtime.prepare import Prepared, blocks, is_empty, prepare
@@ -40,17 +40,17 @@ class Ready:
     kernel: Any  # of one of the families; a plain one over all of its axes
     mapping: Any  # of its family
     stages: Any  # its forms
-    built: Kernel
+    built: LinkedKernel
     blocks: int
     threads: int
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuiltKernel:
     """A kernel that is built: of which program, which of its kernels, how its tensors lie, its variant, its registers, and what a
     schedule fixes of it. Of a program in parts, the number counts through all of them."""
 
-    builder: Builder
+    builder: KernelBuilder
     number: int
     key: Any
     variant: Any
@@ -59,10 +59,10 @@ class Built:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedKernel:
     """A kernel that is still to be built, and what wants it."""
 
-    builder: Builder
+    builder: KernelBuilder
     number: int
     ready: Any
     variant: Any
@@ -72,7 +72,7 @@ class Wanted:
 _Variants = dict[int, Any]  # by the numbers of kernels
 
 
-class Builder:
+class KernelBuilder:
     """What is built of a planned program on one target. Safe to use from several threads."""
 
     def __init__(
@@ -90,7 +90,7 @@ class Builder:
         self.fixed = tuple(fixed) or (FREE,) * len(planned.kernels)
         self._lock = RLock()
         self._choices: dict[tuple[int, Any], Any] = {}
-        self._built: dict[tuple[int, Any, Any], tuple[Any, Kernel]] = {}
+        self._built: dict[tuple[int, Any, Any], tuple[Any, LinkedKernel]] = {}
 
     @property
     def given(self) -> frozenset[int]:
@@ -105,7 +105,7 @@ class Builder:
             return choices.obstacle(ready)
 
     def plans(
-        self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], *, exact: bool = False
+        self, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int], *, exact: bool = False
     ) -> dict[int, Ready] | None:
         """All kernels that have something to do, for tensors that lie like these. Those that are not built yet are built side by
         side. None where the compiler has refused every mapping of a kernel: see `ways`.
@@ -127,8 +127,8 @@ class Builder:
             return None
 
     def wanted(
-        self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], *, exact: bool = False
-    ) -> list[Wanted] | None:
+        self, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int], *, exact: bool = False
+    ) -> list[WantedKernel] | None:
         """What is still to be built for these tensors, so that several programs' kernels are built together. What is built of it is
         given to `keep`. None as of `plans`."""
         with self._lock:
@@ -136,20 +136,20 @@ class Builder:
             decided = self._decided(ready, {}, sizes, exact=exact)
             if decided is None:
                 return None
-            return [Wanted(self, n, ready[n], decided[n], forms) for n, forms in self._forms(ready, decided).items()]
+            return [WantedKernel(self, n, ready[n], decided[n], forms) for n, forms in self._forms(ready, decided).items()]
 
-    def keep(self, wanted: Wanted, kernel: Kernel | RegistersExhausted) -> None:
+    def keep(self, wanted: WantedKernel, kernel: LinkedKernel | RegistersExhausted) -> None:
         """What was made of a kernel that was wanted."""
         with self._lock:
-            if isinstance(kernel, Kernel):
+            if isinstance(kernel, LinkedKernel):
                 self._built[wanted.number, wanted.ready.key, wanted.variant] = wanted.forms, kernel
             else:
                 self._choices_of(wanted.number, wanted.ready).refuse(wanted.variant)
 
-    def made(self) -> list[Built]:
+    def made(self) -> list[BuiltKernel]:
         """The kernels that are built."""
         with self._lock:
-            return [Built(self, *key, kernel.registers, self.fixed[key[0]]) for key, (_, kernel) in self._built.items()]
+            return [BuiltKernel(self, *key, kernel.registers, self.fixed[key[0]]) for key, (_, kernel) in self._built.items()]
 
     @property
     def ways(self) -> int:
@@ -158,12 +158,12 @@ class Builder:
             own = {(number, key) for number, key, _ in self._built}
             return len(own) + len(self.planned.kernels) - len({number for number, _ in own}) if own else 0
 
-    def _all_prepared(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> dict[int, Any]:
+    def _all_prepared(self, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]) -> dict[int, Any]:
         """The kernels that have something to do, by number."""
         todo = (n for n, kernel in enumerate(self.planned.kernels) if not is_empty(kernel, sizes))
         return {n: self._prepared(n, tensors, sizes) for n in todo}
 
-    def _prepared(self, number: int, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Any:
+    def _prepared(self, number: int, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]) -> Any:
         kernel = self.planned.kernels[number]
         if isinstance(kernel, Nest):
             return nests.prepare(kernel, self.planned.known, tensors, sizes)
@@ -196,13 +196,13 @@ class Builder:
         return decided
 
     def _took(
-        self, number: int, ready: MappingOf[int, Any], decided: _Variants, forms: Forms, made: Kernel | RegistersExhausted
+        self, number: int, ready: MappingOf[int, Any], decided: _Variants, forms: Forms, made: LinkedKernel | RegistersExhausted
     ) -> bool:
         """Keep what was made of a kernel; False if it does not fit, so that its variant is none any more."""
-        self.keep(Wanted(self, number, ready[number], decided[number], forms), made)
+        self.keep(WantedKernel(self, number, ready[number], decided[number], forms), made)
         if isinstance(made, RegistersExhausted) and self.mapping is not None:
             raise made
-        return isinstance(made, Kernel)
+        return isinstance(made, LinkedKernel)
 
     def _forms(self, ready: MappingOf[int, Any], decided: _Variants) -> dict[int, Forms]:
         """The forms of what is not built yet."""

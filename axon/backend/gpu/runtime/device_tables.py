@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
 from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.plan.scratch import ALIGNMENT
 from axon.base.names import Symbol
@@ -32,10 +32,10 @@ class DeviceTables:
     def __init__(self, tables: Sequence[Compute]) -> None:
         self._tables = tuple(tables)
         self.values = {out.symbol: out for op in self._tables for out in op.outs}
-        self._on: dict[tuple[Driver, int], dict[Symbol, Tensor]] = {}
+        self._on: dict[tuple[Driver, int], dict[Symbol, DeviceTensor]] = {}
         self._lock = Lock()
 
-    def on(self, cuda: Driver, device: int) -> dict[Symbol, Tensor]:
+    def on(self, cuda: Driver, device: int) -> dict[Symbol, DeviceTensor]:
         """The tables in the memory of a GPU whose context is current; the first time, the host waits until they are there."""
         if not self._tables:
             return {}
@@ -45,7 +45,7 @@ class DeviceTables:
                 found = self._on[cuda, device] = self._put(cuda, device)
             return found
 
-    def _put(self, cuda: Driver, device: int) -> dict[Symbol, Tensor]:
+    def _put(self, cuda: Driver, device: int) -> dict[Symbol, DeviceTensor]:
         arrays = values_of(self._tables)
         places: dict[Symbol, int] = {}
         content = bytearray()

@@ -12,12 +12,12 @@ from collections.abc import Mapping as MappingOf
 from threading import RLock
 from typing import TypeVar
 
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime import failures
-from axon.backend.gpu.runtime.binding import Binder, Bound
-from axon.backend.gpu.runtime.building import Builder, Built, Ready, Wanted
+from axon.backend.gpu.runtime.binding import Binder, BoundProgram
+from axon.backend.gpu.runtime.building import BuiltKernel, KernelBuilder, Ready, WantedKernel
 from axon.backend.gpu.runtime.device_tables import NONE, DeviceTables
 from axon.backend.gpu.runtime.driver import driver
 from axon.backend.gpu.runtime.ways import AS_IT_IS, NO_MAPPING, Planned, Way, following, plan
@@ -53,11 +53,11 @@ class Executable:
         """
         self.program, self.target, self.exact, self.tables = program, target, exact, tables
         first = plan(program, way)
-        self.first = Builder(first, target, mapping, schedule.of(len(first.kernels)), exact=exact)
+        self.first = KernelBuilder(first, target, mapping, schedule.of(len(first.kernels)), exact=exact)
         self._builders = {way: self.first}
         self._binder = Binder()
         self._lock = RLock()
-        self._bound: OrderedDict[tuple[object, ...], tuple[Bound, list[int]]] = OrderedDict()
+        self._bound: OrderedDict[tuple[object, ...], tuple[BoundProgram, list[int]]] = OrderedDict()
 
     # ── planning ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -83,7 +83,7 @@ class Executable:
     def values(self) -> tuple[Value, ...]:
         return self.planned.values
 
-    def serving(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Builder:
+    def serving(self, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]) -> KernelBuilder:
         """The program in the way in which it runs at these sizes, for tensors that lie like these. See Note [Ways]."""
         builder = self.first
         with self._lock:
@@ -93,13 +93,15 @@ class Executable:
                 if way == planned.way:
                     return builder
                 if way not in self._builders:
-                    self._builders[way] = Builder(plan(self.program, way), self.target, exact=self.exact)
+                    self._builders[way] = KernelBuilder(plan(self.program, way), self.target, exact=self.exact)
                 builder = self._builders[way]
 
     # ── building ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def plans(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], *, exact: bool = False) -> dict[int, Ready]:
-        """The kernels that have something to do, by number, as they are: see `Builder.plans`. Raises `Unsupported` where one does
+    def plans(
+        self, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int], *, exact: bool = False
+    ) -> dict[int, Ready]:
+        """The kernels that have something to do, by number, as they are: see `KernelBuilder.plans`. Raises `Unsupported` where one does
         not fit."""
         found = self.first.plans(tensors, sizes, exact=exact)
         if found is None:
@@ -111,21 +113,21 @@ class Executable:
         self.built({}, sizes, exact=exact)
 
     def built(
-        self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], *, exact: bool = False
-    ) -> tuple[Builder, dict[int, Ready]]:
+        self, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int], *, exact: bool = False
+    ) -> tuple[KernelBuilder, dict[int, Ready]]:
         """What runs at these sizes for tensors that lie like these, and its kernels that have something to do, by number."""
         return self._fitting(tensors, sizes, lambda builder, lying: builder.plans(lying, sizes, exact=exact))
 
-    def wanted(self, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> list[Wanted]:
-        """What is still to be built for contiguous tensors of these sizes: see `Builder.wanted`."""
+    def wanted(self, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> list[WantedKernel]:
+        """What is still to be built for contiguous tensors of these sizes: see `KernelBuilder.wanted`."""
         return self._fitting({}, sizes, lambda builder, lying: builder.wanted(lying, sizes, exact=exact))[1]
 
     def _fitting(
         self,
-        tensors: MappingOf[Symbol, Tensor],
+        tensors: MappingOf[Symbol, DeviceTensor],
         sizes: MappingOf[Symbol, int],
-        ask: Callable[[Builder, MappingOf[Symbol, Tensor]], T | None],
-    ) -> tuple[Builder, T]:
+        ask: Callable[[KernelBuilder, MappingOf[Symbol, DeviceTensor]], T | None],
+    ) -> tuple[KernelBuilder, T]:
         """What runs at these sizes for tensors that lie like these, and what it answers: another way is taken while a kernel turns
         out not to fit its registers (see Note [Decided before], in `building`)."""
         while True:
@@ -136,7 +138,7 @@ class Executable:
             if self.serving(tensors, sizes) is builder:
                 raise Unsupported(NO_MAPPING)
 
-    def made(self) -> list[Built]:
+    def made(self) -> list[BuiltKernel]:
         """The kernels that are built, in every way."""
         with self._lock:
             return [built for builder in self._builders.values() for built in builder.made()]
@@ -151,12 +153,12 @@ class Executable:
 
     def bind(
         self,
-        tensors: MappingOf[Symbol, Tensor],
+        tensors: MappingOf[Symbol, DeviceTensor],
         sizes: MappingOf[Symbol, int],
         device: int,
         scalars: Sequence[Symbol] = (),
         changing: frozenset[Symbol] = frozenset(),
-    ) -> Bound:
+    ) -> BoundProgram:
         """The launches for tensors that lie like these, on a GPU. What is no table, and not among `tensors`, lies between kernels.
 
         `tensors` are in the order in which their addresses will be given; `scalars` are inputs of rank 0 that are given by value.
@@ -173,7 +175,9 @@ class Executable:
         order = [kernels[n] for n in sorted(kernels)]
         return self._binder.bind(cuda, device, builder.planned, order, tensors, tables, lying, sizes, scalars)
 
-    def __call__(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], stream: int, device: int = 0) -> None:
+    def __call__(
+        self, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int], stream: int, device: int = 0
+    ) -> None:
         """Launch every kernel in order. `tensors` are all inputs and all that kernels store; `sizes` every dimension."""
         own = {v.symbol: tensors[v.symbol] for v in self.planned.values if v.symbol in tensors}
         key = (device, *own.items(), frozenset(sizes.items()))

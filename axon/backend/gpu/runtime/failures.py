@@ -30,7 +30,7 @@ RECENT = 4  # calls whose arguments are tried
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class FailureWord:
     """An i32 of host memory that all GPUs see. It lives as long as the process, since a kernel may write there at any time."""
 
     address: int
@@ -49,7 +49,7 @@ _free: list[int] = []
 _watches: WeakSet[Watch] = WeakSet()
 
 
-def word(cuda: Driver) -> Word:
+def word(cuda: Driver) -> FailureWord:
     """A word of its own, holding 0. A GPU's context must be current."""
     with _lock:
         if not _free:
@@ -57,7 +57,7 @@ def word(cuda: Driver) -> Word:
             ctypes.memset(page, 0, PAGE)
             _free.extend(range(page, page + PAGE, 4))
         address = _free.pop()
-    return Word(address, ctypes.c_int32.from_address(address))
+    return FailureWord(address, ctypes.c_int32.from_address(address))
 
 
 Copies = Callable[[], "list[Any] | None"]  # a call's arguments as NumPy arrays, if they are still alive

@@ -10,14 +10,14 @@ from typing import assert_never
 from axon.backend.plan.walk import Lives, lives
 from axon.base.names import Symbol
 from axon.core.ir import Check, Compress, Compute, Program, Scan, Sort, Value
-from axon.core.passes.parts import Body, HostLoop, Part, Parts, Straight
+from axon.core.passes.parts import HostLoop, Part, Parts, PartsBody, Straight
 from axon.core.walk import outs_of, tensors_of
 from axon.shapes.dimension import Dim
 
 TYPICAL_TRIP = 8  # steps of a loop of which data decide how many there are
 
 
-def typical(body: Body, sizes: dict[Symbol, int], values: Mapping[Symbol, Value]) -> Iterator[tuple[Part, dict[Symbol, int]]]:
+def typical(body: PartsBody, sizes: dict[Symbol, int], values: Mapping[Symbol, Value]) -> Iterator[tuple[Part, dict[Symbol, int]]]:
     """Every part but loops, whose parts come in their place, with all sizes that are known there."""
     for part in body.parts:
         match part:
@@ -37,7 +37,7 @@ def values_between(split: Parts) -> dict[Symbol, Value]:
     """Every tensor that lies between parts, or is an input or a table."""
     found = {value.symbol: value for value in split.rest.inputs}
 
-    def visit(body: Body) -> None:
+    def visit(body: PartsBody) -> None:
         for part in body.parts:
             if isinstance(part, HostLoop):
                 found.update((state.symbol, state) for state in part.op.states)
@@ -67,7 +67,7 @@ def reads(part: Part) -> frozenset[Symbol]:
             assert_never(part)
 
 
-def lives_of(body: Body) -> Lives:
+def lives_of(body: PartsBody) -> Lives:
     """What of a body lives how long."""
     return lives(body.parts, body.results, reads, lambda part: [value.symbol for value in made(part)])
 

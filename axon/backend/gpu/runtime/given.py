@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from axon.backend import libraries
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.libraries import Library
 from axon.base.data import dataclass
@@ -38,14 +38,14 @@ def device_of(library: Library, path: str, x: Any) -> int | None:
         raise wrong(f"`{path}` is {error}") from None
 
 
-def tensor_of(library: Library, path: str, x: Any, element: Element, stream: int) -> Tensor:
+def tensor_of(library: Library, path: str, x: Any, element: Element, stream: int) -> DeviceTensor:
     try:
         memory = library.memory(x, stream)
     except TypeError as error:
         raise wrong(f"`{path}` is {error}") from None
     if any(stride < 0 for stride in memory.strides):
         raise wrong(f"`{path}` runs backwards along a dimension", "make a copy of it")
-    return Tensor(memory.pointer, memory.shape, memory.strides, element)
+    return DeviceTensor(memory.pointer, memory.shape, memory.strides, element)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Lying:
     numbers."""
 
     arrays: tuple[int, ...]
-    tensors: dict[Symbol, Tensor]
+    tensors: dict[Symbol, DeviceTensor]
     extents: list[tuple[int, int]]
     numbers: dict[Symbol, Any]
 
@@ -62,7 +62,7 @@ class Lying:
 def lying(library: Library, program: Program, given: Given, matched: Sequence[Any], stream: int) -> Lying:
     """How the arguments of a call lie. `matched` hold the values of those on the host, in their element types."""
     arrays: list[int] = []
-    tensors: dict[Symbol, Tensor] = {}
+    tensors: dict[Symbol, DeviceTensor] = {}
     extents: list[tuple[int, int]] = []
     numbers: dict[Symbol, Any] = {}
     for number, (value, (path, x), host) in enumerate(zip(program.inputs, given, matched, strict=True)):
@@ -83,7 +83,7 @@ def check_apart(inputs: Sequence[tuple[int, int]], outs: Sequence[tuple[int, int
                 raise wrong("`out` shares memory with an argument, or with another result", "give an array of its own")
 
 
-def downloaded(cuda: Driver, tensor: Tensor) -> Any:
+def downloaded(cuda: Driver, tensor: DeviceTensor) -> Any:
     """A tensor as an array of NumPy, once all work before it is done."""
     _, end = extent(tensor)
     bytes_ = np.empty(end, np.uint8)
@@ -104,7 +104,7 @@ def fill(cuda: Driver, at: int, bits: int, size: int, stream: int) -> None:
     cuda.check("cuMemsetAsync", set_(at, bits & 0xFFFFFFFF, 1, stream))
 
 
-def extent(tensor: Tensor) -> tuple[int, int]:
+def extent(tensor: DeviceTensor) -> tuple[int, int]:
     """The bytes that a tensor touches, from its address on."""
     size = max(1, tensor.element.bits // 8)
     if 0 in tensor.shape:

@@ -15,8 +15,8 @@ from math import inf, prod
 from typing import TypeAlias
 
 from axon.backend.gpu.build.pipeline import traits
-from axon.backend.gpu.layout.memory import Tensor
-from axon.backend.gpu.layout.roofline import Work
+from axon.backend.gpu.layout.memory import DeviceTensor
+from axon.backend.gpu.layout.roofline import KernelWork
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.packed import copying
@@ -46,7 +46,7 @@ def merged(
     program: Program,
     kernels: Iterable[Kernel],
     decided: Set[Symbol],
-    tensors: Mapping[Symbol, Tensor],
+    tensors: Mapping[Symbol, DeviceTensor],
     sizes: Mapping[Symbol, int],
     target: Target,
 ) -> Merged:
@@ -99,7 +99,7 @@ class _Pricer:
     """What prices depend on."""
 
     values: Mapping[Symbol, Value]
-    tensors: Mapping[Symbol, Tensor]
+    tensors: Mapping[Symbol, DeviceTensor]
     sizes: Mapping[Symbol, int]
     target: Target
 
@@ -192,4 +192,4 @@ class _Pricer:
     def moved(self, *values: Value) -> float:
         """Seconds of a plain kernel that moves these."""
         elements = ((value, prod(max(0, extent.evaluate(self.sizes)) for extent in value.shape)) for value in values)
-        return Work(sum(count * max(8, value.element.bits) // 8 for value, count in elements)).seconds(self.target)
+        return KernelWork(sum(count * max(8, value.element.bits) // 8 for value, count in elements)).seconds(self.target)

@@ -13,14 +13,14 @@ from math import prod
 from typing import assert_never
 
 from axon.backend.gpu.build.pipeline import traits
-from axon.backend.gpu.layout.memory import Tensor
-from axon.backend.gpu.layout.roofline import Work
+from axon.backend.gpu.layout.memory import DeviceTensor
+from axon.backend.gpu.layout.roofline import KernelWork
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import spread
 from axon.backend.gpu.runtime.prepare import problem_of, tiled_axes, unreadable
 from axon.backend.gpu.tile.contraction import MatrixProduct
-from axon.backend.gpu.tile.epilogue import Operand
+from axon.backend.gpu.tile.epilogue import EpilogueOperand
 from axon.backend.gpu.tile.families import Kernel, Tiled, copy, with_operands
 from axon.backend.gpu.tile.limbs import without_tensor_cores
 from axon.backend.gpu.tile.schedule import fastest
@@ -36,7 +36,9 @@ Packing = tuple[Symbol, int]  # of what: the first result of a kernel, and which
 Copies = dict[tuple[Symbol, tuple[int, ...]], Value]  # of a tensor or a view, with its dimensions in some order
 
 
-def packings(kernel: Tiled, tensors: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int], target: Target) -> frozenset[Packing]:
+def packings(
+    kernel: Tiled, tensors: Mapping[Symbol, DeviceTensor], sizes: Mapping[Symbol, int], target: Target
+) -> frozenset[Packing]:
     """The operands to copy for a kernel; none if it can read all, if it is not worth it, or if a view cannot be made."""
     problem = problem_of(kernel, sizes)
     if problem.depth < 1:
@@ -62,10 +64,10 @@ def packings(kernel: Tiled, tensors: Mapping[Symbol, Tensor], sizes: Mapping[Sym
 def copying(value: Value, sizes: Mapping[Symbol, int], target: Target) -> float:
     """Seconds of a kernel that copies a factor."""
     elements = prod(max(0, extent.evaluate(sizes)) for extent in value.shape)
-    return Work(2 * elements * max(8, value.element.bits) // 8).seconds(target)
+    return KernelWork(2 * elements * max(8, value.element.bits) // 8).seconds(target)
 
 
-def _repeated(kernel: Tiled, number: int, tensors: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int]) -> int:
+def _repeated(kernel: Tiled, number: int, tensors: Mapping[Symbol, DeviceTensor], sizes: Mapping[Symbol, int]) -> int:
     """Bytes of a copy of an operand, if it has elements several times; else 0."""
     value = kernel.operands[number].value
     source = next((view.source for view in kernel.views if view.value == value), value.symbol)
@@ -102,11 +104,11 @@ def _copied(kernels: Iterable[Kernel], packed: Set[Packing], copies: Copies, row
             made, axes = copies[value.symbol, order], operand.arranged(order).axes
             seen = lying.seen(made, axes)
             views += [] if seen is None else [seen]
-            operands[number] = Operand(made if seen is None else seen.value, axes, tuple(range(len(axes))))
+            operands[number] = EpilogueOperand(made if seen is None else seen.value, axes, tuple(range(len(axes))))
         yield with_operands(replace(kernel, views=tuple(views)), tuple(operands))
 
 
-def _order(operand: Operand, tiled: Set[Symbol]) -> tuple[int, ...]:
+def _order(operand: EpilogueOperand, tiled: Set[Symbol]) -> tuple[int, ...]:
     """The dimensions of a copy: its operand's own, but the last one along which tiles are cut behind all others."""
     last = max(d for d, axis in zip(operand.order, operand.axes, strict=True) if axis in tiled)
     return (*(d for d in sorted(operand.order) if d != last), last)

@@ -9,8 +9,8 @@ from functools import partial
 from axon.backend.gpu.build.cubin import BuildError
 from axon.backend.gpu.build.pipeline import Plain
 from axon.backend.gpu.emit.source import Parameter, StrideParameter
-from axon.backend.gpu.layout.memory import Tensor
-from axon.backend.gpu.runtime.variants import ANY, ASKED, LIMIT, Choices, NestKey, Variant, worded
+from axon.backend.gpu.layout.memory import DeviceTensor
+from axon.backend.gpu.runtime.variants import ANY, ASKED, LIMIT, NestKey, Variant, VariantChoices, worded
 from axon.backend.gpu.simt.access import unit_of
 from axon.backend.gpu.simt.emit import emit
 from axon.backend.gpu.simt.general import general
@@ -41,7 +41,7 @@ class PreparedNest:
 
 
 def prepare(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
 ) -> PreparedNest:
     made = collapsed(
         nest, values, lambda tensor, dimension: tensors[tensor].goes_on(dimension), rows=not nest_sweeps(nest), loops=True
@@ -61,7 +61,7 @@ def used_by(nest: Nest, values: MappingOf[Symbol, Value]) -> tuple[Value, ...]:
     return (*(values[s] for s in sorted(reads_of(nest), key=lambda s: s.id)), *made)
 
 
-class NestChoices(Choices):
+class NestChoices(VariantChoices):
     """The variants of one nest, as its tensors lie."""
 
     def pick(self, ready: PreparedNest, sizes: MappingOf[Symbol, int], *, exact: bool = False) -> Variant:

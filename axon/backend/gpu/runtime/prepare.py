@@ -7,14 +7,14 @@ from math import prod
 from typing import assert_never
 
 from axon.backend.gpu.layout.assumptions import Granted
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.layout.views import Scattered, with_views
+from axon.backend.gpu.layout.views import ScatteredAxes, with_views
 from axon.backend.gpu.tile.contraction import MatrixProduct
-from axon.backend.gpu.tile.epilogue import Operand, views_of
+from axon.backend.gpu.tile.epilogue import EpilogueOperand, views_of
 from axon.backend.gpu.tile.families import Kernel, Tiled, with_operands
-from axon.backend.gpu.tile.schedule import Problem, TileMapping
+from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest, values_of
 from axon.base.data import dataclass
@@ -27,7 +27,7 @@ class Prepared:
     """A kernel as its tensors lie: the sizes it is mapped for, and what its code can take for granted."""
 
     kernel: Tiled
-    problem: Problem
+    problem: ScheduleProblem
     granted: Granted
 
     @property
@@ -36,7 +36,7 @@ class Prepared:
         return self.kernel
 
 
-def prepare(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Prepared:
+def prepare(kernel: Tiled, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]) -> Prepared:
     """A kernel for these tensors. Raises `Unsupported` where `fit` gives a reason."""
     ready = fit(kernel, tensors, sizes)
     if isinstance(ready, str):
@@ -44,7 +44,7 @@ def prepare(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[
     return ready
 
 
-def fit(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> Prepared | str:
+def fit(kernel: Tiled, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]) -> Prepared | str:
     """A kernel for these tensors; or why there is none: operands that bulk copies cannot read, a sum over nothing."""
     seen = with_views_of(kernel, tensors, sizes)
     if isinstance(seen, str):
@@ -70,8 +70,8 @@ def fit(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symb
 
 
 def with_views_of(
-    kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
-) -> MappingOf[Symbol, Tensor] | str:
+    kernel: Tiled, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
+) -> MappingOf[Symbol, DeviceTensor] | str:
     """The tensors and a kernel's views of them; or why one of these cannot be made."""
     try:
         return with_views(views_of(kernel), tensors, sizes)
@@ -79,22 +79,22 @@ def with_views_of(
         return refused.reason
 
 
-def unreadable(kernel: Tiled, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> frozenset[int]:
+def unreadable(kernel: Tiled, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]) -> frozenset[int]:
     """Which operands bulk copies cannot read as they lie. Raises `Unsupported` if one moves with a loop's counter."""
     views = {view.value.symbol: view for view in kernel.views}
 
-    def is_readable(operand: Operand) -> bool:
+    def is_readable(operand: EpilogueOperand) -> bool:
         view = views.get(operand.value.symbol)
         try:
             tensor = tensors[operand.value.symbol] if view is None else view.of(tensors[view.source], sizes)
-        except Scattered:
+        except ScatteredAxes:
             return False
         return not isinstance(as_it_lies(kernel, operand, tensor), str)
 
     return frozenset(number for number, operand in enumerate(kernel.operands) if not is_readable(operand))
 
 
-def as_it_lies(kernel: Tiled, operand: Operand, tensor: Tensor) -> Operand | str:
+def as_it_lies(kernel: Tiled, operand: EpilogueOperand, tensor: DeviceTensor) -> EpilogueOperand | str:
     """The operand with its dimensions in an order in which bulk copies read it where it lies, its own if that will do; or why there
     is none.
 
@@ -125,7 +125,7 @@ def is_empty(kernel: Kernel, sizes: MappingOf[Symbol, int]) -> bool:
     return all(any(extent.evaluate(sizes) <= 0 for extent in value.shape) for value in values_of(kernel))
 
 
-def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> Problem:
+def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
     """The sizes on which the choice of a mapping depends."""
     extents = {axis.symbol: axis.extent.evaluate(sizes) for axis in kernel.outer}
     outer = prod(extents.values())
@@ -134,20 +134,20 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> Problem:
         case MatrixProduct():
             limbs = (len(kernel.lefts), len(kernel.rights))
             lefts, rights = (_matrices(kernel, operand, extents) for operand in (kernel.left, kernel.right))
-            return Problem(rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), matrices=(lefts, rights))
+            return ScheduleProblem(rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), matrices=(lefts, rights))
         case Stream():
-            return Problem(rows, columns, depth, outer, kernel.keys.extent.evaluate(sizes), kernel.condition is not None)
+            return ScheduleProblem(rows, columns, depth, outer, kernel.keys.extent.evaluate(sizes), kernel.condition is not None)
         case _:
             assert_never(kernel)
 
 
-def _matrices(kernel: MatrixProduct, operand: Operand, outer: MappingOf[Symbol, int]) -> int:
+def _matrices(kernel: MatrixProduct, operand: EpilogueOperand, outer: MappingOf[Symbol, int]) -> int:
     """How many different matrices of a factor there are for all outer indices; one that follows from others may be any."""
     axes = set(operand.axes) - tiled_axes(kernel)
     return prod(outer[axis] for axis in axes) if axes <= outer.keys() else prod(outer.values())
 
 
-def blocks(mapping: TileMapping, problem: Problem, target: Target) -> int:
+def blocks(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> int:
     """How many thread blocks to launch: one for each tile, or as many as the chip holds if the mapping is persistent."""
     rows, columns = -(-problem.rows // mapping.rows), -(-problem.columns // mapping.columns)
     if mapping.cluster_over == "rows":

@@ -31,7 +31,7 @@ from axon.base.data import dataclass
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.core.ir import Block, Check, Compress, Op, Program, Sort, Value
-from axon.core.passes.parts import AS_IT_STANDS, Body, HostLoop, Part, Straight, choices_of, parts, straights
+from axon.core.passes.parts import AS_IT_STANDS, HostLoop, Part, PartsBody, Straight, choices_of, parts, straights
 from axon.core.passes.tables import values_of
 from axon.interpret.frame import size_of
 from axon.interpret.program import _block as interpret
@@ -74,7 +74,7 @@ class _Run(Walk[Any]):
     planned: IdentityMap[Program, tuple[Planned, tuple[Fixed, ...]]]  # straight programs as they are, and what is fixed
     target: Target
 
-    def lives(self, block: Body) -> Lives:
+    def lives(self, block: PartsBody) -> Lives:
         return lives_of(block)
 
     def item(self, item: Part, wanted: dict[Symbol, Make[Any]], dying: frozenset[Symbol]) -> None:

@@ -13,7 +13,7 @@ from weakref import ref
 
 import numpy as np
 
-from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
 from axon.backend.gpu.runtime.driver import Driver, driver
 from axon.backend.gpu.runtime.failures import Copies
 from axon.backend.gpu.runtime.given import (
@@ -30,7 +30,7 @@ from axon.backend.gpu.runtime.given import (
     tensor_of,
 )
 from axon.backend.gpu.runtime.kept_graphs import allocated
-from axon.backend.gpu.runtime.stepping import Held, Pool, Run
+from axon.backend.gpu.runtime.stepping import GpuRun, Held, Pool
 from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.libraries import Library
 from axon.backend.plan.walk import Make
@@ -70,7 +70,7 @@ class Copier:
         found: dict[int, Any] = {}
         for n, x in zip(self.arrays, arrays, strict=True):
             memory = self.library.memory(x, 0)
-            tensor = Tensor(memory.pointer, memory.shape, memory.strides, self.program.inputs[n].element)
+            tensor = DeviceTensor(memory.pointer, memory.shape, memory.strides, self.program.inputs[n].element)
             found[n] = downloaded(self.cuda, tensor)
         for n, x in numbers.items():
             found[n] = np.asarray(x, self.program.inputs[n].element.dtype)
@@ -144,7 +144,9 @@ class SteppedCall:
             note_written(library, outs)
             results[:] = outs
         program, now = self.stepped, self.copier.now(inputs)
-        run = Run(dict(self.sizes), held, program, self.driver, self.device, stream, pool, numbers, self.watch, now, self.explicit)
+        run = GpuRun(
+            dict(self.sizes), held, program, self.driver, self.device, stream, pool, numbers, self.watch, now, self.explicit
+        )
         run(makers)
         if self.watch is not None:
             self.watch.note(self.copier.weakly(inputs), self.explicit)
@@ -174,11 +176,11 @@ class SteppedCall:
         return [partial(make, number) for number in range(len(outs))]
 
 
-def _at(tensor: Tensor, address: int) -> Tensor:
-    return Tensor(address, tensor.shape, tensor.strides, tensor.element)
+def _at(tensor: DeviceTensor, address: int) -> DeviceTensor:
+    return DeviceTensor(address, tensor.shape, tensor.strides, tensor.element)
 
 
-def _touched(tensor: Tensor) -> tuple[int, int]:
+def _touched(tensor: DeviceTensor) -> tuple[int, int]:
     low, high = extent(tensor)
     return tensor.pointer + low, tensor.pointer + high
 
@@ -223,7 +225,7 @@ class HostCall:
                     numbers[value.symbol] = x[()]
             watch = stepped.watch(cuda, 0) if stepped.fails else None
             explicit = [self.sizes[symbol] for symbol in program.explicit]
-            run = Run(dict(self.sizes), held, stepped, cuda, 0, 0, Pool(allocate), numbers, watch, copies, explicit)
+            run = GpuRun(dict(self.sizes), held, stepped, cuda, 0, 0, Pool(allocate), numbers, watch, copies, explicit)
             makers: list[Make[Held]] = [partial(_room, allocate, value) for value in self.results]
             made = [self._back(cuda, result.tensor) for result in run(makers)]
             if watch is not None:
@@ -240,7 +242,7 @@ class HostCall:
             np.asarray(out)[...] = x
         return outs
 
-    def _back(self, cuda: Driver, tensor: Tensor) -> Any:
+    def _back(self, cuda: Driver, tensor: DeviceTensor) -> Any:
         return downloaded(cuda, tensor)
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, assert_never
 
-from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
 from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.failures import Copies, Watch, interpreted
 from axon.backend.gpu.runtime.steps import Stepped
@@ -33,7 +33,7 @@ from axon.base.element import Element
 from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.core.ir import Check, Compress, Sort, Value
-from axon.core.passes.parts import Body, HostLoop, Part, Straight
+from axon.core.passes.parts import HostLoop, Part, PartsBody, Straight
 
 GRANULE = 512  # bytes
 
@@ -42,7 +42,7 @@ GRANULE = 512  # bytes
 class Held:
     """A tensor on the device, and what keeps its memory."""
 
-    tensor: Tensor
+    tensor: DeviceTensor
     keep: Any = None
 
 
@@ -84,7 +84,7 @@ def _rounded(size: int) -> int:
 
 
 @dataclass(slots=True)
-class Run(Walk[Held]):
+class GpuRun(Walk[Held]):
     """One call.
 
     `numbers` are inputs of rank 0 that the caller gave as numbers. `watch` is where kernels note failures, `copies` what gives
@@ -118,7 +118,7 @@ class Run(Walk[Held]):
                 self.stepped.check(stop.op, self.sizes)
             raise
 
-    def lives(self, block: Body) -> Lives:
+    def lives(self, block: PartsBody) -> Lives:
         return self.stepped.lives(block)
 
     def item(self, item: Part, wanted: dict[Symbol, Make[Held]], dying: frozenset[Symbol]) -> None:
@@ -172,7 +172,7 @@ class Run(Walk[Held]):
             given[value.symbol] = self.room(value, wanted).tensor
         self.launch(part, given, self.sizes)
 
-    def launch(self, part: Straight, given: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int]) -> None:
+    def launch(self, part: Straight, given: Mapping[Symbol, DeviceTensor], sizes: Mapping[Symbol, int]) -> None:
         bound = self.stepped.bind(part, given, sizes, self.device)
         room = self.pool.take(bound.room) if bound.room else None
         addresses = [tensor.pointer for tensor in given.values()]
@@ -188,7 +188,7 @@ class Run(Walk[Held]):
         accesses is wide."""
         tensor, size = stack.tensor, max(1, stack.tensor.element.bits // 8)
         pointer = tensor.pointer + step * tensor.strides[0] * size
-        held = Held(Tensor(pointer, tensor.shape[1:], tensor.strides[1:], tensor.element), stack.keep)
+        held = Held(DeviceTensor(pointer, tensor.shape[1:], tensor.strides[1:], tensor.element), stack.keep)
         return lambda shape: held, len(tensor.shape) == 1 or tensor.strides[0] * size % 16 == 0
 
     def number(self, symbol: Symbol) -> int:
@@ -243,6 +243,6 @@ class CheckFailed(Exception):
         self.op = op
 
 
-def _same_place(tensor: Tensor, strides: tuple[int, ...]) -> bool:
+def _same_place(tensor: DeviceTensor, strides: tuple[int, ...]) -> bool:
     """Whether a tensor lies as contiguous ones do; strides of dimensions of one index mean nothing."""
     return all(a == b or n == 1 for a, b, n in zip(tensor.strides, strides, tensor.shape, strict=True))

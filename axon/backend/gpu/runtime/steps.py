@@ -11,11 +11,11 @@ from typing import Any
 
 from axon.backend.gpu.build.cubin import build_all
 from axon.backend.gpu.build.pipeline import Plain
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.runtime.algorithms import Algorithms
-from axon.backend.gpu.runtime.binding import Bound
-from axon.backend.gpu.runtime.building import Built, Wanted
+from axon.backend.gpu.runtime.binding import BoundProgram
+from axon.backend.gpu.runtime.building import BuiltKernel, WantedKernel
 from axon.backend.gpu.runtime.device_tables import DeviceTables
 from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.executable import Executable
@@ -31,7 +31,18 @@ from axon.base.errors import ShapeError
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Block, Check, Compress, Compute, Leaf, Param, Program, Read, Sort, Value
-from axon.core.passes.parts import AS_IT_STANDS, Body, Choices, Decided, HostLoop, Part, Straight, choices_of, parts, straights
+from axon.core.passes.parts import (
+    AS_IT_STANDS,
+    Decided,
+    HostLoop,
+    Part,
+    PartChoices,
+    PartsBody,
+    Straight,
+    choices_of,
+    parts,
+    straights,
+)
 from axon.shapes.contracts.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
 
@@ -39,7 +50,7 @@ KEPT = 256  # bindings of one program
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class LaunchNeeds:
     """What each launch of a straight part needs. `steady` are the dimensions that its bindings depend on, `changing` the others."""
 
     number: int  # among the straight parts
@@ -62,7 +73,7 @@ class Ordered:
         self._decided: dict[frozenset[tuple[Symbol, int]], Decided] = {}
 
     @cached_property
-    def _choices(self) -> Choices | None:
+    def _choices(self) -> PartChoices | None:
         return (choices_of(self.program) or None) if self.schedule == NOTHING else None
 
     def at(self, sizes: Mapping[Symbol, int]) -> Stepped:
@@ -115,10 +126,10 @@ class Stepped:
         self.tables = DeviceTables(self.parts.tables)
         self.values = values_between(self.parts)
         self._lock = RLock()
-        self._bound: OrderedDict[tuple[Any, ...], Bound] = OrderedDict()
+        self._bound: OrderedDict[tuple[Any, ...], BoundProgram] = OrderedDict()
         self._watches: dict[int, Watch] = {}
-        self._lives: IdentityMap[Body, Lives] = IdentityMap()
-        self._known: IdentityMap[Straight, Known] = IdentityMap()
+        self._lives: IdentityMap[PartsBody, Lives] = IdentityMap()
+        self._known: IdentityMap[Straight, LaunchNeeds] = IdentityMap()
         self._foreseen = False
         self._copies: dict[tuple[Element, int], Straight] = {}
         whole = self.parts.straight
@@ -147,9 +158,9 @@ class Stepped:
     def fixed(self) -> tuple[Any, ...]:
         return tuple(fixed for executable in dict.fromkeys(self.executables.values()) for fixed in executable.fixed)
 
-    def made(self) -> list[Built]:
+    def made(self) -> list[BuiltKernel]:
         """The kernels that are built, counted through all parts."""
-        rows, before = list[Built](), 0
+        rows, before = list[BuiltKernel](), 0
         for executable in dict.fromkeys(self.executables.values()):
             rows += [replace(built, number=before + built.number) for built in executable.made()]
             before += len(executable.kernels)
@@ -187,7 +198,7 @@ class Stepped:
                     self._build_together(sizes, exact=False)
 
     def _build_together(self, sizes: Mapping[Symbol, int], *, exact: bool) -> None:
-        wanted: list[Wanted] = []
+        wanted: list[WantedKernel] = []
         apart: list[Plain] = []
         for part, own in self._typical(sizes):
             match part:
@@ -238,13 +249,13 @@ class Stepped:
         """Whether a kernel may note a failure."""
         return any(part.fails for part in straights(self.parts.body))
 
-    def lives(self, body: Body) -> Lives:
+    def lives(self, body: PartsBody) -> Lives:
         found = self._lives.get(body)
         if found is None:
             found = self._lives[body] = lives_of(body)
         return found
 
-    def _know(self, body: Body, counters: frozenset[Symbol]) -> None:
+    def _know(self, body: PartsBody, counters: frozenset[Symbol]) -> None:
         """Note what is known of the straight parts inside loops with these counters."""
         for part in body.parts:
             if isinstance(part, HostLoop):
@@ -252,16 +263,18 @@ class Stepped:
             elif isinstance(part, Straight):
                 self._known[part] = self._known_of(part, counters)
 
-    def _known_of(self, part: Straight, counters: frozenset[Symbol]) -> Known:
+    def _known_of(self, part: Straight, counters: frozenset[Symbol]) -> LaunchNeeds:
         executable, explicit = self.executables[part], part.program.explicit
         changing = counters.intersection(explicit) - of_extents(part.program)
         inputs = tuple(value.symbol for value in executable.program.inputs if value.symbol not in self.tables.values)
-        return Known(len(self._known), executable, inputs, part.results, tuple(s for s in explicit if s not in changing), changing)
+        return LaunchNeeds(
+            len(self._known), executable, inputs, part.results, tuple(s for s in explicit if s not in changing), changing
+        )
 
-    def known(self, part: Straight) -> Known:
+    def known(self, part: Straight) -> LaunchNeeds:
         return self._known[part]
 
-    def bind(self, part: Straight, given: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int], device: int) -> Bound:
+    def bind(self, part: Straight, given: Mapping[Symbol, DeviceTensor], sizes: Mapping[Symbol, int], device: int) -> BoundProgram:
         """The launches of a straight part for tensors that lie like these; kept. See Note [Steps of a loop] in `stepping`."""
         known = self._known[part]
         lies = [(t.pointer & 15, t.strides) for t in given.values()]  # their shapes follow from the sizes

@@ -78,7 +78,7 @@ class NestKey:
         return [(s, merged[s][unit][-1] if s in merged and unit >= 0 else unit) for s, unit in self.units]
 
 
-class Choices:
+class VariantChoices:
     """The variants of one kernel, as its operands lie, and those that did not fit their registers."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ def worded(sizes: MappingOf[Symbol, int]) -> str:
     return ", ".join([*shown, "…"] if len(sizes) > _SHOWN else shown)
 
 
-class TileChoices(Choices):
+class TileChoices(VariantChoices):
     """Of a kernel for the tensor cores."""
 
     def __init__(self, target: Target, only: TileMapping | None = None, fixed: Fixed = FREE) -> None:

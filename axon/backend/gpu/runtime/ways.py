@@ -25,7 +25,7 @@ from functools import cached_property, partial
 from typing import assert_never
 
 from axon.backend.gpu.build.pipeline import traits
-from axon.backend.gpu.layout.memory import Tensor, aligned, contiguous
+from axon.backend.gpu.layout.memory import DeviceTensor, aligned, contiguous
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.runtime.merging import Merged, merged
 from axon.backend.gpu.runtime.packed import Packing, packings, with_copies
@@ -88,11 +88,11 @@ class Planned:
     def known(self) -> dict[Symbol, Value]:
         return {value.symbol: value for value in self.values}
 
-    def lying(self, sizes: Mapping[Symbol, int]) -> dict[Symbol, Tensor]:
+    def lying(self, sizes: Mapping[Symbol, int]) -> dict[Symbol, DeviceTensor]:
         """All values one by one, copies and limbs in rows that bulk copies can read."""
         return {value.symbol: self.lies(value, sizes) for value in self.values}
 
-    def lies(self, value: Value, sizes: Mapping[Symbol, int]) -> Tensor:
+    def lies(self, value: Value, sizes: Mapping[Symbol, int]) -> DeviceTensor:
         row = self.copies.get(value.symbol) or self.limbs.get(value.symbol)
         shape = tuple(max(0, d.evaluate(sizes)) for d in value.shape)
         return aligned(ALIGNMENT, shape, value.element, row) if row else contiguous(ALIGNMENT, shape, value.element)
@@ -111,7 +111,7 @@ Obstacle = Callable[[int, Prepared], str | None]  # why no mapping is left for a
 
 def following(
     planned: Planned,
-    tensors: Mapping[Symbol, Tensor],
+    tensors: Mapping[Symbol, DeviceTensor],
     sizes: Mapping[Symbol, int],
     obstacle: Obstacle,
     target: Target,
@@ -134,7 +134,7 @@ def following(
 def _needed(
     way: Way,
     kernel: Tiled,
-    tensors: Mapping[Symbol, Tensor],
+    tensors: Mapping[Symbol, DeviceTensor],
     sizes: Mapping[Symbol, int],
     obstacle: Callable[[Prepared], str | None],
     target: Target,

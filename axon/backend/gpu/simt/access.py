@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
 from axon.base.data import dataclass
@@ -91,7 +91,7 @@ def is_beside(subscripts: tuple[Dim | Scalar, ...], lane: Symbol, unit: int) -> 
     return split is not None and split[0].constant == 1
 
 
-def unit_of(tensor: Tensor) -> int:
+def unit_of(tensor: DeviceTensor) -> int:
     """The dimension along which a tensor's elements lie side by side; -1 if none."""
     found = [d for d, (stride, extent) in enumerate(zip(tensor.strides, tensor.shape, strict=True)) if stride == 1 and extent != 1]
     if found:
@@ -111,7 +111,11 @@ ALONE = Width(1, frozenset())
 
 
 def width_of(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], lanes: bool
+    nest: Nest,
+    values: MappingOf[Symbol, Value],
+    tensors: MappingOf[Symbol, DeviceTensor],
+    sizes: MappingOf[Symbol, int],
+    lanes: bool,
 ) -> Width:
     """So many neighbours that the narrowest access takes 16 bytes, or a half or a quarter of them: the most of which every loop
     that a thread cuts has a multiple, and for which every store lies. Reads that do not lie for it are made one by one."""
@@ -147,7 +151,7 @@ def divides(vector: int, extent: Dim, sizes: MappingOf[Symbol, int]) -> bool:
     return plain and all(coefficient % vector == 0 for coefficient, _ in known.terms)
 
 
-def aligned(access: Access, tensor: Tensor, sizes: MappingOf[Symbol, int], vector: int) -> bool:
+def aligned(access: Access, tensor: DeviceTensor, sizes: MappingOf[Symbol, int], vector: int) -> bool:
     """Whether the first of so many neighbours is always at a multiple of an access's bytes."""
     size = max(1, tensor.element.bits // 8)
     step = min(vector, ACCESS // size)
@@ -165,7 +169,7 @@ def aligned(access: Access, tensor: Tensor, sizes: MappingOf[Symbol, int], vecto
     return True
 
 
-def lies_flat(nest: Nest, tensors: MappingOf[Symbol, Tensor]) -> bool:
+def lies_flat(nest: Nest, tensors: MappingOf[Symbol, DeviceTensor]) -> bool:
     """Whether a map is one over a single long axis: it reads and stores each element at its own place, in tensors without gaps."""
     rows = tuple(Dim.of(axis.symbol) for axis in nest.rows)
     own = {axis.symbol for axis in nest.rows}

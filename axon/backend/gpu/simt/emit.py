@@ -32,8 +32,8 @@ from axon.backend.kernel.ir import (
     Constant,
     Do,
     Expression,
+    External,
     Function,
-    Given,
     Import,
     Kind,
     Module,
@@ -178,8 +178,8 @@ class PlainEmitter:
         code.assign(code.bad, FALSE)
         code.assign(local("flip"), 0)
         code.assign(local("shared"), call("as_i64", call("shared_memory")))
-        code.assign(local("thread"), call("as_i64", Given("cuda.threadIdx.x")))
-        code.assign(local("block"), call("as_i64", Given("cuda.blockIdx.x")))
+        code.assign(local("thread"), call("as_i64", External("cuda.threadIdx.x")))
+        code.assign(local("block"), call("as_i64", External("cuda.blockIdx.x")))
         tile = self.mapping.tiled.tile if self.mapping.tiled else None
         cluster = tile.splits if tile else self.mapping.pieces.blocks if self.mapping.pieces else 1
         if cluster > 1:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 from typing import Literal
 
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.simt.access import ACCESS, ALONE, Access, accesses, width_of
 from axon.backend.gpu.simt.access import cut as extents_cut
@@ -35,7 +35,7 @@ MANY = HOPPER.multiprocessors * 16  # rows
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class DivisibleBy:
     """The address of a tensor, the stride of one of its dimensions, or a size, that must be a multiple of a power of two."""
 
     modulus: int
@@ -87,12 +87,12 @@ def alone(mapping: Mapping) -> Mapping:
     return replace(mapping, vector=1, beside=frozenset(), uniform=frozenset(), across=through, general=False)
 
 
-def _easy(value: Value, unit: int) -> Tensor:
+def _easy(value: Value, unit: int) -> DeviceTensor:
     strides = tuple(1 if d == unit else 1 << 20 for d in range(len(value.shape)))
-    return Tensor(1 << 20, tuple(1024 for _ in value.shape), strides, value.element)
+    return DeviceTensor(1 << 20, tuple(1024 for _ in value.shape), strides, value.element)
 
 
-def conditions(nest: Nest, mapping: Mapping, units: MappingOf[Symbol, int], values: MappingOf[Symbol, Value]) -> list[Condition]:
+def conditions(nest: Nest, mapping: Mapping, units: MappingOf[Symbol, int], values: MappingOf[Symbol, Value]) -> list[DivisibleBy]:
     """See above; of a mapping that `general` made."""
     found = _conditions(nest, mapping, units, {symbol: _easy(values[symbol], unit) for symbol, unit in units.items()})
     assert found is not None
@@ -100,12 +100,12 @@ def conditions(nest: Nest, mapping: Mapping, units: MappingOf[Symbol, int], valu
 
 
 def _conditions(
-    nest: Nest, mapping: Mapping, units: MappingOf[Symbol, int], tensors: MappingOf[Symbol, Tensor]
-) -> list[Condition] | None:
+    nest: Nest, mapping: Mapping, units: MappingOf[Symbol, int], tensors: MappingOf[Symbol, DeviceTensor]
+) -> list[DivisibleBy] | None:
     """None where something must hold that sizes do not decide."""
     cut = halves(nest) if mapping.halved else None
     whole = cut.nest if cut is not None else nest
-    found: dict[Condition, None] = {}
+    found: dict[DivisibleBy, None] = {}
     lanes = mapping.by in ("lanes", "tiles")
     moved = list(accesses(whole, lanes))
     loops = extents_cut(whole, lanes)
@@ -114,21 +114,21 @@ def _conditions(
         (axis,) = (a for a in nest.rows if a.symbol == mapping.across.axis)
         reads = [Access(a.tensor, a.subscripts, axis) for n, a in enumerate(moved) if n in mapping.across.reads]
         together += [(a, mapping.across.vector) for a in reads]
-        found |= dict.fromkeys(Condition(mapping.across.vector, "size", part) for part in _parts(axis.extent))
+        found |= dict.fromkeys(DivisibleBy(mapping.across.vector, "size", part) for part in _parts(axis.extent))
     for extent in loops:
-        found |= dict.fromkeys(Condition(mapping.vector, "size", part) for part in _parts(extent))
+        found |= dict.fromkeys(DivisibleBy(mapping.vector, "size", part) for part in _parts(extent))
     for access, vector in together:
         symbol, subscripts = access.tensor, access.subscripts
         symbol = cut.views.get(symbol, symbol) if cut is not None else symbol
         size = max(1, tensors[symbol].element.bits // 8)
         step = min(vector, ACCESS // size)
-        found[Condition(step * size, "address", symbol)] = None
+        found[DivisibleBy(step * size, "address", symbol)] = None
         for d, subscript in enumerate(subscripts):
             if d != units[symbol]:
-                found[Condition(step, "stride", (symbol, d))] = None
+                found[DivisibleBy(step, "stride", (symbol, d))] = None
             elif isinstance(subscript, Dim):
                 rest = subscript - Dim.of(access.lane.symbol)
-                found |= dict.fromkeys(Condition(step, "size", part) for part in _parts(rest))
+                found |= dict.fromkeys(DivisibleBy(step, "size", part) for part in _parts(rest))
     axes = {a.symbol for a in nest.rows} | {a.symbol for s in nest.steps for a in (*inner(s, len(nest.rows)), *reduced(s))}
     kept = []
     for condition in found:

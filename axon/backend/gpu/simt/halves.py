@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.simt.access import index_of
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
@@ -58,7 +58,7 @@ class Halves:
     def half(self) -> Dim:
         return self.nest.rows[-1].extent
 
-    def lying(self, tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]) -> dict[Symbol, Tensor]:
+    def lying(self, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]) -> dict[Symbol, DeviceTensor]:
         """How the tensors lie, the views among them."""
         half = self.half.evaluate(sizes)
         found = dict(tensors)
@@ -66,7 +66,7 @@ class Halves:
             whole = tensors[symbol]
             skipped = half * whole.strides[-1] * max(1, whole.element.bits // 8)
             shape = (*whole.shape[:-1], half)
-            found[view] = Tensor(whole.pointer + skipped, shape, whole.strides, whole.element)
+            found[view] = DeviceTensor(whole.pointer + skipped, shape, whole.strides, whole.element)
         return found
 
     def values(self) -> dict[Symbol, Value]:

@@ -24,11 +24,11 @@ from collections.abc import Mapping as MappingOf
 from math import prod
 from typing import Literal
 
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.simt.access import ALONE, Width, accesses, held_in_registers, is_ordered, lies_flat, uniform, width_of
 from axon.backend.gpu.simt.halves import Halves, halved, halves
 from axon.backend.gpu.simt.pieces import EXCHANGED, MULTIPROCESSORS, SHARED, TEAM, Pieces, keeping, pieces
-from axon.backend.gpu.simt.register_tiles import Tiled, groups, pairs_of, register_tiles
+from axon.backend.gpu.simt.register_tiles import TiledMapping, groups, pairs_of, register_tiles
 from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.gpu.simt.tiles import Across, across, power
 from axon.backend.plan.ir import Nest
@@ -78,7 +78,7 @@ class Mapping:
     below: bool = False  # maxima and the sums of exponentials below them are found together
     later: frozenset[int] = frozenset()  # the accesses whose row is asked for by a block before the one that needs it
     general: bool = False  # neighbours move together where a call allows it, else the kernel takes one element at a time
-    tiled: Tiled | None = None  # by tiles: a reduction of pairs
+    tiled: TiledMapping | None = None  # by tiles: a reduction of pairs
     pieces: Pieces | None = None  # by clusters: how a row is cut, and what of it comes into shared memory
 
     @property
@@ -121,7 +121,7 @@ class Grid:
 
 
 def choose(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
 ) -> Mapping:
     """The mapping for tensors that lie like these."""
     if not nest_sweeps(nest):
@@ -157,7 +157,7 @@ def choose(
 
 
 def _ended(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
 ) -> Mapping:
     """Rows whose loops end where data say: a team for each as large as such a loop is in the mean if each element is read once, and
     larger where that would not fill the chip. Of many short ones each has one thread."""
@@ -180,7 +180,7 @@ def _ended(
     return Mapping("block", width.vector, width.beside, team=min(MOST, team))
 
 
-def by_register_tiles(nest: Nest, tiled: Tiled, width: Width) -> Mapping:
+def by_register_tiles(nest: Nest, tiled: TiledMapping, width: Width) -> Mapping:
     """A reduction of pairs; results are stored as wide as a tile allows, if neighbours in it are neighbours along the last axis."""
     found = groups(nest)
     assert found is not None
@@ -189,7 +189,7 @@ def by_register_tiles(nest: Nest, tiled: Tiled, width: Width) -> Mapping:
 
 
 def _map(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
 ) -> Mapping:
     width = width_of(nest, values, tensors, sizes, True)
     through = across(nest, values, tensors, sizes)
@@ -213,7 +213,7 @@ def is_map(nest: Nest) -> bool:
 
 
 def in_rows(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
 ) -> Nest:
     """A map of which neighbours cannot move together as a nest of rows, which teams share, if they are long enough: then only
     its rows are found by division, not each element."""
@@ -234,7 +234,7 @@ def _elements(nest: Nest, extent: int, sizes: MappingOf[Symbol, int]) -> Mapping
 
 
 def in_halves(
-    cut: Halves, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+    cut: Halves, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
 ) -> Mapping:
     """A map of which a thread takes neighbours in both halves."""
     width = width_of(cut.nest, {**values, **cut.values()}, cut.lying(tensors, sizes), sizes, True)
@@ -287,7 +287,7 @@ def _held(nest: Nest, width: Width, by: By, team: int, chunks: int, sizes: Mappi
 def _in_cluster(
     nest: Nest,
     values: MappingOf[Symbol, Value],
-    tensors: MappingOf[Symbol, Tensor],
+    tensors: MappingOf[Symbol, DeviceTensor],
     width: Width,
     vectors: int,
     sizes: MappingOf[Symbol, int],

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.simt.access import ACCESS, Access, Width, accesses
-from axon.backend.kernel.ir import Constant, Expression, Given, Like, call, lift, product, same
+from axon.backend.kernel.ir import Constant, Expression, External, Like, call, lift, product, same
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
 from axon.base.data import dataclass, replace
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from axon.backend.gpu.simt.emit import PlainEmitter
     from axon.backend.gpu.simt.mapping import Mapping
 
-GRID = Given("cuda.gridDim.x")  # how many blocks there are
+GRID = External("cuda.gridDim.x")  # how many blocks there are
 BLOCKS = (1, 2, 4, 8)  # of a cluster
 PIECE = 32 * 1024  # bytes of a block, so that a multiprocessor has six blocks
 MOST = 192 * 1024  # bytes of a block, where eight blocks have too little otherwise
@@ -72,7 +72,7 @@ Shared = tuple[Symbol, tuple[Dim, ...]]  # what several accesses have in common
 
 
 def _brought(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], width: Width
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], width: Width
 ) -> dict[Shared, list[tuple[int, Access]]]:
     """What bulk copies can bring of a row, and the accesses to it, by number."""
     found: dict[Shared, list[tuple[int, Access]]] = {}
@@ -87,7 +87,11 @@ def _brought(
 
 
 def pieces(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int], width: Width
+    nest: Nest,
+    values: MappingOf[Symbol, Value],
+    tensors: MappingOf[Symbol, DeviceTensor],
+    sizes: MappingOf[Symbol, int],
+    width: Width,
 ) -> Pieces | None:
     """How a row is cut; None if there is nothing that several steps read, if bulk copies cannot bring it, and if it is too long."""
     found = _brought(nest, values, tensors, width)
@@ -107,7 +111,7 @@ def pieces(
 
 
 def keeping(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], width: Width, cut: Pieces, vectors: int
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], width: Width, cut: Pieces, vectors: int
 ) -> Pieces | None:
     """The same pieces, of so many vectors for each block, and beside them what is the same in each row. None if there is nothing,
     or no room."""
@@ -220,7 +224,7 @@ def ask_ahead(emitter: PlainEmitter, rows: tuple[Axis, ...], extents: list[Expre
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SharedPart:
     """A block's part of a tensor in shared memory: from which byte on (of the first stage), and bytes of an element."""
 
     access: Access
@@ -232,8 +236,8 @@ class Part:
 class Layout:
     """The shared memory of a block: its barriers, what is kept, and a stage for each row that is there at once."""
 
-    kept: tuple[Part, ...]
-    held: tuple[Part, ...]  # of one row
+    kept: tuple[SharedPart, ...]
+    held: tuple[SharedPart, ...]  # of one row
     stage: int  # bytes of each
     bytes: int  # of everything
 
@@ -247,12 +251,12 @@ def laid_out(emitter: PlainEmitter, cut: Pieces) -> Layout:
     return Layout(kept, held, stage, first_stage + cut.stages * stage)
 
 
-def _parts(emitter: PlainEmitter, reads: frozenset[int], elements: int, at: int) -> tuple[tuple[Part, ...], int]:
+def _parts(emitter: PlainEmitter, reads: frozenset[int], elements: int, at: int) -> tuple[tuple[SharedPart, ...], int]:
     """Parts of so many elements one after the other, and where they end."""
     found = []
     for access in wholes(emitter, reads):
         size = emitter.values[access.tensor].element.bits // 8
-        found.append(Part(access, at, size))
+        found.append(SharedPart(access, at, size))
         at += elements * size
     return tuple(found), at
 
@@ -371,7 +375,7 @@ def _bring(cut: _Cut, row: Expression, slot: Like) -> None:
         _copy(cut, cut.layout.held, cut.layout.stage * lift(slot), barrier)
 
 
-def _copy(cut: _Cut, parts: tuple[Part, ...], moved: Expression | None, barrier: Expression) -> None:
+def _copy(cut: _Cut, parts: tuple[SharedPart, ...], moved: Expression | None, barrier: Expression) -> None:
     """Begin to copy this block's part of some tensors."""
     emitter, code, local = cut.emitter, cut.emitter.code, cut.emitter.code.local
     begin, stop, shared = local("begin"), local("stop"), local("shared")

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Literal
 
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.register_tiles import TOGETHER, Pairs, RegisterTile, best, seconds
-from axon.backend.gpu.layout.roofline import Loads, Work
+from axon.backend.gpu.layout.roofline import KernelWork, Loads
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.simt.access import Access, aligned, divides, is_beside, is_ordered, unit_of
 from axon.backend.kernel.reducers import reducer
@@ -70,7 +70,7 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True)
-class Tiled:
+class TiledMapping:
     """A tile, how each leaf is brought, and how many blocks of a multiprocessor must have registers."""
 
     tile: RegisterTile
@@ -188,8 +188,8 @@ def _vanishes(scalar: Scalar) -> bool:
 
 
 def register_tiles(
-    nest: Nest, values: Mapping[Symbol, Value], tensors: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int]
-) -> Tiled | None:
+    nest: Nest, values: Mapping[Symbol, Value], tensors: Mapping[Symbol, DeviceTensor], sizes: Mapping[Symbol, int]
+) -> TiledMapping | None:
     """The tile with which a nest takes least time, if it takes less than without."""
     found = groups(nest)
     if found is None:
@@ -201,7 +201,7 @@ def register_tiles(
     times = SEVERAL if pairs.axes > 3 else ACROSS if across else SIMPLE
     if chosen is None or chosen[0] >= times * untiled(nest, values, sizes).seconds(HOPPER):
         return None
-    return Tiled(chosen[1], fetches, chosen[1].resident(pairs.words, pairs.axes, HOPPER))
+    return TiledMapping(chosen[1], fetches, chosen[1].resident(pairs.words, pairs.axes, HOPPER))
 
 
 def pairs_of(nest: Nest, found: Groups, sizes: Mapping[Symbol, int]) -> Pairs:
@@ -223,19 +223,19 @@ def pairs_of(nest: Nest, found: Groups, sizes: Mapping[Symbol, int]) -> Pairs:
     return Pairs(outer, rows, columns, depth, held["rows"], held["columns"], words, max(1, done // points), axes)
 
 
-def predicted(nest: Nest, tiled: Tiled, sizes: Mapping[Symbol, int], target: Target) -> float:
+def predicted(nest: Nest, tiled: TiledMapping, sizes: Mapping[Symbol, int], target: Target) -> float:
     """The seconds that a nest takes with a tile."""
     found = groups(nest)
     assert found is not None
     return seconds(tiled.tile, pairs_of(nest, found, sizes), target)
 
 
-def untiled(nest: Nest, values: Mapping[Symbol, Value], sizes: Mapping[Symbol, int]) -> Work:
+def untiled(nest: Nest, values: Mapping[Symbol, Value], sizes: Mapping[Symbol, int]) -> KernelWork:
     """What a nest does without tiles."""
     again = [(a.bytes.evaluate(sizes), a.between.evaluate(sizes)) for a in loaded_again(nest, values)]
     loads = tuple(Loads(loaded, between) for loaded, between in again if loaded > between)
     amounts = (sum(count(step).evaluate(sizes) for step in nest.steps) for count in (flops, other_operations))
-    return Work(bytes_moved(nest, values).evaluate(sizes), loads, *amounts)
+    return KernelWork(bytes_moved(nest, values).evaluate(sizes), loads, *amounts)
 
 
 def _bytes(leaf: Leaf) -> int:
@@ -243,7 +243,7 @@ def _bytes(leaf: Leaf) -> int:
     return max(1, leaf.local.element.accumulator.bits // 8)
 
 
-def fetch(leaf: Leaf, found: Groups, tensors: Mapping[Symbol, Tensor], sizes: Mapping[Symbol, int]) -> Fetch:
+def fetch(leaf: Leaf, found: Groups, tensors: Mapping[Symbol, DeviceTensor], sizes: Mapping[Symbol, int]) -> Fetch:
     """How a leaf is brought from tensors that lie like these."""
     made = [read for read in reads(leaf.scalar) if read.tensor in tensors]
     lanes: tuple[tuple[Literal["side", "depth"], Axis], ...]
@@ -258,6 +258,6 @@ def fetch(leaf: Leaf, found: Groups, tensors: Mapping[Symbol, Tensor], sizes: Ma
     return Fetch("side")
 
 
-def scalar_fetches(tiled: Tiled) -> Tiled:
+def scalar_fetches(tiled: TiledMapping) -> TiledMapping:
     """The same for any size: one element at a time."""
     return replace(tiled, fetches=tuple(Fetch(one.along) for one in tiled.fetches))

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from math import prod
 from typing import TYPE_CHECKING
 
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.simt.access import ACCESS, Access, accesses, aligned, divides, is_beside, is_steady, steady, unit_of
 from axon.backend.gpu.simt.writer import Lane
 from axon.backend.kernel.ir import Expression, Name, call
@@ -77,7 +77,7 @@ class Staged:
 
 
 def across(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, Tensor], sizes: MappingOf[Symbol, int]
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
 ) -> Across | None:
     """What a map reads across, if it reads anything so.
 

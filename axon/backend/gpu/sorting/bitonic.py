@@ -17,7 +17,7 @@ from axon.backend.gpu.sorting.elements import (
     strided,
     write_result,
 )
-from axon.backend.gpu.sorting.writing import BLOCK, THREAD, Kernel, extents, i64, pointers
+from axon.backend.gpu.sorting.writing import BLOCK, THREAD, KernelCode, extents, i64, pointers
 from axon.backend.kernel.ir import Expression, Name, Operator, Several, both, same
 from axon.base.element import Element
 from axon.base.names import fresh
@@ -31,7 +31,7 @@ _LAST = (1 << 63) - 1  # after every pair
 def short_rows(element: Element, rank: int) -> Plain:
     """Sorts rows of at most `width` elements, a power of two, which is how much of a block each has."""
     keys = Keys(element)
-    code = Kernel(*pointers(INPUT, VALUES, INDICES), *extents(LENGTH, ROWS, WIDTH), *strided(rank))
+    code = KernelCode(*pointers(INPUT, VALUES, INDICES), *extents(LENGTH, ROWS, WIDTH), *strided(rank))
     length, rows, width = map(code.extent, (LENGTH, ROWS, WIDTH))
     thread, block = code.set("thread", i64(THREAD)), code.set("block", i64(BLOCK))
     here = code.shared("keys_here", TILE, "int64")
@@ -76,7 +76,7 @@ def short_rows(element: Element, rank: int) -> Plain:
     return code.plain(f"sort {element.value}: short rows, several in a block", THREADS)
 
 
-def _exchange(code: Kernel, here: Name, places: Name | None, low: Name, high: Name, up: Name) -> None:
+def _exchange(code: KernelCode, here: Name, places: Name | None, low: Name, high: Name, up: Name) -> None:
     """Two pairs of the network change places if they are not as `up` says."""
     x, y, m, n = map(code.local, "xymn")
     code.assign(Several((x, y)), Several((here[low], here[high])))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from axon.backend.gpu.build.pipeline import Plain
 from axon.backend.gpu.emit.source import StrideParameter
-from axon.backend.gpu.sorting.writing import BLOCK, THREAD, Kernel, extents, i32, i64, load, pointers, running
+from axon.backend.gpu.sorting.writing import BLOCK, THREAD, KernelCode, extents, i32, i64, load, pointers, running
 from axon.backend.kernel.ir import Constant, Expression, Operator, call, same
 from axon.base.names import fresh
 
@@ -21,13 +21,13 @@ INPUT, INDICES, COUNTS, TOTAL = (fresh(name) for name in ("source", "indices", "
 LENGTH, BLOCKS = fresh("length"), fresh("blocks")
 
 
-def _flag(code: Kernel, at: Expression) -> Expression:
+def _flag(code: KernelCode, at: Expression) -> Expression:
     return Operator("!=", load(8, code.pointer(INPUT) + at * code.stride(INPUT, 0)), Constant(0))
 
 
 def count() -> Plain:
     """How many flags each block's piece has."""
-    code = Kernel(*pointers(INPUT, COUNTS), *extents(LENGTH), StrideParameter(INPUT, 0))
+    code = KernelCode(*pointers(INPUT, COUNTS), *extents(LENGTH), StrideParameter(INPUT, 0))
     thread = code.set("thread", i64(THREAD))
     first = code.set("first", i64(BLOCK) * PIECE)
     total = code.set("count", i64(0))
@@ -45,7 +45,7 @@ def count() -> Plain:
 
 def place() -> Plain:
     """Counts of blocks become places, and their sum the size of the result. One block."""
-    code = Kernel(*pointers(COUNTS, TOTAL), *extents(BLOCKS))
+    code = KernelCode(*pointers(COUNTS, TOTAL), *extents(BLOCKS))
     blocks = code.extent(BLOCKS)
     thread = code.set("thread", i64(THREAD))
     sums = code.shared("sums", PLACERS, "int64")
@@ -70,7 +70,7 @@ def place() -> Plain:
 
 def write() -> Plain:
     """The indices of flags, each block's from its place on."""
-    code = Kernel(*pointers(INPUT, COUNTS, INDICES), *extents(LENGTH), StrideParameter(INPUT, 0))
+    code = KernelCode(*pointers(INPUT, COUNTS, INDICES), *extents(LENGTH), StrideParameter(INPUT, 0))
     each = PIECE // COUNTERS
     thread = code.set("thread", i64(THREAD))
     sums = code.shared("sums", COUNTERS, "int32")

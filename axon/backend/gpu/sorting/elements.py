@@ -9,7 +9,7 @@ Note [Sorting]
 from __future__ import annotations
 
 from axon.backend.gpu.emit.source import Parameter, StrideParameter
-from axon.backend.gpu.sorting.writing import Kernel, extents, i64, load
+from axon.backend.gpu.sorting.writing import KernelCode, extents, i64, load
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Expression, Name, Operator, same
 from axon.base.data import dataclass
@@ -99,7 +99,7 @@ def strided(rank: int) -> list[Parameter]:
     return [*extents(*LEADING[: rank - 1]), *(StrideParameter(INPUT, d) for d in range(rank))]
 
 
-def row_start(code: Kernel, keys: Keys, rank: int) -> Expression:
+def row_start(code: KernelCode, keys: Keys, rank: int) -> Expression:
     """The address at which a `row` of the input begins."""
     source, row = code.pointer(INPUT), code.local("row")
     if rank == 1:
@@ -114,12 +114,12 @@ def row_start(code: Kernel, keys: Keys, rank: int) -> Expression:
     return start
 
 
-def element_at(code: Kernel, keys: Keys, rank: int, start: Expression, place: Expression | int) -> Expression:
+def element_at(code: KernelCode, keys: Keys, rank: int, start: Expression, place: Expression | int) -> Expression:
     """The bits of an element of a row of the input."""
     return load(keys.bits, start + place * code.stride(INPUT, rank - 1) * keys.size)
 
 
-def write_result(code: Kernel, keys: Keys, rank: int, origin: Expression, key: Expression | None = None) -> None:
+def write_result(code: KernelCode, keys: Keys, rank: int, origin: Expression, key: Expression | None = None) -> None:
     """Writes the results at `place` of a `row`, which begins at `start`: the element that was at `origin`. Of most keys (as
     `unsigned` makes them) it is known without another look at the input."""
     at = code.set("at", code.local("row") * code.extent(LENGTH) + code.local("place"))

@@ -31,7 +31,7 @@ from axon.backend.gpu.sorting.elements import (
     strided,
     write_result,
 )
-from axon.backend.gpu.sorting.writing import BLOCK, THREAD, Kernel, extents, i32, i64, load, pointers, running
+from axon.backend.gpu.sorting.writing import BLOCK, THREAD, KernelCode, extents, i32, i64, load, pointers, running
 from axon.backend.kernel.ir import Constant, Expression, Like, Name, Operator, both, call, lift, same
 from axon.base.data import dataclass
 from axon.base.element import Element
@@ -53,7 +53,7 @@ DIGIT, PIECES, BLOCKS = (fresh(name) for name in ("digit_number", "pieces", "blo
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SortBlock:
     """A block of threads that sorts what it holds by one digit, and where things lie in its shared memory, in words of 32 bits."""
 
     warps: int
@@ -94,20 +94,20 @@ def digits_of(keys: Keys) -> int:
     return keys.bits // BITS
 
 
-def blocks_of_rows(keys: Keys, shared: int) -> list[Block]:
+def blocks_of_rows(keys: Keys, shared: int) -> list[SortBlock]:
     """The blocks that sort rows, by the lengths that they take: as shared memory and, of wide keys, registers allow."""
-    blocks = [Block(warps, items, keys.wide) for warps, items in SIZES]
+    blocks = [SortBlock(warps, items, keys.wide) for warps, items in SIZES]
     return [block for block in blocks if block.shared <= shared and not (keys.wide and block.warps > 16)]
 
 
-def block_of_piece(wide: bool) -> Block:
-    return Block(*PIECE, wide)
+def block_of_piece(wide: bool) -> SortBlock:
+    return SortBlock(*PIECE, wide)
 
 
-class _Sorter(Kernel):
+class _Sorter(KernelCode):
     """A kernel whose blocks sort by digits. Each thread holds pairs in variables, `pair0` and so on."""
 
-    def begin(self, block: Block) -> None:
+    def begin(self, block: SortBlock) -> None:
         self.block = block
         self.thread = self.set("thread", i32(THREAD))
         self.lane, self.warp = self.set("lane", i32(self.thread & (LANES - 1))), self.set("warp", i32(self.thread >> 5))
@@ -235,7 +235,7 @@ class _Sorter(Kernel):
         return source, self.local("from_places")
 
 
-def row(element: Element, rank: int, block: Block) -> Plain:
+def row(element: Element, rank: int, block: SortBlock) -> Plain:
     """Sorts each row of at most `block.tile` elements in one block."""
     keys = Keys(element)
     code = _Sorter(*pointers(INPUT, VALUES, INDICES), *extents(LENGTH), *strided(rank))

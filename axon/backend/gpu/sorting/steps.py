@@ -14,7 +14,7 @@ from axon.base.names import Symbol
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SortLaunch:
     """A kernel over so many blocks. `sizes` are what its parameters stand for."""
 
     kernel: Plain
@@ -26,7 +26,7 @@ class Step:
 class Algorithm:
     """Steps, the tensors that they are `given`, and the bytes of each buffer that they need `room` for."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[SortLaunch, ...]
     given: tuple[Symbol, ...]
     room: Mapping[Symbol, int]
 
@@ -43,9 +43,9 @@ def sorting(element: Element, shape: tuple[int, ...], target: Target) -> Algorit
     whole = next((b for b in radix.blocks_of_rows(keys, target.shared_per_block) if length <= b.tile), None)
     if length <= bitonic.TILE:
         width = 1 << (length - 1).bit_length()
-        step = Step(bitonic.short_rows(element, rank), -(-rows * width // bitonic.TILE), {**sizes, bitonic.WIDTH: width})
+        step = SortLaunch(bitonic.short_rows(element, rank), -(-rows * width // bitonic.TILE), {**sizes, bitonic.WIDTH: width})
     elif whole is not None:
-        step = Step(radix.row(element, rank, whole), rows, sizes)
+        step = SortLaunch(radix.row(element, rank, whole), rows, sizes)
     else:
         return Algorithm(*_by_digits(element, rank, sizes, given))
     return Algorithm((step,), given, {})
@@ -53,7 +53,7 @@ def sorting(element: Element, shape: tuple[int, ...], target: Target) -> Algorit
 
 def _by_digits(
     element: Element, rank: int, sizes: Mapping[Symbol, int], given: tuple[Symbol, ...]
-) -> tuple[tuple[Step, ...], tuple[Symbol, ...], dict[Symbol, int]]:
+) -> tuple[tuple[SortLaunch, ...], tuple[Symbol, ...], dict[Symbol, int]]:
     """Of rows that no block takes whole."""
     keys, rows, length = elements.Keys(element), sizes[elements.ROWS], sizes[elements.LENGTH]
     pieces, digits = -(-length // radix.block_of_piece(keys.wide).tile), 1 << radix.BITS
@@ -61,12 +61,12 @@ def _by_digits(
     few = pieces <= radix.FEW
     places, adders = (radix.few_places(), -(-rows * digits // radix.ADDERS)) if few else (radix.places(), rows * digits)
     count, move = radix.count(keys.wide), radix.move(element, rank)
-    steps = [Step(radix.pairs(element, rank), rows * pieces, sizes), Step(radix.needs(), 1, sizes)]
+    steps = [SortLaunch(radix.pairs(element, rank), rows * pieces, sizes), SortLaunch(radix.needs(), 1, sizes)]
     for number in range(radix.digits_of(keys)):
         own = {**sizes, radix.DIGIT: number}
-        counted = [Step(count, rows * pieces, own)] if number else []
-        steps += [*counted, Step(places, adders, own), Step(move, rows * pieces, own)]
-    steps.append(Step(radix.finish(element, rank), -(-rows * length // radix.ADDERS), sizes))
+        counted = [SortLaunch(count, rows * pieces, own)] if number else []
+        steps += [*counted, SortLaunch(places, adders, own), SortLaunch(move, rows * pieces, own)]
+    steps.append(SortLaunch(radix.finish(element, rank), -(-rows * length // radix.ADDERS), sizes))
     room = dict.fromkeys((radix.PAIRS, radix.MOVED), 8 * rows * length)
     if keys.wide:
         room |= dict.fromkeys((radix.PLACES, radix.MOVED_PLACES), 4 * rows * length)
@@ -79,8 +79,8 @@ def compressing(length: int) -> tuple[Algorithm, Algorithm]:
     blocks = -(-length // compress.PIECE)
     sizes = {compress.LENGTH: length, compress.BLOCKS: blocks}
     room = {compress.COUNTS: 4 * blocks, compress.TOTAL: 4}
-    first = (Step(compress.count(), blocks, sizes), Step(compress.place(), 1, sizes))
-    second = (Step(compress.write(), blocks, sizes),)
+    first = (SortLaunch(compress.count(), blocks, sizes), SortLaunch(compress.place(), 1, sizes))
+    second = (SortLaunch(compress.write(), blocks, sizes),)
     return Algorithm(first, (compress.INPUT,), room), Algorithm(second, (compress.INPUT, compress.INDICES), room)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from axon.backend.gpu.build.pipeline import Plain
 from axon.backend.gpu.emit.source import Parameter, StrideParameter, emitted
 from axon.backend.kernel.code import Code
-from axon.backend.kernel.ir import Expression, Given, Import, Like, Module, Name, both, call
+from axon.backend.kernel.ir import Expression, External, Import, Like, Module, Name, both, call
 from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.base.names import Symbol
 from axon.shapes.dimension import Dim
@@ -17,7 +17,7 @@ _IMPORTS = (
     (Import("numba", ("cuda", "int32", "int64")),),
     (Import("axon.backend.gpu.intrinsics", ("ptx_memory",)),),
 )
-THREAD, BLOCK = Given("cuda.threadIdx.x"), Given("cuda.blockIdx.x")
+THREAD, BLOCK = External("cuda.threadIdx.x"), External("cuda.blockIdx.x")
 
 
 def i32(value: Like) -> Expression:
@@ -28,7 +28,7 @@ def i64(value: Like) -> Expression:
     return call("int64", value)
 
 
-class Kernel(Code):
+class KernelCode(Code):
     """A kernel being written; parameters are called as what they stand for."""
 
     def __init__(self, *parameters: Parameter) -> None:
@@ -50,7 +50,7 @@ class Kernel(Code):
         return self.local(name)
 
     def shared(self, name: str, size: int, element: str) -> Name:
-        return self.set(name, call("cuda.shared.array", size, Given(element)))
+        return self.set(name, call("cuda.shared.array", size, External(element)))
 
     def wait(self) -> None:
         """For the other threads of the block."""
@@ -96,7 +96,7 @@ def extents(*symbols: Symbol) -> list[Parameter]:
     return [ExtentParameter(Dim.of(symbol)) for symbol in symbols]
 
 
-def running(code: Kernel, sums: Name, thread: Name, count: int, threads: int, first: int = 0) -> None:
+def running(code: KernelCode, sums: Name, thread: Name, count: int, threads: int, first: int = 0) -> None:
     """Running sums of what the first `count` threads of a block put into shared memory, from `first` on, each over twice as many
     (Hillis and Steele 1986). All threads wait."""
     some = thread < count if count < threads else None

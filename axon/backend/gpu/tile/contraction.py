@@ -16,7 +16,7 @@ from typing import Any
 
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import Merge, View, Views, merge
-from axon.backend.gpu.tile.epilogue import Group, Operand, Result, bare, check_epilogue, result_of
+from axon.backend.gpu.tile.epilogue import EpilogueGroup, EpilogueOperand, Result, bare, check_epilogue, result_of
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
@@ -45,8 +45,8 @@ class MatrixProduct:
     columns: Axis
     depth: Axis
     outer: tuple[Axis, ...]
-    lefts: tuple[Operand, ...]
-    rights: tuple[Operand, ...]
+    lefts: tuple[EpilogueOperand, ...]
+    rights: tuple[EpilogueOperand, ...]
     product: Symbol
     results: tuple[Result, ...]
     made: Symbol
@@ -61,16 +61,16 @@ class MatrixProduct:
         return (self.depth,)
 
     @property
-    def operands(self) -> tuple[Operand, ...]:
+    def operands(self) -> tuple[EpilogueOperand, ...]:
         return (*self.lefts, *self.rights)
 
     @property
-    def left(self) -> Operand:
+    def left(self) -> EpilogueOperand:
         """The left factor, or its first limb."""
         return self.lefts[0]
 
     @property
-    def right(self) -> Operand:
+    def right(self) -> EpilogueOperand:
         """The right factor, or its first limb."""
         return self.rights[0]
 
@@ -80,7 +80,7 @@ class MatrixProduct:
         return terms(len(self.lefts), len(self.rights))
 
 
-def with_factors(kernel: MatrixProduct, lefts: tuple[Operand, ...], rights: tuple[Operand, ...]) -> MatrixProduct:
+def with_factors(kernel: MatrixProduct, lefts: tuple[EpilogueOperand, ...], rights: tuple[EpilogueOperand, ...]) -> MatrixProduct:
     """The same product of other factors, and without the views that it no longer reads."""
     read = {operand.value.symbol for operand in (*lefts, *rights)}
     read |= {one.tensor for result in kernel.results for one in reads(result.expression)}
@@ -171,9 +171,9 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
     return kernel, views
 
 
-def group(kernel: MatrixProduct, views: Views) -> Group[Any]:
+def group(kernel: MatrixProduct, views: Views) -> EpilogueGroup[Any]:
     """A contraction that operations on its results may join."""
-    return Group(kernel, views, merges=_of_sides(kernel.merges, kernel.depth))
+    return EpilogueGroup(kernel, views, merges=_of_sides(kernel.merges, kernel.depth))
 
 
 def _of_sides(merges: tuple[Merge, ...], depth: Axis) -> tuple[Merge, ...]:
@@ -261,7 +261,7 @@ def _side_by_side(some: tuple[Symbol, ...], axes: tuple[Symbol, ...]) -> bool:
     return axes[start : start + len(some)] == some
 
 
-def _operand(read: Read, views: Views) -> Operand:
+def _operand(read: Read, views: Views) -> EpilogueOperand:
     axes = bare(read)
     assert axes is not None
-    return Operand(views.value(read.tensor), axes, tuple(range(len(axes))))
+    return EpilogueOperand(views.value(read.tensor), axes, tuple(range(len(axes))))

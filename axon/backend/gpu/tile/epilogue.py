@@ -20,7 +20,7 @@ STORED = (Element.BF16, Element.F16, Element.F32)
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class EpilogueOperand:
     """A tensor and the axes at which its dimensions are read, in the order in which they lie in memory, the contiguous one last.
 
     `order` says which dimension each of them is; in core, and unless strides say otherwise, dimensions lie in their own order.
@@ -30,10 +30,10 @@ class Operand:
     axes: tuple[Symbol, ...]
     order: tuple[int, ...]
 
-    def arranged(self, order: tuple[int, ...]) -> Operand:
+    def arranged(self, order: tuple[int, ...]) -> EpilogueOperand:
         """The same operand, its dimensions lying in another order."""
         axis_of = dict(zip(self.order, self.axes, strict=True))
-        return Operand(self.value, tuple(axis_of[d] for d in order), order)
+        return EpilogueOperand(self.value, tuple(axis_of[d] for d in order), order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def views_of(kernel: TiledResults) -> tuple[View, ...]:
 K = TypeVar("K", bound=TiledResults)
 
 
-class Group(Generic[K]):
+class EpilogueGroup(Generic[K]):
     """A kernel and the pointwise operations on its results that were taken in so far.
 
     `statistics` are tensors that the kernel makes without storing them: each with its axes and the local that is its value. Rows or

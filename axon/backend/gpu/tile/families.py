@@ -13,7 +13,7 @@ from typing import TypeAlias, assert_never
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.contraction import APART, MatrixProduct, Merging, contraction, group, with_factors
-from axon.backend.gpu.tile.epilogue import Group, Operand
+from axon.backend.gpu.tile.epilogue import EpilogueGroup, EpilogueOperand
 from axon.backend.gpu.tile.epilogue import views_of as tiled_views
 from axon.backend.gpu.tile.stream import Found, Stream, stream
 from axon.backend.gpu.tile.verify import verify_kernels
@@ -62,7 +62,7 @@ def kernels(
     return tuple(_in_order(program, groups, {**reasons, **why}))
 
 
-def with_operands(kernel: Tiled, operands: Sequence[Operand]) -> Tiled:
+def with_operands(kernel: Tiled, operands: Sequence[EpilogueOperand]) -> Tiled:
     """The same kernel of other operands; how many the left ones are, is as before."""
     match kernel:
         case MatrixProduct(lefts=lefts):
@@ -101,7 +101,7 @@ class _Taken:
     """A kernel for the tensor cores, and the numbers of the operations that it does."""
 
     symbol: Symbol  # what its product makes
-    group: Group[Tiled]
+    group: EpilogueGroup[Tiled]
     members: set[int]
     known: tuple[tuple[Symbol, tuple[Symbol, ...], Local], ...] = ()
 
@@ -122,7 +122,9 @@ def _tiled(
             continue
         if number in streams:
             made, inner = streams[number]
-            mine = _Taken(op.outs[0].symbol, Group(made.stream, made.views, made.statistics), {number, *inner}, made.statistics)
+            mine = _Taken(
+                op.outs[0].symbol, EpilogueGroup(made.stream, made.views, made.statistics), {number, *inner}, made.statistics
+            )
         else:
             try:
                 own = merging.get(op.outs[0].symbol, APART)

@@ -19,11 +19,11 @@ from typing import Literal, Protocol, TypeAlias, assert_never
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import Bounds, bounds
 from axon.backend.gpu.tile.contraction import MatrixProduct
-from axon.backend.gpu.tile.epilogue import Operand, bare, views_of
+from axon.backend.gpu.tile.epilogue import EpilogueOperand, bare, views_of
 from axon.backend.gpu.tile.online_softmax import ONE, local_symbols
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.stream import Stream
-from axon.backend.gpu.tile.text import Names, Texts, dim_text, scalar_text
+from axon.backend.gpu.tile.text import SymbolNames, Texts, dim_text, scalar_text
 from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
@@ -254,11 +254,11 @@ def _streaming(
     return (_load(query, kernel.query), Clear(accumulator), Reset(kernel), For(keys, body, backwards=True))
 
 
-def _load(tile: Tile, operand: Operand) -> Load:
+def _load(tile: Tile, operand: EpilogueOperand) -> Load:
     return Load(tile, operand.value.symbol, operand.axes, operand.order)
 
 
-def _operand_tile(name: str, operand: Operand, steps: dict[Symbol, int]) -> Tile:
+def _operand_tile(name: str, operand: EpilogueOperand, steps: dict[Symbol, int]) -> Tile:
     axes = tuple(a for a in operand.axes if a in steps)
     assert operand.axes[-1] in steps, "a factor that `prepare` has not let through"
     return Tile(fresh(name), operand.value.element, axes, tuple(steps[a] for a in axes), "shared")
@@ -321,7 +321,7 @@ def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
 
 def render(program: TileProgram) -> str:
     """The program as text, deterministic."""
-    names = Names()
+    names = SymbolNames()
     lines = [f"tile({', '.join(f'{names[a.symbol]} {a.step}' for a in program.axes)}):"]
     folds = [s.stream for s in statements(program.body) if isinstance(s, Fold)]
     lines += ["  " + line for line in given(program, folds[0] if folds else None, names)]
@@ -336,7 +336,7 @@ def render(program: TileProgram) -> str:
     return "\n".join(lines) + "\n"
 
 
-def statement_text(statement: Statement, names: Names) -> str:
+def statement_text(statement: Statement, names: SymbolNames) -> str:
     match statement:
         case Clear(tile=tile):
             return f"{tile_text(tile, names)} = 0"
@@ -366,7 +366,7 @@ def statement_text(statement: Statement, names: Names) -> str:
             return f"for {names[axis.symbol]} by {axis.step}{' from the last' if backwards else ''}:"
 
 
-class Given(Protocol):
+class Mentions(Protocol):
     """What statements mention without saying, in a program of any phase."""
 
     @property
@@ -377,7 +377,7 @@ class Given(Protocol):
     def bounds(self) -> Bounds | None: ...
 
 
-def given(program: Given, stream: Stream | None, names: Names) -> Iterator[str]:
+def given(program: Mentions, stream: Stream | None, names: SymbolNames) -> Iterator[str]:
     """What statements mention without saying: indices that follow from others, views, what a mask leaves, what a fold does."""
     for symbol, dim in program.derived:
         yield f"{names[symbol]} = {dim_text(dim, names)}"
@@ -421,12 +421,12 @@ def views_text(views: tuple[View, ...], names: Texts) -> Iterator[str]:
         yield f"{names[view.value.symbol]}[{at}] is {names[view.source]}[{', '.join(dim_text(d, names) for d in view.places)}]"
 
 
-def stored_text(store: Store, names: Names) -> str:
+def stored_text(store: Store, names: SymbolNames) -> str:
     """The expression of a store, over the accumulator's name."""
     names.same(store.product, store.accumulator.symbol)
     return scalar_text(store.expression, names)
 
 
-def tile_text(tile: Tile, names: Names) -> str:
+def tile_text(tile: Tile, names: SymbolNames) -> str:
     shape = ", ".join(f"{names[a]} {n}" for a, n in zip(tile.axes, tile.shape, strict=True))
     return f"{names[tile.symbol]} : {tile.element.value}[{shape}] {tile.memory}"

@@ -36,13 +36,13 @@ from math import prod
 from typing import TypeAlias
 
 from axon.backend.gpu.layout.register_tiles import Pairs, best
-from axon.backend.gpu.layout.roofline import Loads, Work
+from axon.backend.gpu.layout.roofline import KernelWork, Loads
 from axon.backend.gpu.layout.target import Target
-from axon.backend.gpu.layout.views import Spread, spread
+from axon.backend.gpu.layout.views import CopyLayout, spread
 from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct, with_factors
-from axon.backend.gpu.tile.epilogue import Operand
+from axon.backend.gpu.tile.epilogue import EpilogueOperand
 from axon.backend.gpu.tile.families import Kernel
-from axon.backend.gpu.tile.schedule import Problem, Traits, fastest
+from axon.backend.gpu.tile.schedule import ScheduleProblem, Traits, fastest
 from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.plan.ir import Nest, Reason
 from axon.base.data import dataclass, replace
@@ -96,7 +96,9 @@ def workspace(kernel: MatrixProduct, sizes: Mapping[Symbol, int]) -> int:
     return sum(LIMB_BYTES * _elements(value, sizes) for value in _made(kernel))
 
 
-def dearer(kernel: MatrixProduct, problem: Problem, traits: Traits, sizes: Mapping[Symbol, int], target: Target) -> str | None:
+def dearer(
+    kernel: MatrixProduct, problem: ScheduleProblem, traits: Traits, sizes: Mapping[Symbol, int], target: Target
+) -> str | None:
     """Why a product whose factors are in limbs is better computed without tensor cores at these sizes, if it is."""
     if not _made(kernel):
         return None
@@ -111,22 +113,22 @@ def splitting(kernel: MatrixProduct, sizes: Mapping[Symbol, int], target: Target
     """Seconds of the kernels that make limbs for a product: each reads a factor once."""
     split = {side[0].value: side for side in (kernel.lefts, kernel.rights) if len(side) > 1}
     moved = (_elements(value, sizes) * (_source_bytes(side) + LIMB_BYTES * len(side)) for value, side in split.items())
-    return sum(Work(bytes_).seconds(target) for bytes_ in moved)
+    return sum(KernelWork(bytes_).seconds(target) for bytes_ in moved)
 
 
-def without_tensor_cores(kernel: MatrixProduct, problem: Problem, sizes: Mapping[Symbol, int], target: Target) -> float:
+def without_tensor_cores(kernel: MatrixProduct, problem: ScheduleProblem, sizes: Mapping[Symbol, int], target: Target) -> float:
     """Seconds of a plain kernel that computes the product: by register tiles, or it loads the right factor for each row (see
     `plan.loads`)."""
     left, right = (_elements(side[0].value, sizes) * _source_bytes(side) for side in (kernel.lefts, kernel.rights))
     points = problem.outer * problem.rows * problem.columns
     column = problem.depth * _source_bytes(kernel.rights)
     again = Loads(points * column, problem.columns * column)
-    simple = Work(left + right + RESULT_BYTES * points, (again,), 2 * points * problem.depth).seconds(target)
+    simple = KernelWork(left + right + RESULT_BYTES * points, (again,), 2 * points * problem.depth).seconds(target)
     tiles = best(_pairs(kernel, problem, sizes), target)
     return simple if tiles is None else min(simple, tiles[0])
 
 
-def _pairs(kernel: MatrixProduct, problem: Problem, sizes: Mapping[Symbol, int]) -> Pairs:
+def _pairs(kernel: MatrixProduct, problem: ScheduleProblem, sizes: Mapping[Symbol, int]) -> Pairs:
     """The product as register tiles compute it: their sides have all axes that one factor has alone, not only the last."""
     outer, rows, columns = problem.outer, problem.rows, problem.columns
     axes = 3 + sum(len(merge.parts) - 1 for merge in kernel.merges)
@@ -140,7 +142,7 @@ def _pairs(kernel: MatrixProduct, problem: Problem, sizes: Mapping[Symbol, int])
     return Pairs(outer, rows, columns, problem.depth, RESULT_BYTES, RESULT_BYTES, axes=axes)
 
 
-def _source_bytes(side: tuple[Operand, ...]) -> int:
+def _source_bytes(side: tuple[EpilogueOperand, ...]) -> int:
     """Bytes of an element of a factor, by its limbs."""
     return next(element.bits // 8 for element, count in COUNT.items() if count == len(side))
 
@@ -169,7 +171,7 @@ class _Limbs:
     count: int
 
 
-Made: TypeAlias = "dict[_Limbs, tuple[Spread, tuple[Value, ...]]]"
+Made: TypeAlias = "dict[_Limbs, tuple[CopyLayout, tuple[Value, ...]]]"
 
 
 def in_limbs(kernels: Iterable[Kernel], made: Made) -> Iterator[Kernel]:
@@ -178,7 +180,7 @@ def in_limbs(kernels: Iterable[Kernel], made: Made) -> Iterator[Kernel]:
         if not isinstance(kernel, MatrixProduct) or counts(kernel) == (1, 1):
             yield kernel
             continue
-        sides: list[tuple[Operand, ...]] = []
+        sides: list[tuple[EpilogueOperand, ...]] = []
         views = list(kernel.views)
         for operand, count in zip(kernel.operands, counts(kernel), strict=True):
             if count == 1:
@@ -196,18 +198,18 @@ def in_limbs(kernels: Iterable[Kernel], made: Made) -> Iterator[Kernel]:
             seen = [lying.seen(limb, axes) for limb in limbs]
             views += filter(None, seen)
             values = (limb if view is None else view.value for limb, view in zip(limbs, seen, strict=True))
-            sides.append(tuple(Operand(value, axes, tuple(range(len(axes)))) for value in values))
+            sides.append(tuple(EpilogueOperand(value, axes, tuple(range(len(axes)))) for value in values))
         left, right = sides
         yield with_factors(replace(kernel, views=tuple(views)), left, right)
 
 
-def _order(operand: Operand, tiled: set[Symbol]) -> tuple[int, ...]:
+def _order(operand: EpilogueOperand, tiled: set[Symbol]) -> tuple[int, ...]:
     """The dimensions of limbs: their factor's own, but the last one along which tiles are cut behind all others."""
     last = max(d for d, axis in zip(operand.order, operand.axes, strict=True) if axis in tiled)
     return (*(d for d in sorted(operand.order) if d != last), last)
 
 
-def _limb(key: _Limbs, number: int, name: str, lying: Spread) -> Value:
+def _limb(key: _Limbs, number: int, name: str, lying: CopyLayout) -> Value:
     return Value(_symbol(key, number, name), Element.BF16, lying.shape)
 
 
@@ -217,7 +219,7 @@ def _symbol(key: _Limbs, number: int, name: str) -> Symbol:
     return fresh(f"{name}_limb{number}")
 
 
-def _split(source: Symbol, element: Element, lying: Spread, limbs: Sequence[Value], span: Span | None) -> Nest:
+def _split(source: Symbol, element: Element, lying: CopyLayout, limbs: Sequence[Value], span: Span | None) -> Nest:
     """The kernel that makes the limbs of a tensor, or of what a view shows. See Note [Limbs]."""
     axes = tuple(Axis(fresh("ijklmnop"[d % 8]), extent) for d, extent in enumerate(lying.shape))
     places = tuple(Dim.of(axis.symbol) for axis in axes)

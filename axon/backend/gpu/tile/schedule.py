@@ -82,7 +82,7 @@ class Traits:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ScheduleProblem:
     """The sizes that a choice depends on. `outer` is the product of the outer extents, `matrices` how many different ones each
     factor has for these, as many if it is not said.
 
@@ -267,12 +267,12 @@ THREE_CONSUMERS = 0.80  # of the cost of the scores: two can multiply or compute
 NO_TURNS, TURNS = 0.4e-6, 1.015  # without turns a tile costs so much more, with them a step costs more
 
 
-def holds(mapping: TileMapping, problem: Problem) -> bool:
+def holds(mapping: TileMapping, problem: ScheduleProblem) -> bool:
     """Whether a mapping can serve sizes at all: of a stream one tile holds both products' widths."""
     return not mapping.keys or (problem.columns <= mapping.columns and problem.depth <= mapping.depth)
 
 
-def _predict_stream(mapping: TileMapping, problem: Problem, target: Target) -> float:
+def _predict_stream(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> float:
     """Seconds of a stream; one with a mask is taken to be triangular."""
     if not holds(mapping, problem):
         return inf
@@ -302,7 +302,7 @@ OUTSIDE_COST = 3.0  # what lies outside the tensor is filled with 0 more slowly 
 MEMORY_RATE = 3.6e12  # bytes per second of the whole chip, while products run
 
 
-def predict(mapping: TileMapping, problem: Problem, target: Target) -> float:
+def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> float:
     """Seconds that a mapping should take: waves of tiles at the pace of matrix units and L2 feed, or the memory.
 
     Infinite for a mapping that cannot serve the problem.
@@ -347,7 +347,7 @@ def _slower(a: float, b: float, sharpness: int) -> float:
     return float((a**sharpness + b**sharpness) ** (1 / sharpness))
 
 
-def ranked(problem: Problem, traits: Traits, target: Target, given: Given = ()) -> tuple[TileMapping, ...]:
+def ranked(problem: ScheduleProblem, traits: Traits, target: Target, given: Given = ()) -> tuple[TileMapping, ...]:
     """The legal mappings, with the values given, by predicted time, the best first; among equals in the order of `candidates`.
 
     What nobody would choose (a cluster larger than the tiles that there are) is among them only if nothing else is left.
@@ -357,11 +357,11 @@ def ranked(problem: Problem, traits: Traits, target: Target, given: Given = ()) 
     return tuple(finite or (m for m in times if holds(m, problem)))
 
 
-def fastest(problem: Problem, traits: Traits, target: Target) -> float:
+def fastest(problem: ScheduleProblem, traits: Traits, target: Target) -> float:
     """Seconds of the best mapping; infinite if none is legal."""
     return min((predict(m, problem, target) for m in candidates(target, traits)), default=inf)
 
 
-def choose(problem: Problem, traits: Traits, target: Target) -> TileMapping:
+def choose(problem: ScheduleProblem, traits: Traits, target: Target) -> TileMapping:
     """The legal mapping with the least predicted time."""
     return ranked(problem, traits, target)[0]

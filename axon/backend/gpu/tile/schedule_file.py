@@ -22,7 +22,7 @@ from itertools import product
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from axon.backend.gpu.layout.target import HOPPER, Target
-from axon.backend.gpu.tile.schedule import Given, Problem, TileMapping, Traits, attempts, candidates, check, holds, ranked
+from axon.backend.gpu.tile.schedule import Given, ScheduleProblem, TileMapping, Traits, attempts, candidates, check, holds, ranked
 from axon.base.data import dataclass, fields, replace
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import Element
@@ -46,7 +46,7 @@ class Fixed:
         said = ", ".join(f"{name} = {_toml(value)}" for name, value in self.values)
         return f"{said} from {self.places[0].file.path}" if self.places else said
 
-    def ranked(self, problem: Problem, traits: Traits, target: Target) -> tuple[TileMapping, ...]:
+    def ranked(self, problem: ScheduleProblem, traits: Traits, target: Target) -> tuple[TileMapping, ...]:
         """The legal mappings with these values by predicted time, the best first; none only if nothing is fixed.
 
         Raises AX0605 for values that no legal mapping has or that cannot serve these sizes.
@@ -252,7 +252,7 @@ class _Reader:
                 spans.append(place.both)
         return Fixed(tuple(out), tuple(spans))
 
-    def _is_right(self, name: str, value: Any, place: Place) -> bool:
+    def _is_right(self, name: str, value: Any, place: KeyPlace) -> bool:
         kind = kinds().get(name)
         help = None
         if kind is None:
@@ -279,9 +279,9 @@ class _Reader:
         self.wrong.append(_error(f"`{name}` is {what}, not {_said(value)}", Label(place.value), help=help))
         return False
 
-    def _place(self, path: tuple[str, ...]) -> Place:
+    def _place(self, path: tuple[str, ...]) -> KeyPlace:
         nowhere = self.source.span(0, 0)
-        return self.places.get(path, Place(nowhere, nowhere))
+        return self.places.get(path, KeyPlace(nowhere, nowhere))
 
 
 def _toml(value: object) -> str:
@@ -307,7 +307,7 @@ def _said(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class KeyPlace:
     """Where a key stands, and its value; a table's value stands where its key does."""
 
     key: Span
@@ -325,7 +325,7 @@ _TOKEN = re.compile(
 )
 
 
-def places(source: SourceFile) -> dict[tuple[str, ...], Place]:
+def places(source: SourceFile) -> dict[tuple[str, ...], KeyPlace]:
     """Where each key of a text that is TOML stands, by its path. Of arrays of tables, the last."""
     return _Places(source).found
 
@@ -335,7 +335,7 @@ class _Places:
         self.source = source
         self.tokens = [m for m in _TOKEN.finditer(source.text) if m.lastgroup != "comment"]
         self.at = 0
-        self.found: dict[tuple[str, ...], Place] = {}
+        self.found: dict[tuple[str, ...], KeyPlace] = {}
         table: tuple[str, ...] = ()
         while self.at < len(self.tokens):
             match self.next():
@@ -363,7 +363,7 @@ class _Places:
             (part,) = tomllib.loads(f"{self.next()}=0")
             path = (*path, part)
             here = self.span(self.at, self.at)
-            self.found.setdefault(path, Place(here, here))
+            self.found.setdefault(path, KeyPlace(here, here))
             self.at += 1
             if self.next() != ".":
                 return path
@@ -374,7 +374,7 @@ class _Places:
         self.at += 1  # =
         first = self.at
         self.value(path)
-        self.found[path] = Place(self.found[path].key, self.span(first, self.at - 1))
+        self.found[path] = KeyPlace(self.found[path].key, self.span(first, self.at - 1))
 
     def value(self, path: tuple[str, ...]) -> None:
         match self.next():

@@ -19,7 +19,7 @@ from math import inf
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views
 from axon.backend.gpu.tile.contraction import PRODUCT_ELEMENTS, refused
-from axon.backend.gpu.tile.epilogue import Operand, Result, bare, check_derived
+from axon.backend.gpu.tile.epilogue import EpilogueOperand, Result, bare, check_derived
 from axon.backend.gpu.tile.online_softmax import (
     ONE,
     ZERO,
@@ -85,9 +85,9 @@ class Stream:
     keys: Axis
     depth: Axis
     outer: tuple[Axis, ...]
-    query: Operand
-    key: Operand
-    value: Operand
+    query: EpilogueOperand
+    key: EpilogueOperand
+    value: EpilogueOperand
     score: Symbol
     change: Scalar
     changed: Symbol
@@ -109,7 +109,7 @@ class Stream:
         return (self.depth, self.keys)
 
     @property
-    def operands(self) -> tuple[Operand, ...]:
+    def operands(self) -> tuple[EpilogueOperand, ...]:
         return (self.query, self.key, self.value)
 
     @property
@@ -286,20 +286,20 @@ class _Inliner:
         return Local(self.statistics[read].symbol, Element.F32)
 
 
-def _operand(candidates: list[Scalar], views: Views, what: str, span: Span | None) -> Operand:
+def _operand(candidates: list[Scalar], views: Views, what: str, span: Span | None) -> EpilogueOperand:
     """The one tensor that these factors are."""
     match candidates:
         case [Read() as read]:
             seen = views.seen(read)
             axes = None if seen is None else bare(seen)
             if seen is not None and axes is not None:
-                return Operand(views.value(seen.tensor), axes, tuple(range(len(axes))))
+                return EpilogueOperand(views.value(seen.tensor), axes, tuple(range(len(axes))))
     raise Unsupported(f"{what} are not one tensor read at indices", span)
 
 
 def _scores(
     read: Read, keys: Axis, axes: tuple[Axis, ...], values: Mapping[Symbol, Value], inliner: _Inliner
-) -> tuple[Operand, Operand, Axis, Scalar, Views]:
+) -> tuple[EpilogueOperand, EpilogueOperand, Axis, Scalar, Views]:
     """The operands of the first product, the axis it reduces, what else multiplies it, and what is read through views."""
     producer = inliner.producers[read.tensor]
     assert producer.reduction is not None

@@ -23,7 +23,7 @@ class Texts(Protocol):
     def __getitem__(self, symbol: Symbol) -> str: ...
 
 
-class Names:
+class SymbolNames:
     """Gives each symbol the first free name that reads like its own: a letter and word characters, safe as a Python name."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ def dim_text(dim: Dim, names: Texts) -> str:
     return render(dim, lambda symbol: names[symbol])
 
 
-def scalar_text(scalar: Scalar, names: Names) -> str:
+def scalar_text(scalar: Scalar, names: SymbolNames) -> str:
     """An epilogue's expression, fully parenthesized where operators meet."""
     match scalar:
         case Const(value=value):
@@ -74,7 +74,7 @@ def scalar_text(scalar: Scalar, names: Names) -> str:
             assert_never(scalar)
 
 
-def _atom(scalar: Scalar, names: Names) -> str:
+def _atom(scalar: Scalar, names: SymbolNames) -> str:
     text = scalar_text(scalar, names)
     simple = isinstance(scalar, Const | Local | Read) or (isinstance(scalar, Index) and " " not in text)
     return text if simple else f"({text})"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.contraction import MatrixProduct
-from axon.backend.gpu.tile.epilogue import Operand
+from axon.backend.gpu.tile.epilogue import EpilogueOperand
 from axon.backend.gpu.tile.stream import Stream, Term
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.verify import PlanScope
@@ -106,7 +106,7 @@ class _KernelScope(PlanScope):
         if ranks != {len(source.shape)} or not len(view.parts) == len(view.axes) == len(view.value.shape):
             self.fail(f"the view {view.value.symbol!r} has another rank")
 
-    def operand(self, operand: Operand) -> None:
+    def operand(self, operand: EpilogueOperand) -> None:
         value = self.tensor(operand.value.symbol)
         if (value.element, value.shape) != (operand.value.element, operand.value.shape):
             self.fail(f"the factor {value.symbol!r} is another tensor")

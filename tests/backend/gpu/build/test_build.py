@@ -246,7 +246,7 @@ def test_what_is_not_proved_leaves_no_answer_behind(monkeypatch: pytest.MonkeyPa
         build.build_all(broken, HOPPER)
     kept = {file.stem: cache.read(file.stem) for file in cache.directory().glob("*.cubin")}
     sound = {build._key(s.source, HOPPER): s.source.text.encode() for n, s in enumerate(several) if n not in (0, 2)}
-    assert {key: k.cubin for key, k in kept.items() if isinstance(k, cache.Kernel)} == sound
+    assert {key: k.cubin for key, k in kept.items() if isinstance(k, cache.LinkedKernel)} == sound
 
 
 def test_a_worker_that_dies_before_the_proof_does_not_skip_it(linked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ def with_ring(program: BarrierProgram, old: Ring, new: Ring) -> BarrierProgram:
     def changed(thing: Any) -> Any:
         if thing == old:
             return new
-        if isinstance(thing, b.Part):
+        if isinstance(thing, b.StageField):
             return replace(thing, ring=changed(thing.ring))
         if isinstance(thing, tuple):
             return tuple(changed(x) for x in thing)

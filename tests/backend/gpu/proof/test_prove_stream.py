@@ -122,20 +122,20 @@ def test_a_changed_operation_is_refused(name: str, kind: type, change: Change, k
 TURN_MUTANTS: list[tuple[str, type, Change, set[str]]] = [
     ("a dropped turn", b.Turn, drop, {"turn", "deadlock"}),
     ("a doubled turn", b.Turn, twice, {"deadlock"}),
-    ("a dropped pass", b.Pass, drop, {"deadlock", "turn"}),
-    ("a doubled pass", b.Pass, twice, {"turn"}),
+    ("a dropped pass", b.PassTurn, drop, {"deadlock", "turn"}),
+    ("a doubled pass", b.PassTurn, twice, {"turn"}),
     ("a last turn that is missing", b.LastTurn, drop, {"turn"}),
     ("a last turn that comes twice", b.LastTurn, twice, {"deadlock"}),
-    ("a pass by the first consumer alone", b.Pass, with_field("only", lambda _: 0), {"deadlock", "turn"}),
+    ("a pass by the first consumer alone", b.PassTurn, with_field("only", lambda _: 0), {"deadlock", "turn"}),
     ("a turn that all wait for at the end", b.LastTurn, lambda op: (b.Turn(3, 256),), {"deadlock", "count"}),
     *(
         (f"{name} of other threads", kind, with_field("threads", lambda n, by=by: n + by), {"count"})  # type: ignore[misc]
-        for name, kind in (("a turn", b.Turn), ("a pass", b.Pass), ("a last turn", b.LastTurn))
+        for name, kind in (("a turn", b.Turn), ("a pass", b.PassTurn), ("a last turn", b.LastTurn))
         for by in (-32, 128)
     ),
     *(
         (f"{name} at another barrier", kind, with_field("first", lambda n: n + 1), {"count"})
-        for name, kind in (("a turn", b.Turn), ("a pass", b.Pass), ("a last turn", b.LastTurn))
+        for name, kind in (("a turn", b.Turn), ("a pass", b.PassTurn), ("a last turn", b.LastTurn))
     ),
 ]  # fmt: skip
 
@@ -151,8 +151,8 @@ def test_a_changed_turn_is_refused(name: str, kind: type, change: Change, kinds:
 @pytest.mark.parametrize("mapping", IN_TURN)
 def test_the_first_pass_by_another_consumer_is_refused(mapping: str) -> None:
     made = lowered(mapping)
-    (number, first), *_ = sites(made, b.Pass)
-    assert isinstance(first, b.Pass)
+    (number, first), *_ = sites(made, b.PassTurn)
+    assert isinstance(first, b.PassTurn)
     count = made.mapping.consumers
     assert first.only == count - 1
     for only in (*range(count - 1), None):
@@ -206,13 +206,13 @@ def test_a_product_of_another_ring_is_refused(mapping: str) -> None:
     tried = 0
 
     def to(side: str, ring: b.Ring) -> Callable[[Op], tuple[Op, ...]]:
-        return lambda op: (replace(op, **{side: b.Part(ring, 0)}),)
+        return lambda op: (replace(op, **{side: b.StageField(ring, 0)}),)
 
     for number, op in sites(made, b.Product):
         assert isinstance(op, b.Product)
         for side in ("left", "right"):
             for ring in made.rings:
-                if getattr(op, side) != b.Part(ring, 0):
+                if getattr(op, side) != b.StageField(ring, 0):
                     tried += 1
                     refused(mutate(made, number, to(side, ring)), {"content"}, f"{op}: {side}")
     assert tried

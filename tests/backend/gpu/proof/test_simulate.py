@@ -162,15 +162,15 @@ def test_source_through_the_simulator_agrees_with_the_interpreter(name: str) -> 
 
 
 def test_a_transposed_operand_is_read_as_it_lies() -> None:
-    from axon.backend.gpu.layout.memory import Tensor
+    from axon.backend.gpu.layout.memory import DeviceTensor
     from axon.backend.gpu.runtime.executable import Executable
 
     case = contraction("ik,kj->ij")
     a, b_ = case.program.inputs
     executable = Executable(case.program, mapping=ONE)
     arrays = inputs(case, {"i": 72, "j": 80, "k": 64})
-    lie = {a.symbol: Tensor(0, (72, 64), (64, 1), a.element), b_.symbol: Tensor(0, (64, 80), (1, 64), b_.element)}
-    lie[case.result.symbol] = Tensor(0, (72, 80), (80, 1), case.result.element)
+    lie = {a.symbol: DeviceTensor(0, (72, 64), (64, 1), a.element), b_.symbol: DeviceTensor(0, (64, 80), (1, 64), b_.element)}
+    lie[case.result.symbol] = DeviceTensor(0, (72, 80), (80, 1), case.result.element)
     plan = executable.plans(lie, dimensions(case, arrays))[0]
     assert plan.kernel.right.order == (1, 0)
     simulate(plan.stages.barriers, arrays, dimensions(case, arrays))

@@ -16,7 +16,7 @@ import pytest
 
 from axon.backend import needs
 from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StatusParameter
-from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
 from axon.backend.gpu.layout.views import with_views
 from axon.backend.gpu.proof.simulate import simulate
 from axon.backend.gpu.runtime import algorithms, arrays, building, failures, stepped_call, steps
@@ -25,7 +25,7 @@ from axon.backend.gpu.runtime.binding import Binder
 from axon.backend.gpu.simt.mapping import Grid
 from axon.backend.gpu.tile.families import views_of
 from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
-from axon.backend.kernel_cache import Kernel
+from axon.backend.kernel_cache import LinkedKernel
 from axon.backend.plan.ir import Nest
 from axon.base.element import Element
 from axon.base.names import Symbol
@@ -70,7 +70,7 @@ class EmulatedDriver(PlayedDriver):
                 case _:
                     pass
         lying = with_views(views_of(plan.kernel), tensors, sizes)
-        there = {s: Tensor(p, lying[s].shape, lying[s].strides, lying[s].element) for s, p in places.items()}
+        there = {s: DeviceTensor(p, lying[s].shape, lying[s].strides, lying[s].element) for s, p in places.items()}
         if family == "roles":
             held = {s: view(t.pointer, t.shape, t.strides, t.element) for s, t in there.items()}
             with np.errstate(all="ignore"):
@@ -82,9 +82,9 @@ class EmulatedDriver(PlayedDriver):
         launch_with(source, Grid(blocks, threads), given, storages, self.chance)
 
 
-def built(wanted: Any, target: Any) -> list[Kernel]:
+def built(wanted: Any, target: Any) -> list[LinkedKernel]:
     """`build_all` without a compiler."""
-    return [Kernel(forms.source.text.encode(), "kernel", 32, 0) for forms in wanted]
+    return [LinkedKernel(forms.source.text.encode(), "kernel", 32, 0) for forms in wanted]
 
 
 def emulated(monkeypatch: pytest.MonkeyPatch, seed: int = 0) -> EmulatedDriver:

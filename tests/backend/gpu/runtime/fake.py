@@ -19,7 +19,7 @@ from axon.backend.gpu.runtime.binding import Binder
 from axon.backend.gpu.runtime.building import Ready
 from axon.backend.gpu.runtime.driver import DeviceError, LaunchConfig, NodeParameters, OutOfDeviceMemory
 from axon.backend.kernel.parameters import PointerParameter
-from axon.backend.kernel_cache import Kernel
+from axon.backend.kernel_cache import LinkedKernel
 from axon.backend.libraries import Memory
 from axon.base.element import Element, of_dtype
 from axon.core.ir import Block
@@ -245,7 +245,7 @@ class Builds:
                 out.append(self._refusal())
             else:
                 self.made.append(stages)
-                out.append(Kernel(b"cubin %d" % len(self.made), f"kernel_{len(self.made)}", 168, 0))
+                out.append(LinkedKernel(b"cubin %d" % len(self.made), f"kernel_{len(self.made)}", 168, 0))
         return out
 
     def known(self, wanted: Any, target: Any) -> list[Any]:

@@ -12,10 +12,10 @@ import numpy as np
 
 from axon.backend.gpu.runtime import algorithms, arrays, failures, stepped_call, steps
 from axon.backend.gpu.runtime import executable as runtime
-from axon.backend.gpu.runtime.binding import Bound
+from axon.backend.gpu.runtime.binding import BoundProgram
 from axon.backend.gpu.runtime.device_tables import NONE, DeviceTables
 from axon.backend.gpu.sorting import bitonic, compress, radix
-from axon.backend.kernel_cache import Kernel
+from axon.backend.kernel_cache import LinkedKernel
 from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.core.ir import Program
@@ -48,7 +48,9 @@ class PlayedExecutable:
     def made(self) -> list[Any]:
         return []
 
-    def bind(self, given: Any, sizes: Any, device: int, scalars: Any = (), changing: frozenset[Symbol] = frozenset()) -> Bound:
+    def bind(
+        self, given: Any, sizes: Any, device: int, scalars: Any = (), changing: frozenset[Symbol] = frozenset()
+    ) -> BoundProgram:
         self.log.append("bind")
         lies, known = dict(given), dict(sizes)
         inputs = [v.symbol for v in self.program.inputs]
@@ -76,7 +78,7 @@ class PlayedExecutable:
                 assert not any(_overlap(at[symbol], at[s]) for s in inputs), "a result lies on an argument"
                 at[symbol][...] = array
 
-        return Bound(tuple(given), (), launches, 0, {}, True)  # type: ignore[arg-type]
+        return BoundProgram(tuple(given), (), launches, 0, {}, True)  # type: ignore[arg-type]
 
 
 def _overlap(out: Any, other: Any) -> bool:
@@ -103,10 +105,10 @@ class PlayedDriver(FakeDriver):
         emulate(text, blocks, threads, [ctypes.c_int64.from_address(p).value for p in pointers])
 
 
-def built(wanted: Any, target: Any) -> list[Kernel]:
+def built(wanted: Any, target: Any) -> list[LinkedKernel]:
     """`build_all` whose machine code is the source."""
     assert all(w.barriers is None for w in wanted)
-    return [Kernel(w.source.text.encode(), "kernel", 32, 0) for w in wanted]
+    return [LinkedKernel(w.source.text.encode(), "kernel", 32, 0) for w in wanted]
 
 
 def played(monkeypatch: Any) -> PlayedDriver:

@@ -12,10 +12,10 @@ import pytest
 import axon
 from axon import compiler
 from axon.backend import libraries
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.runtime.binding import Binder
 from axon.backend.gpu.runtime.executable import Executable
-from axon.backend.kernel_cache import Kernel
+from axon.backend.kernel_cache import LinkedKernel
 from axon.backend.libraries import Jax
 from axon.base.element import Element
 from axon.lower import TensorType
@@ -37,7 +37,7 @@ def test_a_kernel_is_loaded_for_the_shared_memory_that_it_is_launched_with(
         return len(asked), None
 
     monkeypatch.setattr(fake, "load", load)
-    kernel = Kernel(b"code", "kernel", 32, 0)
+    kernel = LinkedKernel(b"code", "kernel", 32, 0)
     wanted = [(1_000, 1), (200_000, 1), (1_000, 16), (1_000, 1)]
     binder = Binder()
     functions = [binder.load(fake, 0, kernel, *taken) for taken in wanted]  # type: ignore[arg-type]
@@ -52,7 +52,7 @@ def test_sizes_are_told_apart_by_their_names(fake: FakeDriver, builds: Builds) -
     (n,) = x.shape[0].variables
     source, result = aligned((4,), Element.F32), aligned((4,), Element.F32)
     source[...] = 0
-    tensors = {s: Tensor(held.ctypes.data, (4,), (1,), Element.F32) for s, held in ((x.symbol, source), (out, result))}
+    tensors = {s: DeviceTensor(held.ctypes.data, (4,), (1,), Element.F32) for s, held in ((x.symbol, source), (out, result))}
     for sizes in ({n: 4, a: 2, b: 3}, {n: 4, b: 2, a: 3}, {b: 3, n: 4, a: 2}):
         program(tensors, sizes, 0)
         assert result.tolist() == [10.0 * sizes[a] + sizes[b]] * 4

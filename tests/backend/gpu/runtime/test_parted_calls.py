@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import axon
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.runtime import failures
 from axon.backend.gpu.runtime.given import downloaded
 from axon.base.element import Element
@@ -274,6 +274,6 @@ def _quiet() -> Iterator[None]:
 def test_copies_for_the_interpreter(element: Element, cuda: PlayedDriver) -> None:
     x = np.arange(12).reshape(3, 4).astype(element.dtype)
     for shape, strides, want in (((3, 4), (4, 1), x), ((4, 3), (1, 4), x.T), ((), (), x[0, 0]), ((0, 2), (2, 1), x[:0, :2])):
-        got = downloaded(cuda, Tensor(x.ctypes.data, shape, strides, element))  # type: ignore[arg-type]
+        got = downloaded(cuda, DeviceTensor(x.ctypes.data, shape, strides, element))  # type: ignore[arg-type]
         assert (got.dtype, got.shape) == (element.dtype, want.shape)
         assert got.tobytes() == np.asarray(want).tobytes()

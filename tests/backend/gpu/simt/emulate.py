@@ -42,7 +42,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from axon.backend.gpu.emit.source import Emitted, StatusParameter, StrideParameter
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.simt.mapping import Grid
 from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.base.element import Element
@@ -125,7 +125,7 @@ class History:
 class Storage:
     """The memory of one tensor: everything from its first element to its last, also what lies between its rows."""
 
-    tensor: Tensor
+    tensor: DeviceTensor
     anyone: bool = False  # threads may store to the same place: the word for failures
     values: Any = field(init=False)
     written: Any = field(init=False)

@@ -12,7 +12,7 @@ import numpy as np
 
 from axon import AxonError
 from axon.backend.gpu.emit.source import Emitted
-from axon.backend.gpu.layout.memory import Tensor, contiguous
+from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
 from axon.backend.gpu.layout.register_tiles import RegisterTile
 from axon.backend.gpu.runtime import plain_variants as variants
 from axon.backend.gpu.runtime.executable import Executable
@@ -39,7 +39,7 @@ from axon.backend.gpu.simt.mapping import (
     widest,
 )
 from axon.backend.gpu.simt.pieces import keeping, pieces
-from axon.backend.gpu.simt.register_tiles import Tiled, fetch, groups, scalar_fetches
+from axon.backend.gpu.simt.register_tiles import TiledMapping, fetch, groups, scalar_fetches
 from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.gpu.simt.tiles import SIDES, across
 from axon.backend.plan.ir import Nest
@@ -53,7 +53,7 @@ from tests.backend.gpu.simt.emulate import Storage, launch
 
 TOLERANCE = {Element.F32: 2e-5, Element.BF16: 3e-2, Element.F16: 4e-3, Element.F64: 1e-12, Element.F8E4M3: 0.2, Element.F8E5M2: 0.3}
 Sizes = dict[Symbol, int]
-Tensors = dict[Symbol, Tensor]
+Tensors = dict[Symbol, DeviceTensor]
 Layout = Callable[[int, int], tuple[tuple[int, int], int]]
 
 
@@ -118,7 +118,7 @@ def _tiled(nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, sizes:
         return
     width = width_of(nest, known, tensors, sizes, True)
     for tile in SMALL:
-        tiled = Tiled(tile, tuple(fetch(leaf, found, tensors, sizes) for leaf in found.leaves), 1)
+        tiled = TiledMapping(tile, tuple(fetch(leaf, found, tensors, sizes) for leaf in found.leaves), 1)
         yield by_register_tiles(nest, tiled, width)
         yield by_register_tiles(nest, scalar_fetches(tiled), ALONE)
 
@@ -209,7 +209,7 @@ def case(made: Executable, size: tuple[int, int], *, seed: int = 0, layout: Layo
                 strides, skipped = layout(*size)
                 arrays[-1][...] = arrays[-1][:1] if strides[0] == 0 else arrays[-1]
                 pointer += skipped * value.element.dtype.itemsize
-                tensors[value.symbol] = Tensor(pointer, shape, strides, value.element)
+                tensors[value.symbol] = DeviceTensor(pointer, shape, strides, value.element)
     return Case(made, arrays, sizes, tensors)
 
 

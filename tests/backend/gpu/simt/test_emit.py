@@ -27,7 +27,7 @@ from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.simt.access import ALONE
 from axon.backend.gpu.simt.mapping import Grid, Mapping, by_register_tiles, choose
-from axon.backend.gpu.simt.register_tiles import Tiled, fetch, groups, pairs_of
+from axon.backend.gpu.simt.register_tiles import TiledMapping, fetch, groups, pairs_of
 from axon.base.element import Element
 from axon.core.ir import Program
 from axon.core.passes.parts import parts
@@ -384,7 +384,7 @@ def test_every_register_tile_becomes_machine_code() -> None:
         tiles = [tile for tile in candidates(replace(pairs, depth=4096)) if tile.splits in (1, 8)]
         for tile in tiles if SOAK else random.Random(name).sample(tiles, 3 if ALL else 2):
             fetches = tuple(fetch(leaf, found, given.tensors, given.sizes) for leaf in found.leaves)
-            tiled = Tiled(tile, fetches, tile.resident(pairs.words, pairs.axes, HOPPER))
+            tiled = TiledMapping(tile, fetches, tile.resident(pairs.words, pairs.axes, HOPPER))
             sources.append(form(given, nest, by_register_tiles(nest, tiled, ALONE))[0])
     for kernel in build.build_all([Plain(source) for source in sources], HOPPER):
         assert isinstance(kernel, build.Kernel)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.runtime import algorithms
 from axon.backend.gpu.runtime.algorithms import Algorithms
@@ -25,8 +25,8 @@ def device(monkeypatch: pytest.MonkeyPatch) -> PlayedDriver:
     return PlayedDriver()
 
 
-def tensor(array: Any, element: Element) -> Tensor:
-    return Tensor(array.ctypes.data, array.shape, tuple(s // array.itemsize for s in array.strides), element)
+def tensor(array: Any, element: Element) -> DeviceTensor:
+    return DeviceTensor(array.ctypes.data, array.shape, tuple(s // array.itemsize for s in array.strides), element)
 
 
 def launched(bound: Any, *addresses: int) -> None:

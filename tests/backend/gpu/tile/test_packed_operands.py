@@ -15,7 +15,7 @@ import pytest
 import axon
 from axon import compiler
 from axon.backend.gpu.build.pipeline import stages, traits
-from axon.backend.gpu.layout.memory import Tensor
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.proof.simulate import simulate
 from axon.backend.gpu.runtime import packed
@@ -151,7 +151,7 @@ def lying_as(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(prod(shape[other] for other in order[order.index(d) + 1 :]) for d in range(len(shape)))
 
 
-def run(planned: Planned, own: dict[Any, int], arrays: dict[Any, Any], lying: dict[Any, Tensor]) -> dict[Any, Any]:
+def run(planned: Planned, own: dict[Any, int], arrays: dict[Any, Any], lying: dict[Any, DeviceTensor]) -> dict[Any, Any]:
     """The kernels one after the other on arrays that lie like these: barrier programs, and what is plain by the interpreter."""
     lying = planned.lying(own) | lying
     held = dict(arrays)
@@ -175,7 +175,7 @@ def test_batches_that_lie_in_any_order(left: tuple[int, ...], right: tuple[int, 
     a, b = executable.program.inputs
     shapes = {a.symbol: (8, 64, 72), b.symbol: (8, 72, 80)}
     orders = {a.symbol: left, b.symbol: right}
-    lying = {s: Tensor(256, shapes[s], lying_as(shapes[s], orders[s]), a.element) for s in shapes}
+    lying = {s: DeviceTensor(256, shapes[s], lying_as(shapes[s], orders[s]), a.element) for s in shapes}
     planned = executable.serving(lying, own).planned
     assert families(planned) == ["plain"] * sum(order[-1] == 0 for order in orders.values()) + ["tensor cores"]
     if left != right:  # a few of them

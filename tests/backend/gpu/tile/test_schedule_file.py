@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import axon
 from axon.backend.gpu.layout.target import HOPPER
-from axon.backend.gpu.tile.schedule import Problem, TileMapping, Traits, candidates, check, choose, ranked
+from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping, Traits, candidates, check, choose, ranked
 from axon.backend.gpu.tile.schedule_file import Fixed, Schedule, kinds, parse, places
 from axon.backend.needs import Missing, gpu
 from axon.base.element import Element
@@ -76,7 +76,7 @@ def test_what_is_chosen_is_legal_and_has_the_values(traits: Traits, data: st.Dat
 
 
 def test_one_value_from_the_best_mapping_changes_nothing_else() -> None:
-    for problem, traits in ((Problem(4096, 4096, 4096), CONTRACTION), (Problem(4096, 128, 128, 16, 4096), STREAM)):
+    for problem, traits in ((ScheduleProblem(4096, 4096, 4096), CONTRACTION), (ScheduleProblem(4096, 128, 128, 16, 4096), STREAM)):
         best = choose(problem, traits, HOPPER)
         for name in kinds():
             again = ranked(problem, traits, HOPPER, ((name, getattr(best, name)),))[0]
@@ -86,20 +86,20 @@ def test_one_value_from_the_best_mapping_changes_nothing_else() -> None:
 
 @pytest.mark.parametrize("consumers", [1, 2, 3])
 def test_rows_follow_consumers_and_consumers_rows(consumers: int) -> None:
-    problem = Problem(4096, 4096, 4096)
+    problem = ScheduleProblem(4096, 4096, 4096)
     assert ranked(problem, CONTRACTION, HOPPER, (("consumers", consumers),))[0].rows % (64 * consumers) == 0
     assert ranked(problem, CONTRACTION, HOPPER, (("rows", 64 * consumers),))[0].consumers == consumers
 
 
 def test_sizes_for_which_a_cluster_is_too_large_still_have_a_mapping() -> None:
     """A schedule changes only speed: what it fixes serves every size, well or not."""
-    assert ranked(Problem(1, 1, 64), CONTRACTION, HOPPER, (("cluster", 8),))[0].cluster == 8
+    assert ranked(ScheduleProblem(1, 1, 64), CONTRACTION, HOPPER, (("cluster", 8),))[0].cluster == 8
 
 
 def test_a_stream_that_does_not_hold_the_sizes_is_refused() -> None:
     (fixed,) = schedule("[attention]\ncolumns = 64")["attention"].of(1)
     with pytest.raises(axon.AxonError, match="one tile of a stream must hold all 128 columns"):
-        fixed.ranked(Problem(4096, 128, 128, 16, 4096), STREAM, HOPPER)
+        fixed.ranked(ScheduleProblem(4096, 128, 128, 16, 4096), STREAM, HOPPER)
 
 
 def test_what_does_not_fit_the_registers_is_blamed_on_the_values() -> None:

@@ -22,7 +22,7 @@ from axon.backend.gpu.tile.bounds import bounds
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import kernels
 from axon.backend.gpu.tile.limbs import counts
-from axon.backend.gpu.tile.schedule import Problem, TileMapping, check, choose, predict
+from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping, check, choose, predict
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.needs import Missing
 from axon.backend.plan.ir import Nest
@@ -267,13 +267,13 @@ def test_the_model_picks_legal_mappings_that_hold_the_heads() -> None:
     facts = traits(the_stream("causal"))
     for head in (40, 64, 96, 128, 192, 256):
         for sequence in (1, 100, 1024, 16384):
-            picked = choose(Problem(sequence, head, head, 32, sequence, True), facts, HOPPER)
+            picked = choose(ScheduleProblem(sequence, head, head, 32, sequence, True), facts, HOPPER)
             assert check(picked, HOPPER, facts) == ()
             assert min(picked.columns, picked.depth) >= head
 
 
 def test_a_head_that_is_too_wide_for_one_tile_has_no_mapping() -> None:
-    assert predict(TWO, Problem(128, 72, 64, 1, 128), HOPPER) == float("inf")
+    assert predict(TWO, ScheduleProblem(128, 72, 64, 1, 128), HOPPER) == float("inf")
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.backend.gpu.layout.memory import Tensor
-from axon.backend.gpu.layout.views import Part, Scattered, View
+from axon.backend.gpu.layout.memory import DeviceTensor
+from axon.backend.gpu.layout.views import AxisPart, ScatteredAxes, View
 from axon.backend.gpu.runtime import packed
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.plan.ir import Nest
@@ -100,7 +100,7 @@ def test_a_merged_axis_is_one_in_memory_or_refused(seed: int) -> None:
     unit = [tuple(Dim.of(int(d == k)) for d in range(4)) for k in range(4)]
     cut = sorted(chance.sample(range(1, 4), chance.randint(0, 2)))
     groups = [range(a, b) for a, b in zip([0, *cut], [*cut, 4], strict=True)]
-    parts = tuple(tuple(Part(dims[k], unit[k]) for k in group) for group in groups)
+    parts = tuple(tuple(AxisPart(dims[k], unit[k]) for k in group) for group in groups)
     axes = tuple(fresh("a") for _ in groups)
     merged = tuple(prod(array.shape[k] for k in group) for group in groups)
     source = fresh("t")
@@ -109,10 +109,10 @@ def test_a_merged_axis_is_one_in_memory_or_refused(seed: int) -> None:
     for at in np.ndindex(*merged):
         places = [p.evaluate(dict(zip(axes, at, strict=True))) for p in view.places]
         assert array[tuple(places)] == want[at]
-    tensor = Tensor(0, array.shape, tuple(s // 8 for s in array.strides), Element.I64)
+    tensor = DeviceTensor(0, array.shape, tuple(s // 8 for s in array.strides), Element.I64)
     try:
         lying = view.of(tensor, {})
-    except Scattered:
+    except ScatteredAxes:
         assert not np.shares_memory(want, array)
         return
     held: Any = np.lib.stride_tricks.as_strided(array, lying.shape, [s * 8 for s in lying.strides])
