@@ -101,8 +101,8 @@ class Executable:
     def plans(
         self, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int], *, exact: bool = False
     ) -> dict[int, Ready]:
-        """The kernels that have something to do, by number, as they are: see `KernelBuilder.plans`. Raises `Unsupported` where one does
-        not fit."""
+        """The kernels that have something to do, by number, as they are: see `KernelBuilder.plans`. Raises `Unsupported` where one
+        does not fit."""
         found = self.first.plans(tensors, sizes, exact=exact)
         if found is None:
             raise Unsupported(NO_MAPPING)
