@@ -1,0 +1,225 @@
+"""Eighty of the hundred problems of KernelBench's first level (Ouyang et al. 2025): what PyTorch computes, and of which tensors.
+
+The sizes are KernelBench's; numbers are drawn from [0, 1) as there, and weights as PyTorch draws a layer's. What is not here stays
+unread: 1 2 18 20 22 23 25 26 30 31 38 40 44 59 60 61 65 77 84 94.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What `warmup` takes for it, and how it is made."""
+
+    like: Any
+    make: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """`f` of `level1.axon` and `peer` of PyTorch take what `arguments` make. The first index of those with the numbers `batched` is
+    that of the result, so that a few are enough to compare."""
+
+    number: int
+    f: str
+    peer: Callable[..., Any]
+    arguments: tuple[Argument, ...]
+    batched: tuple[int, ...] = (0,)
+
+
+def rand(*shape: int, then: Callable[[Any], Any] = lambda x: x, element: str = "f32") -> Argument:
+    def make() -> Any:
+        import torch
+
+        return then(torch.rand(shape, device="cuda"))
+
+    return Argument(f"{element}{list(shape)}", make)
+
+
+def weights(*shape: int, fan: int = 0) -> Argument:
+    """As a layer's: between ±1 / √fan, the numbers that make one of the result."""
+    bound = 1 / math.sqrt(fan or math.prod(shape[1:]))
+    return rand(*shape, then=lambda x: x * (2 * bound) - bound)
+
+
+def labels(count: int, classes: int) -> Argument:
+    return rand(count, then=lambda x: (x * classes).int(), element="i32")
+
+
+def features(count: int, **values: float) -> Argument:
+    """A record of the parameters of a normalization, as PyTorch begins with."""
+
+    def make() -> Any:
+        import torch
+
+        return {name: torch.full((count,), value, device="cuda") for name, value in values.items()}
+
+    return Argument(dict.fromkeys(values, f"f32[{count}]"), make)
+
+
+def _torch(path: str) -> Callable[..., Any]:
+    """A function of PyTorch by its name, which is looked up when it is called."""
+
+    def call(*given: Any, **named: Any) -> Any:
+        import torch
+
+        found: Any = torch
+        for part in path.split("."):
+            found = getattr(found, part)
+        return found(*given, **named)
+
+    return call
+
+
+def functional(name: str, **named: Any) -> Callable[..., Any]:
+    return partial(_torch(f"nn.functional.{name}"), **named)
+
+
+def _batch_norm(p: Any, x: Any) -> Any:
+    return functional("batch_norm")(x, p["mean"], p["variance"], p["scale"], p["shift"], training=True, momentum=0.1)
+
+
+def _scaled(name: str, *leading: int) -> Callable[..., Any]:
+    return lambda p, x: functional(name)(x, *leading, weight=p["scale"], bias=p["shift"])
+
+
+def _flipped(x: Any) -> Any:
+    return x.flip(1).cumsum(1).flip(1)
+
+
+def _exclusive(x: Any) -> Any:
+    import torch
+
+    return torch.cat((torch.zeros_like(x[:, :1]), x[:, :-1].cumsum(1)), 1)
+
+
+def _kl(x: Any, y: Any) -> Any:
+    return functional("kl_div", reduction="batchmean")(x.log(), y)
+
+
+def _gelu(x: Any) -> Any:
+    return 0.5 * x * (1.0 + _torch("tanh")(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def _separable(x: Any, k: Any, f: Any) -> Any:
+    return functional("conv2d")(functional("conv2d", padding=1, groups=x.shape[1])(x, k), f)
+
+
+matmul = _torch("matmul")
+WIDE, PLANES, SCANNED = (4096, 393216), (112, 64, 512, 512), (32768, 32768)
+UPPER, LOWER = (rand(4096, 4096, then=method) for method in (lambda x: x.triu(), lambda x: x.tril()))
+SYMMETRIC = rand(4096, 4096, then=lambda x: (x + x.T) / 2)
+PROBABILITIES = rand(16384, 16384, then=lambda x: x.softmax(-1))
+AFFINE = features(64, scale=1.0, shift=0.0)
+conv1d, conv2d, conv3d = (partial(functional, f"conv{n}d") for n in (1, 2, 3))
+back1d, back2d, back3d = (partial(functional, f"conv_transpose{n}d") for n in (1, 2, 3))
+
+
+def _pointwise(number: int, f: str, peer: Callable[..., Any], shape: Shape = WIDE) -> Problem:
+    return Problem(number, f, peer, (rand(*shape),))
+
+
+def _reduced(number: int, f: str, peer: Callable[..., Any]) -> Problem:
+    return Problem(number, f, peer, (rand(128, 4096, 4095),))
+
+
+def _window(number: int, f: str, peer: Callable[..., Any], x: Shape, k: Shape, *others: Argument) -> Problem:
+    return Problem(number, f, peer, (rand(*x), weights(*k), *others))
+
+
+PROBLEMS = (
+    Problem(3, "batched", _torch("bmm"), (rand(128, 512, 1024), rand(128, 1024, 2048)), (0, 1)),
+    Problem(4, "product", matmul, (rand(2048, 1048576), rand(1048576, 1))),
+    Problem(5, "scaled", lambda a, s: a * s, (rand(65536, 16384), Argument(3.14, lambda: 3.14))),
+    Problem(6, "product", matmul, (rand(256, 524288), rand(524288, 256))),
+    Problem(7, "product", matmul, (rand(32768, 64), rand(64, 32768))),
+    Problem(8, "product", matmul, (rand(8205, 2949), rand(2949, 5921))),
+    Problem(9, "product", matmul, (rand(32768, 32), rand(32, 32768))),
+    Problem(10, "by_rows", matmul, (rand(16, 1024, 2048), rand(2048, 768))),
+    Problem(11, "by_rows", lambda a, b: _torch("einsum")("bijl,lk->bijk", a, b), (rand(8, 256, 512, 256), rand(256, 768))),
+    Problem(12, "diagonal", lambda d, b: d.unsqueeze(1) * b, (rand(4096), rand(4096, 4096)), (0, 1)),
+    Problem(13, "product", matmul, (SYMMETRIC, SYMMETRIC)),
+    Problem(14, "upper", lambda a, b: _torch("triu")(a @ b), (UPPER, UPPER), ()),
+    Problem(15, "lower", lambda a, b: _torch("tril")(a @ b), (LOWER, LOWER), ()),
+    Problem(16, "transposed_left", lambda a, b: a.T @ b, (rand(8192, 2048), rand(8192, 4096)), ()),
+    Problem(17, "transposed_right", lambda a, b: a @ b.T, (rand(2048, 8192), rand(4096, 8192))),
+    _pointwise(19, "relu", _torch("relu")),
+    _pointwise(21, "sigmoid", _torch("sigmoid")),
+    _pointwise(24, "log_softmax", functional("log_softmax", dim=1)),
+    _pointwise(27, "selu", _torch("selu")),
+    _pointwise(28, "hard_sigmoid", functional("hardsigmoid")),
+    _pointwise(29, "softplus", functional("softplus")),
+    _pointwise(32, "hard_tanh", functional("hardtanh")),
+    Problem(33, "batch_norm", _batch_norm, (features(64, scale=1.0, shift=0.0, mean=0.0, variance=1.0), rand(64, 64, 512, 512)), ()),
+    Problem(34, "instance_norm", _scaled("instance_norm"), (AFFINE, rand(*PLANES)), (1,)),
+    Problem(35, "group_norm", _scaled("group_norm", 8), (AFFINE, rand(*PLANES)), (1,)),
+    _pointwise(36, "rms_norm", lambda x: x / (x.square().mean(1, keepdim=True) + 1e-5).sqrt(), PLANES),
+    Problem(37, "frobenius_norm", lambda x: x / x.norm(p="fro"), (rand(*PLANES),), ()),
+    _pointwise(39, "l2_norm", lambda x: x / x.norm(p=2, dim=1, keepdim=True), (32768, 65535)),
+    _pointwise(41, "max_pool1d", functional("max_pool1d", kernel_size=8, stride=1, padding=4, dilation=3), (64, 192, 65536)),
+    _pointwise(42, "max_pool2d", functional("max_pool2d", kernel_size=4, stride=1, padding=1), (32, 64, 512, 512)),
+    _pointwise(43, "max_pool3d", functional("max_pool3d", kernel_size=3, stride=2, padding=1, dilation=3), (16, 32, 128, 128, 128)),
+    _pointwise(45, "average_pool2d", functional("avg_pool2d", kernel_size=11), (16, 64, 2048, 2048)),
+    _pointwise(46, "average_pool3d", functional("avg_pool3d", kernel_size=3, stride=2, padding=1), (16, 32, 128, 128, 256)),
+    _reduced(47, "sums", lambda x: x.sum(1)),
+    _reduced(48, "means", lambda x: x.mean(1)),
+    _reduced(49, "maxima", lambda x: x.max(1)[0]),
+    Problem(50, "alexnet", conv2d(stride=4, padding=2), (rand(256, 3, 224, 224), weights(96, 3, 11, 11), weights(96, fan=363))),
+    _reduced(51, "argmaxima", lambda x: x.argmax(1)),
+    _reduced(52, "argminima", lambda x: x.argmin(1)),
+    _reduced(53, "minima", lambda x: x.min(1)[0]),
+    _window(54, "conv3d", conv3d(), (16, 3, 64, 64, 64), (64, 3, 3, 3, 3)),
+    _window(55, "conv2d", conv2d(), (8, 64, 512, 1024), (128, 64, 3, 3)),
+    _window(56, "conv2d", conv2d(), (8, 64, 512, 256), (128, 64, 5, 7)),
+    _window(57, "conv2d_transpose", back2d(), (8, 64, 1024, 1024), (64, 64, 3, 3)),
+    _window(58, "conv3d_transpose", back3d(), (16, 32, 16, 32, 64), (32, 16, 3, 5, 7)),
+    _window(62, "conv2d", conv2d(), (8, 32, 512, 512), (64, 32, 5, 9)),
+    _window(63, "conv2d", conv2d(), (16, 16, 1024, 1024), (128, 16, 3, 3)),
+    _window(64, "conv1d_transpose", back1d(), (64, 128, 65536), (128, 128, 3)),
+    _window(66, "conv3d", conv3d(), (8, 3, 16, 128, 128), (64, 3, 3, 5, 7)),
+    _window(67, "conv1d", conv1d(), (32, 64, 131072), (128, 64, 3)),
+    _window(68, "conv3d_transpose", back3d(), (16, 32, 64, 64, 64), (32, 64, 3, 5, 5)),
+    _window(69, "conv2d_transpose", back2d(), (64, 64, 128, 256), (64, 128, 3, 5)),
+    _window(70, "conv3d_transpose", back3d(), (8, 48, 96, 96, 96), (48, 24, 3, 3, 3)),
+    _window(71, "conv2d_transpose", back2d(), (8, 32, 512, 1024), (32, 32, 3, 3)),
+    _window(
+        72, "conv3d_transpose_grouped", back3d(stride=2, padding=(1, 2, 3), output_padding=1, groups=4),
+        (8, 32, 12, 24, 48), (32, 8, 3, 5, 7),
+    ),
+    _window(73, "conv3d_transpose_strided", back3d(stride=2, padding=1, groups=4), (4, 32, 32, 64, 128), (32, 8, 3, 3, 3)),
+    _window(74, "conv1d_transpose_dilated", back1d(dilation=3), (32, 32, 131072), (32, 64, 5)),
+    _window(
+        75, "conv2d_transpose_grouped", back2d(stride=(2, 3), padding=(1, 2), dilation=(2, 1), groups=4),
+        (16, 32, 128, 256), (32, 16, 3, 5),
+    ),
+    _window(76, "conv1d_dilated", conv1d(stride=3, dilation=4), (64, 64, 524280), (128, 64, 3)),
+    _window(78, "conv2d_transpose_padded", back2d(padding=(1, 3)), (8, 32, 512, 1024), (32, 32, 3, 7)),
+    _window(79, "conv1d_transpose_strided", back1d(stride=2, padding=1, dilation=2), (16, 32, 131072), (32, 64, 3)),
+    _window(80, "conv2d_dilated", conv2d(padding=(2, 4), dilation=(2, 3)), (8, 32, 512, 512), (64, 32, 5, 9)),
+    _window(81, "conv2d_transpose_strided", back2d(stride=5, padding=1, dilation=2), (16, 32, 64, 128), (32, 64, 3, 3)),
+    _window(82, "depthwise", conv2d(groups=64), (16, 64, 512, 512), (64, 1, 3, 3)),
+    _window(83, "depthwise", conv2d(groups=8), (64, 8, 512, 512), (8, 1, 3, 1)),
+    _window(85, "depthwise", conv2d(groups=128), (32, 128, 128, 256), (128, 1, 3, 7)),
+    _window(86, "separable", _separable, (16, 64, 512, 512), (64, 1, 3, 3), weights(128, 64, 1, 1)),
+    _window(87, "conv2d", conv2d(), (16, 64, 1024, 1024), (128, 64, 1, 1)),
+    _pointwise(88, "gelu", _gelu, (8192, 8192)),
+    _pointwise(89, "cumulative_sum", lambda x: x.cumsum(1), SCANNED),
+    _pointwise(90, "cumulative_product", lambda x: x.cumprod(1), SCANNED),
+    _pointwise(91, "reverse_sum", _flipped, SCANNED),
+    _pointwise(92, "exclusive_sum", _exclusive, SCANNED),
+    Problem(93, "masked_sum", lambda x, m: (x * m).cumsum(1), (rand(*SCANNED), rand(*SCANNED, then=lambda x: x < 0.5, element="bool")), (0, 1)),
+    Problem(95, "cross_entropy", lambda x, t: functional("cross_entropy")(x, t.long()), (rand(32768, 4096), labels(32768, 4096)), ()),
+    Problem(96, "huber", functional("smooth_l1_loss"), (rand(*SCANNED), rand(*SCANNED)), ()),
+    Problem(97, "attention", functional("scaled_dot_product_attention"), (rand(32, 32, 512, 1024),) * 3, (0, 1, 2)),
+    Problem(98, "kl_divergence", _kl, (PROBABILITIES, PROBABILITIES), ()),
+    Problem(99, "triplet", functional("triplet_margin_loss"), (rand(32768, 8192),) * 3, ()),
+    Problem(100, "hinge", lambda x, y: (1 - x * y).clamp(min=0).mean(), (rand(*SCANNED), rand(32768, then=lambda x: (x < 0.5) * 2.0 - 1)), ()),
+)  # fmt: skip
