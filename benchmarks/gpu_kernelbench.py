@@ -2,8 +2,8 @@
 
     python benchmarks/gpu_kernelbench.py [--only NUMBER …] [--skip NUMBER …] [--compile] [--jobs N] [--out FILE]
 
-Nothing is tuned and no schedule is given. Everything is f32, as in KernelBench, and PyTorch's TF32 is off. Results are compared with
-PyTorch's in f64 first, of a few of the batch where that is enough: `error` is relative to the greatest value, and PyTorch's stands
+Nothing is tuned and no schedule is given. Everything is f32, as in KernelBench, and PyTorch's TF32 is off. Results are
+compared with PyTorch's in f64 first, of a few of the batch where that is enough: `error` is relative to the greatest value, and PyTorch's stands
 beside it. Both sides run in CUDA graphs over inputs of at least four times the L2 cache, replayed in turn. A ratio above 1 says
 that Axon is faster; the slowest come first. `--compile` races torch.compile (max-autotune) too.
 """
@@ -31,14 +31,15 @@ WORSE = 16.0  # times PyTorch's error, and
 WITHIN = 1e-5  # of the greatest value: a result with more is wrong
 
 
-def warm(problem: Problem) -> tuple[int, float, str]:
+def warm(number: int) -> tuple[int, float, str]:
     """Fill the cache with a problem's kernels; needs no GPU. Seconds, and what went wrong."""
     start, wrong = time.perf_counter(), ""
+    problem = next(p for p in PROBLEMS if p.number == number)
     try:
         getattr(axon.load(SOURCE), problem.f).warmup(*(a.like for a in problem.arguments))
     except Exception as error:
         wrong = f"{type(error).__name__}: {error}".splitlines()[0]
-    return problem.number, time.perf_counter() - start, wrong
+    return number, time.perf_counter() - start, wrong
 
 
 def leaves(x: Any) -> Iterator[Any]:
@@ -114,7 +115,7 @@ def main() -> None:
     problems = [p for p in PROBLEMS if (not options.only or p.number in options.only) and p.number not in options.skip]
     start = time.perf_counter()
     with get_context("fork").Pool(options.jobs) as pool:  # before CUDA is touched
-        for number, seconds, wrong in pool.imap_unordered(warm, problems, chunksize=1):
+        for number, seconds, wrong in pool.imap_unordered(warm, [p.number for p in problems], chunksize=1):
             if wrong or seconds > 15:
                 print(f"{number} took {seconds:.1f} s to build {wrong}", flush=True)
     print(f"built in {time.perf_counter() - start:.0f} s", flush=True)

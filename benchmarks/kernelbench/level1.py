@@ -101,6 +101,10 @@ def _exclusive(x: Any) -> Any:
     return torch.cat((torch.zeros_like(x[:, :1]), x[:, :-1].cumsum(1)), 1)
 
 
+def _cross_entropy(x: Any, labels: Any) -> Any:
+    return functional("cross_entropy")(x, labels.long())
+
+
 def _kl(x: Any, y: Any) -> Any:
     return functional("kl_div", reduction="batchmean")(x.log(), y)
 
@@ -119,6 +123,9 @@ UPPER, LOWER = (rand(4096, 4096, then=method) for method in (lambda x: x.triu(),
 SYMMETRIC = rand(4096, 4096, then=lambda x: (x + x.T) / 2)
 PROBABILITIES = rand(16384, 16384, then=lambda x: x.softmax(-1))
 AFFINE = features(64, scale=1.0, shift=0.0)
+RUNNING = features(64, scale=1.0, shift=0.0, mean=0.0, variance=1.0)
+MASK = rand(*SCANNED, then=lambda x: x < 0.5, element="bool")
+SIGNS = rand(32768, then=lambda x: (x < 0.5) * 2.0 - 1)
 conv1d, conv2d, conv3d = (partial(functional, f"conv{n}d") for n in (1, 2, 3))
 back1d, back2d, back3d = (partial(functional, f"conv_transpose{n}d") for n in (1, 2, 3))
 
@@ -158,7 +165,7 @@ PROBLEMS = (
     _pointwise(28, "hard_sigmoid", functional("hardsigmoid")),
     _pointwise(29, "softplus", functional("softplus")),
     _pointwise(32, "hard_tanh", functional("hardtanh")),
-    Problem(33, "batch_norm", _batch_norm, (features(64, scale=1.0, shift=0.0, mean=0.0, variance=1.0), rand(64, 64, 512, 512)), ()),
+    Problem(33, "batch_norm", _batch_norm, (RUNNING, rand(64, 64, 512, 512)), ()),
     Problem(34, "instance_norm", _scaled("instance_norm"), (AFFINE, rand(*PLANES)), (1,)),
     Problem(35, "group_norm", _scaled("group_norm", 8), (AFFINE, rand(*PLANES)), (1,)),
     _pointwise(36, "rms_norm", lambda x: x / (x.square().mean(1, keepdim=True) + 1e-5).sqrt(), PLANES),
@@ -215,11 +222,11 @@ PROBLEMS = (
     _pointwise(90, "cumulative_product", lambda x: x.cumprod(1), SCANNED),
     _pointwise(91, "reverse_sum", _flipped, SCANNED),
     _pointwise(92, "exclusive_sum", _exclusive, SCANNED),
-    Problem(93, "masked_sum", lambda x, m: (x * m).cumsum(1), (rand(*SCANNED), rand(*SCANNED, then=lambda x: x < 0.5, element="bool")), (0, 1)),
-    Problem(95, "cross_entropy", lambda x, t: functional("cross_entropy")(x, t.long()), (rand(32768, 4096), labels(32768, 4096)), ()),
+    Problem(93, "masked_sum", lambda x, m: (x * m).cumsum(1), (rand(*SCANNED), MASK), (0, 1)),
+    Problem(95, "cross_entropy", _cross_entropy, (rand(32768, 4096), labels(32768, 4096)), ()),
     Problem(96, "huber", functional("smooth_l1_loss"), (rand(*SCANNED), rand(*SCANNED)), ()),
     Problem(97, "attention", functional("scaled_dot_product_attention"), (rand(32, 32, 512, 1024),) * 3, (0, 1, 2)),
     Problem(98, "kl_divergence", _kl, (PROBABILITIES, PROBABILITIES), ()),
     Problem(99, "triplet", functional("triplet_margin_loss"), (rand(32768, 8192),) * 3, ()),
-    Problem(100, "hinge", lambda x, y: (1 - x * y).clamp(min=0).mean(), (rand(*SCANNED), rand(32768, then=lambda x: (x < 0.5) * 2.0 - 1)), ()),
+    Problem(100, "hinge", lambda x, y: (1 - x * y).clamp(min=0).mean(), (rand(*SCANNED), SIGNS), ()),
 )  # fmt: skip
