@@ -284,7 +284,7 @@ def emit(program: core.Program, stage: str, sizes: Mapping[Symbol, int] | None, 
 def passes(program: core.Program | None) -> str:
     """The passes of every target in order, and what verifies each; of a program, also how much each makes of it."""
     with _phase("listing passes"):
-        from axon.pipeline import listed, listed_for
+        from axon.pass_table import listed, listed_for
 
         return listed() if program is None else listed_for(program)
 

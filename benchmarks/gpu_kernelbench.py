@@ -2,10 +2,10 @@
 
     python benchmarks/gpu_kernelbench.py [--only NUMBER …] [--skip NUMBER …] [--compile] [--jobs N] [--out FILE]
 
-Nothing is tuned and no schedule is given. Everything is f32, as in KernelBench, and PyTorch's TF32 is off. Results are
-compared with PyTorch's in f64 first, of a few of the batch where that is enough: `error` is relative to the greatest value, and PyTorch's stands
-beside it. Both sides run in CUDA graphs over inputs of at least four times the L2 cache, replayed in turn. A ratio above 1 says
-that Axon is faster; the slowest come first. `--compile` races torch.compile (max-autotune) too.
+Nothing is tuned and no schedule is given. Everything is f32, as in KernelBench, and PyTorch's TF32 is off. Results are compared
+with PyTorch's in f64 first, of a few of the batch where that is enough: `error` is relative to the greatest value, and PyTorch's
+stands beside it. Both sides run in CUDA graphs over inputs of at least four times the L2 cache, replayed in turn. A ratio above 1
+says that Axon is faster; the slowest come first. `--compile` races torch.compile (max-autotune) too.
 """
 
 from __future__ import annotations

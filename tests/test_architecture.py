@@ -23,10 +23,10 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 MAY_IMPORT: dict[str, set[str]] = {
     "axon": {"base", "checker", "host", "tools"},
     # what every phase of the pipeline is, and who puts them together
-    "axon.compiler": {"base", "grammar", "checker", "lower", "core", "core.passes", "interpret", "pipeline"}
+    "axon.compiler": {"base", "grammar", "checker", "lower", "core", "core.passes", "interpret", "pass_table"}
     | {"backend.cpu", "backend.gpu.tile", "backend.gpu.runtime", "backend.gpu.report"},
     # the list of passes by target
-    "axon.pipeline": {"base", "core", "core.passes", "backend.cpu", "backend.kernel", "backend.plan"}
+    "axon.pass_table": {"base", "core", "core.passes", "backend.cpu", "backend.kernel", "backend.plan"}
     | {f"backend.gpu.{folder}" for folder in ("tile", "roles", "proof", "runtime")},
     "axon.base": set(),
     "axon.grammar": {"base"},

@@ -1,4 +1,4 @@
-"""Arrays of other libraries (PyTorch, JAX, CuPy, …) as addresses on a GPU: where one lies, room for results, which stream.
+"""Arrays of other libraries (PyTorch, JAX, CuPy, …), used where they lie: on a GPU by address and stream, else as NumPy's.
 
 No library is imported here: where there is an array, its library is loaded. An array is known by the package of its type, so that
 asking costs a dictionary's look-up. Strides are in elements, as in core; a device is the number of a GPU.

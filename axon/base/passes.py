@@ -2,7 +2,7 @@
 
 A form that breaks a rule of its own is a defect of the pass that made it, and would become wrong numbers somewhere behind it. So a
 pass is a function together with the verifier of its form: who calls the one has called the other. `PASSES` are those that the
-modules read so far define; `axon.pipeline` lists which run for which target, and in what order.
+modules read so far define; `axon.pass_table` lists which run for which target, and in what order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PyTorch's side of `recorded`: one `torch.autograd.Function`, as whose node a call stands in PyTorch's graphs.
+"""How a call becomes a node of PyTorch's graphs: one `torch.autograd.Function` around what `recorded` has of it.
 
 `setup_context` apart from `forward`, and a `vmap` and a `jvp`, are what `torch.func` asks. No gradient is kept from being
 differentiated again: what `backward` calls is recorded as any call is, where PyTorch records.

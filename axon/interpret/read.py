@@ -19,7 +19,7 @@ from axon.core.ir import Const, Read, Scalar
 from axon.core.verify import CoreInvalid
 from axon.interpret.arithmetic import Array
 from axon.interpret.frame import Frame, Masks, diagnostic
-from axon.interpret.strided import strided, window
+from axon.interpret.strided import padded, strided
 from axon.shapes.dimension import Dim
 
 Evaluate: TypeAlias = "Callable[[Scalar, Frame, Masks], Array]"
@@ -37,7 +37,7 @@ def read(node: Read, frame: Frame, masks: Masks, evaluate: Evaluate) -> Array:
         shown = prod(high - low + 1 for low, high in ranges)
         if isinstance(node.padding, Const) and shown <= 4 * (tensor.size + _points(affine, frame)) + 1024:
             moved = [(c - low, terms) for (c, terms), (low, _) in zip(affine, ranges, strict=True)]
-            return _view(window(tensor, ranges, node.padding), moved, frame)
+            return _view(padded(tensor, ranges, node.padding), moved, frame)
 
     indices = [
         frame.index(sub, masks) if isinstance(sub, Dim) else evaluate(sub, frame, masks).astype(np.int64) for sub in node.subscripts

@@ -19,7 +19,7 @@ def strided(array: Array, shape: Sequence[int], strides: Sequence[int], *, write
     return as_strided(array.view(f"u{array.itemsize}"), shape, strides, writeable=writeable).view(array.dtype)
 
 
-def window(array: Array, ranges: Sequence[tuple[int, int]], padding: Const) -> Array:
+def padded(array: Array, ranges: Sequence[tuple[int, int]], padding: Const) -> Array:
     """A copy of what the ranges show of an array, the last index included, with padding where they leave it."""
     shape = [high - low + 1 for low, high in ranges]
     shown = np.empty(shape, array.dtype)

@@ -11,7 +11,7 @@ from axon.backend.plan.ir import Factor
 from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.ir import Const
-from axon.interpret.strided import strided, window
+from axon.interpret.strided import padded, strided
 from axon.shapes.dimension import Atom, Dim, parts
 
 Array = Any
@@ -56,7 +56,7 @@ class PaddedSource:
 
     def of(self, tensor: Array) -> Array:
         if self.padding is not None:
-            tensor = window(tensor, self.ranges, self.padding)
+            tensor = padded(tensor, self.ranges, self.padding)
         if tensor.dtype != self.held:
             tensor = tensor.astype(self.held)
         return tensor[self.start] if self.start else tensor

@@ -1,4 +1,4 @@
-"""Core to core and to parts: what rewrites programs before kernels are sought. `axon.pipeline` lists who runs which, in what order.
+"""Core to core and to parts: what rewrites programs before kernels are sought. `axon.pass_table` lists who runs which, and when.
 
     cse        operations that compute the same are one
     tables     literals become data

@@ -8,7 +8,7 @@ from itertools import count
 from typing import assert_never
 
 from axon.backend.cpu.plan import planned
-from axon.backend.gpu.build.pipeline import tensors
+from axon.backend.gpu.build.recipe import tensors
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.steps import Ordered
 from axon.backend.gpu.tile import families
@@ -19,7 +19,7 @@ from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.core import operation_count as cost
+from axon.core import operation_count
 from axon.core.ir import Block, Check, Compress, Index, Leaf, Loop, Op, Program, RecordOf, Sort, Structure, TupleOf, Value
 from axon.core.passes import parts
 from axon.core.printer import names_in, print_op
@@ -255,7 +255,7 @@ def _drawn(program: Program, whose: str, steps: tuple[_Step, ...], results: tupl
     def visit(steps: tuple[_Step, ...], number: str) -> list[Card | KernelCards]:
         out: list[Card | KernelCards] = []
         for position, step in enumerate(steps, 1):
-            key, flops = f"{number}{position}", cost.total(step.ops)
+            key, flops = f"{number}{position}", operation_count.total(step.ops)
             reasons = tuple(reason.worded(names) for reason in step.reasons)
             first = step.ops[0]
             if isinstance(first, Loop):

@@ -10,7 +10,7 @@ import pytest
 
 from axon import compiler
 from axon.backend.gpu.build import cubin as build
-from axon.backend.gpu.build.pipeline import Stages, stages, traits
+from axon.backend.gpu.build.recipe import Stages, stages, traits
 from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.layout.unsupported import Unsupported

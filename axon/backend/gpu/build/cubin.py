@@ -19,8 +19,8 @@ from typing import IO, Any
 
 from axon.backend import kernel_cache as cache
 from axon.backend.gpu.build.link import assembly, link
-from axon.backend.gpu.build.pipeline import Forms
 from axon.backend.gpu.build.progress import bar
+from axon.backend.gpu.build.recipe import Forms
 from axon.backend.gpu.build.worker import Worker, answering, crew
 from axon.backend.gpu.emit.source import Emitted
 from axon.backend.gpu.layout.target import Target, architecture

@@ -1,4 +1,4 @@
-"""What a proof of a barrier program says, and the part of it that needs no running: setup, layout, and what copies fill."""
+"""Results of the verifier (`Proof`, `Violation`), and its static checks: setup, layout, bytes of copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A barrier program without what no order of its operations depends on: kernels that a schedule cuts in one way have one proof.
+"""A barrier program reduced to what decides the order of its operations: kernels that differ in nothing else share one proof.
 
 What its elements are computed by, how far its axes go and what its symbols are called makes no difference to who waits for whom.
 The proof is about what is left here and sees nothing else, so that whatever has the same skeleton is proved with it.

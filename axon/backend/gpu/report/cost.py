@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
-from axon.backend.gpu.build.pipeline import tensors
+from axon.backend.gpu.build.recipe import tensors
 from axon.backend.gpu.report.show import product_flops, sizes_of
 from axon.backend.gpu.runtime.steps import Ordered
 from axon.backend.gpu.tile.families import Kernel, family_of

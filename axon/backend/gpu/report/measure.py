@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from axon.backend.gpu.build.cubin import RegistersExhausted
-from axon.backend.gpu.build.pipeline import tensors as tensors_of
+from axon.backend.gpu.build.recipe import tensors as tensors_of
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.runtime import failures

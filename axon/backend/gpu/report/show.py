@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, assert_never
 
 from axon.backend.gpu.build.cubin import build, ptx
-from axon.backend.gpu.build.pipeline import Plain, tensors, traits
+from axon.backend.gpu.build.recipe import Plain, tensors, traits
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.roles import ir as roles

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from axon.backend.gpu.build.pipeline import stages, traits
+from axon.backend.gpu.build.recipe import stages, traits
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.proof.simulate import _Agent, _Cluster
 from axon.backend.gpu.roles import barriers as b

@@ -8,7 +8,7 @@ from threading import RLock
 from typing import Any
 
 from axon.backend.gpu.build.cubin import LinkedKernel, build_all
-from axon.backend.gpu.build.pipeline import Plain
+from axon.backend.gpu.build.recipe import Plain
 from axon.backend.gpu.emit.source import StrideParameter
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target

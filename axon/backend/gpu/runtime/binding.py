@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 
 from axon.backend.gpu.build.cubin import LinkedKernel
-from axon.backend.gpu.build.pipeline import tensors as tensors_of
+from axon.backend.gpu.build.recipe import tensors as tensors_of
 from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StatusParameter, StrideParameter
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.views import with_views

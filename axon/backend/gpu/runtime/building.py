@@ -18,7 +18,7 @@ from threading import RLock
 from typing import Any
 
 from axon.backend.gpu.build.cubin import LinkedKernel, RegistersExhausted, build_all, known
-from axon.backend.gpu.build.pipeline import Forms, stages
+from axon.backend.gpu.build.recipe import Forms, stages
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.runtime import plain_variants as nests

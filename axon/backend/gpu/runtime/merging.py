@@ -14,7 +14,7 @@ from itertools import product
 from math import inf, prod
 from typing import TypeAlias
 
-from axon.backend.gpu.build.pipeline import traits
+from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.roofline import KernelWork
 from axon.backend.gpu.layout.target import Target

@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import prod
 from typing import assert_never
 
-from axon.backend.gpu.build.pipeline import traits
+from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.roofline import KernelWork
 from axon.backend.gpu.layout.target import Target

@@ -7,7 +7,7 @@ from collections.abc import Mapping as MappingOf
 from functools import partial
 
 from axon.backend.gpu.build.cubin import BuildError
-from axon.backend.gpu.build.pipeline import Plain
+from axon.backend.gpu.build.recipe import Plain
 from axon.backend.gpu.emit.source import Parameter, StrideParameter
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.runtime.variants import ANY, ASKED, LIMIT, NestKey, Variant, VariantChoices, worded

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from axon.backend.gpu.build.pipeline import stages, traits
+from axon.backend.gpu.build.recipe import stages, traits
 from axon.backend.gpu.layout.memory import contiguous
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.views import View

@@ -10,7 +10,7 @@ from threading import RLock
 from typing import Any
 
 from axon.backend.gpu.build.cubin import build_all
-from axon.backend.gpu.build.pipeline import Plain
+from axon.backend.gpu.build.recipe import Plain
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.runtime.algorithms import Algorithms

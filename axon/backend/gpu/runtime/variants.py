@@ -23,7 +23,7 @@ from math import inf, log
 from random import Random
 from typing import Any
 
-from axon.backend.gpu.build.pipeline import traits
+from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Set
 from functools import cached_property, partial
 from typing import assert_never
 
-from axon.backend.gpu.build.pipeline import traits
+from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout.memory import DeviceTensor, aligned, contiguous
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.runtime.merging import Merged, merged

@@ -3,7 +3,7 @@ equal, so it is stable."""
 
 from __future__ import annotations
 
-from axon.backend.gpu.build.pipeline import Plain
+from axon.backend.gpu.build.recipe import Plain
 from axon.backend.gpu.sorting.elements import (
     INDICES,
     INPUT,

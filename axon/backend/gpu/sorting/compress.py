@@ -6,7 +6,7 @@ thread behind those of the threads before it.
 
 from __future__ import annotations
 
-from axon.backend.gpu.build.pipeline import Plain
+from axon.backend.gpu.build.recipe import Plain
 from axon.backend.gpu.emit.source import StrideParameter
 from axon.backend.gpu.sorting.writing import BLOCK, THREAD, KernelCode, extents, i32, i64, load, pointers, running
 from axon.backend.kernel.ir import Constant, Expression, Operator, call, same

@@ -17,7 +17,7 @@ Note [Digits]
 
 from __future__ import annotations
 
-from axon.backend.gpu.build.pipeline import Plain
+from axon.backend.gpu.build.recipe import Plain
 from axon.backend.gpu.sorting.elements import (
     INDICES,
     INPUT,

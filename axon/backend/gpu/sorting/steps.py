@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from axon.backend.gpu.build.pipeline import Plain
+from axon.backend.gpu.build.recipe import Plain
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.sorting import bitonic, compress, elements, radix
 from axon.base.data import dataclass

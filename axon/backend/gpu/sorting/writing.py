@@ -5,7 +5,7 @@ Elements are bits, loaded into i64 and stored from there. Indices are i64, and e
 
 from __future__ import annotations
 
-from axon.backend.gpu.build.pipeline import Plain
+from axon.backend.gpu.build.recipe import Plain
 from axon.backend.gpu.emit.source import Parameter, StrideParameter, emitted
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import Expression, External, Import, Like, Module, Name, both, call

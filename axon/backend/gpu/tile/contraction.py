@@ -1,9 +1,9 @@
 """The contract family: sums of products that the matrix instructions compute.
 
-A *contraction* is any sum of products of two operands
-read at bare indices; what stands beside those two factors and does not depend on the reduced index, and every pointwise operation
-on the result whose other reads name the same indices, becomes its epilogue. Only the affine structure of the reads decides: no
-name of a function or an operation of the source language is known here.
+A *contraction* is any sum of products of two operands read at bare indices, or at linear subscripts, which `layout.views` turns
+into bare indices of a view (a convolution's window is one that overlaps itself); what stands beside those two factors and does
+not depend on the reduced index, and every pointwise operation on the result whose other reads name the same indices, becomes its
+epilogue. Only the affine structure of the reads decides: no name of a function or an operation of the source language is known.
 
 What has no kernel family yet raises `Unsupported` with the reason; nothing is dropped or sent elsewhere in silence.
 """

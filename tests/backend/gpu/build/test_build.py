@@ -20,7 +20,7 @@ import axon
 from axon.backend import kernel_cache as cache
 from axon.backend.gpu.build import cubin as build
 from axon.backend.gpu.build import worker
-from axon.backend.gpu.build.pipeline import Stages
+from axon.backend.gpu.build.recipe import Stages
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.sorting.steps import kernels
 from axon.backend.gpu.tile.schedule import TileMapping

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from axon import compiler
-from axon.backend.gpu.build.pipeline import stages
+from axon.backend.gpu.build.recipe import stages
 from axon.backend.gpu.emit.kernel import Emitter
 from axon.backend.gpu.emit.source import SizeParameter, StrideParameter
 from axon.backend.gpu.emit.stream import _Function

@@ -10,7 +10,7 @@ import pytest
 import axon
 from axon import compiler
 from axon.backend.gpu.build import cubin as build
-from axon.backend.gpu.build.pipeline import Forms
+from axon.backend.gpu.build.recipe import Forms
 from axon.backend.gpu.intrinsics import ptx_calls
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.runtime.executable import Executable

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from axon import compiler
-from axon.backend.gpu.build.pipeline import stages, traits
+from axon.backend.gpu.build.recipe import stages, traits
 from axon.backend.gpu.emit.source import SizeParameter
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.target import HOPPER

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from axon.backend.gpu.build.pipeline import stages
+from axon.backend.gpu.build.recipe import stages
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.proof.findings import Proof, Violation
 from axon.backend.gpu.proof.prove import verify

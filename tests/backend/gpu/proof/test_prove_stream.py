@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from axon.backend.gpu.build.pipeline import stages
+from axon.backend.gpu.build.recipe import stages
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.proof.findings import Proof

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from axon.backend.gpu.build.pipeline import stages
+from axon.backend.gpu.build.recipe import stages
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.proof.simulate import SimulationError, simulate

@@ -14,7 +14,7 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.backend.gpu.build.pipeline import traits
+from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.memory import contiguous
 from axon.backend.gpu.layout.target import HOPPER
@@ -385,7 +385,7 @@ def test_a_kernel_of_which_no_mapping_fits_is_made_by_others(
 
 
 def refused_order(program: Executable, mapping: Any, bound: Any) -> Any:
-    from axon.backend.gpu.build.pipeline import stages
+    from axon.backend.gpu.build.recipe import stages
 
     kernel = program.kernels[0]
     lying = tensors(program, bound)

@@ -18,7 +18,7 @@ import pytest
 
 from axon import compiler
 from axon.backend.gpu.build import cubin as build
-from axon.backend.gpu.build.pipeline import Plain
+from axon.backend.gpu.build.recipe import Plain
 from axon.backend.gpu.emit.source import Emitted
 from axon.backend.gpu.intrinsics import ptx_pieces, ptx_scalar, ptx_shared
 from axon.backend.gpu.layout.memory import contiguous

@@ -14,7 +14,7 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.backend.gpu.build.pipeline import stages, traits
+from axon.backend.gpu.build.recipe import stages, traits
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.proof.simulate import simulate

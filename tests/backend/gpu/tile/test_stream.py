@@ -11,7 +11,7 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.backend.gpu.build.pipeline import stages, traits
+from axon.backend.gpu.build.recipe import stages, traits
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.proof.findings import Proof

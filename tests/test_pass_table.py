@@ -36,7 +36,7 @@ from axon.core.ir import Binary, Program
 from axon.core.passes.parts import Straight
 from axon.core.printer import print_program
 from axon.core.verify import LARGE, CoreInvalid, verify
-from axon.pipeline import PIPELINES
+from axon.pass_table import PIPELINES
 from tests import ROOT
 from tests import form_mutants as m
 from tests.backend.gpu.programs import contraction
