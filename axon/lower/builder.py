@@ -145,6 +145,11 @@ class CoreBuilder:
             return self._checked(base, element, subscripts, context, span)
         return element
 
+    def inside(self, base: TensorValue, subscripts: Subscripts, context: Context) -> bool:
+        """Whether what is read at subscripts is seen to be inside, wherever the axes in them are: then a default is never taken."""
+        proved = self._safety(base, subscripts, context) is Answer.PROVED
+        return proved and not base.guarded and not self._fragile(base, subscripts, context)
+
     def _fragile(self, base: TensorValue, subscripts: Subscripts, context: Context) -> bool:
         """Whether only guards give a value to something that subscripts, or the proof that they are inside, speak of."""
         dims = [s for s in subscripts if isinstance(s, Dim)]

@@ -94,12 +94,12 @@ class Indexing(ABC):
             match binder:
                 case T.Indices(symbols=symbols, extents=extents):
                     new = [Axis(fresh(s.name), self.dim(env, x)) for s, x in zip(symbols, extents, strict=True)]
-                    env = env.with_indices({s: Dim.of(a.symbol) for s, a in zip(symbols, new, strict=True)}, {})
+                    env = env.with_indices({s: _index(a) for s, a in zip(symbols, new, strict=True)}, {})
                     groups.append(new)
                 case T.IndexRun(symbol=symbol, row=row):
                     shape = self.shape(env, (row,))
                     new = [Axis(fresh(symbol.name.strip(".") or "i"), x) for x in shape]
-                    env = env.with_indices({}, {symbol: tuple(Dim.of(a.symbol) for a in new)})
+                    env = env.with_indices({}, {symbol: tuple(map(_index, new))})
                     groups += [[a] for a in new]
                 case _:
                     assert_never(binder)
@@ -231,9 +231,9 @@ class Indexing(ABC):
             rest = iter(kept)
             return tuple(along(p, next(rest)) if isinstance(p, tuple) else p for p in plan)
 
-        if default is not None:
-            return self._padded(base, tuple(shape), subscripts, default)
         own = [Axis(fresh("i"), extent) for extent in shape]
+        if default is not None and not self.b.inside(base, subscripts(tuple(Dim.of(a.symbol) for a in own)), c.with_axes(own)):
+            return self._padded(base, tuple(shape), subscripts, default)
         before = self.b.risk
         probe = self.b.read(base, subscripts(tuple(Dim.of(a.symbol) for a in own)), c.with_axes(own), e.span)
         risky = self.b.risk > before
@@ -288,6 +288,11 @@ class Indexing(ABC):
         if not shape:
             return scalar_value(at(()), base.element)
         return TensorValue(base.element, shape, at, lazy=True)
+
+
+def _index(axis: Axis) -> Dim:
+    """Where along an axis: the only index of one of extent 1 is 0."""
+    return Dim.of(0) if axis.extent == ONE else Dim.of(axis.symbol)
 
 
 def _linear(dim: Dim, axes: Collection[Symbol]) -> bool:

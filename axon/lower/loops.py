@@ -7,7 +7,7 @@ from math import prod
 from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
-from axon.core.ir import Axis, Index, Local, Monoid, Scalar, Select
+from axon.core.ir import Axis, Const, Index, Local, Monoid, Scalar, Select
 from axon.core.scalar_facts import conjunction
 from axon.lower.builder import Context
 from axon.lower.indexing import Indexing
@@ -28,7 +28,8 @@ class Loops(Indexing):
         where = None
         if e.where is not None:
             where = self.scalar(inner, e.where, inside)
-            inside = inside.guarded(where)
+            where = None if isinstance(where, Const) and where.value is True else where
+            inside = inside if where is None else inside.guarded(where)
         if e.kind == "custom":
             return self._reduce_by(env, inner, axes, e, c, inside, where, before)
         body = self.eval(inner, e.body, inside)

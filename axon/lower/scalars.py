@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from math import copysign
+from operator import add, floordiv, mod, mul, sub
 from typing import assert_never
 
 from axon.base.element import Element
@@ -126,6 +127,7 @@ def substitute(
     return go(scalar)
 
 
+_OF_SIZES = {"add": add, "sub": sub, "mul": mul, "div": floordiv, "mod": mod}
 _RELATIONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
@@ -184,13 +186,20 @@ def negated(number: Const) -> Const:
 
 
 def simplified(op: str, left: Scalar, right: Scalar) -> Scalar:
-    """A binary operation; on symbolic integers the sum, difference or product is symbolic too, and comparisons are exact."""
-    if op in ("add", "sub", "mul") and (isinstance(left, Index) or isinstance(right, Index)):
+    """A binary operation; on symbolic integers the sum, difference or product is symbolic too, and so are quotients by a number;
+    comparisons are exact. What a condition comes to whatever its sizes are is a constant."""
+    if isinstance(left, Index) or isinstance(right, Index):
         a, b = integer(left), integer(right)
         if a is not None and b is not None:
-            return Index(a + b if op == "add" else a - b if op == "sub" else a * b)
-    if op in _RELATIONS and (isinstance(left, Index) or isinstance(right, Index)):
-        a, b = integer(left), integer(right)
-        if a is not None and b is not None and not (exact(a, 32) and exact(b, 32)):
-            return comparison(op, a, b)
+            if op in _OF_SIZES and (op not in ("div", "mod") or (b.constant or 0) >= 1):
+                return Index(_OF_SIZES[op](a, b))
+            if op in _RELATIONS:
+                if (certain := Relation(a, _RELATIONS[op], b).trivial) is not None:
+                    return Const(certain, Element.BOOL)
+                if not (exact(a, 32) and exact(b, 32)):
+                    return comparison(op, a, b)
+    if op in ("and", "or"):
+        for side, other in ((left, right), (right, left)):
+            if isinstance(side, Const) and side.value is (op == "and"):
+                return other
     return Binary(op, left, right)

@@ -164,8 +164,8 @@ with cache.lock(key):
         with log.open("a") as file:
             file.write("made\\n")
         time.sleep(0.2)
-        cache.write(key, cache.Kernel(b"x" * 100_000, "entry", 1, 0))
-assert cache.read(key) == cache.Kernel(b"x" * 100_000, "entry", 1, 0)
+        cache.write(key, cache.LinkedKernel(b"x" * 100_000, "entry", 1, 0))
+assert cache.read(key) == cache.LinkedKernel(b"x" * 100_000, "entry", 1, 0)
 """
 
 
@@ -191,7 +191,7 @@ def hang(*_):
     time.sleep(60)
 os.replace = hang
 with cache.lock(sys.argv[1]):
-    cache.write(sys.argv[1], cache.Kernel(b"x" * 100_000, "entry", 1, 0))
+    cache.write(sys.argv[1], cache.LinkedKernel(b"x" * 100_000, "entry", 1, 0))
 """
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from axon.base.source import SourceFile
 from axon.grammar import syntax as s
-from axon.grammar.build import REDUCTIONS, WITH_MONOID
+from axon.grammar.build import REDUCING, WITH_MONOID
 
 SPAN = SourceFile("generated", "").span()
 KEYWORDS = frozenset(
@@ -126,7 +126,7 @@ def _declarations(expressions: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]
 
 
 def _reductions(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    plain = st.builds(s.Name, st.sampled_from(sorted(frozenset(REDUCTIONS) - WITH_MONOID)), st.just(SPAN))
+    plain = st.builds(s.Name, st.sampled_from(sorted(frozenset(REDUCING) - frozenset(WITH_MONOID))), st.just(SPAN))
     general = st.builds(s.Name, st.sampled_from(sorted(WITH_MONOID)), st.just(SPAN))
     monoids = node(s.Tuple, items=st.tuples(inner, inner))
     rest = {"groups": groups(inner), "where": st.none() | inner, "body": inner}

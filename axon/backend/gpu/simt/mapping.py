@@ -57,6 +57,8 @@ CHUNKS = (1, 2, 4, 8)  # vectors of a row that a thread holds
 LEAST = 8  # threads side by side of a block that shares columns: 128 bytes, a line of memory
 TURNS = 2  # vectors of a thread of a map, where there are enough
 SECTOR = 32  # bytes that memory moves at least
+LINE = 128  # bytes of the L1 cache
+WINDOW = 4096  # elements of a window whose reduction is worth no team
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,8 @@ def choose(
         team = sharers(nest, width, sizes)
         if team is not None:
             return _lanes(nest, width, sizes, team=team)
+    if windows(nest, tensors, sizes):
+        return _lanes(nest, width_of(nest, values, tensors, sizes, True), sizes)
     if any(map(ends_early, nest.steps)) and shareable(nest):
         return _ended(nest, values, tensors, sizes)
     width = width_of(nest, values, tensors, sizes, False)
@@ -362,6 +366,43 @@ def sharers(nest: Nest, width: Width, sizes: MappingOf[Symbol, int]) -> int | No
     while team < THREADS // LEAST and 3 * items * team < 2 * FULL and long >= 8 * team:
         team *= 2
     return team
+
+
+def windows(nest: Nest, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]) -> bool:
+    """Whether a nest reduces short pieces of rows, of which those of neighbours lie near each other, and there are enough rows to
+    keep the chip busy without a team for each: then lines of memory that several threads read stay in the L1 cache."""
+    if not nest.rows or prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows) < FULL:
+        return False
+    lane = nest.rows[-1].symbol
+    several = False
+    for step in nest.steps:
+        if isinstance(step, Scan) or inner(step, len(nest.rows)) or is_ordered(step):
+            return False
+        if axes := reduced(step):
+            extents = [bound(axis.extent, sizes) for axis in axes]
+            if extents[-1] >= WARP or prod(extents) > WINDOW:
+                return False
+            several = several or len(axes) > 1
+        for read in (n for s in scalars(step) for n in nodes(s) if isinstance(n, Read)):
+            if not _near(read, lane, tensors, sizes):
+                return False
+            along = axes[-1].symbol if axes else None
+            several = several or any(isinstance(s, Dim) and {lane, along} <= s.variables for s in read.subscripts)
+    return several
+
+
+def _near(read: Read, lane: Symbol, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]) -> bool:
+    """Whether an element and that of the next lane are in one line of memory, or in two that follow each other."""
+    tensor = tensors.get(read.tensor)
+    if tensor is None:
+        return False
+    step = 0
+    for subscript, stride in zip(read.subscripts, tensor.strides, strict=True):
+        found = subscript.linear_in(lane) if isinstance(subscript, Dim) else None
+        if found is None or not found[0].variables <= sizes.keys():
+            return False
+        step += found[0].evaluate(sizes) * stride
+    return abs(step) * tensor.element.bits // 8 <= LINE
 
 
 def shareable(nest: Nest) -> bool:

@@ -354,7 +354,7 @@ def test_kernels_become_machine_code() -> None:
     given = case(executable(INTEGERS, "sums", "i64"), (64, 256))
     sources += [form(given, nest, legal(given, nest)[0])[0] for nest in given.todo]
     for kernel in build.build_all([Plain(source) for source in sources], HOPPER):
-        assert isinstance(kernel, build.Kernel)
+        assert isinstance(kernel, build.LinkedKernel)
         assert not kernel.spilled
 
 
@@ -387,7 +387,7 @@ def test_every_register_tile_becomes_machine_code() -> None:
             tiled = TiledMapping(tile, fetches, tile.resident(pairs.words, pairs.axes, HOPPER))
             sources.append(form(given, nest, by_register_tiles(nest, tiled, ALONE))[0])
     for kernel in build.build_all([Plain(source) for source in sources], HOPPER):
-        assert isinstance(kernel, build.Kernel)
+        assert isinstance(kernel, build.LinkedKernel)
         assert not kernel.spilled
 
 
