@@ -113,8 +113,9 @@ class Indexing(ABC):
         before = self.b.risk
         body = self.eval(inner, e.body, c.with_axes(axes))
         risky = self.b.risk > before
+        groups = [[a for a in g if a.extent != ONE] or g[:1] for g in groups]  # the only index of 1 moves nothing
         if all(len(g) == 1 for g in groups):
-            return self._collect(body, axes, c, risky, e.span)
+            return self._collect(body, [g[0] for g in groups], c, risky, e.span)
         return rebuild(body, [self._flattened(leaf, groups, c, risky, e.span) for leaf in leaves(body)])
 
     def _collect(self, body: Value, axes: list[Axis], c: Context, risky: bool, at: Span) -> Value:

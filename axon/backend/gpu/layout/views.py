@@ -11,6 +11,12 @@ Several axes that a kernel steps through as one are *merged*: `v[i, m]` is `t[i,
 Memory shows such a view only where t's stride along h is that along c as many times as c goes. Whether it does is known with the
 call; where it does not, the elements are copied first (see `runtime.packed`).
 
+The last axis of a view may be a *window*: merged of several, of which the first moves along the same dimension as another axis,
+as in `x[n, c, p + i, q + j]` along q and (j, i, c). Memory does not step through those as one, but through a copy it does that has
+the dimension of q and j once, and behind it those of i and c: `copy[n, p, w, i, c]` with w = q + j, in which the windows of
+neighbours overlap (Im2win, Lu et al. 2021, has such a copy of an image for each i, where im2col has one for each i and j). The
+copy also holds the zeros of a padded read.
+
 A subscript that is linear in no axis (`h / g`, a loop's counter) is an index of its own, which follows from the others: it is
 *derived*, and its dimension stays as it is.
 """
@@ -22,10 +28,10 @@ from math import prod
 
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.base.data import dataclass
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
-from axon.core.ir import Axis, Binary, Read, Scalar, Select, Value
+from axon.core.ir import Axis, Binary, Const, Read, Scalar, Select, Value
 from axon.core.walk import rewrite
 from axon.shapes.dimension import Dim, Quotient, dim_sum
 from axon.shapes.width import of_dim
@@ -84,7 +90,7 @@ class View:
     """A tensor through other strides: its element at x is the source's at `start` + the sum of x[k] · step of the axis k.
 
     A step has a place for each dimension of the source. `axes` are the indices at which the view is read or stored. Each has one
-    part, or is merged of several, the outermost first.
+    part, or is merged of several, the outermost first. Of a `window` the last axis is one, and outside of the source is `padding`.
     """
 
     value: Value
@@ -92,6 +98,8 @@ class View:
     axes: tuple[Symbol, ...]
     parts: tuple[tuple[AxisPart, ...], ...]
     start: tuple[Dim, ...]
+    window: bool = False
+    padding: Const | None = None
 
     @property
     def places(self) -> tuple[Dim, ...]:
@@ -107,6 +115,8 @@ class View:
     def of(self, tensor: DeviceTensor, sizes: Mapping[Symbol, int]) -> DeviceTensor:
         """The view of the source as it lies. Raises `Unsupported` if it moves with a loop's counter, which is no size here, and
         `ScatteredAxes` if memory does not step through the parts of an axis as one."""
+        if self.padding is not None:
+            raise ScatteredAxes(f"memory does not hold the padding of `{self.source.name}`")
         apart = self.unmerged(tensor, sizes)
         given = iter(zip(apart.shape, apart.strides, strict=True))
         whole = []
@@ -116,6 +126,14 @@ class View:
                 raise ScatteredAxes(f"memory does not step through several axes of `{self.source.name}` as one")
             whole.append(one)
         return DeviceTensor(apart.pointer, tuple(n for n, _ in whole), tuple(step for _, step in whole), tensor.element)
+
+    def reached(self, sizes: Mapping[Symbol, int]) -> int:
+        """How many elements of the source lie between the first and the last that it shows, along each dimension."""
+        ends = [1] * len(self.start)
+        for part in (part for parts in self.parts for part in parts):
+            for d, step in enumerate(part.step):
+                ends[d] += abs(step.evaluate(sizes)) * max(0, part.extent.evaluate(sizes) - 1)
+        return prod(ends)
 
     def unmerged(self, tensor: DeviceTensor, sizes: Mapping[Symbol, int]) -> DeviceTensor:
         """The same with a dimension for each part of an axis. Raises `Unsupported` if it moves with a loop's counter."""
@@ -179,10 +197,13 @@ class Views:
         """A tensor, or a view that was seen."""
         return next((view.value for view in self.all if view.value.symbol == symbol), None) or self.values[symbol]
 
-    def seen(self, read: Read) -> Read | None:
-        """The read at bare indices, of the tensor itself where it is read so as a whole; None if no strides express it."""
+    def seen(self, read: Read, *, padded: bool = False) -> Read | None:
+        """The read at bare indices, of the tensor itself where it is read so as a whole; None if no strides express it. One that is
+        `padded` with a constant is one of a view that has to be copied."""
         subscripts = tuple(s for s in read.subscripts if isinstance(s, Dim))
-        if read.padding is not None or read.checked is not None or len(subscripts) != len(read.subscripts):
+        if read.checked is not None or len(subscripts) != len(read.subscripts):
+            return None
+        if read.padding is not None and not (padded and isinstance(read.padding, Const)):
             return None
         if read.tensor not in self.values:
             return None
@@ -190,6 +211,12 @@ class Views:
         if key not in self.made:
             self.made[key] = self._look(read, subscripts)
         return self.made[key][1]
+
+    def view(self, read: Read) -> View:
+        """The view that a read at bare indices is of; of a tensor by itself, one that shows all of it."""
+        found = next((view for view in self.all if view.value.symbol == read.tensor), None)
+        at = tuple(s.symbol for s in read.subscripts if isinstance(s, Dim) and s.symbol)
+        return found or _itself(self.values[read.tensor], at)
 
     def bare(self, scalar: Scalar, *, guarded: bool = False) -> Scalar:
         """The scalar with its reads at bare indices, as far as that goes.
@@ -266,21 +293,24 @@ class Views:
         full = tuple(
             (AxisPart(extents[index], tuple(step.get(d, ZERO) for d in range(len(shape)))),) for index, step in steps.items()
         )
-        return View(value, read.tensor, tuple(steps), full, tuple(start)), Read(value.symbol, at, read.element)
+        padding = read.padding if isinstance(read.padding, Const) else None
+        return View(value, read.tensor, tuple(steps), full, tuple(start), padding=padding), Read(value.symbol, at, read.element)
 
-    def merged(self, read: Read, merge: Merge) -> Read:
-        """A read at bare indices with one index in place of the several of which it is merged."""
-        found = next((view for view in self.all if view.value.symbol == read.tensor), None)
-        at = tuple(s.symbol for s in read.subscripts if isinstance(s, Dim) and s.symbol)
-        seen = found or _itself(self.values[read.tensor], at)
+    def merged(self, read: Read, merge: Merge, *, window: bool = False) -> Read:
+        """A read at bare indices with one index in place of the several of which it is merged: the last one of a `window`."""
+        seen = self.view(read)
         parts = dict(zip(seen.axes, seen.parts, strict=True))
         whole = tuple(part for a in merge.symbols for part in parts[a])
         last = max(merge.symbols, key=seen.axes.index)  # where the one stands
         axes = [merge.axis.symbol if a == last else a for a in seen.axes if a == last or a not in merge.symbols]
+        if window:
+            axes = [*(a for a in axes if a != merge.axis.symbol), merge.axis.symbol]
         along = {a: parts.get(a, whole) for a in axes}
-        view = _through(seen, along, read.element)
+        view = replace(_through(seen, along, read.element), window=window)
+        if seen.padding is not None:  # no kernel reads it as it was
+            self.made = {key: made for key, made in self.made.items() if made[0] is not seen}
         made = Read(view.value.symbol, tuple(map(Dim.of, along)), read.element)
-        return self.made.setdefault((seen.source, view.places), (view, made))[1]
+        return self.made.setdefault((seen.source, (*view.places, *map(Dim.of, along))), (view, made))[1]
 
     def _derived(self, dim: Dim) -> Symbol:
         if dim.symbol is not None and dim.symbol in self.by_dim.values():
@@ -300,7 +330,7 @@ def _through(seen: View, along: Mapping[Symbol, tuple[AxisPart, ...]], element: 
     """What a view shows, through another with these axes."""
     shape = tuple(prod((part.extent for part in parts), start=ONE) for parts in along.values())
     value = Value(fresh(f"{seen.source.name}_view"), element, shape)
-    return View(value, seen.source, tuple(along), tuple(along.values()), seen.start)
+    return View(value, seen.source, tuple(along), tuple(along.values()), seen.start, padding=seen.padding)
 
 
 def _linear(subscript: Dim, axes: Mapping[Symbol, Dim]) -> tuple[dict[Symbol, Dim], Dim] | None:
@@ -329,41 +359,83 @@ def stored(value: Value, subscripts: Iterable[Dim], extents: Mapping[Symbol, Dim
 
 @dataclass(frozen=True, slots=True)
 class CopyLayout:
-    """How a copy of a tensor, or of what a view of one shows, lies: its axes in some order, each with a dimension for each part. So
-    a kernel that makes it divides no index, and memory goes on from each part of an axis into the next."""
+    """How a copy of what a view shows lies: its dimensions, each with how far it goes and its step in each dimension of the source;
+    and the parts of the view's axes, with their steps in the dimensions of the copy. There is a dimension for each part, so that a
+    kernel that makes the copy divides no index and memory goes on from each part of an axis into the next; but of a window, the
+    first part and the axis that moves along the same dimension have one. `row` dimensions at the end are to lie side by side."""
 
+    dimensions: tuple[AxisPart, ...]
     parts: tuple[tuple[AxisPart, ...], ...]
     start: tuple[Dim, ...]
+    row: int
+    padding: Const | None = None
 
     @property
     def shape(self) -> tuple[Dim, ...]:
-        return tuple(part.extent for parts in self.parts for part in parts)
+        return tuple(dimension.extent for dimension in self.dimensions)
 
-    @property
-    def row(self) -> int:
-        """How many dimensions the last axis has."""
-        return len(self.parts[-1])
-
-    def places(self, at: Sequence[Dim]) -> tuple[Dim, ...]:
-        """Where in the source the copy's element at these indices is."""
-        several = (part for parts in self.parts for part in parts)
-        terms = [self.start, *(tuple(step * index for step in part.step) for part, index in zip(several, at, strict=True))]
-        return tuple(map(dim_sum, zip(*terms, strict=True)))
+    def read(self, source: Symbol, element: Element, at: Sequence[Dim]) -> Read:
+        """What of the source the copy's element at these indices is."""
+        terms = [self.start, *(tuple(step * i for step in part.step) for part, i in zip(self.dimensions, at, strict=True))]
+        return Read(source, tuple(map(dim_sum, zip(*terms, strict=True))), element, self.padding)
 
     def seen(self, copy: Value, axes: tuple[Symbol, ...]) -> View | None:
         """The copy with one dimension for each axis; None if it has."""
-        if all(len(parts) == 1 for parts in self.parts):
+        if len(self.parts) == len(self.dimensions) and all(len(parts) == 1 for parts in self.parts):
             return None
-        itself = _itself(copy, axes[:1] * len(copy.shape))
-        units = (parts[0] for parts in itself.parts)
-        along = {axis: tuple(next(units) for _ in parts) for axis, parts in zip(axes, self.parts, strict=True)}
-        return _through(itself, along, copy.element)
+        value = Value(fresh(f"{copy.symbol.name}_view"), copy.element, tuple(map(_extent, self.parts)))
+        return View(value, copy.symbol, axes, self.parts, (ZERO,) * len(self.dimensions))
+
+
+def _extent(parts: Iterable[AxisPart]) -> Dim:
+    return prod((part.extent for part in parts), start=ONE)
 
 
 def spread(value: Value, view: View | None, order: Sequence[int]) -> CopyLayout:
     """A copy with a tensor's dimensions, or those of a view of one, in this order."""
     seen = view or _itself(value, ())
-    return CopyLayout(tuple(seen.parts[d] for d in order), seen.start)
+    axes = [seen.parts[d] for d in order]
+    if seen.window:
+        return _windows(seen, axes)
+    dimensions = tuple(part for parts in axes for part in parts)
+    number = iter(range(len(dimensions)))
+    own = tuple(tuple(AxisPart(part.extent, _along_one(next(number), ONE, len(dimensions))) for part in parts) for parts in axes)
+    return CopyLayout(dimensions, own, seen.start, len(axes[-1]), seen.padding)
+
+
+def _windows(seen: View, axes: Sequence[tuple[AxisPart, ...]]) -> CopyLayout:
+    """A copy of a view whose last axis is a window: it has the dimension along which windows overlap once, behind those of the
+    other axes and before those of the window's other parts."""
+    first, *others = axes[-1]
+    along, unit = moved_along(first)
+    (partner,) = (n for n, parts in enumerate(axes[:-1]) if len(parts) == 1 and parts[0].step[along] != ZERO)
+    moving = axes[partner][0]
+    times = Dim.of((moving.step[along].constant or 0) // unit)
+    shared = AxisPart(times * (moving.extent - 1) + first.extent, first.step)
+    before = [part for n, parts in enumerate(axes[:-1]) for part in parts if n != partner]
+    dimensions = (*before, shared, *others)
+    rank, at = len(dimensions), len(before)
+    number = iter(range(at))
+    own = [
+        (AxisPart(moving.extent, _along_one(at, times, rank)),)
+        if n == partner
+        else tuple(AxisPart(part.extent, _along_one(next(number), ONE, rank)) for part in parts)
+        for n, parts in enumerate(axes[:-1])
+    ]
+    own.append(tuple(AxisPart(part.extent, _along_one(at + n, ONE, rank)) for n, part in enumerate((first, *others))))
+    return CopyLayout(dimensions, tuple(own), seen.start, len(others), seen.padding)
+
+
+def moved_along(part: AxisPart) -> tuple[int, int]:
+    """The one dimension of the source along which a part steps, and by how much, which is a positive number."""
+    ((along, step),) = ((d, step) for d, step in enumerate(part.step) if step != ZERO)
+    assert step.constant is not None
+    assert step.constant > 0
+    return along, step.constant
+
+
+def _along_one(dimension: int, step: Dim, rank: int) -> tuple[Dim, ...]:
+    return tuple(step if d == dimension else ZERO for d in range(rank))
 
 
 def stored_merged(value: Value, axes: Sequence[Symbol], merges: Iterable[Merge]) -> View | None:

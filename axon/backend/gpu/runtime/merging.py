@@ -21,13 +21,24 @@ from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.packed import copying
 from axon.backend.gpu.runtime.prepare import problem_of, unreadable
-from axon.backend.gpu.tile.contraction import APART, MatrixProduct, Merging, contraction, factors_of, group, sides_of
+from axon.backend.gpu.tile.contraction import (
+    APART,
+    MatrixProduct,
+    Merging,
+    contraction,
+    factors_of,
+    group,
+    sides_of,
+    view_of,
+    windows,
+)
 from axon.backend.gpu.tile.families import Kernel, views_of
 from axon.backend.gpu.tile.limbs import in_limbs, splitting, without_tensor_cores
 from axon.backend.gpu.tile.regroup import in_order
 from axon.backend.gpu.tile.schedule import fastest
 from axon.backend.plan.ir import Nest
 from axon.base.data import dataclass, replace
+from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Compute, Program, Value
 from axon.core.passes.dissolve import copied, with_tensors
@@ -105,13 +116,16 @@ class _Pricer:
 
     def best(self, op: Compute, later: Sequence[Compute]) -> Merging | None:
         """How to merge a contraction's sides; None if it is best as it stands, or is none."""
-        deep, _ = factors_of(op) if op.reduction is not None else ((), ())
+        if op.reduction is None:
+            return None
+        deep, _ = factors_of(op)
         sides = sides_of(op, deep) if len(deep) == 2 else None
         if sides is None or not sides.rows or not sides.columns:
             return None
         tiled = sides.columns[-1] == op.axes[-1]  # as it stands
         choices = product(*((True, False) if len(side) > 1 else (False,) for side in (sides.rows, sides.columns)))
-        options = [Merging(*choice) for choice in choices]
+        options = [Merging(window=number) for number in windows(op, deep)] if len(op.reduction.axes) > 1 else []
+        options += [Merging(*choice) for choice in choices]
         if tiled and len(options) == 1 and not self.is_long(op):
             return None
         priced = [one for one in (self.priced(op, merging, later) for merging in options) if one is not None]
@@ -160,11 +174,13 @@ class _Pricer:
             copied = unreadable(bare, self.tensors, self.sizes) if kernel.operands == bare.operands else ()
         except Unsupported:
             return None
+        if merging.window is not None and not self.overlaps(bare):
+            return None
         problem = problem_of(kernel, self.sizes)
         if min(problem.rows, problem.columns, problem.depth, problem.outer) < 1:
             return None
         seconds = splitting(kernel, self.sizes, self.target) + fastest(problem, traits(kernel), self.target)
-        seconds += sum(copying(bare.operands[number].value, self.sizes, self.target) for number in copied)
+        seconds += sum(copying(bare, bare.operands[number], self.sizes, self.target) for number in copied)
         own = group(bare, views)
         taken = {out.symbol for other in (*after, *later) if own.absorb(other) for out in other.outs}
         if not self.is_shown(own.finish(set(own.results))):
@@ -172,6 +188,18 @@ class _Pricer:
         if any(out.symbol not in taken for other in after for out in other.outs):
             seconds += self.moved(made, op.outs[0])
         return _Priced(merging, kernel, seconds, frozenset(taken))
+
+    def overlaps(self, bare: MatrixProduct) -> bool:
+        """Whether windows of a copy begin at multiples of 16 bytes: what lies behind their outermost index does not go on there if
+        its rows have to be longer than they are."""
+        for operand in bare.operands:
+            view = view_of(bare, operand)
+            if view is not None and view.window:
+                element = Element.BF16 if operand.value.element is Element.F32 else operand.value.element
+                inside = prod(part.extent.evaluate(self.sizes) for part in view.parts[-1][1:])
+                if inside * element.bits % (8 * self.target.tensor_map_alignment):
+                    return False
+        return True
 
     def is_shown(self, kernel: MatrixProduct) -> bool:
         """Whether memory goes on through merged axes of what a kernel stores, and of what operations on its results read. What is

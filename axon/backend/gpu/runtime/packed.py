@@ -19,7 +19,7 @@ from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import spread
 from axon.backend.gpu.runtime.prepare import problem_of, tiled_axes, unreadable
-from axon.backend.gpu.tile.contraction import MatrixProduct
+from axon.backend.gpu.tile.contraction import MatrixProduct, view_of
 from axon.backend.gpu.tile.epilogue import EpilogueOperand
 from axon.backend.gpu.tile.families import Kernel, Tiled, copy, with_operands
 from axon.backend.gpu.tile.limbs import without_tensor_cores
@@ -30,7 +30,7 @@ from axon.base.data import replace
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Value
 
-MOST_BYTES = 4 << 30  # of copies that have elements several times, as windows do
+MOST_BYTES = 20 << 30  # of copies that have elements several times, as windows do
 LEAST = 64  # rows and keys of a stream
 Packing = tuple[Symbol, int]  # of what: the first result of a kernel, and which of its operands
 Copies = dict[tuple[Symbol, tuple[int, ...]], Value]  # of a tensor or a view, with its dimensions in some order
@@ -53,7 +53,7 @@ def packings(
         case Stream():
             worth = min(problem.rows, problem.keys) >= LEAST
         case MatrixProduct():
-            moved = sum(copying(kernel.operands[number].value, sizes, target) for number in found)
+            moved = sum(copying(kernel, kernel.operands[number], sizes, target) for number in found)
             with_copies = moved + fastest(problem, traits(kernel), target)
             worth = with_copies < without_tensor_cores(kernel, problem, sizes, target)
         case _:
@@ -61,17 +61,22 @@ def packings(
     return frozenset((kernel.results[0].value.symbol, number) for number in found) if worth else frozenset()
 
 
-def copying(value: Value, sizes: Mapping[Symbol, int], target: Target) -> float:
+def copying(kernel: Tiled, operand: EpilogueOperand, sizes: Mapping[Symbol, int], target: Target) -> float:
     """Seconds of a kernel that copies a factor."""
-    elements = prod(max(0, extent.evaluate(sizes)) for extent in value.shape)
-    return KernelWork(2 * elements * max(8, value.element.bits) // 8).seconds(target)
+    return KernelWork(2 * _copied_elements(kernel, operand, sizes) * max(8, operand.value.element.bits) // 8).seconds(target)
+
+
+def _copied_elements(kernel: Tiled, operand: EpilogueOperand, sizes: Mapping[Symbol, int]) -> int:
+    lying = spread(operand.value, view_of(kernel, operand), _order(operand, tiled_axes(kernel)))
+    return prod(max(0, extent.evaluate(sizes)) for extent in lying.shape)
 
 
 def _repeated(kernel: Tiled, number: int, tensors: Mapping[Symbol, DeviceTensor], sizes: Mapping[Symbol, int]) -> int:
     """Bytes of a copy of an operand, if it has elements several times; else 0."""
-    value = kernel.operands[number].value
-    source = next((view.source for view in kernel.views if view.value == value), value.symbol)
-    elements = prod(max(0, extent.evaluate(sizes)) for extent in value.shape)
+    operand = kernel.operands[number]
+    view, value = view_of(kernel, operand), operand.value
+    elements = _copied_elements(kernel, operand, sizes)
+    source = value.symbol if view is None else view.source
     return elements * max(8, value.element.bits) // 8 if elements > prod(tensors[source].shape) else 0
 
 
@@ -92,7 +97,7 @@ def _copied(kernels: Iterable[Kernel], packed: Set[Packing], copies: Copies, row
             if (kernel.results[0].value.symbol, number) not in packed:
                 continue
             value, order = operand.value, _order(operand, tiled_axes(kernel))
-            view = next((v for v in kernel.views if v.value == value), None)
+            view = view_of(kernel, operand)
             lying = spread(value, view, order)
             if (value.symbol, order) not in copies:
                 symbol = _symbol(kernel.results[0].value.symbol, number, value.symbol.name)
@@ -100,7 +105,7 @@ def _copied(kernels: Iterable[Kernel], packed: Set[Packing], copies: Copies, row
                 rows[symbol] = lying.row
                 source = value.symbol if view is None else view.source
                 why = Reason("a copy of {0} for the tensor cores, which cannot read it as it lies", (source,))
-                yield copy(made, source, lying.places, (why,), kernel.span)
+                yield copy(made, source, lying, (why,), kernel.span)
             made, axes = copies[value.symbol, order], operand.arranged(order).axes
             seen = lying.seen(made, axes)
             views += [] if seen is None else [seen]

@@ -28,7 +28,7 @@ from axon.backend.plan.lanes import inner, reduced
 from axon.base.data import dataclass, replace
 from axon.base.identity import IdentitySet
 from axon.base.names import Symbol
-from axon.core.ir import Axis, Read, Scan, Value
+from axon.core.ir import Axis, Const, Read, Scalar, Scan, Value
 from axon.core.scalar_facts import certain, is_inside
 from axon.core.walk import reads, scalars
 from axon.shapes.dimension import Dim
@@ -81,7 +81,8 @@ def across(
 ) -> Across | None:
     """What a map reads across, if it reads anything so.
 
-    A rectangle is brought whole. So what is read in a branch must lie inside of its tensor everywhere, whatever the branch asks.
+    A rectangle is brought whole. So what is read in a branch must lie inside of its tensor everywhere, whatever the branch asks; of
+    a read that is padded with zeros, zeros are brought.
     """
     if len(nest.rows) < 2 or any(isinstance(s, Scan) or inner(s, len(nest.rows)) or reduced(s) for s in nest.steps):
         return None
@@ -101,7 +102,7 @@ def across(
         return None
     chosen, numbers = max(found.items(), key=lambda pair: len(pair[1]))
     extents = {a.symbol: a.extent for a in nest.rows}
-    made = [a for n, a in enumerate(accesses(nest, True)) if n in numbers]
+    made = list({(a.tensor, a.subscripts): a for n, a in enumerate(accesses(nest, True)) if n in numbers}.values())
     bytes_ = [max(1, tensors[a.tensor].element.bits // 8) for a in made]
     long, short = SIDES
     if short * short * sum(bytes_) > MOST:
@@ -110,8 +111,13 @@ def across(
     least = max(LEAST, PIECE // min(bytes_)), LEAST
     tall, wide = _rectangle([extents[s].evaluate(sizes) for s in (chosen, lane.symbol)], most, least)
     vector = min(8, ACCESS // min(bytes_))
-    straight = divides(vector, extents[chosen], sizes) and all(
-        aligned(Access(a.tensor, a.subscripts, Axis(chosen, extents[chosen])), tensors[a.tensor], sizes, vector) for a in made
+    padded = any((a.tensor, a.subscripts) in _padded(nest) for a in made)
+    straight = (
+        not padded
+        and divides(vector, extents[chosen], sizes)
+        and all(
+            aligned(Access(a.tensor, a.subscripts, Axis(chosen, extents[chosen])), tensors[a.tensor], sizes, vector) for a in made
+        )
     )
     return Across(chosen, frozenset(numbers), vector if straight else 1, tall, wide)
 
@@ -136,12 +142,22 @@ def power(count: int) -> int:
 def _inside(nest: Nest, values: MappingOf[Symbol, Value]) -> Iterator[Read]:
     """The reads that are inside of their tensors for every element of the result."""
     extents = {axis.symbol: axis.extent for axis in nest.rows}
+    padded = _padded(nest)
     for scalar in (scalar for step in nest.steps for scalar in scalars(step)):
         always = IdentitySet(certain(scalar))
         for read in reads(scalar):
+            if (read.tensor, read.subscripts) in padded:
+                yield read
             plain = read.padding is None and read.checked is None
             if plain and (read in always or is_inside(read, values[read.tensor], extents)):
                 yield read
+
+
+def _padded(nest: Nest) -> frozenset[tuple[Symbol, tuple[Dim | Scalar, ...]]]:
+    """What is read with zeros around it, at subscripts that no data decide."""
+    every = (read for step in nest.steps for scalar in scalars(step) for read in reads(scalar))
+    zeros = (r for r in every if isinstance(r.padding, Const) and r.padding.value == 0)
+    return frozenset((r.tensor, r.subscripts) for r in zeros if all(isinstance(s, Dim) for s in r.subscripts))
 
 
 def _plain(subscripts: tuple[object, ...], lane: Symbol) -> bool:
@@ -224,6 +240,8 @@ def _bring(emitter: PlainEmitter, access: Access, i: Name, j: Name, limit: Expre
         code.assign(i, local("top") + over)
         code.assign(j, local("left") + down)
         there = writer.there((i, high), (j, limit))
+        if (access.tensor, access.subscripts) in _padded(emitter.nest):
+            there = call("both", there, writer.inside(access.subscripts, value.shape))
         writer.lane = Lane(cut.axis, i, cut.vector)
         at = writer.first_offset(access.tensor, access.subscripts)
         writer.lane = None

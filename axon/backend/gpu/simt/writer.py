@@ -209,6 +209,16 @@ class LaneWriter(Writer):
         found = [call("lt_int", index, limit) for index, limit in limits]
         return self.call("both", *found) if len(found) == 2 else self.let(found[0])
 
+    def inside(self, subscripts: tuple[Dim | Scalar, ...], shape: tuple[Dim, ...]) -> Expression:
+        """Whether subscripts lie in a tensor of this shape."""
+        found: Expression = TRUE
+        for subscript, extent in zip(subscripts, shape, strict=True):
+            if not isinstance(subscript, Dim) or subscript.symbol is None or self.extents.get(subscript.symbol) != extent:
+                index, limit = self._subscript(subscript), self._let_dim(extent)
+                within = self.call("both", self.call("ge_int", index, 0), self.call("lt_int", index, limit))
+                found = within if found == TRUE else self.call("both", found, within)
+        return found
+
     # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def read(self, read: Read) -> Expression:
@@ -223,16 +233,10 @@ class LaneWriter(Writer):
         return value
 
     def _read(self, read: Read, held: Held) -> Expression:
-        inside: Expression | None = None
-        varies = False
-        for position, extent in self._outside(read, held.value):
-            subscript = read.subscripts[position]
-            varies |= self.along(subscript)
-            index, limit = self._subscript(subscript), self._let_dim(extent)
-            within = self.call("both", self.call("ge_int", index, 0), self.call("lt_int", index, limit))
-            inside = within if inside is None else self.call("both", inside, within)
-        if inside is None:
+        if not self._outside(read, held.value):
             return self.load(read, held)
+        inside = self.inside(read.subscripts, held.value.shape)
+        varies = any(self.along(read.subscripts[position]) for position, _ in self._outside(read, held.value))
         if read.padding is None:
             self.fail_if(self.call("negation", inside))
         with self.masked(inside, varies):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import Merge, View, Views, merge
@@ -21,14 +21,21 @@ from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
-from axon.core.ir import Axis, Binary, Compute, Convert, Local, Read, Scalar, Value, element_of
-from axon.core.scalar_facts import present
+from axon.core.ir import Axis, Binary, Compute, Const, Convert, Local, Read, Scalar, Value, element_of
+from axon.core.scalar_facts import present, substitute
 from axon.core.walk import converted, mentions, reads
 from axon.shapes.dimension import Dim, minimum
 
 PRODUCT_ELEMENTS = (Element.BF16, Element.F16)
 LIMB_ELEMENTS = (*PRODUCT_ELEMENTS, Element.F32)  # those of factors of a product in f32, see `limbs`
 LIMBS = 3  # of a factor at most; what lies further behind the first is not worth a product
+
+
+class ReadsOperands(Protocol):
+    """A kernel that reads some tensors through views."""
+
+    @property
+    def views(self) -> tuple[View, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,11 @@ class MatrixProduct:
         return terms(len(self.lefts), len(self.rights))
 
 
+def view_of(kernel: ReadsOperands, operand: EpilogueOperand) -> View | None:
+    """The view that a kernel's operand is, if it is no tensor by itself."""
+    return next((view for view in kernel.views if view.value == operand.value), None)
+
+
 def with_factors(kernel: MatrixProduct, lefts: tuple[EpilogueOperand, ...], rights: tuple[EpilogueOperand, ...]) -> MatrixProduct:
     """The same product of other factors, and without the views that it no longer reads."""
     read = {operand.value.symbol for operand in (*lefts, *rights)}
@@ -108,12 +120,14 @@ def refused(element: Element) -> str:
 class Merging:
     """Of which sides of a product all axes are merged into one, along which tiles are cut; of another, tiles are cut along the last
     axis alone. The sum may be cut into equal `parts` of one of its axes, the one with the number `along`, which are added up after.
+    Of a `window` it is the number of the summed axis that moves it, and what one factor shows is copied (see `layout.views`).
     """
 
     rows: bool = False
     columns: bool = False
     parts: int = 1
     along: int = 0
+    window: int | None = None
 
 
 APART = Merging()
@@ -128,23 +142,26 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
     if op.reduction.monoid.kind != "sum" or given is None or len(op.body) != 1:
         near = op.reduction.monoid.kind == "sum"
         raise Unsupported("only unconditional sums of products have a kernel family", span, near=near)
+    summed = op.reduction.axes
+    window = None if merging.window is None else summed[merging.window]
+    op = op if window is None else _forwards(op, window)
     deep, shallow = factors_of(op)
-    views = Views(values, (*op.axes, *op.reduction.axes))
-    seen = [_seen(factor, views) for factor in deep]
+    views = Views(values, (*op.axes, *summed))
+    seen = [_seen(factor, views, padded=window is not None) for factor in deep]
     if len(seen) != 2 or any(read is None for read in seen):
         two = len({read.tensor for factor in deep for read in reads(factor)}) > 1
         raise Unsupported("the sum is not over products of two tensors read at indices", span, near=two)
     for read in filter(None, seen):
         if read.element not in LIMB_ELEMENTS:
             raise Unsupported(refused(read.element), span)
-    moving = {axis.symbol for axis in (*op.axes, *op.reduction.axes)}
-    if any(axis.extent.variables & moving for axis in op.reduction.axes):
+    moving = {axis.symbol for axis in (*op.axes, *summed)}
+    if any(axis.extent.variables & moving for axis in summed):
         raise Unsupported("the reduced range depends on another index", span)
     sides = sides_of(op, deep)
     if not sides.rows or not sides.columns or sides.columns[-1] != op.axes[-1]:
         raise Unsupported("the result's last index must stand in one factor alone, and another index in the other", op.span)
     first, second = filter(None, seen)
-    depth, merges, (first, second) = _with_one_depth(op.reduction.axes, (first, second), views, span)
+    depth, merges, (first, second) = _with_one_depth(summed, (first, second), views, span, window)
     left, right = (second, first) if sides.swapped else (first, second)
     depth = replace(depth, extent=_where(depth.extent, given))
     rows, columns = sides.rows[-1], sides.columns[-1]
@@ -230,19 +247,51 @@ def _widens(narrow: Element, wide: Element) -> bool:
     return narrow.is_float and wide.is_float and (wide == narrow or narrow.bits < wide.bits <= 32)
 
 
-def _seen(factor: Scalar, views: Views) -> Read | None:
-    """A factor as a read at bare indices, if it is one."""
-    seen = views.seen(factor) if isinstance(factor, Read) else None
+def windows(op: Compute, deep: Sequence[Scalar]) -> Iterator[int]:
+    """The summed axes, by number, that move a window along one of a factor's dimensions together with an axis of the result, by a
+    constant step of which that of the other is a multiple: copies of windows that lie beside each other can overlap."""
+    assert op.reduction is not None
+    results, axes = {axis.symbol for axis in op.axes}, {axis.symbol for axis in (*op.axes, *op.reduction.axes)}
+    subscripts = [s for factor in deep for read in reads(factor) for s in read.subscripts if isinstance(s, Dim)]
+
+    def moves(subscript: Dim, axis: Symbol) -> bool:
+        steps = {s: found[0].constant for s in subscript.variables & axes if (found := subscript.linear_in(s)) is not None}
+        unit, others = steps.pop(axis, None), list(steps.items())
+        if not unit or len(others) != 1 or len(steps) + 1 != len(subscript.variables & axes):
+            return False
+        ((other, step),) = others
+        return other in results and step is not None and step > 0 and step % abs(unit) == 0
+
+    for number, axis in enumerate(op.reduction.axes):
+        if any(moves(subscript, axis.symbol) for subscript in subscripts):
+            yield number
+
+
+def _forwards(op: Compute, axis: Axis) -> Compute:
+    """A sum in which the window that an axis moves does not go backwards, `x[p - i]`: the axis the other way round, if it does."""
+    back = {axis.symbol: axis.extent - 1 - Dim.of(axis.symbol)}
+    subscripts = (s for body in op.body for read in reads(body) for s in read.subscripts if isinstance(s, Dim))
+    steps = (found[0].constant for s in subscripts if len(s.variables) > 1 and (found := s.linear_in(axis.symbol)) is not None)
+    backwards = any(step is not None and step < 0 for step in steps)
+    return replace(op, body=tuple(substitute(body, back) for body in op.body)) if backwards else op
+
+
+def _seen(factor: Scalar, views: Views, *, padded: bool) -> Read | None:
+    """A factor as a read at bare indices, if it is one; of one that is copied anyway, also if it is padded with zeros."""
+    if isinstance(factor, Read) and padded and isinstance(factor.padding, Const) and factor.padding.value != 0:
+        return None
+    seen = views.seen(factor, padded=padded) if isinstance(factor, Read) else None
     return seen if seen is not None and bare(seen) is not None else None
 
 
 def _with_one_depth(
-    axes: tuple[Axis, ...], factors: tuple[Read, Read], views: Views, span: Span | None
+    axes: tuple[Axis, ...], factors: tuple[Read, Read], views: Views, span: Span | None, window: Axis | None = None
 ) -> tuple[Axis, tuple[Merge, ...], tuple[Read, Read]]:
     """The index that is summed over, and the factors as they are read at it: of several, one that is merged of them.
 
-    They are merged in the order in which a factor has them side by side in its tensor, or else the first factor has them. What
-    memory does not step through in that order is copied first, where that is worth it (see `runtime.packed`).
+    They are merged in the order in which a factor has them side by side in its tensor, or else the first factor has them; that
+    which moves a window is the outermost. What memory does not step through in that order is copied first, where that is worth it
+    (see `runtime.packed`).
     """
     if len(axes) == 1:
         return axes[0], (), factors
@@ -250,10 +299,32 @@ def _with_one_depth(
     orders = [tuple(symbol for symbol in bare(read) or () if symbol in own) for read in factors]
     if any(len(order) != len(own) for order in orders):
         raise Unsupported("a factor is not read at all of the summed indices", span)
+    if window is not None:
+        return _with_window(axes, factors, views, window)
     beside = (order for read, order in zip(factors, orders, strict=True) if _side_by_side(order, bare(read) or ()))
     one = merge([own[symbol] for symbol in next(beside, orders[0])])
     first, second = factors
     return one.axis, (one,), (views.merged(first, one), views.merged(second, one))
+
+
+def _with_window(
+    axes: tuple[Axis, ...], factors: tuple[Read, Read], views: Views, window: Axis
+) -> tuple[Axis, tuple[Merge, ...], tuple[Read, Read]]:
+    """The same where an axis moves a window over a factor. Those that move it in other dimensions stand before the rest."""
+    shown = [views.view(read) for read in factors]
+    summed = {axis.symbol for axis in axes}
+
+    def moves(axis: Axis, view: View) -> bool:
+        """Whether an axis of the result steps through the dimension that this one does."""
+        own = dict(zip(view.axes, view.parts, strict=True))
+        along = [d for d, step in enumerate(own[axis.symbol][0].step) if step.constant != 0]
+        others = (parts for symbol, parts in own.items() if symbol not in summed)
+        return any(part.step[d].constant != 0 for parts in others for part in parts for d in along)
+
+    rest = sorted((a for a in axes if a != window), key=lambda a: not any(moves(a, view) for view in shown))
+    one = merge([window, *rest])
+    first, second = (views.merged(read, one, window=moves(window, view)) for read, view in zip(factors, shown, strict=True))
+    return one.axis, (one,), (first, second)
 
 
 def _side_by_side(some: tuple[Symbol, ...], axes: tuple[Symbol, ...]) -> bool:

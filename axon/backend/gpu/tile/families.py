@@ -6,12 +6,12 @@ becomes the nests of a plan (see `plan` and `fuse`), in as few pieces as the ord
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import TypeAlias, assert_never
 
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.layout.views import View
+from axon.backend.gpu.layout.views import CopyLayout, View
 from axon.backend.gpu.tile.contraction import APART, MatrixProduct, Merging, contraction, group, with_factors
 from axon.backend.gpu.tile.epilogue import EpilogueGroup, EpilogueOperand
 from axon.backend.gpu.tile.epilogue import views_of as tiled_views
@@ -275,14 +275,15 @@ def _escaped(text: str) -> str:
 def copy(
     value: Value,
     source: Symbol,
-    places: Callable[[Sequence[Dim]], Sequence[Dim]] = tuple,
+    lying: CopyLayout | None = None,
     reasons: tuple[Reason, ...] = (),
     span: Span | None = None,
 ) -> Nest:
-    """A kernel that makes a value of a tensor's elements: of those at the same indices, if `places` does not say of which."""
+    """A kernel that makes a value of a tensor's elements: of those at the same indices, if it does not lie in another way."""
     axes = tuple(Axis(fresh("ijklmnop"[d % 8]), extent) for d, extent in enumerate(value.shape))
-    at = tuple(places([Dim.of(axis.symbol) for axis in axes]))
-    step = Compute((value,), axes, None, (Read(source, at, value.element),), span)
+    at = tuple(Dim.of(axis.symbol) for axis in axes)
+    read = lying.read(source, value.element, at) if lying is not None else Read(source, at, value.element)
+    step = Compute((value,), axes, None, (read,), span)
     return Nest(axes, (step,), (value.symbol,), reasons)
 
 

@@ -39,7 +39,7 @@ from axon.backend.gpu.layout.register_tiles import Pairs, best
 from axon.backend.gpu.layout.roofline import KernelWork, Loads
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.views import CopyLayout, spread
-from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct, with_factors
+from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct, view_of, with_factors
 from axon.backend.gpu.tile.epilogue import EpilogueOperand
 from axon.backend.gpu.tile.families import Kernel
 from axon.backend.gpu.tile.schedule import ScheduleProblem, Traits, fastest
@@ -59,7 +59,7 @@ RESULT_BYTES = 4
 LARGEST = float.fromhex("0x1.fffffep127")  # in f32
 LARGEST_LIMB = float.fromhex("0x1.fep127")
 LEAST_LIMB = 2.0**-133
-MOST_BYTES = 4 << 30  # of limbs for one product
+MOST_BYTES = 20 << 30  # of limbs for one product
 STEP_ERROR = 24.0  # in units of 2⁻²³ of A · B; see Note [Limbs]
 DEPTH_ERROR = 1 / 128
 
@@ -93,7 +93,7 @@ def counts(kernel: MatrixProduct) -> tuple[int, int]:
 
 def workspace(kernel: MatrixProduct, sizes: Mapping[Symbol, int]) -> int:
     """Bytes of the limbs that a product reads, which are made for it."""
-    return sum(LIMB_BYTES * _elements(value, sizes) for value in _made(kernel))
+    return sum(LIMB_BYTES * _elements(kernel, operand, sizes) for operand in _made(kernel))
 
 
 def dearer(
@@ -112,14 +112,14 @@ def dearer(
 def splitting(kernel: MatrixProduct, sizes: Mapping[Symbol, int], target: Target) -> float:
     """Seconds of the kernels that make limbs for a product: each reads a factor once."""
     split = {side[0].value: side for side in (kernel.lefts, kernel.rights) if len(side) > 1}
-    moved = (_elements(value, sizes) * (_source_bytes(side) + LIMB_BYTES * len(side)) for value, side in split.items())
+    moved = (_elements(kernel, side[0], sizes) * (_source_bytes(side) + LIMB_BYTES * len(side)) for side in split.values())
     return sum(KernelWork(bytes_).seconds(target) for bytes_ in moved)
 
 
 def without_tensor_cores(kernel: MatrixProduct, problem: ScheduleProblem, sizes: Mapping[Symbol, int], target: Target) -> float:
     """Seconds of a plain kernel that computes the product: by register tiles, or it loads the right factor for each row (see
     `plan.loads`)."""
-    left, right = (_elements(side[0].value, sizes) * _source_bytes(side) for side in (kernel.lefts, kernel.rights))
+    left, right = (_elements(kernel, side[0], sizes) * _source_bytes(side) for side in (kernel.lefts, kernel.rights))
     points = problem.outer * problem.rows * problem.columns
     column = problem.depth * _source_bytes(kernel.rights)
     again = Loads(points * column, problem.columns * column)
@@ -147,14 +147,15 @@ def _source_bytes(side: tuple[EpilogueOperand, ...]) -> int:
     return next(element.bits // 8 for element, count in COUNT.items() if count == len(side))
 
 
-def _made(kernel: MatrixProduct) -> frozenset[Value]:
+def _made(kernel: MatrixProduct) -> frozenset[EpilogueOperand]:
     """The limbs of a product that are no tensors by themselves."""
-    sides = (side for side in (kernel.lefts, kernel.rights) if len(side) > 1)
-    return frozenset(operand.value for side in sides for operand in side)
+    return frozenset(operand for side in (kernel.lefts, kernel.rights) if len(side) > 1 for operand in side)
 
 
-def _elements(value: Value, sizes: Mapping[Symbol, int]) -> int:
-    return prod(max(0, extent.evaluate(sizes)) for extent in value.shape)
+def _elements(kernel: MatrixProduct, operand: EpilogueOperand, sizes: Mapping[Symbol, int]) -> int:
+    """Of the memory that a factor is, or shows."""
+    view = view_of(kernel, operand)
+    return prod(max(0, extent.evaluate(sizes)) for extent in operand.value.shape) if view is None else view.reached(sizes)
 
 
 def error_bound(depth: int) -> float:
@@ -188,7 +189,7 @@ def in_limbs(kernels: Iterable[Kernel], made: Made) -> Iterator[Kernel]:
                 continue
             order = _order(operand, {kernel.rows.symbol, kernel.columns.symbol, kernel.depth.symbol})
             key = _Limbs(operand.value.symbol, order, count)
-            view = next((v for v in kernel.views if v.value == operand.value), None)
+            view = view_of(kernel, operand)
             if key not in made:
                 lying = spread(operand.value, view, order)
                 made[key] = lying, tuple(_limb(key, n, operand.value.symbol.name, lying) for n in range(count))
@@ -223,7 +224,7 @@ def _split(source: Symbol, element: Element, lying: CopyLayout, limbs: Sequence[
     """The kernel that makes the limbs of a tensor, or of what a view shows. See Note [Limbs]."""
     axes = tuple(Axis(fresh("ijklmnop"[d % 8]), extent) for d, extent in enumerate(lying.shape))
     places = tuple(Dim.of(axis.symbol) for axis in axes)
-    whole = _in_f32(Read(source, lying.places(places), element))
+    whole = _in_f32(lying.read(source, element, places))
     finite = Binary("le", Unary("abs", whole), _constant(LARGEST))
     bounded = Binary("max", _constant(-LARGEST_LIMB), Binary("min", _constant(LARGEST_LIMB), whole))
     positive, negative = Binary("max", _constant(LEAST_LIMB), bounded), Binary("min", _constant(-LEAST_LIMB), bounded)

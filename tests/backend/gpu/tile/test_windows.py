@@ -1,0 +1,93 @@
+"""Convolutions on the tensor cores: a copy in which windows overlap, with the zeros of padding in it."""
+
+from __future__ import annotations
+
+from math import inf, prod
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import axon
+from axon import compiler
+from axon.backend.gpu.runtime import merging, packed
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.runtime.ways import Planned
+from axon.backend.gpu.tile import limbs
+from axon.backend.gpu.tile.contraction import MatrixProduct
+from axon.backend.plan.ir import Nest
+
+SOURCE = """
+import nn
+fun plain (x : T[n, c, h, w]) (k : T[o, c, r, s]) = nn.conv2d x k
+fun same (x : T[n, c, h, w]) (k : T[o, c, r, s]) = nn.conv2d_same x k
+fun strided (x : T[n, c, h, w]) (k : T[o, c, r, s]) = nn.conv2d_strided {2, 1} x k
+fun dilated (x : T[n, c, h, w]) (k : T[o, c, r, s]) = nn.conv2d_with {2, 2, 2, 1} x k
+fun grouped (x : T[n, 2 * c, h, w]) (k : T[2 * o, c, r, s]) = nn.conv2d_with {1, 1, 1, 2} x k
+fun transposed (x : T[n, c, h, w]) (k : T[c, o, r, s]) = nn.conv2d_transpose {1, 1} x k
+fun last (x : T[n, h, w, c]) (k : T[r, s, c, o]) = for n p q o => sum i j c => x[n, p + i, q + j, c] * k[i, j, c, o]
+fun signal (x : T[n, c, l]) (k : T[o, c, r]) = nn.conv1d x k
+fun volume (x : T[n, c, d, h, w]) (k : T[o, c, t, r, s]) = nn.conv3d_with {1, 1, 1, 1} x k
+fun activated (x : T[n, c, h, w]) (k : T[o, c, r, s]) (b : T[o]) = nn.relu (nn.channel_bias b (nn.conv2d_same x k))
+"""
+ROUNDED = {"bf16": 2e-2, "f16": 3e-3, "f32": 2e-6}
+CASES: dict[str, tuple[tuple[int, ...], ...]] = {
+    "plain": ((2, 8, 6, 70), (5, 8, 3, 3)),
+    "same": ((1, 8, 5, 68), (9, 8, 3, 5)),
+    "strided": ((2, 16, 7, 131), (4, 16, 3, 3)),
+    "dilated": ((1, 8, 9, 140), (4, 8, 3, 3)),
+    "grouped": ((1, 16, 5, 66), (8, 8, 3, 3)),
+    "transposed": ((1, 8, 5, 66), (8, 6, 3, 4)),
+    "last": ((1, 6, 66, 8), (3, 3, 8, 16)),
+    "signal": ((2, 24, 200), (7, 24, 4)),
+    "volume": ((1, 8, 3, 4, 66), (5, 8, 3, 3, 3)),
+    "activated": ((1, 8, 5, 66), (8, 8, 3, 3), (8,)),
+}
+
+
+def module(element: str) -> Any:
+    return axon.compile(SOURCE.replace("T[", f"{element}["))
+
+
+def served(name: str, element: str, *shapes: tuple[int, ...]) -> tuple[Planned, dict[Any, int]]:
+    core = compiler.lower(compiler.check_text(SOURCE.replace("T[", f"{element}[")), name, None)
+    sizes = core.contract.bind((), shapes)
+    return Executable(core).serving({}, sizes).planned, sizes
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tensor cores are worth it, however little there is to do."""
+    for where in (merging, packed, limbs):
+        monkeypatch.setattr(where, "without_tensor_cores", lambda *_: inf)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("element", ROUNDED)
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_computed(name: str, element: str) -> None:
+    rng = np.random.default_rng(0)
+    kind = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32}[element]
+    given = [(rng.standard_normal(shape) / 4).astype(kind) for shape in CASES[name]]
+    planned, _ = served(name, element, *CASES[name])
+    assert any(isinstance(kernel, MatrixProduct) for kernel in planned.kernels)
+    f = module(element)[name]
+    want = np.asarray(f(*given, target="interpret"), np.float64)
+    got = np.asarray(f(*given, target="simulate"), np.float64)
+    np.testing.assert_allclose(got, want, atol=ROUNDED[element] * abs(want).max())
+
+
+def copied(planned: Planned, sizes: dict[Any, int]) -> int:
+    """Elements of the largest thing that plain kernels make."""
+    made = (step.outs[0] for kernel in planned.kernels if isinstance(kernel, Nest) for step in kernel.steps)
+    return max(prod(d.evaluate(sizes) for d in value.shape) for value in made)
+
+
+@pytest.mark.parametrize("element", ROUNDED)
+def test_what_a_copy_takes(element: str) -> None:
+    """One row of windows for each row of the filter: a third of what im2col takes."""
+    planned, sizes = served("plain", element, (8, 64, 512, 512), (128, 64, 3, 3))
+    assert copied(planned, sizes) == 8 * 510 * 512 * 3 * 64
+    planned, sizes = served("signal", element, (32, 64, 131072), (128, 64, 3))
+    assert copied(planned, sizes) == 32 * 131072 * 64
