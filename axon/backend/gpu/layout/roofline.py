@@ -16,6 +16,10 @@ FLOP_RATE = 6e13  # per second, of plain kernels: a product and the sum that it 
 OTHER_RATE = 3e13  # comparisons, choices and arithmetic on integers per second
 
 
+INDEX = 64  # operations that find one index of what a thread makes: a division
+TOGETHER = 8  # elements that a thread makes together, where a row has a multiple of them
+
+
 @dataclass(frozen=True, slots=True)
 class Loads:
     """Bytes that are loaded of one tensor again and again, and bytes of it that come between an element and the same element."""
@@ -48,3 +52,8 @@ class KernelWork:
 
     def seconds(self, target: Target) -> float:
         return LAUNCH + max(self.memory(target), self.arithmetic)
+
+
+def copying(moved: int, elements: int, rank: int, row: int) -> KernelWork:
+    """What a copy of so many elements in other rows does, of which a thread finds the place of each, or of several side by side."""
+    return KernelWork(moved, others=elements * rank * INDEX // (TOGETHER if row % TOGETHER == 0 else 1))

@@ -297,20 +297,37 @@ class Views:
         return View(value, read.tensor, tuple(steps), full, tuple(start), padding=padding), Read(value.symbol, at, read.element)
 
     def merged(self, read: Read, merge: Merge, *, window: bool = False) -> Read:
-        """A read at bare indices with one index in place of the several of which it is merged: the last one of a `window`."""
+        """A read at bare indices with one index in place of the several of which it is merged: the last one of a `window`. Where
+        one of the several goes further than it did, there are zeros."""
         seen = self.view(read)
         parts = dict(zip(seen.axes, seen.parts, strict=True))
         whole = tuple(part for a in merge.symbols for part in parts[a])
+        longer = (
+            [n for n, axis in enumerate(merge.parts) if whole[n].extent != axis.extent] if len(whole) == len(merge.parts) else []
+        )
+        for n in longer:
+            self._check_whole(seen, whole[n])
+        whole = tuple(replace(part, extent=merge.parts[n].extent) if n in longer else part for n, part in enumerate(whole))
         last = max(merge.symbols, key=seen.axes.index)  # where the one stands
         axes = [merge.axis.symbol if a == last else a for a in seen.axes if a == last or a not in merge.symbols]
         if window:
             axes = [*(a for a in axes if a != merge.axis.symbol), merge.axis.symbol]
         along = {a: parts.get(a, whole) for a in axes}
         view = replace(_through(seen, along, read.element), window=window)
+        if longer and view.padding is None:
+            view = replace(view, padding=Const(0.0, read.element))
         if seen.padding is not None:  # no kernel reads it as it was
             self.made = {key: made for key, made in self.made.items() if made[0] is not seen}
         made = Read(view.value.symbol, tuple(map(Dim.of, along)), read.element)
         return self.made.setdefault((seen.source, (*view.places, *map(Dim.of, along))), (view, made))[1]
+
+    def _check_whole(self, seen: View, part: AxisPart) -> None:
+        """Raises `Unsupported` unless behind the end of a part is the end of the source, which its axis steps through alone."""
+        (d, *more) = (d for d, step in enumerate(part.step) if step != ZERO)
+        others = sum(other.step[d] != ZERO for parts in seen.parts for other in parts)
+        extent = self.values[seen.source].shape[d] if seen.source in self.values else None
+        if more or others > 1 or seen.start[d] != ZERO or part.step[d] != ONE or extent != part.extent:
+            raise Unsupported(f"there is something behind the end of what is read of `{seen.source.name}`")
 
     def _derived(self, dim: Dim) -> Symbol:
         if dim.symbol is not None and dim.symbol in self.by_dim.values():

@@ -124,7 +124,8 @@ class _Pricer:
             return None
         tiled = sides.columns[-1] == op.axes[-1]  # as it stands
         choices = product(*((True, False) if len(side) > 1 else (False,) for side in (sides.rows, sides.columns)))
-        options = [Merging(window=number) for number in windows(op, deep)] if len(op.reduction.axes) > 1 else []
+        numbers = tuple(windows(op, deep)) if len(op.reduction.axes) > 1 else ()
+        options = [Merging(window=number, filled=filled) for number in numbers for filled in (False, True)]
         options += [Merging(*choice) for choice in choices]
         if tiled and len(options) == 1 and not self.is_long(op):
             return None

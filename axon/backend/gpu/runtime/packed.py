@@ -13,8 +13,8 @@ from math import prod
 from typing import assert_never
 
 from axon.backend.gpu.build.recipe import traits
+from axon.backend.gpu.layout import roofline
 from axon.backend.gpu.layout.memory import DeviceTensor
-from axon.backend.gpu.layout.roofline import KernelWork
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import spread
@@ -63,19 +63,22 @@ def packings(
 
 def copying(kernel: Tiled, operand: EpilogueOperand, sizes: Mapping[Symbol, int], target: Target) -> float:
     """Seconds of a kernel that copies a factor."""
-    return KernelWork(2 * _copied_elements(kernel, operand, sizes) * max(8, operand.value.element.bits) // 8).seconds(target)
+    shape = _shape(kernel, operand, sizes)
+    moved = 2 * prod(shape) * max(8, operand.value.element.bits) // 8
+    return roofline.copying(moved, prod(shape), len(shape), shape[-1]).seconds(target)
 
 
-def _copied_elements(kernel: Tiled, operand: EpilogueOperand, sizes: Mapping[Symbol, int]) -> int:
+def _shape(kernel: Tiled, operand: EpilogueOperand, sizes: Mapping[Symbol, int]) -> tuple[int, ...]:
+    """Of a copy."""
     lying = spread(operand.value, view_of(kernel, operand), _order(operand, tiled_axes(kernel)))
-    return prod(max(0, extent.evaluate(sizes)) for extent in lying.shape)
+    return tuple(max(0, extent.evaluate(sizes)) for extent in lying.shape)
 
 
 def _repeated(kernel: Tiled, number: int, tensors: Mapping[Symbol, DeviceTensor], sizes: Mapping[Symbol, int]) -> int:
     """Bytes of a copy of an operand, if it has elements several times; else 0."""
     operand = kernel.operands[number]
     view, value = view_of(kernel, operand), operand.value
-    elements = _copied_elements(kernel, operand, sizes)
+    elements = prod(_shape(kernel, operand, sizes))
     source = value.symbol if view is None else view.source
     return elements * max(8, value.element.bits) // 8 if elements > prod(tensors[source].shape) else 0
 

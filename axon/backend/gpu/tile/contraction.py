@@ -28,6 +28,7 @@ from axon.shapes.dimension import Dim, minimum
 
 PRODUCT_ELEMENTS = (Element.BF16, Element.F16)
 LIMB_ELEMENTS = (*PRODUCT_ELEMENTS, Element.F32)  # those of factors of a product in f32, see `limbs`
+FILLED = 8  # elements of 16 bits that are 16 bytes
 LIMBS = 3  # of a factor at most; what lies further behind the first is not worth a product
 
 
@@ -120,7 +121,8 @@ def refused(element: Element) -> str:
 class Merging:
     """Of which sides of a product all axes are merged into one, along which tiles are cut; of another, tiles are cut along the last
     axis alone. The sum may be cut into equal `parts` of one of its axes, the one with the number `along`, which are added up after.
-    Of a `window` it is the number of the summed axis that moves it, and what one factor shows is copied (see `layout.views`).
+    Of a `window` it is the number of the summed axis that moves it, and what one factor shows is copied (see `layout.views`); if it
+    is `filled`, its rows are filled with zeros up to multiples of 16 bytes.
     """
 
     rows: bool = False
@@ -128,6 +130,7 @@ class Merging:
     parts: int = 1
     along: int = 0
     window: int | None = None
+    filled: bool = False
 
 
 APART = Merging()
@@ -161,7 +164,7 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
     if not sides.rows or not sides.columns or sides.columns[-1] != op.axes[-1]:
         raise Unsupported("the result's last index must stand in one factor alone, and another index in the other", op.span)
     first, second = filter(None, seen)
-    depth, merges, (first, second) = _with_one_depth(summed, (first, second), views, span, window)
+    depth, merges, (first, second) = _with_one_depth(summed, (first, second), views, span, window, filled=merging.filled)
     left, right = (second, first) if sides.swapped else (first, second)
     depth = replace(depth, extent=_where(depth.extent, given))
     rows, columns = sides.rows[-1], sides.columns[-1]
@@ -285,7 +288,13 @@ def _seen(factor: Scalar, views: Views, *, padded: bool) -> Read | None:
 
 
 def _with_one_depth(
-    axes: tuple[Axis, ...], factors: tuple[Read, Read], views: Views, span: Span | None, window: Axis | None = None
+    axes: tuple[Axis, ...],
+    factors: tuple[Read, Read],
+    views: Views,
+    span: Span | None,
+    window: Axis | None = None,
+    *,
+    filled: bool = False,
 ) -> tuple[Axis, tuple[Merge, ...], tuple[Read, Read]]:
     """The index that is summed over, and the factors as they are read at it: of several, one that is merged of them.
 
@@ -300,7 +309,7 @@ def _with_one_depth(
     if any(len(order) != len(own) for order in orders):
         raise Unsupported("a factor is not read at all of the summed indices", span)
     if window is not None:
-        return _with_window(axes, factors, views, window)
+        return _with_window(axes, factors, views, window, filled=filled)
     beside = (order for read, order in zip(factors, orders, strict=True) if _side_by_side(order, bare(read) or ()))
     one = merge([own[symbol] for symbol in next(beside, orders[0])])
     first, second = factors
@@ -308,7 +317,7 @@ def _with_one_depth(
 
 
 def _with_window(
-    axes: tuple[Axis, ...], factors: tuple[Read, Read], views: Views, window: Axis
+    axes: tuple[Axis, ...], factors: tuple[Read, Read], views: Views, window: Axis, *, filled: bool
 ) -> tuple[Axis, tuple[Merge, ...], tuple[Read, Read]]:
     """The same where an axis moves a window over a factor. Those that move it in other dimensions stand before the rest."""
     shown = [views.view(read) for read in factors]
@@ -322,6 +331,8 @@ def _with_window(
         return any(part.step[d].constant != 0 for parts in others for part in parts for d in along)
 
     rest = sorted((a for a in axes if a != window), key=lambda a: not any(moves(a, view) for view in shown))
+    if filled:
+        rest[-1] = Axis(rest[-1].symbol, (rest[-1].extent + (FILLED - 1)) // FILLED * FILLED)
     one = merge([window, *rest])
     first, second = (views.merged(read, one, window=moves(window, view)) for read, view in zip(factors, shown, strict=True))
     return one.axis, (one,), (first, second)

@@ -36,7 +36,7 @@ from math import prod
 from typing import TypeAlias
 
 from axon.backend.gpu.layout.register_tiles import Pairs, best
-from axon.backend.gpu.layout.roofline import KernelWork, Loads
+from axon.backend.gpu.layout.roofline import KernelWork, Loads, copying
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.views import CopyLayout, spread
 from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct, view_of, with_factors
@@ -112,8 +112,14 @@ def dearer(
 def splitting(kernel: MatrixProduct, sizes: Mapping[Symbol, int], target: Target) -> float:
     """Seconds of the kernels that make limbs for a product: each reads a factor once."""
     split = {side[0].value: side for side in (kernel.lefts, kernel.rights) if len(side) > 1}
-    moved = (_elements(kernel, side[0], sizes) * (_source_bytes(side) + LIMB_BYTES * len(side)) for side in split.values())
-    return sum(KernelWork(bytes_).seconds(target) for bytes_ in moved)
+    return sum(_copying(kernel, side, sizes).seconds(target) for side in split.values())
+
+
+def _copying(kernel: MatrixProduct, side: tuple[EpilogueOperand, ...], sizes: Mapping[Symbol, int]) -> KernelWork:
+    """What makes the limbs of a factor does."""
+    elements, view = _elements(kernel, side[0], sizes), view_of(kernel, side[0])
+    rank, row = (len(side[0].axes), side[0].value.shape[-1]) if view is None else (len(view.start), view.parts[-1][-1].extent)
+    return copying(elements * (_source_bytes(side) + LIMB_BYTES * len(side)), elements, rank, row.evaluate(sizes))
 
 
 def without_tensor_cores(kernel: MatrixProduct, problem: ScheduleProblem, sizes: Mapping[Symbol, int], target: Target) -> float:
