@@ -286,19 +286,24 @@ def present(condition: Scalar | None) -> tuple[Dim, ...] | None:
 
 def substitute(scalar: Scalar, dims: Mapping[Symbol, Dim]) -> Scalar:
     """Variables of Dims replaced, in every read and index, also in computed subscripts and paddings."""
+    return with_dims(scalar, lambda dim: dim.substitute(dims)) if dims else scalar
+
+
+def with_dims(scalar: Scalar, change: Callable[[Dim], Dim]) -> Scalar:
+    """The expression with other Dims in every read and index, also in computed subscripts and paddings."""
 
     def visit(node: Scalar) -> Scalar | None:
         match node:
             case Read():
-                subscripts = tuple(s.substitute(dims) if isinstance(s, Dim) else rewrite(s, visit) for s in node.subscripts)
+                subscripts = tuple(change(s) if isinstance(s, Dim) else rewrite(s, visit) for s in node.subscripts)
                 padding = None if node.padding is None else rewrite(node.padding, visit)
                 return replace(node, subscripts=subscripts, padding=padding)
             case Index(dim=dim):
-                return replace(node, dim=dim.substitute(dims))
+                return replace(node, dim=change(dim))
             case _:
                 return None
 
-    return rewrite(scalar, visit) if dims else scalar
+    return rewrite(scalar, visit)
 
 
 def with_data(scalar: Scalar, data: Mapping[Symbol, Scalar]) -> Scalar:

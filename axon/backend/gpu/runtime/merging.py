@@ -35,6 +35,7 @@ from axon.backend.gpu.tile.contraction import (
 from axon.backend.gpu.tile.families import Kernel, views_of
 from axon.backend.gpu.tile.limbs import in_limbs, splitting, without_tensor_cores
 from axon.backend.gpu.tile.regroup import in_order
+from axon.backend.gpu.tile.residues import by_residues
 from axon.backend.gpu.tile.schedule import fastest
 from axon.backend.plan.ir import Nest
 from axon.base.data import dataclass, replace
@@ -118,6 +119,9 @@ class _Pricer:
         """How to merge a contraction's sides; None if it is best as it stands, or is none."""
         if op.reduction is None:
             return None
+        split = by_residues(op)
+        if split is not None and (inside := self.best(split[0], (split[1], *later))) is not None:
+            return replace(inside, residues=True)
         deep, _ = factors_of(op)
         sides = sides_of(op, deep) if len(deep) == 2 else None
         if sides is None or not sides.rows or not sides.columns:

@@ -122,7 +122,7 @@ class Merging:
     """Of which sides of a product all axes are merged into one, along which tiles are cut; of another, tiles are cut along the last
     axis alone. The sum may be cut into equal `parts` of one of its axes, the one with the number `along`, which are added up after.
     Of a `window` it is the number of the summed axis that moves it, and what one factor shows is copied (see `layout.views`); if it
-    is `filled`, its rows are filled with zeros up to multiples of 16 bytes.
+    is `filled`, its rows are filled with zeros up to multiples of 16 bytes. A sum may be made by `residues` first (see there).
     """
 
     rows: bool = False
@@ -131,6 +131,7 @@ class Merging:
     along: int = 0
     window: int | None = None
     filled: bool = False
+    residues: bool = False
 
 
 APART = Merging()
@@ -326,9 +327,9 @@ def _with_window(
     def moves(axis: Axis, view: View) -> bool:
         """Whether an axis of the result steps through the dimension that this one does."""
         own = dict(zip(view.axes, view.parts, strict=True))
-        along = [d for d, step in enumerate(own[axis.symbol][0].step) if step.constant != 0]
-        others = (parts for symbol, parts in own.items() if symbol not in summed)
-        return any(part.step[d].constant != 0 for parts in others for part in parts for d in along)
+        along = [(d, step.constant) for d, step in enumerate(own[axis.symbol][0].step) if step.constant != 0]
+        steps = [(part.step[d].constant, unit) for d, unit in along for s, (part, *_) in own.items() if s not in summed]
+        return any(step and (not unit or step % unit == 0) for step, unit in steps)
 
     rest = sorted((a for a in axes if a != window), key=lambda a: not any(moves(a, view) for view in shown))
     if filled:

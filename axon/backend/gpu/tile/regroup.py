@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from axon.backend.gpu.tile.contraction import APART, Merging, factors_of, sides_of
+from axon.backend.gpu.tile.residues import by_residues, made_by_residues
 from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
@@ -42,12 +43,21 @@ def regrouped(program: Program, merging: Mapping[Symbol, Merging]) -> Program:
 
 def named(merging: Mapping[Symbol, Merging]) -> dict[Symbol, Merging]:
     """The same by what is made after contractions are put in order, too."""
-    return {**merging, **{_symbol(out, chosen): chosen for out, chosen in merging.items()}}
+    found: dict[Symbol, Merging] = {}
+    for out, chosen in merging.items():
+        within, rest = (made_by_residues(out), replace(chosen, residues=False)) if chosen.residues else (out, chosen)
+        found |= {out: chosen, within: rest, _symbol(within, rest): rest}
+    return found
 
 
 def in_order(op: Compute, merging: Merging) -> tuple[Compute, ...]:
     """A contraction of two factors in an order of indices in which its sides can be merged so; and what is left to do after it."""
     assert op.reduction is not None
+    if merging.residues:
+        split = by_residues(op)
+        assert split is not None, "a sum that was split by residues before"
+        first, last = split
+        return (*in_order(first, replace(merging, residues=False)), last)
     deep, shallow = factors_of(op)
     axes = _order(op, deep, merging)
     if merging.parts == 1 and axes == op.axes and (not shallow or merging == APART):

@@ -29,6 +29,10 @@ fun transposed (x : T[n, c, h, w]) (k : T[c, o, r, s]) = nn.conv2d_transpose {1,
 fun last (x : T[n, h, w, c]) (k : T[r, s, c, o]) = for n p q o => sum i j c => x[n, p + i, q + j, c] * k[i, j, c, o]
 fun signal (x : T[n, c, l]) (k : T[o, c, r]) = nn.conv1d x k
 fun volume (x : T[n, c, d, h, w]) (k : T[o, c, t, r, s]) = nn.conv3d_with {1, 1, 1, 1} x k
+fun upsampled (x : T[n, c, h, w]) (k : T[c, o, r, s]) = nn.conv2d_transpose {2, 1} x k
+fun spaced (x : T[n, c, l]) (k : T[c, o, r]) = nn.conv1d_transpose_with {2, 1, 2, 1, 1} x k
+fun apart (x : T[n, c, l]) (k : T[c, o, r]) = nn.conv1d_transpose_with {3, 1, 1, 1, 2} x k
+fun coloured (x : T[n, c, h, w]) (k : T[o, c, r, s]) = nn.conv2d_strided {2, 3} x k
 fun activated (x : T[n, c, h, w]) (k : T[o, c, r, s]) (b : T[o]) = nn.relu (nn.channel_bias b (nn.conv2d_same x k))
 """
 ROUNDED = {"bf16": 2e-2, "f16": 3e-3, "f32": 2e-6}
@@ -42,6 +46,10 @@ CASES: dict[str, tuple[tuple[int, ...], ...]] = {
     "last": ((1, 6, 66, 8), (3, 3, 8, 16)),
     "signal": ((2, 24, 200), (7, 24, 4)),
     "volume": ((1, 8, 3, 4, 66), (5, 8, 3, 3, 3)),
+    "upsampled": ((1, 8, 4, 40), (8, 6, 3, 4)),
+    "spaced": ((2, 8, 70), (8, 5, 3)),
+    "apart": ((1, 16, 50), (16, 5, 5)),
+    "coloured": ((2, 3, 9, 140), (4, 3, 7, 7)),
     "activated": ((1, 8, 5, 66), (8, 8, 3, 3), (8,)),
 }
 
