@@ -388,6 +388,8 @@ class Evaluator(Derivatives):
     def _if(self, env: Env, e: T.If, c: Context) -> Value:
         before = self.b.risk
         condition = self.scalar(env, e.condition, c)
+        if isinstance(condition, Const):  # sizes decide it, whatever they are
+            return self.eval(env, e.then if condition.value else e.otherwise, c)
         if not is_plain(condition) and not isinstance(condition, CoreBinary):
             condition = self.b.name(condition, "c", c, self.b.risk > before)
         then = self.eval(env, e.then, c.guarded(condition))

@@ -24,8 +24,10 @@ from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.launches import Launches
 from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.ways import Planned
+from axon.backend.gpu.tile.families import Tiled, views_of
 from axon.backend.gpu.tile.schedule_file import NOTHING, pinned
 from axon.backend.plan.ir import Nest
+from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.core.ir import Value
 
@@ -51,9 +53,8 @@ def times(
     """  # fmt: skip
     cuda = driver()
     context = cuda.context(device)
-    kernel, values = planned.kernels[number], planned.values
-    lying = planned.lying(sizes)
-    used = used_by(kernel, planned.known) if isinstance(kernel, Nest) else tensors_of(kernel, values)
+    kernel, lying = planned.kernels[number], planned.lying(sizes)
+    used = used_by(kernel, planned.known) if isinstance(kernel, Nest) else _used_by(kernel, planned)
     amount = {v.symbol: lying[v.symbol].bytes for v in used}
     sets = max(1, min(MOST_SETS, -(-4 * target.l2 // max(1, sum(amount.values())))))
     with _allocated(cuda, [amount[v.symbol] for _ in range(sets) for v in used]) as pointers, _stream(cuda) as stream:
@@ -75,6 +76,10 @@ def times(
                     bound = pinned_so.bind(rotated[0], sizes, device)
                 except RegistersExhausted:
                     continue
+                except AxonError as error:
+                    if [d.code for d in error.diagnostics] == ["AX0605"]:  # known not to fit
+                        continue
+                    raise
                 launches = Launches(cuda, (bound.kernels[number],), len(bound.given) + 3, context)
                 count = max(sets, min(MOST_LAUNCHES, int(REPLAY_SECONDS / max(about, 1e-6)) + 1))
                 addresses = [[*(t[s].pointer for s in bound.given), 0, status.address, stream] for t in rotated]
@@ -89,6 +94,13 @@ def times(
             for graph, _ in graphs.values():
                 cuda.ask("cuGraphExecDestroy", graph)
     return out | {m: statistics.median(rounds) for m, rounds in taken.items()}
+
+
+def _used_by(kernel: Tiled, planned: Planned) -> tuple[Value, ...]:
+    """The tensors that a kernel for the tensor cores touches, those of which it sees views among them."""
+    sources = {view.value.symbol: view.source for view in views_of(kernel)}
+    touched = (sources.get(value.symbol, value.symbol) for value in tensors_of(kernel, planned.values))
+    return tuple(planned.known[symbol] for symbol in dict.fromkeys(touched))
 
 
 def _moved(tensor: DeviceTensor, pointer: int | None) -> DeviceTensor:

@@ -129,7 +129,8 @@ class _Pricer:
         tiled = sides.columns[-1] == op.axes[-1]  # as it stands
         choices = product(*((True, False) if len(side) > 1 else (False,) for side in (sides.rows, sides.columns)))
         numbers = tuple(windows(op, deep)) if len(op.reduction.axes) > 1 else ()
-        options = [Merging(window=number, filled=filled) for number in numbers for filled in (False, True)]
+        # Of windows that cost the same, one along the last index, which lies side by side where channels come first.
+        options = [Merging(window=number, filled=filled) for number in reversed(numbers) for filled in (False, True)]
         options += [Merging(*choice) for choice in choices]
         if tiled and len(options) == 1 and not self.is_long(op):
             return None

@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 
 SIDES = (128, 64)  # elements
 LEAST = 8  # elements of a short side
-EACH_BLOCK = 2048  # elements of a rectangle at least: eight for each thread
+EACH_BLOCK = 512  # elements of a rectangle at least
+FEW = 8  # elements of a thread, of a small rectangle
 ROOM = 32 * 1024  # bytes of shared memory up to which the longer sides are taken: four blocks and more share a multiprocessor
 MOST = 160 * 1024  # bytes of shared memory for the rectangles
 EACH = 32  # elements of a thread
-THREADS = 256  # of a block, at least
+THREADS = 256  # of a block, at least, if its rectangle is not too small for them
 PIECE = 16  # bytes that keep together
 BANKS = 8  # pieces that lie in different banks
 WORD = 4  # bytes that a thread takes together
@@ -63,7 +64,8 @@ class Across:
 
     @property
     def threads(self) -> int:
-        return max(THREADS, self.tall * self.wide // EACH)
+        elements = self.tall * self.wide
+        return max(min(THREADS, elements // FEW), elements // EACH)
 
 
 @dataclass(frozen=True, slots=True)

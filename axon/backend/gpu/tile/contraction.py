@@ -252,8 +252,8 @@ def _widens(narrow: Element, wide: Element) -> bool:
 
 
 def windows(op: Compute, deep: Sequence[Scalar]) -> Iterator[int]:
-    """The summed axes, by number, that move a window along one of a factor's dimensions together with an axis of the result, by a
-    constant step of which that of the other is a multiple: copies of windows that lie beside each other can overlap."""
+    """The summed axes, by number, that move a window along one of a factor's dimensions together with an axis of the result, both
+    by constant steps. Where that of the other is a multiple of its own, windows that lie beside each other overlap in a copy."""
     assert op.reduction is not None
     results, axes = {axis.symbol for axis in op.axes}, {axis.symbol for axis in (*op.axes, *op.reduction.axes)}
     subscripts = [s for factor in deep for read in reads(factor) for s in read.subscripts if isinstance(s, Dim)]
@@ -264,7 +264,7 @@ def windows(op: Compute, deep: Sequence[Scalar]) -> Iterator[int]:
         if not unit or len(others) != 1 or len(steps) + 1 != len(subscript.variables & axes):
             return False
         ((other, step),) = others
-        return other in results and step is not None and step > 0 and step % abs(unit) == 0
+        return other in results and step is not None and step > 0
 
     for number, axis in enumerate(op.reduction.axes):
         if any(moves(subscript, axis.symbol) for subscript in subscripts):

@@ -171,10 +171,11 @@ def error_bound(depth: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Limbs:
-    """What is split: a tensor or a view of one, its dimensions in some order, into how many limbs."""
+    """What is split: a tensor or a view of one, as it lies in its limbs, into how many. The name of a view is no part of it: each
+    plan of a program has names of its own."""
 
-    tensor: Symbol
-    order: tuple[int, ...]
+    source: Symbol
+    lying: CopyLayout
     count: int
 
 
@@ -194,12 +195,12 @@ def in_limbs(kernels: Iterable[Kernel], made: Made) -> Iterator[Kernel]:
                 sides.append((operand,))
                 continue
             order = _order(operand, {kernel.rows.symbol, kernel.columns.symbol, kernel.depth.symbol})
-            key = _Limbs(operand.value.symbol, order, count)
             view = view_of(kernel, operand)
+            source, lying = operand.value.symbol if view is None else view.source, spread(operand.value, view, order)
+            key = _Limbs(source, lying, count)
             if key not in made:
-                lying = spread(operand.value, view, order)
                 made[key] = lying, tuple(_limb(key, n, operand.value.symbol.name, lying) for n in range(count))
-                yield _split(operand.value.symbol if view is None else view.source, operand.value.element, *made[key], kernel.span)
+                yield _split(source, operand.value.element, *made[key], kernel.span)
             lying, limbs = made[key]
             axes = operand.arranged(order).axes
             seen = [lying.seen(limb, axes) for limb in limbs]

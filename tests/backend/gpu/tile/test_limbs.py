@@ -89,7 +89,7 @@ def test_a_factor_of_two_products_is_split_once() -> None:
         ((1, 4096, 4096), "done sooner"),
         ((256, 256, 256), "done sooner"),
         ((128, 128, 32), "done sooner"),
-        ((32768, 32768, 16384), "bytes"),
+        ((65536, 65536, 32768), "bytes"),
         ((1024, 1024, 1024), ""),
         ((128, 8192, 4096), ""),
     ],

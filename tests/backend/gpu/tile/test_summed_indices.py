@@ -122,6 +122,6 @@ def test_a_merged_axis_is_one_in_memory_or_refused(seed: int) -> None:
 def test_copies_of_windows_are_bounded() -> None:
     """What has an element thousands of times is not written out, but computed by register tiles."""
     program = compiler.lower(checked(SOURCE.replace("4, 4, n", "k, k, n").replace("m + 7", "m + k + k")), "reach", None)
-    sizes = program.contract.bind((), [(100_000 + 512,), (256, 256, 64)])
+    sizes = program.contract.bind((), [(200_000 + 512,), (256, 256, 64)])
     (kernel,) = Executable(program).serving({}, sizes).planned.kernels
     assert isinstance(kernel, Nest)
