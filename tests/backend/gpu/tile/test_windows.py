@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf, prod
+from random import Random
 from typing import Any
 
 import ml_dtypes
@@ -17,6 +18,7 @@ from axon.backend.gpu.runtime.ways import Planned
 from axon.backend.gpu.tile import limbs
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.plan.ir import Nest
+from tests.sample import SOAK
 
 SOURCE = """
 import nn
@@ -35,6 +37,7 @@ fun apart (x : T[n, c, l]) (k : T[c, o, r]) = nn.conv1d_transpose_with {3, 1, 1,
 fun coloured (x : T[n, c, h, w]) (k : T[o, c, r, s]) = nn.conv2d_strided {2, 3} x k
 fun activated (x : T[n, c, h, w]) (k : T[o, c, r, s]) (b : T[o]) = nn.relu (nn.channel_bias b (nn.conv2d_same x k))
 """
+PROGRAMS, PARTS = (1000, 20) if SOAK else (16, 4)
 ROUNDED = {"bf16": 2e-2, "f16": 3e-3, "f32": 2e-6}
 CASES: dict[str, tuple[tuple[int, ...], ...]] = {
     "plain": ((2, 8, 6, 70), (5, 8, 3, 3)),
@@ -99,3 +102,59 @@ def test_what_a_copy_takes(element: str) -> None:
     assert copied(planned, sizes) == 8 * 510 * 512 * 3 * 64
     planned, sizes = served("signal", element, (32, 64, 131072), (128, 64, 3))
     assert copied(planned, sizes) == 32 * 131072 * 64
+
+
+def drawn(chance: Random) -> tuple[str, list[tuple[int, ...]]]:
+    """A convolution with random steps, dilations, paddings and directions, its indices in random orders; and shapes for it."""
+    rank = chance.choice([1, 1, 2, 2, 3])
+    places, taps = "pqu"[:rank], "ijl"[:rank]
+    steps, dilations = ([chance.choice([1, 1, 1, 2, 3]) for _ in range(rank)] for _ in range(2))
+    paddings = [chance.choice([0, 0, 1, 2]) for _ in range(rank)]
+    backwards = [chance.random() < 0.25 for _ in range(rank)]
+    filters = [chance.choice([2, 3, 4] if n == rank - 1 else [1, 2, 3]) for n in range(rank)]
+    channels, grouped = chance.choice([3, 8, 8, 16]), chance.random() < 0.2
+    groups = 2 if grouped else 1
+    results = [chance.choice([20, 66]) if n == rank - 1 else chance.choice([1, 2, 3]) for n in range(rank)]
+    inside, at = [], []
+    for n, (p, i) in enumerate(zip(places, taps, strict=True)):
+        reach = dilations[n] * (filters[n] - 1)
+        inside.append(max(1, steps[n] * (results[n] - 1) + 1 + reach - 2 * paddings[n] + (2 * paddings[n] if not paddings[n] else 0)))
+        shift = reach - paddings[n] if backwards[n] else -paddings[n]
+        at.append(f"{steps[n]} * {p} {'-' if backwards[n] else '+'} {dilations[n]} * {i} {'+' if shift >= 0 else '-'} {abs(shift)}")
+    padded = any(paddings)
+    channel = f"c + {channels} * g" if grouped else "c"
+    subscripts = {"b": "b", "c": channel, **dict(zip(places, at, strict=True))}
+    extents = {"b": chance.choice([1, 2]), "c": channels * groups, **dict(zip(places, inside, strict=True))}
+    image = chance.sample(list(subscripts), len(subscripts)) if chance.random() < 0.5 else ["b", "c", *places]
+    shape_of = {"o": chance.choice([5, 8]), "c": channels, **dict(zip(taps, filters, strict=True))}
+    kernel = chance.sample(list(shape_of), len(shape_of)) if chance.random() < 0.5 else ["o", "c", *taps]
+    result = ["b", *(["g"] if grouped else []), "o", *places]
+    if chance.random() < 0.3:
+        result = ["b", *(["g"] if grouped else []), *places, "o"]
+    bounds = {"b": extents["b"], "g": groups, "o": shape_of["o"], **dict(zip(places, results, strict=True))}
+    outer = "g, " if grouped else ""
+    read = f"x[{', '.join(subscripts[a] for a in image)}{' | 0.0' if padded else ''}]"
+    weight = f"k[{outer}{', '.join(kernel)}]"
+    names = {**{a: f"x{a}" for a in image}}
+    head = f"(x : T[{', '.join(names[a] for a in image)}]) (k : T[{outer.replace('g', 'kg')}{', '.join(f'k{a}' for a in kernel)}])"
+    sums = chance.sample(["c", *taps], rank + 1)
+    body = f"sum for {', '.join(f'{a} < {shape_of[a]}' for a in sums)} => {read} * {weight}"
+    text = f"fun f {head} = for {', '.join(f'{a} < {bounds[a]}' for a in result)} => {body}"
+    weights = tuple(shape_of[a] for a in kernel)
+    return text, [tuple(extents[a] for a in image), (groups, *weights) if grouped else weights]
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("part", range(PARTS))
+def test_convolutions_of_every_form(part: int) -> None:
+    for seed in range(part, PROGRAMS, PARTS):
+        chance = Random(seed)
+        text, shapes = drawn(chance)
+        element = chance.choice(list(ROUNDED))
+        kind = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32}[element]
+        rng = np.random.default_rng(seed)
+        given = [(rng.standard_normal(shape) / 4).astype(kind) for shape in shapes]
+        f = axon.compile(text.replace("T[", f"{element}[")).f
+        want = np.asarray(f(*given, target="interpret"), np.float64)
+        got = np.asarray(f(*given, target="simulate"), np.float64)
+        np.testing.assert_allclose(got, want, atol=ROUNDED[element] * max(1e-6, abs(want).max()), err_msg=f"{seed}: {text}")
