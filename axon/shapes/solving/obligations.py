@@ -172,7 +172,7 @@ class _Judge:
         if around is None and obligation.use is not None:
             return
         never = obligation.use is not None and prove(facts, relation) is Answer.REFUTED  # inside, wherever it is evaluated
-        if never or impossible(base.assume(*(around or ())), worst):
+        if never or impossible(base, worst, around or ()):
             indices = slack.variables & within.ranges.keys()
             troubled = any(variables_of(q) & indices for g in within.guards for q in g.slack.quotients)
             if never or not troubled:  # `if i % w < w - 1` may keep away from the end that is reached without it
@@ -181,7 +181,8 @@ class _Judge:
         asked: list[tuple[Relation, Reason]] = []
         if obligation.use is None:
             for part, why in said_in_parts(worst, obligation.reason):
-                asked += said_in_parts(self._only_where(around, part, base, sized=True) or part, why)
+                known = within.of_sizes() if around is None else around  # one fact may say too much
+                asked += said_in_parts(self._only_where(known, part, base, sized=True) or part, why)
         elif (needed := self._only_where(around, worst, base, sized=False)) is not None:
             asked = said_in_parts(needed, obligation.reason)
         if worst.variables <= self.p.outer and self.p.outer:

@@ -9,7 +9,7 @@ from axon.base.names import Symbol
 from axon.shapes.algebra.cycles import made_equal
 from axon.shapes.algebra.prove import Answer, Facts, prove, unsatisfiable
 from axon.shapes.constraint import Context, Problem, Use
-from axon.shapes.dimension import Dim, atom_key
+from axon.shapes.dimension import Dim, Minimum, atom_key
 from axon.shapes.relation import Relation
 from axon.shapes.solving.equations import Equation, Solution, solve
 from axon.shapes.solving.given import given
@@ -73,10 +73,12 @@ class SettledSizes:
         return self.problem.outer.union(self.problem.flexible, self.problem.data)
 
 
-def impossible(facts: Facts, relation: Relation) -> bool:
-    """Refuted, or possible only with some size at 0 or 1."""
-    if prove(facts, relation) is Answer.REFUTED:
+def impossible(facts: Facts, relation: Relation, given: Iterable[Relation] = ()) -> bool:
+    """Refuted, or possible only with some size at 0 or 1, which are meant where one of several conditions says so."""
+    given = tuple(given)
+    if prove(facts.assume(*given), relation) is Answer.REFUTED:
         return True
+    facts = facts.assume(*(r for r in given if not any(isinstance(a, Minimum) for a in r.slack.atoms)))
     large = facts.assume(*(Relation(Dim.of(v), ">=", Dim.of(2)) for v in sorted(relation.variables, key=lambda v: v.id)))
     return prove(large, relation) is Answer.REFUTED
 
