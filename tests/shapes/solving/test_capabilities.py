@@ -210,6 +210,9 @@ def test_signatures(program: str, signature: str) -> None:
         ("fun f (x : f32[n + m, 2 * n + 2 * m]) = for i < n => 1.0", "AX0306"),
         (SUMS + "fun f (x : f32[8, 3]) = g x", "AX0301"),
         (SQUARE + "fun f (x : f32[8]) = g x", "AX0301"),
+        # one mistake is one error
+        ("fun f (x : f32[n]) : f32[n - 1] = for i < n => x[i + 1] - x[i]", "AX0301"),
+        ("fun f (x : f32[n, m]) : f32[m, n - 2] = for j, i < n => x[i + 2, j]", "AX0301"),
         # what is asked only under a condition, or only together with the equation itself, says nothing of it
         (f"fun f {{k}} (x : f32[n]) = let val a = if k > 3 then x[: k][0] else 0.0 in x + {LONGER} end", "AX0301"),
         (f"fun f {{k}} (x : f32[n]) = if k > 3 then x[: k][0] else (sum i => (x + {LONGER})[i])", "AX0301"),
@@ -226,6 +229,11 @@ def test_refused(program: str, code: str) -> None:
     with pytest.raises(AxonError) as caught:
         axon.compile(program)
     assert [d.code for d in caught.value.diagnostics] == [code]
+
+
+def test_a_refused_bound_excuses_no_access_that_leaves_its_tensor_all_the_same() -> None:
+    found = axon.check("fun f (x : f32[n]) : f32[n - 1] = for i < n => x[i + 2] - x[i]")
+    assert [d.code for d in found] == ["AX0301", "AX0303"]
 
 
 EQUAL_UNDER_A_GUARD = """
