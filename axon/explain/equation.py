@@ -67,7 +67,7 @@ def cannot_agree(c: Clash, problem: Problem, words: Words) -> Diagnostic:
     needed = [
         Relation(problem.resolve(o.relation.left), o.relation.op, problem.resolve(o.relation.right)) for o in problem.obligations
     ]
-    notes = numbers(relation, words, shown, stated, needed)
+    notes = numbers(relation, words, shown, [*stated, *c.asked], needed)
     if c.kind == "named":
         notes = (
             unstated(relation, words),

@@ -44,7 +44,7 @@ def _decisive(callee: Callee) -> Equal | None:
             solution = solve(system, callee.flexible, Facts())
         except DimensionTooLarge:
             return None
-        wrong = [c.reasons for c in solution.conflicts] + [reasons for _, reasons in solution.residual]
+        wrong = [c.reasons for c in solution.conflicts] + [r.reasons for r in solution.residual]
         used = next((reasons for reasons in wrong if None in reasons), ())
         if used or not callee.apart:
             break

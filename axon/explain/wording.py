@@ -199,11 +199,17 @@ def numbers(
     wish = dict(zip([v for v in variables if v not in small], _TYPICAL, strict=False)) | small
     if not _sizes(relation, wish):
         wish = dict(zip(reversed(wish), wish.values(), strict=True))
-    fitting = len(wish) == len(variables) and _defined(relation, wish) and not relation.holds(wish)
     known = [*stated, *(Relation(side, ">=", Dim.of(0)) for side in (relation.left, relation.right) if relation.op == "=")]
     close = [r for r in known if r.variables & relation.variables]
-    fitting = fitting and all(r.variables <= relation.variables and _holds(r, wish) for r in close)
-    values = wish if fitting else counterexample(Facts().assume(*known), relation, wish)  # none is better than a wrong one
+
+    def fits(values: dict[Symbol, int]) -> bool:
+        wrong = len(values) == len(variables) and _defined(relation, values) and not relation.holds(values)
+        return wrong and all(r.variables <= relation.variables and _holds(r, values) for r in close)
+
+    typical = (wish, dict(zip(reversed(wish), wish.values(), strict=True)))
+    values = next((v for v in typical if fits(v)), None)
+    if values is None:  # none is better than a wrong one
+        values = counterexample(Facts().assume(*known), relation, wish)
     if values is not None and _defined(relation, values):
         given = ", ".join(f"{words.name(s)} = {values[s]}" for s in variables)
         sides = f"{relation.left.evaluate(values)} {relation.op} {relation.right.evaluate(values)}"

@@ -169,6 +169,9 @@ def _quantified(
         scheme, ok = _given_values(inf, scheme, problem, outcome, mark, body)
     if ok:
         found = tuple(SchemeFact(r, f"`{symbol.name}` is found by division: {{}}", None) for symbol, r in contract.needs())
+        by_division = {fact.relation for fact in found}
+        text = "what divides in a parameter's size is at least 1: {}"
+        found += tuple(SchemeFact(r, text, None) for r in contract.divides() if r not in by_division)
         say = frozenset(not_implied([fact.relation for fact in scheme.facts], [fact.relation for fact in found]))
         scheme = replace(scheme, facts=(*(fact for fact in scheme.facts if fact.relation in say), *found))
     if scheme.facts:

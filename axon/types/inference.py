@@ -119,10 +119,14 @@ class Bodies:
 
 @dataclass(frozen=True, slots=True)
 class Says:
-    """What a condition says about sizes and indices. `exact`: that is all; what it says about data does not matter."""
+    """What a condition says about sizes and indices. `exact`: that is all; what it says about data does not matter.
+
+    `alternatives`: what says that one of several comparisons holds, as one relation, and how many those are.
+    """
 
     facts: tuple[Relation, ...] = ()
     exact: bool = True
+    alternatives: tuple[tuple[Relation, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +143,8 @@ class Env:
     def guarded(self, by: Says) -> Env:
         """Under a condition that says this."""
         c = self.context
-        return replace(self, context=Context(c.indices, c.guards + by.facts, c.conditions + 1, c.doubtful or not by.exact))
+        guards = (*c.guards, *by.facts, *(relation for relation, _ in by.alternatives))
+        return replace(self, context=Context(c.indices, guards, c.conditions + 1, c.doubtful or not by.exact))
 
     def indexed(self, indices: tuple[tuple[Symbol, Dim], ...], scope: Scope) -> Env:
         c = self.context

@@ -20,6 +20,7 @@ Note [Functions of sizes]
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -39,6 +40,7 @@ _MAX_CALLS = 8  # functions within functions, in a condition
 _MAX_DEPTH = 60  # and in a size
 MAX_STEPS = 5_000  # that one size takes
 
+_MAX_COMPARED = 4  # comparisons in alternatives
 _NOTHING = Says()
 _ALTERNATIVE = Says((), False)
 
@@ -406,6 +408,8 @@ class _Reading:
                     return Says((relation if holds else relation.negated,))
             case T.Binary(op="and" | "or" as op, left=left, right=right) if (op == "and") == holds:
                 return _both(self.says(left, holds), self.says(right, holds))
+            case T.Binary(op="and" | "or", left=left, right=right):
+                return _either(self.says(left, holds), self.says(right, holds))
             case T.Unary(op="not", operand=operand):
                 return self.says(operand, not holds)
             case T.If(condition=condition, then=then, otherwise=otherwise):
@@ -479,7 +483,38 @@ def _put_into(inf: Inference, call: T.Call) -> T.Expr | None:
 
 
 def _both(a: Says, b: Says) -> Says:
-    return Says(tuple(dict.fromkeys((*a.facts, *b.facts))), a.exact and b.exact)
+    alternatives, compared = [], 0
+    for relation, count in dict.fromkeys((*a.alternatives, *b.alternatives)):
+        compared += count
+        alternatives += [(relation, count)] if compared <= _MAX_COMPARED else []
+    return Says(tuple(dict.fromkeys((*a.facts, *b.facts))), a.exact and b.exact, tuple(alternatives))
+
+
+def _either(a: Says, b: Says) -> Says:
+    """What two say of which one holds. It is not exact, so that accesses under it are looked at while running."""
+    if a == _NOTHING and b == _NOTHING:
+        return _NOTHING
+    said = [(*((r, 1) for r in side.facts), *side.alternatives) for side in (a, b)]
+    compared = sum(count for side in said for _, count in side)
+    if not all(said) or compared > _MAX_COMPARED:
+        return _ALTERNATIVE
+    try:
+        least, other = (reduce(minimum, (_at_least_zero(r) for r, _ in side)) for side in said)
+        return Says((), False, ((Relation(maximum(least, other), ">=", Dim.of(0)), compared),))
+    except DimensionTooLarge:
+        return _ALTERNATIVE
+
+
+def _at_least_zero(relation: Relation) -> Dim:
+    """The Dim that is at least 0 where a relation holds, and nowhere else."""
+    slack = relation.slack
+    match relation.op:
+        case "=":
+            return minimum(slack, -slack)
+        case "<>":
+            return maximum(slack - 1, -slack - 1)
+        case _:
+            return slack
 
 
 def _sized(e: T.Expr) -> bool:

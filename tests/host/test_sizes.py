@@ -58,6 +58,26 @@ def test_the_contract_is_relations(m: axon.Module) -> None:
     assert m.pairs.sizes.contract == ()
 
 
+@pytest.mark.parametrize(
+    ("parameters", "where"),
+    [
+        ("(x : i32[n, n / m, m])", "m >= 1"),
+        ("{k} (x : i32[n / (k * m), m]) (y : f32[n])", "k >= 1, m >= 1"),
+        ("{k} (x : i32[n / (k + 1), n / 2, n / max k 1]) (y : f32[n])", ""),
+        ("(x : i32[n, n / m, m]) (y : f32[n % m])", "m >= 1"),
+    ],
+)
+def test_what_divides_in_a_parameters_size(parameters: str, where: str) -> None:
+    f = axon.compile(f"fun f {parameters} = 0").f
+    assert ", ".join(map(str, f.sizes.contract)) == where
+    assert f.signature.partition(" where ")[2] == where
+
+
+def test_a_divisor_of_a_parameters_size_is_why_nothing_fits() -> None:
+    found = axon.compile("fun f (x : i32[n, n / m, m]) = for i < n => 0").f.solve({"m": 0, "n": 4})
+    assert "`m >= 1` must hold" in str(found.why)
+
+
 def test_minima_and_maxima(m: axon.Module) -> None:
     n = size("n")
     assert m.tiled.sizes.arguments["x"] == (sympy.Max(n, 3), sympy.Min(n, 7))

@@ -71,6 +71,21 @@ def comparison(chance: Random) -> Text:
     return Text(f"{a.text} {op} {b.text}", lambda s: _RELATIONS[op](a.value(s), b.value(s)))
 
 
+def condition(chance: Random, depth: int = 1) -> Text:
+    """A comparison, or two of which both hold, or one does, or that none does."""
+    match chance.choice(("comparison", "both", "either", "either", "not")) if depth else "comparison":
+        case "comparison":
+            return comparison(chance)
+        case "not":
+            inner = condition(chance, depth - 1)
+            return Text(f"not ({inner.text})", lambda s: not inner.value(s))
+        case found:
+            a, b = condition(chance, depth - 1), condition(chance, depth - 1)
+            if found == "both":
+                return Text(f"({a.text} andalso {b.text})", lambda s: a.value(s) and b.value(s))
+            return Text(f"({a.text} orelse {b.text})", lambda s: a.value(s) or b.value(s))
+
+
 def reading(chance: Random, depth: int = 1) -> Reading:
     match chance.choice(("slice", "slice", "index", "range", "number", "branch" if depth else "index")):
         case "slice":
@@ -111,9 +126,9 @@ def reading(chance: Random, depth: int = 1) -> Reading:
             return branch(chance, depth - 1)
 
 
-def branch(chance: Random, depth: int = 1) -> Reading:
+def branch(chance: Random, depth: int = 1, alternatives: bool = False) -> Reading:
     """`if c then a else b`, or of two conditions, where what holds otherwise is no relation, a number there."""
-    conditions = [comparison(chance) for _ in range(chance.choice((1, 1, 2)))]
+    conditions = [condition(chance) if alternatives else comparison(chance) for _ in range(chance.choice((1, 1, 2)))]
     then = reading(chance, depth)
     otherwise = reading(chance, depth) if len(conditions) == 1 else Reading("7.0", lambda s, x: 7.0)
     text = f"(if {' andalso '.join(c.text for c in conditions)} then {then.text} else {otherwise.text})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -165,20 +166,46 @@ def test_sizes_that_only_small_ones_leave_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "where"),
+    ("body", "allowed"),
     [
-        ("three x", "n >= 3"),
-        ("(for i < k - n => for j < k - n => x[j])[0, 0]", "n <= k"),
-        ("max for i < 3 - n => cast i32 x[i]", "n <= 2"),
-        ("x[2 : n][0]", "n >= 2"),
+        ("three x", lambda n, k: n >= 3),
+        ("(for i < k - n => for j < k - n => 1.0 + cast f32 j)[0, 0 | 1.0]", lambda n, k: n <= k),
+        ("x[2 : n][0 | 1.0]", lambda n, k: n >= 2),
+        ("cast f32 (max for i < 3 - n => i)", lambda n, k: n <= 2),
+        ("cast f32 (7 / (k - 2))", lambda n, k: k >= 3),
     ],
 )
-def test_sizes_and_contracts_are_asked_for_where_a_condition_says_more_than_relations(body: str, where: str) -> None:
-    """Not both, `a andalso b`, is no relation between sizes; what stands there is no less asked for than elsewhere."""
-    nothing = "0" if "i32" in body else "0.0"
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("k > n orelse n > 7", lambda n, k: k > n or n > 7),
+        ("not (k <= n andalso n <= 7)", lambda n, k: k > n or n > 7),
+        ("k = 3 orelse n = 2", lambda n, k: k == 3 or n == 2),
+        ("n <> 3 andalso n <> 5", lambda n, k: n not in (3, 5)),
+        ("k > 4 andalso (n = 1 orelse n >= 6)", lambda n, k: k > 4 and (n == 1 or n >= 6)),
+        ("(k > 6 andalso n > 2) orelse n = 2", lambda n, k: (k > 6 and n > 2) or n == 2),
+    ],
+)
+def test_alternatives_are_conditions_too(
+    condition: str, holds: Callable[[int, int], bool], body: str, allowed: Callable[[int, int], bool]
+) -> None:
+    """What stands under `a orelse b` is asked where one of them holds, and only there."""
     three = "fun three (x : f32[n]) where n >= 3 = x[2]\n"
-    text = f"{three}fun f {{k}} (x : f32[n]) = if k <= n andalso n <= 7 then {nothing} else {body}"
-    assert where in str(axon.compile(text).f.signature)
+    m = axon.compile(
+        f"{three}fun f {{k}} (x : f32[n]) = if {condition} then {body} else 7.0\n"
+        f"fun g {{k}} (x : f32[n]) = if not ({condition}) then 7.0 else {body}\n"
+        f"fun h {{k}} (x : f32[n]) = max for t < 3 where {condition} => {body}"
+    )
+    for n, k in product(range(10), repeat=2):
+        x = np.ones(n, np.float32)
+        for name in "fgh":
+            if not holds(n, k):
+                assert float(m[name][k](x, target="interpret")) == (-np.inf if name == "h" else 7)
+            elif allowed(n, k):
+                m[name][k](x, target="interpret")
+            else:
+                with pytest.raises(axon.AxonError):
+                    m[name][k](x, target="interpret")
 
 
 def test_a_size_that_is_never_one_is_refused_there() -> None:

@@ -87,6 +87,19 @@ class Contract:
                     facts = facts.assume(relation)
         return tuple(found)
 
+    def divides(self) -> tuple[Relation, ...]:
+        """What must hold besides so that nothing is divided by 0 in the sizes of what is passed: m >= 1 for n / m."""
+        said = {q.divisor for f in self.facts for side in (f.relation.left, f.relation.right) for q in side.quotients}
+        facts = Facts().assume(*(f.relation for f in self.facts))  # not also n / m >= 0, which says that m is not 0
+        found: list[Relation] = []
+        for dim in dict.fromkeys(dim for shape in self.shapes for dim in shape.dims):
+            for divisor in sorted({q.divisor for q in dim.quotients} - said, key=lambda d: d.sort_key):
+                for relation in normal(Relation(divisor, ">=", Dim.of(1))):
+                    if not proves(facts, relation):
+                        found.append(relation)
+                        facts = facts.assume(relation)
+        return tuple(found)
+
     def bind(self, explicit: Sequence[int], shapes: Sequence[Sequence[int]]) -> dict[Symbol, int]:
         """All dimensions of a call, checked. `shapes` are in the order of `self.shapes`. Raises ContractBroken.
 

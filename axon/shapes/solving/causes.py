@@ -6,8 +6,8 @@ refused, is not blamed for leaving its tensor; of several accesses that leave a 
 speaks for all; an access that leaves its tensor in several dimensions is one; and indices that only their sum bounds are one
 question, as are those that index nothing, one inside the other, also where indices of the same names do so again; what stands in
 the scope of an index that indexes nothing is not compared, for something there was to be indexed by it. A size that a wrong slice
-gives is not compared; of several arguments of one call, one is refused; and a call that is refused an argument is not asked for
-its contract.
+gives is not compared; a bound that is refused is not refused again for an access; of several arguments of one call, one is
+refused; and a call that is refused an argument is not asked for its contract.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.shapes.constraint import Equal, Problem, Range
 from axon.shapes.dimension import divided
+from axon.shapes.relation import Relation
 from axon.shapes.solving.trouble import Clash, Refuted, Trouble, Unknown
 
 
@@ -99,6 +100,7 @@ def causes(
                 use = trouble.obligation.use
                 disputed = any(_disputes(c, trouble, access) for c in clashes) or (use is not None and use.span in in_scope)
                 disputed = disputed or (not _is_stated(trouble, flexible) and any(_refused(c, trouble) for c in clashes))
+                disputed = disputed or any(_bounded_too_far(c, trouble) for c in clashes[:_MAX_COMPARED])
                 if not disputed and not any(_further(o, trouble) for o in troubles if isinstance(o, Refuted)):
                     same = next(
                         (n for n, o in enumerate(out) if isinstance(o, Refuted) and _one_access(o, trouble, access)), len(out)
@@ -209,6 +211,16 @@ def _disputes(c: Clash, r: Refuted, access: Callable[[Span], Span | None]) -> bo
     if (whole := access(use.span)) is not None and any(access(at) == whole for at in told):
         return True
     return any(use.span in (e.reason.span, *(s.span for s in e.reason.sides)) for e in c.equals)
+
+
+def _bounded_too_far(c: Clash, r: Refuted) -> bool:
+    """Whether a conflict refuses the bound of an index by which an access leaves its tensor; with the other size it would not."""
+    use = r.obligation.use
+    if use is None or r.size is None or r.obligation.relation.op != "<" or not _inside(use.span, primary(c).reason.span):
+        return False
+    left, right = c.relation.left, c.relation.right
+    wanted = ((symbol, other) for symbol, extent in r.ends for size, other in ((left, right), (right, left)) if size == extent)
+    return any(Relation(use.index.substitute({symbol: other - 1}), "<", r.size).trivial is True for symbol, other in wanted)
 
 
 def _of_argument(c: Clash) -> bool:

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
-from typing import TypeAlias
 
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
@@ -65,7 +64,13 @@ class Conflict:
     relation: Relation
 
 
-Because: TypeAlias = "tuple[Relation, tuple[object, ...]]"  # a relation and the reasons that made it
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """An equation over what stays free, neither proved nor refuted; needed where all of `given` hold."""
+
+    relation: Relation
+    reasons: tuple[object, ...]
+    given: tuple[Relation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ class Solution:
 
     substitution: dict[Symbol, Dim]
     conditions: tuple[Condition, ...]
-    residual: tuple[Because, ...]  # equations over what stays free, neither proved nor refuted
+    residual: tuple[Residual, ...]
     conflicts: tuple[Conflict, ...]
 
 
@@ -123,7 +128,7 @@ def solve(
     return Solution(
         solver.substitution(),
         tuple(solver.conditions),
-        tuple((r, tuple(system[i].reason for i in sorted(used))) for r, used in solver.residual),
+        tuple(Residual(r, tuple(system[i].reason for i in sorted(used)), given) for r, used, given in solver.residual),
         tuple(conflicts),
     )
 
@@ -250,7 +255,7 @@ class _Solver:
         self._quotients: set[Symbol] = set()
         self._forced: list[tuple[Symbol, _Trace, Relation]] = []
         self.conditions: list[Condition] = []
-        self.residual: list[tuple[Relation, frozenset[int]]] = []
+        self.residual: list[tuple[Relation, frozenset[int], tuple[Relation, ...]]] = []
         self.conflicts: list[tuple[frozenset[int], Relation]] = []
 
     def run(self, judge_degenerate: bool = True) -> None:
@@ -565,7 +570,8 @@ class _Solver:
             if answer is Answer.REFUTED:
                 self.conflicts.append((equation.used.equations(), relation))
             elif answer is Answer.UNKNOWN:
-                self.residual.append((relation, equation.used.equations()))
+                given = tuple(self._given(equation.used)) if self._guarded else ()
+                self.residual.append((relation, equation.used.equations(), given))
                 self._facts = self._facts.assume(relation)
 
     def _holds_where_needed(self, relation: Relation, used: _Trace) -> bool:

@@ -21,10 +21,9 @@ from axon.shapes.algebra.prove import Answer, Facts, prove, proves
 from axon.shapes.constraint import NOWHERE, Obligation, Reason, Use
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, variables_of
 from axon.shapes.relation import Relation
-from axon.shapes.solving.given import given
 from axon.shapes.solving.reach import Reach, only_where
 from axon.shapes.solving.simplify import normal
-from axon.shapes.solving.sizes import SettledSizes, impossible, not_negative
+from axon.shapes.solving.sizes import SettledSizes, contradict, impossible, not_negative
 from axon.shapes.solving.trouble import Refuted, TooLarge, Trouble, Unprovable
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
@@ -33,11 +32,15 @@ _MAX_APART = 4  # conditions that something is not a size which are taken apart
 
 @dataclass(slots=True)
 class Judged:
-    """What obligations come to, other than proved: wrong, owed by the declaration around, or asked of every call."""
+    """What obligations come to, other than proved: wrong, owed by the declaration around, or asked of every call.
+
+    `of_accesses`: what only accesses ask.
+    """
 
     troubles: list[Trouble] = field(default_factory=list)
     owed: list[Obligation] = field(default_factory=list)
     asked: list[tuple[Relation, Reason]] = field(default_factory=list)
+    of_accesses: frozenset[Relation] = frozenset()
 
 
 def prove_obligations(
@@ -58,23 +61,46 @@ class _Judge:
 
     def run(self, owed: Iterable[Obligation], said: Iterable[Relation], rangeless: frozenset[Symbol]) -> Judged:
         uses = (u for u in self.s.uses if not u.padded and not u.index.variables & rangeless and not self._bare(u))
-        bounds = (r for r, _ in self.p.assumed if r.variables & self.p.data)
-        plain, divided = given(bounds, self.p.data, self.s.now, frozenset(self.p.flexible))  # in terms of what is solved
+        plain, divided = self.s.bounds()
         facts = self.s.facts.assume(*plain, *said)
         of_data = facts.assume(*divided)
-        blamed: set[int] = set()
+        doubted: list[tuple[Obligation, Facts, list[Trouble]]] = []
+        by_accesses = 0
         for obligation in (*self.p.obligations, *owed, *(o for use in uses for o in _inside(use))):
-            if obligation.reason.span.start in blamed:
-                continue
-            before = len(self.out.troubles)
+            by_accesses = by_accesses if obligation.use else len(self.out.asked)
+            base = of_data if self._about_data(obligation) else facts
             try:
-                self._judge(obligation, of_data if self._about_data(obligation) else facts)
+                self._judge(obligation, base)
             except DimensionTooLarge:
                 self.out.troubles.append(TooLarge(obligation.reason))
-            if len(self.out.troubles) > before:
-                blamed.add(obligation.reason.span.start)
+            if self.out.troubles:
+                doubted.append((obligation, base, self.out.troubles))
+                self.out.troubles = []
+        blamed: set[int] = set()
+        for obligation, base, troubles in doubted:
+            at = obligation.reason.span.start
+            if at not in blamed and not self._follows(obligation, base):
+                self.out.troubles += troubles
+                blamed.add(at)
+        others = {r for r, _ in self.out.asked[:by_accesses]}
+        self.out.of_accesses = frozenset(r for r, _ in self.out.asked[by_accesses:] if r not in others)
         self._prove_promised(facts)
         return self.out
+
+    def _follows(self, obligation: Obligation, base: Facts) -> bool:
+        """Whether what could not be is proved by what is asked of every call, without it. See Note [Doubtful equations]."""
+        before, self.out = self.out, Judged()
+        known = (*(r for r, _ in before.asked), *(o.relation for o in before.owed))
+        if not known or contradict(known, base):
+            self.out = before
+            return False
+        try:
+            self._judge(obligation, base.assume(*known))
+            return not (self.out.troubles or self.out.asked or self.out.owed)
+        except DimensionTooLarge:
+            return False
+        finally:
+            self.out = before
 
     def _prove_promised(self, facts: Facts) -> None:
         """A size of the result is one in every call, also where what makes it stands in a range that is empty."""
@@ -146,7 +172,7 @@ class _Judge:
         if around is None and obligation.use is not None:
             return
         never = obligation.use is not None and prove(facts, relation) is Answer.REFUTED  # inside, wherever it is evaluated
-        if never or impossible(base.assume(*(around or ())), worst):
+        if never or impossible(base, worst, around or ()):
             indices = slack.variables & within.ranges.keys()
             troubled = any(variables_of(q) & indices for g in within.guards for q in g.slack.quotients)
             if never or not troubled:  # `if i % w < w - 1` may keep away from the end that is reached without it
@@ -155,7 +181,8 @@ class _Judge:
         asked: list[tuple[Relation, Reason]] = []
         if obligation.use is None:
             for part, why in said_in_parts(worst, obligation.reason):
-                asked += said_in_parts(self._only_where(around, part, base, sized=True) or part, why)
+                known = within.of_sizes() if around is None else around  # one fact may say too much
+                asked += said_in_parts(self._only_where(known, part, base, sized=True) or part, why)
         elif (needed := self._only_where(around, worst, base, sized=False)) is not None:
             asked = said_in_parts(needed, obligation.reason)
         if worst.variables <= self.p.outer and self.p.outer:

@@ -36,6 +36,7 @@ from axon.shapes.dimension import (
     atom_key,
     maximum,
     minimum,
+    parts,
     rebuilt,
     replaced,
     variables_of,
@@ -44,7 +45,8 @@ from axon.shapes.relation import Relation
 
 _ZERO, _ONE = Dim.of(0), Dim.of(1)
 _MAX_PARTS = 8  # alternatives that are looked at
-_MAX_SAID = 4  # conditions that a contract says
+_MAX_SAID = 4  # conditions that a contract says, …
+_MAX_MINIMA = 4  # … and minima in them: of alternatives
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +288,10 @@ class Reach:
                 return None
         return found
 
+    def of_sizes(self) -> list[Relation]:
+        """The guards that mention no index."""
+        return [guard for guard in self.guards if guard.variables.isdisjoint(self.ranges)]
+
     # ── what is not monotone ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _of_alternatives(self, dim: Dim, symbol: Symbol, extent: Dim, upper: bool) -> Dim | None:
@@ -391,31 +397,46 @@ class Reach:
 def only_where(conditions: Sequence[Relation], relation: Relation, facts: Facts, sized: bool) -> Relation | None:
     """That a relation holds where conditions on sizes do, as one relation; None if that takes more than one of them to say.
 
-    Of what a size depends on (`sized`), which nothing compares while running, up to four of them are said. What is divided by
-    may be 0 in a call for which the conditions do not hold, or another fact does not: it is then divided by 1 instead.
+    Of what a size depends on (`sized`), which nothing compares while running, up to four of them are said, the plainest. What is
+    divided by may be 0 in a call for which the conditions do not hold, or another fact does not: it is then divided by 1 instead.
     """
     open_ = list(dict.fromkeys(conditions))
-    for c in reversed(conditions):
+    everywhere = {r: _with_sizes(r, facts) for r in (*conditions, relation)}  # k / k = 1 does not say that k <> 0
+    for c in reversed(open_):
         rest = [other for other in open_ if other != c]
-        if any(proves(known, r) for known, r in ((facts.assume(*rest), c), (facts.assume(c.negated), relation))):
+        known = facts.assume(*(everywhere[other] for other in rest))
+        if proves(known, everywhere[c]) or proves(facts.assume(everywhere[c].negated), everywhere[relation]):
             open_ = rest
     below = {q.divisor for r in (relation, *conditions) for q in r.slack.quotients if q.divisor.constant is None}
     least = map(_positive, sorted(below, key=lambda d: d.sort_key))
     if not sized and any(proves(facts.assume(*conditions), r) and not proves(facts, r) for r in least):
         return None
     if not open_:
-        return relation
+        return everywhere[relation] if conditions else relation
     if relation.op == "=" and sized:
         relation = Relation(minimum(relation.slack, -relation.slack), ">=", _ZERO)
-    if relation.op in ("=", "<>") or len(open_) > (_MAX_SAID if sized else 1):
+    if relation.op in ("=", "<>") or (len(open_) > 1 and not sized):
         return None
-    otherwise = [alternative for c in open_ for alternative in _otherwise(c, sized)]
+    told: list[Relation] = []  # under some of the conditions it is asked more often than needed, but not of every call
+    for c in sorted(open_, key=_minima):
+        told += [c] if len(told) < _MAX_SAID and sum(map(_minima, told), _minima(c)) <= _MAX_MINIMA else []
+    otherwise = [alternative for c in told for alternative in _otherwise(c, sized)]
     if not otherwise:
         return None
     slack, others = _defined(relation.slack, facts), [_defined(o, facts) for o in otherwise]
     if len(others) == 1 and slack + others[0] == Dim.of(-2):  # n >= k + 1 or n <= k - 1
         return Relation(slack + 1, "<>", _ZERO)
     return Relation(reduce(maximum, others, slack), ">=", _ZERO)
+
+
+def _minima(relation: Relation) -> int:
+    """How many minima are written in a relation."""
+    found, todo = 0, [*relation.slack.atoms]
+    while todo:
+        atom = todo.pop()
+        found += isinstance(atom, Minimum)
+        todo += [a for part in parts(atom) for a in part.atoms] if not isinstance(atom, Symbol) else []
+    return found
 
 
 def _otherwise(condition: Relation, sized: bool) -> tuple[Dim, ...]:
@@ -430,6 +451,11 @@ def _otherwise(condition: Relation, sized: bool) -> tuple[Dim, ...]:
 
 def _positive(divisor: Dim) -> Relation:
     return Relation(divisor, ">=", _ONE)
+
+
+def _with_sizes(relation: Relation, facts: Facts) -> Relation:
+    """The same relation wherever all divisors are at least 1, and one that says no more of them."""
+    return Relation(_defined(relation.left, facts), relation.op, _defined(relation.right, facts))
 
 
 def _defined(dim: Dim, facts: Facts) -> Dim:

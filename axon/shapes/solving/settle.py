@@ -8,11 +8,18 @@ Note [Equations in contracts]
     `n % 4 = 1`; or it speaks of a size that nobody named, which each call decides. Any other is one between sizes that the user
     named apart. What all its terms share is not looked at, for it could only be 0: `s * (c / 2) = s` is `c / 2 = 1`, also where
     nobody named s. A contract of a called function is judged in the same way, and so are equations that several inequalities make.
+
+Note [Doubtful equations]
+    Before an equation between sizes is refused it is tried with all that the contract asks, wherever in the text that is asked:
+    `4 * (n / 4) = 6 * (n / 6)` follows from n % 4 = 0 and n % 6 = 0, which called functions need. Nothing circular comes of it:
+    the doubtful equation is set aside, unknown to all that is judged before it; so what proves it was not dropped for its sake, and
+    stands in the contract, whose facts are all asked of every call. Obligations are tried again in the same way. What is asked must
+    itself be possible, also with the sizes that the user named apart: `n <= m` and `m <= n` are no reason for n = m.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
@@ -28,7 +35,7 @@ from axon.shapes.solving.named import forced, same_roots
 from axon.shapes.solving.obligations import prove_obligations, said_in_parts
 from axon.shapes.solving.ranges import find_ranges
 from axon.shapes.solving.simplify import independent, normal
-from axon.shapes.solving.sizes import SettledSizes, impossible
+from axon.shapes.solving.sizes import SettledSizes, contradict, impossible
 from axon.shapes.solving.trouble import Clash, Hopeless, TooLarge, Trouble
 from axon.shapes.solving.unsatisfiable import core
 
@@ -55,11 +62,21 @@ def simpler(dim: Dim, facts: Iterable[Relation]) -> Dim:
     return reduced(Facts().assume(*facts), dim) if any(not isinstance(a, Symbol) for a in dim.atoms) else dim
 
 
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """An equation, needed where `given` holds, that is a conflict unless what is asked of every call says it."""
+
+    clash: Clash
+    given: tuple[Relation, ...] = ()
+
+
 class _Settler:
     def __init__(self, problem: Problem) -> None:
         self.p = problem
         self.s = SettledSizes(problem)
         self.out = Outcome()
+        self.doubts: list[_Doubt] = []
+        self.lifted: list[Clash] = []  # those that hold by what is asked of every call
 
     def run(self) -> Outcome:
         try:
@@ -72,10 +89,15 @@ class _Settler:
         owed = (*found.owed, *self._conclude())
         rangeless = frozenset(u.range.symbol for u in found.unknown)
         judged = prove_obligations(self.s, owed, (r for r, _ in self.out.contract), rangeless)
+        if self.doubts:  # see Note [Doubtful equations]
+            asked = (*(r for r, _ in (*self.out.contract, *judged.asked)), *(o.relation for o in judged.owed))
+            self._judge_doubts(tuple(dict.fromkeys(asked)), judged.of_accesses)
         self.out.troubles += judged.troubles
         self.out.owed += judged.owed
         if not self.out.troubles:  # a declaration with errors has no contract
             self._contract(judged.asked)
+            if self.lifted and any(isinstance(t, Hopeless) for t in self.out.troubles):
+                self.out.troubles = [*self.lifted]
             if (more := self._made_equal()) and not self.out.troubles:
                 return settle(replace(self.p, equals=(*self.p.equals, *more)))
         self.out.equals = tuple(self.s.equals)
@@ -90,20 +112,21 @@ class _Settler:
             equals = tuple(r for r in conflict.reasons if isinstance(r, Equal))
             wrong.append(equals)
             data = conflict.relation.variables & self.p.data
-            self._clash(equals, conflict.relation, "data" if data else "conflict")
-        for relation, reasons in self.s.solution.residual:
-            equals = tuple(r for r in reasons if isinstance(r, Equal))
+            self.out.troubles.append(self._clash(equals, conflict.relation, "data" if data else "conflict"))
+        for residual in self.s.solution.residual:
+            relation = residual.relation
+            equals = tuple(r for r in residual.reasons if isinstance(r, Equal))
             if any(conflict and all(e in equals for e in conflict) for conflict in wrong):
                 continue  # n = 0, where n = 2 * n is refused
             variables = relation.variables
             if variables & self.p.data:
-                self._clash(equals, relation, "data")
+                self._doubt(equals, relation, "data", residual.given)
             elif variables and variables <= self.p.outer:
                 self.out.floating.append(Equal(relation.left, relation.right, equals[-1].reason))
             elif self._open(relation) or self._says_divisors(relation):
                 owed += self._keep(relation, equals)
             else:
-                self._clash(equals, relation, "named")
+                self._doubt(equals, relation, "named", residual.given)
         within = {r.extent.symbol: r.context for r in self.p.ranges}
         for condition in self.s.solution.conditions:
             relation = condition.relation
@@ -111,7 +134,7 @@ class _Settler:
             if relation.variables & self.p.data and relation.op == ">=" and equals:  # a size that was solved for
                 owed.append(Obligation(relation, NOWHERE, equals[-1].reason, sized=True))
             elif relation.variables & self.p.data:
-                self._clash(equals, relation, "data")
+                self._doubt(equals, relation, "data")
             elif condition.guarded and condition.of <= within.keys() and equals:  # how far indices run, under conditions
                 for v in sorted(condition.of, key=lambda v: v.id):
                     owed += self._size_within(relation, within[v], equals)
@@ -132,8 +155,29 @@ class _Settler:
         divisors = sorted((q for q in relation.slack.quotients if q.divisor.constant is None), key=atom_key)
         return bool(divisors) and proves(self.s.facts.assume(*(Relation(q.divisor, ">=", _ONE) for q in divisors)), relation)
 
-    def _clash(self, equals: tuple[Equal, ...], relation: Relation, kind: str) -> None:
-        self.out.troubles.append(Clash(equals, relation, kind, around=tuple(self.s.equals)))
+    def _clash(self, equals: tuple[Equal, ...], relation: Relation, kind: str) -> Clash:
+        return Clash(equals, relation, kind, around=tuple(self.s.equals))
+
+    def _doubt(self, equals: tuple[Equal, ...], relation: Relation, kind: str, given: tuple[Relation, ...] = ()) -> None:
+        self.doubts.append(_Doubt(self._clash(equals, relation, kind), given))
+
+    def _judge_doubts(self, asked: tuple[Relation, ...], of_accesses: Collection[Relation]) -> None:
+        """Refuse the equations that do not follow from what is asked of every call, and say no divisibility beside that either."""
+        told = tuple(r for r in asked if r not in of_accesses)  # which the same mistake may have made
+        known = self.s.facts.assume(*self.s.bounds()[0])
+        known = known if contradict(asked, known) else known.assume(*asked)
+        for doubt in self.doubts:
+            clash, relation = doubt.clash, doubt.clash.relation
+            if proves(known.assume(*doubt.given), relation):
+                self.lifted.append(replace(clash, asked=told))
+                continue
+            shorter = Relation(reduced(known, relation.left), "=", reduced(known, relation.right))
+            if clash.kind == "named" and shorter != relation and not shorter.variables <= self.p.outer and self._open(shorter):
+                self._keep(shorter, clash.equals)
+                self.lifted.append(replace(clash, asked=told))
+                known = known.assume(shorter)
+            else:
+                self.out.troubles.append(replace(clash, asked=told))
 
     def _keep(self, relation: Relation, equals: tuple[Equal, ...]) -> list[Obligation]:
         """Put an equation into the contract; one between sizes of the declaration around is for that to prove."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from axon.base.data import replace
 from axon.base.names import Symbol
 from axon.shapes.algebra.cycles import made_equal
-from axon.shapes.algebra.prove import Answer, Facts, prove
+from axon.shapes.algebra.prove import Answer, Facts, prove, unsatisfiable
 from axon.shapes.constraint import Context, Problem, Use
-from axon.shapes.dimension import Dim, atom_key
+from axon.shapes.dimension import Dim, Minimum, atom_key
 from axon.shapes.relation import Relation
 from axon.shapes.solving.equations import Equation, Solution, solve
 from axon.shapes.solving.given import given
@@ -61,17 +63,30 @@ class SettledSizes:
         guards = tuple(self.relation(g) for g in context.guards)
         return Reach(self.facts, {s: self.now(e) for s, e in context.indices}, guards, bool(context.conditions))
 
+    def bounds(self) -> tuple[list[Relation], list[Relation]]:
+        """What bounds the sizes that data decide, by what is solved: as `given` has it, for all and for those alone."""
+        p = self.problem
+        return given((r for r, _ in p.assumed if r.variables & p.data), p.data, self.now, frozenset(p.flexible))
+
     def free(self) -> frozenset[Symbol]:
         """The sizes that nobody named for this declaration."""
         return self.problem.outer.union(self.problem.flexible, self.problem.data)
 
 
-def impossible(facts: Facts, relation: Relation) -> bool:
-    """Refuted, or possible only with some size at 0 or 1."""
-    if prove(facts, relation) is Answer.REFUTED:
+def impossible(facts: Facts, relation: Relation, given: Iterable[Relation] = ()) -> bool:
+    """Refuted, or possible only with some size at 0 or 1, which are meant where one of several conditions says so."""
+    given = tuple(given)
+    if prove(facts.assume(*given), relation) is Answer.REFUTED:
         return True
+    facts = facts.assume(*(r for r in given if not any(isinstance(a, Minimum) for a in r.slack.atoms)))
     large = facts.assume(*(Relation(Dim.of(v), ">=", Dim.of(2)) for v in sorted(relation.variables, key=lambda v: v.id)))
     return prove(large, relation) is Answer.REFUTED
+
+
+def contradict(asked: Iterable[Relation], facts: Facts) -> bool:
+    """Whether what is asked of every call is seen to be impossible: then it proves nothing."""
+    asked = tuple(asked)
+    return any(r.trivial is False for r in asked) or unsatisfiable(facts.assume(*asked))
 
 
 def not_negative(size: Dim) -> Relation:

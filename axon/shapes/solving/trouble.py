@@ -12,13 +12,14 @@ from axon.shapes.relation import Relation
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """Equations that cannot hold together, and what they boil down to."""
+    """Equations that cannot hold together, and what they come to. `asked`: facts of the contract, those of accesses apart."""
 
     equals: tuple[Equal, ...]
     relation: Relation
     kind: str  # "conflict" | "named" (sizes the user named would have to be equal) | "data" (decided by data)
     again: tuple[Span, ...] = ()  # other places at which the same is wrong
     around: tuple[Equal, ...] = field(default=(), compare=False, repr=False)  # all equations of the declaration
+    asked: tuple[Relation, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,16 @@ IOTA = "fun iota {n} = for i < n => i\nfun tail (x : 'a[n]) where n >= 1 = for i
 OPENED = "let val (k : f32[m]) = filter (x > 0.0) x  val (l : f32[p]) = filter (y > 0.0) y in"
 
 
+PARTS = "fun split {h} (x : f32[n]) = for i < h, j => x[(i, j)]\nfun merge x = for (i, j) => x[i, j]\n"
+STRIDES = (
+    "fun pool {s} (x : f32[n]) where s >= 1 = for i < n / s => x[i * s]\n"
+    "fun spread {s} (x : f32[n]) where s >= 1 = for i < s * n => x[i / s]\n"
+)
+AT_MOST = "fun g (x : f32[n]) (y : f32[m]) where n <= m = x[0] + y[0]\n"
+LONGER = "(for i < max n k => x[i | 0.0])"
+KEPT = "let val (k : f32[j]) = filter (x > 0.0) x in"
+
+
 @pytest.mark.parametrize(
     ("program", "signature"),
     [
@@ -146,6 +156,34 @@ OPENED = "let val (k : f32[m]) = filter (x > 0.0) x  val (l : f32[p]) = filter (
         ("fun f {k} (x : f32[k * n]) = for i < n => x[i]", "{k} -> f32[k * n] -> f32[n] where k >= 1"),
         # a condition around a comprehension does not guard its accesses
         ("fun f p (x : f32[n]) = if p then sum i => x[2 * i] else 0.0", "bool -> f32[n] -> f32"),
+        # what the contract asks anyway is known of all equations, wherever it stands
+        (PARTS + "fun f (x : f32[n]) = x + merge (split {4} x) + merge (split {6} x)", "f32[n] -> f32[n] where n % 12 = 0"),
+        (PARTS + "fun f (x : f32[n]) = x + (merge (split {4} x) + merge (split {6} x))", "f32[n] -> f32[n] where n % 12 = 0"),
+        (PARTS + "fun f (x : f32[n]) = merge (split {4} x) + merge (split {6} x)", "f32[n] -> f32[n] where n % 12 = 0"),
+        (PARTS + "fun f (x : f32[n]) : f32[n] = merge (split {2} (merge (split {3} x)))", "f32[n] -> f32[n] where n % 6 = 0"),
+        (f"fun f {{k}} (x : f32[n]) = let val a = x[: k] in x + {LONGER} end", "{k} -> f32[n] -> f32[n] where k <= n"),
+        (f"fun f {{k}} (x : f32[n]) = let val a = x + {LONGER} in a + x[k] end", "{k} -> f32[n] -> f32[n] where k < n"),
+        (
+            AT_MOST + f"fun f (x : f32[n]) (y : f32[k]) = let val a = g y x in x + {LONGER} end",
+            "f32[n] -> f32[k] -> f32[n] where k <= n, k >= 1",
+        ),
+        (
+            AT_MOST + f"fun f (x : f32[n]) (y : f32[m]) = {KEPT} (sum i => y[: j][i]) + g x y end",
+            "f32[n] -> f32[m] -> f32 where n <= m, n >= 1",
+        ),
+        (
+            AT_MOST + f"fun f (x : f32[n]) (y : f32[m]) = {KEPT} y + (for i < max m j => y[i | 0.0]) + g x y end",
+            "f32[n] -> f32[m] -> f32[m] where n <= m, n >= 1",
+        ),
+        # … and so is what divides something beside that
+        (
+            STRIDES + "fun f (x : f32[n]) = x + (spread {4} (pool {4} x) + spread {6} (pool {6} x))",
+            "f32[n] -> f32[n] where n % 12 = 0",
+        ),
+        (
+            STRIDES + "fun f {s, t} (x : f32[n]) = x + spread {s} (spread {t} (pool {t} (pool {s} x)))",
+            "{s, t} -> f32[n] -> f32[n] where n % (s * t) = 0",
+        ),
     ],
 )
 def test_signatures(program: str, signature: str) -> None:
@@ -172,12 +210,30 @@ def test_signatures(program: str, signature: str) -> None:
         ("fun f (x : f32[n + m, 2 * n + 2 * m]) = for i < n => 1.0", "AX0306"),
         (SUMS + "fun f (x : f32[8, 3]) = g x", "AX0301"),
         (SQUARE + "fun f (x : f32[8]) = g x", "AX0301"),
+        # one mistake is one error
+        ("fun f (x : f32[n]) : f32[n - 1] = for i < n => x[i + 1] - x[i]", "AX0301"),
+        ("fun f (x : f32[n, m]) : f32[m, n - 2] = for j, i < n => x[i + 2, j]", "AX0301"),
+        # what is asked only under a condition, or only together with the equation itself, says nothing of it
+        (f"fun f {{k}} (x : f32[n]) = let val a = if k > 3 then x[: k][0] else 0.0 in x + {LONGER} end", "AX0301"),
+        (f"fun f {{k}} (x : f32[n]) = if k > 3 then x[: k][0] else (sum i => (x + {LONGER})[i])", "AX0301"),
+        ("fun f (x : f32[n]) (y : f32[m]) = let val a = y[: n] val b = x[: m] in x + y end", "AX0301"),
+        (AT_MOST + "fun f (x : f32[n]) (y : f32[m]) = g x y + g y x + (x + y)[0]", "AX0301"),
+        (STRIDES + "fun f (x : f32[n]) = spread {4} (pool {4} x) + spread {6} (pool {6} x)", "AX0301"),
+        (
+            AT_MOST + f"fun f (x : f32[n]) (y : f32[m]) = {KEPT} (sum i => y[: j][i]) + (if m > 3 then g x y else 0.0) end",
+            "AX0307",
+        ),
     ],
 )
 def test_refused(program: str, code: str) -> None:
     with pytest.raises(AxonError) as caught:
         axon.compile(program)
     assert [d.code for d in caught.value.diagnostics] == [code]
+
+
+def test_a_refused_bound_excuses_no_access_that_leaves_its_tensor_all_the_same() -> None:
+    found = axon.check("fun f (x : f32[n]) : f32[n - 1] = for i < n => x[i + 2] - x[i]")
+    assert [d.code for d in found] == ["AX0301", "AX0303"]
 
 
 EQUAL_UNDER_A_GUARD = """
@@ -216,3 +272,25 @@ def test_guarded_code_is_not_run_where_its_sizes_would_be_none() -> None:
     assert [m.f(np.zeros(n, np.float32)) for n in (0, 1, 4)] == [7, 0, 3]
     assert [m.g(np.ones((2, d), np.float32)) for d in (0, 3, 8)] == [0, -1, 16]
     assert [m.h(np.ones(n, np.float32), np.ones(3, np.float32)) for n in (2, 3, 4)] == [-1, 3, -1]
+
+
+def test_what_the_contract_says_of_equations_holds_while_running() -> None:
+    m = axon.compile(
+        PARTS + "fun f (x : f32[n]) = x + (merge (split {4} x) + merge (split {6} x))\n"
+        f"fun g {{k}} (x : f32[n]) = let val a = x[: k] in x + {LONGER} + (for i < max n k => x[i]) end\n"
+    )
+    for target in ("interpret", "cpu"):
+        for n in range(26):
+            x = np.arange(n, dtype=np.float32)
+            if n % 12:
+                with pytest.raises(AxonError):
+                    m.f(x, target=target)
+            else:
+                assert np.array_equal(m.f(x, target=target), 3 * x)
+        for n, k in ((0, 0), (3, 0), (3, 2), (3, 3), (2, 3), (0, 1)):
+            x = np.arange(n, dtype=np.float32)
+            if k > n:
+                with pytest.raises(AxonError):
+                    m.g[k](x, target=target)
+            else:
+                assert np.array_equal(m.g[k](x, target=target), 3 * x)

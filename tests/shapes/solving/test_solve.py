@@ -41,7 +41,7 @@ def shown(solution: Solution) -> str:
         [
             *(f"{symbol.name} := {render(dim)}" for symbol, dim in solution.substitution.items()),
             *(f"where {c.relation}" for c in solution.conditions),
-            *(f"open {r}" for r, _ in solution.residual),
+            *(f"open {r.relation}" for r in solution.residual),
             *(f"conflict {c.relation}" for c in solution.conflicts),
         ]
     )
@@ -171,7 +171,7 @@ def test_independent_mistakes_are_separate_conflicts() -> None:
 
 def test_reasons_of_what_is_left() -> None:
     solution = solved("a = n; b = c; a = b; c = m; h * e = n", "a b c e")
-    assert [reasons for _, reasons in solution.residual] == [("a = n", "b = c", "a = b", "c = m")]
+    assert [r.reasons for r in solution.residual] == [("a = n", "b = c", "a = b", "c = m")]
     assert {c.reasons for c in solution.conditions} == {("h * e = n",)}
 
 
@@ -186,7 +186,7 @@ def test_linear_systems_are_solved_completely() -> None:
             for _ in range(2 * rng.randrange(1, 5))
         ]
         solution = solve([Equation(a, b, i) for i, (a, b) in enumerate(pairwise(sides))], flexible, Facts())
-        assert solution.conflicts or all(r.slack.variables.isdisjoint(flexible) for r, _ in solution.residual), seed
+        assert solution.conflicts or all(r.relation.variables.isdisjoint(flexible) for r in solution.residual), seed
 
 
 OPS = ("+ -", "+ - *", "+ + - *", "+ - * / %", "+ - * / % min max")
@@ -212,7 +212,7 @@ def test_against_brute_force() -> None:
         flexible = symbols[len(rigid) :]
         solution = solve(equations, flexible, known, loose=frozenset(flexible[: seed % 3]))
         text = f"seed {seed}: {'; '.join(f'{e.left} = {e.right}' for e in equations)} gives {shown(solution)}"
-        needed = [*(c.relation for c in solution.conditions), *(r for r, _ in solution.residual)]
+        needed = [*(c.relation for c in solution.conditions), *(r.relation for r in solution.residual)]
         for dim in solution.substitution.values():
             assert dim.variables.isdisjoint(solution.substitution), text
         for values in assignments(symbols, 6 if len(symbols) < 4 else 4):
