@@ -43,7 +43,7 @@ def never(*_: Any) -> Any:
 def test_kernels_are_built_side_by_side_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = [forms(), forms(replace(SMALL, stages=3)), forms()]
     kernels = build.build_all(wanted, HOPPER)
-    assert all(isinstance(k, build.Kernel) and k.cubin.startswith(b"\x7fELF") and not k.spilled for k in kernels)
+    assert all(isinstance(k, build.LinkedKernel) and k.cubin.startswith(b"\x7fELF") and not k.spilled for k in kernels)
     assert kernels[0] == kernels[2] != kernels[1]
     assert len(list(cache.directory().glob("*.cubin"))) == 2
     monkeypatch.setattr(build, "link", never)
@@ -139,9 +139,9 @@ def test_the_scratch_of_a_library_function_is_no_spill(frame: int, spilled: int,
     """sin and cos take 32 bytes for large arguments; what is more, or is spilled, is a tile's registers."""
     calls = replace(forms().source, calls=frozenset(["libdevice.sinf"]))
     made = build._checked(b"", CALLS.format(frame, spilled), scratch=build._scratch(calls))
-    assert isinstance(made, build.Kernel) == runs
+    assert isinstance(made, build.LinkedKernel) == runs
     none = build._scratch(replace(calls, calls=frozenset(["libdevice.expf"])))
-    assert isinstance(build._checked(b"", CALLS.format(frame, spilled), scratch=none), build.Kernel) == (not frame)
+    assert isinstance(build._checked(b"", CALLS.format(frame, spilled), scratch=none), build.LinkedKernel) == (not frame)
 
 
 @pytest.mark.parametrize("function", ["sin", "cos"] if os.environ.get("AXON_SOAK") else ["cos"])
@@ -199,7 +199,7 @@ def test_a_worker_that_dies_leaves_its_work_to_us(linked: list[str], monkeypatch
     monkeypatch.setattr(build, "crew", worker.crew)
     monkeypatch.setattr(build.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     kernels = build.build_all([forms(), forms(replace(SMALL, stages=3))], HOPPER)
-    assert [k.registers for k in kernels if isinstance(k, build.Kernel)] == [168, 168]
+    assert [k.registers for k in kernels if isinstance(k, build.LinkedKernel)] == [168, 168]
     assert len(linked) == 2
 
 
@@ -429,7 +429,7 @@ def test_a_chip_is_a_target_that_nothing_lists() -> None:
     other = replace(HOPPER, compute_capability=(8, 9, ""))
     kernel = kernels(Element.F32, 1, other)[-1]
     (mine,), (theirs,) = (build.build_all([kernel], target) for target in (HOPPER, other))
-    assert isinstance(mine, build.Kernel)
-    assert isinstance(theirs, build.Kernel)
+    assert isinstance(mine, build.LinkedKernel)
+    assert isinstance(theirs, build.LinkedKernel)
     assert (mine.cubin[49], theirs.cubin[49]) == (90, 89)  # of an ELF file's flags, the architecture
     assert build._key(kernel.source, replace(HOPPER, multiprocessors=114)) == build._key(kernel.source, HOPPER)

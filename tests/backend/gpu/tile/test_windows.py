@@ -118,7 +118,9 @@ def drawn(chance: Random) -> tuple[str, list[tuple[int, ...]]]:
     inside, at = [], []
     for n, (p, i) in enumerate(zip(places, taps, strict=True)):
         reach = dilations[n] * (filters[n] - 1)
-        inside.append(max(1, steps[n] * (results[n] - 1) + 1 + reach - 2 * paddings[n] + (2 * paddings[n] if not paddings[n] else 0)))
+        inside.append(
+            max(1, steps[n] * (results[n] - 1) + 1 + reach - 2 * paddings[n] + (2 * paddings[n] if not paddings[n] else 0))
+        )
         shift = reach - paddings[n] if backwards[n] else -paddings[n]
         at.append(f"{steps[n]} * {p} {'-' if backwards[n] else '+'} {dilations[n]} * {i} {'+' if shift >= 0 else '-'} {abs(shift)}")
     padded = any(paddings)
