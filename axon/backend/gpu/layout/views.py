@@ -23,7 +23,7 @@ A subscript that is linear in no axis (`h / g`, a loop's counter) is an index of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from math import prod
 
 from axon.backend.gpu.layout.memory import DeviceTensor
@@ -127,8 +127,23 @@ class View:
             whole.append(one)
         return DeviceTensor(apart.pointer, tuple(n for n, _ in whole), tuple(step for _, step in whole), tensor.element)
 
+    def overlaps(self, symbol: Symbol, summed: Set[Symbol]) -> bool:
+        """Whether a summed axis moves a window: it goes forwards along one dimension, by a constant step, and along the same one
+        other axis, of the result, by a multiple of that. (Each has one part.)"""
+        own = dict(zip(self.axes, self.parts, strict=True))
+        found = [(d, step.constant) for d, step in enumerate(own[symbol][0].step) if step != ZERO]
+        if len(found) != 1 or len(own[symbol]) != 1 or (unit := found[0][1] or 0) <= 0:
+            return False
+        along = found[0][0]
+        others = [s for s, parts in own.items() if s != symbol and any(part.step[along] != ZERO for part in parts)]
+        if len(others) != 1 or len(own[others[0]]) != 1 or others[0] in summed:
+            return False
+        step = own[others[0]][0].step[along].constant
+        return step is not None and step > 0 and step % unit == 0
+
     def reached(self, sizes: Mapping[Symbol, int]) -> int:
-        """How many elements of the source lie between the first and the last that it shows, along each dimension."""
+        """How many elements of the source lie between the first and the last that it shows, along each dimension. Raises KeyError
+        if it moves with a loop's counter."""
         ends = [1] * len(self.start)
         for part in (part for parts in self.parts for part in parts):
             for d, step in enumerate(part.step):
@@ -424,7 +439,7 @@ def _windows(seen: View, axes: Sequence[tuple[AxisPart, ...]]) -> CopyLayout:
     """A copy of a view whose last axis is a window: it has the dimension along which windows overlap once, behind those of the
     other axes and before those of the window's other parts."""
     first, *others = axes[-1]
-    along, unit = moved_along(first)
+    ((along, unit),) = ((d, step.constant or 1) for d, step in enumerate(first.step) if step != ZERO)  # see `View.overlaps`
     (partner,) = (n for n, parts in enumerate(axes[:-1]) if len(parts) == 1 and parts[0].step[along] != ZERO)
     moving = axes[partner][0]
     times = Dim.of((moving.step[along].constant or 0) // unit)
@@ -441,14 +456,6 @@ def _windows(seen: View, axes: Sequence[tuple[AxisPart, ...]]) -> CopyLayout:
     ]
     own.append(tuple(AxisPart(part.extent, _along_one(at + n, ONE, rank)) for n, part in enumerate((first, *others))))
     return CopyLayout(dimensions, tuple(own), seen.start, len(others), seen.padding)
-
-
-def moved_along(part: AxisPart) -> tuple[int, int]:
-    """The one dimension of the source along which a part steps, and by how much, which is a positive number."""
-    ((along, step),) = ((d, step) for d, step in enumerate(part.step) if step != ZERO)
-    assert step.constant is not None
-    assert step.constant > 0
-    return along, step.constant
 
 
 def _along_one(dimension: int, step: Dim, rank: int) -> tuple[Dim, ...]:

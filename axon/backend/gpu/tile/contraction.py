@@ -325,17 +325,19 @@ def _with_window(
     summed = {axis.symbol for axis in axes}
 
     def moves(axis: Axis, view: View) -> bool:
-        """Whether an axis of the result steps through the dimension that this one does."""
+        """Whether an axis of the result steps through a dimension that this one does."""
         own = dict(zip(view.axes, view.parts, strict=True))
-        along = [(d, step.constant) for d, step in enumerate(own[axis.symbol][0].step) if step.constant != 0]
-        steps = [(part.step[d].constant, unit) for d, unit in along for s, (part, *_) in own.items() if s not in summed]
-        return any(step and (not unit or step % unit == 0) for step, unit in steps)
+        along = [d for d, step in enumerate(own[axis.symbol][0].step) if step.constant != 0]
+        return any(part.step[d].constant != 0 for s, parts in own.items() if s not in summed for part in parts for d in along)
 
+    if any(axis.symbol not in view.axes for axis in axes for view in shown):
+        raise Unsupported("a factor is not read at all of the summed indices")
     rest = sorted((a for a in axes if a != window), key=lambda a: not any(moves(a, view) for view in shown))
     if filled:
         rest[-1] = Axis(rest[-1].symbol, (rest[-1].extent + (FILLED - 1)) // FILLED * FILLED)
     one = merge([window, *rest])
-    first, second = (views.merged(read, one, window=moves(window, view)) for read, view in zip(factors, shown, strict=True))
+    overlap = (view.overlaps(window.symbol, summed) for view in shown)
+    first, second = (views.merged(read, one, window=flag) for read, flag in zip(factors, overlap, strict=True))
     return one.axis, (one,), (first, second)
 
 

@@ -30,6 +30,7 @@ Note [Limbs]
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
@@ -161,7 +162,10 @@ def _made(kernel: MatrixProduct) -> frozenset[EpilogueOperand]:
 def _elements(kernel: MatrixProduct, operand: EpilogueOperand, sizes: Mapping[Symbol, int]) -> int:
     """Of the memory that a factor is, or shows."""
     view = view_of(kernel, operand)
-    return prod(max(0, extent.evaluate(sizes)) for extent in operand.value.shape) if view is None else view.reached(sizes)
+    if view is not None:
+        with suppress(KeyError):  # one that moves with a loop's counter is no factor of a product here
+            return view.reached(sizes)
+    return prod(max(0, extent.evaluate(sizes)) for extent in operand.value.shape)
 
 
 def error_bound(depth: int) -> float:
