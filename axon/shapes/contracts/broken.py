@@ -126,5 +126,8 @@ def nearest(broken: Broken, problem: Problem) -> Iterator[str]:
             yield f"with {beside}, {note}" if beside else note
     pair = None if found else together(values, facts)
     if pair is not None:
-        changed = [equal(s, n) for s, n in pair.items() if n != values[s]]
-        yield f"the nearest that fit together are {', '.join(changed[:-1])} and {changed[-1]}"
+        *others, last = [equal(s, n) for s, n in pair.items() if n != values[s]] or [""]
+        if others:
+            yield f"the nearest that fit together are {', '.join(others)} and {last}"
+        elif last:
+            yield f"the nearest that fits is {last}"

@@ -572,7 +572,8 @@ class _Solver:
             elif answer is Answer.UNKNOWN:
                 given = tuple(self._given(equation.used)) if self._guarded else ()
                 self.residual.append((relation, equation.used.equations(), given))
-                self._facts = self._facts.assume(relation)
+                if not given:  # where its conditions hold it may follow from what is asked, and elsewhere not
+                    self._facts = self._facts.assume(relation)
 
     def _holds_where_needed(self, relation: Relation, used: _Trace) -> bool:
         """Whether it follows from the conditions under which the equations that made it are needed; elsewhere nobody asks."""

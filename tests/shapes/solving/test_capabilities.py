@@ -30,6 +30,10 @@ STRIDES = (
     "fun pool {s} (x : f32[n]) where s >= 1 = for i < n / s => x[i * s]\n"
     "fun spread {s} (x : f32[n]) where s >= 1 = for i < s * n => x[i / s]\n"
 )
+OF_FOUR = (
+    "fun t4 (x : f32[n]) = for i < 4 * (n / 4) => x[i]\nfun t12 (x : f32[n]) = for i < 12 * (n / 12) => x[i]\n"
+    "fun dot (x : f32[n]) (y : f32[n]) = sum i => x[i] * y[i]\nfun thirds (x : f32[n]) = sum for i < 3, j => x[(i, j)]\n"
+)
 AT_MOST = "fun g (x : f32[n]) (y : f32[m]) where n <= m = x[0] + y[0]\n"
 LONGER = "(for i < max n k => x[i | 0.0])"
 KEPT = "let val (k : f32[j]) = filter (x > 0.0) x in"
@@ -219,6 +223,16 @@ def test_signatures(program: str, signature: str) -> None:
         ("fun f (x : f32[n]) (y : f32[m]) = let val a = y[: n] val b = x[: m] in x + y end", "AX0301"),
         (AT_MOST + "fun f (x : f32[n]) (y : f32[m]) = g x y + g y x + (x + y)[0]", "AX0301"),
         (STRIDES + "fun f (x : f32[n]) = spread {4} (pool {4} x) + spread {6} (pool {6} x)", "AX0301"),
+        # … and an equation that holds under a condition is another one elsewhere
+        (
+            OF_FOUR + "fun f (x : f32[n]) = (if n % 4 = 0 then dot (t4 x) (t12 x) else 0.0) + dot (t4 x) (t12 x) + thirds x",
+            "AX0301",
+        ),
+        (
+            OF_FOUR + "fun f (x : f32[n]) = (if n % 4 = 0 then dot (t4 x) (t12 x) else 0.0)"
+            " + (if n % 2 = 0 then dot (t4 x) (t12 x) else 0.0) + thirds x",
+            "AX0301",
+        ),
         (
             AT_MOST + f"fun f (x : f32[n]) (y : f32[m]) = {KEPT} (sum i => y[: j][i]) + (if m > 3 then g x y else 0.0) end",
             "AX0307",
