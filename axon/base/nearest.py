@@ -53,9 +53,9 @@ def legal_sizes(
 ) -> tuple[int, ...]:
     """The nearest sizes below and above one that does not fit: none, one or two.
 
-    0 is not one where the one above is nearer: nobody wants nothing at all. They are sought near it, among `every`: (r, k) are r
-    and all that differ from it by a multiple of k. Where there is none and an inequality is broken, also near where that begins
-    to hold: `bound`, which `fits` implies, and which holds on either side for no size or for all from some size on.
+    0 is one only where no other fits: nobody wants nothing at all. They are sought near it, among `every`: (r, k) are r and all
+    that differ from it by a multiple of k. Where there is none and an inequality is broken, also near where that begins to hold:
+    `bound`, which `fits` implies, and which holds on either side for no size or for all from some size on.
     """
     r, k = every
     if k == 0:
@@ -68,7 +68,7 @@ def legal_sizes(
         return near
 
     below, above = found(-1), found(1)
-    if below == 0 and above is not None and above - actual < actual:
+    if below == 0 and above is not None:
         below = None
     return tuple(n for n in (below, above) if n is not None)
 

@@ -2,7 +2,7 @@
 
 Sizes are sought outwards from what they are. What every legal one must be, whatever else holds, is read off the facts: `n % 64 = 3`
 leaves each 64th size, `n * m = 12` beside m = 4 a single one, `n <= m` none above m, and where `n * n >= 100000` begins to hold is
-found by bisection. Nothing at all, 0, is taken of one where it is the nearest, of several together where no others will do.
+found by bisection. Nothing at all, 0, is taken only where no other size, or no others together, will do.
 """
 
 from __future__ import annotations
