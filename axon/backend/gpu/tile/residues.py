@@ -8,20 +8,21 @@ becomes, with p = 2 * m + r - 1,
     out[n, b, p]     = made[(p + 1) % 2, n, b, (p + 1) / 2]
 
 A transposed convolution by a stride is as many convolutions, each with the part of the kernel that its remainder picks; their
-subscripts are linear. The few elements of `made` beside those that `out` has are made of what is padded, and may be anything.
+subscripts are linear. The few elements of `made` beside those that `out` has may be anything. But what they are made of is padded,
+also where the program need not: the index that they belong to is none of the program's, and may lie outside.
 A condition that only remainders decide chooses what is put into `out`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import lru_cache
 
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
-from axon.core.ir import Axis, Compute, Const, Read, Scalar, Select, Value
+from axon.core.ir import Axis, Compute, Const, Read, Scalar, Select, Value, identity
 from axon.core.scalar_facts import dims_variables, may_fail, with_dims
-from axon.core.walk import nodes
+from axon.core.walk import mentions, nodes, rewrite
 from axon.shapes.dimension import Atom, Dim, Quotient, rebuilt, variables_of
 
 ZERO = Dim.of(0)
@@ -72,7 +73,7 @@ def by_residues(op: Compute) -> tuple[Compute, Compute] | None:
     (out,) = op.outs
     domain = (*(one.remainder for one in found), *(split[a.symbol].quotient if a.symbol in split else a for a in op.axes))
     made = Value(made_by_residues(out.symbol), out.element, tuple(axis.extent for axis in domain))
-    body = tuple(_split(scalar, found) for scalar in op.body)
+    body = tuple(_split(_padded(scalar, split.keys()), found) for scalar in op.body)
     first = Compute((made,), domain, replace(reduction, where=None), body, op.span)
     own = tuple(Axis(fresh(axis.symbol.name), axis.extent) for axis in op.axes)
     at = {old.symbol: Dim.of(new.symbol) for old, new in zip(op.axes, own, strict=True)}
@@ -124,6 +125,17 @@ def _split(scalar: Scalar, residues: Sequence[Residues]) -> Scalar:
     for one in residues:
         scalar = with_dims(scalar, one.split)
     return scalar
+
+
+def _padded(scalar: Scalar, axes: Set[Symbol]) -> Scalar:
+    """An expression with zeros around what it reads along these axes."""
+
+    def visit(node: Scalar) -> Scalar | None:
+        if isinstance(node, Read) and node.padding is None and any(mentions(node, axis) for axis in axes):
+            return replace(node, padding=Const(identity("sum", node.element), node.element))
+        return None
+
+    return rewrite(scalar, visit)
 
 
 @lru_cache(maxsize=4096)
