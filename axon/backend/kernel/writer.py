@@ -17,7 +17,7 @@ Note [Failures]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeAlias, assert_never
 
@@ -331,10 +331,12 @@ class Writer:
 
     def _outside(self, read: Read, value: Value) -> list[tuple[int, Dim]]:
         """The subscripts to look at, with their limits: where the read is padded or checked, those that are not inside anyway."""
-        if read.padding is None and read.checked is None:
-            return []
+        return [] if read.padding is None and read.checked is None else self.open(read.subscripts, value.shape)
+
+    def open(self, subscripts: Sequence[Dim | Scalar], shape: Sequence[Dim]) -> list[tuple[int, Dim]]:
+        """The subscripts that are not inside anyway, as indices of axes are that go as far as the dimension, with their limits."""
         found = []
-        for position, (subscript, extent) in enumerate(zip(read.subscripts, value.shape, strict=True)):
+        for position, (subscript, extent) in enumerate(zip(subscripts, shape, strict=True)):
             symbol = subscript.symbol if isinstance(subscript, Dim) else None
             if symbol is None or self.extents.get(symbol) != extent:
                 found.append((position, extent))

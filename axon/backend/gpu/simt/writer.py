@@ -212,11 +212,10 @@ class LaneWriter(Writer):
     def inside(self, subscripts: tuple[Dim | Scalar, ...], shape: tuple[Dim, ...]) -> Expression:
         """Whether subscripts lie in a tensor of this shape."""
         found: Expression = TRUE
-        for subscript, extent in zip(subscripts, shape, strict=True):
-            if not isinstance(subscript, Dim) or subscript.symbol is None or self.extents.get(subscript.symbol) != extent:
-                index, limit = self._subscript(subscript), self._let_dim(extent)
-                within = self.call("both", self.call("ge_int", index, 0), self.call("lt_int", index, limit))
-                found = within if found == TRUE else self.call("both", found, within)
+        for position, extent in self.open(subscripts, shape):
+            index, limit = self._subscript(subscripts[position]), self._let_dim(extent)
+            within = self.call("both", self.call("ge_int", index, 0), self.call("lt_int", index, limit))
+            found = within if found == TRUE else self.call("both", found, within)
         return found
 
     # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -233,10 +232,11 @@ class LaneWriter(Writer):
         return value
 
     def _read(self, read: Read, held: Held) -> Expression:
-        if not self._outside(read, held.value):
+        outside = self._outside(read, held.value)
+        if not outside:
             return self.load(read, held)
         inside = self.inside(read.subscripts, held.value.shape)
-        varies = any(self.along(read.subscripts[position]) for position, _ in self._outside(read, held.value))
+        varies = any(self.along(read.subscripts[position]) for position, _ in outside)
         if read.padding is None:
             self.fail_if(self.call("negation", inside))
         with self.masked(inside, varies):
