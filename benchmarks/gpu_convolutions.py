@@ -67,7 +67,8 @@ class Convolution:
 
     def __str__(self) -> str:
         size = "×".join(map(str, self.sides))
-        told = f"{self.batch} × {self.groups * self.channels} × {size}, {self.groups * self.results} of {'×'.join(map(str, self.window))}"
+        window = "×".join(map(str, self.window))
+        told = f"{self.batch} × {self.groups * self.channels} × {size}, {self.groups * self.results} of {window}"
         told += "".join(f", {name} {n}" for name, n, usual in self._unusual if n != usual)
         return f"{self.name} {told}, channels {'last' if self.last else 'first'}".strip()
 
@@ -79,7 +80,7 @@ class Convolution:
 def source_of(one: Convolution, element: str) -> str:
     """As one would write it, in indices, for any sizes."""
     at, sides, window = INDICES[len(one.sides)], "dhw"[-len(one.sides) :], "trs"[-len(one.sides) :]
-    steps = "ijk"[: len(at)]
+    steps = "ijl"[: len(at)]
     (c, o, x) = ("(g, c)", "(g, o)", "f * c") if one.groups > 1 else ("c", "o", "c")
     many = "f * o" if one.groups > 1 else "o"
     reads = [f"{one.stride} * {p} + {one.dilation} * {i} - {one.padding}" for p, i in zip(at, steps, strict=True)]
@@ -219,7 +220,7 @@ def main() -> None:
     ]
     failed = []
     with get_context("fork").Pool(options.jobs) as pool:  # before CUDA is touched
-        failed += filter(None, pool.map(build, jobs, chunksize=1))
+        failed += filter(None, pool.imap_unordered(build, jobs, chunksize=1))
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False

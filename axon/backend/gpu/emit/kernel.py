@@ -24,6 +24,7 @@ from typing import assert_never
 from axon.backend.gpu.emit.results import ResultEmitter
 from axon.backend.gpu.emit.source import Emitted, MapParameter, Parameter, SizeParameter, StrideParameter, emitted
 from axon.backend.gpu.emit.stream import StreamEmitter
+from axon.backend.gpu.layout.views import AxisPart, View
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Op, Ring, Role
 from axon.backend.gpu.tile import ir as t
@@ -102,6 +103,8 @@ class Emitter:
         self.buffers: dict[int, Name] = {}  # addresses, by where they are
         self.slots: dict[int, Name] = {}  # sizes
         self.parameters: dict[Parameter, Name] = {}
+        self.im2col = {view.value.symbol: view for view in program.views if view.im2col}
+        self.of_tile: dict[Coordinate, list[Expression]] = {}  # the indices of its first pixels
         self.filling: b.Ring | None = None  # the ring at whose stage `filled` one thread works alone
         self.stream = StreamEmitter(self)
         self.results = ResultEmitter(self, paired)
@@ -483,13 +486,54 @@ class Emitter:
         to = self.rings[ring].fields[op.field] + inside + self.stage(ring) * self.rings[ring].stage
         if op.by_rank:
             to = to + self.rank * op.by_rank
-        given = to, self.parameters[MapParameter(op.descriptor)], self.barrier(ring, "full")
-        at = [self.coordinate(c) for c in reversed(op.at)]
+        given: list[Like] = [to, self.parameters[MapParameter(op.descriptor)], self.barrier(ring, "full")]
+        view = self.im2col.get(op.descriptor.tensor)
+        at = [self.coordinate(c) for c in reversed(op.at)] if view is None else self.pixels(view, op.at)
+        what, rank = ("in", len(op.at)) if view is None else ("pixels", len(view.pixels.places) + 2)
         if op.multicast:
-            copy = self.made(f"copy_in_multicast_{rank}d", "ptx.copy_in_multicast", rank)
+            copy = self.made(f"copy_{what}_multicast_{rank}d", f"ptx.copy_{what}_multicast", rank)
             self.code.call(copy, *given, (1 << self.program.cluster) - 1, *at)
         else:
-            self.code.call(self.made(f"copy_in_{rank}d", "ptx.copy_in", rank), *given, *at)
+            self.code.call(self.made(f"copy_{what}_{rank}d", f"ptx.copy_{what}", rank), *given, *at)
+
+    def pixels(self, view: View, at: tuple[Coordinate, ...]) -> list[Expression]:
+        """Where a copy of pixels begins, and what is added for the place in their windows, both innermost first."""
+        seen, (*outer, rows, depth) = view.pixels, at
+        *_, own, deep = view.parts
+        start = list(view.start)
+        for axis, (part,) in zip(outer, view.parts, strict=False):
+            start = [place + step * Dim.of(axis.axis) for place, step in zip(start, part.step, strict=True)]
+        moving = {axis.axis: self.name(axis.axis) for axis in outer}
+        first = [self.dim(place, moving) for place in start]
+        offsets: list[Expression] = [Constant(0)] * len(first)
+        for index, part in zip(self.of_tile.get(rows) or self.indices(rows, own), own, strict=True):
+            first = [_moved(place, index, step) for place, step in zip(first, part.step, strict=True)]
+        for index, part in zip(self.indices(depth, deep), deep, strict=True):
+            offsets = [_moved(place, index, step) for place, step in zip(offsets, part.step, strict=True)]
+        inside = [place.dimension for place in reversed(seen.places)]
+        channel = first[seen.channel] + offsets[seen.channel]
+        example = Constant(0) if seen.examples is None else first[seen.examples]
+        return [channel, *(first[d] for d in inside), example, *(offsets[d] for d in inside)]
+
+    def indices(self, coordinate: Coordinate, parts: tuple[AxisPart, ...]) -> list[Expression]:
+        """The indices of which the one at a coordinate is merged."""
+        code, found = self.code, []
+        rest: Expression = code.let(self.coordinate(coordinate), "place") if len(parts) > 1 else self.coordinate(coordinate)
+        for part in reversed(parts[1:]):
+            extent = self.size(part.extent)
+            before = code.let(call("ptx.divide", rest, extent), "place")
+            found.append(rest - before * extent)
+            rest = before
+        return [rest, *reversed(found)]
+
+    def first_pixels(self, body: tuple[Op, ...]) -> None:
+        """Where in images the tile of a copy of pixels begins, which is found once for all its steps."""
+        self.of_tile = {}
+        for op in b.operations(body):
+            view = self.im2col.get(op.descriptor.tensor) if isinstance(op, b.Copy) else None
+            if view is not None and isinstance(op, b.Copy) and op.at[-2] not in self.of_tile:
+                found = self.indices(op.at[-2], view.parts[-2])
+                self.of_tile[op.at[-2]] = [self.code.let(index, "pixel") for index in found]
 
     def coordinate(self, c: Coordinate) -> Expression:
         if c.step == 0:
@@ -653,6 +697,13 @@ class _Marks:
     def __getitem__(self, symbol: Symbol) -> str:
         self.found.append(self.emitter.name(symbol))
         return f"{{{len(self.found) - 1}}}"
+
+
+def _moved(place: Expression, index: Expression, step: Dim) -> Expression:
+    """So many constant steps further."""
+    if step.constant == 0:
+        return place
+    return place + (index if step.constant == 1 else index * (step.constant or 0))
 
 
 def _no_read(read: Read) -> Expression:

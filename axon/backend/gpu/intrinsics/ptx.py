@@ -227,6 +227,31 @@ def copy_in_multicast(rank: int) -> Any:
     return instruction(Instruction(f"{{ .reg .b16 blocks; cvt.u16.u32 blocks, $3; {text} }}", "rlrr" + "r" * rank))
 
 
+def _pixels(rank: int, first: int) -> tuple[str, str, str]:
+    """Of a copy of pixels whose coordinates begin at an operand, both innermost first: the coordinates, the offsets, and what makes
+    these."""
+    at = ", ".join(f"${first + d}" for d in range(rank))
+    offsets = [f"offset{d}" for d in range(rank - 2)]
+    made = "".join(f"cvt.u16.u32 {name}, ${first + rank + d}; " for d, name in enumerate(offsets))
+    return at, ", ".join(offsets), f".reg .b16 {', '.join(offsets)}; {made}"
+
+
+def copy_pixels(rank: int) -> Any:
+    """(shared address, tensor map, barrier, coordinates of the first pixel innermost first, offsets of the window likewise): channels
+    of as many pixels as the map says (PTX, im2col mode) into this block."""
+    at, offsets, made = _pixels(rank, 3)
+    text = f"{_COPY.format(rank=rank).replace('.tile.', '.im2col.')} [$0], [$1, {{{at}}}], [$2], {{{offsets}}};"
+    return instruction(Instruction(f"{{ {made}{text} }}", "rlr" + "r" * (2 * rank - 2)))
+
+
+def copy_pixels_multicast(rank: int) -> Any:
+    """(shared address, tensor map, barrier, block mask, coordinates, offsets): the same into every block of the mask."""
+    at, offsets, made = _pixels(rank, 4)
+    copy = _COPY.format(rank=rank).replace(".tile.", ".im2col.")
+    text = f"{copy}.multicast::cluster [$0], [$1, {{{at}}}], [$2], {{{offsets}}}, blocks;"
+    return instruction(Instruction(f"{{ .reg .b16 blocks; cvt.u16.u32 blocks, $3; {made}{text} }}", "rlrr" + "r" * (2 * rank - 2)))
+
+
 def copy_out(rank: int) -> Any:
     """(shared address, tensor map, coordinates): one box to global memory; belongs to the thread's open bulk group."""
     at = ", ".join(f"${2 + d}" for d in range(rank))

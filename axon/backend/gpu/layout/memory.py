@@ -10,14 +10,58 @@ from axon.base.data import dataclass
 from axon.base.element import Element
 
 
+OFFSETS = {1: 16, 2: 8, 3: 5}  # bits of an offset in a copy of pixels, by how many dimensions these lie in
+PIXEL_STEP = 8  # at most
+
+
+@dataclass(frozen=True, slots=True)
+class Im2col:
+    """Images as copies of pixels (the im2col mode of cp.async.bulk.tensor) address them, with the dimensions of memory, outermost
+    first: examples, those in which pixels lie, channels. The others have a value for each of those in which pixels lie: the first
+    pixel, how far behind the last element the last one is, the step between pixels, the greatest offset. `depth` channels of a pixel
+    follow each other before the next offset."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    steps: tuple[int, ...]
+    reach: tuple[int, ...]
+    depth: int
+
+    def refused(self, element: Element) -> str | None:
+        """Why copies of pixels cannot address them, if they cannot."""
+        size, align = element.bits // 8, HOPPER.tensor_map_alignment
+        if self.depth * size % HOPPER.swizzle:
+            return f"its {self.depth} channels are no multiple of {HOPPER.swizzle // size}"
+        if self.strides[-1] != 1 and self.shape[-1] > 1:
+            return "its channels are not contiguous"
+        if any(extent > 1 and (stride * size % align or stride <= 0) for extent, stride in self.outer):
+            return f"not all its dimensions step by multiples of {align} bytes"
+        bits = OFFSETS[len(self.lower)]
+        if any(reach >= 1 << bits for reach in self.reach) or any(step > PIXEL_STEP for step in self.steps):
+            return "its windows are too large, or lie too far apart"
+        corner = 1 << (bits - 1)
+        if any(not -corner <= place < corner for place in (*self.lower, *self.upper)):
+            return "its windows lie too far outside"
+        return None
+
+    @property
+    def outer(self) -> tuple[tuple[int, int], ...]:
+        """Extents and strides of all but the channels."""
+        return tuple(zip(self.shape[:-1], self.strides[:-1], strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceTensor:
-    """Device memory: its address, and for each dimension its extent and the elements from one index to the next."""
+    """Device memory: its address, and for each dimension its extent and the elements from one index to the next. Of `im2col` the last
+    two dimensions are pixels and what windows show there, and no strides express them."""
 
     pointer: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     element: Element
+    im2col: Im2col | None = None
 
     @property
     def bytes(self) -> int:
@@ -31,6 +75,8 @@ class DeviceTensor:
         align = HOPPER.tensor_map_alignment
         if self.pointer % align:
             return f"its address is not a multiple of {align} bytes"
+        if self.im2col is not None:
+            return self.im2col.refused(self.element)
         if len(self.shape) > HOPPER.tensor_map_rank:
             return f"it has more than {HOPPER.tensor_map_rank} dimensions"
         if self.strides[-1] != 1 and self.shape[-1] > 1:
@@ -43,7 +89,11 @@ class DeviceTensor:
     @property
     def storable(self) -> bool:
         """Whether bulk copies can store it. At the end of a row they write 16 bytes at once, though they load single elements."""
-        return self.copyable is None and self.shape[-1] * self.element.bits // 8 % HOPPER.tensor_map_alignment == 0
+        return (
+            self.im2col is None
+            and self.copyable is None
+            and self.shape[-1] * self.element.bits // 8 % HOPPER.tensor_map_alignment == 0
+        )
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -53,8 +103,10 @@ class DeviceTensor:
         )
 
     def arranged(self, order: tuple[int, ...]) -> DeviceTensor:
-        """The same memory with its dimensions in another order."""
-        return DeviceTensor(self.pointer, tuple(self.shape[d] for d in order), tuple(self.strides[d] for d in order), self.element)
+        """The same memory with its dimensions in another order, in which copies of pixels do not see it."""
+        shape, strides = (tuple(of[d] for d in order) for of in (self.shape, self.strides))
+        im2col = self.im2col if order == tuple(range(len(order))) else None
+        return DeviceTensor(self.pointer, shape, strides, self.element, im2col)
 
     def goes_on(self, dimension: int) -> bool:
         """Whether its elements go on from one index of a dimension to the next where the dimension after it ends."""

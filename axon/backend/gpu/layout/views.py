@@ -17,6 +17,11 @@ the dimension of q and j once, and behind it those of i and c: `copy[n, p, w, i,
 neighbours overlap (Im2win, Lu et al. 2021, has such a copy of an image for each i, where im2col has one for each i and j). The
 copy also holds the zeros of a padded read.
 
+Or the last two axes of a view are *im2col*: the one before the last are pixels, merged of the indices at which windows begin, and the
+last what a window shows there, merged of the indices that move within it and of channels. No strides express that, but copies of
+pixels do, which the tensor memory accelerator has for convolutions: images lie with channels innermost, or are copied so, each
+element once; what lies outside is 0.
+
 A subscript that is linear in no axis (`h / g`, a loop's counter) is an index of its own, which follows from the others: it is
 *derived*, and its dimension stays as it is.
 """
@@ -26,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from math import prod
 
-from axon.backend.gpu.layout.memory import DeviceTensor
+from axon.backend.gpu.layout.memory import DeviceTensor, Im2col
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
@@ -86,11 +91,48 @@ class AxisPart:
 
 
 @dataclass(frozen=True, slots=True)
+class PixelPlace:
+    """A dimension of images in which pixels lie: how many, their step, how many a window has there, and how far apart."""
+
+    dimension: int
+    pixels: Dim
+    step: int
+    window: Dim
+    dilation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pixels:
+    """What the dimensions of images are: that of examples, if there are several, those in which pixels lie, and channels. The first of
+    what pixels are merged of are examples, unless these are an axis of their own."""
+
+    examples: int | None
+    places: tuple[PixelPlace, ...]
+    channel: int
+
+
+MOST_SPATIAL = 3
+
+
+def _only(part: AxisPart) -> int:
+    """The dimension that an axis steps through. Raises `Unsupported` where it is not one."""
+    found = [d for d, step in enumerate(part.step) if step != ZERO]
+    if len(found) != 1:
+        raise Unsupported("a window that moves along several dimensions at once")
+    return found[0]
+
+
+def _extent_and_step(part: AxisPart | None, dimension: int) -> tuple[Dim, int]:
+    return (ONE, 1) if part is None else (part.extent, part.step[dimension].constant or 0)
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """A tensor through other strides: its element at x is the source's at `start` + the sum of x[k] · step of the axis k.
 
     A step has a place for each dimension of the source. `axes` are the indices at which the view is read or stored. Each has one
     part, or is merged of several, the outermost first. Of a `window` the last axis is one, and outside of the source is `padding`.
+    If it is `im2col`, the last two axes are pixels and what windows show there.
     """
 
     value: Value
@@ -100,6 +142,7 @@ class View:
     start: tuple[Dim, ...]
     window: bool = False
     padding: Const | None = None
+    im2col: bool = False
 
     @property
     def places(self) -> tuple[Dim, ...]:
@@ -115,6 +158,8 @@ class View:
     def of(self, tensor: DeviceTensor, sizes: Mapping[Symbol, int]) -> DeviceTensor:
         """The view of the source as it lies. Raises `Unsupported` if it moves with a loop's counter, which is no size here, and
         `ScatteredAxes` if memory does not step through the parts of an axis as one."""
+        if self.im2col:
+            return self._of_pixels(tensor, sizes)
         if self.padding is not None:
             raise ScatteredAxes(f"memory does not hold the padding of `{self.source.name}`")
         apart = self.unmerged(tensor, sizes)
@@ -126,6 +171,60 @@ class View:
                 raise ScatteredAxes(f"memory does not step through several axes of `{self.source.name}` as one")
             whole.append(one)
         return DeviceTensor(apart.pointer, tuple(n for n, _ in whole), tuple(step for _, step in whole), tensor.element)
+
+    @property
+    def pixels(self) -> Pixels:
+        """What the dimensions of images are. Raises `Unsupported` where copies of pixels cannot step through them so."""
+        *outer, rows, depth = self.parts
+        channel = _only(depth[-1])
+        own = {_only(part): part for part in rows}
+        within = {_only(part): part for part in depth[:-1]}
+        apart = {d for (part,) in outer for d, step in enumerate(part.step) if step != ZERO}
+        dimensions = range(len(self.start))
+        first = _only(rows[0])
+        examples = (
+            [first]
+            if first not in within and rows[0].step[first] == ONE
+            else [d for d in apart if d not in (*own, *within, channel)]
+        )
+        spatial = [d for d in dimensions if d not in (*own, *examples, channel)] + [d for d in own if d not in examples]
+        plain = len(own) == len(rows) and len(within) == len(depth) - 1 and depth[-1].step[channel] == ONE
+        steps = (part.step[d].constant for parts in (own, within) for d, part in parts.items())
+        if not plain or channel in own or channel in within or len(examples) > 1 or not apart <= {*examples, channel}:
+            raise Unsupported(f"windows of `{self.source.name}` that copies of pixels do not step through")
+        if not 1 <= len(spatial) <= MOST_SPATIAL or any(step is None or step <= 0 for step in steps):
+            raise Unsupported(f"windows of `{self.source.name}` that copies of pixels do not step through")
+        places = tuple(PixelPlace(d, *_extent_and_step(own.get(d), d), *_extent_and_step(within.get(d), d)) for d in spatial)
+        return Pixels(next(iter(examples), None), places, channel)
+
+    def _of_pixels(self, tensor: DeviceTensor, sizes: Mapping[Symbol, int]) -> DeviceTensor:
+        """See `of`."""
+        seen = self.pixels
+        try:
+            start = [place.evaluate(sizes) for place in self.start]
+            shape = tuple(max(0, prod(part.extent.evaluate(sizes) for part in parts)) for parts in self.parts)
+            counts = [max(1, place.pixels.evaluate(sizes)) for place in seen.places]
+            windows = [max(1, place.window.evaluate(sizes)) for place in seen.places]
+        except KeyError:
+            raise Unsupported(f"what is read of `{self.source.name}` moves with a loop's counter") from None
+        order = (*(place.dimension for place in seen.places), seen.channel)
+        batch = (tensor.shape[seen.examples], tensor.strides[seen.examples]) if seen.examples is not None else (1, 1)
+        found = Im2col(
+            (batch[0], *(tensor.shape[d] for d in order)),
+            (batch[1], *(tensor.strides[d] for d in order)),
+            tuple(start[place.dimension] for place in seen.places),
+            tuple(
+                start[place.dimension] + (count - 1) * place.step - (tensor.shape[place.dimension] - 1)
+                for place, count in zip(seen.places, counts, strict=True)
+            ),
+            tuple(place.step for place in seen.places),
+            tuple((window - 1) * place.dilation for place, window in zip(seen.places, windows, strict=True)),
+            self.parts[-1][-1].extent.evaluate(sizes),
+        )
+        refused = found.refused(tensor.element)
+        if refused is not None:
+            raise ScatteredAxes(refused)
+        return DeviceTensor(tensor.pointer, shape, (0,) * len(shape), tensor.element, found)
 
     def overlaps(self, symbol: Symbol, summed: Set[Symbol]) -> bool:
         """Whether a summed axis moves a window: it goes forwards along one dimension, by a constant step, and along the same one
@@ -336,6 +435,19 @@ class Views:
         made = Read(view.value.symbol, tuple(map(Dim.of, along)), read.element)
         return self.made.setdefault((seen.source, (*view.places, *map(Dim.of, along))), (view, made))[1]
 
+    def im2col(self, read: Read, rows: Symbol, depth: Symbol) -> Read:
+        """A read at bare indices, of which these are pixels and what windows show there. Raises `Unsupported` where copies of pixels
+        do not step through the tensor so."""
+        seen = self.view(read)
+        axes = (*(a for a in seen.axes if a not in (rows, depth)), rows, depth)
+        along = dict(zip(seen.axes, seen.parts, strict=True))
+        view = replace(_through(seen, {a: along[a] for a in axes}, read.element), im2col=True)
+        assert view.pixels
+        made = Read(view.value.symbol, tuple(map(Dim.of, axes)), read.element)
+        self.made = {key: made for key, made in self.made.items() if made[0] is None or made[0].value != seen.value}
+        self.made[seen.source, (*view.places, *map(Dim.of, axes), ONE)] = view, made
+        return made
+
     def _check_whole(self, seen: View, part: AxisPart) -> None:
         """Raises `Unsupported` unless behind the end of a part is the end of the source, which its axis steps through alone."""
         (d, *more) = (d for d, step in enumerate(part.step) if step != ZERO)
@@ -401,6 +513,7 @@ class CopyLayout:
     start: tuple[Dim, ...]
     row: int
     padding: Const | None = None
+    im2col: bool = False
 
     @property
     def shape(self) -> tuple[Dim, ...]:
@@ -416,7 +529,7 @@ class CopyLayout:
         if len(self.parts) == len(self.dimensions) and all(len(parts) == 1 for parts in self.parts):
             return None
         value = Value(fresh(f"{copy.symbol.name}_view"), copy.element, tuple(map(_extent, self.parts)))
-        return View(value, copy.symbol, axes, self.parts, (ZERO,) * len(self.dimensions))
+        return View(value, copy.symbol, axes, self.parts, (ZERO,) * len(self.dimensions), im2col=self.im2col)
 
 
 def _extent(parts: Iterable[AxisPart]) -> Dim:
@@ -427,12 +540,48 @@ def spread(value: Value, view: View | None, order: Sequence[int]) -> CopyLayout:
     """A copy with a tensor's dimensions, or those of a view of one, in this order."""
     seen = view or _itself(value, ())
     axes = [seen.parts[d] for d in order]
+    if seen.im2col:
+        return _images(seen)
     if seen.window:
         return _windows(seen, axes)
     dimensions = tuple(part for parts in axes for part in parts)
     number = iter(range(len(dimensions)))
     own = tuple(tuple(AxisPart(part.extent, _along_one(next(number), ONE, len(dimensions))) for part in parts) for parts in axes)
     return CopyLayout(dimensions, own, seen.start, len(axes[-1]), seen.padding)
+
+
+def _images(seen: View) -> CopyLayout:
+    """A copy of images for copies of pixels: as far as windows reach, the zeros outside in it, with channels innermost."""
+    pixels = seen.pixels
+    *outer, rows, depth = seen.parts
+    *_, channels = depth
+    own = {_only(part): part for part in rows}
+    many = channels.extent
+    for (part,) in outer:
+        if part.step[pixels.channel] != ZERO:
+            if part.step[pixels.channel] != many:
+                raise Unsupported(f"groups of channels of `{seen.source.name}` that are no multiple of what copies take")
+            many = many * part.extent
+    dimensions = [
+        AxisPart(
+            place.step * (place.pixels - 1) + place.dilation * (place.window - 1) + 1,
+            _along_one(place.dimension, ONE, len(seen.start)),
+        )
+        for place in pixels.places
+    ] + [AxisPart(many, channels.step)]
+    at = {place.dimension: n for n, place in enumerate(pixels.places)} | {pixels.channel: len(pixels.places)}
+    if pixels.examples is not None:
+        (examples,) = [own[pixels.examples]] if pixels.examples in own else [p for (p,) in outer if p.step[pixels.examples] != ZERO]
+        unit = replace(examples, step=_along_one(pixels.examples, examples.step[pixels.examples], len(seen.start)))
+        dimensions, at = [unit, *dimensions], {pixels.examples: 0} | {d: n + 1 for d, n in at.items()}
+    rank = len(dimensions)
+
+    def moved(part: AxisPart) -> AxisPart:
+        steps = {at[d]: step if d != pixels.examples else ONE for d, step in enumerate(part.step) if step != ZERO}
+        return replace(part, step=tuple(steps.get(n, ZERO) for n in range(rank)))
+
+    parts = tuple(tuple(map(moved, of)) for of in seen.parts)
+    return CopyLayout(tuple(dimensions), parts, seen.start, 1, seen.padding, im2col=True)
 
 
 def _windows(seen: View, axes: Sequence[tuple[AxisPart, ...]]) -> CopyLayout:

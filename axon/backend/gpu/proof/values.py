@@ -42,10 +42,10 @@ class Values:
             case Local(symbol=symbol):
                 return self.locals[symbol]
             case Index(dim=dim, element=element):
-                return self._held(self._dim(dim), element)
+                return self._held(self.dim(dim), element)
             case Read(tensor=tensor, subscripts=subscripts, element=element):
                 array = self.tensors[tensor]
-                at = [self._dim(s) for s in subscripts if isinstance(s, Dim)]
+                at = [self.dim(s) for s in subscripts if isinstance(s, Dim)]
                 # Beyond the edges values do not matter: they are never stored.
                 clipped = tuple(np.minimum(i, n - 1) for i, n in zip(at, array.shape, strict=True))
                 return self._held(np.asarray(array[clipped]), element)
@@ -77,7 +77,8 @@ class Values:
             return self._held(convert(values, Element.F32, target), target)
         return values != 0 if target is Element.BOOL else self._held(values, target)
 
-    def _dim(self, dim: Dim) -> Array:
+    def dim(self, dim: Dim) -> Array:
+        """A size, or an index where the axes are."""
         total: Array = np.int64(0)
         for monomial, factor in dim.mapping.items():
             total = total + reduce(np.multiply, map(self._atom, monomial), np.int64(factor))
@@ -87,5 +88,5 @@ class Values:
         if isinstance(atom, Symbol):
             return np.asarray(self.axes.get(atom, self.sizes.get(atom)), np.int64)
         if isinstance(atom, Quotient):
-            return np.floor_divide(self._dim(atom.dividend), self._dim(atom.divisor))
-        return reduce(np.minimum, map(self._dim, atom.items))
+            return np.floor_divide(self.dim(atom.dividend), self.dim(atom.divisor))
+        return reduce(np.minimum, map(self.dim, atom.items))

@@ -109,9 +109,11 @@ class Binder:
             match parameter:
                 case MapParameter(descriptor=descriptor):
                     tensor = tensors[descriptor.tensor].arranged(descriptor.order)
-                    size = tensor.element.bits // 8
-                    strides = [s * size for s in tensor.strides[:-1]]
-                    values.append(cuda.tensor_map(tensor.pointer, tensor.shape, strides, tensor.element, descriptor.box))
+                    if tensor.im2col is not None:
+                        values.append(cuda.pixel_map(tensor.pointer, tensor.im2col, tensor.element, *descriptor.box[-2:]))
+                    else:
+                        strides = [s * tensor.element.bits // 8 for s in tensor.strides[:-1]]
+                        values.append(cuda.tensor_map(tensor.pointer, tensor.shape, strides, tensor.element, descriptor.box))
                     if descriptor.tensor in places:
                         slots.append(Slot(number, True, *places[descriptor.tensor]))
                 case PointerParameter(tensor=symbol) if symbol in places:

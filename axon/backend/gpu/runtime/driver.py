@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from axon.backend.gpu.layout.memory import Im2col
 from axon.backend.gpu.layout.target import HOPPER
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.element import Element
@@ -222,6 +223,22 @@ class Driver:
         nothing.
         """
         driver = self.bindings
+        boxes = [driver.cuuint32_t(n) for n in reversed(box)], [driver.cuuint32_t(1)] * len(shape)
+        return self._encoded("cuTensorMapEncodeTiled", pointer, shape, strides, element, *boxes)
+
+    def pixel_map(self, pointer: int, images: Im2col, element: Element, pixels: int, channels: int) -> bytes:
+        """The 128 bytes of a TMA descriptor of copies of so many pixels, and so many channels of each. Outside, they read 0."""
+        driver = self.bindings
+        strides = [s * element.bits // 8 for s in images.strides[:-1]]
+        corners = [list(reversed(corner)) for corner in (images.lower, images.upper)]
+        steps = [driver.cuuint32_t(n) for n in (1, *reversed(images.steps), 1)]
+        sizes = channels, pixels
+        return self._encoded("cuTensorMapEncodeIm2col", pointer, images.shape, strides, element, *corners, *sizes, steps)
+
+    def _encoded(
+        self, how: str, pointer: int, shape: Sequence[int], strides: Sequence[int], element: Element, *boxes: object
+    ) -> bytes:
+        driver = self.bindings
         kinds = driver.CUtensorMapDataType
         kind = {
             Element.BF16: kinds.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
@@ -231,14 +248,13 @@ class Driver:
         # A dimension of one index may have any stride; the driver wants an aligned one.
         steps = [s if n > 1 else HOPPER.tensor_map_alignment for n, s in zip(shape[:-1], strides, strict=True)]
         encoded = self.ask(
-            "cuTensorMapEncodeTiled",
+            how,
             kind,
             len(shape),
             pointer,
             [driver.cuuint64_t(n) for n in reversed(shape)],
             [driver.cuuint64_t(n) for n in reversed(steps)],
-            [driver.cuuint32_t(n) for n in reversed(box)],
-            [driver.cuuint32_t(1)] * len(shape),
+            *boxes,
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
             driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,

@@ -23,11 +23,13 @@ from axon.backend.gpu.runtime.packed import copying
 from axon.backend.gpu.runtime.prepare import problem_of, unreadable
 from axon.backend.gpu.tile.contraction import (
     APART,
+    PIXEL,
     MatrixProduct,
     Merging,
     contraction,
     factors_of,
     group,
+    images,
     sides_of,
     view_of,
     windows,
@@ -132,6 +134,7 @@ class _Pricer:
         # Of windows that cost the same, one along the last index, which lies side by side where channels come first.
         options = [Merging(window=number, filled=filled) for number in reversed(numbers) for filled in (False, True)]
         options += [Merging(*choice) for choice in choices]
+        options += [Merging(True, True, im2col=number, filled=filled) for number in images(op, deep) for filled in (False, True)]
         if tiled and len(options) == 1 and not self.is_long(op):
             return None
         priced = [one for one in (self.priced(op, merging, later) for merging in options) if one is not None]
@@ -181,6 +184,8 @@ class _Pricer:
         except Unsupported:
             return None
         if merging.window is not None and not self.overlaps(bare):
+            return None
+        if any(view.im2col and view.parts[-1][-1].extent.evaluate(self.sizes) % PIXEL for view in bare.views):
             return None
         problem = problem_of(kernel, self.sizes)
         if min(problem.rows, problem.columns, problem.depth, problem.outer) < 1:

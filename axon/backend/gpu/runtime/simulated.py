@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
+from math import prod
 from typing import Any, assert_never
 
 import numpy as np
@@ -19,6 +20,7 @@ from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.proof.findings import Violation
 from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.proof.simulate import SimulationError, simulate
+from axon.backend.gpu.proof.values import Values
 from axon.backend.gpu.runtime.foreseen import lives_of, values_between
 from axon.backend.gpu.runtime.prepare import Prepared, is_empty, prepare
 from axon.backend.gpu.runtime.ways import NO_MAPPING, Planned, following, plan
@@ -134,10 +136,21 @@ class _Run(Walk[Any]):
     def seen(self, view: View) -> Any:
         """A view's elements, in the memory of its source."""
         source = self.held[view.source] = np.ascontiguousarray(self.held[view.source])
+        if view.im2col:
+            return self.windows(view, source)
         lying = view.of(contiguous(0, source.shape, view.value.element), self.sizes)
         bytes_ = source.itemsize
         from_there = source.reshape(-1)[lying.pointer // max(1, view.value.element.bits // 8) :]
         return np.lib.stride_tricks.as_strided(from_there, lying.shape, [s * bytes_ for s in lying.strides])
+
+    def windows(self, view: View, source: Any) -> Any:
+        """What windows show at each pixel: each element where it is said to be, and zeros outside."""
+        extents = (prod(part.extent.evaluate(self.sizes) for part in parts) for parts in view.parts)
+        places = Values({}, self.sizes, dict(zip(view.axes, np.indices(tuple(extents), sparse=True), strict=True)), {})
+        at = np.broadcast_arrays(*(places.dim(place) for place in view.places))
+        inside = np.logical_and.reduce([(0 <= i) & (i < n) for i, n in zip(at, source.shape, strict=True)])
+        clipped = tuple(np.clip(i, 0, n - 1) for i, n in zip(at, source.shape, strict=True))
+        return np.where(inside, source[clipped], 0).astype(source.dtype)
 
     def decided(self, program: Program) -> tuple[Planned, tuple[Fixed, ...]]:
         """A program in the way in which a GPU runs it, for tensors that lie as its allocator would put them, and what is fixed."""

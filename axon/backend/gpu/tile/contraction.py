@@ -29,6 +29,7 @@ from axon.shapes.dimension import Dim, minimum
 PRODUCT_ELEMENTS = (Element.BF16, Element.F16)
 LIMB_ELEMENTS = (*PRODUCT_ELEMENTS, Element.F32)  # those of factors of a product in f32, see `limbs`
 FILLED = 8  # elements of 16 bits that are 16 bytes
+PIXEL = 64  # channels of 16 bits that a copy takes of each pixel
 LIMBS = 3  # of a factor at most; what lies further behind the first is not worth a product
 
 
@@ -122,7 +123,9 @@ class Merging:
     """Of which sides of a product all axes are merged into one, along which tiles are cut; of another, tiles are cut along the last
     axis alone. The sum may be cut into equal `parts` of one of its axes, the one with the number `along`, which are added up after.
     Of a `window` it is the number of the summed axis that moves it, and what one factor shows is copied (see `layout.views`); if it
-    is `filled`, its rows are filled with zeros up to multiples of 16 bytes. A sum may be made by `residues` first (see there).
+    is `filled`, its rows are filled with zeros up to multiples of 16 bytes. Of `im2col` it is the number of the factor that is read
+    by copies of pixels, with its channels filled up to what these take if it is `filled`. A sum may be made by `residues` first
+    (see there).
     """
 
     rows: bool = False
@@ -131,6 +134,7 @@ class Merging:
     along: int = 0
     window: int | None = None
     filled: bool = False
+    im2col: int | None = None
     residues: bool = False
 
 
@@ -148,10 +152,12 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
         raise Unsupported("only unconditional sums of products have a kernel family", span, near=near)
     summed = op.reduction.axes
     window = None if merging.window is None else summed[merging.window]
-    op = op if window is None else _forwards(op, window)
+    for axis in summed if merging.im2col is not None else filter(None, (window,)):
+        op = _forwards(op, axis)
     deep, shallow = factors_of(op)
     views = Views(values, (*op.axes, *summed))
-    seen = [_seen(factor, views, padded=window is not None) for factor in deep]
+    copied = window is not None or merging.im2col is not None
+    seen = [_seen(factor, views, padded=copied) for factor in deep]
     if len(seen) != 2 or any(read is None for read in seen):
         two = len({read.tensor for factor in deep for read in reads(factor)}) > 1
         raise Unsupported("the sum is not over products of two tensors read at indices", span, near=two)
@@ -165,7 +171,10 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
     if not sides.rows or not sides.columns or sides.columns[-1] != op.axes[-1]:
         raise Unsupported("the result's last index must stand in one factor alone, and another index in the other", op.span)
     first, second = filter(None, seen)
-    depth, merges, (first, second) = _with_one_depth(summed, (first, second), views, span, window, filled=merging.filled)
+    if merging.im2col is None:
+        depth, merges, (first, second) = _with_one_depth(summed, (first, second), views, span, window, filled=merging.filled)
+    else:
+        depth, merges, (first, second) = _with_channels(summed, (first, second), views, merging.im2col, filled=merging.filled)
     left, right = (second, first) if sides.swapped else (first, second)
     depth = replace(depth, extent=_where(depth.extent, given))
     rows, columns = sides.rows[-1], sides.columns[-1]
@@ -175,6 +184,10 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
     if merging.columns and len(sides.columns) > 1:
         merges = (merge(sides.columns), *merges)
         columns, right = merges[0].axis, views.merged(right, merges[0])
+    if merging.im2col is not None:
+        of_left = merging.im2col == int(sides.swapped)
+        left = views.im2col(left, rows.symbol, depth.symbol) if of_left else left
+        right = right if of_left else views.im2col(right, columns.symbol, depth.symbol)
     # An axis of neither operand repeats the product; it is outer, like a batch axis, and the tiles repeat it.
     inside = {rows, columns}.union(*(m.parts for m in merges))
     outer = tuple(a for a in op.axes if a not in inside)
@@ -271,6 +284,20 @@ def windows(op: Compute, deep: Sequence[Scalar]) -> Iterator[int]:
             yield number
 
 
+def images(op: Compute, deep: Sequence[Scalar]) -> Iterator[int]:
+    """The factors, by number, that may be images which copies of pixels read: indices of the result and summed ones move through them
+    together, or the result's in steps."""
+    assert op.reduction is not None
+    results, summed = {axis.symbol for axis in op.axes}, {axis.symbol for axis in op.reduction.axes}
+    for number, factor in enumerate(deep):
+        if not isinstance(factor, Read) or len(deep) != 2:
+            continue
+        subscripts = [s for s in factor.subscripts if isinstance(s, Dim)]
+        own = [s for s in subscripts if s.variables & results]
+        if len(own) > 1 and any(s.variables & summed or s.symbol is None for s in own):
+            yield number
+
+
 def _forwards(op: Compute, axis: Axis) -> Compute:
     """A sum in which the window that an axis moves does not go backwards, `x[p - i]`: the axis the other way round, if it does."""
     back = {axis.symbol: axis.extent - 1 - Dim.of(axis.symbol)}
@@ -338,6 +365,27 @@ def _with_window(
     one = merge([window, *rest])
     overlap = (view.overlaps(window.symbol, summed) for view in shown)
     first, second = (views.merged(read, one, window=flag) for read, flag in zip(factors, overlap, strict=True))
+    return one.axis, (one,), (first, second)
+
+
+def _with_channels(
+    axes: tuple[Axis, ...], factors: tuple[Read, Read], views: Views, number: int, *, filled: bool
+) -> tuple[Axis, tuple[Merge, ...], tuple[Read, Read]]:
+    """The index that is summed over where the factor with a number is read by copies of pixels: channels are its innermost, what moves
+    within a window stands before them in the order of the dimensions of images."""
+    shown = [views.view(read) for read in factors]
+    if any(axis.symbol not in view.axes for axis in axes for view in shown):
+        raise Unsupported("a factor is not read at all of the summed indices")
+    image, other = shown[number], shown[1 - number]
+    own = dict(zip(image.axes, image.parts, strict=True))
+    along = {s: [d for part in parts for d, step in enumerate(part.step) if step.constant != 0] for s, parts in own.items()}
+    # Along channels only what stands in both factors moves besides: groups.
+    moved = {d for s, dimensions in along.items() if s not in other.axes for d in dimensions}
+    order = sorted(axes, key=lambda axis: (moved.isdisjoint(along[axis.symbol]), along[axis.symbol]))
+    if filled:
+        order[-1] = Axis(order[-1].symbol, (order[-1].extent + (PIXEL - 1)) // PIXEL * PIXEL)
+    one = merge(order)
+    first, second = (views.merged(read, one) for read in factors)
     return one.axis, (one,), (first, second)
 
 
