@@ -104,7 +104,8 @@ class Emitter:
         self.slots: dict[int, Name] = {}  # sizes
         self.parameters: dict[Parameter, Name] = {}
         self.im2col = {view.value.symbol: view for view in program.views if view.im2col}
-        self.of_tile: dict[Coordinate, list[Expression]] = {}  # the indices of its first pixels
+        self.of_tile: dict[Coordinate, list[Name]] = {}  # the indices of its first pixels
+        self.of_step: dict[Coordinate, list[Name]] = {}  # and of its place in windows
         self.filling: b.Ring | None = None  # the ring at whose stage `filled` one thread works alone
         self.stream = StreamEmitter(self)
         self.results = ResultEmitter(self, paired)
@@ -435,8 +436,11 @@ class Emitter:
         """Forwards from the first, or backwards from the last piece that there is."""
         code, piece = self.code, self.name(op.axis.symbol)
         if not op.backwards:
+            windows = self.windows(op)
             with code.loop(piece, self.steps):
                 self.block(op.body)
+                for coordinate, parts in windows.items():
+                    self.move_on(self.of_step[coordinate], parts, coordinate.step)
             return
         if not op.peeled:
             code.assign(piece, self.stream.last_piece)
@@ -508,7 +512,7 @@ class Emitter:
         offsets: list[Expression] = [Constant(0)] * len(first)
         for index, part in zip(self.of_tile.get(rows) or self.indices(rows, own), own, strict=True):
             first = [_moved(place, index, step) for place, step in zip(first, part.step, strict=True)]
-        for index, part in zip(self.indices(depth, deep), deep, strict=True):
+        for index, part in zip(self.of_step.get(depth) or self.indices(depth, deep), deep, strict=True):
             offsets = [_moved(place, index, step) for place, step in zip(offsets, part.step, strict=True)]
         inside = [place.dimension for place in reversed(seen.places)]
         channel = first[seen.channel] + offsets[seen.channel]
@@ -534,6 +538,36 @@ class Emitter:
             if view is not None and isinstance(op, b.Copy) and op.at[-2] not in self.of_tile:
                 found = self.indices(op.at[-2], view.parts[-2])
                 self.of_tile[op.at[-2]] = [self.code.let(index, "pixel") for index in found]
+
+    def windows(self, op: b.Steps) -> dict[Coordinate, tuple[AxisPart, ...]]:
+        """The places in windows that copies of pixels take in a loop's steps, which are counted: to divide takes longer than a step."""
+        found: dict[Coordinate, tuple[AxisPart, ...]] = {}
+        for each in b.operations(op.body):
+            view = self.im2col.get(each.descriptor.tensor) if isinstance(each, b.Copy) else None
+            if view is not None and isinstance(each, b.Copy) and len(view.parts[-1]) > 1:
+                found[each.at[-1]] = view.parts[-1]
+        for coordinate, parts in found.items():
+            first = self.indices(replace(coordinate, step=0), parts) if coordinate.offset else [Constant(0)] * len(parts)
+            self.of_step[coordinate] = [self.code.let(index, "place") for index in first]
+        return found
+
+    def move_on(self, place: Sequence[Name], parts: tuple[AxisPart, ...], step: int) -> None:
+        """So many elements further in a window."""
+        code = self.code
+        *outer, last = place
+        code.assign(last, last + step)
+        with code.repeat(last >= self.size(parts[-1].extent)):
+            code.assign(last, last - self.size(parts[-1].extent))
+            self.next_place(outer, parts[:-1])
+
+    def next_place(self, place: Sequence[Name], parts: tuple[AxisPart, ...]) -> None:
+        code = self.code
+        *outer, last = place
+        code.assign(last, last + 1)
+        if outer:
+            with code.when(same(last, self.size(parts[-1].extent))):
+                code.assign(last, 0)
+                self.next_place(outer, parts[:-1])
 
     def coordinate(self, c: Coordinate) -> Expression:
         if c.step == 0:
@@ -567,6 +601,7 @@ class Emitter:
                 code.assign(self.name(symbol), self.dim(dim, variables))
             if program.bounds is not None:
                 self.stream.bounds(program.bounds)
+            self.first_pixels(body)
             self.block(body)
             code.assign(tile, code.local("following") if order.paired else tile + count)
 
