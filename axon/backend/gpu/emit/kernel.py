@@ -510,13 +510,19 @@ class Emitter:
         moving = {axis.axis: self.name(axis.axis) for axis in outer}
         first = [self.dim(place, moving) for place in start]
         offsets: list[Expression] = [Constant(0)] * len(first)
+        beside = seen.places[-1].dimension if seen.joined else -1
         for index, part in zip(self.of_tile.get(rows) or self.indices(rows, own), own, strict=True):
-            first = [_moved(place, index, step) for place, step in zip(first, part.step, strict=True)]
+            first = [index if d == beside and step.constant else _moved(first[d], index, step) for d, step in enumerate(part.step)]
         for index, part in zip(self.of_step.get(depth) or self.indices(depth, deep), deep, strict=True):
             offsets = [_moved(place, index, step) for place, step in zip(offsets, part.step, strict=True)]
-        inside = [place.dimension for place in reversed(seen.places)]
         channel = first[seen.channel] + offsets[seen.channel]
-        example = Constant(0) if seen.examples is None else first[seen.examples]
+        if seen.joined:
+            channel = channel + offsets[beside] * self.size(deep[-1].extent)
+            offsets[beside] = Constant(0)
+        example: Expression = Constant(0)
+        for number, (d, extent) in enumerate(seen.examples):
+            example = example * self.size(extent) + first[d] if number else first[d]
+        inside = [place.dimension for place in reversed(seen.places)]
         return [channel, *(first[d] for d in inside), example, *(offsets[d] for d in inside)]
 
     def indices(self, coordinate: Coordinate, parts: tuple[AxisPart, ...]) -> list[Expression]:
@@ -540,7 +546,7 @@ class Emitter:
                 self.of_tile[op.at[-2]] = [self.code.let(index, "pixel") for index in found]
 
     def windows(self, op: b.Steps) -> dict[Coordinate, tuple[AxisPart, ...]]:
-        """The places in windows that copies of pixels take in a loop's steps, which are counted: to divide takes longer than a step."""
+        """The places in windows that copies of pixels take in a loop's steps, which are counted: a division takes longer."""
         found: dict[Coordinate, tuple[AxisPart, ...]] = {}
         for each in b.operations(op.body):
             view = self.im2col.get(each.descriptor.tensor) if isinstance(each, b.Copy) else None

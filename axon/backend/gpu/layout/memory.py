@@ -9,17 +9,18 @@ from axon.backend.gpu.layout.target import HOPPER
 from axon.base.data import dataclass
 from axon.base.element import Element
 
-
 OFFSETS = {1: 16, 2: 8, 3: 5}  # bits of an offset in a copy of pixels, by how many dimensions these lie in
 PIXEL_STEP = 8  # at most
 
 
 @dataclass(frozen=True, slots=True)
 class Im2col:
-    """Images as copies of pixels (the im2col mode of cp.async.bulk.tensor) address them, with the dimensions of memory, outermost
-    first: examples, those in which pixels lie, channels. The others have a value for each of those in which pixels lie: the first
-    pixel, how far behind the last element the last one is, the step between pixels, the greatest offset. `depth` channels of a pixel
-    follow each other before the next offset."""
+    """Images as copies of pixels (the im2col mode of cp.async.bulk.tensor) address them.
+
+    `shape` and `strides` are those of memory, outermost first: examples, where pixels lie, channels. The others have a value for
+    each dimension in which pixels lie: the first pixel, how far behind the last element the last one is, the step between pixels,
+    the greatest offset. `depth` channels of a pixel follow each other before the next offset.
+    """
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -54,8 +55,8 @@ class Im2col:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTensor:
-    """Device memory: its address, and for each dimension its extent and the elements from one index to the next. Of `im2col` the last
-    two dimensions are pixels and what windows show there, and no strides express them."""
+    """Device memory: its address, and for each dimension its extent and the elements from one index to the next. The last two of
+    `im2col` are pixels and what windows show there, and no strides express them."""
 
     pointer: int
     shape: tuple[int, ...]

@@ -17,10 +17,11 @@ the dimension of q and j once, and behind it those of i and c: `copy[n, p, w, i,
 neighbours overlap (Im2win, Lu et al. 2021, has such a copy of an image for each i, where im2col has one for each i and j). The
 copy also holds the zeros of a padded read.
 
-Or the last two axes of a view are *im2col*: the one before the last are pixels, merged of the indices at which windows begin, and the
-last what a window shows there, merged of the indices that move within it and of channels. No strides express that, but copies of
-pixels do, which the tensor memory accelerator has for convolutions: images lie with channels innermost, or are copied so, each
-element once; what lies outside is 0.
+Or the last two axes of a view are *im2col*: the one before the last are pixels, merged of the indices at which windows begin, and
+the last what a window shows there, merged of the indices that move within it and of channels. No strides express that, but copies
+of pixels do, which the tensor memory accelerator has for convolutions: images lie with channels innermost, or are copied so, each
+element once; what lies outside is 0. Where channels are few, a row of a window is *joined* with them: its pixels lie side by side,
+and windows overlap as those of a copy do.
 
 A subscript that is linear in no axis (`h / g`, a loop's counter) is an index of its own, which follows from the others: it is
 *derived*, and its dimension stays as it is.
@@ -36,7 +37,7 @@ from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
-from axon.core.ir import Axis, Binary, Const, Read, Scalar, Select, Value
+from axon.core.ir import Axis, Binary, Const, Index, Read, Scalar, Select, Value
 from axon.core.walk import rewrite
 from axon.shapes.dimension import Dim, Quotient, dim_sum
 from axon.shapes.width import of_dim
@@ -84,10 +85,12 @@ def merge(axes: Sequence[Axis]) -> Merge:
 
 @dataclass(frozen=True, slots=True)
 class AxisPart:
-    """One of the axes that a merged axis stands for: how far it goes, and its step in each dimension of the source."""
+    """One of the axes that a merged axis stands for: how far it goes, and its step in each dimension of the source. Beyond what is
+    `there` are zeros, whatever memory has there."""
 
     extent: Dim
     step: tuple[Dim, ...]
+    there: Dim | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +106,36 @@ class PixelPlace:
 
 @dataclass(frozen=True, slots=True)
 class Pixels:
-    """What the dimensions of images are: that of examples, if there are several, those in which pixels lie, and channels. The first of
-    what pixels are merged of are examples, unless these are an axis of their own."""
+    """What the dimensions of images are: those of examples with their extents, those in which pixels lie, both outermost first, and
+    channels. Of `joined` ones, the last of those in which pixels lie has a row of a window beside the channels."""
 
-    examples: int | None
+    examples: tuple[tuple[int, Dim], ...]
     places: tuple[PixelPlace, ...]
     channel: int
+    joined: bool
 
 
 MOST_SPATIAL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A dimension of `Im2col`, and how many pixels lie there."""
+
+    extent: int
+    stride: int
+    count: int
+    lower: int
+    upper: int
+    step: int
+    reach: int
+
+
+def _place(place: PixelPlace, start: int, tensor: DeviceTensor, sizes: Mapping[Symbol, int]) -> _Place:
+    extent, count = tensor.shape[place.dimension], max(1, place.pixels.evaluate(sizes))
+    reach = (max(1, place.window.evaluate(sizes)) - 1) * place.dilation
+    upper = start + (count - 1) * place.step - (extent - 1)
+    return _Place(extent, tensor.strides[place.dimension], count, start, upper, place.step, reach)
 
 
 def _only(part: AxisPart) -> int:
@@ -132,7 +156,7 @@ class View:
 
     A step has a place for each dimension of the source. `axes` are the indices at which the view is read or stored. Each has one
     part, or is merged of several, the outermost first. Of a `window` the last axis is one, and outside of the source is `padding`.
-    If it is `im2col`, the last two axes are pixels and what windows show there.
+    If it is `im2col`, the last two axes are pixels and what windows show there, of which a row may be `joined` with channels.
     """
 
     value: Value
@@ -143,6 +167,7 @@ class View:
     window: bool = False
     padding: Const | None = None
     im2col: bool = False
+    joined: bool = False
 
     @property
     def places(self) -> tuple[Dim, ...]:
@@ -179,52 +204,64 @@ class View:
         channel = _only(depth[-1])
         own = {_only(part): part for part in rows}
         within = {_only(part): part for part in depth[:-1]}
-        apart = {d for (part,) in outer for d, step in enumerate(part.step) if step != ZERO}
-        dimensions = range(len(self.start))
+        apart = {d: part.extent for (part,) in outer for d, step in enumerate(part.step) if step != ZERO and d != channel}
         first = _only(rows[0])
-        examples = (
-            [first]
-            if first not in within and rows[0].step[first] == ONE
-            else [d for d in apart if d not in (*own, *within, channel)]
-        )
-        spatial = [d for d in dimensions if d not in (*own, *examples, channel)] + [d for d in own if d not in examples]
-        plain = len(own) == len(rows) and len(within) == len(depth) - 1 and depth[-1].step[channel] == ONE
-        steps = (part.step[d].constant for parts in (own, within) for d, part in parts.items())
-        if not plain or channel in own or channel in within or len(examples) > 1 or not apart <= {*examples, channel}:
+        if first not in within and rows[0].step[first] == ONE:
+            apart[first] = own.pop(first).extent
+        spatial = [d for d in range(len(self.start)) if d not in (*own, *apart, channel)] + list(own)
+        steps = [part.step[d].constant for parts in (own, within) for d, part in parts.items()]
+        plain = len(own) + (first in apart) == len(rows) and len(within) == len(depth) - 1 and depth[-1].step[channel] == ONE
+        beside = not self.joined or (spatial and _only(depth[-2]) == spatial[-1] and depth[-2].step[spatial[-1]] == ONE)
+        if not (plain and beside and {channel, *apart}.isdisjoint((*within, *own))):
             raise Unsupported(f"windows of `{self.source.name}` that copies of pixels do not step through")
         if not 1 <= len(spatial) <= MOST_SPATIAL or any(step is None or step <= 0 for step in steps):
             raise Unsupported(f"windows of `{self.source.name}` that copies of pixels do not step through")
         places = tuple(PixelPlace(d, *_extent_and_step(own.get(d), d), *_extent_and_step(within.get(d), d)) for d in spatial)
-        return Pixels(next(iter(examples), None), places, channel)
+        return Pixels(tuple(sorted(apart.items())), places, channel, self.joined)
 
     def _of_pixels(self, tensor: DeviceTensor, sizes: Mapping[Symbol, int]) -> DeviceTensor:
         """See `of`."""
-        seen = self.pixels
+        seen, of = self.pixels, self.parts[-1]
         try:
             start = [place.evaluate(sizes) for place in self.start]
             shape = tuple(max(0, prod(part.extent.evaluate(sizes) for part in parts)) for parts in self.parts)
-            counts = [max(1, place.pixels.evaluate(sizes)) for place in seen.places]
-            windows = [max(1, place.window.evaluate(sizes)) for place in seen.places]
+            places = [_place(place, start[place.dimension], tensor, sizes) for place in seen.places]
+            examples = _merged([(extent.evaluate(sizes), tensor.strides[d]) for d, extent in seen.examples] or [(1, 1)])
+            channels, depth = tensor.shape[seen.channel], of[-1].extent.evaluate(sizes)
+            row = (of[-2].there or of[-2].extent).evaluate(sizes) if seen.joined else 1
+            begin = 0
+            if seen.joined:
+                place, depth = seen.places[-1], depth * of[-2].extent.evaluate(sizes)
+                beside = channels == of[-1].extent.evaluate(sizes) == tensor.strides[place.dimension]
+                first, last = start[place.dimension], start[place.dimension] + (places[-1].count - 1) * place.step + row
+                if not beside or first < 0 or last > tensor.shape[place.dimension]:
+                    raise ScatteredAxes(f"rows of windows of `{self.source.name}` do not lie side by side")
+                begin, stride = first * channels, place.step * channels
+                places[-1] = _Place(places[-1].count, stride, places[-1].count, 0, 0, 1, 0)
         except KeyError:
             raise Unsupported(f"what is read of `{self.source.name}` moves with a loop's counter") from None
-        order = (*(place.dimension for place in seen.places), seen.channel)
-        batch = (tensor.shape[seen.examples], tensor.strides[seen.examples]) if seen.examples is not None else (1, 1)
+        if examples is None or any(tensor.shape[d] != extent.evaluate(sizes) for d, extent in seen.examples[1:]):
+            raise ScatteredAxes(f"memory does not step through several axes of `{self.source.name}` as one")
+        if any(part.there is not None for parts in self.parts for part in parts if not (seen.joined and part is of[-2])):
+            raise ScatteredAxes(f"memory does not hold the zeros behind what is read of `{self.source.name}`")
         found = Im2col(
-            (batch[0], *(tensor.shape[d] for d in order)),
-            (batch[1], *(tensor.strides[d] for d in order)),
-            tuple(start[place.dimension] for place in seen.places),
-            tuple(
-                start[place.dimension] + (count - 1) * place.step - (tensor.shape[place.dimension] - 1)
-                for place, count in zip(seen.places, counts, strict=True)
+            (
+                examples[0] if len(seen.examples) != 1 else tensor.shape[seen.examples[0][0]],
+                *(p.extent for p in places),
+                channels * row,
             ),
-            tuple(place.step for place in seen.places),
-            tuple((window - 1) * place.dilation for place, window in zip(seen.places, windows, strict=True)),
-            self.parts[-1][-1].extent.evaluate(sizes),
+            (examples[1], *(p.stride for p in places), tensor.strides[seen.channel]),
+            tuple(p.lower for p in places),
+            tuple(p.upper for p in places),
+            tuple(p.step for p in places),
+            tuple(p.reach for p in places),
+            depth,
         )
         refused = found.refused(tensor.element)
         if refused is not None:
             raise ScatteredAxes(refused)
-        return DeviceTensor(tensor.pointer, shape, (0,) * len(shape), tensor.element, found)
+        pointer = tensor.pointer + begin * tensor.element.bits // 8
+        return DeviceTensor(pointer, shape, (0,) * len(shape), tensor.element, found)
 
     def overlaps(self, symbol: Symbol, summed: Set[Symbol]) -> bool:
         """Whether a summed axis moves a window: it goes forwards along one dimension, by a constant step, and along the same one
@@ -419,9 +456,7 @@ class Views:
         longer = (
             [n for n, axis in enumerate(merge.parts) if whole[n].extent != axis.extent] if len(whole) == len(merge.parts) else []
         )
-        for n in longer:
-            self._check_whole(seen, whole[n])
-        whole = tuple(replace(part, extent=merge.parts[n].extent) if n in longer else part for n, part in enumerate(whole))
+        whole = tuple(self._longer(seen, part, merge.parts[n].extent) if n in longer else part for n, part in enumerate(whole))
         last = max(merge.symbols, key=seen.axes.index)  # where the one stands
         axes = [merge.axis.symbol if a == last else a for a in seen.axes if a == last or a not in merge.symbols]
         if window:
@@ -435,26 +470,26 @@ class Views:
         made = Read(view.value.symbol, tuple(map(Dim.of, along)), read.element)
         return self.made.setdefault((seen.source, (*view.places, *map(Dim.of, along))), (view, made))[1]
 
-    def im2col(self, read: Read, rows: Symbol, depth: Symbol) -> Read:
-        """A read at bare indices, of which these are pixels and what windows show there. Raises `Unsupported` where copies of pixels
-        do not step through the tensor so."""
+    def im2col(self, read: Read, rows: Symbol, depth: Symbol, *, joined: bool) -> Read:
+        """A read at bare indices, of which these are pixels and what windows show there, perhaps a row `joined` with channels.
+        Raises `Unsupported` where copies of pixels do not step through the tensor so."""
         seen = self.view(read)
         axes = (*(a for a in seen.axes if a not in (rows, depth)), rows, depth)
         along = dict(zip(seen.axes, seen.parts, strict=True))
-        view = replace(_through(seen, {a: along[a] for a in axes}, read.element), im2col=True)
+        view = replace(_through(seen, {a: along[a] for a in axes}, read.element), im2col=True, joined=joined)
         assert view.pixels
         made = Read(view.value.symbol, tuple(map(Dim.of, axes)), read.element)
         self.made = {key: made for key, made in self.made.items() if made[0] is None or made[0].value != seen.value}
         self.made[seen.source, (*view.places, *map(Dim.of, axes), ONE)] = view, made
         return made
 
-    def _check_whole(self, seen: View, part: AxisPart) -> None:
-        """Raises `Unsupported` unless behind the end of a part is the end of the source, which its axis steps through alone."""
+    def _longer(self, seen: View, part: AxisPart, extent: Dim) -> AxisPart:
+        """A part that goes on beyond its end, where that is the end of the source or what is there is not to be seen."""
         (d, *more) = (d for d, step in enumerate(part.step) if step != ZERO)
         others = sum(other.step[d] != ZERO for parts in seen.parts for other in parts)
-        extent = self.values[seen.source].shape[d] if seen.source in self.values else None
-        if more or others > 1 or seen.start[d] != ZERO or part.step[d] != ONE or extent != part.extent:
-            raise Unsupported(f"there is something behind the end of what is read of `{seen.source.name}`")
+        size = self.values[seen.source].shape[d] if seen.source in self.values else None
+        ends = not more and others == 1 and seen.start[d] == ZERO and part.step[d] == ONE and size == part.extent
+        return replace(part, extent=extent, there=None if ends else part.extent)
 
     def _derived(self, dim: Dim) -> Symbol:
         if dim.symbol is not None and dim.symbol in self.by_dim.values():
@@ -514,22 +549,27 @@ class CopyLayout:
     row: int
     padding: Const | None = None
     im2col: bool = False
+    joined: bool = False
 
     @property
     def shape(self) -> tuple[Dim, ...]:
         return tuple(dimension.extent for dimension in self.dimensions)
 
-    def read(self, source: Symbol, element: Element, at: Sequence[Dim]) -> Read:
+    def read(self, source: Symbol, element: Element, at: Sequence[Dim]) -> Scalar:
         """What of the source the copy's element at these indices is."""
         terms = [self.start, *(tuple(step * i for step in part.step) for part, i in zip(self.dimensions, at, strict=True))]
-        return Read(source, tuple(map(dim_sum, zip(*terms, strict=True))), element, self.padding)
+        found: Scalar = Read(source, tuple(map(dim_sum, zip(*terms, strict=True))), element, self.padding)
+        for part, index in zip(self.dimensions, at, strict=True):
+            if part.there is not None:
+                found = Select(Binary("lt", Index(index), Index(part.there)), found, Const(0.0, element))
+        return found
 
     def seen(self, copy: Value, axes: tuple[Symbol, ...]) -> View | None:
         """The copy with one dimension for each axis; None if it has."""
         if len(self.parts) == len(self.dimensions) and all(len(parts) == 1 for parts in self.parts):
             return None
         value = Value(fresh(f"{copy.symbol.name}_view"), copy.element, tuple(map(_extent, self.parts)))
-        return View(value, copy.symbol, axes, self.parts, (ZERO,) * len(self.dimensions), im2col=self.im2col)
+        return View(value, copy.symbol, axes, self.parts, (ZERO,) * len(self.dimensions), im2col=self.im2col, joined=self.joined)
 
 
 def _extent(parts: Iterable[AxisPart]) -> Dim:
@@ -551,37 +591,34 @@ def spread(value: Value, view: View | None, order: Sequence[int]) -> CopyLayout:
 
 
 def _images(seen: View) -> CopyLayout:
-    """A copy of images for copies of pixels: as far as windows reach, the zeros outside in it, with channels innermost."""
-    pixels = seen.pixels
-    *outer, rows, depth = seen.parts
-    *_, channels = depth
-    own = {_only(part): part for part in rows}
-    many = channels.extent
-    for (part,) in outer:
-        if part.step[pixels.channel] != ZERO:
-            if part.step[pixels.channel] != many:
-                raise Unsupported(f"groups of channels of `{seen.source.name}` that are no multiple of what copies take")
-            many = many * part.extent
-    dimensions = [
-        AxisPart(
-            place.step * (place.pixels - 1) + place.dilation * (place.window - 1) + 1,
-            _along_one(place.dimension, ONE, len(seen.start)),
-        )
-        for place in pixels.places
-    ] + [AxisPart(many, channels.step)]
-    at = {place.dimension: n for n, place in enumerate(pixels.places)} | {pixels.channel: len(pixels.places)}
-    if pixels.examples is not None:
-        (examples,) = [own[pixels.examples]] if pixels.examples in own else [p for (p,) in outer if p.step[pixels.examples] != ZERO]
-        unit = replace(examples, step=_along_one(pixels.examples, examples.step[pixels.examples], len(seen.start)))
-        dimensions, at = [unit, *dimensions], {pixels.examples: 0} | {d: n + 1 for d, n in at.items()}
-    rank = len(dimensions)
+    """A copy of images for copies of pixels: as far as windows reach, the zeros outside in it, with channels innermost. Groups of
+    channels are examples, and what an axis moves besides pixels and windows has a dimension of its own."""
+    pixels, of = seen.pixels, seen.parts[-1]
+    rank = len(seen.start)
+    parts = [part for parts in seen.parts for part in parts]
+    groups = [part for part in parts if part is not of[-1] and part.step[pixels.channel] != ZERO]
+    dimensions, at = list(groups), {}
+    for d, _ in pixels.examples:
+        at[d] = len(dimensions)
+        dimensions.append(next(part for part in parts if part.step[d] != ZERO))
+    for place in pixels.places:
+        at[place.dimension] = len(dimensions)
+        reach = place.step * (place.pixels - 1) + place.dilation * (place.window - 1) + 1
+        dimensions.append(AxisPart(reach, _along_one(place.dimension, ONE, rank)))
+    at[pixels.channel] = len(dimensions)
+    dimensions.append(of[-1])
 
     def moved(part: AxisPart) -> AxisPart:
-        steps = {at[d]: step if d != pixels.examples else ONE for d, step in enumerate(part.step) if step != ZERO}
-        return replace(part, step=tuple(steps.get(n, ZERO) for n in range(rank)))
+        if part in groups:
+            return AxisPart(part.extent, _along_one(groups.index(part), ONE, len(dimensions)))
+        d = _only(part)
+        step = ONE if any(d == example for example, _ in pixels.examples) else part.step[d]
+        joined = part.there if seen.joined and part is of[-2] else None
+        return AxisPart(part.extent, _along_one(at[d], step, len(dimensions)), joined)
 
-    parts = tuple(tuple(map(moved, of)) for of in seen.parts)
-    return CopyLayout(tuple(dimensions), parts, seen.start, 1, seen.padding, im2col=True)
+    own = tuple(tuple(map(moved, of)) for of in seen.parts)
+    row = 2 if seen.joined else 1
+    return CopyLayout(tuple(dimensions), own, seen.start, row, seen.padding, im2col=True, joined=seen.joined)
 
 
 def _windows(seen: View, axes: Sequence[tuple[AxisPart, ...]]) -> CopyLayout:

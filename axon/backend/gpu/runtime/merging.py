@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import product
-from math import inf, prod
+from math import gcd, inf, prod
 from typing import TypeAlias
 
 from axon.backend.gpu.build.recipe import traits
@@ -23,7 +23,9 @@ from axon.backend.gpu.runtime.packed import copying
 from axon.backend.gpu.runtime.prepare import problem_of, unreadable
 from axon.backend.gpu.tile.contraction import (
     APART,
+    FILLED,
     PIXEL,
+    Image,
     MatrixProduct,
     Merging,
     contraction,
@@ -132,9 +134,9 @@ class _Pricer:
         choices = product(*((True, False) if len(side) > 1 else (False,) for side in (sides.rows, sides.columns)))
         numbers = tuple(windows(op, deep)) if len(op.reduction.axes) > 1 else ()
         # Of windows that cost the same, one along the last index, which lies side by side where channels come first.
-        options = [Merging(window=number, filled=filled) for number in reversed(numbers) for filled in (False, True)]
+        options = [Merging(window=number, filled=filled) for number in reversed(numbers) for filled in (1, FILLED)]
         options += [Merging(*choice) for choice in choices]
-        options += [Merging(True, True, im2col=number, filled=filled) for number in images(op, deep) for filled in (False, True)]
+        options += [merging for image in images(op, deep) for merging in self.of_pixels(image)]
         if tiled and len(options) == 1 and not self.is_long(op):
             return None
         priced = [one for one in (self.priced(op, merging, later) for merging in options) if one is not None]
@@ -150,6 +152,16 @@ class _Pricer:
         kernel = next(one.kernel for one in priced if one.merging == best)
         plain = without_tensor_cores(kernel, problem_of(kernel, self.sizes), self.sizes, self.target)
         return best if tiled or costs[best] < plain else None
+
+    def of_pixels(self, image: Image) -> Iterator[Merging]:
+        """The ways to read a factor by copies of pixels: so many channels of each, or a row of a window with its channels, where
+        windows begin at multiples of 16 bytes."""
+        channels = image.channels.extent.evaluate(self.sizes)
+        yield Merging(True, True, im2col=image.factor, filled=1 if channels % PIXEL == 0 else PIXEL)
+        for number, step in image.rows:
+            filled = next(n for n in (1, 2, 4, 8) if -(-channels // n) * n * step % FILLED == 0)
+            beside = -(-channels // filled) * filled
+            yield Merging(True, True, window=number, im2col=image.factor, filled=filled, row=PIXEL // gcd(PIXEL, beside))
 
     def is_long(self, op: Compute) -> bool:
         """Whether a contraction may be worth to be cut into parts: its sums are long, and its results few."""
@@ -183,9 +195,7 @@ class _Pricer:
             copied = unreadable(bare, self.tensors, self.sizes) if kernel.operands == bare.operands else ()
         except Unsupported:
             return None
-        if merging.window is not None and not self.overlaps(bare):
-            return None
-        if any(view.im2col and view.parts[-1][-1].extent.evaluate(self.sizes) % PIXEL for view in bare.views):
+        if merging.window is not None and merging.im2col is None and not self.overlaps(bare):
             return None
         problem = problem_of(kernel, self.sizes)
         if min(problem.rows, problem.columns, problem.depth, problem.outer) < 1:

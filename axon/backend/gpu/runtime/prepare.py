@@ -11,7 +11,7 @@ from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import ScatteredAxes, with_views
-from axon.backend.gpu.tile.contraction import MatrixProduct
+from axon.backend.gpu.tile.contraction import MatrixProduct, view_of
 from axon.backend.gpu.tile.epilogue import EpilogueOperand, views_of
 from axon.backend.gpu.tile.families import Kernel, Tiled, with_operands
 from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping
@@ -133,18 +133,24 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
     match kernel:
         case MatrixProduct():
             limbs = (len(kernel.lefts), len(kernel.rights))
-            lefts, rights = (_matrices(kernel, operand, extents) for operand in (kernel.left, kernel.right))
-            return ScheduleProblem(rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), matrices=(lefts, rights))
+            sides = ((kernel.left, rows), (kernel.right, columns))
+            lefts, rights = (_elements(kernel, operand, side * depth, sizes, extents) for operand, side in sides)
+            return ScheduleProblem(rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), elements=(lefts, rights))
         case Stream():
             return ScheduleProblem(rows, columns, depth, outer, kernel.keys.extent.evaluate(sizes), kernel.condition is not None)
         case _:
             assert_never(kernel)
 
 
-def _matrices(kernel: MatrixProduct, operand: EpilogueOperand, outer: MappingOf[Symbol, int]) -> int:
-    """How many different matrices of a factor there are for all outer indices; one that follows from others may be any."""
+def _elements(
+    kernel: MatrixProduct, operand: EpilogueOperand, matrix: int, sizes: MappingOf[Symbol, int], outer: MappingOf[Symbol, int]
+) -> int:
+    """How many different elements of a factor there are for all outer indices, of which one that follows from others may be any:
+    those of its matrices, or what its windows reach."""
     axes = set(operand.axes) - tiled_axes(kernel)
-    return prod(outer[axis] for axis in axes) if axes <= outer.keys() else prod(outer.values())
+    whole = matrix * (prod(outer[axis] for axis in axes) if axes <= outer.keys() else prod(outer.values()))
+    view = view_of(kernel, operand)
+    return whole if view is None or not view.im2col else min(whole, view.reached(sizes))
 
 
 def blocks(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> int:

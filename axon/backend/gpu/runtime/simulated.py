@@ -148,7 +148,7 @@ class _Run(Walk[Any]):
         extents = (prod(part.extent.evaluate(self.sizes) for part in parts) for parts in view.parts)
         places = Values({}, self.sizes, dict(zip(view.axes, np.indices(tuple(extents), sparse=True), strict=True)), {})
         at = np.broadcast_arrays(*(places.dim(place) for place in view.places))
-        inside = np.logical_and.reduce([(0 <= i) & (i < n) for i, n in zip(at, source.shape, strict=True)])
+        inside = np.logical_and.reduce([(i >= 0) & (i < n) for i, n in zip(at, source.shape, strict=True)])
         clipped = tuple(np.clip(i, 0, n - 1) for i, n in zip(at, source.shape, strict=True))
         return np.where(inside, source[clipped], 0).astype(source.dtype)
 

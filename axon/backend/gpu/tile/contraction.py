@@ -10,7 +10,7 @@ What has no kernel family yet raises `Unsupported` with the reason; nothing is d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from math import prod
 from typing import Any, Protocol
 
@@ -122,10 +122,10 @@ def refused(element: Element) -> str:
 class Merging:
     """Of which sides of a product all axes are merged into one, along which tiles are cut; of another, tiles are cut along the last
     axis alone. The sum may be cut into equal `parts` of one of its axes, the one with the number `along`, which are added up after.
-    Of a `window` it is the number of the summed axis that moves it, and what one factor shows is copied (see `layout.views`); if it
-    is `filled`, its rows are filled with zeros up to multiples of 16 bytes. Of `im2col` it is the number of the factor that is read
-    by copies of pixels, with its channels filled up to what these take if it is `filled`. A sum may be made by `residues` first
-    (see there).
+    Of a `window` it is the number of the summed axis that moves it, and what one factor shows is copied (see `layout.views`);
+    its innermost index goes up to a multiple of `filled`, with zeros. `im2col` is the number of the factor that is read by copies
+    of pixels; the `window` is then the axis of a row that is joined with channels, if one is, which goes up to a multiple of `row`.
+    A sum may be made by `residues` first (see there).
     """
 
     rows: bool = False
@@ -133,8 +133,9 @@ class Merging:
     parts: int = 1
     along: int = 0
     window: int | None = None
-    filled: bool = False
+    filled: int = 1
     im2col: int | None = None
+    row: int = 1
     residues: bool = False
 
 
@@ -174,7 +175,7 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
     if merging.im2col is None:
         depth, merges, (first, second) = _with_one_depth(summed, (first, second), views, span, window, filled=merging.filled)
     else:
-        depth, merges, (first, second) = _with_channels(summed, (first, second), views, merging.im2col, filled=merging.filled)
+        depth, merges, (first, second) = _with_channels(summed, (first, second), views, merging, window)
     left, right = (second, first) if sides.swapped else (first, second)
     depth = replace(depth, extent=_where(depth.extent, given))
     rows, columns = sides.rows[-1], sides.columns[-1]
@@ -186,8 +187,9 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
         columns, right = merges[0].axis, views.merged(right, merges[0])
     if merging.im2col is not None:
         of_left = merging.im2col == int(sides.swapped)
-        left = views.im2col(left, rows.symbol, depth.symbol) if of_left else left
-        right = right if of_left else views.im2col(right, columns.symbol, depth.symbol)
+        joined = window is not None
+        left = views.im2col(left, rows.symbol, depth.symbol, joined=joined) if of_left else left
+        right = right if of_left else views.im2col(right, columns.symbol, depth.symbol, joined=joined)
     # An axis of neither operand repeats the product; it is outer, like a batch axis, and the tiles repeat it.
     inside = {rows, columns}.union(*(m.parts for m in merges))
     outer = tuple(a for a in op.axes if a not in inside)
@@ -284,18 +286,41 @@ def windows(op: Compute, deep: Sequence[Scalar]) -> Iterator[int]:
             yield number
 
 
-def images(op: Compute, deep: Sequence[Scalar]) -> Iterator[int]:
-    """The factors, by number, that may be images which copies of pixels read: indices of the result and summed ones move through them
-    together, or the result's in steps."""
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A factor, by number, that may be an image which copies of pixels read: its channels, and the summed axes, by number, that
+    move windows pixel by pixel along a dimension, with the step from one window to the next."""
+
+    factor: int
+    channels: Axis
+    rows: tuple[tuple[int, int], ...]
+
+
+def images(op: Compute, deep: Sequence[Scalar]) -> Iterator[Image]:
+    """The factors that indices of the result move through together with summed ones, or in steps."""
     assert op.reduction is not None
-    results, summed = {axis.symbol for axis in op.axes}, {axis.symbol for axis in op.reduction.axes}
-    for number, factor in enumerate(deep):
-        if not isinstance(factor, Read) or len(deep) != 2:
+    summed = op.reduction.axes
+    for number, factor in enumerate(deep if len(deep) == 2 else ()):
+        if not isinstance(factor, Read):
             continue
+        results = {axis.symbol for axis in op.axes if not mentions(deep[1 - number], axis.symbol)}
         subscripts = [s for s in factor.subscripts if isinstance(s, Dim)]
-        own = [s for s in subscripts if s.variables & results]
-        if len(own) > 1 and any(s.variables & summed or s.symbol is None for s in own):
-            yield number
+        moving = [s for s in subscripts if s.variables & results]
+        channels = [a for a in summed if any(a.symbol in s.variables for s in subscripts if s not in moving)]
+        if len(channels) != 1 or len(moving) < 1 or all(s.symbol is not None for s in moving):
+            continue
+        rows = ((n, _row_step(subscript, axis.symbol, results)) for n, axis in enumerate(summed) for subscript in moving)
+        yield Image(number, channels[0], tuple((n, step) for n, step in rows if step))
+
+
+def _row_step(subscript: Dim, axis: Symbol, results: Set[Symbol]) -> int:
+    """The step from one window to the next along a dimension in which an axis moves windows pixel by pixel; 0 if it does not."""
+    own = subscript.linear_in(axis)
+    (other, *more) = subscript.variables & results
+    if own is None or more or own[0].constant not in (1, -1):
+        return 0
+    found = subscript.linear_in(other)
+    return (found[0].constant or 0) if found is not None else 0
 
 
 def _forwards(op: Compute, axis: Axis) -> Compute:
@@ -322,7 +347,7 @@ def _with_one_depth(
     span: Span | None,
     window: Axis | None = None,
     *,
-    filled: bool = False,
+    filled: int = 1,
 ) -> tuple[Axis, tuple[Merge, ...], tuple[Read, Read]]:
     """The index that is summed over, and the factors as they are read at it: of several, one that is merged of them.
 
@@ -345,7 +370,7 @@ def _with_one_depth(
 
 
 def _with_window(
-    axes: tuple[Axis, ...], factors: tuple[Read, Read], views: Views, window: Axis, *, filled: bool
+    axes: tuple[Axis, ...], factors: tuple[Read, Read], views: Views, window: Axis, *, filled: int
 ) -> tuple[Axis, tuple[Merge, ...], tuple[Read, Read]]:
     """The same where an axis moves a window over a factor. Those that move it in other dimensions stand before the rest."""
     shown = [views.view(read) for read in factors]
@@ -360,30 +385,36 @@ def _with_window(
     if any(axis.symbol not in view.axes for axis in axes for view in shown):
         raise Unsupported("a factor is not read at all of the summed indices")
     rest = sorted((a for a in axes if a != window), key=lambda a: not any(moves(a, view) for view in shown))
-    if filled:
-        rest[-1] = Axis(rest[-1].symbol, (rest[-1].extent + (FILLED - 1)) // FILLED * FILLED)
+    rest[-1] = _filled(rest[-1], filled)
     one = merge([window, *rest])
     overlap = (view.overlaps(window.symbol, summed) for view in shown)
     first, second = (views.merged(read, one, window=flag) for read, flag in zip(factors, overlap, strict=True))
     return one.axis, (one,), (first, second)
 
 
+def _filled(axis: Axis, multiple: int) -> Axis:
+    """An axis that goes up to the next multiple."""
+    return axis if multiple == 1 else Axis(axis.symbol, (axis.extent + (multiple - 1)) // multiple * multiple)
+
+
 def _with_channels(
-    axes: tuple[Axis, ...], factors: tuple[Read, Read], views: Views, number: int, *, filled: bool
+    axes: tuple[Axis, ...], factors: tuple[Read, Read], views: Views, merging: Merging, joined: Axis | None
 ) -> tuple[Axis, tuple[Merge, ...], tuple[Read, Read]]:
-    """The index that is summed over where the factor with a number is read by copies of pixels: channels are its innermost, what moves
-    within a window stands before them in the order of the dimensions of images."""
+    """The index that is summed over where a factor is read by copies of pixels: channels are its innermost, a row of a window that
+    is `joined` with them stands before them, and before it what moves within a window, in the order of the dimensions of images."""
+    assert merging.im2col is not None
     shown = [views.view(read) for read in factors]
     if any(axis.symbol not in view.axes for axis in axes for view in shown):
         raise Unsupported("a factor is not read at all of the summed indices")
-    image, other = shown[number], shown[1 - number]
+    image, other = shown[merging.im2col], shown[1 - merging.im2col]
     own = dict(zip(image.axes, image.parts, strict=True))
     along = {s: [d for part in parts for d, step in enumerate(part.step) if step.constant != 0] for s, parts in own.items()}
     # Along channels only what stands in both factors moves besides: groups.
     moved = {d for s, dimensions in along.items() if s not in other.axes for d in dimensions}
-    order = sorted(axes, key=lambda axis: (moved.isdisjoint(along[axis.symbol]), along[axis.symbol]))
-    if filled:
-        order[-1] = Axis(order[-1].symbol, (order[-1].extent + (PIXEL - 1)) // PIXEL * PIXEL)
+    order = sorted(axes, key=lambda axis: (moved.isdisjoint(along[axis.symbol]), axis == joined, along[axis.symbol]))
+    order[-1] = _filled(order[-1], merging.filled)
+    if joined is not None:
+        order[-2] = _filled(order[-2], merging.row)
     one = merge(order)
     first, second = (views.merged(read, one) for read in factors)
     return one.axis, (one,), (first, second)

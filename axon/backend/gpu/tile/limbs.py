@@ -51,7 +51,7 @@ from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
 from axon.base.source import Span
-from axon.core.ir import Axis, Binary, Compute, Const, Convert, Program, Read, Scalar, Select, Unary, Value
+from axon.core.ir import Axis, Binary, Compute, Const, Convert, Program, Read, Scalar, Select, Unary, Value, element_of
 from axon.shapes.dimension import Dim
 
 COUNT = {Element.BF16: 1, Element.F16: 2, Element.F32: LIMBS}  # limbs that hold all of a value
@@ -250,8 +250,8 @@ def _split(source: Symbol, element: Element, lying: CopyLayout, limbs: Sequence[
     return Nest(axes, tuple(steps), tuple(limb.symbol for limb in limbs), (why,))
 
 
-def _in_f32(scalar: Read) -> Scalar:
-    return scalar if scalar.element is Element.F32 else Convert(scalar, Element.F32)
+def _in_f32(scalar: Scalar) -> Scalar:
+    return scalar if element_of(scalar) is Element.F32 else Convert(scalar, Element.F32)
 
 
 def _constant(value: float) -> Const:

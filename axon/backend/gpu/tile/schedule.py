@@ -83,8 +83,8 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleProblem:
-    """The sizes that a choice depends on. `outer` is the product of the outer extents, `matrices` how many different ones each
-    factor has for these, as many if it is not said.
+    """The sizes that a choice depends on. `outer` is the product of the outer extents, `elements` how many different ones each
+    factor has in all, of one limb; if it is not said, as many as its matrices.
 
     Of streams there are the streamed extent, and whether a mask leaves parts out; of factors in limbs, how many they have, and how
     many products.
@@ -98,7 +98,7 @@ class ScheduleProblem:
     masked: bool = False
     limbs: tuple[int, int] = (1, 1)
     products: int = 1
-    matrices: tuple[int, int] | None = None
+    elements: tuple[int, int] | None = None
 
 
 def register_budget(mapping: TileMapping, *, promoted: bool) -> tuple[int, int] | None:
@@ -336,9 +336,9 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
     if busy > SUSTAINED:
         alone = ALONE_COST if mapping.cluster == 1 else 1.0
         busy = start + waves * steps * _slower(step, flops / SUSTAINED_RATE, 8) * alone
-    lefts, rights = problem.matrices or (problem.outer, problem.outer)
-    read = (problem.rows * left * lefts + problem.columns * right * rights) * problem.depth
-    elements = read + problem.rows * problem.columns * problem.outer
+    many = problem.outer * problem.depth
+    lefts, rights = problem.elements or (many * problem.rows, many * problem.columns)
+    elements = left * lefts + right * rights + problem.rows * problem.columns * problem.outer
     return _slower(busy, LAUNCH + 2 * elements / MEMORY_RATE, 6)
 
 
