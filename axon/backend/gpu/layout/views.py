@@ -479,9 +479,12 @@ class Views:
         view = replace(_through(seen, {a: along[a] for a in axes}, read.element), im2col=True, joined=joined)
         assert view.pixels
         made = Read(view.value.symbol, tuple(map(Dim.of, axes)), read.element)
-        self.made = {key: made for key, made in self.made.items() if made[0] is None or made[0].value != seen.value}
         self.made[seen.source, (*view.places, *map(Dim.of, axes), ONE)] = view, made
         return made
+
+    def keep(self, read: Set[Symbol]) -> None:
+        """Forget the views that are none of these: what they were made for is read through others."""
+        self.made = {key: (view, made) for key, (view, made) in self.made.items() if view is None or view.value.symbol in read}
 
     def _longer(self, seen: View, part: AxisPart, extent: Dim) -> AxisPart:
         """A part that goes on beyond its end, where that is the end of the source or what is there is not to be seen."""

@@ -190,6 +190,7 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
         joined = window is not None
         left = views.im2col(left, rows.symbol, depth.symbol, joined=joined) if of_left else left
         right = right if of_left else views.im2col(right, columns.symbol, depth.symbol, joined=joined)
+        views.keep({left.tensor, right.tensor})
     # An axis of neither operand repeats the product; it is outer, like a batch axis, and the tiles repeat it.
     inside = {rows, columns}.union(*(m.parts for m in merges))
     outer = tuple(a for a in op.axes if a not in inside)
