@@ -237,8 +237,8 @@ def _pixels(rank: int, first: int) -> tuple[str, str, str]:
 
 
 def copy_pixels(rank: int) -> Any:
-    """(shared address, tensor map, barrier, coordinates of the first pixel, offsets of the window, innermost first): as many channels
-    and pixels as the map says (PTX, im2col mode) into this block."""
+    """(shared address, tensor map, barrier, coordinates of the first pixel, offsets of the window, innermost first): as many
+    channels and pixels as the map says (PTX, im2col mode) into this block."""
     at, offsets, made = _pixels(rank, 3)
     text = f"{_COPY.format(rank=rank).replace('.tile.', '.im2col.')} [$0], [$1, {{{at}}}], [$2], {{{offsets}}};"
     return instruction(Instruction(f"{{ {made}{text} }}", "rlr" + "r" * (2 * rank - 2)))

@@ -136,7 +136,9 @@ class _Pricer:
         # Of windows that cost the same, one along the last index, which lies side by side where channels come first.
         options = [Merging(window=number, filled=filled) for number in reversed(numbers) for filled in (1, FILLED)]
         options += [Merging(*choice) for choice in choices]
-        options += [merging for image in images(op, deep) for merging in self.of_pixels(image)]
+        pixels = [merging for image in images(op, deep) for merging in self.of_pixels(image)]
+        options += pixels
+        options += [replace(merging, apart=1) for merging in pixels]  # a result that has examples first is stored as it is
         if tiled and len(options) == 1 and not self.is_long(op):
             return None
         priced = [one for one in (self.priced(op, merging, later) for merging in options) if one is not None]
@@ -157,11 +159,12 @@ class _Pricer:
         """The ways to read a factor by copies of pixels: so many channels of each, or a row of a window with its channels, where
         windows begin at multiples of 16 bytes."""
         channels = image.channels.extent.evaluate(self.sizes)
-        yield Merging(True, True, im2col=image.factor, filled=1 if channels % PIXEL == 0 else PIXEL)
+        whole = Merging(True, True, im2col=image.factor, filled=1 if channels % PIXEL == 0 else PIXEL)
+        yield whole
         for number, step in image.rows:
             filled = next(n for n in (1, 2, 4, 8) if -(-channels // n) * n * step % FILLED == 0)
             beside = -(-channels // filled) * filled
-            yield Merging(True, True, window=number, im2col=image.factor, filled=filled, row=PIXEL // gcd(PIXEL, beside))
+            yield replace(whole, window=number, filled=filled, row=PIXEL // gcd(PIXEL, beside))
 
     def is_long(self, op: Compute) -> bool:
         """Whether a contraction may be worth to be cut into parts: its sums are long, and its results few."""

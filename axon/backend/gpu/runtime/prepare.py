@@ -17,7 +17,7 @@ from axon.backend.gpu.tile.families import Kernel, Tiled, with_operands
 from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest, values_of
-from axon.base.data import dataclass
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.passes.parts import fails
 
@@ -135,11 +135,21 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             limbs = (len(kernel.lefts), len(kernel.rights))
             sides = ((kernel.left, rows), (kernel.right, columns))
             lefts, rights = (_elements(kernel, operand, side * depth, sizes, extents) for operand, side in sides)
-            return ScheduleProblem(rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), elements=(lefts, rights))
+            pixels = next(
+                (side for side, one in (("rows", kernel.left), ("columns", kernel.right)) if _is_image(kernel, one)), None
+            )
+            return ScheduleProblem(
+                rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), elements=(lefts, rights), pixels=pixels
+            )
         case Stream():
             return ScheduleProblem(rows, columns, depth, outer, kernel.keys.extent.evaluate(sizes), kernel.condition is not None)
         case _:
             assert_never(kernel)
+
+
+def _is_image(kernel: MatrixProduct, operand: EpilogueOperand) -> bool:
+    view = view_of(kernel, operand)
+    return view is not None and view.im2col
 
 
 def _elements(
@@ -150,7 +160,7 @@ def _elements(
     axes = set(operand.axes) - tiled_axes(kernel)
     whole = matrix * (prod(outer[axis] for axis in axes) if axes <= outer.keys() else prod(outer.values()))
     view = view_of(kernel, operand)
-    return whole if view is None or not view.im2col else min(whole, view.reached(sizes))
+    return min(whole, view.reached(sizes)) if view is not None and view.im2col else whole
 
 
 def blocks(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> int:

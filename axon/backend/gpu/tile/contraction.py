@@ -124,8 +124,8 @@ class Merging:
     axis alone. The sum may be cut into equal `parts` of one of its axes, the one with the number `along`, which are added up after.
     Of a `window` it is the number of the summed axis that moves it, and what one factor shows is copied (see `layout.views`);
     its innermost index goes up to a multiple of `filled`, with zeros. `im2col` is the number of the factor that is read by copies
-    of pixels; the `window` is then the axis of a row that is joined with channels, if one is, which goes up to a multiple of `row`.
-    A sum may be made by `residues` first (see there).
+    of pixels; the `window` is then the axis of a row that is joined with channels, if one is, which goes up to a multiple of `row`,
+    and so many axes of the result that it has alone are `apart`. A sum may be made by `residues` first (see there).
     """
 
     rows: bool = False
@@ -136,6 +136,7 @@ class Merging:
     filled: int = 1
     im2col: int | None = None
     row: int = 1
+    apart: int = 0
     residues: bool = False
 
 
@@ -178,12 +179,13 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
         depth, merges, (first, second) = _with_channels(summed, (first, second), views, merging, window)
     left, right = (second, first) if sides.swapped else (first, second)
     depth = replace(depth, extent=_where(depth.extent, given))
-    rows, columns = sides.rows[-1], sides.columns[-1]
-    if merging.rows and len(sides.rows) > 1:
-        merges = (merge(sides.rows), *merges)
+    down, across = sides.tiled(merging)
+    rows, columns = down[-1], across[-1]
+    if len(down) > 1:
+        merges = (merge(down), *merges)
         rows, left = merges[0].axis, views.merged(left, merges[0])
-    if merging.columns and len(sides.columns) > 1:
-        merges = (merge(sides.columns), *merges)
+    if len(across) > 1:
+        merges = (merge(across), *merges)
         columns, right = merges[0].axis, views.merged(right, merges[0])
     if merging.im2col is not None:
         of_left = merging.im2col == int(sides.swapped)
@@ -235,6 +237,14 @@ class Sides:
     rows: tuple[Axis, ...]
     columns: tuple[Axis, ...]
     swapped: bool
+
+    def tiled(self, merging: Merging) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
+        """Of rows and of columns the axes along which tiles are cut, as one."""
+        first = [0, 0]
+        if merging.im2col is not None:
+            first[0 if merging.im2col == int(self.swapped) else 1] = merging.apart
+        rows = self.rows[first[0] :] if merging.rows else self.rows[-1:]
+        return rows, self.columns[first[1] :] if merging.columns else self.columns[-1:]
 
 
 def sides_of(op: Compute, deep: Sequence[Scalar]) -> Sides:

@@ -104,8 +104,7 @@ def _order(op: Compute, deep: Sequence[Scalar], merging: Merging) -> tuple[Axis,
     """The axes of a contraction's result as tiles of merged sides can be stored: its own order, if that will do."""
     sides = sides_of(op, deep)
     left, right = reversed(deep) if sides.swapped else deep
-    rows = sides.rows if merging.rows else sides.rows[-1:]
-    columns = sides.columns if merging.columns else sides.columns[-1:]
+    rows, columns = sides.tiled(merging)
     if _beside(rows, op.axes) and columns and op.axes[-len(columns) :] == columns:
         return op.axes
     rows, columns = _as_read(rows, left), _as_read(columns, right)

@@ -84,7 +84,7 @@ class Traits:
 @dataclass(frozen=True, slots=True)
 class ScheduleProblem:
     """The sizes that a choice depends on. `outer` is the product of the outer extents, `elements` how many different ones each
-    factor has in all, of one limb; if it is not said, as many as its matrices.
+    factor has in all, of one limb; if it is not said, as many as its matrices. The side of `pixels` is read by copies of these.
 
     Of streams there are the streamed extent, and whether a mask leaves parts out; of factors in limbs, how many they have, and how
     many products.
@@ -99,6 +99,7 @@ class ScheduleProblem:
     limbs: tuple[int, int] = (1, 1)
     products: int = 1
     elements: tuple[int, int] | None = None
+    pixels: Literal["rows", "columns"] | None = None
 
 
 def register_budget(mapping: TileMapping, *, promoted: bool) -> tuple[int, int] | None:
@@ -299,6 +300,7 @@ FEED_RATE = 135e9  # bytes per second that one multiprocessor gets from the L2 c
 SUSTAINED, SUSTAINED_RATE = 120e-6, 5.35e12  # beyond so many seconds power limits a multiprocessor to so many flops per second
 ALONE_COST = 1.03  # then also the power for what a cluster would have loaded once
 OUTSIDE_COST = 3.0  # what lies outside the tensor is filled with 0 more slowly than it would be loaded
+PIXEL_CHANNELS, PIXEL_COPY, PIXEL = 64, 2.1e-7, 1.2e-9  # a copy of pixels takes so many channels, seconds, and seconds for each
 MEMORY_RATE = 3.6e12  # bytes per second of the whole chip, while products run
 
 
@@ -330,6 +332,9 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
     own_columns *= inside_columns + OUTSIDE_COST * (1 - inside_columns)
     left, right = problem.limbs
     feed = (own_rows * left + own_columns * right) * mapping.depth * 2 / FEED_RATE
+    if problem.pixels is not None:
+        own, limbs = (own_rows, left) if problem.pixels == "rows" else (own_columns, right)
+        feed = max(feed, limbs * mapping.depth / PIXEL_CHANNELS * (PIXEL_COPY + own * PIXEL))
     step = _slower(work, feed, 4) * CLUSTER_COST.get(mapping.cluster, 1.2)
     start = LAUNCH + CLUSTER_LAUNCH.get(mapping.cluster, 1e-6)
     busy = start + waves * steps * step
