@@ -24,7 +24,7 @@ from typing import assert_never
 from axon.backend.gpu.emit.results import ResultEmitter
 from axon.backend.gpu.emit.source import Emitted, MapParameter, Parameter, SizeParameter, StrideParameter, emitted
 from axon.backend.gpu.emit.stream import StreamEmitter
-from axon.backend.gpu.layout.views import AxisPart, View
+from axon.backend.gpu.layout.views import ZERO, AxisPart, View
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Op, Ring, Role
 from axon.backend.gpu.tile import ir as t
@@ -543,6 +543,9 @@ class Emitter:
             view = self.im2col.get(op.descriptor.tensor) if isinstance(op, b.Copy) else None
             if view is not None and isinstance(op, b.Copy) and op.at[-2] not in self.of_tile:
                 found = self.indices(op.at[-2], view.parts[-2])
+                if any(step != ZERO for step in (view.parts[-2][0].step[place.dimension] for place in view.pixels.places)):
+                    # A copy from outside of all pixels is an illegal instruction; beyond the last example it reads zeros.
+                    found[0] = call("min", found[0], self.size(view.parts[-2][0].extent) - 1)
                 self.of_tile[op.at[-2]] = [self.code.let(index, "pixel") for index in found]
 
     def windows(self, op: b.Steps) -> dict[Coordinate, tuple[AxisPart, ...]]:

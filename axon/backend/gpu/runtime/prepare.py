@@ -135,12 +135,12 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             limbs = (len(kernel.lefts), len(kernel.rights))
             sides = ((kernel.left, rows), (kernel.right, columns))
             lefts, rights = (_elements(kernel, operand, side * depth, sizes, extents) for operand, side in sides)
-            pixels = next(
-                (side for side, one in (("rows", kernel.left), ("columns", kernel.right)) if _is_image(kernel, one)), None
+            problem = ScheduleProblem(
+                rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), elements=(lefts, rights)
             )
-            return ScheduleProblem(
-                rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), elements=(lefts, rights), pixels=pixels
-            )
+            if _is_image(kernel, kernel.left):
+                return replace(problem, pixels="rows")
+            return replace(problem, pixels="columns") if _is_image(kernel, kernel.right) else problem
         case Stream():
             return ScheduleProblem(rows, columns, depth, outer, kernel.keys.extent.evaluate(sizes), kernel.condition is not None)
         case _:
