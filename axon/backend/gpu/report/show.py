@@ -211,8 +211,15 @@ def _tiled_work(
 ) -> _Told:
     problem = problem_of(plan.kernel, sizes)
     amount = product_flops(plan.kernel).evaluate(sizes)
-    moved = sum(size_in_bytes(value).evaluate(sizes) for value in tensors(plan.kernel, builder.planned.values))
+    images = {view.value: view for view in views_of(plan.kernel) if view.im2col}
+    moved = sum(
+        images[value].reached(sizes) * value.element.bits // 8 if value in images else size_in_bytes(value).evaluate(sizes)
+        for value in tensors(plan.kernel, builder.planned.values)
+    )
     lines = [f"{_work(plan.kernel, sizes, names)}: {_flop(amount)}, moves {moved:,} bytes", _resources(plan, builder.target)]
+    if problem.pixels is not None:
+        joined = ", whole rows of windows at once" if any(view.joined for view in images.values()) else ""
+        lines.append(f"  {problem.pixels} are pixels, which the copy engine finds (im2col){joined}")
     if isinstance(plan.kernel, MatrixProduct) and problem.products > 1:
         bound, room = error_bound(problem.depth), workspace(plan.kernel, sizes)
         count = f"{problem.products} products of bf16 values that add up to the factors"

@@ -136,9 +136,10 @@ class _Pricer:
         # Of windows that cost the same, one along the last index, which lies side by side where channels come first.
         options = [Merging(window=number, filled=filled) for number in reversed(numbers) for filled in (1, FILLED)]
         options += [Merging(*choice) for choice in choices]
-        pixels = [merging for image in images(op, deep) for merging in self.of_pixels(image)]
-        options += pixels
-        options += [replace(merging, apart=1) for merging in pixels]  # a result that has examples first is stored as it is
+        for image in images(op, deep):
+            own = sides.rows if image.factor == int(sides.swapped) else sides.columns
+            # A result that has examples first is stored as it is if they are apart.
+            options += [replace(merging, apart=n) for merging in self.of_pixels(image) for n in range(min(2, len(own)))]
         if tiled and len(options) == 1 and not self.is_long(op):
             return None
         priced = [one for one in (self.priced(op, merging, later) for merging in options) if one is not None]

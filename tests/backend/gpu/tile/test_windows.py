@@ -16,8 +16,9 @@ from axon.backend.gpu.runtime import merging, packed
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.ways import Planned
 from axon.backend.gpu.tile import limbs
-from axon.backend.gpu.tile.contraction import MatrixProduct
+from axon.backend.gpu.tile.contraction import MatrixProduct, Merging
 from axon.backend.plan.ir import Nest
+from axon.base.data import replace
 from tests.sample import SOAK
 
 SOURCE = """
@@ -107,9 +108,9 @@ def copied(planned: Planned, sizes: dict[Any, int]) -> int:
 
 @pytest.mark.parametrize("element", ROUNDED)
 def test_what_a_copy_takes(element: str) -> None:
-    """One row of windows for each row of the filter: a third of what im2col takes."""
+    """Each element of the image once, with channels innermost; or where windows are one row, as they lie."""
     planned, sizes = served("plain", element, (8, 64, 512, 512), (128, 64, 3, 3))
-    assert copied(planned, sizes) == 8 * 510 * 512 * 3 * 64
+    assert copied(planned, sizes) == 8 * 512 * 512 * 64
     planned, sizes = served("signal", element, (32, 64, 131072), (128, 64, 3))
     assert copied(planned, sizes) == 32 * 131072 * 64
 
@@ -156,17 +157,44 @@ def drawn(chance: Random) -> tuple[str, list[tuple[int, ...]]]:
     return text, [tuple(extents[a] for a in image), (groups, *weights) if grouped else weights]
 
 
+@pytest.fixture
+def pixels(monkeypatch: pytest.MonkeyPatch) -> list[Random]:
+    """Copies of pixels wherever they can be, of several ways to read them any."""
+    chance: list[Random] = []
+    real = merging._Pricer.priced
+
+    def priced(self: Any, op: Any, option: Merging, later: Any) -> Any:
+        found = real(self, op, option, later)
+        worse = chance[0].random() if option.im2col is not None else 1.0
+        return found and replace(found, seconds=found.seconds + worse)
+
+    monkeypatch.setattr(merging._Pricer, "priced", priced)
+    for where in (merging, packed, limbs):
+        monkeypatch.setattr(where, "without_tensor_cores", lambda *_: inf)
+    return chance
+
+
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_convolutions_of_every_form(part: int) -> None:
     for seed in range(part, PROGRAMS, PARTS):
-        chance = Random(seed)
-        text, shapes = drawn(chance)
-        element = chance.choice(list(ROUNDED))
-        kind = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32}[element]
-        rng = np.random.default_rng(seed)
-        given = [(rng.standard_normal(shape) / 4).astype(kind) for shape in shapes]
-        f = axon.compile(text.replace("T[", f"{element}[")).f
-        want = np.asarray(f(*given, target="interpret"), np.float64)
-        got = np.asarray(f(*given, target="simulate"), np.float64)
-        np.testing.assert_allclose(got, want, atol=ROUNDED[element] * max(1e-6, abs(want).max()), err_msg=f"{seed}: {text}")
+        agree(seed)
+
+
+def test_convolutions_by_copies_of_pixels(pixels: list[Random]) -> None:
+    for seed in range(PROGRAMS, 2 * PROGRAMS):
+        pixels[:] = [Random(seed)]
+        agree(seed)
+
+
+def agree(seed: int) -> None:
+    chance = Random(seed)
+    text, shapes = drawn(chance)
+    element = chance.choice(list(ROUNDED))
+    kind = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32}[element]
+    rng = np.random.default_rng(seed)
+    given = [(rng.standard_normal(shape) / 4).astype(kind) for shape in shapes]
+    f = axon.compile(text.replace("T[", f"{element}[")).f
+    want = np.asarray(f(*given, target="interpret"), np.float64)
+    got = np.asarray(f(*given, target="simulate"), np.float64)
+    np.testing.assert_allclose(got, want, atol=ROUNDED[element] * max(1e-6, abs(want).max()), err_msg=f"{seed}: {text}")

@@ -1,0 +1,185 @@
+"""Where emitted kernels ask for pixels, run here as Python, against what PTX says of a copy in im2col mode: what comes must be what
+the view says.
+
+The simulator takes a tile from the view itself, so it cannot tell whether coordinates, offsets and the descriptor mean the same.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from axon import compiler
+from axon.backend.gpu.build.recipe import stages, traits
+from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StrideParameter
+from axon.backend.gpu.layout.memory import Im2col
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.layout.views import View
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.runtime.prepare import prepare, with_views_of
+from axon.backend.gpu.tile.contraction import MatrixProduct
+from axon.backend.gpu.tile.schedule import ranked
+from tests.backend.gpu.tile.test_windows import drawn, pixels
+from tests.sample import SOAK
+
+__all__ = ["pixels"]  # a fixture
+PROGRAMS = 2000 if SOAK else 60
+
+
+class _Nothing:
+    """What does nothing here: barriers, registers, fences."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: lambda *_, **__: 0
+
+
+def asked(text: str, arguments: list[Any]) -> list[tuple[Any, tuple[int, ...], tuple[int, ...]]]:
+    """Every copy of pixels that the producer of the only block asks for: the map, coordinates, offsets."""
+    found: list[tuple[Any, tuple[int, ...], tuple[int, ...]]] = []
+
+    def copy_pixels(rank: int) -> Any:
+        def copy(to: int, map_: Any, barrier: int, *at: int) -> None:
+            found.append((map_, tuple(map(int, at[:rank])), tuple(map(int, at[rank:]))))
+
+        return copy
+
+    ptx = _Nothing()
+    for name, value in {
+        "copy_pixels": copy_pixels,
+        "copy_in": lambda rank: lambda *_: None,
+        "divide": lambda a, b: a // b,
+        "uniform": lambda x: x,
+        "shared_memory": lambda: lambda: 0,
+        "advance": lambda depth: lambda stage, phase: ((stage + 1) % depth, phase),
+    }.items():
+        setattr(ptx, name, value)
+    one = SimpleNamespace(x=0)
+    cuda = SimpleNamespace(threadIdx=one, blockIdx=one, gridDim=SimpleNamespace(x=1))
+    body = "\n".join(line for line in text.splitlines() if not line.startswith(("from ", "import ")))
+    modules = dict.fromkeys(("ptx_results", "ptx_rows", "ptx_scalar", "ptx_tiles", "libdevice"), _Nothing())
+    space: dict[str, Any] = {"cuda": cuda, "ptx": ptx, "int32": int, "int64": int, "float32": float, **modules}
+    exec(compile(body, "kernel", "exec"), space)
+    space["kernel"](*arguments)
+    return found
+
+
+def brought(memory: Any, seen: Im2col, at: tuple[int, ...], offsets: tuple[int, ...], pixels: int, channels: int) -> Any:
+    """PTX ISA 9.0, 5.5.4 and 5.5.5: pixels follow each other within the bounding box, the innermost dimension fastest, then through
+    examples; the offsets are added to each, and what lies outside of the tensor is 0."""
+    channel, *inner, example = at
+    places, moved = inner[::-1], offsets[::-1]
+    counts, first = [], []
+    for n, place in enumerate(places):
+        counts.append((seen.shape[1 + n] - 1 + seen.upper[n] - seen.lower[n]) // seen.steps[n] + 1)
+        index, rest = divmod(place - seen.lower[n], seen.steps[n])
+        assert rest == 0
+        assert 0 <= index < counts[-1], "a copy that begins outside of its bounding box is an illegal instruction"
+        first.append(index)
+    start = 0
+    for index, count in zip((example, *first), (1, *counts), strict=True):
+        start = start * count + index
+    made = np.zeros((pixels, channels), memory.dtype)
+    for pixel in range(pixels):
+        rest, indices = start + pixel, []
+        for count in reversed(counts):
+            rest, index = divmod(rest, count)
+            indices.append(index)
+        where = [rest, *(seen.lower[n] + i * seen.steps[n] + moved[n] for n, i in enumerate(reversed(indices)))]
+        if all(0 <= i < extent for i, extent in zip(where, seen.shape, strict=False)):
+            base = sum(i * stride for i, stride in zip(where, seen.strides, strict=False))
+            for c in range(max(0, -channel), min(channels, seen.shape[-1] - channel)):
+                made[pixel, c] = memory[base + (channel + c) * seen.strides[-1]]
+    return made
+
+
+def shown(memory: Any, view: View, shape: tuple[int, ...], strides: tuple[int, ...], sizes: Any, at: tuple[int, ...]) -> Any:
+    """A view's element at its axes, by its definition."""
+    where = [place.evaluate(sizes) for place in view.start]
+    for index, parts in zip(at, view.parts, strict=True):
+        for number, part in reversed(list(enumerate(parts))):
+            index, own = divmod(index, part.extent.evaluate(sizes)) if number else (0, index)
+            if part.there is not None and own >= part.there.evaluate(sizes):
+                return 0
+            where = [place + step.evaluate(sizes) * own for place, step in zip(where, part.step, strict=True)]
+    if not all(0 <= i < n for i, n in zip(where, shape, strict=True)):
+        return 0
+    return memory[sum(i * stride for i, stride in zip(where, strides, strict=True))]
+
+
+def test_what_copies_of_pixels_bring(pixels: list[Random]) -> None:
+    checked, kinds = 0, set()
+    for seed in range(PROGRAMS):
+        pixels[:] = [Random(seed)]
+        chance = Random(seed)
+        text, shapes = drawn(chance)
+        core = compiler.lower(compiler.check_text(text.replace("T[", chance.choice(["bf16[", "f32["]))), "f", None)
+        sizes = core.contract.bind((), shapes)
+        planned = Executable(core).serving({}, sizes).planned
+        lying = planned.lying(sizes)
+        for kernel in planned.kernels:
+            views = [] if not isinstance(kernel, MatrixProduct) else [v for v in kernel.views if v.im2col]
+            if not views:
+                continue
+            assert isinstance(kernel, MatrixProduct)
+            ready = prepare(kernel, lying, sizes)
+            left = ready.problem.pixels == "rows"
+            fitting = [m for m in ranked(ready.problem, traits(ready.kernel), HOPPER) if m.cluster == 1 and m.specialized]
+            mapping = chance.choice(fitting)
+            other = (ready.problem.columns, mapping.columns) if left else (ready.problem.rows, mapping.rows)
+            if other[0] > other[1]:
+                continue
+            source = stages(ready.kernel, mapping, HOPPER, planned.values, ready.granted).source
+            tensors = with_views_of(kernel, lying, sizes)
+            assert not isinstance(tensors, str)
+            arguments: list[Any] = []
+            for parameter in source.parameters:
+                match parameter:
+                    case MapParameter(descriptor=descriptor):
+                        arguments.append(descriptor)
+                    case SizeParameter(size=size):
+                        arguments.append(size.evaluate(sizes))
+                    case StrideParameter(tensor=tensor, dimension=dimension):
+                        arguments.append(tensors[tensor].strides[dimension])
+                    case _:
+                        arguments.append(0)
+            copies = asked(source.text, arguments)
+            assert copies
+            for view in views:
+                own = [c for c in copies if c[0].tensor == view.value.symbol]
+                around = [(axis.symbol, axis.extent.evaluate(sizes)) for axis in kernel.outer]
+                checked += check(view, own, around, lying, tensors, sizes, chance)
+                kinds.add((len(view.pixels.places), view.joined, len(view.pixels.examples), len(view.axes)))
+    assert checked > 5 * PROGRAMS
+    assert {joined for _, joined, _, _ in kinds} == {False, True}
+    assert {places for places, *_ in kinds} == {1, 2, 3}
+
+
+def check(
+    view: View, copies: list[Any], around: list[tuple[Any, int]], lying: Any, tensors: Any, sizes: Any, chance: Random
+) -> int:
+    """Some of a view's copies; how many."""
+    source, seen = lying[view.source], tensors[view.value.symbol]
+    assert seen.im2col is not None
+    memory = np.random.default_rng(0).integers(1, 1 << 20, prod(source.shape[:1]) * source.strides[0] + 4096)
+    begin = (seen.pointer - source.pointer) * 8 // source.element.bits
+    rows, channels = copies[0][0].box[-2:]
+    tiles = -(-seen.shape[-2] // rows)
+    steps = len(copies) // (tiles * prod(n for _, n in around))  # the last may lie beyond the end
+    outer = (dict(zip((s for s, _ in around), at, strict=True)) for at in product(*(range(n) for _, n in around)))
+    own = [tuple(at[axis] for axis in view.axes[:-2]) for at in outer]
+    order = [(at, m * rows, k * channels) for at in own for m in range(tiles) for k in range(steps)]
+    assert len(order) == len(copies)
+    some = chance.sample(range(len(copies)), min(6, len(copies)))
+    for number in some:
+        (at, first, deep), (_, place, offsets) = order[number], copies[number]
+        got = brought(memory[begin:], seen.im2col, place, offsets, rows, channels)
+        for m, k in product(range(min(rows, seen.shape[-2] - first)), range(min(channels, seen.shape[-1] - deep))):
+            if (m * 7 + k) % 5 == number % 5:
+                want = shown(memory, view, source.shape, source.strides, sizes, (*at, first + m, deep + k))
+                assert got[m, k] == want, (view, at, first + m, deep + k)
+    return len(some)
