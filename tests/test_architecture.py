@@ -58,7 +58,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.backend.gpu.tile": {"base", "shapes", "core", "backend.plan", "backend.kernel", "backend.gpu.layout"},
     "axon.backend.gpu.roles": {"base", "shapes", "core", "backend.gpu.layout", "backend.gpu.tile"},
     "axon.backend.gpu.proof": {"base", "shapes", "core", "interpret", "backend.gpu.tile", "backend.gpu.roles"},
-    "axon.backend.gpu.emit": {"base", "shapes", "core", "backend.kernel", "backend.gpu.tile", "backend.gpu.roles"},
+    "axon.backend.gpu.emit": {
+        "base",
+        "shapes",
+        "core",
+        "backend.kernel",
+        "backend.gpu.layout",
+        "backend.gpu.tile",
+        "backend.gpu.roles",
+    },
     "axon.backend.gpu.simt": {"base", "shapes", "core", "backend.plan", "backend.kernel", "backend.gpu.layout", "backend.gpu.emit"},
     "axon.backend.gpu.intrinsics": {"backend.kernel"},
     "axon.backend.gpu.build": {"base", "core", "backend", "backend.kernel"}

@@ -14,8 +14,8 @@ from axon.backend.gpu.runtime.variants import ANY, ASKED, LIMIT, NestKey, Varian
 from axon.backend.gpu.simt.access import unit_of
 from axon.backend.gpu.simt.emit import emit
 from axon.backend.gpu.simt.general import general
-from axon.backend.gpu.simt.mapping import Mapping, choose, in_rows, nest_sweeps, plainest, roomier
-from axon.backend.plan.collapse import Dimensions, collapsed
+from axon.backend.gpu.simt.mapping import Mapping, choose, in_rows, over_fewer_axes, plainest, roomier
+from axon.backend.plan.collapse import Dimensions
 from axon.backend.plan.ir import Nest, reads_of
 from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
@@ -43,10 +43,7 @@ class PreparedNest:
 def prepare(
     nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
 ) -> PreparedNest:
-    made = collapsed(
-        nest, values, lambda tensor, dimension: tensors[tensor].goes_on(dimension), rows=not nest_sweeps(nest), loops=True
-    )
-    tensors = {**tensors, **{symbol: tensors[symbol].merged(several) for symbol, several in made.dimensions.items()}}
+    made, tensors = over_fewer_axes(nest, values, tensors)
     nest = in_rows(made.nest, made.values, tensors, sizes)
     used = used_by(nest, made.values)
     units = tuple((v.symbol, unit_of(tensors[v.symbol])) for v in used)

@@ -6,7 +6,7 @@ does between kernels has none either: these the interpreter does, operation by o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from math import prod
 from typing import Any, assert_never
@@ -137,20 +137,11 @@ class _Run(Walk[Any]):
         """A view's elements, in the memory of its source."""
         source = self.held[view.source] = np.ascontiguousarray(self.held[view.source])
         if view.im2col:
-            return self.windows(view, source)
+            return windows(view, source, self.sizes)
         lying = view.of(contiguous(0, source.shape, view.value.element), self.sizes)
         bytes_ = source.itemsize
         from_there = source.reshape(-1)[lying.pointer // max(1, view.value.element.bits // 8) :]
         return np.lib.stride_tricks.as_strided(from_there, lying.shape, [s * bytes_ for s in lying.strides])
-
-    def windows(self, view: View, source: Any) -> Any:
-        """What windows show at each pixel: each element where it is said to be, and zeros outside."""
-        extents = (prod(part.extent.evaluate(self.sizes) for part in parts) for parts in view.parts)
-        places = Values({}, self.sizes, dict(zip(view.axes, np.indices(tuple(extents), sparse=True), strict=True)), {})
-        at = np.broadcast_arrays(*(places.dim(place) for place in view.places))
-        inside = np.logical_and.reduce([(i >= 0) & (i < n) for i, n in zip(at, source.shape, strict=True)])
-        clipped = tuple(np.clip(i, 0, n - 1) for i, n in zip(at, source.shape, strict=True))
-        return np.where(inside, source[clipped], 0).astype(source.dtype)
 
     def decided(self, program: Program) -> tuple[Planned, tuple[Fixed, ...]]:
         """A program in the way in which a GPU runs it, for tensors that lie as its allocator would put them, and what is fixed."""
@@ -164,6 +155,16 @@ class _Run(Walk[Any]):
     def obstacle(self, number: int, ready: Prepared) -> str | None:
         """Nothing is compiled here: every legal mapping fits."""
         return None if FREE.ranked(ready.problem, traits(ready.kernel), self.target) else NO_MAPPING
+
+
+def windows(view: View, source: Any, sizes: Mapping[Symbol, int]) -> Any:
+    """What a view of pixels shows: each element where it is said to be, and zeros outside."""
+    extents = (prod(part.extent.evaluate(sizes) for part in parts) for parts in view.parts)
+    axes = dict(zip(view.axes, np.indices(tuple(extents), sparse=True), strict=True))
+    at = np.broadcast_arrays(*(Values({}, sizes, axes, {}).dim(place) for place in view.places))
+    inside = np.logical_and.reduce([(i >= 0) & (i < n) for i, n in zip(at, source.shape, strict=True)])
+    clipped = tuple(np.clip(i, 0, n - 1) for i, n in zip(at, source.shape, strict=True))
+    return np.where(inside, source[clipped], 0).astype(source.dtype)
 
 
 def maker(value: Value) -> Make[Any]:

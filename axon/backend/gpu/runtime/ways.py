@@ -9,6 +9,7 @@ Note [Ways]
       packed   an operand that bulk copies cannot read as it lies is copied first, in rows that they can read (see `packed`)
       apart    a stream's operations run one by one
       bare     with the operations on its product no mapping of a contraction fits the registers: they run after it
+      spread   a nest of few long rows, of which a cluster cannot hold one: what they reduce is reduced in parts (see `plan.spread`)
       plain    a product that is left runs without the tensor cores; also one in f32 of which limbs would make more work than
                they save, or would take too much memory
 
@@ -30,6 +31,7 @@ from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.runtime.merging import Merged, merged
 from axon.backend.gpu.runtime.packed import Packing, packings, with_copies
 from axon.backend.gpu.runtime.prepare import Prepared, fit, is_empty
+from axon.backend.gpu.runtime.spreading import rows_to_spread
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, results_of
 from axon.backend.gpu.tile.limbs import dearer, limbed
@@ -37,6 +39,7 @@ from axon.backend.gpu.tile.regroup import named, regrouped
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.scratch import ALIGNMENT
+from axon.backend.plan.spread import Cut
 from axon.base.data import dataclass, field
 from axon.base.names import Symbol
 from axon.core.ir import Program, Value
@@ -56,10 +59,11 @@ class Way:
     bare: Symbols = NONE
     packed: frozenset[Packing] = frozenset()
     merging: Merged = frozenset()
+    spread: frozenset[tuple[Symbol, Cut]] = frozenset()
     why: tuple[tuple[Symbol, str], ...] = field(default=(), compare=False)
 
     def __or__(self, other: Way) -> Way:
-        names = ("plain", "apart", "bare", "packed", "merging")
+        names = ("plain", "apart", "bare", "packed", "merging", "spread")
         return Way(**{name: getattr(self, name) | getattr(other, name) for name in names}, why=(*self.why, *other.why))
 
 
@@ -102,7 +106,8 @@ def plan(program: Program, way: Way = AS_IT_IS) -> Planned:
     """The kernels of a program in a way. Raises `Unsupported` for one that is not straight (see `parts`)."""
     merging = dict(way.merging)
     ordered = regrouped(program, merging)
-    made = limbed(kernels(ordered, way.plain, way.apart, dict(way.why), way.bare, named(merging)), ordered)
+    cuts = dict(way.spread)
+    made = limbed(kernels(ordered, way.plain, way.apart, dict(way.why), way.bare, named(merging), cuts), ordered)
     return Planned(program, way, *with_copies(made.kernels, way.packed), made.limbs)
 
 
@@ -126,7 +131,12 @@ def following(
     if merging:
         return way | Way(merging=merging)
     for number, kernel in enumerate(planned.kernels):
-        if not isinstance(kernel, Nest) and not is_empty(kernel, sizes) and number not in given:
+        if is_empty(kernel, sizes) or number in given:
+            continue
+        if isinstance(kernel, Nest):
+            cut = rows_to_spread(kernel, planned.known, lying, sizes, target)
+            way |= Way(spread=frozenset(() if cut is None else ((kernel.stored[0], cut),)))
+        else:
             way |= _needed(planned.way, kernel, lying, sizes, partial(obstacle, number), target)
     return way
 

@@ -141,12 +141,21 @@ def width_of(
     return ALONE
 
 
+def least_of(extent: Dim) -> tuple[Dim, ...]:
+    """What an extent is the least of: of a minimum, and what is added to one, what it is with each item in its place."""
+    for coefficient, monomial in extent.terms:
+        if coefficient > 0 and len(monomial) == 1 and isinstance(monomial[0], Minimum):
+            rest = extent - Dim({monomial: coefficient})
+            return tuple(rest + item * coefficient for item in monomial[0].items)
+    return (extent,)
+
+
 def divides(vector: int, extent: Dim, sizes: MappingOf[Symbol, int]) -> bool:
     """Whether an extent is a multiple of a number, in every row."""
     known = extent.substitute({s: Dim.of(n) for s, n in sizes.items()})
-    atom = known.atom
-    if isinstance(atom, Minimum):
-        return all(divides(vector, item, sizes) for item in atom.items)
+    items = least_of(known)
+    if len(items) > 1:
+        return all(divides(vector, item, sizes) for item in items)
     plain = all(isinstance(a, Symbol) for _, monomial in known.terms for a in monomial)
     return plain and all(coefficient % vector == 0 for coefficient, _ in known.terms)
 

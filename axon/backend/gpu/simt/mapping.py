@@ -25,12 +25,23 @@ from math import prod
 from typing import Literal
 
 from axon.backend.gpu.layout.memory import DeviceTensor
-from axon.backend.gpu.simt.access import ALONE, Width, accesses, held_in_registers, is_ordered, lies_flat, uniform, width_of
+from axon.backend.gpu.simt.access import (
+    ALONE,
+    Width,
+    accesses,
+    held_in_registers,
+    is_ordered,
+    least_of,
+    lies_flat,
+    uniform,
+    width_of,
+)
 from axon.backend.gpu.simt.halves import Halves, halved, halves
 from axon.backend.gpu.simt.pieces import EXCHANGED, MULTIPROCESSORS, SHARED, TEAM, Pieces, keeping, pieces
 from axon.backend.gpu.simt.register_tiles import TiledMapping, groups, pairs_of, register_tiles
 from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.gpu.simt.tiles import Across, across, power
+from axon.backend.plan.collapse import Collapsed, collapsed
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import by_lanes, inner, reduced
 from axon.base.data import dataclass, replace
@@ -38,7 +49,7 @@ from axon.base.names import Symbol
 from axon.core.ir import Compute, Read, Scalar, Scan, Value
 from axon.core.scalar_facts import ends_early
 from axon.core.walk import mentions, nodes, scalars
-from axon.shapes.dimension import Dim, Minimum
+from axon.shapes.dimension import Dim
 
 FEW = MULTIPROCESSORS * 256  # threads, below which the chip is not busy
 FULL = MULTIPROCESSORS * 1024  # threads that keep it busy
@@ -214,6 +225,16 @@ def _map(
 def is_map(nest: Nest) -> bool:
     """Whether each step makes elements from those at the same place, and nothing else."""
     return all(isinstance(s, Compute) and s.reduction is None and s.axes == nest.steps[0].axes for s in nest.steps)
+
+
+def over_fewer_axes(
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor]
+) -> tuple[Collapsed, MappingOf[Symbol, DeviceTensor]]:
+    """A nest over as few axes as its tensors allow as they lie, and the tensors with as few dimensions."""
+    made = collapsed(
+        nest, values, lambda tensor, dimension: tensors[tensor].goes_on(dimension), rows=not nest_sweeps(nest), loops=True
+    )
+    return made, {**tensors, **{symbol: tensors[symbol].merged(several) for symbol, several in made.dimensions.items()}}
 
 
 def in_rows(
@@ -452,9 +473,7 @@ def bound(extent: Dim, sizes: MappingOf[Symbol, int]) -> int:
     """An extent, or of one that only the rows decide a bound: the least part of a minimum that sizes decide."""
     if extent.variables <= sizes.keys():
         return extent.evaluate(sizes)
-    atom = extent.atom
-    items = atom.items if isinstance(atom, Minimum) else ()
-    known = [item.evaluate(sizes) for item in items if item.variables <= sizes.keys()]
+    known = [item.evaluate(sizes) for item in least_of(extent) if item.variables <= sizes.keys()]
     return min(known, default=LONG)
 
 

@@ -21,6 +21,7 @@ from axon.backend.plan import ir as plans
 from axon.backend.plan.fuse import Policy, fuse
 from axon.backend.plan.ir import Nest, Reason
 from axon.backend.plan.split import split
+from axon.backend.plan.spread import Cut, spread
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
@@ -38,6 +39,7 @@ POLICY = Policy(epilogues=False, share=False, wide=True)  # a row that is held i
 
 NO_REASONS: Mapping[Symbol, str] = {}
 NO_MERGING: Mapping[Symbol, Merging] = {}
+NO_CUTS: Mapping[Symbol, Cut] = {}
 
 
 @verified("kernels", verify_kernels, gives="kernels")
@@ -48,10 +50,12 @@ def kernels(
     why: Mapping[Symbol, str] = NO_REASONS,
     bare: Set[Symbol] = frozenset(),
     merging: Mapping[Symbol, Merging] = NO_MERGING,
+    cuts: Mapping[Symbol, Cut] = NO_CUTS,
 ) -> tuple[Kernel, ...]:
     """The kernels of a program, in order. What makes one of the tensors in `plain` is not sought a place on the tensor cores, what
     makes one of those in `apart` is no stream, and a contraction that makes one of those in `bare` takes in nothing after it; `why`
-    says so for some. Of one that makes one of those in `merging`, sides are merged so.
+    says so for some. Of one that makes one of those in `merging`, sides are merged so; rows of a nest that stores one of those in
+    `cuts` are spread so.
 
     Raises `Unsupported` for an operation that is no part of a straight program (see `parts`).
     """
@@ -59,7 +63,7 @@ def kernels(
         if not isinstance(op, Compute | Scan):
             raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
     groups, reasons = _tiled(program, plain, plain | apart, bare, merging)
-    return tuple(_in_order(program, groups, {**reasons, **why}))
+    return tuple(_in_order(program, groups, {**reasons, **why}, cuts))
 
 
 def with_operands(kernel: Tiled, operands: Sequence[EpilogueOperand]) -> Tiled:
@@ -183,7 +187,9 @@ def _follows(ops: Sequence[Op], owner: Mapping[int, int], number: int, members: 
     return False
 
 
-def _in_order(program: Program, groups: list[tuple[Tiled, set[int]]], reasons: Mapping[Symbol, str]) -> Iterator[Kernel]:
+def _in_order(
+    program: Program, groups: list[tuple[Tiled, set[int]]], reasons: Mapping[Symbol, str], cuts: Mapping[Symbol, Cut]
+) -> Iterator[Kernel]:
     """All kernels of a program: as many plain operations at a time as can be done, then the kernels that wait for them."""
     ops = program.block.ops
     values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in ops for out in outs_of(op)}
@@ -199,7 +205,7 @@ def _in_order(program: Program, groups: list[tuple[Tiled, set[int]]], reasons: M
                 there |= {out.symbol for out in outs_of(ops[n])}
         if segment:
             waiting = [n for n in waiting if n not in segment]
-            yield from _nests(program, segment, values, reasons)
+            yield from _nests(program, segment, values, reasons, cuts)
         ready = [(kernel, members) for kernel, members in pending if not _missing(ops, members, there, made)]
         assert segment or ready, "kernels wait for each other"
         for kernel, members in ready:
@@ -214,7 +220,11 @@ def _missing(ops: Sequence[Op], members: set[int], there: set[Symbol], made: set
 
 
 def _nests(
-    program: Program, segment: Sequence[int], values: Mapping[Symbol, Value], reasons: Mapping[Symbol, str]
+    program: Program,
+    segment: Sequence[int],
+    values: Mapping[Symbol, Value],
+    reasons: Mapping[Symbol, str],
+    cuts: Mapping[Symbol, Cut],
 ) -> Iterator[Nest]:
     """Plain operations as the nests of a plan, which store what others read, under the names by which they read it."""
     ops = program.block.ops
@@ -241,7 +251,11 @@ def _nests(
         outs += [o.symbol for step in kernel.steps for o in step.outs]
         why = dict.fromkeys(reasons[symbol] for symbol in outs if symbol in reasons)
         kernel = replace(kernel, reasons=(*kernel.reasons, *(Reason(_escaped(f"not on the tensor cores: {w}")) for w in why)))
-        yield from [kernel] if product else split(kernel)
+        cut = next((cuts[symbol] for symbol in kernel.stored if symbol in cuts), None)
+        if cut is not None:
+            yield from spread(kernel, cut)
+        else:
+            yield from [kernel] if product else split(kernel)
     for want, got in zip(wanted, plan.body.results, strict=True):
         if names.get(got, got) != want:  # an argument, or the same as another result: it still is a tensor of its own
             yield copy(values[want], names.get(got, got))

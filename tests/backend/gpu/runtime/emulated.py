@@ -22,6 +22,7 @@ from axon.backend.gpu.proof.simulate import simulate
 from axon.backend.gpu.runtime import algorithms, arrays, building, failures, stepped_call, steps
 from axon.backend.gpu.runtime import executable as runtime
 from axon.backend.gpu.runtime.binding import Binder
+from axon.backend.gpu.runtime.simulated import windows
 from axon.backend.gpu.simt.mapping import Grid
 from axon.backend.gpu.tile.families import views_of
 from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
@@ -73,6 +74,10 @@ class EmulatedDriver(PlayedDriver):
         there = {s: DeviceTensor(p, lying[s].shape, lying[s].strides, lying[s].element) for s, p in places.items()}
         if family == "roles":
             held = {s: view(t.pointer, t.shape, t.strides, t.element) for s, t in there.items()}
+            for shown in (v for v in views_of(plan.kernel) if v.im2col):
+                symbol, of = shown.value.symbol, tensors[shown.source]
+                begin = places[symbol] - (lying[symbol].pointer - of.pointer)
+                held[symbol] = windows(shown, view(begin, of.shape, of.strides, of.element), own)
             with np.errstate(all="ignore"):
                 simulate(plan.stages.barriers, held, own, seed=self.chance.randrange(2**32))
             return

@@ -76,6 +76,10 @@ class FakeDriver:
         assert pointer % 16 == 0
         return pointer.to_bytes(8, "little") + bytes(120)
 
+    def pixel_map(self, pointer: int, images: Any, element: Element, pixels: int, channels: int) -> bytes:
+        assert images.refused(element) is None
+        return self.tensor_map(pointer, images.shape, images.strides, element, (pixels, channels))
+
     def replace_address(self, place: int, address: int) -> int:
         assert place % 64 == 0
         assert address % 16 == 0

@@ -33,10 +33,12 @@ from tests import ROOT
 from tests.backend.gpu.oracle import NARROW, corpus, different, outcome
 from tests.backend.gpu.runtime.emulated import EmulatedDriver, emulated
 from tests.backend.gpu.runtime.fake import DeviceArray, FakeLibrary
+from tests.backend.gpu.tile.test_windows import pixels
 from tests.core.arguments import admitted
 from tests.core.random_programs import Generator
 from tests.sample import ALL, chosen, some
 
+__all__ = ["pixels"]  # a fixture
 SOAK = bool(os.environ.get("AXON_SOAK"))
 PROGRAMS = 2_000 if SOAK else 60
 LARGE = 1 << 40 if ALL else 1 << 15  # the product of all of a program's sizes
@@ -188,6 +190,23 @@ def test_a_loop_that_gives_back_what_it_began_with(body: str, gpu: EmulatedDrive
     f = axon.compile(f"fun f (x : i32[n]) = let val v = for i => x[i] + 1 in {body} end").f
     got, want = (f(np.array([1, 2, 3], np.int32), target=target) for target in ("cuda", "interpret"))
     np.testing.assert_array_equal(got, want)
+
+
+def test_copies_of_pixels(gpu: EmulatedDriver, pixels: list[Random]) -> None:
+    """The view begins behind the copy's address where rows of windows do, and its descriptor follows the copy."""
+    for seed, (stride, padding, channels) in enumerate(((1, 1, 8), (2, 0, 4), (1, 2, 64))):
+        pixels[:] = [Random(seed)]
+        f = axon.compile(f"""
+fun f (x : bf16[n, c, h, w]) (k : bf16[o, c, 3, 3]) where h > 4, w > 4 =
+  for n o, p < h / {stride} - 2, q < w / {stride} - 2 =>
+    sum c i j => x[n, c, {stride} * p + i + 1 - {padding}, {stride} * q + j + 1 - {padding} | 0] * k[o, c, i, j]""").f
+        chance = np.random.default_rng(seed)
+        x, k = (chance.standard_normal(s).astype("f4") for s in ((2, channels, 9, 10), (4, channels, 3, 3)))
+        x, k = x.astype(Element.BF16.dtype), k.astype(Element.BF16.dtype)
+        before = gpu.ran.get("roles", 0)
+        got, want = (np.asarray(f(x, k, target=target), np.float64) for target in ("cuda", "interpret"))
+        assert gpu.ran["roles"] > before
+        np.testing.assert_allclose(got, want, atol=2e-2 * abs(want).max())
 
 
 @pytest.mark.parametrize("body", ["(1 : i64)", "cast i64 (3 * k + j0)", "cast i64 x[j0, 0 | 2]"])
