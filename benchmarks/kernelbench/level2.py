@@ -1,10 +1,11 @@
 """Eighty of the hundred problems of KernelBench's second level (Ouyang et al. 2025): what PyTorch computes, and of which tensors.
 
-The sizes are KernelBench's, all of them: none needs more than 20 GiB. Numbers are drawn from [0, 1) as there, weights as PyTorch
-draws a layer's, and the parameters that a problem has of its own from the standard normal distribution, as there. But the scale and
-shift of a normalization, 1 and 0 in PyTorch, are drawn too: else the mean after it would be 0, and nothing to compare. Batch
-normalization is in training, as there; drop-out, which would be random in training, is that of evaluation, the identity. Dimensions
-of one element that are only kept are left out of the results. What is not here stays unread:
+The sizes are KernelBench's, all of them: none comes near 60 GiB. Numbers are drawn from [0, 1) as there, weights as PyTorch
+draws a layer's, and the parameters that a problem has of its own from the standard normal distribution, as there. But the scale
+and shift of a normalization, 1 and 0 in PyTorch, are drawn too: else the mean after it would be 0, and nothing to compare.
+Batch normalization is in training, as there; drop-out, which would be random in training, is that of evaluation, the identity.
+Dimensions of one element that are only kept are left out of the results.
+What is not here stays unread:
 1 4 6 7 10 16 17 36 43 47 48 52 54 64 65 74 85 91 96 98.
 """
 
