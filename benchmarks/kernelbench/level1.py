@@ -8,83 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-Shape = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Argument:
-    """What `warmup` takes for it, and how it is made."""
-
-    like: Any
-    make: Callable[[], Any]
-
-
-@dataclass(frozen=True)
-class Problem:
-    """`f` of `level1.axon` and `peer` of PyTorch take what `arguments` make. The first index of those with the numbers `batched` is
-    that of the result, so that a few are enough to compare."""
-
-    number: int
-    f: str
-    peer: Callable[..., Any]
-    arguments: tuple[Argument, ...]
-    batched: tuple[int, ...] = (0,)
-
-
-def rand(*shape: int, then: Callable[[Any], Any] = lambda x: x, element: str = "f32") -> Argument:
-    def make() -> Any:
-        import torch
-
-        return then(torch.rand(shape, device="cuda"))
-
-    return Argument(f"{element}{list(shape)}", make)
-
-
-def weights(*shape: int, fan: int = 0) -> Argument:
-    """As a layer's: between ±1 / √fan, the numbers that make one of the result."""
-    bound = 1 / math.sqrt(fan or math.prod(shape[1:]))
-    return rand(*shape, then=lambda x: x * (2 * bound) - bound)
-
-
-def labels(count: int, classes: int) -> Argument:
-    return rand(count, then=lambda x: (x * classes).int(), element="i32")
-
-
-def features(count: int, **values: float) -> Argument:
-    """A record of the parameters of a normalization, as PyTorch begins with."""
-
-    def make() -> Any:
-        import torch
-
-        return {name: torch.full((count,), value, device="cuda") for name, value in values.items()}
-
-    return Argument(dict.fromkeys(values, f"f32[{count}]"), make)
-
-
-def _torch(path: str) -> Callable[..., Any]:
-    """A function of PyTorch by its name, which is looked up when it is called."""
-
-    def call(*given: Any, **named: Any) -> Any:
-        import torch
-
-        found: Any = torch
-        for part in path.split("."):
-            found = getattr(found, part)
-        return found(*given, **named)
-
-    return call
-
-
-def functional(name: str, **named: Any) -> Callable[..., Any]:
-    return partial(_torch(f"nn.functional.{name}"), **named)
-
-
-def _batch_norm(p: Any, x: Any) -> Any:
-    return functional("batch_norm")(x, p["mean"], p["variance"], p["scale"], p["shift"], training=True, momentum=0.1)
+from kernelbench.problems import (
+    Argument,
+    Problem,
+    Shape,
+    batch_norm,
+    features,
+    functional,
+    labels,
+    number,
+    rand,
+    torch_function,
+    weights,
+)
 
 
 def _scaled(name: str, *leading: int) -> Callable[..., Any]:
@@ -110,14 +49,18 @@ def _kl(x: Any, y: Any) -> Any:
 
 
 def _gelu(x: Any) -> Any:
-    return 0.5 * x * (1.0 + _torch("tanh")(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1.0 + torch_function("tanh")(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def _depthwise(x: Any, k: Any, padding: int = 0) -> Any:
+    return functional("conv2d", padding=padding, groups=x.shape[1])(x, k)
 
 
 def _separable(x: Any, k: Any, f: Any) -> Any:
-    return functional("conv2d")(functional("conv2d", padding=1, groups=x.shape[1])(x, k), f)
+    return functional("conv2d")(_depthwise(x, k, padding=1), f)
 
 
-matmul = _torch("matmul")
+matmul = torch_function("matmul")
 WIDE, PLANES, SCANNED = (4096, 393216), (112, 64, 512, 512), (32768, 32768)
 UPPER, LOWER = (rand(4096, 4096, then=method) for method in (lambda x: x.triu(), lambda x: x.tril()))
 SYMMETRIC = rand(4096, 4096, then=lambda x: (x + x.T) / 2)
@@ -143,29 +86,29 @@ def _window(number: int, f: str, peer: Callable[..., Any], x: Shape, k: Shape, *
 
 
 PROBLEMS = (
-    Problem(3, "batched", _torch("bmm"), (rand(128, 512, 1024), rand(128, 1024, 2048)), (0, 1)),
+    Problem(3, "batched", torch_function("bmm"), (rand(128, 512, 1024), rand(128, 1024, 2048)), (0, 1)),
     Problem(4, "product", matmul, (rand(2048, 1048576), rand(1048576, 1))),
-    Problem(5, "scaled", lambda a, s: a * s, (rand(65536, 16384), Argument(3.14, lambda: 3.14))),
+    Problem(5, "scaled", lambda a, s: a * s, (rand(65536, 16384), number(3.14))),
     Problem(6, "product", matmul, (rand(256, 524288), rand(524288, 256))),
     Problem(7, "product", matmul, (rand(32768, 64), rand(64, 32768))),
     Problem(8, "product", matmul, (rand(8205, 2949), rand(2949, 5921))),
     Problem(9, "product", matmul, (rand(32768, 32), rand(32, 32768))),
     Problem(10, "by_rows", matmul, (rand(16, 1024, 2048), rand(2048, 768))),
-    Problem(11, "by_rows", lambda a, b: _torch("einsum")("bijl,lk->bijk", a, b), (rand(8, 256, 512, 256), rand(256, 768))),
+    Problem(11, "by_rows", lambda a, b: torch_function("einsum")("bijl,lk->bijk", a, b), (rand(8, 256, 512, 256), rand(256, 768))),
     Problem(12, "diagonal", lambda d, b: d.unsqueeze(1) * b, (rand(4096), rand(4096, 4096)), (0, 1)),
     Problem(13, "product", matmul, (SYMMETRIC, SYMMETRIC)),
-    Problem(14, "upper", lambda a, b: _torch("triu")(a @ b), (UPPER, UPPER), ()),
-    Problem(15, "lower", lambda a, b: _torch("tril")(a @ b), (LOWER, LOWER), ()),
+    Problem(14, "upper", lambda a, b: torch_function("triu")(a @ b), (UPPER, UPPER), ()),
+    Problem(15, "lower", lambda a, b: torch_function("tril")(a @ b), (LOWER, LOWER), ()),
     Problem(16, "transposed_left", lambda a, b: a.T @ b, (rand(8192, 2048), rand(8192, 4096)), ()),
     Problem(17, "transposed_right", lambda a, b: a @ b.T, (rand(2048, 8192), rand(4096, 8192))),
-    _pointwise(19, "relu", _torch("relu")),
-    _pointwise(21, "sigmoid", _torch("sigmoid")),
+    _pointwise(19, "relu", torch_function("relu")),
+    _pointwise(21, "sigmoid", torch_function("sigmoid")),
     _pointwise(24, "log_softmax", functional("log_softmax", dim=1)),
-    _pointwise(27, "selu", _torch("selu")),
+    _pointwise(27, "selu", torch_function("selu")),
     _pointwise(28, "hard_sigmoid", functional("hardsigmoid")),
     _pointwise(29, "softplus", functional("softplus")),
     _pointwise(32, "hard_tanh", functional("hardtanh")),
-    Problem(33, "batch_norm", _batch_norm, (RUNNING, rand(64, 64, 512, 512)), ()),
+    Problem(33, "batch_norm", batch_norm, (RUNNING, rand(64, 64, 512, 512)), ()),
     Problem(34, "instance_norm", _scaled("instance_norm"), (AFFINE, rand(*PLANES)), (1,)),
     Problem(35, "group_norm", _scaled("group_norm", 8), (AFFINE, rand(*PLANES)), (1,)),
     _pointwise(36, "rms_norm", lambda x: x / (x.square().mean(1, keepdim=True) + 1e-5).sqrt(), PLANES),
@@ -212,9 +155,9 @@ PROBLEMS = (
     _window(79, "conv1d_transpose_strided", back1d(stride=2, padding=1, dilation=2), (16, 32, 131072), (32, 64, 3)),
     _window(80, "conv2d_dilated", conv2d(padding=(2, 4), dilation=(2, 3)), (8, 32, 512, 512), (64, 32, 5, 9)),
     _window(81, "conv2d_transpose_strided", back2d(stride=5, padding=1, dilation=2), (16, 32, 64, 128), (32, 64, 3, 3)),
-    _window(82, "depthwise", conv2d(groups=64), (16, 64, 512, 512), (64, 1, 3, 3)),
-    _window(83, "depthwise", conv2d(groups=8), (64, 8, 512, 512), (8, 1, 3, 1)),
-    _window(85, "depthwise", conv2d(groups=128), (32, 128, 128, 256), (128, 1, 3, 7)),
+    _window(82, "depthwise", _depthwise, (16, 64, 512, 512), (64, 1, 3, 3)),
+    _window(83, "depthwise", _depthwise, (64, 8, 512, 512), (8, 1, 3, 1)),
+    _window(85, "depthwise", _depthwise, (32, 128, 128, 256), (128, 1, 3, 7)),
     _window(86, "separable", _separable, (16, 64, 512, 512), (64, 1, 3, 3), weights(128, 64, 1, 1)),
     _window(87, "conv2d", conv2d(), (16, 64, 1024, 1024), (128, 64, 1, 1)),
     _pointwise(88, "gelu", _gelu, (8192, 8192)),

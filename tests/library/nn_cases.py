@@ -115,10 +115,15 @@ over_first("log_softmax", special.log_softmax)
 over_first("log_sum_exp", special.logsumexp)
 
 
-@case("nn.log_sum_exp_all")
-def _(d: Drawn) -> Comparison:
-    x = d.real(*(d.size(1) for _ in range(d.size(0, 3))), scale=30)
-    return of(x, wanted=special.logsumexp(x.astype(np.float64)), slack=10)
+def over_all(name: str, f: Any) -> None:
+    @case(f"nn.{name}_all")
+    def _(d: Drawn) -> Comparison:
+        x = d.real(*(d.size(1) for _ in range(d.size(0, 3))), scale=30)
+        return of(x, wanted=f(x.astype(np.float64)), slack=10)
+
+
+over_all("softmax", special.softmax)
+over_all("log_sum_exp", special.logsumexp)
 
 
 def losses(logits: Array, labels: Array) -> Array:
@@ -303,6 +308,12 @@ def _(d: Drawn) -> Comparison:
     wanted = x * 0.0 if x.ndim == 2 else standardized(x, tuple(range(2, x.ndim)))
     wanted = wanted * by_channel(scale, x) + by_channel(shift, x)
     return of({"scale": scale, "shift": shift}, x, wanted=wanted, slack=100)
+
+
+@case("nn.instance_standardize")
+def _(d: Drawn) -> Comparison:
+    x = d.real(d.size(), d.size(1), *d.shape(2))
+    return of(x, wanted=x * 0.0 if x.ndim == 2 else standardized(x, tuple(range(2, x.ndim))), slack=100)
 
 
 @case("nn.batch_norm_training")

@@ -101,6 +101,7 @@ def test_batch_norm_in_training(nn: axon.Module) -> None:
     same(after["mean"], running[0])
     same(after["variance"], running[1])
     same(nn.instance_norm({"scale": scale, "shift": shift}, x), F.instance_norm(*tensors(x), None, None, *tensors(scale, shift)))
+    same(nn.instance_standardize(x), F.instance_norm(*tensors(x)))
 
 
 @pytest.mark.parametrize(("window", "stride", "padding"), [(2, 2, 0), (3, 1, 1), (3, 2, 1), (4, 3, 2)])

@@ -22,12 +22,13 @@ from axon.shapes.dimension import Dim
 class Again:
     """Of one read: bytes that are loaded in all, and bytes between an element and the next time it is loaded."""
 
-    bytes: Dim
-    between: Dim
+    bytes: int
+    between: int
 
 
-def loaded_again(nest: Nest, values: Mapping[Symbol, Value]) -> Iterator[Again]:
-    """What a nest's reductions load more than once, of each tensor the first such read: others find its elements close by.
+def loaded_again(nest: Nest, values: Mapping[Symbol, Value], sizes: Mapping[Symbol, int]) -> Iterator[Again]:
+    """What a nest's reductions load more than once at these sizes, of each tensor the first such read: others find its elements
+    close by. Sizes are put in before points are counted: as a formula they may have too many parts.
 
     That is a read which follows the last axis of a result, but not every one before it. What a scatter reads belongs to one
     row alone.
@@ -35,9 +36,11 @@ def loaded_again(nest: Nest, values: Mapping[Symbol, Value]) -> Iterator[Again]:
     if nest.family == "scatter":
         return
     seen: set[Symbol] = set()
+    known = {symbol: Dim.of(size) for symbol, size in sizes.items()}
     for step in nest.steps:
         if not reduced(step):
             continue
+        axes, inner = ([Axis(a.symbol, a.extent.substitute(known)) for a in some] for some in (step.axes, reduced(step)))
         for node in (n for scalar in scalars(step) for n in nodes(scalar)):
             if not isinstance(node, Read) or node.tensor not in values or node.tensor in seen:
                 continue
@@ -45,18 +48,18 @@ def loaded_again(nest: Nest, values: Mapping[Symbol, Value]) -> Iterator[Again]:
             if all(follows) or not follows[-1]:
                 continue
             seen.add(node.tensor)
-            size = Dim.of(max(1, node.element.bits // 8))
+            size = max(1, node.element.bits // 8)
             inside = len(follows) - follows[::-1].index(False)
-            yield Again(size * points(step.axes, reduced(step)), size * _points_inside(step.axes, reduced(step), inside))
+            yield Again(size * points(axes, inner).evaluate({}), size * _points_inside(axes, inner, inside))
 
 
-def _points_inside(axes: Sequence[Axis], inner: Sequence[Axis], number: int) -> Dim:
+def _points_inside(axes: Sequence[Axis], inner: Sequence[Axis], number: int) -> int:
     """The points of the axes from a number on, and of those that are reduced, at each index of the ones before: at most so many."""
     last: dict[Symbol, Dim] = {}
     for axis in axes[:number]:
         last[axis.symbol] = largest(axis.extent, last) - 1
     within, reduced = ([Axis(axis.symbol, largest(axis.extent, last)) for axis in some] for some in (axes[number:], inner))
-    return points(within, reduced)
+    return points(within, reduced).evaluate({})
 
 
 def _follows(read: Read, axis: Axis) -> bool:

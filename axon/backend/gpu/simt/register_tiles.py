@@ -232,8 +232,7 @@ def predicted(nest: Nest, tiled: TiledMapping, sizes: Mapping[Symbol, int], targ
 
 def untiled(nest: Nest, values: Mapping[Symbol, Value], sizes: Mapping[Symbol, int]) -> KernelWork:
     """What a nest does without tiles."""
-    again = [(a.bytes.evaluate(sizes), a.between.evaluate(sizes)) for a in loaded_again(nest, values)]
-    loads = tuple(Loads(loaded, between) for loaded, between in again if loaded > between)
+    loads = tuple(Loads(a.bytes, a.between) for a in loaded_again(nest, values, sizes) if a.bytes > a.between)
     amounts = (sum(count(step).evaluate(sizes) for step in nest.steps) for count in (flops, other_operations))
     return KernelWork(bytes_moved(nest, values).evaluate(sizes), loads, *amounts)
 

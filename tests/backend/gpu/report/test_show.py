@@ -222,6 +222,15 @@ def test_what_rows_of_different_lengths_load_again_is_counted() -> None:
     assert "  loads 67,108,864 bytes, since" in explain(core, core.contract.bind((), [(256, 256), (256, 256)]))
 
 
+def test_what_is_loaded_again_is_counted_at_sizes_whose_formula_has_too_many_parts() -> None:
+    core = program(
+        "import nn\nfun f x k = let val y = nn.max_pool3d {2, 2, 0} (nn.conv3d_transpose_with {2, 1, 1, 1, 1} x k) in\n"
+        "  for n => nn.softmax_first y[n, ..] end"
+    )
+    said = explain(core, core.contract.bind((), [(2, 3, 4, 5, 6), (3, 16, 3, 3, 3)]))
+    assert "map over (n, i, j, j2, j3) = 2 × 16 × 4 × 5 × 6" in said
+
+
 def test_of_a_table_what_is_looked_up_is_moved() -> None:
     core = program("fun f (t : f32[v, d]) (ids : i32[n]) = for i j => t[ids[i], j]")
     v, d = (size.symbol for size in core.inputs[0].shape)
