@@ -376,6 +376,8 @@ def sharers(nest: Nest, width: Width, sizes: MappingOf[Symbol, int]) -> int | No
     """How many threads share the loops of a column; None if there are too few columns for threads to lie along them."""
     columns = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows)
     long = widest(nest, sizes)
+    if any(axis.extent.atom is None and not axis.extent.variables <= sizes.keys() for step in nest.steps for axis in reduced(step)):
+        long = min(long, LONG)  # parts of columns: how many threads share one was measured so
     if columns >= FULL * width.vector or long < LONG // 4:
         return 1
     if not shareable(nest):
