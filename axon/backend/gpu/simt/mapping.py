@@ -377,7 +377,7 @@ def sharers(nest: Nest, width: Width, sizes: MappingOf[Symbol, int]) -> int | No
     columns = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows)
     long = widest(nest, sizes)
     if any(axis.extent.atom is None and not axis.extent.variables <= sizes.keys() for step in nest.steps for axis in reduced(step)):
-        long = min(long, LONG)  # parts of columns: how many threads share one was measured so
+        long = LONG  # parts of columns: how many threads share one was measured so
     if columns >= FULL * width.vector or long < LONG // 4:
         return 1
     if not shareable(nest):
