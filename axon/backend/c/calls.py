@@ -47,8 +47,8 @@ from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 
 _RELATIONS = {"=": "==", "<>": "!="}
-_NO_MEMORY = 'fail(AXON_MEMORY, "there is not enough memory")'
-_DIVIDED = 'fail(AXON_ARITHMETIC, "error[AX0503]: division of a dimension by zero")'
+_NO_MEMORY = 'ax_fail(AXON_MEMORY, "there is not enough memory")'
+_DIVIDED = 'ax_fail(AXON_ARITHMETIC, "error[AX0503]: division of a dimension by zero")'
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +105,10 @@ class Calls:
 
     def extent(self, dim: Dim) -> str:
         """A size that a tensor has, which is not negative."""
-        return self.size(dim) if dim.constant is not None or dim.symbol is not None else f"size_max(0, {self.size(dim)})"
+        return self.size(dim) if dim.constant is not None or dim.symbol is not None else f"ax_size_max(0, {self.size(dim)})"
 
     def wide(self, dim: Dim) -> str:
-        return wide(dim, lambda symbol: f"(wide)sizes->{self.dims[symbol]}")
+        return wide(dim, lambda symbol: f"(ax_wide)sizes->{self.dims[symbol]}")
 
     def divided(self, dims: Iterable[Dim]) -> None:
         """End where one of the sizes just computed divides by 0."""
@@ -116,7 +116,7 @@ class Calls:
             self.say("if (odd) {", f"    status = {_DIVIDED};", "    goto end;", "}")
 
     def must(self, call: str) -> None:
-        self.say(f"MUST({call});")
+        self.say(f"AX_MUST({call});")
 
     def name(self, symbol: Symbol) -> str:
         if symbol not in self.held:
@@ -127,7 +127,7 @@ class Calls:
         if not value.shape:
             return str(item(value.element))
         extents = ", ".join(map(self.extent, value.shape))
-        return f"bytes_of({item(value.element)}, (const int64_t[]){{{extents}}}, {len(value.shape)})"
+        return f"ax_bytes_of({item(value.element)}, (const int64_t[]){{{extents}}}, {len(value.shape)})"
 
     # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -143,9 +143,9 @@ class Calls:
         self.results(sized)
         lines, self.lines = self.lines, []
         held = list(self.held.values())
-        self.say("int status = AXON_OK, odd = 0;", "(void)odd;", *(f"value {name} = {{NULL, NULL}};" for name in held))
+        self.say("int status = AXON_OK, odd = 0;", "(void)odd;", *(f"ax_value {name} = {{NULL, NULL}};" for name in held))
         head, self.lines = self.lines, []
-        self.say("end:", *(f"release(&{name});" for name in held), "return status;")
+        self.say("end:", *(f"ax_release(&{name});" for name in held), "return status;")
         return Written(tuple(self.kernels), (*head, *lines, *self.lines), frozenset(self.products), self.sorts)
 
     def inputs(self) -> None:
@@ -154,7 +154,7 @@ class Calls:
             if not value.shape:
                 self.say(f"{own}.data = (void *)&{slot.place};")
                 continue
-            self.must(f"given(&{own}, {_tensor(slot)}, {len(value.shape)}, {item(value.element)}, {quoted(slot.path)})")
+            self.must(f"ax_given(&{own}, {_tensor(slot)}, {len(value.shape)}, {item(value.element)}, {quoted(slot.path)})")
         for symbol, table in self.tables.items():
             self.say(f"{self.name(symbol)}.data = (void *){table};")
 
@@ -166,8 +166,8 @@ class Calls:
                 if not known:
                     for d, dim in enumerate(slot.value.shape):
                         self.say(f"{slot.at(f'sizes[{d}]')} = {self.extent(dim)};")
-                    self.say(f"row_strides({slot.at('strides')}, {slot.at('sizes')}, {rank});")
-                self.must(f"deliver({self.name(symbol)}, (void **)&{_tensor(slot)}, {rank}, {item(slot.value.element)}, into)")
+                    self.say(f"ax_row_strides({slot.at('strides')}, {slot.at('sizes')}, {rank});")
+                self.must(f"ax_deliver({self.name(symbol)}, (void **)&{_tensor(slot)}, {rank}, {item(slot.value.element)}, into)")
         for slot, symbol, _ in slots:
             if not slot.value.shape:
                 self.say(f"{slot.place} = *(const {C_TYPES[slot.value.element]} *){self.name(symbol)}.data;")
@@ -177,7 +177,7 @@ class Calls:
         lives = lives_of(kernels)
         for kernel, dying in zip(lives.items, lives.dying, strict=True):
             self.kernel(kernel)
-            self.say(*(f"release(&{self.name(symbol)});" for symbol in sorted(dying, key=lambda s: s.id)))
+            self.say(*(f"ax_release(&{self.name(symbol)});" for symbol in sorted(dying, key=lambda s: s.id)))
         return lives.made
 
     def kernel(self, kernel: Kernel) -> None:
@@ -211,10 +211,12 @@ class Calls:
     def room(self, value: Value) -> None:
         own, slot = self.name(value.symbol), self.direct.get(value.symbol)
         if slot is None:
-            self.must(f"make(&{own}, {self.bytes(value)})")
+            self.must(f"ax_make(&{own}, {self.bytes(value)})")
         else:
             number = self.interface.results.index(slot)
-            self.must(f"room_for_result(&{own}, (void **)&{slot.at('data')}, {self.bytes(value)}, into, into && direct[{number}])")
+            self.must(
+                f"ax_room_for_result(&{own}, (void **)&{slot.at('data')}, {self.bytes(value)}, into, into && direct[{number}])"
+            )
         self.divided(value.shape)
 
     # ── kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -229,15 +231,15 @@ class Calls:
             cost, points = self.work(function.cost), self.work(function.points)
             self.say(f"const double cost = {cost};", f"int64_t items = {self.size(function.rows)}, lanes = 0;", "(void)lanes;")
             if function.lane is not None:
-                self.say(f"cut(&items, &lanes, {self.size(function.lane)}, {function.most}, cost, {points});")
+                self.say(f"ax_cut(&items, &lanes, {self.size(function.lane)}, {function.most}, cost, {points});")
             each_bytes = "0"
             for own, bytes in each:
                 self.say(f"const int64_t {own} = {each_bytes};")
-                each_bytes = f"{own} + in_lines({bytes})"
+                each_bytes = f"{own} + ax_in_lines({bytes})"
             self.say(f"void *const tensors[] = {{{', '.join(tensors) or 'NULL'}}};")
             self.say(f"const int64_t numbers[] = {{{', '.join(numbers) or '0'}}};")
             self.divided([*dims, function.rows, *([function.lane] if function.lane is not None else [])])
-            self.say(f"const int stopped = launch(call_{symbol}, tensors, numbers, items, cost, {each_bytes});")
+            self.say(f"const int stopped = ax_launch(ax_call_{symbol}, tensors, numbers, items, cost, {each_bytes});")
             self.stopped(failures(nest, self.said))
 
     def said(self, symbol: Symbol) -> str:
@@ -247,7 +249,7 @@ class Calls:
         with self.braces("if (stopped != 0)"):
             if found:
                 code, text = worded(found)
-                self.say(f'status = stopped < 0 ? {_NO_MEMORY} : fail({code}, "%s", {quoted(text)});')
+                self.say(f'status = stopped < 0 ? {_NO_MEMORY} : ax_fail({code}, "%s", {quoted(text)});')
             else:
                 self.say(f"status = {_NO_MEMORY};")
             self.say("goto end;")
@@ -291,8 +293,8 @@ class Calls:
                     assert_never(parameter)
         self.kernels.append(
             f"int32_t {symbol}({', '.join([*types, 'int64_t', 'int64_t'])});\n\n"
-            f"static int call_{symbol}(const void *context, int thread, int64_t first, int64_t last)\n{{\n"
-            "    const arguments *own = context;\n"
+            f"static int ax_call_{symbol}(const void *context, int thread, int64_t first, int64_t last)\n{{\n"
+            "    const ax_arguments *own = context;\n"
             "    int64_t answer = 0;\n    void *error = NULL;\n"
             + ("    char *memory = own->memory + thread * own->each;\n" if each else "    (void)thread;\n    (void)own;\n")
             + f"    return {symbol}({', '.join([*passed, 'first', 'last'])}) != 0 || answer != 0;\n}}"
@@ -325,11 +327,11 @@ class Calls:
             ]
             counts = ", ".join(str(len(kind)) for kind in (kernel.batch, kernel.rows, kernel.columns, kernel.depth))
             self.say(
-                "const product own = {",
+                "const ax_product own = {",
                 f"    .left = {memory[0]}, .right = {memory[1]}, .out = {self.name(out.symbol)}.data, .axes = {{{counts}}},",
                 "    .sizes = extents, .left_steps = left, .right_steps = right, .out_steps = out_steps,",
                 "};",
-                f"const int stopped = multiply_{element}(own);",
+                f"const int stopped = ax_multiply_{element}(own);",
             )
             self.stopped([])
             self.depth -= 1
@@ -371,7 +373,7 @@ class Calls:
         own = [f"{self.name(symbol)}.data" for symbol in (op.input, op.values.symbol, op.indices.symbol)]
         element = op.values.element
         rows = " * ".join(lead) or "1"
-        self.say(f"if (sort({', '.join(own)}, {rows}, {last}, {item(element)}, key_{element.value}) != 0) {{")
+        self.say(f"if (ax_sort({', '.join(own)}, {rows}, {last}, {item(element)}, ax_key_{element.value}) != 0) {{")
         self.say(f"    status = {_NO_MEMORY};", "    goto end;", "}")
 
     def compress(self, op: Compress) -> None:
@@ -396,7 +398,7 @@ class Calls:
         sides = [f"(long long)({self.wide(dim)})" for dim in (op.left, op.right)]
         text = f"error[AX0501]: {op.message}: %lld {op.relation} %lld does not hold{place(op.span)}".replace("%", "%%")
         text = quoted(text.replace("%%lld", "%lld"))
-        self.say(f"    status = fail(AXON_SIZES, {text}, {', '.join(sides)});", "    goto end;", "}")
+        self.say(f"    status = ax_fail(AXON_SIZES, {text}, {', '.join(sides)});", "    goto end;", "}")
         self.divided([d for r in (asked, *op.given) for d in (r.left, r.right)])
 
     def repeat(self, kernel: Repeat) -> None:
@@ -411,7 +413,7 @@ class Calls:
             else:
                 self.say(f"const int64_t steps = *(const int32_t *){self.name(trip)}.data;")
             for state, first in zip(states, op.initial, strict=True):
-                self.say(f"share_value(&{state}, {self.name(first)});")
+                self.say(f"ax_share_value(&{state}, {self.name(first)});")
             if op.stacked:
                 for out in op.outs:
                     self.room(out)
@@ -427,16 +429,16 @@ class Calls:
                         with self.braces():
                             self.say(f"const int64_t bytes = {self.bytes(each)};")
                             self.say(f"memcpy((char *){self.name(out.symbol)}.data + step * bytes, {result}.data, (size_t)bytes);")
-                self.say(f"value next[{len(states)}] = {{{', '.join(['{NULL, NULL}'] * len(states))}}};")
-                self.say(*(f"share_value(&next[{n}], {result});" for n, result in enumerate(results)))
+                self.say(f"ax_value next[{len(states)}] = {{{', '.join(['{NULL, NULL}'] * len(states))}}};")
+                self.say(*(f"ax_share_value(&next[{n}], {result});" for n, result in enumerate(results)))
                 for n, state in enumerate(states):
-                    self.say(f"release(&{state});", f"{state} = next[{n}];")
-                self.say(*(f"release(&{self.name(symbol)});" for symbol in made))
+                    self.say(f"ax_release(&{state});", f"{state} = next[{n}];")
+                self.say(*(f"ax_release(&{self.name(symbol)});" for symbol in made))
             self.say(f"{counter}.data = NULL;")
             if not op.stacked:
                 for out, state in zip(op.outs, states, strict=True):
-                    self.say(f"share_value(&{self.name(out.symbol)}, {state});")
-            self.say(*(f"release(&{state});" for state in states))
+                    self.say(f"ax_share_value(&{self.name(out.symbol)}, {state});")
+            self.say(*(f"ax_release(&{state});" for state in states))
 
 
 def _tensor(slot: Slot) -> str:

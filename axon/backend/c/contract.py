@@ -74,7 +74,7 @@ class Contract:
             assert found is not None
             yield from self.bind(found, self.extent((p, d)))
         for place, symbol in plan.extents.items():
-            yield f"wide {self.variables[symbol]} = {self.extent(place)};"
+            yield f"ax_wide {self.variables[symbol]} = {self.extent(place)};"
         for step in plan.steps:
             yield from self.solve(step)
         for place, symbol in plan.equal:
@@ -95,7 +95,7 @@ class Contract:
 
     def bind(self, symbol: Symbol, value: str) -> Iterator[str]:
         self.bound[symbol] = None
-        yield f"wide {self.variables[symbol]} = {value};"
+        yield f"ax_wide {self.variables[symbol]} = {value};"
 
     def in_range(self, value: str, text: str) -> Iterator[str]:
         yield from self.unless(f"{value} >= 0 && {value} < {MAX_EXTENT}", text, [f"(long long){value}"], [])
@@ -106,15 +106,15 @@ class Contract:
             case Divide(coefficient=coefficient, rest=rest):
                 below, above = self.wide(coefficient), self.wide(-rest)
                 if coefficient.constant in (1, -1):
-                    yield f"wide {own} = {self.wide(rest * -coefficient)};"
+                    yield f"ax_wide {own} = {self.wide(rest * -coefficient)};"
                     wrong = f"{own} >= 0"
                 else:
-                    yield f"wide {own} = wide_floor({above}, {below}, &odd);"
+                    yield f"ax_wide {own} = ax_wide_floor({above}, {below}, &odd);"
                     wrong = f"!odd && {own} >= 0 && {own} * ({below}) == {above}"
             case Root(dim=dim, growth=growth):
                 most = Dim.of(MAX_EXTENT) if growth.most is None else growth.most
-                yield f"wide {own};"
-                yield f"ROOT({own}, {self.wide(dim)}, {self.wide(growth.least)}, {self.wide(most)});"
+                yield f"ax_wide {own};"
+                yield f"AX_ROOT({own}, {self.wide(dim)}, {self.wide(growth.least)}, {self.wide(most)});"
                 wrong = f"!odd && {own} >= 0 && {self.wide(dim)} == 0"
         place, fact = step.source.place, step.source.fact
         if place is None:
@@ -188,12 +188,12 @@ class Contract:
         """Give back AXON_SIZES with a text unless a condition holds."""
         said = f"error[AX0501]: {text}, in a call of `{_escaped(self.function)}`" + "".join(f"\n  = {note}" for note, _ in notes)
         every = [*numbers, *(number for _, more in notes for number in more)]
-        yield f"REQUIRE({', '.join([holds, quoted(said) + ' SIGNATURE', *every])});"
+        yield f"AX_REQUIRE({', '.join([holds, quoted(said) + ' AX_SIGNATURE', *every])});"
 
     @property
     def signature(self) -> str:
         """The macro that ends every text."""
-        return f"#define SIGNATURE {quoted(_escaped(f'{chr(10)}  = {self.sig}'))}"
+        return f"#define AX_SIGNATURE {quoted(_escaped(f'{chr(10)}  = {self.sig}'))}"
 
 
 def _escaped(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from axon.backend.c.identifiers import entries
 from axon.backend.c.types import C_TYPES, Interface, StructType, TensorType, declared
 from axon.base.data import dataclass
 from axon.base.names import Symbol
@@ -44,11 +45,6 @@ class Described:
     signature: str
     size_name: Callable[[Symbol], str]
     cpu: str
-
-
-def entries(symbol: str) -> tuple[str, ...]:
-    """What a header declares beside the function."""
-    return tuple(f"{symbol}_{end}" for end in ("shapes", "into", "free", "error", "set_threads"))
 
 
 def header(program: Program, interface: Interface, about: Described, sized: Sequence[bool]) -> str:

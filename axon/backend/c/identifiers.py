@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 _OF_LANGUAGES = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const consteval constexpr
@@ -15,40 +14,30 @@ _OF_LANGUAGES = """
 """
 _OF_LIBRARIES = """
     main NULL errno stdin stdout stderr signal index rindex exp log sin cos tan pow sqrt floor ceil round abs y0 y1 yn j0 j1
-    jn gamma lgamma erf erfc time read write open close exit abort malloc free calloc realloc memcpy memset printf puts getenv
-    linux unix
+    jn gamma lgamma erf erfc time read write open close exit abort malloc free calloc realloc memcpy memset memmove printf
+    size_t int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t puts getenv linux unix
 """
-_OF_RUNTIME = """
-    KEY MOST_THREADS MUST PIECES REQUIRE ROOT SIGNATURE UNUSED WORTH_SHARING arguments axes_of bind bytes bytes_of
-    copy_strided cost count cut deliver direct end extents fail first forget_threads from given high in_lines in_rows into
-    items job key_of keyed lanes last launch left length low make mask next nothing numbers odd out out_steps own places
-    prepare_pool product reach release right room room_for_result row_strides run serve shapes share share_value sizes
-    size_floor size_max size_min sort sort_row sort_rows sorting status step step_number steps stopped take tensors
-    text_of_error thread threads_available threads_for threads_set to value wanted wide work
+_OF_CALLS = """
+    bytes cost direct end extents first from high into items lanes last left length low mask next numbers odd out out_steps own
+    places right sizes status step step_number steps stopped tensors to wanted
 """
 _KEYWORDS = frozenset(_OF_LANGUAGES.split())
 _LIBRARY = frozenset(_OF_LIBRARIES.split())  # what C headers declare, or compilers know by name
-_TAKEN = _LIBRARY | frozenset(_OF_RUNTIME.split())
+_TAKEN = _LIBRARY | frozenset(_OF_CALLS.split())  # what the functions that are written have beside a program's own names
 
 
 def identifier(name: str) -> str:
-    """A name as C and C++ take it: `α` is alpha, `x'` x_prime, `double` double_."""
-    found = re.sub(r"[^A-Za-z0-9_]", lambda match: _spelt(match[0]), name)
-    found = re.sub(r"__+", "_", found).lstrip("_") or "unnamed"
-    return f"{found}_" if found in _KEYWORDS or found[0].isdigit() else found
+    """A name as C and C++ take it: `double` is double_. Names that begin with ax_ or axon_ are the runtime's."""
+    found = re.sub(r"__+", "_", re.sub(r"[^A-Za-z0-9_]", "_", name)).lstrip("_") or "unnamed"
+    if found[0].isdigit() or found.lower().startswith(("ax_", "axon_")):
+        return f"own_{found}"
+    return f"{found}_" if found in _KEYWORDS else found
 
 
 def own_name(name: str) -> str:
     """What a function is called: as in Axon, with `axon_` before a name that C has already."""
     found = identifier(name)
     return f"axon_{found}" if found in _LIBRARY else found
-
-
-def _spelt(character: str) -> str:
-    if character == "'":
-        return "_prime"
-    words = unicodedata.name(character, "").split()
-    return words[-1].lower() if words and words[-1].isalnum() else "_"
 
 
 class Identifiers:
@@ -59,9 +48,17 @@ class Identifiers:
 
     def new(self, name: str) -> str:
         """One like that, with a number where it is taken."""
-        like = identifier(name)
+        return self.unique(identifier(name))
+
+    def unique(self, like: str) -> str:
+        """The same of what is a name of C already."""
         found, number = like, 2
         while found in self.taken:
             found, number = f"{like}_{number}", number + 1
         self.taken.add(found)
         return found
+
+
+def entries(symbol: str) -> tuple[str, ...]:
+    """What a header declares beside a function."""
+    return tuple(f"{symbol}_{end}" for end in ("shapes", "into", "free", "error", "set_threads"))

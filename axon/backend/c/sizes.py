@@ -50,21 +50,21 @@ def _atom(atom: Atom, name: Name, kind: str) -> str:
             return name(atom)
         case Quotient(dividend, divisor):
             inside = wide if kind == "wide" else size
-            return f"{kind}_floor({inside(dividend, name)}, {inside(divisor, name)}, &odd)"
+            return f"ax_{kind}_floor({inside(dividend, name)}, {inside(divisor, name)}, &odd)"
         case Minimum(items):
             inside = wide if kind == "wide" else size
             *first, last = (inside(item, name) for item in items)
-            return "".join(f"{kind}_min({text}, " for text in first) + last + ")" * len(first)
+            return "".join(f"ax_{kind}_min({text}, " for text in first) + last + ")" * len(first)
 
 
 def _watched(dim: Dim, name: Name) -> str:
     """With every step watched."""
     total = ""
     for coefficient, monomial in dim.terms:
-        term = f"(wide){coefficient}"
+        term = f"(ax_wide){coefficient}"
         for atom in monomial:
-            term = f"wide_mul({term}, {_atom(atom, name, 'wide')}, &odd)"
-        total = f"wide_add({total}, {term}, &odd)" if total else term
+            term = f"ax_wide_mul({term}, {_atom(atom, name, 'wide')}, &odd)"
+        total = f"ax_wide_add({total}, {term}, &odd)" if total else term
     return total
 
 

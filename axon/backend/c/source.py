@@ -8,8 +8,8 @@ from typing import Any
 
 from axon.backend.c.calls import Calls, Written
 from axon.backend.c.contract import Contract
-from axon.backend.c.header import Described, entries, header, parameters
-from axon.backend.c.identifiers import Identifiers
+from axon.backend.c.header import Described, header, parameters
+from axon.backend.c.identifiers import Identifiers, entries
 from axon.backend.c.sizes import quoted, size
 from axon.backend.c.types import Interface, Slot, interface, item
 from axon.backend.cpu.function import Function
@@ -39,7 +39,7 @@ def texts(
     dims = {symbol: names.new(symbol.name) for symbol in dict.fromkeys([*known, *_found_later(plan.body)])}
     sized = [all(dim.variables <= known.keys() for dim in slot.value.shape) for slot in made.results]
     contract = Contract(program, made, about.name, about.signature, dims, names, about.size_name)
-    data = {symbol: f"table_{n}" for n, symbol in enumerate(tables)}
+    data = {symbol: f"ax_table_{n}" for n, symbol in enumerate(tables)}
     written = Calls(plan, made, functions, dims, data, names).write(sized)
     parts = [
         f"/* `{about.name}` of {about.source}, as {own}.h declares it: written by `axon build`, to be read and not edited. */",
@@ -47,11 +47,11 @@ def texts(
         "\n".join(f"#include <{name}>" for name in _INCLUDES),
         _runtime(written),
         *(_table(data[symbol], array) for symbol, array in tables.items()),
-        "\n".join(["struct sizes {", *(f"    int64_t {name};" for name in dims.values() or ["none"]), "};"]),
+        "\n".join(["struct ax_sizes {", *(f"    int64_t {name};" for name in dims.values() or ["none"]), "};"]),
         contract.signature,
-        _function("static int bind", f"struct sizes *sizes{_more(made, out=False)}", contract.write()),
+        _function("static int ax_bind", f"struct ax_sizes *sizes{_more(made, out=False)}", contract.write()),
         *written.kernels,
-        _function("static int run", f"struct sizes *sizes{_more(made)}, int into, const bool *direct", written.body),
+        _function("static int ax_run", f"struct ax_sizes *sizes{_more(made)}, int into, const bool *direct", written.body),
         *_Entries(made, own, sized, dims).all(),
     ]
     return header(program, made, about, sized), "\n\n".join(parts) + "\n"
@@ -63,7 +63,9 @@ def _runtime(written: Written) -> str:
 
     parts = [text("base.c"), *([text("sort.c")] if written.sorts else []), *([text("products.c")] if written.products else [])]
     for element in sorted(written.products):
-        macros = f"#define AXON_ELEMENT {'float' if element == 'f32' else 'double'}\n#define AXON_NAME(name) name##_{element}\n"
+        macros = (
+            f"#define AXON_ELEMENT {'float' if element == 'f32' else 'double'}\n#define AXON_NAME(name) ax_##name##_{element}\n"
+        )
         parts.append(macros + text("product.c"))
     return "\n".join(parts).rstrip()
 
@@ -113,20 +115,20 @@ class _Entries:
         found.append(self.call())
         if self.tensors and all(self.sized):
             found += [self.only_shapes(), self.into()]
-        most = "threads < 0 ? 0 : threads > MOST_THREADS ? MOST_THREADS : threads"
+        most = "threads < 0 ? 0 : threads > AX_MOST_THREADS ? AX_MOST_THREADS : threads"
         return [
             *found,
-            _function(f"const char *{self.symbol}_error", "void", ["return text_of_error;"]),
+            _function(f"const char *{self.symbol}_error", "void", ["return ax_text_of_error;"]),
             _function(
-                f"void {self.symbol}_set_threads", "int threads", [f"__atomic_store_n(&threads_set, {most}, __ATOMIC_RELAXED);"]
+                f"void {self.symbol}_set_threads", "int threads", [f"__atomic_store_n(&ax_threads_set, {most}, __ATOMIC_RELAXED);"]
             ),
         ]
 
     def bound(self) -> list[str]:
         """The sizes of a call, or its end."""
         return [
-            "struct sizes sizes = {0};",
-            f"int status = bind(&sizes{self.given});",
+            "struct ax_sizes sizes = {0};",
+            f"int status = ax_bind(&sizes{self.given});",
             "if (status != AXON_OK) {",
             "    return status;",
             "}",
@@ -144,8 +146,8 @@ class _Entries:
                 for d, dim in enumerate(slot.value.shape):
                     extent = size(at_least_0(dim), lambda symbol: f"sizes->{self.dims[symbol]}")
                     lines.append(f"{slot.at(f'sizes[{d}]')} = {extent};")
-                lines.append(f"row_strides({slot.at('strides')}, {slot.at('sizes')}, {len(slot.value.shape)});")
-        return _function("static void shapes", f"const struct sizes *sizes, {self.made.result.name} *out", lines)
+                lines.append(f"ax_row_strides({slot.at('strides')}, {slot.at('sizes')}, {len(slot.value.shape)});")
+        return _function("static void ax_shapes", f"const struct ax_sizes *sizes, {self.made.result.name} *out", lines)
 
     def free(self) -> str:
         assert self.made.result is not None
@@ -155,26 +157,26 @@ class _Entries:
 
     def call(self) -> str:
         out = ", out" if self.made.result is not None else ""
-        lines = [*self.bound(), *self.nothing_yet(), *(["shapes(&sizes, out);"] if self.tensors else [])]
-        lines.append(f"status = run(&sizes{self.given}{out}, 0, NULL);")
+        lines = [*self.bound(), *self.nothing_yet(), *(["ax_shapes(&sizes, out);"] if self.tensors else [])]
+        lines.append(f"status = ax_run(&sizes{self.given}{out}, 0, NULL);")
         if self.tensors:
             lines += ["if (status != AXON_OK) {", f"    {self.symbol}_free(out);", "}"]
         return _function(f"int {self.symbol}", parameters(self.made), [*lines, "return status;"])
 
     def only_shapes(self) -> str:
         scalars = [f"{slot.place} = 0;" for slot in self.made.results if not slot.value.shape]
-        lines = [*self.bound(), *self.nothing_yet(), *scalars, "shapes(&sizes, out);", "return AXON_OK;"]
+        lines = [*self.bound(), *self.nothing_yet(), *scalars, "ax_shapes(&sizes, out);", "return AXON_OK;"]
         return _function(f"int {self.symbol}_shapes", parameters(self.made), lines)
 
     def into(self) -> str:
         assert self.made.result is not None
-        lines = [*self.bound(), f"{self.made.result.name} wanted = *out;", "shapes(&sizes, &wanted);"]
+        lines = [*self.bound(), f"{self.made.result.name} wanted = *out;", "ax_shapes(&sizes, &wanted);"]
         lines += [f"bool direct[{len(self.made.results)}] = {{false}};", "uintptr_t low, high, from = 0, to = 0;"]
         lines += ["(void)from;", "(void)to;"]
         for n, slot in self.tensors:
             lines += self.room(n, slot)
         return _function(
-            f"int {self.symbol}_into", parameters(self.made), [*lines, f"return run(&sizes{self.given}, out, 1, direct);"]
+            f"int {self.symbol}_into", parameters(self.made), [*lines, f"return ax_run(&sizes{self.given}, out, 1, direct);"]
         )
 
     def room(self, number: int, slot: Slot) -> list[str]:
@@ -186,18 +188,18 @@ class _Entries:
         lines = [
             f"for (int d = 0; d < {rank}; d++) {{",
             f"    if ({own} != {wanted}) {{",
-            f"        return fail(AXON_ARGUMENT, {wrong}, d + 1, (long long){own}, (long long){wanted});",
+            f"        return ax_fail(AXON_ARGUMENT, {wrong}, d + 1, (long long){own}, (long long){wanted});",
             "    }",
             "}",
-            f"if ({slot.at('data')} == NULL && bytes_of({item(slot.value.element)}, {slot.at('sizes')}, {rank}) != 0) {{",
-            f"    return fail(AXON_ARGUMENT, {none});",
+            f"if ({slot.at('data')} == NULL && ax_bytes_of({item(slot.value.element)}, {slot.at('sizes')}, {rank}) != 0) {{",
+            f"    return ax_fail(AXON_ARGUMENT, {none});",
             "}",
-            f"reach({_place(slot)}, &low, &high);",
-            f"direct[{number}] = in_rows({slot.at('sizes')}, {slot.at('strides')}, {rank});",
+            f"ax_reach({_place(slot)}, &low, &high);",
+            f"direct[{number}] = ax_in_rows({slot.at('sizes')}, {slot.at('strides')}, {rank});",
         ]
         for other in self.made.inputs:
             if other.value.shape:
-                lines += [f"reach({_place(other)}, &from, &to);", f"direct[{number}] &= high <= from || to <= low;"]
+                lines += [f"ax_reach({_place(other)}, &from, &to);", f"direct[{number}] &= high <= from || to <= low;"]
         return lines
 
 

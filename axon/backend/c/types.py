@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias, assert_never
 
-from axon.backend.c.identifiers import Identifiers, identifier
+from axon.backend.c.identifiers import Identifiers, entries, identifier
 from axon.base.data import dataclass, field
 from axon.base.element import Element
 from axon.core.ir import Leaf, Program, RecordOf, Structure, TupleOf, Value
@@ -106,7 +106,7 @@ class _Types:
         if not key:
             return None
         if key not in self.structs:
-            self.structs[key] = StructType(self.names.new(f"{self.function}_{name}"), key)
+            self.structs[key] = StructType(self.names.unique(f"{self.function}_{name}"), key)
         return self.structs[key]
 
 
@@ -126,6 +126,7 @@ def interface(program: Program, function: str) -> Interface:
     names = Identifiers()
     explicit = tuple(names.new(symbol.name) for symbol in program.explicit)
     types = _Types(function, program.inputs)
+    types.names.taken |= {function, *entries(function)}
     params: list[tuple[str, CType]] = []
     inputs: dict[int, Slot] = {}
     for param in program.params:

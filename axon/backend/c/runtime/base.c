@@ -1,62 +1,62 @@
 /* What every library that `axon build` makes has inside: sizes, errors, memory, threads, copies. It needs the C library and POSIX
    threads, and a compiler that has the vectors and the 128-bit integers of GCC or Clang. Everything in it is static. */
 
-#define UNUSED __attribute__((unused))
+#define AX_UNUSED __attribute__((unused))
 
 /* ── sizes ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
    A call's sizes are found and checked in 128 bits, in which no formula of them wraps unnoticed: `odd` is set where one has no value,
    since it divides by 0 or does not fit. What is computed of sizes later fits 62 bits: the contract says so. */
 
-typedef __int128 wide;
+typedef __int128 ax_wide;
 
-UNUSED static wide wide_floor(wide a, wide b, int *odd)
+AX_UNUSED static ax_wide ax_wide_floor(ax_wide a, ax_wide b, int *odd)
 {
     if (b == 0) {
         *odd = 1;
         return 0;
     }
-    wide whole = a / b;
+    ax_wide whole = a / b;
     return whole - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-UNUSED static wide wide_min(wide a, wide b)
+AX_UNUSED static ax_wide ax_wide_min(ax_wide a, ax_wide b)
 {
     return a < b ? a : b;
 }
 
-UNUSED static wide wide_add(wide a, wide b, int *odd)
+AX_UNUSED static ax_wide ax_wide_add(ax_wide a, ax_wide b, int *odd)
 {
-    wide sum;
+    ax_wide sum;
     *odd |= __builtin_add_overflow(a, b, &sum);
     return sum;
 }
 
-UNUSED static wide wide_mul(wide a, wide b, int *odd)
+AX_UNUSED static ax_wide ax_wide_mul(ax_wide a, ax_wide b, int *odd)
 {
-    wide product;
+    ax_wide product;
     *odd |= __builtin_mul_overflow(a, b, &product);
     return product;
 }
 
-UNUSED static int64_t size_floor(int64_t a, int64_t b, int *odd)
+AX_UNUSED static int64_t ax_size_floor(int64_t a, int64_t b, int *odd)
 {
-    return (int64_t)wide_floor(a, b, odd);
+    return (int64_t)ax_wide_floor(a, b, odd);
 }
 
-UNUSED static int64_t size_min(int64_t a, int64_t b)
+AX_UNUSED static int64_t ax_size_min(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-UNUSED static int64_t size_max(int64_t a, int64_t b)
+AX_UNUSED static int64_t ax_size_max(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
 /* The least size v from `least` to `most` for which `whole`, a formula of v that grows with it, is 0 or more; -1 if there is none. */
-#define ROOT(v, whole, least, most)                                                                                               \
+#define AX_ROOT(v, whole, least, most)                                                                                             \
     do {                                                                                                                           \
-        wide least_ = (least), most_ = (most), below_ = least_ - 1, high_ = least_, step_ = 1;                                     \
+        ax_wide least_ = (least), most_ = (most), below_ = least_ - 1, high_ = least_, step_ = 1;                                  \
         while (high_ <= most_ && ((v) = high_, (whole) < 0)) {                                                                     \
             below_ = high_;                                                                                                        \
             high_ += step_;                                                                                                        \
@@ -66,7 +66,7 @@ UNUSED static int64_t size_max(int64_t a, int64_t b)
             high_ = below_ >= most_ || ((v) = most_, (whole) < 0) ? -1 : most_;                                                    \
         }                                                                                                                          \
         while (high_ - below_ > 1) {                                                                                               \
-            wide middle_ = below_ + (high_ - below_) / 2;                                                                          \
+            ax_wide middle_ = below_ + (high_ - below_) / 2;                                                                       \
             (v) = middle_;                                                                                                         \
             if ((whole) < 0) {                                                                                                     \
                 below_ = middle_;                                                                                                  \
@@ -79,28 +79,28 @@ UNUSED static int64_t size_max(int64_t a, int64_t b)
 
 /* ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-static _Thread_local char text_of_error[4096];
+static _Thread_local char ax_text_of_error[4096];
 
 /* Write the text of this thread's last error; gives back its code. */
-__attribute__((format(printf, 2, 3))) UNUSED static int fail(int code, const char *format, ...)
+__attribute__((format(printf, 2, 3))) AX_UNUSED static int ax_fail(int code, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text_of_error, sizeof text_of_error, format, arguments);
+    vsnprintf(ax_text_of_error, sizeof ax_text_of_error, format, arguments);
     va_end(arguments);
     return code;
 }
 
 /* Of the contract, whose texts end with the signature. */
-#define REQUIRE(holds, ...)                                                                                                        \
+#define AX_REQUIRE(holds, ...)                                                                                                     \
     do {                                                                                                                           \
         if (!(holds)) {                                                                                                            \
-            return fail(AXON_SIZES, __VA_ARGS__);                                                                                  \
+            return ax_fail(AXON_SIZES, __VA_ARGS__);                                                                               \
         }                                                                                                                          \
     } while (0)
 
 /* Where a value is made. */
-#define MUST(call)                                                                                                                 \
+#define AX_MUST(call)                                                                                                              \
     do {                                                                                                                           \
         if ((status = (call)) != AXON_OK) {                                                                                        \
             goto end;                                                                                                              \
@@ -114,17 +114,17 @@ __attribute__((format(printf, 2, 3))) UNUSED static int fail(int code, const cha
 typedef struct {
     void *data;
     int64_t *uses;
-} value;
+} ax_value;
 
-static char nothing[64]; /* what tensors without elements point to */
+static char ax_nothing[64]; /* what tensors without elements point to */
 
-UNUSED static void *room(int64_t bytes)
+AX_UNUSED static void *ax_room(int64_t bytes)
 {
     return bytes < 0 ? NULL : aligned_alloc(64, (size_t)((bytes > 0 ? bytes : 1) + 63) / 64 * 64);
 }
 
 /* The bytes of a tensor; -1 for more than there can be. */
-UNUSED static int64_t bytes_of(int64_t item, const int64_t *sizes, int rank)
+AX_UNUSED static int64_t ax_bytes_of(int64_t item, const int64_t *sizes, int rank)
 {
     int64_t bytes = item;
     for (int d = 0; d < rank; d++) {
@@ -138,7 +138,7 @@ UNUSED static int64_t bytes_of(int64_t item, const int64_t *sizes, int rank)
     return bytes;
 }
 
-UNUSED static void release(value *held)
+AX_UNUSED static void ax_release(ax_value *held)
 {
     if (held->uses != NULL && --*held->uses == 0) {
         free(held->uses);
@@ -147,12 +147,12 @@ UNUSED static void release(value *held)
     held->uses = NULL;
 }
 
-UNUSED static int make(value *held, int64_t bytes)
+AX_UNUSED static int ax_make(ax_value *held, int64_t bytes)
 {
-    release(held);
-    char *memory = bytes < 0 ? NULL : room(bytes + 64);
+    ax_release(held);
+    char *memory = bytes < 0 ? NULL : ax_room(bytes + 64);
     if (memory == NULL) {
-        return fail(AXON_MEMORY, "there is not enough memory");
+        return ax_fail(AXON_MEMORY, "there is not enough memory");
     }
     held->uses = (int64_t *)memory;
     *held->uses = 1;
@@ -160,18 +160,18 @@ UNUSED static int make(value *held, int64_t bytes)
     return AXON_OK;
 }
 
-UNUSED static void share_value(value *held, value other)
+AX_UNUSED static void ax_share_value(ax_value *held, ax_value other)
 {
     if (other.uses != NULL) {
         ++*other.uses;
     }
-    release(held);
+    ax_release(held);
     *held = other;
 }
 
 /* ── tensors of the caller ───────────────────────────────────────────────────────────────────────────────────────────── */
 
-UNUSED static void copy_strided(
+AX_UNUSED static void ax_copy_strided(
     char *to, const int64_t *to_strides, const char *from, const int64_t *from_strides, const int64_t *sizes, int rank, int64_t item)
 {
     if (rank == 0) {
@@ -184,11 +184,11 @@ UNUSED static void copy_strided(
         return;
     }
     for (int64_t i = 0; i < count; i++) {
-        copy_strided(to + i * a, to_strides + 1, from + i * b, from_strides + 1, sizes + 1, rank - 1, item);
+        ax_copy_strided(to + i * a, to_strides + 1, from + i * b, from_strides + 1, sizes + 1, rank - 1, item);
     }
 }
 
-UNUSED static void row_strides(int64_t *strides, const int64_t *sizes, int rank)
+AX_UNUSED static void ax_row_strides(int64_t *strides, const int64_t *sizes, int rank)
 {
     int64_t step = 1;
     for (int d = rank - 1; d >= 0; d--) {
@@ -197,7 +197,7 @@ UNUSED static void row_strides(int64_t *strides, const int64_t *sizes, int rank)
     }
 }
 
-UNUSED static int in_rows(const int64_t *sizes, const int64_t *strides, int rank)
+AX_UNUSED static int ax_in_rows(const int64_t *sizes, const int64_t *strides, int rank)
 {
     int64_t step = 1;
     for (int d = rank - 1; d >= 0; d--) {
@@ -210,32 +210,32 @@ UNUSED static int in_rows(const int64_t *sizes, const int64_t *strides, int rank
 }
 
 /* An argument: as it lies where its elements stand in rows, else copied. */
-UNUSED static int given(
-    value *held, const void *data, const int64_t *sizes, const int64_t *strides, int rank, int64_t item, const char *path)
+AX_UNUSED static int ax_given(
+    ax_value *held, const void *data, const int64_t *sizes, const int64_t *strides, int rank, int64_t item, const char *path)
 {
-    int64_t bytes = bytes_of(item, sizes, rank);
+    int64_t bytes = ax_bytes_of(item, sizes, rank);
     if (bytes == 0) {
-        held->data = nothing;
+        held->data = ax_nothing;
         return AXON_OK;
     }
     if (data == NULL) {
-        return fail(AXON_ARGUMENT, "error[AX0505]: `%s` has elements, and its `data` is NULL", path);
+        return ax_fail(AXON_ARGUMENT, "error[AX0505]: `%s` has elements, and its `data` is NULL", path);
     }
-    if (in_rows(sizes, strides, rank)) {
+    if (ax_in_rows(sizes, strides, rank)) {
         held->data = (void *)data;
         return AXON_OK;
     }
-    if (make(held, bytes)) {
+    if (ax_make(held, bytes)) {
         return AXON_MEMORY;
     }
     int64_t own[32];
-    row_strides(own, sizes, rank);
-    copy_strided(held->data, own, data, strides, sizes, rank, item);
+    ax_row_strides(own, sizes, rank);
+    ax_copy_strided(held->data, own, data, strides, sizes, rank, item);
     return AXON_OK;
 }
 
 /* From where to where the bytes of a tensor lie. */
-UNUSED static void reach(
+AX_UNUSED static void ax_reach(
     const void *data, const int64_t *sizes, const int64_t *strides, int rank, int64_t item, uintptr_t *low, uintptr_t *high)
 {
     *low = *high = (uintptr_t)data;
@@ -255,30 +255,30 @@ UNUSED static void reach(
 }
 
 /* Room for a result that a kernel makes: where the caller wants it, or a value that is copied there at the end. */
-UNUSED static int room_for_result(value *held, void **data, int64_t bytes, int into, int direct)
+AX_UNUSED static int ax_room_for_result(ax_value *held, void **data, int64_t bytes, int into, int direct)
 {
-    release(held);
+    ax_release(held);
     if (into && !direct) {
-        return make(held, bytes);
+        return ax_make(held, bytes);
     }
-    if (!into && (*data = room(bytes)) == NULL) {
-        return fail(AXON_MEMORY, "there is not enough memory");
+    if (!into && (*data = ax_room(bytes)) == NULL) {
+        return ax_fail(AXON_MEMORY, "there is not enough memory");
     }
-    held->data = bytes == 0 ? nothing : *data;
+    held->data = bytes == 0 ? ax_nothing : *data;
     return AXON_OK;
 }
 
 /* A result that is made, where the caller wants it. */
-UNUSED static int deliver(
-    value held, void **data, const int64_t *sizes, const int64_t *strides, int rank, int64_t item, int into)
+AX_UNUSED static int ax_deliver(
+    ax_value held, void **data, const int64_t *sizes, const int64_t *strides, int rank, int64_t item, int into)
 {
-    int64_t bytes = bytes_of(item, sizes, rank), own[32];
-    if (!into && *data == NULL && (*data = room(bytes)) == NULL) {
-        return fail(AXON_MEMORY, "there is not enough memory");
+    int64_t bytes = ax_bytes_of(item, sizes, rank), own[32];
+    if (!into && *data == NULL && (*data = ax_room(bytes)) == NULL) {
+        return ax_fail(AXON_MEMORY, "there is not enough memory");
     }
     if (held.data != *data && bytes > 0) {
-        row_strides(own, sizes, rank);
-        copy_strided(*data, strides, held.data, own, sizes, rank, item);
+        ax_row_strides(own, sizes, rank);
+        ax_copy_strided(*data, strides, held.data, own, sizes, rank, item);
     }
     return AXON_OK;
 }
@@ -288,29 +288,29 @@ UNUSED static int deliver(
    takes pieces like the others, so a call ends whether or not anybody helps. Into which pieces a kernel is cut follows from sizes
    alone where bits depend on it. */
 
-enum { MOST_THREADS = 1024, PIECES = 4, WORTH_SHARING = 100000 /* additions: about the time that sharing costs */ };
+enum { AX_MOST_THREADS = 1024, AX_PIECES = 4, AX_WORTH_SHARING = 100000 /* additions: about the time that sharing costs */ };
 
-typedef int (*work)(const void *context, int thread, int64_t first, int64_t last);
+typedef int (*ax_work)(const void *context, int thread, int64_t first, int64_t last);
 
-typedef struct job {
-    work work;
+typedef struct ax_job {
+    ax_work work;
     const void *context;
     int64_t items, pieces, next;
     int stopped, wanted, joined, inside;
-    struct job *after;
-} job;
+    struct ax_job *after;
+} ax_job;
 
-static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t pool_work = PTHREAD_COND_INITIALIZER, pool_done = PTHREAD_COND_INITIALIZER;
-static pthread_once_t pool_once = PTHREAD_ONCE_INIT;
-static job *pool_jobs;
-static pthread_t pool_threads[MOST_THREADS];
-static int pool_started, pool_ending, threads_set;
+static pthread_mutex_t ax_pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t ax_pool_work = PTHREAD_COND_INITIALIZER, ax_pool_done = PTHREAD_COND_INITIALIZER;
+static pthread_once_t ax_pool_once = PTHREAD_ONCE_INIT;
+static ax_job *ax_pool_jobs;
+static pthread_t ax_pool_threads[AX_MOST_THREADS];
+static int ax_pool_started, ax_pool_ending, ax_threads_set;
 
-UNUSED static int threads_available(void)
+AX_UNUSED static int ax_threads_available(void)
 {
     static int found;
-    int chosen = __atomic_load_n(&threads_set, __ATOMIC_RELAXED);
+    int chosen = __atomic_load_n(&ax_threads_set, __ATOMIC_RELAXED);
     if (chosen > 0) {
         return chosen;
     }
@@ -318,7 +318,7 @@ UNUSED static int threads_available(void)
     if (known == 0) {
         const char *text = getenv("AXON_THREADS");
         long count = text != NULL ? strtol(text, NULL, 10) : 0;
-        if (count < 1 || count > MOST_THREADS) {
+        if (count < 1 || count > AX_MOST_THREADS) {
 #ifdef __linux__
             cpu_set_t set;
             count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
@@ -326,121 +326,121 @@ UNUSED static int threads_available(void)
             count = sysconf(_SC_NPROCESSORS_ONLN);
 #endif
         }
-        known = count < 1 ? 1 : count > MOST_THREADS ? MOST_THREADS : (int)count;
+        known = count < 1 ? 1 : count > AX_MOST_THREADS ? AX_MOST_THREADS : (int)count;
         __atomic_store_n(&found, known, __ATOMIC_RELAXED);
     }
     return known;
 }
 
-static void take(job *shared, int thread)
+static void ax_take(ax_job *shared, int thread)
 {
     while (!__atomic_load_n(&shared->stopped, __ATOMIC_RELAXED)) {
         int64_t piece = __atomic_fetch_add(&shared->next, 1, __ATOMIC_RELAXED);
         if (piece >= shared->pieces) {
             return;
         }
-        int64_t first = (int64_t)((wide)shared->items * piece / shared->pieces);
-        int64_t last = (int64_t)((wide)shared->items * (piece + 1) / shared->pieces);
+        int64_t first = (int64_t)((ax_wide)shared->items * piece / shared->pieces);
+        int64_t last = (int64_t)((ax_wide)shared->items * (piece + 1) / shared->pieces);
         if (shared->work(shared->context, thread, first, last)) {
             __atomic_store_n(&shared->stopped, 1, __ATOMIC_RELAXED);
         }
     }
 }
 
-static void *serve(void *unused)
+static void *ax_serve(void *unused)
 {
     (void)unused;
-    pthread_mutex_lock(&pool_lock);
-    while (!pool_ending) {
-        job *found = pool_jobs;
+    pthread_mutex_lock(&ax_pool_lock);
+    while (!ax_pool_ending) {
+        ax_job *found = ax_pool_jobs;
         while (found != NULL && (found->joined >= found->wanted || __atomic_load_n(&found->next, __ATOMIC_RELAXED) >= found->pieces)) {
             found = found->after;
         }
         if (found == NULL) {
-            pthread_cond_wait(&pool_work, &pool_lock);
+            pthread_cond_wait(&ax_pool_work, &ax_pool_lock);
             continue;
         }
         int thread = ++found->joined;
         found->inside++;
-        pthread_mutex_unlock(&pool_lock);
-        take(found, thread);
-        pthread_mutex_lock(&pool_lock);
+        pthread_mutex_unlock(&ax_pool_lock);
+        ax_take(found, thread);
+        pthread_mutex_lock(&ax_pool_lock);
         if (--found->inside == 0) {
-            pthread_cond_broadcast(&pool_done);
+            pthread_cond_broadcast(&ax_pool_done);
         }
     }
-    pthread_mutex_unlock(&pool_lock);
+    pthread_mutex_unlock(&ax_pool_lock);
     return NULL;
 }
 
-static void forget_threads(void) /* in a child process, which has none of them */
+static void ax_forget_threads(void) /* in a child process, which has none of them */
 {
-    pthread_mutex_init(&pool_lock, NULL);
-    pthread_cond_init(&pool_work, NULL);
-    pthread_cond_init(&pool_done, NULL);
-    pool_jobs = NULL;
-    pool_started = 0;
+    pthread_mutex_init(&ax_pool_lock, NULL);
+    pthread_cond_init(&ax_pool_work, NULL);
+    pthread_cond_init(&ax_pool_done, NULL);
+    ax_pool_jobs = NULL;
+    ax_pool_started = 0;
 }
 
-static void prepare_pool(void)
+static void ax_prepare_pool(void)
 {
-    pthread_atfork(NULL, NULL, forget_threads);
+    pthread_atfork(NULL, NULL, ax_forget_threads);
 }
 
-__attribute__((destructor)) static void end_threads(void) /* before the library's code is unmapped */
+__attribute__((destructor)) static void ax_end_threads(void) /* before the library's code is unmapped */
 {
-    pthread_mutex_lock(&pool_lock);
-    pool_ending = 1;
-    pthread_cond_broadcast(&pool_work);
-    pthread_mutex_unlock(&pool_lock);
-    for (int i = 0; i < pool_started; i++) {
-        pthread_join(pool_threads[i], NULL);
+    pthread_mutex_lock(&ax_pool_lock);
+    ax_pool_ending = 1;
+    pthread_cond_broadcast(&ax_pool_work);
+    pthread_mutex_unlock(&ax_pool_lock);
+    for (int i = 0; i < ax_pool_started; i++) {
+        pthread_join(ax_pool_threads[i], NULL);
     }
-    pool_started = 0;
+    ax_pool_started = 0;
 }
 
 /* How many threads something is worth. */
-UNUSED static int threads_for(int64_t items, double cost)
+AX_UNUSED static int ax_threads_for(int64_t items, double cost)
 {
-    double wanted = cost / WORTH_SHARING < (double)items ? cost / WORTH_SHARING : (double)items;
-    int threads = threads_available();
+    double wanted = cost / AX_WORTH_SHARING < (double)items ? cost / AX_WORTH_SHARING : (double)items;
+    int threads = ax_threads_available();
     return wanted < 2 ? 1 : wanted < threads ? (int)wanted : threads;
 }
 
 /* Do the work for items 0 to items - 1 on so many threads; 1 if any piece says to stop. */
-UNUSED static int share(work work, const void *context, int64_t items, int threads)
+AX_UNUSED static int ax_share(ax_work work, const void *context, int64_t items, int threads)
 {
     if (threads <= 1) {
         return work(context, 0, 0, items);
     }
-    int64_t pieces = (int64_t)threads * PIECES < items ? (int64_t)threads * PIECES : items;
-    job own = {work, context, items, pieces, 0, 0, threads - 1, 0, 0, NULL};
-    pthread_once(&pool_once, prepare_pool);
-    pthread_mutex_lock(&pool_lock);
-    if (pool_started < threads - 1 && !pool_ending) {
+    int64_t pieces = (int64_t)threads * AX_PIECES < items ? (int64_t)threads * AX_PIECES : items;
+    ax_job own = {work, context, items, pieces, 0, 0, threads - 1, 0, 0, NULL};
+    pthread_once(&ax_pool_once, ax_prepare_pool);
+    pthread_mutex_lock(&ax_pool_lock);
+    if (ax_pool_started < threads - 1 && !ax_pool_ending) {
         sigset_t all, before;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's */
-        while (pool_started < threads - 1 && pthread_create(&pool_threads[pool_started], NULL, serve, NULL) == 0) {
-            pool_started++;
+        while (ax_pool_started < threads - 1 && pthread_create(&ax_pool_threads[ax_pool_started], NULL, ax_serve, NULL) == 0) {
+            ax_pool_started++;
         }
         pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
-    own.after = pool_jobs;
-    pool_jobs = &own;
-    pthread_cond_broadcast(&pool_work);
-    pthread_mutex_unlock(&pool_lock);
-    take(&own, 0);
-    pthread_mutex_lock(&pool_lock);
-    job **link = &pool_jobs;
+    own.after = ax_pool_jobs;
+    ax_pool_jobs = &own;
+    pthread_cond_broadcast(&ax_pool_work);
+    pthread_mutex_unlock(&ax_pool_lock);
+    ax_take(&own, 0);
+    pthread_mutex_lock(&ax_pool_lock);
+    ax_job **link = &ax_pool_jobs;
     while (*link != &own) {
         link = &(*link)->after;
     }
     *link = own.after;
     while (own.inside > 0) {
-        pthread_cond_wait(&pool_done, &pool_lock);
+        pthread_cond_wait(&ax_pool_done, &ax_pool_lock);
     }
-    pthread_mutex_unlock(&pool_lock);
+    pthread_mutex_unlock(&ax_pool_lock);
     return own.stopped;
 }
 
@@ -451,13 +451,13 @@ typedef struct {
     const int64_t *numbers; /* sizes, and where in a thread's memory its buffers begin */
     char *memory;
     int64_t each; /* bytes of that for each thread */
-} arguments;
+} ax_arguments;
 
 /* Into how many blocks of lanes rows are cut: of `most` lanes, or fewer where all threads have something to compute. */
-UNUSED static void cut(int64_t *items, int64_t *lanes, int64_t extent, int64_t most, double cost, double points)
+AX_UNUSED static void ax_cut(int64_t *items, int64_t *lanes, int64_t extent, int64_t most, double cost, double points)
 {
     enum { FEW = 64, COMPUTES = 8 };
-    int threads = threads_available();
+    int threads = ax_threads_available();
     if (*items <= 0 || extent <= 0) {
         *items = 0;
         return;
@@ -466,29 +466,29 @@ UNUSED static void cut(int64_t *items, int64_t *lanes, int64_t extent, int64_t m
     *lanes = most;
     if (*items * blocks < threads && cost >= COMPUTES * points) {
         int64_t fewer = (extent + 2 * (int64_t)threads - 1) / (2 * (int64_t)threads);
-        *lanes = size_min(most, size_max(FEW, fewer));
+        *lanes = ax_size_min(most, ax_size_max(FEW, fewer));
         blocks = (extent + *lanes - 1) / *lanes;
     }
     *items *= blocks;
 }
 
 /* Run a kernel on all of its items: 0, 1 where the program must stop, -1 where there is no memory. */
-UNUSED static int launch(work kernel, void *const *tensors, const int64_t *numbers, int64_t items, double cost, int64_t each)
+AX_UNUSED static int ax_launch(ax_work kernel, void *const *tensors, const int64_t *numbers, int64_t items, double cost, int64_t each)
 {
     if (items <= 0) {
         return 0;
     }
-    int threads = threads_for(items, cost);
-    arguments own = {tensors, numbers, NULL, each};
-    if (each > 0 && (own.memory = room(each * threads)) == NULL) {
+    int threads = ax_threads_for(items, cost);
+    ax_arguments own = {tensors, numbers, NULL, each};
+    if (each > 0 && (own.memory = ax_room(each * threads)) == NULL) {
         return -1;
     }
-    int stopped = share(kernel, &own, items, threads);
+    int stopped = ax_share(kernel, &own, items, threads);
     free(own.memory);
     return stopped;
 }
 
-UNUSED static int64_t in_lines(int64_t bytes)
+AX_UNUSED static int64_t ax_in_lines(int64_t bytes)
 {
-    return (size_max(0, bytes) + 63) / 64 * 64;
+    return (ax_size_max(0, bytes) + 63) / 64 * 64;
 }
