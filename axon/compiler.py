@@ -319,9 +319,7 @@ def cost(
         return on_gpu(program, sizes, schedule)
 
 
-def build(
-    program: core.Program, about: Described, folder: str, sizes: Mapping[Symbol, int], compiler: Sequence[str]
-) -> Library:
+def build(program: core.Program, about: Described, folder: str, sizes: Mapping[Symbol, int], compiler: Sequence[str]) -> Library:
     """A program as a library for C in a folder, for a processor; see `backend.c.library`."""
     with _phase("building a library"):
         from axon.backend.c.library import build as phase
