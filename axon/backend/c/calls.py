@@ -277,7 +277,7 @@ class Calls:
                 case BufferParameter(element=element, size=elements):
                     passed.append(f"memory + own->numbers[{len(numbers)}]")
                     types.append("void *")
-                    each.append((f"buffer_{len(each)}", f"{self.size(elements)} * {item(element)}"))
+                    each.append((f"buffer_{len(each)}", f"({self.size(elements)}) * {item(element)}"))
                     numbers.append(each[-1][0])
                     dims.append(elements)
                 case ExtentParameter(size=dim):

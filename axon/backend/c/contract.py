@@ -73,8 +73,11 @@ class Contract:
             found = contract.shapes[p].dims[d].symbol
             assert found is not None
             yield from self.bind(found, self.extent((p, d)))
+        solved = [s.coefficient * s.rest if isinstance(s, Divide) else s.dim + s.growth.least for s in plan.steps]
+        used = frozenset[Symbol]().union(*(dim.variables for dim in solved))
         for place, symbol in plan.extents.items():
-            yield f"ax_wide {self.variables[symbol]} = {self.extent(place)};"
+            if symbol in used:
+                yield f"ax_wide {self.variables[symbol]} = {self.extent(place)};"
         for step in plan.steps:
             yield from self.solve(step)
         for place, symbol in plan.equal:

@@ -19,8 +19,8 @@ from axon.base.names import Symbol
 from axon.core.ir import Compress, Program
 from axon.core.scalar_facts import at_least_0
 
-_RUNTIME = Path(__file__).with_name("runtime")
-_INCLUDES = ("pthread.h", "sched.h", "signal.h", "stdarg.h", "stdio.h", "stdlib.h", "string.h", "unistd.h")
+RUNTIME = Path(__file__).with_name("runtime")
+INCLUDES = ("pthread.h", "sched.h", "signal.h", "stdarg.h", "stdio.h", "stdlib.h", "string.h", "unistd.h")
 
 
 def texts(
@@ -44,7 +44,7 @@ def texts(
     parts = [
         f"/* `{about.name}` of {about.source}, as {own}.h declares it: written by `axon build`, to be read and not edited. */",
         f'#define _GNU_SOURCE\n#pragma GCC visibility push(default)\n#include "{own}.h"\n#pragma GCC visibility pop',
-        "\n".join(f"#include <{name}>" for name in _INCLUDES),
+        "\n".join(f"#include <{name}>" for name in INCLUDES),
         _runtime(written),
         *(_table(data[symbol], array) for symbol, array in tables.items()),
         "\n".join(["struct ax_sizes {", *(f"    int64_t {name};" for name in dims.values() or ["none"]), "};"]),
@@ -59,7 +59,7 @@ def texts(
 
 def _runtime(written: Written) -> str:
     def text(name: str) -> str:
-        return (_RUNTIME / name).read_text(encoding="utf-8")
+        return (RUNTIME / name).read_text(encoding="utf-8")
 
     parts = [text("base.c"), *([text("sort.c")] if written.sorts else []), *([text("products.c")] if written.products else [])]
     for element in sorted(written.products):

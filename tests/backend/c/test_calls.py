@@ -60,6 +60,11 @@ fun f (x : f64[n]) =
       val sums = scan ((op +), 0.0) i => x[i]
   in for i < n => x[i] * table[i % 20] + sums[i] end
 """
+ROWS = """
+fun f (x : f32[n, m]) = for i =>
+  let val d = for j < m - 1 => exp (x[i, j + 1] - x[i, j])
+  in (sum j => d[j]) / max j => d[j] end
+"""
 TWICE = "fun f (x : f32[n, m]) = { a = x, b = (x, x), c = for i j => x[i, j] + 1.0 }"
 SCALARS = "fun f (x : f32) (n : i32) (b : bool) = (x * 2.0, if b then n / 3 else n % 3)"
 ORDERS = "fun f (a : f32[n, m]) (b : f32[m, k]) (c : f32[k, l]) = for i j => sum p q => a[i, p] * b[p, q] * c[q, j]"
@@ -94,6 +99,7 @@ CASES: dict[str, tuple[str, list[Call], float]] = {
     "convolution": (CONVOLUTION, [(f32(2, 3, 9, 11), f32(4, 3, 3, 3)), (f32(1, 16, 20, 20), f32(8, 16, 5, 5))], 1e-5),
     "scatter": (SCATTER, [(rng.integers(0, 9, 700).astype(np.int32), f32(700, 3))], 0),
     "table": (TABLE, [(f32(300).astype(np.float64),)], 0),
+    "rows": (ROWS, [(f32(300, 600),), (f32(3, 2),), (f32(0, 1),)], 0),
     "twice": (TWICE, [(f32(3, 4),)], 0),
     "scalars": (SCALARS, [(np.float32(2.5), np.int32(-7), np.bool_(True)), (np.float32(0), np.int32(-7), np.bool_(False))], 0),
     "open": ("fun f x y = (x + y, for i j => x[i, j])", [(F64, F64)], 0),
