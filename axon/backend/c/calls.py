@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import assert_never
 
-from axon.backend.c.failures import failures, place, worded
+from axon.backend.c.diagnosis import ROW, Diagnosis, NestFunctions
+from axon.backend.c.failures import failures, found, place, worded
 from axon.backend.c.identifiers import Identifiers
 from axon.backend.c.sizes import quoted, rough, size, wide
 from axon.backend.c.types import C_TYPES, Interface, Slot, item
@@ -62,14 +63,14 @@ class Written:
 
 
 class Calls:
-    """Writes how a plan runs. `functions` are those of its nests, in the library called by `symbols`; `dims` are the fields of
+    """Writes how a plan runs. `functions` are those of its nests; `dims` are the fields of
     `sizes`, `names` those of C that are taken."""
 
     def __init__(
         self,
         plan: Plan,
         interface: Interface,
-        functions: IdentityMap[Nest, tuple[Function, str]],
+        functions: IdentityMap[Nest, NestFunctions],
         dims: Mapping[Symbol, str],
         tables: Mapping[Symbol, str],
         names: Identifiers,
@@ -86,6 +87,7 @@ class Calls:
         self.products: set[str] = set()
         self.sorts = False
         self.direct: dict[Symbol, Slot] = {}
+        self.noted: dict[Symbol, str] = {}  # what is no value: where a diagnosis notes what it meets
 
     # ── text ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -222,37 +224,54 @@ class Calls:
     # ── kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def nest(self, nest: Nest) -> None:
-        function, symbol = self.functions[nest]
+        own = self.functions[nest]
         self.comment(nest)
         for value in _made(nest):
             self.room(value)
         with self.braces():
-            tensors, numbers, dims, each = self.arguments(function, symbol)
-            cost, points = self.work(function.cost), self.work(function.points)
-            self.say(f"const double cost = {cost};", f"int64_t items = {self.size(function.rows)}, lanes = 0;", "(void)lanes;")
-            if function.lane is not None:
-                self.say(f"ax_cut(&items, &lanes, {self.size(function.lane)}, {function.most}, cost, {points});")
-            each_bytes = "0"
-            for own, bytes in each:
-                self.say(f"const int64_t {own} = {each_bytes};")
-                each_bytes = f"{own} + ax_in_lines({bytes})"
-            self.say(f"void *const tensors[] = {{{', '.join(tensors) or 'NULL'}}};")
-            self.say(f"const int64_t numbers[] = {{{', '.join(numbers) or '0'}}};")
-            self.divided([*dims, function.rows, *([function.lane] if function.lane is not None else [])])
-            self.say(f"const int stopped = ax_launch(ax_call_{symbol}, tensors, numbers, items, cost, {each_bytes});")
-            self.stopped(failures(nest, self.said))
+            self.launch(own.function, own.symbol, self.work(own.function.cost))
+            with self.braces("if (stopped < 0)"):
+                self.say(f"status = {_NO_MEMORY};", "goto end;")
+            if own.diagnosis is not None:
+                with self.braces("if (stopped > 0)"):
+                    self.diagnose(own.diagnosis, failures(nest, self.said))
+            elif possible := failures(nest, self.said):
+                code, text = worded(possible)
+                with self.braces("if (stopped > 0)"):
+                    self.say(f'status = ax_fail({code}, "%s", {quoted(text)});', "goto end;")
+
+    def launch(self, function: Function, symbol: str, cost: str) -> None:
+        """Call a function on all of its items: `stopped` says how that ended."""
+        tensors, numbers, dims, each = self.arguments(function, symbol)
+        self.say(f"const double cost = {cost};", f"int64_t items = {self.size(function.rows)}, lanes = 0;", "(void)lanes;")
+        if function.lane is not None:
+            points = self.work(function.points)
+            self.say(f"ax_cut(&items, &lanes, {self.size(function.lane)}, {function.most}, cost, {points});")
+        each_bytes = "0"
+        for own, bytes in each:
+            self.say(f"const int64_t {own} = {each_bytes};")
+            each_bytes = f"{own} + ax_in_lines({bytes})"
+        self.say(f"void *const tensors[] = {{{', '.join(tensors) or 'NULL'}}};")
+        self.say(f"const int64_t numbers[] = {{{', '.join(numbers) or '0'}}};")
+        self.divided([*dims, function.rows, *([function.lane] if function.lane is not None else [])])
+        self.say(f"const int stopped = ax_launch(ax_call_{symbol}, tensors, numbers, items, cost, {each_bytes});")
+
+    def diagnose(self, why: Diagnosis, possible: list[tuple[str, str]]) -> None:
+        """Run a kernel's second function, and say what it has met first."""
+        self.noted[why.notes.symbol] = "notes"
+        self.say(f"int64_t notes[{ROW * len(why.failures)}] = {{0}};")
+        with self.braces("static const ax_failure failures[] ="):
+            for failure in why.failures:
+                code, text = found(failure, possible, self.said)
+                self.say(f"{{{code}, {quoted(text)}}},")
+        self.lines[-1] += ";"
+        with self.braces():
+            self.launch(why.function, why.function.name, "0.0")
+            self.say("(void)stopped;")
+        self.say(f"status = ax_diagnosed(notes, failures, {len(why.failures)});", "goto end;")
 
     def said(self, symbol: Symbol) -> str:
         return self.paths.get(symbol, symbol.name)
-
-    def stopped(self, found: list[tuple[str, str]]) -> None:
-        with self.braces("if (stopped != 0)"):
-            if found:
-                code, text = worded(found)
-                self.say(f'status = stopped < 0 ? {_NO_MEMORY} : ax_fail({code}, "%s", {quoted(text)});')
-            else:
-                self.say(f"status = {_NO_MEMORY};")
-            self.say("goto end;")
 
     def work(self, amount: WorkAmount) -> str:
         def text(dim: Dim) -> str:
@@ -273,7 +292,7 @@ class Calls:
                 case PointerParameter(tensor=tensor):
                     passed.append(f"own->tensors[{len(tensors)}]")
                     types.append("void *")
-                    tensors.append(f"{self.name(tensor)}.data")
+                    tensors.append(self.noted.get(tensor) or f"{self.name(tensor)}.data")
                 case BufferParameter(element=element, size=elements):
                     passed.append(f"memory + own->numbers[{len(numbers)}]")
                     types.append("void *")
@@ -333,7 +352,8 @@ class Calls:
                 "};",
                 f"const int stopped = ax_multiply_{element}(own);",
             )
-            self.stopped([])
+            with self.braces("if (stopped != 0)"):
+                self.say(f"status = {_NO_MEMORY};", "goto end;")
             self.depth -= 1
             self.say("}")
 

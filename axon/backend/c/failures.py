@@ -1,9 +1,10 @@
-"""What a kernel that stops the program may have met, in words: C has no interpreter that would find out which of several it was."""
+"""What stops a kernel, in words: what it may be, and what a diagnosis has found."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from axon.backend.c.diagnosis import Failure as Met
 from axon.backend.plan.ir import Nest
 from axon.base.names import Symbol
 from axon.base.source import Span
@@ -29,6 +30,17 @@ def worded(found: list[Failure]) -> Failure:
     if len(found) == 1:
         return code, f"error[{number}]: {found[0][1]}"
     return code, f"error[{number}]: one of these has happened:" + "".join(f"\n  = {text}" for _, text in found)
+
+
+def found(failure: Met, possible: list[tuple[str, str]], name: Callable[[Symbol], str]) -> tuple[str, str]:
+    """The code and the text, a format of an index and a size, of what a diagnosis notes; its place, if it can be only one."""
+    if failure.read is not None:
+        read = failure.read
+        text = f"index %lld is outside dimension {failure.position + 1} of `{name(read.tensor)}`, which has size %lld"
+        return INDEX, f"error[AX0502]: {text}{place(read.checked).replace('%', '%%')}"
+    places = {text for _, text in possible if text.startswith(failure.text)}
+    text = places.pop() if len(places) == 1 else failure.text
+    return ARITHMETIC, f"error[AX0503]: {text}".replace("%", "%%")
 
 
 def _of(step: Compute | Scan, name: Callable[[Symbol], str]) -> Iterator[Failure]:

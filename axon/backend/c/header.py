@@ -19,7 +19,7 @@ COMMON = """\
 enum axon_status {
     AXON_OK = 0,
     AXON_MEMORY = 1,       /* there is not enough memory */
-    AXON_STOPPED = 500,    /* AXON_INDEX or AXON_ARITHMETIC: the text says what it may have been */
+    AXON_STOPPED = 500,    /* AXON_INDEX or AXON_ARITHMETIC: the text says what it may be */
     AXON_SIZES = 501,      /* sizes break the contract */
     AXON_INDEX = 502,      /* an index computed from data is out of bounds */
     AXON_ARITHMETIC = 503, /* arithmetic on integers failed: a division by zero, a negative power, the largest of nothing */

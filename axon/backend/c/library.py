@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from axon.backend.c.diagnosis import NestFunctions, diagnosis
 from axon.backend.c.header import Described
 from axon.backend.c.kernels import NATIVE, Compiler
 from axon.backend.c.products import multiplied
@@ -67,28 +68,33 @@ def build(program: Program, about: Described, folder: str, sizes: Mapping[Symbol
     return Library(tuple(str(place / name) for name in files), tuple(sorted(deciding, key=lambda symbol: symbol.id)))
 
 
-def _functions(plan: Plan, symbol: str) -> IdentityMap[Nest, tuple[Function, str]]:
-    """The functions of all nests, and what they are called in the library."""
+def _functions(plan: Plan, symbol: str) -> IdentityMap[Nest, NestFunctions]:
+    """The functions of all nests."""
     values, program = values_in(plan), as_program(plan)
-    found: IdentityMap[Nest, tuple[Function, str]] = IdentityMap()
+    found: IdentityMap[Nest, NestFunctions] = IdentityMap()
     for kernel in kernels_in(plan.body):
         if isinstance(kernel, Nest):
             name = f"axon_{symbol}_{len(found)}"
             comments = [line for op in operations(kernel) for line in print_op(program, op).splitlines()]
             write = scatters.write if kernel.family == "scatter" else nests.write
-            found[kernel] = write(kernel, values, name, comments), name
+            why = diagnosis(kernel, values, f"{name}_why")
+            found[kernel] = NestFunctions(write(kernel, values, name, comments), name, why)
     return found
 
 
-def _objects(plan: Plan, functions: IdentityMap[Nest, tuple[Function, str]], cpu: str) -> list[tuple[str, bytes]]:
+def _objects(plan: Plan, functions: IdentityMap[Nest, NestFunctions], cpu: str) -> list[tuple[str, bytes]]:
     """The object files of all kernels, by name."""
     if not len(functions):
         return []
     values, made = values_in(plan), Compiler(cpu)
-    return [
-        (name, made.compile(source_of(function, lambda parameter: values[parameter.tensor].element), name))
-        for _, (function, name) in functions.items()
-    ]
+    whys = [own.diagnosis for _, own in functions.items() if own.diagnosis is not None]
+    values |= {why.notes.symbol: why.notes for why in whys}
+
+    def compiled(function: Function, name: str) -> tuple[str, bytes]:
+        return name, made.compile(source_of(function, lambda parameter: values[parameter.tensor].element), name)
+
+    found = [compiled(own.function, own.symbol) for _, own in functions.items()]
+    return found + [compiled(why.function, why.function.name) for why in whys]
 
 
 # ── the C compiler ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,11 +8,11 @@ from typing import Any
 
 from axon.backend.c.calls import Calls, Written
 from axon.backend.c.contract import Contract
+from axon.backend.c.diagnosis import NestFunctions
 from axon.backend.c.header import Described, header, parameters
 from axon.backend.c.identifiers import Identifiers, entries
 from axon.backend.c.sizes import quoted, size
 from axon.backend.c.types import Interface, Slot, interface, item
-from axon.backend.cpu.function import Function
 from axon.backend.plan.ir import Kernels, Nest, Plan, Repeat, Whole, kernels_in
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
@@ -26,11 +26,11 @@ INCLUDES = ("pthread.h", "sched.h", "signal.h", "stdarg.h", "stdio.h", "stdlib.h
 def texts(
     program: Program,
     plan: Plan,
-    functions: IdentityMap[Nest, tuple[Function, str]],
+    functions: IdentityMap[Nest, NestFunctions],
     about: Described,
     tables: Mapping[Symbol, Any],
 ) -> tuple[str, str]:
-    """The library's header, and its C. `functions` are those of the plan's nests with their symbols, `tables` literal tensors."""
+    """The library's header, and its C. `functions` are those of the plan's nests, `tables` literal tensors."""
     own = about.symbol
     made = interface(program, own)
     names = Identifiers()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import axon
-from tests.backend.c.native import ARGUMENT, SIZES, Broken, Library, built, close, same_bits, type_of
+from tests.backend.c.native import ARGUMENT, ARITHMETIC, INDEX, SIZES, Broken, Library, built, close, same_bits, type_of
 
 rng = np.random.default_rng(0)
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -209,3 +209,43 @@ def test_sizes_that_break_the_contract(case: str, call: Call, libraries: Any) ->
     assert first == f"error[AX0501]: {diagnostic.message}"
     assert notes
     assert {note.removeprefix("  = ") for note in notes} <= set(diagnostic.notes)
+
+
+STOPPING = """
+fun reads (x : f32[n, m]) (p : { rows : i32[k], columns : i32[k] }) =
+  for i => if p.columns[i] > 5 then 0.0 else x[p.rows[i] + 1, p.columns[i]]
+fun divides (a : i32[n]) (b : i32[n]) = (for i => a[i] / b[i], sum i => a[i] % (b[i] - 1))
+fun powers (a : i32[n]) (b : i32[n]) = sum i => a[i] ** b[i]
+fun largest (a : i32[n]) (b : i32[n]) = max for i where b[i] > 100 => a[i]
+fun best (x : f32[n, m]) (ids : i32[n]) = for i => argmax for j where j < ids[i] => x[i, j]
+"""
+STOPS: list[tuple[str, Call, int, Any]] = [
+    ("reads", (f32(3, 4), {"rows": np.array([0, 1, 2, 9], "i4"), "columns": np.array([0, 7, 2, 1], "i4")}), INDEX, f32(4)),
+    ("reads", (f32(3, 4), {"rows": np.array([0, 1], "i4"), "columns": np.array([0, -1], "i4")}), INDEX, f32(2)),
+    ("divides", (np.arange(3, dtype="i4"), np.array([2, 3, 0], "i4")), ARITHMETIC, (np.arange(3, dtype="i4"), np.int32(0))),
+    ("divides", (np.arange(3, dtype="i4"), np.array([1, 2, 3], "i4")), ARITHMETIC, (np.arange(3, dtype="i4"), np.int32(0))),
+    ("powers", (np.arange(3, dtype="i4"), np.array([1, -2, 3], "i4")), ARITHMETIC, np.int32(0)),
+    ("largest", (np.arange(3, dtype="i4"), np.array([1, -2, 3], "i4")), ARITHMETIC, np.int32(0)),
+    ("best", (f32(3, 4), np.array([1, 0, 2], "i4")), ARITHMETIC, np.zeros(3, np.int32)),
+]
+
+
+@pytest.fixture(scope="module")
+def stopping(tmp_path_factory: pytest.TempPathFactory) -> tuple[axon.Module, dict[str, Library]]:
+    module = axon.compile(STOPPING)
+    return module, {name: built(tmp_path_factory.mktemp(name), module, name) for name in dict.fromkeys(stop[0] for stop in STOPS)}
+
+
+@pytest.mark.parametrize(("name", "given", "code", "like"), STOPS)
+def test_what_stops_a_program(name: str, given: Call, code: int, like: Any, stopping: Any) -> None:
+    """The error of a call from Python, with the index and the size, and its place."""
+    module, libraries = stopping
+    with pytest.raises(axon.AxonError) as raised:
+        python(module, name, *given)
+    with pytest.raises(Broken) as broken:
+        libraries[name].call(like, *given)
+    (diagnostic,) = raised.value.diagnostics
+    message, span = diagnostic.message.removesuffix(f", in a call of `{name}`"), diagnostic.labels[0].span
+    line, column = span.file.position(span.start)
+    assert broken.value.code == code
+    assert broken.value.text == f"error[{diagnostic.code}]: {message}, at <text>:{line}:{column}: `{span.excerpt}`"

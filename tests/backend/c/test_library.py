@@ -164,7 +164,8 @@ def test_a_program_in_c(program: Path) -> None:
     ran = subprocess.run([str(program)], capture_output=True, text=True, check=True, timeout=60)
     lines = ran.stdout.splitlines()
     assert lines[0] == "0 "
-    assert lines[6] == f"{INDEX} error[AX0502]: an index is outside of `t`, at <text>:9:68: `y[p.ids[i], 0]`"
+    message = "index 60 is outside dimension 1 of `t`, which has size 60"
+    assert lines[6] == f"{INDEX} error[AX0502]: {message}, at <text>:9:68: `y[p.ids[i], 0]`"
     assert lines[-1] == "501"
 
 

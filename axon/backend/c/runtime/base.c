@@ -492,3 +492,20 @@ AX_UNUSED static int64_t ax_in_lines(int64_t bytes)
 {
     return (ax_size_max(0, bytes) + 63) / 64 * 64;
 }
+
+/* What stops a kernel: a code, and a format of an index and a size. */
+typedef struct {
+    int code;
+    const char *text;
+} ax_failure;
+
+/* The first of these that a diagnosis has met: it has noted, for each, whether that was, the index and the size. */
+AX_UNUSED static int ax_diagnosed(const int64_t *notes, const ax_failure *failures, int count)
+{
+    for (int i = 0; i < count; i++, notes += 4) {
+        if (notes[0] != 0) {
+            return ax_fail(failures[i].code, failures[i].text, (long long)notes[1], (long long)notes[2]);
+        }
+    }
+    return ax_fail(AXON_STOPPED, "error[AX0502 or AX0503]: a kernel has stopped the program");
+}
