@@ -111,7 +111,7 @@ def _linked(place: Path, about: Described, objects: list[tuple[str, bytes]], com
         host = str(Path(temporary) / f"{own}.o")
         _run([*compiler, *_FLAGS, *_for(about.cpu), "-c", str(place / f"{own}.c"), "-o", host])
         _run([*compiler, "-r", "-nostdlib", host, *files, "-o", str(place / f"{own}.o")])
-    strict = () if sys.platform == "darwin" else ("-Wl,-z,defs", f"-Wl,-soname,{shared}")
+    strict = () if sys.platform == "darwin" else ("-Wl,-z,defs", "-Wl,-Bsymbolic", f"-Wl,-soname,{shared}")
     _run([*compiler, "-shared", *strict, str(place / f"{own}.o"), "-o", str(place / shared), "-lm", "-lpthread"])
     return [f"{own}.h", f"{own}.c", f"{own}.o", shared]
 
