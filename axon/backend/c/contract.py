@@ -175,7 +175,7 @@ class Contract:
 
     def source(self, symbol: Symbol) -> tuple[str, list[str]]:
         """What a dimension is and which argument says so."""
-        value, numbers = f"{_escaped(self.name(symbol))} = %lld", [f"(long long){self.variables[symbol]}"]
+        value, numbers = f"{_escaped(self.name(symbol))} = %s", [f"ax_grouped({self.variables[symbol]})"]
         if symbol in self.contract.explicit:
             return f"{value} is the dimension parameter", numbers
         places = [((p, d), dim) for p, shape in enumerate(self.contract.shapes) for d, dim in enumerate(shape.dims)]

@@ -103,6 +103,7 @@ CASES: dict[str, tuple[str, list[Call], float]] = {
     "twice": (TWICE, [(f32(3, 4),)], 0),
     "scalars": (SCALARS, [(np.float32(2.5), np.int32(-7), np.bool_(True)), (np.float32(0), np.int32(-7), np.bool_(False))], 0),
     "open": ("fun f x y = (x + y, for i j => x[i, j])", [(F64, F64)], 0),
+    "thin": ("fun f (x : f64[n, k]) (w : f64[k, m]) = x @ w", [(F64[:2], f32(4, 5000).astype(np.float64)), (F64, F64.T)], 1e-12),
     "orders": (ORDERS, [(f32(30, 4), f32(4, 50), f32(50, 3)), (f32(2, 40), f32(40, 3), f32(3, 60))], 1e-5),
 }
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -152,6 +153,18 @@ def test_strides_of_arguments(libraries: Any) -> None:
         found = library.call(expected, *given)
         assert same_bits(found, library.call(expected, *map(np.ascontiguousarray, given)))
         assert close(found, expected, 1e-5)
+
+
+def test_few_rows_on_many_threads(libraries: Any) -> None:
+    """Where columns are cut, and so where vectors end, does not show."""
+    _, library = libraries("thin")
+    x, w = f32(2, 301).astype(np.float64), f32(301, 2003).astype(np.float64)
+    found = []
+    for count in (1, 2, 3, 7):
+        library.threads(count)
+        found.append(library.call(x[:, :1], x, w))
+    assert all(same_bits(other, found[0]) for other in found)
+    assert close(found[0], x @ w, 1e-12)
 
 
 def test_into(libraries: Any) -> None:

@@ -91,6 +91,23 @@ __attribute__((format(printf, 2, 3))) AX_UNUSED static int ax_fail(int code, con
     return code;
 }
 
+/* A size as people write it, 65,536; it stands until this thread has asked for 32 more. */
+AX_UNUSED static const char *ax_grouped(ax_wide size)
+{
+    static _Thread_local char texts[32][32];
+    static _Thread_local unsigned next;
+    char digits[24], *to = texts[next++ % 32], *const text = to;
+    int count = snprintf(digits, sizeof digits, "%lld", (long long)size);
+    for (int i = 0; i < count; i++) {
+        *to++ = digits[i];
+        if (i + 1 < count && (count - i - 1) % 3 == 0 && digits[i] != '-') {
+            *to++ = ',';
+        }
+    }
+    *to = 0;
+    return text;
+}
+
 /* Of the contract, whose texts end with the signature. */
 #define AX_REQUIRE(holds, ...)                                                                                                     \
     do {                                                                                                                           \
