@@ -155,7 +155,8 @@ AX_UNUSED static int64_t ax_bytes_of(int64_t item, const int64_t *sizes, int ran
     return bytes;
 }
 
-AX_UNUSED static void ax_release(ax_value *held)
+/* Not inlined: GCC would warn of what it takes for memory that is used after it was freed, where another still counts. */
+AX_UNUSED __attribute__((noinline)) static void ax_release(ax_value *held)
 {
     if (held->uses != NULL && --*held->uses == 0) {
         free(held->uses);
