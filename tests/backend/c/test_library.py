@@ -131,7 +131,7 @@ def expected(*arguments: Any) -> Any:
 
 # Of the C library, of libm, of the compiler's own runtime, and what linkers put into every library.
 OF_C = re.compile(
-    r"pthread_|mem(cpy|set|move)$|free$|aligned_alloc$|getenv$|strto|__isoc23_strto|sysconf$|vsnprintf$|sig|(__)?sched_|"
+    r"pthread_|mem(cpy|set|move)$|free$|aligned_alloc$|getenv$|strto|__isoc23_strto|sysconf$|v?snprintf$|sig|(__)?sched_|"
     r"(sin|cos|exp|pow|log)f?$|__(div|mod)ti3$|__register_atfork$|__stack_chk_fail$|__tls_get_addr$|__cxa_finalize$|__gmon_start__$|"
     r"_ITM_|_GLOBAL_OFFSET_TABLE_$"
 )
