@@ -25,6 +25,8 @@ from axon.checker.loader import TEXT as TEXT
 from axon.checker.loader import FileLoader, Loader
 
 if TYPE_CHECKING:
+    from axon.backend.c.header import Described
+    from axon.backend.c.library import Library
     from axon.backend.cpu.host import Host
     from axon.backend.cpu.kept import CachePlace
     from axon.backend.gpu.runtime.arrays import ArrayCall as GpuCall
@@ -315,6 +317,14 @@ def cost(
         from axon.backend.gpu.report.cost import cost_of as on_gpu
 
         return on_gpu(program, sizes, schedule)
+
+
+def build(program: core.Program, about: Described, folder: str, sizes: Mapping[Symbol, int], compiler: Sequence[str]) -> Library:
+    """A program as a library for C in a folder, for a processor; see `backend.c.library`."""
+    with _phase("building a library"):
+        from axon.backend.c.library import build as phase
+
+        return phase(program, about, folder, sizes, compiler)
 
 
 def typical_size() -> int:

@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon": {"base", "checker", "host", "tools"},
     # what every phase of the pipeline is, and who puts them together
     "axon.compiler": {"base", "grammar", "checker", "lower", "core", "core.passes", "interpret", "pass_table"}
-    | {"backend.cpu", "backend.gpu.tile", "backend.gpu.runtime", "backend.gpu.report"},
+    | {"backend.cpu", "backend.c", "backend.gpu.tile", "backend.gpu.runtime", "backend.gpu.report"},
     # the list of passes by target
     "axon.pass_table": {"base", "core", "core.passes", "backend.cpu", "backend.kernel", "backend.plan"}
     | {f"backend.gpu.{folder}" for folder in ("tile", "roles", "proof", "runtime")},
@@ -53,6 +53,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.backend.kernel": {"base", "shapes", "core"},
     "axon.backend.cpu": {"base", "shapes", "shapes.contracts", "core", "core.passes", "interpret"}
     | {"backend", "backend.plan", "backend.kernel"},
+    "axon.backend.c": {"base", "shapes", "shapes.contracts", "core", "core.passes"}
+    | {"backend.plan", "backend.kernel", "backend.cpu"},
     "axon.backend.gpu": set(),
     "axon.backend.gpu.layout": {"base", "shapes", "core"},
     "axon.backend.gpu.tile": {"base", "shapes", "core", "backend.plan", "backend.kernel", "backend.gpu.layout"},
@@ -89,7 +91,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "simt", "build", "sorting", "runtime")},
     # faces
     "axon.host": {"base", "shapes", "shapes.algebra", "shapes.contracts", "types", "explain", "checker"}
-    | {"core", "lower", "backend", "compiler"},
+    | {"core", "lower", "backend", "backend.c", "compiler"},
     "axon.tools": {"", "base", "checker", "host", "compiler", "tools.commands", "tools.prompt", "tools.lsp", "tools.view"},
     "axon.tools.commands": {"base", "grammar", "types", "checker", "core", "host", "compiler"},
     "axon.tools.editor": {"base", "grammar", "shapes", "types", "suggest", "checker"},

@@ -54,6 +54,14 @@ def test_the_pages(installed: Path, tmp_path: Path) -> None:
     assert explained.stdout.startswith("# AX0301: these sizes cannot agree\n")
 
 
+def test_a_c_library(installed: Path, tmp_path: Path) -> None:
+    """The runtime's C is there."""
+    (tmp_path / "a.axon").write_text("fun f (x : f32[n, k]) (w : f32[k, m]) = sort (x @ w)\n")
+    ran = axon(installed, "build", "a.axon:f", cwd=tmp_path)
+    assert (ran.returncode, ran.stdout) == (0, "")
+    assert (tmp_path / "f" / "libf.so").exists()
+
+
 def test_its_types_are_seen(installed: Path) -> None:
     assert (installed / "axon" / "py.typed").is_file()
 

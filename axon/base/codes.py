@@ -98,6 +98,7 @@ CODES: dict[str, str] = {
     "AX0611": "a GPU kernel could not be built",
     "AX0612": "the GPU refused a call, or failed",
     "AX0613": "the GPU has no room",
+    "AX0614": "a C library cannot be built",
 }
 
 

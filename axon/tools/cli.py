@@ -293,6 +293,34 @@ def _solve(arguments: argparse.Namespace) -> int:
     return int(not found)
 
 
+def _build(arguments: argparse.Namespace) -> int:
+    from axon.host.build import build
+    from axon.host.call import Session
+    from axon.tools.commands.solve import elements_of, question
+
+    path, name = _split(arguments.path)
+    session = Session(_checked(path))
+    callee = the_function(session, path, name)
+    asked = question(session, callee, arguments.arguments)
+    made = build(
+        session,
+        callee,
+        arguments.out or callee.name,
+        asked.given,
+        asked.ranks,
+        asked.shapes,
+        elements_of(arguments.elements),
+        cpu=arguments.cpu,
+        target=arguments.target,
+    )
+    for file in made.files:
+        _note(f"wrote {file}")
+    if made.deciding and not asked.given:
+        sizes = ", ".join(f"{symbol.name}=…" for symbol in made.deciding)
+        _note(f"sums of products are multiplied in the order that is best in the mean: {sizes} chooses that for sizes of yours")
+    return 0
+
+
 def _refuse_program(out: str | None, source: str) -> None:
     """Raises AxonError where the place to write to is that of a program: sources are not overwritten."""
     if out is None or out == "-":
@@ -443,6 +471,15 @@ def _parser() -> argparse.ArgumentParser:
     solve.add_argument("path", metavar="PATH[:NAME]")
     forms = "b=8 for a size, out=8,_,7 or x=_,3 for a shape (_ is open), x[0]=8 for one dimension, ..s=2 for the rank of ..s"
     solve.add_argument("arguments", nargs="*", metavar="NAME=SIZES", help=forms)
+
+    build = add("build", _build, "build a function as a C library: a header, an object file and a shared library, without Python")
+    build.add_argument("path", metavar="PATH[:NAME]")
+    forms = "x=_,_ or ..s=2 for a rank that is open, n=1024 for a size to choose the order of sums for (all sizes work)"
+    build.add_argument("arguments", nargs="*", metavar="NAME=SIZES", help=forms)
+    build.add_argument("-o", "--out", metavar="DIR", help="where to write it (default: NAME)")
+    build.add_argument("--cpu", metavar="CPU", default="native", help="native (default: this processor), or x86-64-v3, znver4 …")
+    build.add_argument("--elements", metavar="NAME=TYPE", nargs="+", default=[], help="x=bf16 for an element type that is open")
+    build.add_argument("--target", choices=("cpu", "cuda"), default="cpu", help="cuda is not there yet")
 
     view = add("view", _view, "draw a function as one page of HTML: its source, operations, kernels and roles")
     view.add_argument("path", metavar="PATH[:NAME]")

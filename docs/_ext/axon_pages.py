@@ -27,7 +27,7 @@ from axon.grammar.table import load
 ROOT = Path(__file__).parents[2]
 GENERATED = PurePosixPath("docs/generated")
 ORPHAN = "---\norphan: true\n---\n\n"  # a page that no table of contents lists, on purpose
-TEXTS = {".axon": "axon", ".py": "python", ".txt": "text", ".md": "", "": "text"}
+TEXTS = {".axon": "axon", ".py": "python", ".c": "c", ".cpp": "cpp", ".txt": "text", ".md": "", "": "text"}
 
 # ── the library ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -220,7 +220,7 @@ def outside_page(target: PurePosixPath) -> tuple[str, set[PurePosixPath]]:
     """The text of that page, and further files that it links to."""
     path = ROOT / target
     if path.is_dir() and not (path / "README.md").exists():
-        files = sorted(f.name for f in path.iterdir() if f.suffix in (".axon", ".py"))
+        files = sorted(f.name for f in path.iterdir() if f.suffix in (".axon", ".py", ".c", ".cpp"))
         text = f"# {target}\n\n" + "".join(f"* [{name}]({name})\n" for name in files)
         relinked, more = relink(text, target / "index.md", generated(target))
         return ORPHAN + relinked, more
@@ -235,7 +235,7 @@ def outside_page(target: PurePosixPath) -> tuple[str, set[PurePosixPath]]:
 
 # ── marks of code blocks ────────────────────────────────────────────────────────────────────────────────────────────────
 
-OPENING = re.compile(r"^( *)```(axon|python) ([^\n`]+)$", re.MULTILINE)
+OPENING = re.compile(r"^( *)```(axon|python|c) ([^\n`]+)$", re.MULTILINE)
 SAID = {"axon": "has an error", "python": "raises AxonError"}
 
 
@@ -245,7 +245,7 @@ def captioned(text: str) -> str:
     def replaced(opening: re.Match[str]) -> str:
         indent, language, marks = opening[1], opening[2], opening[3].split()
         wrong = "error" in marks
-        said = [*(mark for mark in marks if mark.endswith(".axon")), *([SAID[language]] if wrong else [])]
+        said = [*(mark for mark in marks if mark.endswith((".axon", ".c"))), *([SAID[language]] if wrong else [])]
         caption = [f":caption: {', '.join(said)}"] if said else []
         lines = [f"```{{code-block}} {language}", *caption, *([":class: rejected"] if wrong else []), ""]
         return "\n".join(indent + line for line in lines)

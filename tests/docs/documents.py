@@ -31,7 +31,7 @@ PAGES = [
 ]
 FENCE = re.compile(r"^( *)(```+)([^\n`]*)\n(.*?)^ *\2$", re.MULTILINE | re.DOTALL)
 STATED = re.compile(r"\(\* (sig (\w+) : .*?) \*\)", re.DOTALL)
-FILE = re.compile(r"[\w/]+\.axon")
+FILE = re.compile(r"[\w/]+\.(axon|c)")
 NEEDS = {"torch", "jax", "cupy", "cuda"}
 # What other tests hold, which write it anew on request or know how to type into a prompt.
 ELSEWHERE = {
@@ -129,6 +129,11 @@ class Reader:
             for text, declared in stated:
                 assert module[declared].signature == (said := " ".join(text.split())), f"{said} is {module[declared].signature}"
 
+    def c(self, block: Block, file: str | None) -> None:
+        """A file that commands below compile."""
+        assert file is not None, "C stands in a file, or is marked `shown`"
+        Path(file).write_text(block.text, encoding="utf-8")
+
     def rendered(self, block: Block, file: str | None) -> None:
         """What the program with an error before it prints."""
         assert block.marks == ("error",), "text is an `error`, or `shown`"
@@ -211,6 +216,7 @@ class Reader:
 
 RUN: dict[str, Callable[[Reader, Block, str | None], None]] = {
     "axon": Reader.axon,
+    "c": Reader.c,
     "text": Reader.rendered,
     "python": Reader.python,
     "pycon": Reader.session,

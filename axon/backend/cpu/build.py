@@ -117,14 +117,19 @@ def compile_source(source: ModuleSource) -> tuple[str, bytes]:
 
     from axon.backend.cpu.passes import Passes
 
-    arguments = tuple(types.int64 if e is None else types.CPointer(getattr(types, POINTERS[e])) for e in source.types)
-    context = cpu_target.target_context
-    made = function(source)
-    result = compile_extra(cpu_target.typing_context, context, made, arguments, types.int64, _flags(), {}, pipeline_class=Passes)
+    context, made, arguments = cpu_target.target_context, function(source), arguments_of(source)
+    result = compile_extra(cpu_target.typing_context, context, made, arguments, types.int64, flags_of(), {}, pipeline_class=Passes)
     return str(result.fndesc.llvm_func_name), bytes(result.library._get_compiled_object())
 
 
-def _flags() -> Any:
+def arguments_of(source: ModuleSource) -> tuple[Any, ...]:
+    """The types of a function's parameters, as numba has them."""
+    from numba import types
+
+    return tuple(types.int64 if e is None else types.CPointer(getattr(types, POINTERS[e])) for e in source.types)
+
+
+def flags_of() -> Any:
     """No wrappers for Python, no memory management, no exceptions; arguments that do not overlap."""
     from numba.core.compiler import Flags
 

@@ -112,7 +112,7 @@ class CpuExecutable:
             found = self.products.get(kernel)
             if found is None:
                 nest = None
-                if _may_be_nest(kernel):
+                if may_be_nest(kernel):
                     from axon.backend.cpu.loops import as_nest
 
                     nest = self._write(as_nest(kernel))
@@ -161,7 +161,7 @@ def _functions(compiled: Iterable[tuple[K, Compiled]]) -> tuple[tuple[K, Functio
     return tuple((kernel, found.function) for kernel, found in compiled)
 
 
-def _may_be_nest(kernel: Contraction) -> bool:
+def may_be_nest(kernel: Contraction) -> bool:
     """A contraction over a window, or with a vector, if what it reads lies side by side along an axis: then that is vectorized."""
     from axon.backend.plan.lanes import strides
 

@@ -182,7 +182,7 @@ class _Named:
 
     def finish(self, writer: Writer, state: State, asked: Scalar | None, *, stored: bool = False) -> State:
         if self.partly:
-            _require(writer, state[1], asked)
+            _require(writer, state[1], asked, f"the {self.kind} of no integers")
         held = state[0]
         return (writer.call(f"round_{self.element.value}", held) if is_narrow(self.element) and not stored else held,)
 
@@ -257,7 +257,7 @@ class Best:
         return self.combine(writer, self.nothing(writer), values, where)
 
     def finish(self, writer: Writer, state: State, asked: Scalar | None, *, stored: bool = False) -> State:
-        _require(writer, state[-1], asked)
+        _require(writer, state[-1], asked, f"the {self.kind} of nothing")
         return state[1:-1]
 
 
@@ -294,9 +294,9 @@ class _Custom:
         return state
 
 
-def _require(writer: Writer, some: Expression, asked: Scalar | None) -> None:
+def _require(writer: Writer, some: Expression, asked: Scalar | None, failure: str) -> None:
     """That there was something, wherever the result is asked for."""
     nothing = writer.call("negation", some)
     if asked is not None:
         nothing = writer.call("both", nothing, writer.value(asked))
-    writer.fail_if(nothing)
+    writer.fail_if(nothing, failure)

@@ -58,6 +58,8 @@ def of_floats(op: str) -> Form:
     return lambda element, x, y: Operator(op, x, y) if element.is_float else None
 
 
+DIVISION = "division of an integer by zero"
+POWER = "an integer raised to a negative power"
 _ARITHMETIC = {"add": "+", "sub": "-", "mul": "*"}
 _UNARY = {name: name for name in UNARY} | {"neg": "minus", "abs": "absolute", "round": "nearest"}
 _EXACT = frozenset(("neg", "abs", "sign", "max", "min"))  # never round
@@ -126,7 +128,8 @@ class Writer:
             yield
             self._known.pop()
 
-    def fail_if(self, condition: Expression) -> None:
+    def fail_if(self, condition: Expression, failure: str = "") -> None:
+        """Stop the program where a condition holds. `failure` says what that is, to who asks."""
         self.fails = True
         self.code.assign(self.code.bad, call("either", self.code.bad, condition))
 
@@ -144,7 +147,7 @@ class Writer:
         if isinstance(atom, Quotient):
             above, below = (self._let_dim(part) for part in (atom.dividend, atom.divisor))
             if not atom.divisor.constant:
-                self.fail_if(call("eq_int", below, 0))
+                self.fail_if(call("eq_int", below, 0), DIVISION)
             return self.call("floor_divide", above, below)
         items = [self._let_dim(item) for item in atom.items]
         least = items[0]
@@ -235,7 +238,7 @@ class Writer:
         if op == "pow":
             return self._integer_power(x, y, element, never)
         if not never:
-            self.fail_if(self.apply("eq_int", element, y, self.literal(0, element)))
+            self.fail_if(self.apply("eq_int", element, y, self.literal(0, element)), DIVISION)
         prefix = "unsigned_" if element.is_unsigned else ""
         name = {"div": "divide" if prefix else "floor_divide", "mod": "remainder"}[op]
         return self.apply(f"{prefix}{name}", element, x, y)
@@ -243,7 +246,7 @@ class Writer:
     def _integer_power(self, x: Expression, y: Expression, element: Element, never: bool) -> Expression:
         base, exponent = (self.convert(v, element, Element.I64) for v in (x, y))
         if not never and not element.is_unsigned:
-            self.fail_if(self.apply("lt_int", Element.I64, exponent, Constant(0)))
+            self.fail_if(self.apply("lt_int", Element.I64, exponent, Constant(0)), POWER)
         if element is Element.U64:
             exponent = self.apply("signed_exponent", Element.I64, exponent)
         return self.convert(self.apply("integer_power", Element.I64, base, exponent), Element.I64, element)
@@ -325,9 +328,13 @@ class Writer:
             with self.branch(self.code.otherwise()):
                 self.code.assign(result, self.value(read.padding))
             return result
-        self.fail_if(self.call("negation", inside))
+        self.fail_outside(read, [(position, subscripts[position], extent) for position, extent in outside], inside)
         offset = self.let(self.offset(held, subscripts))
         return self.call(load, held.pointer, self.call("select", inside, offset, 0))
+
+    def fail_outside(self, read: Read, outside: list[tuple[int, Expression, Dim]], inside: Expression) -> None:
+        """Stop the program where a read is not inside: `outside` are the subscripts that were looked at, with their limits."""
+        self.fail_if(self.call("negation", inside))
 
     def _outside(self, read: Read, value: Value) -> list[tuple[int, Dim]]:
         """The subscripts to look at, with their limits: where the read is padded or checked, those that are not inside anyway."""

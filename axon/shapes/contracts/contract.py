@@ -70,17 +70,17 @@ class Contract:
 
     def determined(self) -> frozenset[Symbol]:
         """The dimension variables that a call can compute."""
-        return frozenset(self._plan.order)
+        return frozenset(self.determination.order)
 
     def undetermined(self) -> frozenset[Symbol]:
         return self.variables - self.determined()
 
     def needs(self) -> tuple[tuple[Symbol, Relation], ...]:
         """What must hold besides so that a call can compute its dimensions, each with one that needs it: h >= 1 for c in h * c."""
-        if not self._plan.needs:
+        if not self.determination.needs:
             return ()
         facts, found = self.proven(), []
-        for symbol, needed in self._plan.needs:
+        for symbol, needed in self.determination.needs:
             for relation in normal(needed):
                 if not proves(facts, relation):
                     found.append((symbol, relation))
@@ -114,7 +114,7 @@ class Contract:
                 pass
         if len(explicit) != len(self.explicit):
             raise ValueError(f"the contract has {len(self.explicit)} explicit dimensions")
-        return self._whole(explain_broken(self, self._plan, explicit, shapes))
+        return self._whole(explain_broken(self, self.determination, explicit, shapes))
 
     def _whole(self, found: dict[Symbol, int]) -> dict[Symbol, int]:
         return found | dict.fromkeys(self.idle, 0) if self.idle else found
@@ -123,7 +123,7 @@ class Contract:
         if not self._guards:
             if missing := self.undetermined():
                 raise ValueError(f"the contract does not determine {sorted(s.name for s in missing)}")
-            self._guards.append(compiled(self, self._plan))
+            self._guards.append(compiled(self, self.determination))
         return self._guards[0]
 
     def admits(self, explicit: Sequence[int], shapes: Sequence[Sequence[int]]) -> bool:
@@ -139,10 +139,11 @@ class Contract:
 
     def roughly(self, explicit: Sequence[int], shapes: Sequence[Sequence[int]]) -> dict[Symbol, int] | None:
         """All dimensions of a call that is perhaps broken: those that no size is a solution of are rounded down."""
-        return rounded(self, self._plan, explicit, shapes)
+        return rounded(self, self.determination, explicit, shapes)
 
     @property
-    def _plan(self) -> Determination:
+    def determination(self) -> Determination:
+        """How a call finds its dimensions."""
         if not self._plans:
             equalities = [(i, f.relation) for i, f in enumerate(self.facts) if f.relation.op == "="]
             self._plans.append(plan(self.explicit, [shape.dims for shape in self.shapes], equalities, self.proven))

@@ -82,6 +82,17 @@ def question(session: Session, callee: Callee, texts: Sequence[str]) -> Question
     return found
 
 
+def elements_of(texts: Sequence[str]) -> dict[str, str]:
+    """Element types by argument, from texts such as x=bf16."""
+    found = {}
+    for text in texts:
+        name, equal, element = text.partition("=")
+        if not equal or not name.strip() or not element.strip():
+            raise _wrong(text, 0, len(text), "this gives no element type", "write x=bf16")
+        found[_parameter(name.strip())] = element.strip()
+    return found
+
+
 def _parameter(name: str) -> str:
     """`1` is a parameter without a name of its own, as in `axon run`."""
     first, dot, rest = name.partition(".")

@@ -221,7 +221,7 @@ def test_what_is_proved_to_grow_is_unique() -> None:
         terms = [f"{rng.choice('++-')} {rng.choice((1, 1, 2, 3))} * ({atom})" for atom in chosen]
         extent = " ".join([rng.choice(("k + 6", "0", "0")), *terms])
         c = contract("k", f"x: {extent}", where=tuple(rng.sample(facts, rng.choice((0, 0, 1, 2)))))
-        by_proof += any(isinstance(step, Root) and shown(step.dim, step.symbol) is None for step in c._plan.steps)
+        by_proof += any(isinstance(step, Root) and shown(step.dim, step.symbol) is None for step in c.determination.steps)
         found_by_calls(c, 9)
     assert by_proof > 20
 
@@ -275,7 +275,7 @@ def test_the_slow_way_agrees() -> None:
                 continue
             explicit = [values[s] for s in c.explicit]
             outcomes = []
-            for way in (c.bind, partial(explain_broken, c, c._plan)):
+            for way in (c.bind, partial(explain_broken, c, c.determination)):
                 try:
                     outcomes.append(str(way(explicit, actual)))
                 except ContractBroken as broken:
@@ -298,7 +298,7 @@ def test_a_guard_is_text_of_our_own() -> None:
     dims = tuple(Dim.of(s) for s in odd)
     facts = (ContractFact(Relation(minimum(dims[0], dims[1]) // 2, "<=", dims[2] * dims[3]), 'evil {} """'),)
     c = Contract(tuple(odd[:1]), (ParameterShape("x'; evil", dims[1:]), ParameterShape("y", (dims[0] * dims[1] + 3,))), facts)
-    text = source(c, c._plan)
+    text = source(c, c.determination)
     assert c.bind((2,), [(3, 4, 5, 6, 7), (9,)]) == dict(zip(odd, (2, 3, 4, 5, 6, 7), strict=True))
     words = set(re.findall(r"[A-Za-z_]\w*", text))
     assert {w for w in words if not re.fullmatch(r"[vserS]\d+(_\d+)?", w)} <= {

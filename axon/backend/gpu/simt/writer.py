@@ -181,7 +181,7 @@ class LaneWriter(Writer):
                 found = mask.condition if found == TRUE else self.call("both", found, mask.condition)
         return found
 
-    def fail_if(self, condition: Expression) -> None:
+    def fail_if(self, condition: Expression, failure: str = "") -> None:
         mask = self.mask()
         super().fail_if(call("some", condition if mask == TRUE else self.call("both", condition, mask)))
 

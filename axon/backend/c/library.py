@@ -1,0 +1,144 @@
+"""A program as a library: its header, its C, its kernels, and what a C compiler makes of them.
+
+build    a Program -> files in a folder: NAME.h, NAME.c, NAME.o and libNAME.so
+"""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from axon.backend.c.diagnosis import NestFunctions, diagnosis
+from axon.backend.c.header import Described
+from axon.backend.c.kernels import NATIVE, Compiler
+from axon.backend.c.products import multiplied
+from axon.backend.c.source import texts
+from axon.backend.cpu import nests, scatters
+from axon.backend.cpu.build import source_of
+from axon.backend.cpu.function import Function
+from axon.backend.cpu.plan import choices_of, planned
+from axon.backend.plan.ir import Nest, Plan, as_program, kernels_in, operations, values_in
+from axon.base.data import dataclass
+from axon.base.diagnostics import Diagnostic, Suggestion
+from axon.base.errors import AxonError
+from axon.base.identity import IdentityMap
+from axon.base.names import Symbol
+from axon.base.output import write_text
+from axon.core.ir import Program
+from axon.core.passes.orders import DEFAULT, Order, order_at
+from axon.core.passes.tables import values_of
+from axon.core.printer import print_op
+
+_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno")
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The files that were written, and the sizes on which it depends which order of sums is best, if there are several."""
+
+    files: tuple[str, ...]
+    deciding: tuple[Symbol, ...]
+
+
+def build(program: Program, about: Described, folder: str, sizes: Mapping[Symbol, int], compiler: Sequence[str]) -> Library:
+    """Write a library. `sizes` are those at which orders of sums are chosen; each order is right for all sizes. AX0614 where there
+    is no C compiler, or where it does not take a processor's name."""
+    _require(compiler, about.cpu)
+    choices = choices_of(program)
+    deciding = frozenset[Symbol]().union(*(dim.variables for choice in choices for _, dim in choice.extents))
+    order: Order = order_at(choices, sizes) if deciding <= sizes.keys() else DEFAULT
+    plan, tables = planned(program, order)
+    plan = multiplied(plan)
+    functions = _functions(plan, about.symbol)
+    top, text = texts(program, plan, functions, about, values_of(tables))
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _cannot(f"`{folder}` cannot be made: {error.strerror}") from None
+    write_text(place / f"{about.symbol}.h", top)
+    write_text(place / f"{about.symbol}.c", text)
+    files = _linked(place, about, _objects(plan, functions, about.cpu), compiler)
+    return Library(tuple(str(place / name) for name in files), tuple(sorted(deciding, key=lambda symbol: symbol.id)))
+
+
+def _functions(plan: Plan, symbol: str) -> IdentityMap[Nest, NestFunctions]:
+    """The functions of all nests."""
+    values, program = values_in(plan), as_program(plan)
+    found: IdentityMap[Nest, NestFunctions] = IdentityMap()
+    for kernel in kernels_in(plan.body):
+        if isinstance(kernel, Nest):
+            name = f"axon_{symbol}_{len(found)}"
+            comments = [line for op in operations(kernel) for line in print_op(program, op).splitlines()]
+            write = scatters.write if kernel.family == "scatter" else nests.write
+            why = diagnosis(kernel, values, f"{name}_why")
+            found[kernel] = NestFunctions(write(kernel, values, name, comments), name, why)
+    return found
+
+
+def _objects(plan: Plan, functions: IdentityMap[Nest, NestFunctions], cpu: str) -> list[tuple[str, bytes]]:
+    """The object files of all kernels, by name."""
+    if not len(functions):
+        return []
+    values, made = values_in(plan), Compiler(cpu)
+    whys = [own.diagnosis for _, own in functions.items() if own.diagnosis is not None]
+    values |= {why.notes.symbol: why.notes for why in whys}
+
+    def compiled(function: Function, name: str) -> tuple[str, bytes]:
+        return name, made.compile(source_of(function, lambda parameter: values[parameter.tensor].element), name)
+
+    found = [compiled(own.function, own.symbol) for _, own in functions.items()]
+    return found + [compiled(why.function, why.function.name) for why in whys]
+
+
+# ── the C compiler ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _linked(place: Path, about: Described, objects: list[tuple[str, bytes]], compiler: Sequence[str]) -> list[str]:
+    """Make the object file and the shared library; the names of all that is in the folder then."""
+    own, shared = about.symbol, f"lib{about.symbol}.{'dylib' if sys.platform == 'darwin' else 'so'}"
+    with TemporaryDirectory() as temporary:
+        files = []
+        for name, code in objects:
+            files.append(str(Path(temporary) / f"{name}.o"))
+            Path(files[-1]).write_bytes(code)
+        host = str(Path(temporary) / f"{own}.o")
+        _run([*compiler, *_FLAGS, *_for(about.cpu), "-c", str(place / f"{own}.c"), "-o", host])
+        _run([*compiler, "-r", "-nostdlib", host, *files, "-o", str(place / f"{own}.o")])
+    strict = () if sys.platform == "darwin" else ("-Wl,-z,defs", "-Wl,-Bsymbolic", f"-Wl,-soname,{shared}")
+    _run([*compiler, "-shared", *strict, str(place / f"{own}.o"), "-o", str(place / shared), "-lm", "-lpthread"])
+    return [f"{own}.h", f"{own}.c", f"{own}.o", shared]
+
+
+def _for(cpu: str) -> list[str]:
+    """The options of GCC and Clang for a processor."""
+    option = "-mcpu" if platform.machine() in ("aarch64", "arm64") else "-march"
+    return [f"{option}={cpu}"]
+
+
+def _require(compiler: Sequence[str], cpu: str) -> None:
+    """Raises AxonError unless there is a compiler that knows the processor."""
+    name = shlex.join(compiler)
+    if not compiler or shutil.which(compiler[0]) is None:
+        help = "install one (`apt install gcc`, `xcode-select --install`), or say which: CC=clang axon build …"
+        raise _cannot(f"there is no C compiler `{name}`", help=help)
+    tried = subprocess.run([*compiler, *_for(cpu), "-E", "-x", "c", "/dev/null"], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        help = f"--cpu is `{NATIVE}` or a name that the compiler takes for -march, such as x86-64-v3"
+        raise _cannot(f"`{name}` does not know the processor `{cpu}`", *tried.stderr.strip().splitlines()[:2], help=help)
+
+
+def _run(command: Sequence[str]) -> None:
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode:
+        raise _cannot(f"the C compiler failed: {shlex.join(command)}", *made.stderr.strip().splitlines()[:20])
+
+
+def _cannot(message: str, *notes: str, help: str = "") -> AxonError:
+    return AxonError((Diagnostic("AX0614", message, (), notes, (Suggestion(help),) if help else ()),))
