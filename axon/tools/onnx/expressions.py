@@ -1,0 +1,404 @@
+"""Steps as expressions: text with more parentheses than are needed, which the formatter takes away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from axon.base.data import dataclass
+from axon.base.names import Symbol
+from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
+from axon.tools.onnx.scalars import Compute, Number, Read, Scalar, Whole
+from axon.tools.onnx.steps import Shape, Step, product
+
+PIPE = 3  # so many functions one after the other are a pipeline
+_INDICES = "ijklmnopq"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An expression. `through` are functions that are applied to it, the innermost first."""
+
+    base: str
+    through: tuple[str, ...] = ()
+    atomic: bool = False
+
+    def __str__(self) -> str:
+        if not self.through:
+            return self.base
+        if len(self.through) >= PIPE:
+            return " |> ".join((f"({self.base})" if not self.atomic else self.base, *self.through))
+        text = self.base if self.atomic else f"({self.base})"
+        for function in self.through[:-1]:
+            text = f"({function} {text})"
+        return f"{self.through[-1]} {text}"
+
+    @property
+    def closed(self) -> str:
+        """As an operand of anything."""
+        return self.base if self.atomic and not self.through else f"({self})"
+
+    def then(self, function: str) -> Text:
+        return Text(self.base, (*self.through, function), self.atomic)
+
+
+def atom(text: str) -> Text:
+    return Text(text, (), True)
+
+
+def size(dim: Dim) -> str:
+    return render(dim)
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What an expression may call: the record at hand, helpers by their text, and sizes in braces by name."""
+
+    record: Callable[[Step], str]
+    helper: Callable[[str, str], str]  # a wanted name and a text with `NAME`; the name that it got
+    braces: Sequence[str]  # of the step
+    call: Callable[[Step, Sequence[Text]], Text]
+    shapes: Sequence[Shape]  # of the operands
+
+
+def braced(names: Sequence[str]) -> str:
+    return f"{{{', '.join(names)}}} " if names else ""
+
+
+def expression(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    """The text of a step, of the texts of its operands."""
+    return _WRITERS[step.op](step, operands, around)
+
+
+_Writer = Callable[[Step, Sequence[Text], Surroundings], Text]
+
+
+def _weight(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    return atom(around.record(step))
+
+
+def _dense(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    return operands[0].then(f"nn.dense {around.record(step)}")
+
+
+def _infix(op: str) -> _Writer:
+    return lambda step, operands, around: Text(f"{operands[0].closed} {op} {operands[1].closed}")
+
+
+def _tied(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    return Text(f"{operands[0].closed} @ linalg.transpose {operands[1].closed}")
+
+
+def number(value: float) -> str:
+    """A number of f32 by its fewest digits."""
+    import numpy as np
+
+    text = repr(float(str(np.float32(value))))
+    return f"({text})" if text.startswith("-") else text
+
+
+def _scores(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    q, k = (o.closed for o in operands)
+    return Text(f"for ..b i j => sum c => {q}[..b, i, c] * {k}[..b, j, c]")
+
+
+def _scaled(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    (scale,) = step.data
+    assert isinstance(scale, float)
+    return operands[0] if scale == 1.0 else Text(f"{number(scale)} * {operands[0].closed}")
+
+
+def _causal(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    return _scaled(step, operands, around).then("nn.causal")
+
+
+def _mask(axes: Sequence[int], rank: int, around: Surroundings) -> str:
+    names = ["b", "h", "i", "j"] if rank == 4 else list(_INDICES[:rank])
+    text = f"fun NAME mask scores = for {' '.join(names)} => scores[{', '.join(names)}] + mask[{', '.join(names[i] for i in axes)}]"
+    return around.helper("masked", text)
+
+
+def _masked(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    scale, axes = step.data
+    assert isinstance(axes, tuple)
+    assert isinstance(scale, float)
+    scores = operands[0] if scale == 1.0 else Text(f"{number(scale)} * {operands[0].closed}")
+    return scores.then(f"{_mask(axes, len(step.shape), around)} {operands[1].closed}")
+
+
+def _attention(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    q, k, v, *mask = (o.closed for o in operands)
+    kind, *more = step.data
+    match kind:
+        case "masked":
+            axes, rank = more
+            assert isinstance(axes, tuple)
+            assert isinstance(rank, int)
+            return Text(f"nn.attention_with ({_mask(axes, rank, around)} {mask[0]}) {q} {k} {v}")
+        case "causal":
+            return Text(f"nn.causal_attention {q} {k} {v}")
+        case _:
+            return Text(f"nn.attention {q} {k} {v}")
+
+
+def _norm(kind: str, plain: str, text: str) -> _Writer:
+    def write(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+        (epsilon,) = step.data
+        name = plain
+        if epsilon != 1e-5:
+            name = around.helper(kind, text.replace("EPSILON", repr(epsilon)))
+        return operands[0].then(f"{name} {around.record(step)}")
+
+    return write
+
+
+def _conv(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    rank, plain, biased = step.data
+    assert isinstance(rank, int)
+    sizes = list(around.braces)
+    if plain and rank == 2:
+        function, own = "nn.conv2d_strided", "{stride, padding}"
+    else:
+        function = f"nn.conv{rank}d_with"
+        own = "{stride, padding}" if plain else "{stride, padding, dilation, groups}"
+    inner = "{stride, padding, 1, 1}" if plain and rank != 2 else own
+    if not biased:
+        given = [*sizes, "1", "1"] if plain and rank != 2 else sizes
+        return Text(f"{function} {braced(given)}{operands[0].closed} {around.record(step)}")
+    kind = {1: "{ k : f32[o, c, r], b : f32[o] }", 2: "nn.conv[o, c, r, s]", 3: "{ k : f32[o, c, t, r, s], b : f32[o] }"}[rank]
+    if not plain:
+        kind = kind.replace("o, c", "groups * o, c").replace("b : f32[o]", "b : f32[groups * o]")
+    name = "conv" if rank == 2 and plain else f"conv{rank}d" if plain else f"grouped_conv{rank}d"
+    text = f"fun NAME {own} (p : {kind}) x = nn.channel_bias p.b ({function} {inner} x p.k)"
+    return operands[0].then(f"{around.helper(name, text)} {braced(sizes)}{around.record(step)}")
+
+
+def _call(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    name, *numbers = step.data
+    if name == "square":
+        return Text(f"{operands[0].closed} ** 2")
+    given = "".join(f" {number(float(n))}" for n in numbers if isinstance(n, int | float))
+    return operands[0].then(f"{name}{given} {braced(around.braces)}".rstrip())
+
+
+def _with_number(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    op, value, swapped = step.data
+    assert isinstance(value, float)
+    assert isinstance(op, str)
+    if op in ("max", "min"):
+        return operands[0].then(f"{op} {number(value)}")
+    sides = [operands[0].closed, number(value)]
+    return Text(f" {op} ".join(reversed(sides) if swapped else sides))
+
+
+def _binary(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    (op,) = step.data
+    a, b = operands
+    if op in ("max", "min"):
+        return Text(f"{op} {a.closed} {b.closed}")
+    if op == "+" and (a.through or not a.atomic) and b.atomic and not b.through and b.base.isidentifier():
+        a, b = b, a  # x + f x: what goes past the layer stands first
+    return Text(f"{a.closed} {op} {b.closed}")
+
+
+def _slice(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    (bounds,) = step.data
+    assert isinstance(bounds, tuple)
+    parts = []
+    for bound in bounds:
+        if bound is None:
+            parts.append(":")
+            continue
+        start, stop, extent, *by = bound
+        if stop is None:
+            parts.append(size(start))
+            continue
+        first = "" if start.constant == 0 else f"{size(start)} "
+        last = "" if stop == extent else f" {size(stop)}"
+        parts.append(f"{first}:{last}" + (f" : {by[0]}" if by else ""))
+    whole = [i for i, p in enumerate(parts) if p != ":"]
+    if whole and whole[0] > 1:
+        parts = ["..", *parts[whole[0] :]]
+    return atom(f"{operands[0].closed}[{', '.join(parts)}]")
+
+
+def _rearrange(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    read, axes = step.data
+    assert isinstance(read, tuple)
+    assert isinstance(axes, tuple)
+    rank = len(axes)
+    plain = [len(r) == 1 for r in read]
+    if read == (*axes[:-2], axes[-1], axes[-2]) and rank >= 2:
+        return operands[0].then("linalg.transpose")
+    if rank >= 3 and read == (*axes[:-3], axes[-2], axes[-3] + axes[-1]) and len(read) == rank - 1:
+        return operands[0].then(f"nn.split_heads {braced(around.braces)}".rstrip())
+    if rank >= 2 and all(plain) and axes == (*read[:-3], read[-2], read[-3] + read[-1]):
+        return operands[0].then("nn.merge_heads")
+    if rank == 2 and len(read) == 4 and axes == (read[0], read[1] + read[2] + read[3]):
+        return operands[0].then("nn.flatten")
+    count = 1 + max(d for axis in axes for d in axis)
+    names = _INDICES[:count] if count <= len(_INDICES) else [f"i{n}" for n in range(count)]
+    split = [d for r in read for d in r[:-1]]
+    bounds = dict(zip(split, around.braces, strict=True))
+    place = ", ".join(names[r[0]] if len(r) == 1 else f"({', '.join(names[d] for d in r)})" for r in read)
+    groups: list[str] = []
+    for axis in axes:
+        if len(axis) == 1 and axis[0] in bounds:
+            groups.append(f"{names[axis[0]]} < {bounds[axis[0]]}")
+        else:
+            binder = names[axis[0]] if len(axis) == 1 else f"({', '.join(names[d] for d in axis)})"
+            joins = bool(groups) and "<" not in groups[-1]
+            groups[-1:] = [f"{groups[-1]} {binder}"] if joins else [*groups[-1:], binder]
+    return Text(f"for {', '.join(groups)} => {operands[0].closed}[{place}]")
+
+
+def _upsample(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    text = "fun NAME {scale} (x : 'a[n, c, h, w]) = for n c, i < scale * h, j < scale * w => x[n, c, i / scale, j / scale]"
+    return operands[0].then(f"{around.helper('upsample', text)} {braced(around.braces)}".rstrip())
+
+
+def _concat(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    axis, rank = step.data
+    if axis == (rank if isinstance(rank, int) else 0) - 1:
+        return operands[1].then(f"tensor.concat {operands[0].closed}")
+    text = (
+        "fun NAME (x : 'a[n, c, ..s]) (y : 'a[n, d, ..s]) ="
+        " for n, k < c + d, ..i < ..s => if k < c then x[n, k, ..i] else y[n, k - c, ..i]"
+    )
+    return operands[1].then(f"{around.helper('beside', text)} {operands[0].closed}")
+
+
+def _embedding(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    return operands[1].then(f"nn.embedding {operands[0].closed}")
+
+
+def _reduce(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    function, rank, gone = step.data
+    assert isinstance(rank, int)
+    assert isinstance(gone, tuple)
+    names = _INDICES[:rank]
+    kept, over = [names[i] for i in range(rank) if i not in gone], [names[i] for i in gone]
+    kind = "sum" if function == "mean" else function
+    inner = f"{kind} {' '.join(over)} => {operands[0].closed}[{', '.join(names)}]"
+    if function == "mean":
+        inner = f"({inner}) / cast f32 ({size(product([around.shapes[0][i] for i in gone]))})"
+    return Text(f"for {' '.join(kept)} => {inner}" if kept else inner)
+
+
+def _lstm(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    zeros, part = step.data[0], (1, *step.data[1:])[-1] if step.op == "lstm_last" else 0
+    result = ".1" if step.op == "lstm" else f".2.{part}"
+    if zeros:
+        text = (
+            "fun NAME (p : nn.lstm[d, h]) (x : f32[t, n, d]) ="
+            f" let val zeros = for i < n, j < h => 0.0 in (nn.lstm p (zeros, zeros) x){result} end"
+        )
+        return operands[0].then(f"{around.helper('lstm' if step.op == 'lstm' else 'lstm_last', text)} {around.record(step)}")
+    x, h, c = (o.closed for o in operands)
+    return atom(f"(nn.lstm {around.record(step)} ({h}, {c}) {x}){result}")
+
+
+def _part(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    (place,) = step.data
+    assert isinstance(place, int)
+    return atom(f"{operands[0].closed}.{place + 1}")
+
+
+def _module(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    return around.call(step, operands)
+
+
+# ── places ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _places(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    from axon.tools.onnx.translate import CANONICAL
+
+    (value,) = step.data
+    rank = len(step.shape)
+    names = dict(zip(CANONICAL, _INDICES, strict=False))
+    body = scalar(value, [o.closed for o in operands], names)  # type: ignore[arg-type]
+    if not rank:
+        return Text(body)
+    ends = _ends(value, around.shapes)  # type: ignore[arg-type]
+    groups: list[str] = []
+    for axis, extent in zip(CANONICAL, step.shape, strict=False):
+        if ends.get(axis) == {extent}:
+            joins = bool(groups) and "<" not in groups[-1]
+            groups[-1:] = [f"{groups[-1]} {names[axis]}"] if joins else [*groups[-1:], names[axis]]
+        else:
+            groups.append(f"{names[axis]} < {size(extent)}")
+    return Text(f"for {', '.join(groups)} => {body}")
+
+
+def _ends(value: Scalar, shapes: Sequence[Shape]) -> dict[Symbol, set[Dim]]:
+    """The dimensions over which axes stand alone in a subscript: where they are one, it is the range that Axon finds."""
+    found: dict[Symbol, set[Dim]] = {}
+    work = [value]
+    while work:
+        match work.pop():
+            case Read(step, place):
+                for at, extent in zip(place, shapes[step], strict=True):
+                    if isinstance(at, Whole) and at.dim.symbol is not None:
+                        found.setdefault(at.dim.symbol, set()).add(extent)
+                work += place
+            case Compute(_, arguments):
+                work += arguments
+    return found
+
+
+_OPERATORS = {"+", "-", "*", "/", "%", "**", "=", "<", "<=", "andalso", "orelse"}
+
+
+def scalar(value: Scalar, operands: Sequence[str], names: Mapping[Symbol, str]) -> str:
+    """The text of one element."""
+    match value:
+        case Whole(dim):
+            return f"({render(dim, lambda s: names.get(s, s.name))})"
+        case Number(truth) if isinstance(truth, bool):
+            return "true" if truth else "false"
+        case Number(x):
+            return number(float(x))
+        case Read(step, place):
+            at = [
+                scalar(p, operands, names).removeprefix("(").removesuffix(")")
+                if isinstance(p, Whole)
+                else scalar(p, operands, names)
+                for p in place
+            ]
+            return f"{operands[step]}[{', '.join(at)}]" if at else operands[step]
+        case Compute("if", (condition, then, otherwise)):
+            texts = [scalar(part, operands, names) for part in (condition, then, otherwise)]
+            return f"(if {texts[0]} then {texts[1]} else {texts[2]})"
+        case Compute("not", (Compute("=", (a, b)),)):
+            return f"({scalar(a, operands, names)} <> {scalar(b, operands, names)})"
+        case Compute("<", (Whole(a), Whole(b))) if a.symbol in names and b.constant == 1:
+            return f"({render(a, lambda s: names.get(s, s.name))} = 0)"
+        case Compute(op, (a, b)) if op in _OPERATORS:
+            return f"({scalar(a, operands, names)} {op} {scalar(b, operands, names)})"
+        case Compute(op, arguments):
+            return f"({op} {' '.join(scalar(a, operands, names) for a in arguments)})"
+
+
+_LAYER_NORM = "fun NAME (p : nn.norm[d]) x = nn.standardize EPSILON x * p.scale + p.shift"
+_WRITERS: dict[str, _Writer] = {
+    "weight": _weight, "dense": _dense, "product": _infix("@"), "matmul": _infix("@"), "product_transposed": _tied,
+    "scores": _scores, "scale": _scaled, "scaled_scores": _scaled, "causal": _causal, "masked": _masked, "attention": _attention,
+    "softmax": lambda s, o, a: o[0].then("nn.softmax"), "log_softmax": lambda s, o, a: o[0].then("nn.log_softmax"),
+    "layer_norm": _norm("layer_norm", "nn.layer_norm", _LAYER_NORM),
+    "rms_norm": _norm("rms_norm", "nn.rms_norm", "fun NAME (scale : f32[d]) x = nn.rms_scaled EPSILON x * scale"),
+    "batch_norm": _norm(
+        "batch_norm",
+        "nn.batch_norm",
+        "fun NAME (p : nn.batch_norm[c]) (x : f32[n, c, ..s]) ="
+        " for n k ..i => (x[n, k, ..i] - p.mean[k]) * (p.scale[k] * rsqrt (p.variance[k] + EPSILON)) + p.shift[k]",
+    ),
+    "conv": _conv, "call": _call, "with_number": _with_number, "binary": _binary, "slice": _slice, "rearrange": _rearrange,
+    "upsample": _upsample, "concat": _concat, "embedding": _embedding, "reduce": _reduce, "lstm": _lstm, "lstm_last": _lstm,
+    "part": _part, "module": _module, "loop": _module, "places": _places,
+}  # fmt: skip
+
+
+def needs_rank(step: Step, ranks: Sequence[int]) -> bool:
+    """Whether a text holds only where the ranks of its operands are known: then parameters are annotated."""
+    return step.op == "binary" and len({*ranks}) > 1
