@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import assert_never
 
 from axon.base.data import dataclass
 from axon.base.names import Symbol
@@ -317,7 +319,7 @@ def _places(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
     (value,) = step.data
     rank = len(step.shape)
     names = dict(zip(CANONICAL, _INDICES, strict=False))
-    body = scalar(value, [o.closed for o in operands], names)  # type: ignore[arg-type]
+    body = _with_names(value, [o.closed for o in operands], names)  # type: ignore[arg-type]
     if not rank:
         return Text(body)
     ends = _ends(value, around.shapes)  # type: ignore[arg-type]
@@ -329,6 +331,35 @@ def _places(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
         else:
             groups.append(f"{names[axis]} < {size(extent)}")
     return Text(f"for {', '.join(groups)} => {body}")
+
+
+def _with_names(value: Scalar, operands: Sequence[str], names: Mapping[Symbol, str]) -> str:
+    """One element, with names for what is computed several times on the way to it."""
+    counts: Counter[Scalar] = Counter()
+    order: dict[Scalar, None] = {}
+
+    def visit(part: Scalar) -> None:
+        match part:
+            case Compute(_, arguments):
+                counts[part] += 1
+                if counts[part] == 1:
+                    for argument in arguments:
+                        visit(argument)
+                    order.setdefault(part)
+            case Read(_, place):
+                for p in place:
+                    visit(p)
+
+    visit(value)
+    given: dict[Scalar, str] = {}
+    vals = []
+    for part in order:
+        if counts[part] > 1 and not any(isinstance(a, Compute) and a.op == "if" for a in (part,)):
+            name = f"d{len(given) + 1}" if given else "d"
+            vals.append(f"val {name} = {scalar(part, operands, names, given)}")
+            given[part] = name
+    body = scalar(value, operands, names, given)
+    return f"let {' '.join(vals)} in {body} end" if vals else body
 
 
 def _ends(value: Scalar, shapes: Sequence[Shape]) -> dict[Symbol, set[Dim]]:
@@ -350,34 +381,45 @@ def _ends(value: Scalar, shapes: Sequence[Shape]) -> dict[Symbol, set[Dim]]:
 _OPERATORS = {"+", "-", "*", "/", "%", "**", "=", "<", "<=", "andalso", "orelse"}
 
 
-def scalar(value: Scalar, operands: Sequence[str], names: Mapping[Symbol, str]) -> str:
-    """The text of one element."""
-    match value:
-        case Whole(dim):
-            return f"({render(dim, lambda s: names.get(s, s.name))})"
-        case Number(truth) if isinstance(truth, bool):
-            return "true" if truth else "false"
-        case Number(x):
-            return number(float(x))
-        case Read(step, place):
-            at = [
-                scalar(p, operands, names).removeprefix("(").removesuffix(")")
-                if isinstance(p, Whole)
-                else scalar(p, operands, names)
-                for p in place
-            ]
-            return f"{operands[step]}[{', '.join(at)}]" if at else operands[step]
-        case Compute("if", (condition, then, otherwise)):
-            texts = [scalar(part, operands, names) for part in (condition, then, otherwise)]
-            return f"(if {texts[0]} then {texts[1]} else {texts[2]})"
-        case Compute("not", (Compute("=", (a, b)),)):
-            return f"({scalar(a, operands, names)} <> {scalar(b, operands, names)})"
-        case Compute("<", (Whole(a), Whole(b))) if a.symbol in names and b.constant == 1:
-            return f"({render(a, lambda s: names.get(s, s.name))} = 0)"
-        case Compute(op, (a, b)) if op in _OPERATORS:
-            return f"({scalar(a, operands, names)} {op} {scalar(b, operands, names)})"
-        case Compute(op, arguments):
-            return f"({op} {' '.join(scalar(a, operands, names) for a in arguments)})"
+def _sides(gap: Dim) -> tuple[Dim, Dim]:
+    """What is added and what is taken away: `j - i > 0` is `i < j`."""
+    more = Dim({m: c for m, c in gap.mapping.items() if c > 0})
+    return more, more - gap
+
+
+def scalar(value: Scalar, operands: Sequence[str], names: Mapping[Symbol, str], given: Mapping[Scalar, str] | None = None) -> str:
+    """The text of one element; `given` has names for parts of it."""
+
+    def text(part: Scalar) -> str:
+        if given and part in given:
+            return given[part]
+        match part:
+            case Whole(dim):
+                return f"({render(dim, lambda s: names.get(s, s.name))})"
+            case Number(truth) if isinstance(truth, bool):
+                return "true" if truth else "false"
+            case Number(x):
+                return number(float(x))
+            case Read(step, place):
+                at = [text(p)[1:-1] if isinstance(p, Whole) else text(p) for p in place]
+                return f"{operands[step]}[{', '.join(at)}]" if at else operands[step]
+            case Compute("if", (condition, then, otherwise)):
+                return f"(if {text(condition)} then {text(then)} else {text(otherwise)})"
+            case Compute("not", (Compute("=", (a, b)),)):
+                return f"({text(a)} <> {text(b)})"
+            case Compute("<", (Whole(a), Whole(b))) if a.symbol in names and b.constant == 1:
+                return f"({render(a, lambda s: names.get(s, s.name))} = 0)"
+            case Compute("<" | "<=" as op, (Whole(a), Whole(b))):
+                more, less = _sides(b - a)
+                return f"({text(Whole(less))} {op} {text(Whole(more))})"
+            case Compute(op, (a, b)) if op in _OPERATORS:
+                return f"({text(a)} {op} {text(b)})"
+            case Compute(op, arguments):
+                return f"({op} {' '.join(map(text, arguments))})"
+            case _:
+                assert_never(part)
+
+    return text(value)
 
 
 _LAYER_NORM = "fun NAME (p : nn.norm[d]) x = nn.standardize EPSILON x * p.scale + p.shift"

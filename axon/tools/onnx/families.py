@@ -187,7 +187,10 @@ def _fields(module: Module, kind: Callable[[Entry], str]) -> dict[Path, Path]:
         if last.isdigit():
             others = [p for p in shorter.values() if p[: len(parent)] == tuple(parent)]
             follows = any(p == (*parent, "rest") for p in others)
-            path = tuple(parent) if parent and len(others) == 1 else (*parent, "first" if follows else f"{kind(entry)}{last}")
+            beside = [e for e in module.entries if e.path != entry.path and e.path[:-1] == entry.path[:-1]]
+            alike = any(kind(e) == kind(entry) for e in beside)
+            name = "first" if follows else f"{kind(entry)}{last}" if alike else kind(entry)
+            path = tuple(parent) if parent and len(others) == 1 else (*parent, name)
         fields[entry.path] = tuple(identifier(part) for part in path)
     return fields
 

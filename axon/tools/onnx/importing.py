@@ -45,10 +45,11 @@ def imported(path: str, name: str | None = None) -> Imported:
     graph = replace(graph, name=identifier(name or graph.name))
     idiomatic = fused(graph)
     steps = translated(idiomatic, OPERATORS)
-    families = Families(modules(steps), graph.name, graph.classes)
-    text = compiler.format_text(SourceFile(f"{graph.name}.axon", program(graph, steps, families)))
+    main, held = modules(steps, graph.classes)
+    families = Families(main, graph.name, graph.classes)
+    text = compiler.format_text(SourceFile(f"{graph.name}.axon", program(graph, steps.inputs, families, held)))
     _check(text, graph.name)
-    return Imported(graph, text, fields_of(families, steps.weights))
+    return Imported(graph, text, fields_of(families, held))
 
 
 def _check(text: str, name: str) -> None:

@@ -70,14 +70,20 @@ def relative(step: Step, path: Path) -> Path | None:
     return None if step.layer is None else step.layer[len(path) :]
 
 
-def modules(translated: Translated) -> Module:
-    """The graph as a module, with those inside it."""
-    return _Outline(translated).run()
+def modules(translated: Translated, classes: Mapping[Path, str]) -> tuple[Module, Mapping[Path, Weight]]:
+    """The graph as a module, with those inside it; and its weights, some of which stand further out than before."""
+    work = _Outline(translated, classes)
+    return work.run(), work.weights
+
+
+# What may be computed of weights and inputs alone, such as a bias by the distance of two positions.
+_LIFTED = ("weight", "places", "slice", "rearrange", "scale", "call", "binary", "with_number")
 
 
 class _Outline:
-    def __init__(self, translated: Translated) -> None:
-        self.weights = translated.weights
+    def __init__(self, translated: Translated, classes: Mapping[Path, str]) -> None:
+        self.weights = dict(translated.weights)
+        self.classes = classes
         self.results = [number for _, number in translated.outputs]
         self.inputs = [number for _, number in translated.inputs]
         self.steps: dict[int, Step] = dict(enumerate(translated.flow.steps))
@@ -90,6 +96,8 @@ class _Outline:
         inner = {path[:n] for path in paths for n in range(len(path))}
         for number, step in self.steps.items():
             self.steps[number] = replace(step, home=self._home(step, inner))
+        self._lift()
+        inner = {step.layer[:n] for step in self.steps.values() if step.layer is not None for n in range(len(step.layer))}
         for path in sorted(inner - {()}, key=lambda p: (-len(p), p)):
             self._outline(path)
         return self._module((), {*self.steps} - {*self.inputs}, self.inputs, self.results)
@@ -101,6 +109,42 @@ class _Outline:
                 wanted.update(self.steps[number].operands)
             else:
                 del self.steps[number]
+
+    def _lift(self) -> None:
+        """What several modules use, and no layer makes, is made where all of them are, and so is the weight that it is made of."""
+        for number in sorted(self.steps, reverse=True):
+            step = self.steps[number]
+            users = [s for s in self.steps.values() if number in s.operands]
+            homes = {s.home for s in users}
+            if step.op not in _LIFTED or not self._loose(number) or not homes or homes == {step.home}:
+                continue
+            home = _shared(homes)
+            while home and (self._listed(home) or home[-1].isdigit()):
+                home = home[:-1]
+            only = all(self._loose(n) for n, s in self.steps.items() if number in s.operands)  # for what is lifted itself
+            if step.home == home or step.home[: len(home)] != home:
+                continue
+            if step.op == "weight" and only:
+                self._move(number, home)
+            elif step.op != "weight" and (only or len(homes) > 1):
+                self.steps[number] = replace(step, home=home)
+
+    def _loose(self, number: int) -> bool:
+        step = self.steps[number]
+        return step.op == "input" or (step.op in _LIFTED and all(map(self._loose, step.operands)))
+
+    def _move(self, number: int, home: Path) -> None:
+        step = self.steps[number]
+        assert step.layer is not None
+        path = (*home, step.layer[-1])
+        if not any(p[: len(path)] == path or path[: len(p)] == p for p in self.weights):
+            self.weights[path] = self.weights.pop(step.layer)
+            self.steps[number] = replace(step, layer=path, home=home)
+
+    def _listed(self, path: Path) -> bool:
+        """Whether a path is that of a list of modules, which is none itself."""
+        inside = {layer[len(path)] for layer in self.weights if layer[: len(path)] == path and len(layer) > len(path)}
+        return bool(inside) and all(name.isdigit() for name in inside) and bool(self.classes) and path not in self.classes
 
     def _home(self, step: Step, inner: set[Path]) -> Path:
         """The module in which a step is written: where heads are merged is a matter of the attention that made them."""
@@ -118,7 +162,7 @@ class _Outline:
         work = [n for n in group if self.steps[n].op != "weight"]
         inputs, results = self._borders(group)
         apart = len(results) > 1 and {*results} == {*work}  # a list of layers for several inputs, and no layer itself
-        whole = len(work) < 2 or apart or self._thin(path) or not results or not self._convex(group)
+        whole = len(work) < 2 or apart or self._thin(path) or self._listed(path) or not results or not self._convex(group)
         module = None if whole else self._module(path, group, inputs, results)
         if module is None or len([s for s in module.steps if s.op != "weight"]) < 2:
             for number in group:
@@ -218,6 +262,15 @@ class _Outline:
                 else:
                     done.setdefault(work.pop())
         return list(done)
+
+
+def _shared(paths: Iterable[Path]) -> Path:
+    """The path that all paths begin with."""
+    first, *others = paths
+    for other in others:
+        count = next((n for n, (a, b) in enumerate(zip(first, other, strict=False)) if a != b), min(len(first), len(other)))
+        first = first[:count]
+    return first
 
 
 # ── loops ───────────────────────────────────────────────────────────────────────────────────────────────────────────────

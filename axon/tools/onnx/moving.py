@@ -310,7 +310,8 @@ def _gather(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Seque
         at = t.at(replace(places, value=value), [whole(a) for a in axes[axis : axis + many]])
         return t.at(source, [*(whole(a) for a in axes[:axis]), at, *(whole(a) for a in axes[axis + many :])])
 
-    return [t.places(shape, element, source.element)]
+    found = t.places(shape, element, source.element)
+    return [t.view(found) if isinstance(x, View) else found]  # rows of a table are looked up once, however they are used
 
 
 def _counted(t: Translation, where: Scalar, extent: Dim) -> Scalar:

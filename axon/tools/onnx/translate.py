@@ -329,7 +329,8 @@ class Translation:
         """The step that gives exactly a value."""
         view = self.view(value)
         scale, view = view.scale, replace(view, scale=1.0)
-        key = (view.step, _form(view), self.node.scope)
+        alone = self.flow.steps[view.step].op in ("places", "weight")  # nothing of a module: it is moved once for all
+        key = (view.step, _form(view), () if alone else self.node.scope)
         if key not in self.written:
             self.written[key] = self._rearranged(view)
         step = self.written[key]

@@ -10,20 +10,20 @@ from axon.base.data import dataclass
 from axon.shapes.pretty import render
 from axon.tools.onnx.expressions import PIPE, Surroundings, Text, atom, braced, expression, needs_rank
 from axon.tools.onnx.families import Families, Family
-from axon.tools.onnx.graph import Graph
+from axon.tools.onnx.graph import Graph, Path, Port
 from axon.tools.onnx.modules import Entry, Module
 from axon.tools.onnx.names import free, identifier
 from axon.tools.onnx.steps import Shape, Step
-from axon.tools.onnx.translate import Translated
+from axon.tools.onnx.translate import Weight
 
 _INFIX = ("binary", "with_number", "scale", "slice", "product", "matmul", "product_transposed")
 LONG = 72  # characters of an expression from which its operand gets a name
 _IMPORTS = ("nn", "tensor", "linalg", "stats")
 
 
-def program(graph: Graph, translated: Translated, families: Families) -> str:
+def program(graph: Graph, inputs: Sequence[tuple[Port, int]], families: Families, weights: Mapping[Path, Weight]) -> str:
     """The text of a graph, to be formatted."""
-    return _Program(graph, translated, families).text()
+    return _Program(graph, [port.name for port, _ in inputs], families, weights).text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class _Signature:
 
 
 class _Program:
-    def __init__(self, graph: Graph, translated: Translated, families: Families) -> None:
-        self.graph, self.translated, self.families = graph, translated, families
+    def __init__(self, graph: Graph, inputs: Sequence[str], families: Families, weights: Mapping[Path, Weight]) -> None:
+        self.graph, self.inputs, self.families, self.weights = graph, inputs, families, weights
         self.helpers: dict[str, str] = {}  # a text by its pattern
         self.named: dict[str, str] = {}
         self.signatures: dict[Family, _Signature] = {}
@@ -52,7 +52,7 @@ class _Program:
         return f"{self._comment()}\n{imports}\n\n{body}\n"
 
     def _comment(self) -> str:
-        weights = sum(_count(w.shape) for w in self.translated.weights.values())
+        weights = sum(_count(w.shape) for w in self.weights.values())
         name = self.graph.name
         return f"(* {name}, imported from ONNX: {weights:,} weights, in {name}.safetensors beside this file. *)"
 
@@ -104,14 +104,14 @@ class _Program:
 
     def _element(self, module: Module, entry: Entry) -> str:
         whole = (*module.path, *entry.path)
-        return next(w.element for p, w in self.translated.weights.items() if p[: len(whole)] == whole)
+        return next(w.element for p, w in self.weights.items() if p[: len(whole)] == whole)
 
     # ── functions ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _signature(self, family: Family) -> _Signature:
         module = family.modules[0]
         if module is self.families.main:
-            names = {n: identifier(port.name) for n, (port, _) in enumerate(self.translated.inputs)}
+            names = {n: identifier(name) for n, name in enumerate(self.inputs)}
             return _Signature(tuple(names), names)
         given: dict[int, str] = {}
         roles = {n: self._role(module, n) for n in range(len(module.parameters))}
@@ -228,11 +228,11 @@ class _Function:
         """An operand, which gets a name where the text would be too much otherwise."""
         text = self.texts[number]
         if number >= self.first and not (text.atomic and not text.through):
+            wanted = _called(step, place)
             indexed = step.op in ("places", "reduce", "scores") or (step.op in _INFIX and len(text.through) >= PIPE)
             indexed |= text.base.startswith(("for ", "loop ")) and step.op != "places"
-            many = step.op == "attention"
-            if indexed or many:
-                self._name(number, self.module.steps[number - self.first], "qkvm"[place] if many else "")
+            if indexed or step.op == "attention":
+                self._name(number, self.module.steps[number - self.first], wanted)
                 return self.texts[number]
         return text
 
@@ -274,10 +274,9 @@ class _Function:
 
     def _wanted(self, number: int, step: Step) -> str:
         main = self.signature.order[-1] if self.signature.order else -1
-        users = [s for s in self.module.steps if number in s.operands]
-        for user in users:
-            if user.op == "attention" and user.operands.index(number) == 3:
-                return "mask"
+        for user in (s for s in self.module.steps if number in s.operands):
+            if called := _called(user, user.operands.index(number)):
+                return called
             if user.op in ("module", "loop"):
                 inner = self.module.inside[self.module.steps.index(user)][0]
                 name = self.program.signatures[self.program.families.of(inner)].names[user.operands.index(number)]
@@ -324,6 +323,12 @@ class _Function:
         own = [self._record(step)] if called[0].entries else []
         function = " ".join([head, *own, *(operands[i].closed for i in others)])
         return operands[last].then(function)
+
+
+def _called(step: Step, place: int) -> str:
+    """What an operand is called where it stands."""
+    names = {"attention": ("q", "k", "v", "mask"), "scores": ("q", "k"), "masked": ("scores", "mask")}.get(step.op, ())
+    return names[place] if place < len(names) else ""
 
 
 def _record(tree: Mapping[str, object]) -> str:
