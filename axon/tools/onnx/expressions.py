@@ -175,6 +175,20 @@ def _conv(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
     return operands[0].then(f"{around.helper(name, text)} {braced(sizes)}{around.record(step)}")
 
 
+def _conv_transpose(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    rank, biased = step.data
+    function = f"nn.conv{rank}d_transpose_with {braced(around.braces)}"
+    if not biased:
+        return Text(f"{function}{operands[0].closed} {around.record(step)}")
+    kind = {1: "c, o, r", 2: "c, o, r, s", 3: "c, o, t, r, s"}[rank if isinstance(rank, int) else 0]
+    text = (
+        f"fun NAME {{stride, padding, dilation, groups, extra}} (p : {{ k : f32[{kind}], b : f32[groups * o] }}) x ="
+        f" nn.channel_bias p.b (nn.conv{rank}d_transpose_with {{stride, padding, dilation, groups, extra}} x p.k)"
+    )
+    name = around.helper("conv_transpose" if rank == 2 else f"conv{rank}d_transpose", text)
+    return operands[0].then(f"{name} {braced(around.braces)}{around.record(step)}")
+
+
 def _call(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
     name, *numbers = step.data
     if name == "square":
@@ -234,7 +248,7 @@ def _rearrange(step: Step, operands: Sequence[Text], around: Surroundings) -> Te
         return operands[0].then("linalg.transpose")
     if rank >= 3 and read == (*axes[:-3], axes[-2], axes[-3] + axes[-1]) and len(read) == rank - 1:
         return operands[0].then(f"nn.split_heads {braced(around.braces)}".rstrip())
-    if rank >= 2 and all(plain) and axes == (*read[:-3], read[-2], read[-3] + read[-1]):
+    if rank >= 2 and len(read) >= 3 and all(plain) and axes == (*read[:-3], read[-2], read[-3] + read[-1]):
         return operands[0].then("nn.merge_heads")
     if rank == 2 and len(read) == 4 and axes == (read[0], read[1] + read[2] + read[3]):
         return operands[0].then("nn.flatten")
@@ -435,12 +449,13 @@ _WRITERS: dict[str, _Writer] = {
         "fun NAME (p : nn.batch_norm[c]) (x : f32[n, c, ..s]) ="
         " for n k ..i => (x[n, k, ..i] - p.mean[k]) * (p.scale[k] * rsqrt (p.variance[k] + EPSILON)) + p.shift[k]",
     ),
-    "conv": _conv, "call": _call, "with_number": _with_number, "binary": _binary, "slice": _slice, "rearrange": _rearrange,
+    "conv": _conv, "conv_transpose": _conv_transpose,
+    "call": _call, "with_number": _with_number, "binary": _binary, "slice": _slice, "rearrange": _rearrange,
     "upsample": _upsample, "concat": _concat, "embedding": _embedding, "reduce": _reduce, "lstm": _lstm, "lstm_last": _lstm,
     "part": _part, "module": _module, "loop": _module, "places": _places,
 }  # fmt: skip
 
 
-def needs_rank(step: Step, ranks: Sequence[int]) -> bool:
-    """Whether a text holds only where the ranks of its operands are known: then parameters are annotated."""
-    return step.op == "binary" and len({*ranks}) > 1
+def needs_rank(step: Step, shapes: Sequence[Shape]) -> bool:
+    """Whether a text holds only where the ranks of its operands are known, as they stretch: then parameters are annotated."""
+    return step.op == "binary" and len({*shapes}) > 1

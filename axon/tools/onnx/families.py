@@ -17,7 +17,9 @@ V = TypeVar("V", int, Dim)
 
 # What the numbers in a step's braces are called where they become parameters, and those in a layer's type.
 BRACES = {
-    "conv": ("stride", "padding", "dilation", "groups"), "upsample": ("scale",), "rearrange": ("heads", "parts"),
+    "conv": ("stride", "padding", "dilation", "groups"),
+    "conv_transpose": ("stride", "padding", "dilation", "groups", "extra"),
+    "upsample": ("scale",), "rearrange": ("heads", "parts"),
     "call": ("window", "stride", "padding", "dilation"),
 }  # fmt: skip
 LETTERS = {
@@ -108,14 +110,11 @@ class Families:
         return name
 
     def _family(self, name: str, members: tuple[Module, ...]) -> Family:
-        fields = _fields(members[0], self._of_entry)
-        return Family(
-            name,
-            members,
-            _differing([self._braces(m) for m in members], {"p", "x"}),
-            _differing([self._sizes(m) for m in members], {"p", "x", "l"}),
-            fields,
-        )
+        sizes = _differing([self._sizes(m) for m in members], {"p", "x", "l"})
+        braces = _differing([self._braces(m) for m in members], {"p", "x", *(n for n, _ in sizes)})
+        known = {tuple(map(Dim.of, values)) for _, values in sizes}  # the record tells them
+        braces = tuple((n, values) for n, values in braces if values not in known)
+        return Family(name, members, braces, sizes, _fields(members[0], self._of_entry))
 
     def _of_entry(self, entry: Entry) -> str:
         if entry.modules:

@@ -231,6 +231,22 @@ def _conv(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequenc
     return [t.add("conv", [base], shape, layer=layer, sizes=sizes, data=[rank, plain, False])]
 
 
+def _conv_transpose(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    x, k, b = t.view(inputs[0]), _weight(t, node, 1), _weight(t, node, 2)
+    if k is None or (b is None and len(node.inputs) > 2 and node.inputs[2]) or "output_shape" in node.attributes:
+        raise Refused("only a transposed convolution with the weights of the file, and no given shape, is translated")
+    rank = len(k.shape) - 2
+    stride, padding, dilation = _window(t, node, rank)
+    extra = _one(node.attributes.get("output_padding", (0,) * rank), "output paddings")
+    groups = node.attributes.get("group", 1)
+    pairs = zip(x.shape[2:], k.shape[2:], strict=True)
+    spread = [(d - 1) * stride + dilation * (r - 1) + 1 + extra - 2 * padding for d, r in pairs]
+    shape = (x.shape[0], Dim.of(k.shape[1] * groups), *spread)
+    fields = {"k": (k.name, "same"), "b": (b.name, "same")} if b is not None else {"": (k.name, "same")}
+    layer, sizes = t.layer(_path(t, k), fields), [stride, padding, dilation, groups, extra]
+    return [t.add("conv_transpose", [t.result(x)], shape, layer=layer, sizes=sizes, data=[rank, b is not None])]
+
+
 def _pool(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     x = t.view(inputs[0])
     rank = len(x.axes) - 2
@@ -367,7 +383,8 @@ def _recurrent(t: Translation, node: Node) -> Path:
 OPERATORS: dict[str, Operator] = {
     "Linear": _linear, "Gemm": _gemm, "MatMul": _matmul, "Softmax": _softmax, "LogSoftmax": _softmax,
     "LayerNormalization": _layer_norm, "RMSNormalization": _rms_norm, "SimplifiedLayerNormalization": _rms_norm,
-    "BatchNormalization": _batch_norm, "Conv": _conv, "MaxPool": _pool, "AveragePool": _pool, "GlobalAveragePool": _global_pool,
+    "BatchNormalization": _batch_norm, "Conv": _conv, "ConvTranspose": _conv_transpose,
+    "MaxPool": _pool, "AveragePool": _pool, "GlobalAveragePool": _global_pool,
     "Resize": _resize, "ReduceMean": _reduce("mean"), "ReduceSum": _reduce("sum"), "ReduceMax": _reduce("max"),
     "ReduceMin": _reduce("min"), "ReduceProd": _reduce("prod"), "ArgMax": _best("argmax"), "ArgMin": _best("argmin"), "LSTM": _lstm,
 }  # fmt: skip

@@ -162,7 +162,8 @@ class _Outline:
         work = [n for n in group if self.steps[n].op != "weight"]
         inputs, results = self._borders(group)
         apart = len(results) > 1 and {*results} == {*work}  # a list of layers for several inputs, and no layer itself
-        whole = len(work) < 2 or apart or self._thin(path) or self._listed(path) or not results or not self._convex(group)
+        whole = len(work) < 2 or apart or self._thin(path) or self._listed(path) or not inputs or not results
+        whole = whole or not self._convex(group)
         module = None if whole else self._module(path, group, inputs, results)
         if module is None or len([s for s in module.steps if s.op != "weight"]) < 2:
             for number in group:
@@ -358,9 +359,9 @@ def _entries(module: Module, weights: Mapping[Path, Weight]) -> tuple[Entry, ...
 
 def layer_kind(step: Step) -> str:
     """What kind of record a layer reads."""
-    if step.op == "conv":
-        rank, _, biased = step.data
-        return f"conv{rank}" if biased else f"kernel{rank}"
+    if step.op in ("conv", "conv_transpose"):
+        rank, biased = step.data[0], step.data[-1]
+        return (f"conv{rank}" if step.op == "conv" else f"transposed{rank}") if biased else f"kernel{rank}"
     return {"rms_norm": "weight", "lstm_last": "lstm"}.get(step.op, step.op)
 
 
@@ -371,6 +372,8 @@ def _dims(step: Step, weights: Mapping[Path, Weight]) -> tuple[int, ...]:
             return weights[(*step.layer, "w")].shape
         case "conv1" | "conv2" | "conv3":
             return weights[(*step.layer, "k")].shape
+        case "transposed1" | "transposed2" | "transposed3":
+            return (*weights[(*step.layer, "k")].shape, *weights[(*step.layer, "b")].shape)
         case "layer_norm" | "batch_norm":
             return weights[(*step.layer, "scale")].shape
         case "lstm":

@@ -218,7 +218,7 @@ def part(t: Translation, x: Value, axis: int, start: Dim, end: Dim, step: int = 
 
         return t.places(shape, value, x.element)
     cut = views.sliced(x, axis, first, count) if step == 1 else None
-    if cut is not None:
+    if cut is not None and all(views.leading(r) for r in cut.reads):
         return cut
     base = t.whole(t.result(x)) if not x.axes[axis] or not _plain(x) else x
     place = next(i for i, r in enumerate(base.reads) if r == base.axes[axis])

@@ -204,6 +204,8 @@ def _of_tensors(t: Translation, op: str, a: View, b: View) -> Value:
 def _seen_from(t: Translation, x: View, y: View) -> int | None:
     """The step that gives y as it meets the step of x, where both are moved alike: the same shape, or one that stretches by itself
     because its dimensions are the last ones."""
+    if x.whole and y.whole:
+        return y.step
     images: dict[Digit, Digit] = {}
     lead: tuple[Digits, ...] = ((),) * (len(x.axes) - len(y.axes))
     for mine, its in zip(x.axes, (*lead, *y.axes), strict=True):

@@ -343,8 +343,10 @@ class Translation:
         view = self.cut(view)
         if view.whole:
             return view.step
-        if view.stretched:
-            return self._write(self.as_places(self._unmerged(view))).step
+        if view.stretched or not all(view.axes):
+            if any(len(axis) > 1 for axis in view.axes):
+                raise Refused("axes that are merged are stretched as well")
+            return self._write(self.as_places(view), full=True).step
         numbers: dict[Digit, int] = {}
         for axis in view.axes:
             for d in axis:
@@ -353,11 +355,6 @@ class Translation:
         axes = tuple(tuple(numbers[d] for d in axis) for axis in view.axes)
         extents = [d.extent for r in view.reads for d in r[:-1]]  # what is split needs the sizes of all its parts but one
         return self.add("rearrange", [view.step], view.shape, data=[read, axes], sizes=extents).step
-
-    def _unmerged(self, view: View) -> View:
-        if any(len(axis) > 1 for axis in view.axes):
-            raise Refused("axes that are merged are stretched as well")
-        return view
 
     def cut(self, view: View) -> View:
         """Fixed digits as slices of what is read."""
@@ -372,7 +369,7 @@ class Translation:
                 bounds.append(None)
                 reads_.append(digits)
                 continue
-            if any(isinstance(d, Fixed) for d in digits[len(fixed) :]):
+            if not views.leading(digits):
                 raise Refused("it takes elements with steps between them, which is not translated")
             rest = views.product(digits[len(fixed) :])
             start = Dim.of(0)
@@ -386,10 +383,10 @@ class Translation:
         step = self.add("slice", [view.step], [views.product(r) for r in reads_], data=[tuple(bounds)])
         return replace(view, step=step.step, reads=tuple(reads_))
 
-    def _write(self, places: Places) -> View:
-        """A tensor that is written out place by place, over no more axes than its elements differ along."""
+    def _write(self, places: Places, *, full: bool = False) -> View:
+        """A tensor that is written out place by place, unless `full` over no more axes than its elements differ along."""
         used = variables(places.value)
-        kept = [i for i, axis in enumerate(places.axes) if axis in used]
+        kept = [i for i, axis in enumerate(places.axes) if full or axis in used]
         names = {places.axes[i]: whole(CANONICAL[n]) for n, i in enumerate(kept)}
         operands = reads(places.value)
         shape = [places.shape[i] for i in kept]

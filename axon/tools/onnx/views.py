@@ -64,6 +64,12 @@ class View:
         return any(isinstance(d, Fixed) for r in self.reads for d in r)
 
 
+def leading(digits: Sequence[Digit | Fixed]) -> bool:
+    """Whether what is fixed of a dimension comes first, so that what is left is one part of it."""
+    free = [i for i, d in enumerate(digits) if isinstance(d, Digit)]
+    return not free or all(isinstance(d, Digit) for d in digits[free[0] :])
+
+
 def product(digits: Iterable[Digit | Fixed]) -> Dim:
     total = Dim.of(1)
     for digit in digits:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from axon.base.data import dataclass
+from axon.shapes.dimension import Dim
 from axon.shapes.pretty import render
 from axon.tools.onnx.expressions import PIPE, Surroundings, Text, atom, braced, expression, needs_rank
 from axon.tools.onnx.families import Families, Family
@@ -166,7 +167,8 @@ class _Function:
         self.last_use.update(dict.fromkeys(self.module.results, len(self.module.steps)))
         self.vals: list[tuple[str, Text]] = []
         self.annotated = False
-        self.braces = {values: name for name, values in family.braces}
+        self.braces = {tuple(map(Dim.of, values)): name for name, values in family.sizes}
+        self.braces |= {values: name for name, values in family.braces}
 
     def text(self) -> str:
         for n, step in enumerate(self.module.steps):
@@ -200,14 +202,15 @@ class _Function:
         """The dimensions of a parameter; one that differs between the calls gets a letter."""
         out = []
         for i, extent in enumerate(shape):
-            values = [m.parameters[number][0][i] for m in self.family.modules]
-            out.append(render(extent) if all(v == extent for v in values) else f"s{number}{i}")
+            values = tuple(m.parameters[number][0][i] for m in self.family.modules)
+            own = render(extent) if all(v == extent for v in values) else self.braces.get(values)
+            out.append(own or f"s{number}{i}")
         return out
 
     def _step(self, n: int, step: Step) -> None:
         number = self.first + n
         operands = [self._operand(o, step, i) for i, o in enumerate(step.operands)]
-        if needs_rank(step, [len(self._shape(o)) for o in step.operands]):
+        if needs_rank(step, [self._shape(o) for o in step.operands]):
             self.annotated = True
         around = Surroundings(
             self._record,
@@ -346,6 +349,8 @@ def _layer_type(kind: str, lead: list[str], dims: list[str], element: str) -> st
         return f"{plain}[{', '.join(own)}]" if element == "f32" else f"{plain}_of[{', '.join([element, *own])}]"
     if kind.startswith("conv"):
         return f"{{ k : {element}[{', '.join(own)}], b : {element}[{', '.join([*lead, dims[0]])}] }}"
+    if kind.startswith("transposed"):  # the last of its sizes is that of the bias
+        return f"{{ k : {element}[{', '.join(own[:-1])}], b : {element}[{', '.join([*lead, dims[-1]])}] }}"
     return f"{element}[{', '.join(own)}]"
 
 
