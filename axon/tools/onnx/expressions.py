@@ -107,6 +107,8 @@ def _scores(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
 def _scaled(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
     (scale,) = step.data
     assert isinstance(scale, float)
+    if scale == -1.0:
+        return Text(f"-{operands[0].closed}")
     return operands[0] if scale == 1.0 else Text(f"{number(scale)} * {operands[0].closed}")
 
 
@@ -451,6 +453,7 @@ _WRITERS: dict[str, _Writer] = {
     ),
     "conv": _conv, "conv_transpose": _conv_transpose,
     "call": _call, "with_number": _with_number, "binary": _binary, "slice": _slice, "rearrange": _rearrange,
+    "rope": lambda s, o, a: o[0].then(f"nn.rope {o[1].closed}"),
     "upsample": _upsample, "concat": _concat, "embedding": _embedding, "reduce": _reduce, "lstm": _lstm, "lstm_last": _lstm,
     "part": _part, "module": _module, "loop": _module, "places": _places,
 }  # fmt: skip

@@ -10,10 +10,10 @@ from axon.shapes.dimension import Dim
 from axon.tools.onnx import views
 from axon.tools.onnx.graph import Constant, Node, Path
 from axon.tools.onnx.moving import axis_of
-from axon.tools.onnx.pointwise import single
+from axon.tools.onnx.pointwise import binary, single
 from axon.tools.onnx.scalars import Number
 from axon.tools.onnx.steps import Refused, Value
-from axon.tools.onnx.translate import Operator, Translation, owner
+from axon.tools.onnx.translate import ONE, Operator, Translation, owner
 from axon.tools.onnx.views import View
 
 DEFAULT_EPSILON = 1e-5  # of nn's normalizations
@@ -99,6 +99,8 @@ def _matmul(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Seque
         raise Refused("products with vectors are not translated")
     if a.shape[-1] != b.shape[-2]:
         raise Refused(f"the sizes {a.shape[-1]} and {b.shape[-2]} are not known to be equal")
+    if a.shape[-1] == ONE:  # the sum of one product, such as the angles of positions
+        return [binary(t, "*", _given(inputs, 0), _given(inputs, 1))]
     if len(b.axes) > 2 and a.shape[:-2] != b.shape[:-2]:
         raise Refused("a product whose batches differ is not translated")
     scale = a.scale * b.scale

@@ -272,6 +272,11 @@ def _concat(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Seque
     shape = [*given[0].shape[:axis], extent, *given[0].shape[axis + 1 :]]
     if len(given) == 1:
         return [given[0]]
+    flat = [i for i in range(rank) if i != axis and all(isinstance(g, View) and not g.axes[i] for g in given)]
+    if flat:  # axes of one place that nothing reads: they are put back afterwards
+        inner = replace(node, attributes={"axis": axis - sum(i < axis for i in flat)})
+        (joined,) = _concat(t, inner, [views.removed(g, flat) for g in given if isinstance(g, View)])
+        return [views.inserted(t.view(joined), flat)]
     if all(isinstance(g, View) and not g.stretched for g in given) and (axis == 1 or axis == rank - 1):
         steps = [t.result(g) for g in given]
         made, total = steps[0], given[0].shape[axis]

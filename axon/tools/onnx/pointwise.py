@@ -11,7 +11,7 @@ from axon.tools.onnx import views
 from axon.tools.onnx.graph import Node
 from axon.tools.onnx.moving import axis_of, broadcast, elementwise
 from axon.tools.onnx.scalars import Compute, Number, Scalar, Whole, variables, whole
-from axon.tools.onnx.steps import Places, Refused, Value
+from axon.tools.onnx.steps import Places, Refused, Step, Value
 from axon.tools.onnx.translate import ONE, Operator, Translation
 from axon.tools.onnx.views import Digit, Digits, View
 
@@ -107,7 +107,7 @@ def _negate(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Seque
 
 
 def _reciprocal(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    return [_binary(t, "/", t.places([], lambda _: Number(1.0), "f32"), _given(inputs, 0))]
+    return [binary(t, "/", t.places([], lambda _: Number(1.0), "f32"), _given(inputs, 0))]
 
 
 def _is_nan(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -121,13 +121,13 @@ def _operator(op: str) -> Operator:
     def operator(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
         total = _given(inputs, 0)
         for i in range(1, len(inputs)):
-            total = _binary(t, op, total, _given(inputs, i))
+            total = binary(t, op, total, _given(inputs, i))
         return [total]
 
     return operator
 
 
-def _binary(t: Translation, op: str, a: Value, b: Value) -> Value:
+def binary(t: Translation, op: str, a: Value, b: Value) -> Value:
     if isinstance(a, Places) and isinstance(b, Places):
         return elementwise(t, lambda x, y: t.compute(op, x, y), [a, b], 0)
     for x, y, swapped in ((a, b, False), (b, a, True)):
@@ -182,6 +182,9 @@ def _masked(t: Translation, scores: View, mask: Value) -> View:
 
 
 def _of_tensors(t: Translation, op: str, a: View, b: View) -> Value:
+    turned = _rope(t, a, b) if op == "+" else None
+    if turned is not None:
+        return turned
     shape = broadcast([a.shape, b.shape])
     scale = 1.0
     if op == "*":
@@ -196,9 +199,61 @@ def _of_tensors(t: Translation, op: str, a: View, b: View) -> Value:
                     operands = [other, x.step] if swapped else [x.step, other]
                     made = t.add("binary", operands, t.flow.shape(x.step), data=[op], element=t.flow.steps[x.step].element)
                     return replace(x, step=made.step, scale=scale)
-        a, b = (x if x.stretched else t.whole(t.result(x)) for x in (a, b))
+        a, b = (x if x.stretched or _only_stretches(x) else t.whole(t.result(x)) for x in (a, b))
     view = t.view(elementwise(t, lambda x, y: t.compute(op, x, y), [a, b], 0))
     return replace(view, scale=scale)
+
+
+def _only_stretches(x: View) -> bool:
+    """Whether it is a whole result, but for axes of one place."""
+    return replace(x, axes=tuple(axis for axis in x.axes if axis)).whole
+
+
+def _rope(t: Translation, a: View, b: View) -> View | None:
+    """x * cos + (the halves of x exchanged, the first of them negative) * sin, of angles that stand twice: a rotary embedding."""
+    if not (a.whole and b.whole and a.scale == b.scale == 1.0):
+        return None
+    steps = t.flow.steps
+    for straight, turned in ((a, b), (b, a)):
+        match steps[straight.step], steps[turned.step]:
+            case (
+                Step(op="binary", operands=(x, cosines), data=("*",)),
+                Step(op="binary", operands=(halves, sines), data=("*",)),
+            ):
+                width = steps[x].shape[-1].constant
+                if width is None or width % 2 or steps[x].shape != steps[halves].shape:
+                    continue
+                angles = [_doubled(t, step, name) for step, name in ((cosines, "cos"), (sines, "sin"))]
+                if angles[0] is not None and angles[0] == angles[1] and _exchanged(t, halves, x, width // 2):
+                    return t.add("rope", [x, angles[0]], steps[x].shape)
+    return None
+
+
+def _doubled(t: Translation, step: int, function: str) -> int | None:
+    """Of cos or sin of a tensor that stands beside itself, that tensor."""
+    match t.flow.steps[step]:
+        case Step(op="call", operands=(both,), data=(name,)) if name == function:
+            match t.flow.steps[both]:
+                case Step(op="concat", operands=(one, two), shape=(_, _)) if one == two:
+                    return one
+    return None
+
+
+def _exchanged(t: Translation, halves: int, x: int, half: int) -> bool:
+    match t.flow.steps[halves]:
+        case Step(op="concat", operands=(first, second), data=(axis, rank)) if isinstance(rank, int) and axis == rank - 1:
+            match t.flow.steps[first]:
+                case Step(op="scale", operands=(high,), data=(scale,)) if scale == -1.0:
+                    return _half(t, high, x, half) and _half(t, second, x, 0)
+    return False
+
+
+def _half(t: Translation, step: int, x: int, start: int) -> bool:
+    match t.flow.steps[step]:
+        case Step(op="slice", operands=(source,), data=(bounds,)) if source == x and isinstance(bounds, tuple):
+            *others, last = bounds
+            return all(b is None for b in others) and last is not None and len(last) == 3 and last[0] == Dim.of(start)
+    return False
 
 
 def _seen_from(t: Translation, x: View, y: View) -> int | None:
@@ -244,7 +299,7 @@ def _extreme(op: str) -> Operator:
     def operator(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
         total = _given(inputs, 0)
         for i in range(1, len(inputs)):
-            total = _binary(t, op, total, _given(inputs, i))
+            total = binary(t, op, total, _given(inputs, i))
         return [total]
 
     return operator

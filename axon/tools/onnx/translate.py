@@ -238,12 +238,17 @@ class Translation:
         """Any value by what stands at its places."""
         if isinstance(value, Places):
             return value
-        if any(len(axis) > 1 for axis in value.axes):
+        if any(len(axis) > 1 for axis in value.axes) and not value.stretched:
             value = self.whole(self.result(value))
         step = self.flow.steps[value.step]
 
         def element(axes: Sequence[Symbol]) -> Scalar:
-            images = {axis[0]: Dim.of(symbol) for axis, symbol in zip(value.axes, axes, strict=True) if axis}
+            images: dict[Digit, Dim] = {}
+            for axis, symbol in zip(value.axes, axes, strict=True):
+                rest = Dim.of(symbol)
+                for d in reversed(axis):
+                    images[d] = rest if d is axis[0] else rest % d.extent
+                    rest = rest if d is axis[0] else rest // d.extent
             place = []
             for digits in value.reads:
                 total = Dim.of(0)
@@ -344,8 +349,6 @@ class Translation:
         if view.whole:
             return view.step
         if view.stretched or not all(view.axes):
-            if any(len(axis) > 1 for axis in view.axes):
-                raise Refused("axes that are merged are stretched as well")
             return self._write(self.as_places(view), full=True).step
         numbers: dict[Digit, int] = {}
         for axis in view.axes:

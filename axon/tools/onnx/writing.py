@@ -137,6 +137,8 @@ class _Program:
                         return "mask"
                     case "masked", 1:
                         return "mask"
+                    case "rope", 1:
+                        return "angles"
                     case "embedding", 0:
                         return "table"
                     case "embedding", 1:
@@ -234,6 +236,7 @@ class _Function:
             wanted = _called(step, place)
             indexed = step.op in ("places", "reduce", "scores") or (step.op in _INFIX and len(text.through) >= PIPE)
             indexed |= text.base.startswith(("for ", "loop ")) and step.op != "places"
+            indexed |= step.op == "loop" and place != step.data[0]  # what does not change is made before
             if indexed or step.op == "attention":
                 self._name(number, self.module.steps[number - self.first], wanted)
                 return self.texts[number]
@@ -319,7 +322,9 @@ class _Function:
             assert isinstance(carried, int)
             entry = next(e for e in self.module.entries if e.kind == "stack" and e.modules[0] is called[0])
             record = ".".join(("p", *self.family.fields[entry.path]))
-            state = atom(signature.names[carried])
+            beside = " ".join(str(o) for i, o in enumerate(operands) if i != carried)
+            wanted = (signature.names[carried], "h", "state")
+            state = atom(next(w for w in wanted if not re.search(rf"\b{w}\b", beside)))
             given = {i: state if i == carried else o for i, o in enumerate(operands)}
             function = " ".join([head, f"{record}[i]", *(given[i].closed for i in others)])
             return Text(f"loop ({state.base} = {operands[carried]}) for i => {given[last].then(function)}")
@@ -328,9 +333,17 @@ class _Function:
         return operands[last].then(function)
 
 
+_ROLES = {
+    "attention": ("q", "k", "v", "mask"),
+    "scores": ("q", "k"),
+    "masked": ("scores", "mask"),
+    "rope": ("", "angles"),
+}
+
+
 def _called(step: Step, place: int) -> str:
     """What an operand is called where it stands."""
-    names = {"attention": ("q", "k", "v", "mask"), "scores": ("q", "k"), "masked": ("scores", "mask")}.get(step.op, ())
+    names = _ROLES.get(step.op, ())
     return names[place] if place < len(names) else ""
 
 

@@ -108,6 +108,17 @@ def t5() -> Exported:
     return Exported(T5EncoderModel(config), {"input_ids": tokens()}, {"input_ids": {0: BATCH, 1: SEQUENCE}})
 
 
+def llama() -> Exported:
+    """Rotary positions, RMS normalization, gated layers, and a head of keys and values for every three of queries."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=VOCABULARY, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=1,
+        max_position_embeddings=32, use_cache=False, attn_implementation="eager",
+    )  # fmt: skip
+    return Exported(LlamaForCausalLM(config), {"input_ids": tokens()}, {"input_ids": {0: BATCH, 1: SEQUENCE}})
+
+
 class Classifier(nn.Module):
     """Two layers of LSTM over words, and the classes of the last state."""
 
@@ -162,7 +173,7 @@ def yolo() -> Exported:
 
 
 MODELS: dict[str, Callable[[], Exported]] = {
-    model.__name__: model for model in (resnet50, gpt2, bert, vit, vit_b16, whisper, t5, lstm, yolo)
+    model.__name__: model for model in (resnet50, gpt2, bert, vit, vit_b16, whisper, t5, llama, lstm, yolo)
 }
 
 

@@ -19,7 +19,7 @@ _TOKENS = ({"batch": 2, "sequence": 7}, {"batch": 3, "sequence": 11})
 _IMAGES = ({"batch": 2}, {"batch": 3})
 # The sizes at which each model is run: those at which it was exported, and others.
 SIZES: dict[str, tuple[Mapping[str, int], Mapping[str, int]]] = {
-    **dict.fromkeys(("gpt2", "bert", "t5", "lstm"), _TOKENS),
+    **dict.fromkeys(("gpt2", "bert", "t5", "llama", "lstm"), _TOKENS),
     **dict.fromkeys(("resnet50", "vit", "vit_b16", "whisper"), _IMAGES),
     "yolo": ({"batch": 2, "h": 8, "w": 12}, {"batch": 3, "h": 5, "w": 6}),
 }
