@@ -64,7 +64,7 @@ def fused(graph: Graph) -> Graph:
     for node in graph.nodes:
         for output in node.outputs:
             made[output] = node
-    search = _Search(graph, made)
+    search = _Search(graph, made)  # in the graph as it was: of two idioms, one inside the other, the outer one is left
     nodes = []
     for node in graph.nodes:
         for idiom in IDIOMS:
@@ -75,7 +75,6 @@ def fused(graph: Graph) -> Graph:
                 continue
             break
         nodes.append(node)
-        made.update(dict.fromkeys(node.outputs, node))
     return replace(graph, nodes=_used(graph, nodes))
 
 

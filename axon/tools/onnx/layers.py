@@ -7,6 +7,7 @@ from math import isclose
 
 from axon.base.data import replace
 from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
 from axon.tools.onnx import views
 from axon.tools.onnx.graph import Constant, Node, Path
 from axon.tools.onnx.moving import axis_of
@@ -34,6 +35,13 @@ def _path(t: Translation, constant: Constant) -> Path:
     return owner(t.path_of(constant.name))
 
 
+def _norm_path(t: Translation, node: Node, scale: Constant) -> Path:
+    """The module of a normalization. Exporters keep equal tensors once, as all scales of a model that was not trained: then the
+    node stands in another module than its weight."""
+    path, scope = _path(t, scale), node.scope
+    return scope if scope and path[: len(scope)] != scope and scope[: len(path)] != path else path
+
+
 # ── products ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -44,7 +52,7 @@ def dense(t: Translation, x: Value, w: Constant, b: Constant | None, *, across: 
         raise Refused(f"a bias of the shape {list(b.shape)} is not translated")
     view = t.last(x)
     if view.shape[-1] != Dim.of(inner):
-        raise Refused(f"the sizes {view.shape[-1]} and {inner} are not known to be equal")
+        raise Refused(f"the sizes {render(view.shape[-1])} and {inner} are not known to be equal")
     width = Dim.of(outer)
     if b is not None and b.shape == (outer,):
         fields = {"w": (w.name, "transpose" if across else "same"), "b": (b.name, "same")}
@@ -98,7 +106,7 @@ def _matmul(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Seque
     if len(a.axes) < 2 or len(b.axes) < 2:
         raise Refused("products with vectors are not translated")
     if a.shape[-1] != b.shape[-2]:
-        raise Refused(f"the sizes {a.shape[-1]} and {b.shape[-2]} are not known to be equal")
+        raise Refused(f"the sizes {render(a.shape[-1])} and {render(b.shape[-2])} are not known to be equal")
     if a.shape[-1] == ONE:  # the sum of one product, such as the angles of positions
         return [binary(t, "*", _given(inputs, 0), _given(inputs, 1))]
     if len(b.axes) > 2 and a.shape[:-2] != b.shape[:-2]:
@@ -168,7 +176,7 @@ def _layer_norm(t: Translation, node: Node, inputs: Sequence[Value | None]) -> S
         raise Refused("a normalization of more axes than the last is not translated")
     if scale is None or shift is None or len(scale.shape) != 1:
         raise Refused("only the weights of the file, a scale and a shift, are translated")
-    layer = t.layer(_path(t, scale), {"scale": (scale.name, "same"), "shift": (shift.name, "same")})
+    layer = t.layer(_norm_path(t, node, scale), {"scale": (scale.name, "same"), "shift": (shift.name, "same")})
     epsilon = single(node.attributes.get("epsilon", 1e-5))
     return [t.along_last(t.last(x), "layer_norm", layer=layer, data=[epsilon])]
 
@@ -177,7 +185,7 @@ def _rms_norm(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Seq
     x, scale = t.view(inputs[0]), _weight(t, node, 1)
     if axis_of(node.attributes.get("axis", -1), len(x.axes)) != len(x.axes) - 1 or scale is None or len(scale.shape) != 1:
         raise Refused("only a normalization of the last axis with the weights of the file is translated")
-    layer = t.layer(_path(t, scale), {"": (scale.name, "same")})
+    layer = t.layer(_norm_path(t, node, scale), {"": (scale.name, "same")})
     epsilon = single(node.attributes.get("epsilon", 1e-5))
     return [t.along_last(t.last(x), "rms_norm", layer=layer, data=[epsilon])]
 
@@ -189,7 +197,7 @@ def _batch_norm(t: Translation, node: Node, inputs: Sequence[Value | None]) -> S
         raise Refused("only a normalization by the statistics of the file is translated")
     fields = {field: (w.name, "same") for field, w in named.items() if w is not None}
     assert named["scale"] is not None
-    layer = t.layer(_path(t, named["scale"]), fields)
+    layer = t.layer(_norm_path(t, node, named["scale"]), fields)
     epsilon = single(node.attributes.get("epsilon", 1e-5))
     return [t.add("batch_norm", [t.result(x)], x.shape, layer=layer, data=[epsilon])]
 
@@ -317,10 +325,10 @@ def _reduce(function: str) -> Operator:
         if not gone:
             return [x]
         base, shape = t.result(x), [x.shape[i] for i in kept]
-        if function == "mean" and rank > 2 and gone == list(range(2, rank)):
-            made = t.add("call", [base], shape, data=["nn.global_average_pool"])
-        elif gone == [rank - 1] and function == "mean":
+        if gone == [rank - 1] and function == "mean":
             made = t.add("call", [base], shape, data=["stats.mean"])
+        elif function == "mean" and rank > 2 and gone == list(range(2, rank)):
+            made = t.add("call", [base], shape, data=["nn.global_average_pool"])
         else:
             made = t.add("reduce", [base], shape, data=[function, rank, tuple(gone)])
         return [views.inserted(made, gone) if node.attributes.get("keepdims", 1) else made]

@@ -93,11 +93,12 @@ class _Outline:
     def run(self) -> Module:
         self._drop_unused()
         paths = {step.layer for step in self.steps.values() if step.layer is not None}
-        inner = {path[:n] for path in paths for n in range(len(path))}
+        inner = {(), *(path[:n] for path in paths for n in range(len(path)))}
         for number, step in self.steps.items():
             self.steps[number] = replace(step, home=self._home(step, inner))
         self._lift()
-        inner = {step.layer[:n] for step in self.steps.values() if step.layer is not None for n in range(len(step.layer))}
+        paths = {step.layer for step in self.steps.values() if step.layer is not None}
+        inner = {path[:n] for path in paths for n in range(len(path))}
         for path in sorted(inner - {()}, key=lambda p: (-len(p), p)):
             self._outline(path)
         return self._module((), {*self.steps} - {*self.inputs}, self.inputs, self.results)
@@ -253,7 +254,7 @@ class _Outline:
     def _canonical(self, group: set[int], results: Sequence[int]) -> list[int]:
         """An order that depends on what the steps are alone: after their operands, from the results back."""
         done: dict[int, None] = {}
-        for result in results:
+        for result in (r for r in results if r in group):
             work = [result]
             while work:
                 top = work[-1]

@@ -7,12 +7,17 @@ from collections.abc import Callable, Sequence
 from axon.base.data import replace
 from axon.base.names import Symbol
 from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
 from axon.tools.onnx import views
 from axon.tools.onnx.graph import Node
 from axon.tools.onnx.scalars import Number, Read, Scalar, Whole, whole
 from axon.tools.onnx.steps import Places, Refused, Value
 from axon.tools.onnx.translate import ONE, Operator, Translation
 from axon.tools.onnx.views import View
+
+
+def shown(shape: Sequence[Dim]) -> str:
+    return ", ".join(map(render, shape))
 
 
 def axis_of(axis: int, rank: int) -> int:
@@ -89,7 +94,7 @@ def _shaped(t: Translation, x: Value, shape: list[Dim]) -> Value:
 
         rest = exact_quotient(total, known)
         if rest is None:
-            raise Refused(f"{total} elements do not divide into rows of {known}, as far as one can tell")
+            raise Refused(f"{render(total)} elements do not divide into rows of {render(known)}, as far as one can tell")
         shape = [rest if d.constant == -1 else d for d in shape]
     if isinstance(x, Places):
         if [d for d in x.shape if d != ONE] == [d for d in shape if d != ONE]:
@@ -102,7 +107,7 @@ def _shaped(t: Translation, x: Value, shape: list[Dim]) -> Value:
         x = t.view(x)
     reshaped = views.reshaped(x, shape)
     if reshaped is None:
-        raise Refused(f"what has the shape {list(x.shape)} does not split into {shape}")
+        raise Refused(f"[{shown(x.shape)}] does not split into [{shown(shape)}]")
     return reshaped
 
 
@@ -166,7 +171,7 @@ def broadcast(shapes: Sequence[Sequence[Dim]]) -> list[Dim]:
             if out[i] == ONE:
                 out[i] = extent
             elif extent not in (ONE, out[i]):
-                raise Refused(f"the sizes {out[i]} and {extent} are not known to be equal")
+                raise Refused(f"the sizes {render(out[i])} and {render(extent)} are not known to be equal")
     return out
 
 

@@ -182,9 +182,6 @@ def _masked(t: Translation, scores: View, mask: Value) -> View:
 
 
 def _of_tensors(t: Translation, op: str, a: View, b: View) -> Value:
-    turned = _rope(t, a, b) if op == "+" else None
-    if turned is not None:
-        return turned
     shape = broadcast([a.shape, b.shape])
     scale = 1.0
     if op == "*":
@@ -196,6 +193,9 @@ def _of_tensors(t: Translation, op: str, a: View, b: View) -> Value:
             if list(x.shape) == shape and not x.stretched:
                 other = _seen_from(t, x, y)
                 if other is not None:
+                    turned = _rope(t, x.step, other) if op == "+" else None
+                    if turned is not None:
+                        return replace(x, step=turned, scale=scale)
                     operands = [other, x.step] if swapped else [x.step, other]
                     made = t.add("binary", operands, t.flow.shape(x.step), data=[op], element=t.flow.steps[x.step].element)
                     return replace(x, step=made.step, scale=scale)
@@ -209,13 +209,11 @@ def _only_stretches(x: View) -> bool:
     return replace(x, axes=tuple(axis for axis in x.axes if axis)).whole
 
 
-def _rope(t: Translation, a: View, b: View) -> View | None:
+def _rope(t: Translation, a: int, b: int) -> int | None:
     """x * cos + (the halves of x exchanged, the first of them negative) * sin, of angles that stand twice: a rotary embedding."""
-    if not (a.whole and b.whole and a.scale == b.scale == 1.0):
-        return None
     steps = t.flow.steps
     for straight, turned in ((a, b), (b, a)):
-        match steps[straight.step], steps[turned.step]:
+        match steps[straight], steps[turned]:
             case (
                 Step(op="binary", operands=(x, cosines), data=("*",)),
                 Step(op="binary", operands=(halves, sines), data=("*",)),
@@ -225,7 +223,7 @@ def _rope(t: Translation, a: View, b: View) -> View | None:
                     continue
                 angles = [_doubled(t, step, name) for step, name in ((cosines, "cos"), (sines, "sin"))]
                 if angles[0] is not None and angles[0] == angles[1] and _exchanged(t, halves, x, width // 2):
-                    return t.add("rope", [x, angles[0]], steps[x].shape)
+                    return t.add("rope", [x, angles[0]], steps[x].shape).step
     return None
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic
 from axon.base.errors import AxonError
 from axon.base.extras import require
@@ -65,6 +66,9 @@ def _graph(model: Any, opset: int, folder: str, name: str) -> Graph:
         attributes = {a.name: _attribute(a, folder) for a in node.attribute}
         if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
             constants[node.output[0]] = _literal(node.output[0], attributes)
+            continue
+        if node.op_type == "Identity" and node.input[0] in constants:  # the name of one that is kept once for several
+            constants[node.output[0]] = replace(constants[node.input[0]], name=node.output[0])
             continue
         op = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
         scope = _scope(node, classes)

@@ -13,7 +13,7 @@ from typing import TypeAlias, assert_never
 
 from axon.base.data import dataclass
 from axon.base.names import Symbol
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Atom, Dim, Quotient
 
 Bounds: TypeAlias = "Mapping[Symbol, Dim]"  # of axes: how many places there are
 
@@ -63,7 +63,7 @@ def substituted(scalar: Scalar, values: Mapping[Symbol, Scalar], bounds: Bounds)
                 return scalar
             plain = {s: v.dim for s, v in values.items() if isinstance(v, Whole)}
             if all(s in plain for s in dim.variables if s in values):
-                return Whole(dim.substitute(plain))
+                return Whole(settled(dim.substitute(plain), bounds))
             return _written(dim, values, bounds)
         case Number():
             return scalar
@@ -73,6 +73,19 @@ def substituted(scalar: Scalar, values: Mapping[Symbol, Scalar], bounds: Bounds)
             return compute(op, tuple(substituted(a, values, bounds) for a in arguments), bounds)
         case _:
             assert_never(scalar)
+
+
+def settled(dim: Dim, bounds: Bounds) -> Dim:
+    """Without quotients of what is less than its divisor at every place."""
+
+    def image(atom: Atom) -> Dim:
+        if isinstance(atom, Quotient):
+            low, room = least(atom.dividend, bounds), least(atom.divisor - 1 - atom.dividend, bounds)
+            if low is not None and low >= 0 and room is not None and room >= 0:
+                return Dim.of(0)
+        return Dim({(atom,): 1})
+
+    return dim.rewrite(image) if dim.quotients else dim
 
 
 def _written(dim: Dim, values: Mapping[Symbol, Scalar], bounds: Bounds) -> Scalar:

@@ -104,7 +104,7 @@ class Translation:
         self.values: dict[str, Value] = {}
         self.missing: set[str] = set()
         self.weights: dict[Path, Weight] = {}
-        self.paths: dict[tuple[tuple[str, str], ...], Path] = {}
+        self.paths: dict[Hashable, Path] = {}
         self.bounds: dict[Symbol, Dim] = {}
         self.sizes = Sizes()
         self.node = Node("", "", (), (), {})
@@ -171,13 +171,14 @@ class Translation:
             return tuple(part for part in re.split(r"[./]", name) if part)
         beside = next((n for n in self.node.inputs if n.endswith(("bias", "_bias")) and n in self.graph.constants), None)
         if beside is not None:
-            *owner, last = beside.split(".")
-            return (*owner, last[: -len("bias")] + "weight")
+            *module, last = beside.split(".")
+            if tuple(module[: len(self.node.scope)]) == self.node.scope:
+                return (*module, last[: -len("bias")] + "weight")
         return (*self.node.scope, "weight") if self.node.scope else (re.sub(r"\W+", "_", name),)
 
     def layer(self, path: Path, fields: Mapping[str, tuple[str, str]]) -> Path:
         """The record of a layer: its fields, each made of a constant by a change. Registered once, however often it is used."""
-        key = tuple(fields.values())
+        key = (path, *fields.values())
         if key not in self.paths:
             path = self._free(path)
             for field, (source, change) in fields.items():
@@ -238,8 +239,12 @@ class Translation:
         """Any value by what stands at its places."""
         if isinstance(value, Places):
             return value
-        if any(len(axis) > 1 for axis in value.axes) and not value.stretched:
+        if any(len(axis) > 1 for axis in value.axes) and not value.stretched and all(value.axes):
             value = self.whole(self.result(value))
+        elif value.stretched and any(len(r) > 1 for r in value.reads):
+            read = {d for r in value.reads for d in r}
+            parts = tuple((d,) for axis in value.axes for d in axis if d in read)
+            value = replace(value, step=self.result(replace(value, axes=parts, scale=1.0)), reads=parts)
         step = self.flow.steps[value.step]
 
         def element(axes: Sequence[Symbol]) -> Scalar:
@@ -255,10 +260,20 @@ class Translation:
                 for d in digits:
                     total = total * d.extent + (images[d] if isinstance(d, Digit) else d.place)
                 place.append(Whole(total))
-            read: Scalar = Read(value.step, tuple(place))
+            read = self._read(value.step, place)
             return read if value.scale == 1.0 else Compute("*", (Number(value.scale), read))
 
         return self.places(value.shape, element, step.element)
+
+    def _read(self, number: int, place: Sequence[Scalar]) -> Scalar:
+        """An element of a step; of one that only says what stands where of the inputs, that."""
+        step = self.flow.steps[number]
+        if step.op != "places" or any(self.flow.steps[o].op != "input" for o in step.operands):
+            return Read(number, tuple(place))
+        (value,) = step.data
+        bounds = dict(zip(CANONICAL, step.shape, strict=False)) | self.bounds
+        whole_ = substituted(value, dict(zip(CANONICAL, place, strict=False)), bounds)  # type: ignore[arg-type]
+        return renamed(whole_, dict(enumerate(step.operands)))
 
     def contents(self, value: Value | None, what: str) -> list[Scalar]:
         """All elements of a small tensor."""
@@ -350,6 +365,10 @@ class Translation:
             return view.step
         if view.stretched or not all(view.axes):
             return self._write(self.as_places(view), full=True).step
+        split = {d for r in view.reads for d in r[:-1]}
+        if any(len(axis) > 1 and split & {*axis} for axis in view.axes):  # an index of a product has no bound of its own
+            apart = tuple((d,) for axis in view.axes for d in axis)
+            return self._rearranged(View(self._rearranged(replace(view, axes=apart)), apart, view.axes))
         numbers: dict[Digit, int] = {}
         for axis in view.axes:
             for d in axis:
@@ -396,7 +415,7 @@ class Translation:
         bounds = dict(zip(CANONICAL, shape, strict=False))
         value = renamed(substituted(places.value, names, bounds), {step: n for n, step in enumerate(operands)})
         # A mask that is made of the inputs alone is made once, where they are, and not in the layer that asks first.
-        home = () if operands and all(self.flow.steps[s].op == "input" for s in operands) else self.node.scope
+        home = () if operands and all(self.flow.steps[s].op in ("input", "places") for s in operands) else self.node.scope
         key = ("places", value, tuple(shape), operands, places.element, home)
         if key not in self.written:
             self.written[key] = self.flow.add(

@@ -109,12 +109,12 @@ def t5() -> Exported:
 
 
 def llama() -> Exported:
-    """Rotary positions, RMS normalization, gated layers, and a head of keys and values for every three of queries."""
+    """Rotary positions, RMS normalization, gated layers, and one head of keys and values for two of queries."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        vocab_size=VOCABULARY, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=1,
-        max_position_embeddings=32, use_cache=False, attn_implementation="eager",
+        vocab_size=VOCABULARY, hidden_size=32, intermediate_size=40, num_hidden_layers=2, max_position_embeddings=32,
+        num_attention_heads=4, num_key_value_heads=2, use_cache=False, attn_implementation="eager",
     )  # fmt: skip
     return Exported(LlamaForCausalLM(config), {"input_ids": tokens()}, {"input_ids": {0: BATCH, 1: SEQUENCE}})
 
@@ -180,6 +180,9 @@ MODELS: dict[str, Callable[[], Exported]] = {
 def write(name: str) -> None:
     torch.manual_seed(0)
     exported = MODELS[name]()
+    with torch.no_grad():  # the exporter keeps equal tensors once, such as all scales that are 1
+        for parameter in exported.model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
     program = torch.onnx.export(
         exported.model, (), kwargs=exported.example, dynamic_shapes=exported.dims, dynamo=True, verbose=False
     )
