@@ -257,8 +257,8 @@ class Translation:
             place = []
             for digits in value.reads:
                 total = Dim.of(0)
-                for d in digits:
-                    total = total * d.extent + (images[d] if isinstance(d, Digit) else d.place)
+                for part in digits:
+                    total = total * part.extent + (images[part] if isinstance(part, Digit) else part.place)
                 place.append(Whole(total))
             read = self._read(value.step, place)
             return read if value.scale == 1.0 else Compute("*", (Number(value.scale), read))
