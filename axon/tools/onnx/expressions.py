@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from itertools import count
 from typing import assert_never
 
 from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.shapes.dimension import Dim
 from axon.shapes.pretty import render
-from axon.tools.onnx.scalars import Compute, Number, Read, Scalar, Whole
+from axon.tools.onnx.scalars import Compute, Number, Read, Scalar, Whole, variables
 from axon.tools.onnx.steps import Shape, Step, product
 
 PIPE = 3  # so many functions one after the other are a pipeline
-_INDICES = "ijklmnopq"
+_INDICES = "ijklmnopqrstuvw"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,14 @@ class Surroundings:
     braces: Sequence[str]  # of the step
     call: Callable[[Step, Sequence[Text]], Text]
     shapes: Sequence[Shape]  # of the operands
+    taken: Container[str] = ()  # names of sizes, which no index may hide
+
+
+def indices(count: int, operands: Sequence[Text], around: Surroundings) -> list[str]:
+    """Names for indices, of which none is that of a size, or of anything that the operands speak of."""
+    spoken = {word for o in operands for word in re.findall(r"\w+", str(o))}
+    letters = [c for c in _INDICES if c not in spoken and c not in around.taken]
+    return letters[:count] if count <= len(letters) else [f"i_{n}" for n in range(count)]
 
 
 def braced(names: Sequence[str]) -> str:
@@ -91,17 +101,19 @@ def _tied(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
     return Text(f"{operands[0].closed} @ linalg.transpose {operands[1].closed}")
 
 
-def number(value: float) -> str:
-    """A number of f32 by its fewest digits."""
+def number(value: float, element: str = "f32") -> str:
+    """A number by the fewest digits that tell it from others of its type; of f16 and the like as f32."""
     import numpy as np
 
-    text = repr(float(str(np.float32(value))))
+    text = repr(value if element == "f64" else float(str(np.float32(value))))
     return f"({text})" if text.startswith("-") else text
 
 
 def _scores(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
     q, k = (o.closed for o in operands)
-    return Text(f"for ..b i j => sum c => {q}[..b, i, c] * {k}[..b, j, c]")
+    i, j, c = indices(3, operands, around)
+    c = "c" if "c" not in {q, k} and "c" not in around.taken else c
+    return Text(f"for ..b {i} {j} => sum {c} => {q}[..b, {i}, {c}] * {k}[..b, {j}, {c}]")
 
 
 def _scaled(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
@@ -109,7 +121,7 @@ def _scaled(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
     assert isinstance(scale, float)
     if scale == -1.0:
         return Text(f"-{operands[0].closed}")
-    return operands[0] if scale == 1.0 else Text(f"{number(scale)} * {operands[0].closed}")
+    return operands[0] if scale == 1.0 else Text(f"{number(scale, step.element)} * {operands[0].closed}")
 
 
 def _causal(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
@@ -126,7 +138,7 @@ def _masked(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
     scale, axes = step.data
     assert isinstance(axes, tuple)
     assert isinstance(scale, float)
-    scores = operands[0] if scale == 1.0 else Text(f"{number(scale)} * {operands[0].closed}")
+    scores = operands[0] if scale == 1.0 else Text(f"{number(scale, step.element)} * {operands[0].closed}")
     return scores.then(f"{_mask(axes, len(step.shape), around)} {operands[1].closed}")
 
 
@@ -195,7 +207,7 @@ def _call(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
     name, *numbers = step.data
     if name == "square":
         return Text(f"{operands[0].closed} ** 2")
-    given = "".join(f" {number(float(n))}" for n in numbers if isinstance(n, int | float))
+    given = "".join(f" {number(float(n), step.element)}" for n in numbers if isinstance(n, int | float))
     return operands[0].then(f"{name}{given} {braced(around.braces)}".rstrip())
 
 
@@ -204,8 +216,8 @@ def _with_number(step: Step, operands: Sequence[Text], around: Surroundings) -> 
     assert isinstance(value, float)
     assert isinstance(op, str)
     if op in ("max", "min"):
-        return operands[0].then(f"{op} {number(value)}")
-    sides = [operands[0].closed, number(value)]
+        return operands[0].then(f"{op} {number(value, step.element)}")
+    sides = [operands[0].closed, number(value, step.element)]
     return Text(f" {op} ".join(reversed(sides) if swapped else sides))
 
 
@@ -255,7 +267,7 @@ def _rearrange(step: Step, operands: Sequence[Text], around: Surroundings) -> Te
     if rank == 2 and len(read) == 4 and axes == (read[0], read[1] + read[2] + read[3]):
         return operands[0].then("nn.flatten")
     count = 1 + max(d for axis in axes for d in axis)
-    names = _INDICES[:count] if count <= len(_INDICES) else [f"i{n}" for n in range(count)]
+    names = indices(count, operands, around)
     split = [d for r in read for d in r[:-1]]
     bounds = dict(zip(split, around.braces, strict=True))
     place = ", ".join(names[r[0]] if len(r) == 1 else f"({', '.join(names[d] for d in r)})" for r in read)
@@ -294,7 +306,7 @@ def _reduce(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
     function, rank, gone = step.data
     assert isinstance(rank, int)
     assert isinstance(gone, tuple)
-    names = _INDICES[:rank]
+    names = indices(rank, operands, around)
     kept, over = [names[i] for i in range(rank) if i not in gone], [names[i] for i in gone]
     kind = "sum" if function == "mean" else function
     inner = f"{kind} {' '.join(over)} => {operands[0].closed}[{', '.join(names)}]"
@@ -334,8 +346,8 @@ def _places(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
 
     (value,) = step.data
     rank = len(step.shape)
-    names = dict(zip(CANONICAL, _INDICES, strict=False))
-    body = _with_names(value, [o.closed for o in operands], names)  # type: ignore[arg-type]
+    names = dict(zip(CANONICAL, indices(rank, operands, around), strict=False))
+    body = _with_names(value, [o.closed for o in operands], names, step.element)  # type: ignore[arg-type]
     if not rank:
         return Text(body)
     ends = _ends(value, around.shapes)  # type: ignore[arg-type]
@@ -349,7 +361,12 @@ def _places(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
     return Text(f"for {', '.join(groups)} => {body}")
 
 
-def _with_names(value: Scalar, operands: Sequence[str], names: Mapping[Symbol, str]) -> str:
+def _named_parts() -> Iterator[str]:
+    yield from "defgh"
+    yield from (f"d{n}" for n in count(1))
+
+
+def _with_names(value: Scalar, operands: Sequence[str], names: Mapping[Symbol, str], element: str) -> str:
     """One element, with names for what is computed several times on the way to it."""
     counts: Counter[Scalar] = Counter()
     order: dict[Scalar, None] = {}
@@ -367,14 +384,15 @@ def _with_names(value: Scalar, operands: Sequence[str], names: Mapping[Symbol, s
                     visit(p)
 
     visit(value)
+    spoken = {*names.values(), *(word for o in operands for word in re.findall(r"\w+", o)), *(s.name for s in variables(value))}
     given: dict[Scalar, str] = {}
     vals = []
     for part in order:
         if counts[part] > 1 and not any(isinstance(a, Compute) and a.op == "if" for a in (part,)):
-            name = f"d{len(given) + 1}" if given else "d"
-            vals.append(f"val {name} = {scalar(part, operands, names, given)}")
+            name = next(n for n in _named_parts() if n not in spoken and n not in given.values())
+            vals.append(f"val {name} = {scalar(part, operands, names, given, element)}")
             given[part] = name
-    body = scalar(value, operands, names, given)
+    body = scalar(value, operands, names, given, element)
     return f"let {' '.join(vals)} in {body} end" if vals else body
 
 
@@ -403,11 +421,11 @@ def _sides(gap: Dim) -> tuple[Dim, Dim]:
     return more, more - gap
 
 
-def scalar(value: Scalar, operands: Sequence[str], names: Mapping[Symbol, str], given: Mapping[Scalar, str] | None = None) -> str:
+def scalar(value: Scalar, operands: Sequence[str], names: Mapping[Symbol, str], given: Mapping[Scalar, str], element: str) -> str:
     """The text of one element; `given` has names for parts of it."""
 
     def text(part: Scalar) -> str:
-        if given and part in given:
+        if part in given:
             return given[part]
         match part:
             case Whole(dim):
@@ -415,7 +433,7 @@ def scalar(value: Scalar, operands: Sequence[str], names: Mapping[Symbol, str], 
             case Number(truth) if isinstance(truth, bool):
                 return "true" if truth else "false"
             case Number(x):
-                return number(float(x))
+                return number(float(x), element)
             case Read(step, place):
                 at = [text(p)[1:-1] if isinstance(p, Whole) else text(p) for p in place]
                 return f"{operands[step]}[{', '.join(at)}]" if at else operands[step]

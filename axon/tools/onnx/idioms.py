@@ -40,7 +40,7 @@ def _gelu(kind: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
 _TANH = ("Add", ("Tanh", ("Mul", ("Add", "x", ("Mul", ("Pow", "x", 3.0), 0.044715)), sqrt(2 / pi))), 1.0)
 IDIOMS = (
     # PyTorch's guard for rows of scores that are masked throughout: its own masks are finite, so nothing is NaN.
-    Idiom(("Where", ("IsNaN", "x"), 0.0, "x"), "Identity", ("x",)),
+    Idiom(("Where", ("IsNaN", ("Softmax", "x")), 0.0, ("Softmax", "x")), "Softmax", ("x",), lambda _: {"axis": -1}),
     Idiom(("Mul", ("Mul", "x", 0.5), _TANH), "Gelu", ("x",), _gelu("tanh")),
     Idiom(("Mul", 0.5, ("Mul", "x", _TANH)), "Gelu", ("x",), _gelu("tanh")),
     *(
@@ -96,7 +96,7 @@ class _Search:
     def matches(self, pattern: Any, node: Node, found: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """What the letters of a pattern stand for, in every way in which it matches what a node gives."""
         op, *arguments = pattern
-        if node.op != op or len(node.outputs) != 1:
+        if node.op != op or len(node.outputs) != 1 or (op == "Softmax" and node.attributes.get("axis", -1) != -1):
             return
         inputs = [name for name in node.inputs if name]
         if arguments and arguments[-1] == "?":  # axes, in whichever way an operator set gives them: they must be the last

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from math import isclose
 
 from axon.base.data import replace
+from axon.shapes.algebra.polynomials import exact_quotient
 from axon.shapes.dimension import Dim
 from axon.shapes.pretty import render
 from axon.tools.onnx import views
 from axon.tools.onnx.graph import Constant, Node, Path
 from axon.tools.onnx.moving import axis_of
-from axon.tools.onnx.pointwise import binary, single
+from axon.tools.onnx.pointwise import binary, masked, single
 from axon.tools.onnx.scalars import Number
 from axon.tools.onnx.steps import Refused, Value
 from axon.tools.onnx.translate import ONE, Operator, Translation, owner
@@ -157,6 +158,45 @@ def _attention(t: Translation, weights: View, v: View) -> View | None:
     return t.add("attention", [*scores.operands, t.result(v), *mask], shape, data=[kind, *more])
 
 
+def _fused_attention(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ONNX's own operator, from set 23 on."""
+    q, k, v = (t.view(inputs[i]) for i in range(3))
+    known = {"is_causal", "scale", "softmax_precision"}
+    if len(q.axes) != 4 or {*node.attributes} - known or any(node.outputs[1:]) or any(i is not None for i in list(inputs)[4:]):
+        raise Refused("only attention over [batch, heads, positions, features], without a cache, is translated")
+    width = q.shape[-1].constant
+    if width is None or not isclose(node.attributes.get("scale", width**-0.5), width**-0.5, rel_tol=1e-5):
+        raise Refused("only a scale of 1 / sqrt d is translated")
+    groups = exact_quotient(q.shape[1], k.shape[1])
+    if groups is None:
+        raise Refused(f"{render(k.shape[1])} heads of keys do not serve {render(q.shape[1])} of queries alike")
+    if groups != ONE:  # each serves several
+        k, v = (_repeated(x, groups) for x in (k, v))
+    shape = (*q.shape[:-1], v.shape[-1])
+    operands = [t.result(q), t.result(k), t.result(v)]
+    mask = inputs[3] if len(inputs) > 3 else None
+    if mask is None:
+        return [t.add("attention", operands, shape, data=["causal" if node.attributes.get("is_causal", 0) else "plain"])]
+    if node.attributes.get("is_causal", 0):
+        raise Refused("a mask beside a causal one is not translated")
+    added = t.as_places(mask)
+    if added.element == "bool":
+        added = replace(added, value=t.compute("if", added.value, Number(0.0), Number(float("-inf"))), element="f32")
+    scores = t.add("scores", operands[:2], (*q.shape[:-1], k.shape[-2]))
+    step = t.flow.steps[masked(t, replace(scores, scale=width**-0.5), added).step]
+    if step.op == "causal":
+        return [t.add("attention", operands, shape, data=["causal"])]
+    return [t.add("attention", [*operands, step.operands[1]], shape, data=["masked", step.data[1], 4])]
+
+
+def _repeated(x: View, times: Dim) -> View:
+    """Every head so many times, one after the other."""
+    wide = views.expanded(views.inserted(x, [2]), [*x.shape[:2], times, *x.shape[2:]])
+    found = views.reshaped(wide, [x.shape[0], x.shape[1] * times, *x.shape[2:]])
+    assert found is not None
+    return found
+
+
 def _softmax(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     x = t.view(inputs[0])
     if axis_of(node.attributes.get("axis", -1), len(x.axes)) != len(x.axes) - 1:
@@ -294,8 +334,6 @@ def _resize(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Seque
     if scales is not None and scales.count:
         factors = [int(s) if float(s).is_integer() else 0 for s in scales.read()]
     elif len(inputs) > 3 and inputs[3] is not None:
-        from axon.shapes.algebra.polynomials import exact_quotient
-
         for extent, new in zip(x.shape, t.dims(inputs[3], "the sizes"), strict=True):
             quotient = exact_quotient(new, extent)
             factors.append(quotient.constant or 0 if quotient is not None else 0)
@@ -391,7 +429,7 @@ def _recurrent(t: Translation, node: Node) -> Path:
 
 
 OPERATORS: dict[str, Operator] = {
-    "Linear": _linear, "Gemm": _gemm, "MatMul": _matmul, "Softmax": _softmax, "LogSoftmax": _softmax,
+    "Linear": _linear, "Gemm": _gemm, "MatMul": _matmul, "Attention": _fused_attention, "Softmax": _softmax, "LogSoftmax": _softmax,
     "LayerNormalization": _layer_norm, "RMSNormalization": _rms_norm, "SimplifiedLayerNormalization": _rms_norm,
     "BatchNormalization": _batch_norm, "Conv": _conv, "ConvTranspose": _conv_transpose,
     "MaxPool": _pool, "AveragePool": _pool, "GlobalAveragePool": _global_pool,

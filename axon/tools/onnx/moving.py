@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from axon.base.data import replace
 from axon.base.names import Symbol
+from axon.shapes.algebra.polynomials import exact_quotient
 from axon.shapes.dimension import Dim
 from axon.shapes.pretty import render
 from axon.tools.onnx import views
@@ -90,8 +91,6 @@ def _shaped(t: Translation, x: Value, shape: list[Dim]) -> Value:
             known = known if d.constant == -1 else known * d
         for d in x.shape:
             total *= d
-        from axon.shapes.algebra.polynomials import exact_quotient
-
         rest = exact_quotient(total, known)
         if rest is None:
             raise Refused(f"{render(total)} elements do not divide into rows of {render(known)}, as far as one can tell")

@@ -10,7 +10,7 @@ from axon.shapes.dimension import Dim
 from axon.tools.onnx import views
 from axon.tools.onnx.graph import Node
 from axon.tools.onnx.moving import axis_of, broadcast, elementwise
-from axon.tools.onnx.scalars import Compute, Number, Scalar, Whole, variables, whole
+from axon.tools.onnx.scalars import Compute, Number, Scalar, Whole, least, variables, whole
 from axon.tools.onnx.steps import Places, Refused, Step, Value
 from axon.tools.onnx.translate import ONE, Operator, Translation
 from axon.tools.onnx.views import Digit, Digits, View
@@ -111,7 +111,7 @@ def _reciprocal(t: Translation, node: Node, inputs: Sequence[Value | None]) -> S
 
 
 def _is_nan(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    return [elementwise(t, lambda x: t.compute("<>", x, x), [_given(inputs, 0)], "bool")]
+    return [elementwise(t, lambda x: Compute("not", (Compute("=", (x, x)),)), [_given(inputs, 0)], "bool")]
 
 
 # ── of two ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -119,12 +119,21 @@ def _is_nan(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Seque
 
 def _operator(op: str) -> Operator:
     def operator(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+        if node.attributes.get("fmod", 0):
+            raise Refused("remainders with the sign of what is divided are not translated")
         total = _given(inputs, 0)
+        if op == "/" and isinstance(total, Places) and total.element == "i32" and not _never_negative(t, total.value):
+            raise Refused("a quotient of integers that may be negative is not translated: ONNX rounds it towards 0, Axon down")
         for i in range(1, len(inputs)):
             total = binary(t, op, total, _given(inputs, i))
         return [total]
 
     return operator
+
+
+def _never_negative(t: Translation, value: Scalar) -> bool:
+    low = least(value.dim, t.bounds) if isinstance(value, Whole) else None
+    return low is not None and low >= 0
 
 
 def binary(t: Translation, op: str, a: Value, b: Value) -> Value:
@@ -140,7 +149,7 @@ def binary(t: Translation, op: str, a: Value, b: Value) -> Value:
     if op == "+":
         for x, y in ((a, b), (b, a)):
             if isinstance(x, View) and x.whole and t.flow.steps[x.step].op == "scores":
-                return _masked(t, x, y)
+                return masked(t, x, y)
     return _of_tensors(t, op, t.view(a), t.view(b))
 
 
@@ -162,7 +171,7 @@ def _with_number(t: Translation, op: str, x: View, number: float, swapped: bool)
     return replace(base, step=made.step)
 
 
-def _masked(t: Translation, scores: View, mask: Value) -> View:
+def masked(t: Translation, scores: View, mask: Value) -> View:
     """Scores of attention with what is added to them: nothing where a position may look, a large negative number elsewhere."""
     rank = len(scores.axes)
     if isinstance(mask, Places) and len(mask.axes) >= 2:

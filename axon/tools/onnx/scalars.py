@@ -111,7 +111,7 @@ def compute(op: str, arguments: tuple[Scalar, ...], bounds: Bounds) -> Scalar:
             known = _compared(op, b - a, bounds)
             if known is not None:
                 return Number(known)
-        case "=", (a, b) if a == b:
+        case "=", (Whole() as a, b) if a == b:
             return TRUE
         case "<>", (a, b):
             return compute("not", (compute("=", (a, b), bounds),), bounds)

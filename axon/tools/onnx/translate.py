@@ -117,7 +117,8 @@ class Translation:
             raise AxonError((Diagnostic("AX0701", f"the graph does not say how many dimensions its input `{port.name}` has"),))
         shape = tuple(self.sizes.dim(d, f"{port.name}_{i}") for i, d in enumerate(port.dims))
         step = self.flow.add(Step("input", (), shape, port.element, (), data=(port.name,)))
-        self.values[port.name] = self.whole(step)
+        view = self.whole(step)  # of integers each element counts, as it may be a place
+        self.values[port.name] = view if port.element.startswith(("f", "bf")) else self.as_places(view)
         return step
 
     def value(self, name: str) -> Value:

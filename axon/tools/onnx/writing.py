@@ -42,6 +42,7 @@ class _Program:
         self.named: dict[str, str] = {}
         self.signatures: dict[Family, _Signature] = {}
         self.taken = {family.name for family in families} | {*_IMPORTS}
+        self.sizes = {s.name for shape, _ in families.main.parameters for d in shape for s in d.variables}
 
     def text(self) -> str:
         for family in self.families:
@@ -60,7 +61,8 @@ class _Program:
     def helper(self, wanted: str, text: str) -> str:
         """A function that the program brings along, once."""
         if text not in self.named:
-            name = wanted if wanted not in self.taken else free(f"{wanted}_layer", self.taken)
+            inputs = self.signatures[self.families.of(self.families.main)].names.values()
+            name = wanted if wanted not in {*self.taken, *inputs} else free(f"{wanted}_layer", self.taken)
             self.taken.add(name)
             self.named[text] = name
             self.helpers[name] = text.replace("NAME", name, 1)
@@ -112,7 +114,9 @@ class _Program:
     def _signature(self, family: Family) -> _Signature:
         module = family.modules[0]
         if module is self.families.main:
-            names = {n: identifier(name) for n, name in enumerate(self.inputs)}
+            names: dict[int, str] = {}
+            for n, name in enumerate(self.inputs):
+                names[n] = free(identifier(name), {"p", *self.taken, *self.sizes, *names.values()})
             return _Signature(tuple(names), names)
         given: dict[int, str] = {}
         roles = {n: self._role(module, n) for n in range(len(module.parameters))}
@@ -120,9 +124,9 @@ class _Program:
         plain.sort(key=lambda n: -len(module.parameters[n][0]))  # what goes through the layers has the most dimensions
         for n, role in roles.items():
             if role:
-                given[n] = free(role, {*given.values(), "p", "x"})
+                given[n] = free(role, {*given.values(), "p", "x", *self.sizes})
         for n, wanted in zip(plain, ("x", "y", "z", "u", "v", "w"), strict=False):
-            given[n] = free(wanted, {*given.values(), "p"})
+            given[n] = free(wanted, {*given.values(), "p", *self.sizes})
         return _Signature((*(n for n in roles if n not in plain), *reversed(plain)), given)
 
     def _role(self, module: Module, number: int) -> str:
@@ -216,10 +220,11 @@ class _Function:
             self.annotated = True
         around = Surroundings(
             self._record,
-            self.program.helper,
+            lambda wanted, text: self.program.helper(wanted, _of_element(text, step.element)),
             self._braces_of(n, step),
             lambda s, o: self._call(n, s, o),
             [self._shape(o) for o in step.operands],
+            self.program.sizes,
         )
         text = expression(step, operands, around)
         if step.op == "rearrange" and text.base.startswith("for ") and not (operands[0].atomic and not operands[0].through):
@@ -262,14 +267,15 @@ class _Function:
         name = wanted
         if not self._may_take(name, number):
             others = ("y", "z") if wanted == "x" else ()
-            name = next((o for o in others if self._may_take(o, number)), free(wanted, {*self.holders, "p", *self.program.taken}))
+            hidden = {*self.holders, "p", *self.program.taken, *self.program.sizes}
+            name = next((o for o in others if self._may_take(o, number)), free(wanted, hidden))
         self.vals.append((name, text))
         self.holders[name] = number
         self.texts[number] = atom(name)
 
     def _may_take(self, name: str, number: int) -> bool:
         """Whether nothing that comes later asks for what has the name now."""
-        if name == "p" or name in self.program.taken:
+        if name == "p" or name in self.program.taken or name in self.program.sizes:
             return False
         at = self._position(number)
         later = (n for n, last in self.last_use.items() if last > at and n != number and n in self.texts)
@@ -326,8 +332,9 @@ class _Function:
             wanted = (signature.names[carried], "h", "state")
             state = atom(next(w for w in wanted if not re.search(rf"\b{w}\b", beside)))
             given = {i: state if i == carried else o for i, o in enumerate(operands)}
-            function = " ".join([head, f"{record}[i]", *(given[i].closed for i in others)])
-            return Text(f"loop ({state.base} = {operands[carried]}) for i => {given[last].then(function)}")
+            index = next(c for c in "ijklmn" if c not in self.program.sizes and not re.search(rf"\b{c}\b", f"{beside} {state}"))
+            function = " ".join([head, f"{record}[{index}]", *(given[i].closed for i in others)])
+            return Text(f"loop ({state.base} = {operands[carried]}) for {index} => {given[last].then(function)}")
         own = [self._record(step)] if called[0].entries else []
         function = " ".join([head, *own, *(operands[i].closed for i in others)])
         return operands[last].then(function)
@@ -350,6 +357,14 @@ def _called(step: Step, place: int) -> str:
 def _record(tree: Mapping[str, object]) -> str:
     fields = [f"{name} : {_record(node) if isinstance(node, dict) else node}" for name, node in tree.items()]
     return f"{{ {', '.join(fields)} }}"
+
+
+def _of_element(text: str, element: str) -> str:
+    """A helper for weights of another element type than f32."""
+    if element == "f32":
+        return text
+    text = re.sub(r"\bnn\.(conv|norm|batch_norm|lstm)\[", rf"nn.\1_of[{element}, ", text)
+    return text.replace("f32[", f"{element}[")
 
 
 _TYPES = {"dense": "nn.linear", "conv2": "nn.conv", "layer_norm": "nn.norm", "batch_norm": "nn.batch_norm", "lstm": "nn.lstm"}

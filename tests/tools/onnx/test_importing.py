@@ -294,6 +294,68 @@ def test_windows_that_differ_are_refused(tmp_path: Path) -> None:
     assert "strides differ from axis to axis (1, 2), which is not translated" in found.message
 
 
+def test_what_is_not_a_number_is_found(tmp_path: Path) -> None:
+    """The guard of attention is an idiom; this is none."""
+    x = np.array([1.0, np.nan, -2.0], np.float32)
+    nodes = [node("IsNaN", ["x"], ["bad"]), node("Where", ["bad", "zero", "x"], ["y"])]
+    compared(tmp_path, model(nodes, {"x": ["n"]}, {"y": ["n"]}, {"zero": np.array(0, np.float32)}), x)
+
+
+def test_quotients_of_integers_that_round_otherwise_are_refused(tmp_path: Path) -> None:
+    nodes = [node("Div", ["i", "two"], ["y"], "half")]
+    (found,) = refused(tmp_path, nodes, {"i": ["n"]}, {"y": ["n"]}, {"two": np.array(2)}, integers=["i", "y"])
+    assert "a quotient of integers that may be negative is not translated" in found.message
+    nodes = [node("Mod", ["x", "y"], ["z"], "rest", fmod=1)]
+    (found,) = refused(tmp_path, nodes, {"x": ["n"], "y": ["n"]}, {"z": ["n"]})
+    assert "remainders with the sign of what is divided" in found.message
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float16])
+def test_weights_of_other_element_types(tmp_path: Path, kind: Any) -> None:
+    rng = np.random.default_rng(16)
+    weights = {"conv.weight": rng.standard_normal((4, 2, 3, 3)), "conv.bias": rng.standard_normal(4), "third": np.array(1 / 3)}
+    weights = {name: a.astype(kind) for name, a in weights.items()}
+    nodes = [node("Conv", ["x", "conv.weight", "conv.bias"], ["a"]), node("Mul", ["a", "third"], ["y"])]
+    made = model(nodes, {"x": ["n", 2, 5, 5]}, {"y": [None] * 4}, weights)
+    for port in (*made.graph.input, *made.graph.output):
+        port.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    x = rng.standard_normal((1, 2, 5, 5)).astype(kind)
+    text = compared(tmp_path, made, x, atol=2e-2 if kind is np.float16 else 1e-12)
+    assert ("0.3333333333333333" in text) == (kind is np.float64)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_an_lstm_and_its_last_state(tmp_path: Path, given: bool) -> None:
+    rng = np.random.default_rng(17)
+    shapes = {"w": (1, 12, 2), "r": (1, 12, 3), "b": (1, 24)}
+    weights = {name: rng.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
+    start = ["h", "c"] if given else []
+    nodes = [node("LSTM", ["x", "w", "r", "b", *(["", *start] if given else [])], ["y", "last", "memory"], hidden_size=3)]
+    inputs = {"x": ["t", "n", 2], **{name: [1, "n", 3] for name in start}}
+    outputs = {"y": ["t", 1, "n", 3], "last": [1, "n", 3], "memory": [1, "n", 3]}
+    arrays = [rng.standard_normal(shape, dtype=np.float32) for shape in [(4, 2, 2), *[(1, 2, 3)] * len(start)]]
+    compared(tmp_path, model(nodes, inputs, outputs, weights), *arrays)
+
+
+@pytest.mark.parametrize("mask", ["none", "causal", "bool", "float"])
+@pytest.mark.parametrize("heads", [4, 2])
+def test_attention_as_an_operator(tmp_path: Path, mask: str, heads: int) -> None:
+    rng = np.random.default_rng(18)
+    q, k, v = (rng.standard_normal((2, h, 5, 8), dtype=np.float32) for h in (4, heads, heads))
+    inputs = {"q": ["b", 4, "s", 8], "k": ["b", heads, "s", 8], "v": ["b", heads, "s", 8]}
+    arrays, names = [q, k, v], ["q", "k", "v"]
+    if mask in ("bool", "float"):
+        seen = rng.random((5, 5)) > 0.4
+        np.fill_diagonal(seen, True)
+        arrays.append(seen if mask == "bool" else np.where(seen, 0, -1e9).astype(np.float32))
+        inputs, names = inputs | {"m": ["s", "s"]}, [*names, "m"]
+    nodes = [node("Attention", names, ["y"], is_causal=int(mask == "causal"))]
+    made = model(nodes, inputs, {"y": ["b", 4, "s", 8]}, opset=23)
+    if mask == "bool":
+        made.graph.input[3].type.tensor_type.elem_type = TensorProto.BOOL
+    compared(tmp_path, made, *arrays)
+
+
 # ── modules ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -346,6 +408,23 @@ def test_a_graph_without_names(tmp_path: Path) -> None:
     weights = {"0": rng.standard_normal((4, 5), dtype=np.float32), "1": rng.standard_normal(5, dtype=np.float32)}
     nodes = [node("MatMul", ["x", "0"], ["2"]), node("Add", ["2", "1"], ["3"]), node("Relu", ["3"], ["4"])]
     compared(tmp_path, model(nodes, {"x": ["n", 4]}, {"4": ["n", 5]}, weights), rng.standard_normal((2, 4), dtype=np.float32))
+
+
+def test_names_do_not_hide_each_other(tmp_path: Path) -> None:
+    """Inputs and sizes that are called as what the import itself would take: records, indices, helpers, values."""
+    rng = np.random.default_rng(19)
+    weights = {"w": rng.standard_normal((3, 4), dtype=np.float32), "b": rng.standard_normal(4, dtype=np.float32)}
+    nodes = [
+        node("MatMul", ["p", "w"], ["a"]),
+        node("Add", ["a", "b"], ["c"]),
+        node("Transpose", ["c"], ["d"], perm=[1, 2, 0]),
+        node("Relu", ["k"], ["e"]),
+        node("Transpose", ["e"], ["g"], perm=[1, 2, 0]),
+        node("Add", ["d", "g"], ["y"]),
+    ]
+    made = model(nodes, {"p": ["i", "x", 3], "k": ["i", "x", 4]}, {"y": ["x", 4, "i"]}, weights)
+    arrays = [rng.standard_normal((2, 5, n), dtype=np.float32) for n in (3, 4)]
+    compared(tmp_path, made, *arrays)
 
 
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
