@@ -89,6 +89,7 @@ class _Outline:
         self.steps: dict[int, Step] = dict(enumerate(translated.flow.steps))
         self.inside: dict[int, tuple[Module, ...]] = {}
         self.next = len(self.steps)
+        self.ages = {number: float(number) for number in self.steps}  # a call is as old as the last of its steps
 
     def run(self) -> Module:
         self._drop_unused()
@@ -170,15 +171,14 @@ class _Outline:
             for number in group:
                 self.steps[number] = replace(self.steps[number], home=path[:-1])
             return
-        call = self._new(
-            replace(self.steps[results[0]], op="module", operands=tuple(inputs), data=(), sizes=(), home=path[:-1], layer=path)
-        )
+        first = replace(self.steps[results[0]], op="module", operands=tuple(inputs), data=(), sizes=(), home=path[:-1], layer=path)
+        call = self._new(first, group)
         self.inside[call] = (module,)
         images = {results[0]: call}
         if len(results) > 1:
             for place, number in enumerate(results):
                 part = replace(self.steps[number], op="part", operands=(call,), data=(place,), sizes=(), home=path[:-1], layer=None)
-                images[number] = self._new(part)
+                images[number] = self._new(part, group)
         self._redirect(images, {*group, *images.values()})
         for number in group:
             del self.steps[number]
@@ -188,8 +188,9 @@ class _Outline:
         outside = [s for s in self.steps.values() if s.home[:1] != path and s.op not in ("input", "weight", "places")]
         return len(path) == 1 and len(outside) <= 3 and all(s.op != "module" for s in outside)
 
-    def _new(self, step: Step) -> int:
+    def _new(self, step: Step, group: Iterable[int]) -> int:
         self.steps[self.next] = step
+        self.ages[self.next] = max(self.ages[n] for n in group)
         self.next += 1
         return self.next - 1
 
@@ -221,25 +222,16 @@ class _Outline:
     def _sorted(self, group: set[int]) -> list[int]:
         """Steps after their operands; otherwise in the order of the graph."""
         done: dict[int, None] = {}
-        for number in sorted(group, key=self._age):
+        for number in sorted(group, key=self.ages.__getitem__):
             work = [number]
             while work:
                 top = work[-1]
                 open_ = [o for o in self.steps[top].operands if o in group and o not in done]
                 if open_:
-                    work.append(min(open_, key=self._age))
+                    work.append(min(open_, key=self.ages.__getitem__))
                 else:
                     done.setdefault(work.pop())
         return list(done)
-
-    def _age(self, number: int) -> int:
-        """Calls stand where the last of their steps stood."""
-        step = self.steps[number]
-        return (
-            number
-            if number < 10**6 and step.op not in ("module", "part")
-            else max((self._age(o) for o in step.operands), default=0) + 1
-        )
 
     def _module(self, path: Path, group: set[int], inputs: Sequence[int], results: Sequence[int]) -> Module:
         order = self._canonical(group, results)
