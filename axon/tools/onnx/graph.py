@@ -10,6 +10,9 @@ from axon.base.data import dataclass
 Path: TypeAlias = "tuple[str, ...]"  # of a module or a weight: ("encoder", "layer", "0")
 
 
+TRANSPOSED = "^T"  # at the end of the name of a constant that is another transposed
+
+
 @dataclass(frozen=True, slots=True)
 class Constant:
     """A tensor that the file holds. `read` brings it in, each time anew: what is large is not kept."""

@@ -11,7 +11,7 @@ from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic
 from axon.base.errors import AxonError
 from axon.base.extras import require
-from axon.tools.onnx.graph import Constant, Graph, Node, Path, Port
+from axon.tools.onnx.graph import TRANSPOSED, Constant, Graph, Node, Path, Port
 
 OLDEST = 13  # the operator set from which axes are inputs and Softmax is of one axis: older models are raised to it
 _ELEMENTS = {
@@ -70,6 +70,10 @@ def _graph(model: Any, opset: int, folder: str, name: str) -> Graph:
         if node.op_type == "Identity" and node.input[0] in constants:  # the name of one that is kept once for several
             constants[node.output[0]] = replace(constants[node.input[0]], name=node.output[0])
             continue
+        if node.op_type == "Transpose" and len(getattr(constants.get(node.input[0]), "shape", ())) == 2:
+            found = _transposed(constants[node.input[0]])  # which was too large for the exporter to fold
+            constants[node.output[0]] = constants[found.name] = found
+            continue
         op = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
         scope = _scope(node, classes)
         nodes.append(Node(op, node.name or f"node {number}", tuple(node.input), tuple(node.output), attributes, scope))
@@ -112,6 +116,10 @@ def _literal(name: str, attributes: Mapping[str, Any]) -> Constant:
             if plural in attributes:
                 return _held(name, element, np.asarray(attributes[plural], kind))
     raise AxonError((Diagnostic("AX0701", f"the constant `{name}` is no tensor of numbers"),))
+
+
+def _transposed(matrix: Constant) -> Constant:
+    return Constant(matrix.name + TRANSPOSED, matrix.element, matrix.shape[::-1], lambda: matrix.read().T)
 
 
 def _held(name: str, element: str, array: Any) -> Constant:

@@ -440,6 +440,26 @@ def test_external_data_are_read_when_they_are_written(tmp_path: Path) -> None:
     np.testing.assert_array_equal(p["head"]["w"], weights["head.weight"].T)
 
 
+def test_matrices_that_the_exporter_did_not_fold(tmp_path: Path) -> None:
+    """A table that is also the last layer, and a layer, are transposed in the graph where they are large."""
+    rng = np.random.default_rng(20)
+    weights = {
+        "table.weight": rng.standard_normal((7, 4), dtype=np.float32),
+        "up.weight": rng.standard_normal((4, 4), dtype=np.float32),
+    }
+    nodes = [
+        node("Gather", ["table.weight", "ids"], ["x"]),
+        node("Transpose", ["up.weight"], ["ut"], perm=[1, 0]),
+        node("MatMul", ["x", "ut"], ["a"], "/up/MatMul"),
+        node("Transpose", ["table.weight"], ["tt"], perm=[1, 0]),
+        node("MatMul", ["a", "tt"], ["y"], "/head/MatMul"),
+    ]
+    made = model(nodes, {"ids": ["b", "s"]}, {"y": ["b", "s", 7]}, weights, integers=["ids"])
+    text = compared(tmp_path, made, np.array([[0, 6, 2]]))
+    assert "@ linalg.transpose p.table" in text
+    assert "@ p.up" in text
+
+
 def test_old_operator_sets_are_raised(tmp_path: Path) -> None:
     nodes = [
         node("Unsqueeze", ["x"], ["a"], axes=[1]),
