@@ -146,10 +146,6 @@ class Families:
                 out += [(letters[i] if i < len(letters) else "e", extent) for i, extent in enumerate(entry.dims)]
         return out
 
-    def braces_of(self, module: Module) -> tuple[Dim, ...]:
-        family = self.of(module)
-        return tuple(values[family.place(module)] for _, values in family.braces)
-
 
 def _differing(columns: Sequence[Sequence[tuple[str, V]]], reserved: set[str]) -> tuple[tuple[str, tuple[V, ...]], ...]:
     """Names for what is not the same in all modules; what is the same as another in each of them has that one's name."""

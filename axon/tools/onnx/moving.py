@@ -29,6 +29,12 @@ def _identity(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Seq
     return [_given(inputs, 0)]
 
 
+def _dropout(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    if len(inputs) > 2 and inputs[2] is not None and t.number(inputs[2]) != 0:
+        raise Refused("it drops elements at random, as in training, which is not translated")
+    return [_given(inputs, 0)]
+
+
 def _given(inputs: Sequence[Value | None], number: int) -> Value:
     if number >= len(inputs) or (value := inputs[number]) is None:
         raise Refused(f"its input {number} is missing")
@@ -480,7 +486,7 @@ def elementwise(t: Translation, function: Callable[..., Scalar], values: Sequenc
 
 
 OPERATORS: dict[str, Operator] = {
-    "Identity": _identity, "Dropout": _identity, "Cast": _cast, "Shape": _shape, "Size": _size, "Reshape": _reshape,
+    "Identity": _identity, "Dropout": _dropout, "Cast": _cast, "Shape": _shape, "Size": _size, "Reshape": _reshape,
     "Flatten": _flatten, "Transpose": _transpose, "Unsqueeze": _unsqueeze, "Squeeze": _squeeze, "Expand": _expand, "Slice": _slice,
     "Split": _split, "Concat": _concat, "Gather": _gather, "GatherElements": _gather_elements, "GatherND": _gather_nd,
     "Range": _range, "ConstantOfShape": _filled, "Tile": _tile, "Trilu": _triangle, "Pad": _pad, "Where": _where,

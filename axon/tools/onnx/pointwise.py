@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from axon.base.data import replace
@@ -326,10 +326,6 @@ def _cumulative(t: Translation, node: Node, inputs: Sequence[Value | None]) -> S
     if axis != len(x.shape) - 1:
         raise Refused("sums along another axis than the last are not translated")
     return [t.along_last(t.last(x), "call", data=["stats.cumulative_sum"])]
-
-
-def mapped(function: Callable[[Scalar], Scalar]) -> Callable[[Places], Places]:
-    return lambda x: replace(x, value=function(x.value))
 
 
 OPERATORS: dict[str, Operator] = {

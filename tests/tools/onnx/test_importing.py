@@ -301,6 +301,15 @@ def test_what_is_not_a_number_is_found(tmp_path: Path) -> None:
     compared(tmp_path, model(nodes, {"x": ["n"]}, {"y": ["n"]}, {"zero": np.array(0, np.float32)}), x)
 
 
+def test_dropout_is_nothing_but_in_training(tmp_path: Path) -> None:
+    weights = {"ratio": np.array(0.5, np.float32), "no": np.array(False), "yes": np.array(True)}
+    x = np.arange(3, dtype=np.float32)
+    compared(tmp_path, model([node("Dropout", ["x", "ratio", "no"], ["y"])], {"x": ["n"]}, {"y": ["n"]}, weights), x)
+    nodes = [node("Dropout", ["x", "ratio", "yes"], ["y"], "drop")]
+    (found,) = refused(tmp_path, nodes, {"x": ["n"]}, {"y": ["n"]}, weights)
+    assert "it drops elements at random" in found.message
+
+
 def test_quotients_of_integers_that_round_otherwise_are_refused(tmp_path: Path) -> None:
     nodes = [node("Div", ["i", "two"], ["y"], "half")]
     (found,) = refused(tmp_path, nodes, {"i": ["n"]}, {"y": ["n"]}, {"two": np.array(2)}, integers=["i", "y"])
