@@ -80,6 +80,14 @@ def modules(translated: Translated, classes: Mapping[Path, str]) -> tuple[Module
 _LIFTED = ("weight", "places", "slice", "rearrange", "scale", "call", "binary", "with_number")
 
 
+_FOLLOWING = frozenset(
+    (
+        *("call", "binary", "with_number", "scale", "rearrange", "slice", "softmax", "scores", "scaled_scores", "masked", "causal"),
+        *("matmul", "attention", "rope"),
+    )
+)
+
+
 class _Outline:
     def __init__(self, translated: Translated, classes: Mapping[Path, str]) -> None:
         self.weights = dict(translated.weights)
@@ -95,6 +103,8 @@ class _Outline:
         self._drop_unused()
         paths = {step.layer for step in self.steps.values() if step.layer is not None}
         inner = {(), *(path[:n] for path in paths for n in range(len(path)))}
+        if not any(step.home for step in self.steps.values() if step.layer is None):
+            self._follow()
         for number, step in self.steps.items():
             self.steps[number] = replace(step, home=self._home(step, inner))
         self._lift()
@@ -111,6 +121,14 @@ class _Outline:
                 wanted.update(self.steps[number].operands)
             else:
                 del self.steps[number]
+
+    def _follow(self) -> None:
+        """Where the graph says of no node in which module it stands, it stands where the last of what it uses was made."""
+        for number, step in self.steps.items():
+            if step.op in _FOLLOWING and step.operands and len(step.shape) >= len(self.steps[step.operands[0]].shape):
+                made = [o for o in step.operands if not self._loose(o)]
+                if made:
+                    self.steps[number] = replace(step, home=self.steps[max(made)].home)
 
     def _lift(self) -> None:
         """What several modules use, and no layer makes, is made where all of them are, and so is the weight that it is made of."""

@@ -396,6 +396,15 @@ def test_equal_layers_are_a_loop(tmp_path: Path) -> None:
     assert "loop (x = x) for i => layers p.layers[i] x" in text
 
 
+def test_layers_whose_weights_alone_have_names(tmp_path: Path) -> None:
+    nodes, weights = layers(3, [6])
+    for n in nodes:
+        n.name = ""
+    x = np.random.default_rng(21).standard_normal((2, 4), dtype=np.float32)
+    text = compared(tmp_path, model(nodes, {"x": ["n", 4]}, {"y2": ["n", 4]}, weights), x)
+    assert "loop (x = x) for i => layers p.layers[i] x" in text
+
+
 def test_layers_of_several_widths_share_a_function(tmp_path: Path) -> None:
     nodes, weights = layers(2, [6, 5])
     x = np.random.default_rng(12).standard_normal((2, 4), dtype=np.float32)
