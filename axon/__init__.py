@@ -4,6 +4,7 @@
     m = axon.load("attention.axon")          # Module; raises AxonError, whose str() is the rendered text
     m = axon.compile("fun f x = x + 1.0")    # from text
     m.f(x), m.f.signature, m.split[8](x)     # NumPy arrays in and out; explicit dimension parameters in brackets
+    axon.load_weights("gpt2.safetensors", m.gpt2)   # the record that a function takes, from a file
     m.f.sizes, m.f.solve(out=(8, 64)), m.f.cost()   # sizes as SymPy has them; which give a result; what a call costs
     axon.check("fun f x = y")                # list[Diagnostic]; never raises on bad input
 
@@ -31,14 +32,16 @@ if TYPE_CHECKING:
     from axon.base.diagnostics import Diagnostic
     from axon.base.errors import AxonError, ShapeError
     from axon.host.module import Function, Module, check, compile, load, synchronize
+    from axon.host.weights import load_weights
 
 __version__ = "0.1.0"
-__all__ = ["AxonError", "Diagnostic", "Function", "Module", "ShapeError", "check", "compile", "load", "synchronize"]
+__all__ = ["AxonError", "Diagnostic", "Function", "Module", "ShapeError", "check", "compile", "load", "load_weights", "synchronize"]
 
 _HOME = {
     "AxonError": "base.errors", "Diagnostic": "base.diagnostics", "ShapeError": "base.errors",
     "Function": "host.module", "Module": "host.module",
     "check": "host.module", "compile": "host.module", "load": "host.module", "synchronize": "host.module",
+    "load_weights": "host.weights",
     "load_ipython_extension": "tools.notebook", "unload_ipython_extension": "tools.notebook",
 }  # fmt: skip
 

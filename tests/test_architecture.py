@@ -91,11 +91,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "simt", "build", "sorting", "runtime")},
     # faces
     "axon.host": {"base", "shapes", "shapes.algebra", "shapes.contracts", "types", "explain", "checker"}
+    "axon.host": {"base", "shapes", "shapes.algebra", "shapes.contracts", "types", "explain", "checker"}
     | {"core", "lower", "backend", "backend.c", "compiler"},
-    "axon.tools": {"", "base", "checker", "host", "compiler", "tools.commands", "tools.prompt", "tools.lsp", "tools.view"},
+    "axon.tools": {"", "base", "checker", "host", "compiler"}
+    | {f"tools.{folder}" for folder in ("commands", "onnx", "prompt", "lsp", "view")},
     "axon.tools.commands": {"base", "grammar", "types", "checker", "core", "host", "compiler"},
     "axon.tools.editor": {"base", "grammar", "shapes", "types", "suggest", "checker"},
     "axon.tools.lsp": {"", "base", "compiler", "tools.editor"},
+    "axon.tools.onnx": {"base", "shapes", "shapes.algebra", "compiler"},
     "axon.tools.prompt": {"", "base", "grammar", "types", "checker", "core", "interpret", "host", "compiler"}
     | {"tools.commands", "tools.editor"},
     "axon.tools.view": {"base", "shapes", "core", "core.passes", "host", "compiler", "tools.editor"}
@@ -140,6 +143,8 @@ ONLY = {
     "IPython": ["axon.tools.notebook"],
     "pygments": ["axon.host.lexer", "axon.tools.prompt.terminal"],
     "argparse": ["axon.tools.cli"],
+    "onnx": ["axon.tools.onnx.read"],
+    "google": ["axon.tools.onnx.read"],
     "dataclasses": ["axon.base.data", "axon.backend.gpu.intrinsics.ptx"],  # the second sees nothing of the house
     "pygls": ["axon.tools.lsp.*"],
     "lsprotocol": ["axon.tools.lsp.*"],

@@ -96,6 +96,7 @@ def test_the_public_names() -> None:
         "check",
         "compile",
         "load",
+        "load_weights",
         "synchronize",
     ]
     assert all(hasattr(axon, name) and name in dir(axon) for name in axon.__all__)

@@ -89,6 +89,7 @@ CODES: dict[str, str] = {
     "AX0509": "a doctest failed",
     "AX0510": "a command of the prompt cannot be carried out",
     "AX0511": "an earlier call failed on a GPU",
+    "AX0512": "weights do not fit a function",
     # targets
     "AX0601": "no such target",
     "AX0602": "no such stage",
@@ -99,6 +100,10 @@ CODES: dict[str, str] = {
     "AX0612": "the GPU refused a call, or failed",
     "AX0613": "the GPU has no room",
     "AX0614": "a C library cannot be built",
+    # models of other systems
+    "AX0701": "a model cannot be imported",
+    "AX0702": "a model computes what has no translation",
+    "AX0703": "the program that was made of a model is not accepted",
 }
 
 

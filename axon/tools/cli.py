@@ -364,6 +364,21 @@ def _stub(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _import(arguments: argparse.Namespace) -> int:
+    from axon.tools.onnx.importing import imported
+
+    out = Path(arguments.out or Path(arguments.path).with_suffix(SUFFIX).name)
+    if out.suffix != SUFFIX:
+        raise AxonError((Diagnostic("AX0408", f"`{out}` does not end in {SUFFIX}, as programs do"),))
+    for file in (out, out.with_suffix(".safetensors")):
+        if file.exists():  # it may have been edited since
+            note = "remove it first, or give another name with -o"
+            raise AxonError((Diagnostic("AX0408", f"`{file}` is there already", notes=(note,)),))
+    beside = imported(arguments.path, out.stem).save(out)
+    _note(f"wrote {out} and {beside}")
+    return 0
+
+
 def _watch(arguments: argparse.Namespace) -> int:
     from axon.tools.commands.watch import watch
 
@@ -493,6 +508,10 @@ def _parser() -> argparse.ArgumentParser:
 
     watch = add("watch", _watch, "check programs now and whenever they are saved")
     watch.add_argument("paths", nargs="+", metavar="PATH", help="files, or directories of .axon files")
+
+    importing = add("import", _import, "write a program for a model in ONNX, and its weights as safetensors")
+    importing.add_argument("path", metavar="MODEL.onnx")
+    importing.add_argument("-o", "--out", metavar="FILE.axon", help="where to write it (default: here, under the model's name)")
 
     stub = add("stub", _stub, "write a .pyi file, for type checkers of Python that imports the module")
     stub.add_argument("path", metavar="FILE")
