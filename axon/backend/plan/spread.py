@@ -54,7 +54,7 @@ class Cut:
 
 def can_spread(nest: Nest) -> bool:
     """Whether a nest has rows, and steps that are made for each element, or reduce a row in any order, over a range that is the
-    same for all rows."""
+    same for all rows and all of these steps."""
     rows = {axis.symbol for axis in nest.rows}
     for step in nest.steps:
         if isinstance(step, Scan) or ends_early(step):
@@ -70,7 +70,8 @@ def can_spread(nest: Nest) -> bool:
             return False
         if any(not own.isdisjoint(axis.extent.variables) for axis in reduced(step)):
             return False
-    return bool(nest.rows) and any(reduced(step) for step in nest.steps)
+    # All are cut alike, so all go through a row in the same way.
+    return bool(nest.rows) and len({tuple(axis.extent for axis in reduced(step)) for step in nest.steps if reduced(step)}) == 1
 
 
 def spread(nest: Nest, cut: Cut) -> Iterator[Nest]:

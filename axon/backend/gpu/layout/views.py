@@ -106,8 +106,9 @@ class PixelPlace:
 
 @dataclass(frozen=True, slots=True)
 class Pixels:
-    """What the dimensions of images are: those of examples with their extents, those in which pixels lie, both outermost first, and
-    channels. Of `joined` ones, the last of those in which pixels lie has a row of a window beside the channels."""
+    """What the dimensions of images are: those of examples with their extents, of which pixels go on through the innermost, those
+    in which pixels lie, both outermost first, and channels. Of `joined` ones, the last of those in which pixels lie has a row of a
+    window beside the channels."""
 
     examples: tuple[tuple[int, Dim], ...]
     places: tuple[PixelPlace, ...]
@@ -207,17 +208,19 @@ class View:
         apart = {d: part.extent for (part,) in outer for d, step in enumerate(part.step) if step != ZERO and d != channel}
         first = _only(rows[0])
         if first not in within and rows[0].step[first] == ONE:
+            apart.pop(first, None)  # pixels go on through it: it is the innermost
             apart[first] = own.pop(first).extent
+        alone = all(sum(part.step[d] != ZERO for parts in self.parts for part in parts) == 1 for d in apart)
         spatial = [d for d in range(len(self.start)) if d not in (*own, *apart, channel)] + list(own)
         steps = [part.step[d].constant for parts in (own, within) for d, part in parts.items()]
         plain = len(own) + (first in apart) == len(rows) and len(within) == len(depth) - 1 and depth[-1].step[channel] == ONE
         beside = not self.joined or (spatial and _only(depth[-2]) == spatial[-1] and depth[-2].step[spatial[-1]] == ONE)
-        if not (plain and beside and {channel, *apart}.isdisjoint((*within, *own))):
+        if not (plain and beside and alone and {channel, *apart}.isdisjoint((*within, *own))):
             raise Unsupported(f"windows of `{self.source.name}` that copies of pixels do not step through")
         if not 1 <= len(spatial) <= MOST_SPATIAL or any(step is None or step <= 0 for step in steps):
             raise Unsupported(f"windows of `{self.source.name}` that copies of pixels do not step through")
         places = tuple(PixelPlace(d, *_extent_and_step(own.get(d), d), *_extent_and_step(within.get(d), d)) for d in spatial)
-        return Pixels(tuple(sorted(apart.items())), places, channel, self.joined)
+        return Pixels(tuple(sorted(apart.items(), key=lambda item: (item[0] == first, item[0]))), places, channel, self.joined)
 
     def _of_pixels(self, tensor: DeviceTensor, sizes: Mapping[Symbol, int]) -> DeviceTensor:
         """See `of`."""
@@ -232,7 +235,7 @@ class View:
             begin = 0
             if seen.joined:
                 place, depth = seen.places[-1], depth * of[-2].extent.evaluate(sizes)
-                beside = channels == of[-1].extent.evaluate(sizes) == tensor.strides[place.dimension]
+                beside = channels == of[-1].extent.evaluate(sizes) == tensor.strides[place.dimension] and start[seen.channel] == 0
                 first, last = start[place.dimension], start[place.dimension] + (places[-1].count - 1) * place.step + row
                 if not beside or first < 0 or last > tensor.shape[place.dimension]:
                     raise ScatteredAxes(f"rows of windows of `{self.source.name}` do not lie side by side")
@@ -240,7 +243,10 @@ class View:
                 places[-1] = _Place(places[-1].count, stride, places[-1].count, 0, 0, 1, 0)
         except KeyError:
             raise Unsupported(f"what is read of `{self.source.name}` moves with a loop's counter") from None
-        if examples is None or any(tensor.shape[d] != extent.evaluate(sizes) for d, extent in seen.examples[1:]):
+        several = seen.examples if len(seen.examples) > 1 else ()
+        unit = all(step in (ZERO, ONE) for parts in self.parts for part in parts for d, _ in several for step in (part.step[d],))
+        whole = unit and all(start[d] == 0 and tensor.shape[d] == extent.evaluate(sizes) for d, extent in several)
+        if examples is None or not whole:
             raise ScatteredAxes(f"memory does not step through several axes of `{self.source.name}` as one")
         if any(part.there is not None for parts in self.parts for part in parts if not (seen.joined and part is of[-2])):
             raise ScatteredAxes(f"memory does not hold the zeros behind what is read of `{self.source.name}`")

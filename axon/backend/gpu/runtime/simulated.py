@@ -37,6 +37,7 @@ from axon.core.passes.parts import AS_IT_STANDS, HostLoop, Part, PartsBody, Stra
 from axon.core.passes.tables import values_of
 from axon.interpret.frame import size_of
 from axon.interpret.program import _block as interpret
+from axon.shapes.dimension import Dim
 
 
 def run(
@@ -163,6 +164,11 @@ def windows(view: View, source: Any, sizes: Mapping[Symbol, int]) -> Any:
     axes = dict(zip(view.axes, np.indices(tuple(extents), sparse=True), strict=True))
     at = np.broadcast_arrays(*(Values({}, sizes, axes, {}).dim(place) for place in view.places))
     inside = np.logical_and.reduce([(i >= 0) & (i < n) for i, n in zip(at, source.shape, strict=True)])
+    for axis, several in zip(view.axes, view.parts, strict=True):
+        index = Dim.of(axis)
+        for number, part in reversed(tuple(enumerate(several))):
+            own, index = (index % part.extent, index // part.extent) if number else (index, index)
+            inside = inside if part.there is None else inside & (Values({}, sizes, axes, {}).dim(own - part.there) < 0)
     clipped = tuple(np.clip(i, 0, n - 1) for i, n in zip(at, source.shape, strict=True))
     return np.where(inside, source[clipped], 0).astype(source.dtype)
 

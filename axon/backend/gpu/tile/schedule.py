@@ -269,7 +269,10 @@ NO_TURNS, TURNS = 0.4e-6, 1.015  # without turns a tile costs so much more, with
 
 
 def holds(mapping: TileMapping, problem: ScheduleProblem) -> bool:
-    """Whether a mapping can serve sizes at all: of a stream one tile holds both products' widths."""
+    """Whether a mapping can serve sizes at all: of a stream one tile holds both products' widths; copies of pixels end where the
+    sum does, or they would bring others behind the last place of a window."""
+    if problem.pixels is not None and problem.depth % mapping.depth:
+        return False
     return not mapping.keys or (problem.columns <= mapping.columns and problem.depth <= mapping.depth)
 
 
@@ -312,6 +315,8 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
     """
     if mapping.keys:
         return _predict_stream(mapping, problem, target)
+    if not holds(mapping, problem):
+        return inf
     tiles_m = -(-problem.rows // mapping.rows)
     tiles_n = -(-problem.columns // mapping.columns)
     over_rows = mapping.cluster_over == "rows"

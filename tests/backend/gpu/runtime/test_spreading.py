@@ -40,6 +40,10 @@ fun kept (x : f32[n, d]) =
   in (y, for i j => y[i, j] / s[i]) end
 fun some (x : f32[n, d]) = for i => sum for j where j % 3 = i % 3 => x[i, j]
 fun wide (x : i32[n, d]) = for i => (sum j => x[i, j], max j => x[i, j])
+fun unlike (x : f32[n, c, d]) (z : f32[n, m]) =
+  let val a = for n => sum c d => x[n, c, d]
+      val b = for n => sum m => z[n, m] * a[n]
+  in (a, b) end
 fun first (x : f32[n, d]) = for i => argmax j => x[i, j]
 """
 SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
@@ -74,6 +78,7 @@ def test_what_is_spread() -> None:
         made = kernels("soft", shape)
         assert len(made) == 5
         assert made[0][1] >= 132
+    assert len(kernels("unlike", (2, 60, 4000), (2, 4_000_000))) == 1  # two ways through a row
     assert len(kernels("first", (2, 4_000_000))) == 1  # its first largest element is found in order
 
 

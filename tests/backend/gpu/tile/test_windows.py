@@ -187,9 +187,28 @@ def test_convolutions_by_copies_of_pixels(pixels: list[Random]) -> None:
         agree(seed)
 
 
-def agree(seed: int) -> None:
+def test_examples_that_two_indices_move(pixels: list[Random]) -> None:
+    pixels[:] = [Random(0)]
+    source = "for g < 2, b < 3, o < 8, p < 20 => sum for c < 8, i < 3 => x[b + g, c, p + i] * k[g, o, c, i]"
+    agree(0, (f"fun f (x : T[i, c, p]) (k : T[g, o, d, a]) = {source}", [(4, 8, 24), (2, 8, 8, 3)]))
+
+
+def test_what_is_no_number_stays_where_it_is(pixels: list[Random]) -> None:
+    """The last step of a sum brings nothing behind the last place of a window, and rows of windows nothing behind their ends."""
+    chance = np.random.default_rng(0)
+    for c, taps in ((64, 3), (8, 3), (4, 5)):
+        pixels[:] = [Random(c)]
+        head = f"fun f (x : bf16[n, w, {c}]) (k : bf16[o, {taps}, {c}]) where w > {taps} ="
+        f = axon.compile(f"{head} for n, q < w - {taps - 1}, o => sum for c < {c}, j < {taps} => x[n, q + j, c] * k[o, j, c]").f
+        x, k = (chance.standard_normal(s).astype(ml_dtypes.bfloat16) for s in ((1, 150, c), (16, taps, c)))
+        x[0, 75, 1] = np.nan
+        got = np.isnan(np.asarray(f(x, k, target="simulate"), np.float64)).any(axis=(0, 2))
+        assert np.flatnonzero(got).tolist() == list(range(76 - taps, 76))
+
+
+def agree(seed: int, program: tuple[str, list[tuple[int, ...]]] | None = None) -> None:
     chance = Random(seed)
-    text, shapes = drawn(chance)
+    text, shapes = program or drawn(chance)
     element = chance.choice(list(ROUNDED))
     kind = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32}[element]
     rng = np.random.default_rng(seed)
