@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
 from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
-from axon.core.ir import Axis, Const, Convert, Index, Local, Monoid, Scalar, Select
+from axon.core.ir import Axis, Const, Index, Local, Monoid, Scalar, Select
 from axon.core.scalar_facts import conjunction
 from axon.lower.builder import Context
 from axon.lower.indexing import Indexing
 from axon.lower.scalars import integer, recognized, zero
 from axon.lower.tensors import ONE, choice, leaves, ordered, rebuild, scalar_value, unit_of, widened
 from axon.lower.value import Env, TensorValue, TupleValue, Value
-from axon.shapes.algebra.prove import proves
-from axon.shapes.dimension import Dim, maximum
-from axon.shapes.relation import Relation
+from axon.shapes.dimension import Dim
 from axon.types import typed as T
 
 
@@ -47,16 +44,7 @@ class Loops(Indexing):
             return found[0] if len(found) == 1 else TupleValue(tuple(found))
         if not axes:  # over a shape variable that stands for no dimensions: one element
             return body if where is None else choice(where, body, unit_of(e.kind, body))
-        if e.kind == "sum" and where is None and isinstance(scalar, Const) and scalar.value == 1:
-            return scalar_value(self._count(axes, scalar.element), scalar.element)
         return self.b.compute(own, (scalar,), c, risky, (e.kind,), (axes, Monoid(e.kind), where), e.span)[0]
-
-    def _count(self, axes: Sequence[Axis], element: Element) -> Scalar:
-        """How many indices there are: the sum of ones, which sizes decide."""
-        none = Dim.of(0)
-        extents = (a.extent if proves(self.b.known, Relation(a.extent, ">=", none)) else maximum(a.extent, none) for a in axes)
-        count = prod(extents, start=ONE)
-        return Index(count, element) if element.is_integer else Convert(Index(count, Element.I64), element)
 
     def _reduce_by(
         self, env: Env, inner: Env, axes: list[Axis], e: T.Reduce, c: Context, inside: Context, where: Scalar | None, before: int
