@@ -91,7 +91,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "simt", "build", "sorting", "runtime")},
     # faces
     "axon.host": {"base", "shapes", "shapes.algebra", "shapes.contracts", "types", "explain", "checker"}
-    "axon.host": {"base", "shapes", "shapes.algebra", "shapes.contracts", "types", "explain", "checker"}
     | {"core", "lower", "backend", "backend.c", "compiler"},
     "axon.tools": {"", "base", "checker", "host", "compiler"}
     | {f"tools.{folder}" for folder in ("commands", "onnx", "prompt", "lsp", "view")},

@@ -139,6 +139,7 @@ KINDS = (
     ("AX04", "Names and modules"),
     ("AX05", "Calls"),
     ("AX06", "Backends"),
+    ("AX07", "Models of other systems"),
 )
 
 

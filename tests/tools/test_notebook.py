@@ -174,9 +174,9 @@ def test_bad_cells(shell: Any, cell: str) -> None:
 COMPLETED = {
     "%%axon\nsof": ["softy"],
     "%%axon\nfun g (q : f32[rows]) =\n  for i < ro": ["rows", "round"],
-    "%%axon\nnn.soft": ["soft_shrink", "softmax", "softmax_first", "softplus", "softsign"],
+    "%%axon\nnn.soft": ["soft_shrink", "softmax", "softmax_all", "softmax_first", "softplus", "softsign"],
     "%%axon mine\nimport n": ["nn"],
-    "%axon nn.softm": ["softmax", "softmax_first"],
+    "%axon nn.softm": ["softmax", "softmax_all", "softmax_first"],
     "%axon :ty": [":type"],
     "nn.soft": [],  # Python
     "%%timeit\nnn.soft": [],

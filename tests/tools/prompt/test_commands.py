@@ -183,7 +183,7 @@ def test_what_is_no_command(module: Interactive) -> None:
 # ── completion ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-SOFT = ["soft_shrink", "softmax", "softmax_first", "softplus", "softsign"]
+SOFT = ["soft_shrink", "softmax", "softmax_all", "softmax_first", "softplus", "softsign"]
 
 
 @pytest.mark.parametrize(
