@@ -12,7 +12,7 @@ from axon.backend.c.diagnosis import NestFunctions
 from axon.backend.c.header import Described, header, parameters
 from axon.backend.c.identifiers import Identifiers, entries
 from axon.backend.c.sizes import quoted, size
-from axon.backend.c.types import Interface, Slot, interface, item
+from axon.backend.c.types import Interface, ScalarType, Slot, interface, item
 from axon.backend.plan.ir import Kernels, Nest, Plan, Repeat, Whole, kernels_in
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
@@ -126,7 +126,13 @@ class _Entries:
 
     def bound(self) -> list[str]:
         """The sizes of a call, or its end."""
+        pointers = [name for name, type in self.made.params if not isinstance(type, ScalarType)]
+        found = []
+        for name in (*pointers, *(["out"] if self.made.result is not None else [])):
+            none = quoted(f"error[AX0505]: `{name}` is NULL")
+            found += [f"if ({name} == NULL) {{", f"    return ax_fail(AXON_ARGUMENT, {none});", "}"]
         return [
+            *found,
             "struct ax_sizes sizes = {0};",
             f"int status = ax_bind(&sizes{self.given});",
             "if (status != AXON_OK) {",

@@ -10,12 +10,12 @@ costs more than it does. Parts of a 16- or 8-bit sum are kept as f32.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from axon.backend.plan.ir import Nest, Reason
 from axon.backend.plan.lanes import by_lanes, inner, reduced
 from axon.base.data import replace
-from axon.base.names import fresh
+from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Compute, Convert, Monoid, Read, Reduction, Scalar, Scan, Value, element_of
 from axon.core.scalar_facts import ends_early, mapped, substitute
 from axon.core.walk import tensors_of
@@ -45,7 +45,7 @@ def split(nest: Nest) -> Iterator[Nest]:
     axis = parts[0].axes[0]
     stored = tuple(out.symbol for part in parts for out in part.outs)
     why = Reason("{0}: many parts at once, since there are few results", (ready[0].outs[0].symbol,))
-    yield Nest((axis, *nest.rows), tuple(_with_axis(p, parts[0].axes) for p in parts), stored, (why,))
+    yield Nest((axis, *nest.rows), tuple(with_axes(p, parts[0].axes) for p in parts), stored, (why,))
     before = [step for chain in joined for step in chain]
     rest = [step for step in nest.steps if step not in ready]
     # What the rest reads of what was made by now lies in memory or in the same nest.
@@ -117,7 +117,7 @@ def _halves(step: Compute, nest: Nest, extent: Dim) -> tuple[Compute, list[Compu
     """A reduction's parts, and the steps that join them."""
     reduction = step.reduction
     assert reduction is not None
-    (out,), (body,) = step.outs, step.body
+    (out,) = step.outs
     axis, *others = reduction.axes
     size = Dim.of(1)
     for other in others:
@@ -126,18 +126,28 @@ def _halves(step: Compute, nest: Nest, extent: Dim) -> tuple[Compute, list[Compu
     count, length = parts_of(nest.rows, extent, size if free else Dim.of(1))
     part, within = Axis(fresh("part"), count), fresh(axis.symbol.name)
     at = {axis.symbol: Dim.of(part.symbol) * length + Dim.of(within)}
+    inside = tuple(Axis(o.symbol, o.extent.substitute(at)) for o in others)
+    short = Axis(within, minimum(length, extent - Dim.of(part.symbol) * length))
+    return halves(step, (part, *step.axes), (part,), (short, *inside), at, fresh(f"{out.symbol.name}_parts"))
+
+
+def halves(
+    step: Compute, axes: tuple[Axis, ...], parts: Sequence[Axis], within: tuple[Axis, ...], at: Mapping[Symbol, Dim], name: Symbol
+) -> tuple[Compute, list[Compute]]:
+    """A reduction of one thing, made in parts: what makes these, called so, over the axes of the result and of the parts in some
+    order; and the steps that join them. A part reduces `within` it; `at` says where in the whole that is."""
+    reduction = step.reduction
+    assert reduction is not None
+    (out,), (body,) = step.outs, step.body
     # An extreme needs no more bits than its elements, and of nothing it is theirs.
     held = out.element if reduction.monoid.kind in ("max", "min") else out.element.accumulator
     value: Scalar = body if element_of(body) is held else Convert(body, held)
-    made = Value(fresh(f"{out.symbol.name}_parts"), held, (count, *out.shape))
-    short = Axis(within, minimum(length, extent - Dim.of(part.symbol) * length))
-    inside = tuple(Axis(o.symbol, o.extent.substitute(at)) for o in others)
+    made = Value(name, held, tuple(axis.extent for axis in axes))
     where = None if reduction.where is None else substitute(reduction.where, at)
-    cut = Reduction((short, *inside), reduction.monoid, where)
-    first = Compute((made,), (part, *step.axes), cut, (substitute(value, at),), step.span)
-    again = Axis(fresh("part"), count)
-    read = Read(made.symbol, (Dim.of(again.symbol), *(Dim.of(a.symbol) for a in step.axes)), held)
-    joined = Reduction((again,), Monoid(reduction.monoid.kind), None, reduction.asked)
+    first = Compute((made,), axes, Reduction(within, reduction.monoid, where), (substitute(value, at),), step.span)
+    again = {part.symbol: Axis(fresh(part.symbol.name), part.extent) for part in parts}
+    read = Read(made.symbol, tuple(Dim.of(again.get(axis.symbol, axis).symbol) for axis in axes), held)
+    joined = Reduction(tuple(again.values()), Monoid(reduction.monoid.kind), None, reduction.asked)
     if held is out.element:
         return first, [Compute((out,), step.axes, joined, (read,), step.span)]
     wide = Value(fresh(out.symbol.name), held, out.shape)
@@ -148,8 +158,8 @@ def _halves(step: Compute, nest: Nest, extent: Dim) -> tuple[Compute, list[Compu
     ]
 
 
-def _with_axis(step: Compute, axes: tuple[Axis, ...]) -> Compute:
-    """The step over the same parts as the first one's."""
+def with_axes(step: Compute, axes: tuple[Axis, ...]) -> Compute:
+    """The step over the same rows and parts as the first one's."""
     names = {mine.symbol: Dim.of(theirs.symbol) for mine, theirs in zip(step.axes, axes, strict=True) if mine != theirs}
     if not names:
         return step

@@ -14,15 +14,15 @@ made again where it is read. Parts of a 16- or 8-bit sum are kept as f32.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from axon.backend.plan.ir import Nest, Reason
 from axon.backend.plan.lanes import inner, reduced
-from axon.backend.plan.split import GRAIN, KINDS
-from axon.base.data import dataclass, replace
+from axon.backend.plan.split import GRAIN, KINDS, halves, with_axes
+from axon.base.data import dataclass
 from axon.base.names import Symbol, fresh
-from axon.core.ir import Axis, Compute, Convert, Monoid, Read, Reduction, Scalar, Scan, Value, element_of
+from axon.core.ir import Axis, Compute, Read, Scalar, Scan
 from axon.core.scalar_facts import ends_early, mapped, substitute
 from axon.core.walk import nodes, rewrite, scalars, tensors_of
 from axon.shapes.dimension import Dim, minimum
@@ -49,7 +49,7 @@ class Cut:
             if extent > rest or whole + 1 == len(extents):
                 return Cut(whole, max(1, min(extent, 1 << (max(1, rest).bit_length() - 1))))
             many *= extent
-        return Cut(0)
+        raise AssertionError("a row without axes")
 
 
 def can_spread(nest: Nest) -> bool:
@@ -81,18 +81,15 @@ def spread(nest: Nest, cut: Cut) -> Iterator[Nest]:
     why = nest.reasons
     while rest:
         pending = set(made)
-        ready: list[Compute] = []
-        for step in rest:  # those of a row's values and elements that what is there suffices for
-            if reduced(step) and pending.isdisjoint(tensors_of(step)):
-                ready.append(step)
+        ready = [step for step in rest if reduced(step) and pending.isdisjoint(tensors_of(step))]
         joined: list[Compute] = []
-        for group in _alike(ready):
-            parts, joins = zip(*(_halves(step, nest.rows, cut) for step in group), strict=True)
+        if ready:
+            parts, joins = zip(*(_halves(step, cut) for step in ready), strict=True)
             axes = parts[0].axes
             stored = tuple(out.symbol for part in parts for out in part.outs)
-            reason = Reason("{0}: each row by many blocks, since there are few", (group[0].outs[0].symbol,))
-            yield Nest(axes, tuple(_with_axes(part, axes) for part in parts), stored, (reason,))
-            joined += [step for join in joins for step in join]
+            reason = Reason("{0}: each row by many blocks, since there are few", (ready[0].outs[0].symbol,))
+            yield Nest(axes, tuple(with_axes(part, axes) for part in parts), stored, (reason,))
+            joined = [step for join in joins for step in join]
         rest = [step for step in rest if step not in ready]
         pending -= {out.symbol for step in ready for out in step.outs}
         later: list[Compute] = []
@@ -140,22 +137,10 @@ def _read_at_indices(nest: Nest, tensors: set[Symbol]) -> bool:
     return all(read.padding is None and read.checked is None and all(isinstance(s, Dim) for s in read.subscripts) for read in found)
 
 
-def _alike(steps: Sequence[Compute]) -> Iterator[list[Compute]]:
-    """Steps that reduce over the same extents, together."""
-    groups: dict[tuple[Dim, ...], list[Compute]] = {}
-    for step in steps:
-        groups.setdefault(tuple(axis.extent for axis in reduced(step)), []).append(step)
-    yield from groups.values()
-
-
-def _halves(step: Compute, rows: tuple[Axis, ...], cut: Cut) -> tuple[Compute, list[Compute]]:
+def _halves(step: Compute, cut: Cut) -> tuple[Compute, list[Compute]]:
     """A reduction's parts, and the steps that join them."""
-    reduction = step.reduction
-    assert reduction is not None
-    (out,), (body,) = step.outs, step.body
-    axes = reduction.axes
-    whole = min(cut.whole, len(axes) - 1)
-    apart, within = axes[:whole], axes[whole:]
+    (out,), axes = step.outs, reduced(step)
+    apart, within = axes[: cut.whole], axes[cut.whole :]
     at: dict[Symbol, Dim] = {}
     if cut.pieces > 1:
         first, *others = within
@@ -165,40 +150,10 @@ def _halves(step: Compute, rows: tuple[Axis, ...], cut: Cut) -> tuple[Compute, l
         at = {first.symbol: Dim.of(part.symbol) * length + Dim.of(place)}
         apart = (*apart, part)
         within = (Axis(place, minimum(length, first.extent - Dim.of(part.symbol) * length)), *others)
-    # An extreme needs no more bits than its elements, and of nothing it is theirs.
-    held = out.element if reduction.monoid.kind in ("max", "min") else out.element.accumulator
-    value: Scalar = body if element_of(body) is held else Convert(body, held)
-    made = Value(_symbol(out.symbol), held, (*out.shape, *(axis.extent for axis in apart)))
-    where = None if reduction.where is None else substitute(reduction.where, at)
-    parts = Compute((made,), (*step.axes, *apart), Reduction(within, reduction.monoid, where), (substitute(value, at),), step.span)
-    again = tuple(Axis(fresh(axis.symbol.name), axis.extent) for axis in apart)
-    read = Read(made.symbol, tuple(Dim.of(axis.symbol) for axis in (*step.axes, *again)), held)
-    joined = Reduction(again, Monoid(reduction.monoid.kind), None, reduction.asked)
-    if held is out.element:
-        return parts, [Compute((out,), step.axes, joined, (read,), step.span)]
-    wide = Value(fresh(out.symbol.name), held, out.shape)
-    back = Read(wide.symbol, tuple(Dim.of(axis.symbol) for axis in step.axes), held)
-    return parts, [
-        Compute((wide,), step.axes, joined, (read,), step.span),
-        Compute((out,), step.axes, None, (Convert(back, out.element),), step.span),
-    ]
+    return halves(step, (*step.axes, *apart), apart, within, at, _symbol(out.symbol))
 
 
 @lru_cache(maxsize=4096)
 def _symbol(out: Symbol) -> Symbol:
     """Of the parts of what is made: the same in everything that is made of one program."""
     return fresh(f"{out.name}_parts")
-
-
-def _with_axes(step: Compute, axes: tuple[Axis, ...]) -> Compute:
-    """The step over the same rows and parts as the first one's."""
-    names: Mapping[Symbol, Dim] = {
-        mine.symbol: Dim.of(theirs.symbol) for mine, theirs in zip(step.axes, axes, strict=True) if mine.symbol != theirs.symbol
-    }
-    if not names:
-        return step
-    changed = mapped(step, lambda scalar: substitute(scalar, names))
-    assert isinstance(changed, Compute)
-    assert changed.reduction is not None
-    inside = tuple(Axis(a.symbol, a.extent.substitute(names)) for a in changed.reduction.axes)
-    return replace(changed, axes=axes, reduction=replace(changed.reduction, axes=inside))

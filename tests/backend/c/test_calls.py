@@ -196,6 +196,11 @@ def test_room_that_does_not_fit(libraries: Any) -> None:
     nowhere = type_of(good)(None, (3, 4), (4, 1))
     code = library.handle["f"](ctypes.byref(nowhere), ctypes.byref(type_of(like)()))
     assert (code, library.error()) == (ARGUMENT, b"error[AX0505]: `x` has elements, and its `data` is NULL")
+    for name in ("f", "f_shapes", "f_into"):
+        out = ctypes.byref(type_of(like)())
+        assert (library.handle[name](None, out), library.error()) == (ARGUMENT, b"error[AX0505]: `x` is NULL")
+        assert library.handle[name](ctypes.byref(type_of(good)(None, (0, 4), (4, 1))), None) == ARGUMENT
+        assert library.error() == b"error[AX0505]: `out` is NULL"
 
 
 BREAKING: list[tuple[str, Call]] = [

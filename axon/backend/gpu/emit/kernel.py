@@ -21,10 +21,11 @@ from functools import reduce
 from operator import mul
 from typing import assert_never
 
+from axon.backend.gpu.emit.pixels import PixelEmitter
 from axon.backend.gpu.emit.results import ResultEmitter
 from axon.backend.gpu.emit.source import Emitted, MapParameter, Parameter, SizeParameter, StrideParameter, emitted
 from axon.backend.gpu.emit.stream import StreamEmitter
-from axon.backend.gpu.layout.views import ZERO, AxisPart, View
+from axon.backend.gpu.layout.pixels import pixels_of
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Op, Ring, Role
 from axon.backend.gpu.tile import ir as t
@@ -103,12 +104,10 @@ class Emitter:
         self.buffers: dict[int, Name] = {}  # addresses, by where they are
         self.slots: dict[int, Name] = {}  # sizes
         self.parameters: dict[Parameter, Name] = {}
-        self.im2col = {view.value.symbol: view for view in program.views if view.im2col}
-        self.of_tile: dict[Coordinate, list[Name]] = {}  # the indices of its first pixels
-        self.of_step: dict[Coordinate, list[Name]] = {}  # and of its place in windows
         self.filling: b.Ring | None = None  # the ring at whose stage `filled` one thread works alone
         self.stream = StreamEmitter(self)
         self.results = ResultEmitter(self, paired)
+        self.pixels = PixelEmitter(self)
 
     def run(self, comments: Sequence[str] = ()) -> Emitted:
         program, code = self.program, self.code
@@ -436,11 +435,10 @@ class Emitter:
         """Forwards from the first, or backwards from the last piece that there is."""
         code, piece = self.code, self.name(op.axis.symbol)
         if not op.backwards:
-            windows = self.windows(op)
+            windows = self.pixels.windows(op.body)
             with code.loop(piece, self.steps):
                 self.block(op.body)
-                for coordinate, parts in windows.items():
-                    self.move_on(self.of_step[coordinate], parts, coordinate.step)
+                self.pixels.move_on(windows)
             return
         if not op.peeled:
             code.assign(piece, self.stream.last_piece)
@@ -485,98 +483,20 @@ class Emitter:
                 code.call("ptx.barrier_arrive", barrier)
 
     def copy(self, op: b.Copy) -> None:
-        ring, rank = op.ring, len(op.at)
+        ring = op.ring
         inside = op.offset - ring.fields[op.field].offset
         to = self.rings[ring].fields[op.field] + inside + self.stage(ring) * self.rings[ring].stage
         if op.by_rank:
             to = to + self.rank * op.by_rank
         given: list[Like] = [to, self.parameters[MapParameter(op.descriptor)], self.barrier(ring, "full")]
-        view = self.im2col.get(op.descriptor.tensor)
-        at = [self.coordinate(c) for c in reversed(op.at)] if view is None else self.pixels(view, op.at)
-        what, rank = ("in", len(op.at)) if view is None else ("pixels", len(view.pixels.places) + 2)
+        seen = self.pixels.seen(op)
+        at = [self.coordinate(c) for c in reversed(op.at)] if seen is None else self.pixels.place(op, seen)
+        what, rank = ("in", len(op.at)) if seen is None else ("pixels", len(pixels_of(seen).places) + 2)
         if op.multicast:
             copy = self.made(f"copy_{what}_multicast_{rank}d", f"ptx.copy_{what}_multicast", rank)
             self.code.call(copy, *given, (1 << self.program.cluster) - 1, *at)
         else:
             self.code.call(self.made(f"copy_{what}_{rank}d", f"ptx.copy_{what}", rank), *given, *at)
-
-    def pixels(self, view: View, at: tuple[Coordinate, ...]) -> list[Expression]:
-        """Where a copy of pixels begins, and what is added for the place in their windows, both innermost first."""
-        seen, (*outer, rows, depth) = view.pixels, at
-        *_, own, deep = view.parts
-        start = list(view.start)
-        for axis, (part,) in zip(outer, view.parts, strict=False):
-            start = [place + step * Dim.of(axis.axis) for place, step in zip(start, part.step, strict=True)]
-        moving = {axis.axis: self.name(axis.axis) for axis in outer}
-        first = [self.dim(place, moving) for place in start]
-        offsets: list[Expression] = [Constant(0)] * len(first)
-        beside = seen.places[-1].dimension if seen.joined else -1
-        for index, part in zip(self.of_tile.get(rows) or self.indices(rows, own), own, strict=True):
-            first = [index if d == beside and step.constant else _moved(first[d], index, step) for d, step in enumerate(part.step)]
-        for index, part in zip(self.of_step.get(depth) or self.indices(depth, deep), deep, strict=True):
-            offsets = [_moved(place, index, step) for place, step in zip(offsets, part.step, strict=True)]
-        channel = first[seen.channel] + offsets[seen.channel]
-        if seen.joined:
-            channel = channel + offsets[beside] * self.size(deep[-1].extent)
-            offsets[beside] = Constant(0)
-        example: Expression = Constant(0)
-        for number, (d, extent) in enumerate(seen.examples):
-            example = example * self.size(extent) + first[d] if number else first[d]
-        inside = [place.dimension for place in reversed(seen.places)]
-        return [channel, *(first[d] for d in inside), example, *(offsets[d] for d in inside)]
-
-    def indices(self, coordinate: Coordinate, parts: tuple[AxisPart, ...]) -> list[Expression]:
-        """The indices of which the one at a coordinate is merged."""
-        code, found = self.code, []
-        rest: Expression = code.let(self.coordinate(coordinate), "place") if len(parts) > 1 else self.coordinate(coordinate)
-        for part in reversed(parts[1:]):
-            extent = self.size(part.extent)
-            before = code.let(call("ptx.divide", rest, extent), "place")
-            found.append(rest - before * extent)
-            rest = before
-        return [rest, *reversed(found)]
-
-    def first_pixels(self, body: tuple[Op, ...]) -> None:
-        """Where in images the tile of a copy of pixels begins, which is found once for all its steps."""
-        self.of_tile = {}
-        for op in b.operations(body):
-            view = self.im2col.get(op.descriptor.tensor) if isinstance(op, b.Copy) else None
-            if view is not None and isinstance(op, b.Copy) and op.at[-2] not in self.of_tile:
-                found = self.indices(op.at[-2], view.parts[-2])
-                if any(step != ZERO for step in (view.parts[-2][0].step[place.dimension] for place in view.pixels.places)):
-                    # A copy from outside of all pixels is an illegal instruction; beyond the last example it reads zeros.
-                    found[0] = call("min", found[0], self.size(view.parts[-2][0].extent) - 1)
-                self.of_tile[op.at[-2]] = [self.code.let(index, "pixel") for index in found]
-
-    def windows(self, op: b.Steps) -> dict[Coordinate, tuple[AxisPart, ...]]:
-        """The places in windows that copies of pixels take in a loop's steps, which are counted: a division takes longer."""
-        found: dict[Coordinate, tuple[AxisPart, ...]] = {}
-        for each in b.operations(op.body):
-            view = self.im2col.get(each.descriptor.tensor) if isinstance(each, b.Copy) else None
-            if view is not None and isinstance(each, b.Copy) and len(view.parts[-1]) > 1:
-                found[each.at[-1]] = view.parts[-1]
-        for coordinate, parts in found.items():
-            first = self.indices(replace(coordinate, step=0), parts) if coordinate.offset else [Constant(0)] * len(parts)
-            self.of_step[coordinate] = [self.code.let(index, "place") for index in first]
-        return found
-
-    def move_on(self, place: Sequence[Name], parts: tuple[AxisPart, ...], step: int) -> None:
-        """So many elements further in a window."""
-        code = self.code
-        *outer, last = place
-        code.assign(last, last + step)
-        with code.repeat(last >= self.size(parts[-1].extent)):
-            code.assign(last, last - self.size(parts[-1].extent))
-            self.next_place(outer, parts[:-1])
-
-    def next_place(self, place: Sequence[Name], parts: tuple[AxisPart, ...]) -> None:
-        code = self.code
-        *outer, last = place
-        code.assign(last, last + 1)
-        if outer:
-            with code.when(same(last, self.size(parts[-1].extent))):
-                code.assign(last, 0)
-                self.next_place(outer, parts[:-1])
 
     def coordinate(self, c: Coordinate) -> Expression:
         if c.step == 0:
@@ -610,7 +530,7 @@ class Emitter:
                 code.assign(self.name(symbol), self.dim(dim, variables))
             if program.bounds is not None:
                 self.stream.bounds(program.bounds)
-            self.first_pixels(body)
+            self.pixels.first(body)
             self.block(body)
             code.assign(tile, code.local("following") if order.paired else tile + count)
 
@@ -741,13 +661,6 @@ class _Marks:
     def __getitem__(self, symbol: Symbol) -> str:
         self.found.append(self.emitter.name(symbol))
         return f"{{{len(self.found) - 1}}}"
-
-
-def _moved(place: Expression, index: Expression, step: Dim) -> Expression:
-    """So many constant steps further."""
-    if step.constant == 0:
-        return place
-    return place + (index if step.constant == 1 else index * (step.constant or 0))
 
 
 def _no_read(read: Read) -> Expression:

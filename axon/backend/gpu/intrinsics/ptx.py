@@ -49,7 +49,7 @@ class Instruction:
 
 _TRY_WAIT = "{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1; @done bra over; bra again; over: }"
 _ARRIVE_AT = "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; mbarrier.arrive.shared::cluster.b64 _, [there]; }"
-_COPY = "cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+_COPY = "cp.async.bulk.tensor.{rank}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes"
 
 # erf x = ±(1 - 2^q(|x|)), q a polynomial without constant term fitted to log2 (erfc) on [0, 4]; beyond, erf is 1 in float32.
 # The absolute error is below 7e-7.
@@ -217,13 +217,14 @@ for _name, _entry in INSTRUCTIONS.items():
 def copy_in(rank: int) -> Any:
     """(shared address, tensor map, barrier, coordinates innermost first): one box into this block."""
     at = ", ".join(f"${3 + d}" for d in range(rank))
-    return instruction(Instruction(f"{_COPY.format(rank=rank)} [$0], [$1, {{{at}}}], [$2];", "rlr" + "r" * rank))
+    copy = _COPY.format(rank=rank, mode="tile")
+    return instruction(Instruction(f"{copy} [$0], [$1, {{{at}}}], [$2];", "rlr" + "r" * rank))
 
 
 def copy_in_multicast(rank: int) -> Any:
     """(shared address, tensor map, barrier, block mask, coordinates): one box into the same place of every block of the mask."""
     at = ", ".join(f"${4 + d}" for d in range(rank))
-    text = f"{_COPY.format(rank=rank)}.multicast::cluster [$0], [$1, {{{at}}}], [$2], blocks;"
+    text = f"{_COPY.format(rank=rank, mode='tile')}.multicast::cluster [$0], [$1, {{{at}}}], [$2], blocks;"
     return instruction(Instruction(f"{{ .reg .b16 blocks; cvt.u16.u32 blocks, $3; {text} }}", "rlrr" + "r" * rank))
 
 
@@ -240,14 +241,14 @@ def copy_pixels(rank: int) -> Any:
     """(shared address, tensor map, barrier, coordinates of the first pixel, offsets of the window, innermost first): as many
     channels and pixels as the map says (PTX, im2col mode) into this block."""
     at, offsets, made = _pixels(rank, 3)
-    text = f"{_COPY.format(rank=rank).replace('.tile.', '.im2col.')} [$0], [$1, {{{at}}}], [$2], {{{offsets}}};"
+    text = f"{_COPY.format(rank=rank, mode='im2col')} [$0], [$1, {{{at}}}], [$2], {{{offsets}}};"
     return instruction(Instruction(f"{{ {made}{text} }}", "rlr" + "r" * (2 * rank - 2)))
 
 
 def copy_pixels_multicast(rank: int) -> Any:
     """(shared address, tensor map, barrier, block mask, coordinates, offsets): the same into every block of the mask."""
     at, offsets, made = _pixels(rank, 4)
-    copy = _COPY.format(rank=rank).replace(".tile.", ".im2col.")
+    copy = _COPY.format(rank=rank, mode="im2col")
     text = f"{copy}.multicast::cluster [$0], [$1, {{{at}}}], [$2], {{{offsets}}}, blocks;"
     return instruction(Instruction(f"{{ .reg .b16 blocks; cvt.u16.u32 blocks, $3; {made}{text} }}", "rlrr" + "r" * (2 * rank - 2)))
 

@@ -23,8 +23,8 @@ from axon.backend.gpu.runtime.packed import copying
 from axon.backend.gpu.runtime.prepare import problem_of, unreadable
 from axon.backend.gpu.tile.contraction import (
     APART,
+    CHANNELS,
     FILLED,
-    PIXEL,
     Image,
     MatrixProduct,
     Merging,
@@ -138,8 +138,10 @@ class _Pricer:
         options += [Merging(*choice) for choice in choices]
         for image in images(op, deep):
             own = sides.rows if image.factor == int(sides.swapped) else sides.columns
-            # A result that has examples first is stored as it is if they are apart.
-            options += [replace(merging, apart=n) for merging in self.of_pixels(image) for n in range(min(2, len(own)))]
+            for merging in self.of_pixels(image):
+                options.append(merging)
+                if len(own) > 1 and len(in_order(op, merging)) > 1:  # with its first index apart, a result may need no other order
+                    options.append(replace(merging, apart=1))
         if tiled and len(options) == 1 and not self.is_long(op):
             return None
         priced = [one for one in (self.priced(op, merging, later) for merging in options) if one is not None]
@@ -160,12 +162,12 @@ class _Pricer:
         """The ways to read a factor by copies of pixels: so many channels of each, or a row of a window with its channels, where
         windows begin at multiples of 16 bytes."""
         channels = image.channels.extent.evaluate(self.sizes)
-        whole = Merging(True, True, im2col=image.factor, filled=1 if channels % PIXEL == 0 else PIXEL)
+        whole = Merging(True, True, im2col=image.factor, filled=1 if channels % CHANNELS == 0 else CHANNELS)
         yield whole
-        for number, step in image.rows:
+        for number, step in image.rows if whole.filled > 1 else ():  # where nothing is wasted, a row wastes no less
             filled = next(n for n in (1, 2, 4, 8) if -(-channels // n) * n * step % FILLED == 0)
             beside = -(-channels // filled) * filled
-            yield replace(whole, window=number, filled=filled, row=PIXEL // gcd(PIXEL, beside))
+            yield replace(whole, window=number, filled=filled, row=CHANNELS // gcd(CHANNELS, beside))
 
     def is_long(self, op: Compute) -> bool:
         """Whether a contraction may be worth to be cut into parts: its sums are long, and its results few."""

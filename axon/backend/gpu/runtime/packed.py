@@ -14,10 +14,10 @@ from typing import assert_never
 
 from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout import roofline
+from axon.backend.gpu.layout.copies import spread
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.layout.views import spread
 from axon.backend.gpu.runtime.prepare import problem_of, tiled_axes, unreadable
 from axon.backend.gpu.tile.contraction import MatrixProduct, view_of
 from axon.backend.gpu.tile.epilogue import EpilogueOperand

@@ -7,10 +7,11 @@ from math import prod
 from typing import assert_never
 
 from axon.backend.gpu.layout.assumptions import Granted
+from axon.backend.gpu.layout.axes import ScatteredAxes
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.layout.views import ScatteredAxes, with_views
+from axon.backend.gpu.layout.views import with_views
 from axon.backend.gpu.tile.contraction import MatrixProduct, view_of
 from axon.backend.gpu.tile.epilogue import EpilogueOperand, views_of
 from axon.backend.gpu.tile.families import Kernel, Tiled, with_operands

@@ -30,7 +30,7 @@ def rows_to_spread(
     rows = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows)
     if not 0 < rows < target.multiprocessors or not can_spread(nest):
         return None
-    extents = min(([axis.extent.evaluate(sizes) for axis in reduced(step)] for step in nest.steps if reduced(step)), key=prod)
+    extents = next([axis.extent.evaluate(sizes) for axis in reduced(step)] for step in nest.steps if reduced(step))
     if prod(extents) < LONG or _held(nest, values, tensors, sizes):
         return None
     return Cut.of(extents, min(BLOCKS * target.multiprocessors // rows, prod(extents) // PART))

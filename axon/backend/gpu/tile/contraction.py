@@ -14,8 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from math import prod
 from typing import Any, Protocol
 
+from axon.backend.gpu.layout.axes import Merge, merge
+from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.layout.views import Merge, View, Views, merge
+from axon.backend.gpu.layout.views import View, Views
 from axon.backend.gpu.tile.epilogue import EpilogueGroup, EpilogueOperand, Result, bare, check_epilogue, result_of
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
@@ -29,7 +31,7 @@ from axon.shapes.dimension import Dim, minimum
 PRODUCT_ELEMENTS = (Element.BF16, Element.F16)
 LIMB_ELEMENTS = (*PRODUCT_ELEMENTS, Element.F32)  # those of factors of a product in f32, see `limbs`
 FILLED = 8  # elements of 16 bits that are 16 bytes
-PIXEL = 64  # channels of 16 bits that a copy takes of each pixel
+CHANNELS = HOPPER.swizzle // 2  # of 16 bits, that a copy takes of each pixel
 LIMBS = 3  # of a factor at most; what lies further behind the first is not worth a product
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from typing import Generic, Protocol, TypeVar
 
+from axon.backend.gpu.layout.axes import Merge
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.layout.views import Merge, View, Views, stored, stored_merged
+from axon.backend.gpu.layout.views import View, Views, stored, stored_merged
 from axon.backend.kernel.tensor_core_scalars import inexact, obstacle
 from axon.base.data import dataclass, field, replace
 from axon.base.element import Element

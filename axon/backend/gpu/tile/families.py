@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import TypeAlias, assert_never
 
+from axon.backend.gpu.layout.copies import CopyLayout
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.layout.views import CopyLayout, View
+from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.contraction import APART, MatrixProduct, Merging, contraction, group, with_factors
 from axon.backend.gpu.tile.epilogue import EpilogueGroup, EpilogueOperand
 from axon.backend.gpu.tile.epilogue import views_of as tiled_views

@@ -36,10 +36,10 @@ from itertools import pairwise
 from math import prod
 from typing import TypeAlias
 
+from axon.backend.gpu.layout.copies import CopyLayout, spread
 from axon.backend.gpu.layout.register_tiles import Pairs, best
 from axon.backend.gpu.layout.roofline import KernelWork, Loads, copying
 from axon.backend.gpu.layout.target import Target
-from axon.backend.gpu.layout.views import CopyLayout, spread
 from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct, view_of, with_factors
 from axon.backend.gpu.tile.epilogue import EpilogueOperand
 from axon.backend.gpu.tile.families import Kernel

@@ -304,7 +304,7 @@ SUSTAINED, SUSTAINED_RATE = 120e-6, 5.35e12  # beyond so many seconds power limi
 ALONE_COST = 1.03  # then also the power for what a cluster would have loaded once
 OUTSIDE_COST = 3.0  # what lies outside the tensor is filled with 0 more slowly than it would be loaded
 # Fitted to seven convolutions on one H100.
-PIXEL_CHANNELS, PIXEL_COPY, PIXEL = 64, 6e-8, 2.4e-9  # a copy of pixels takes so many channels, seconds, and seconds for each
+PIXEL_COPY, EACH_PIXEL = 6e-8, 2.4e-9  # seconds of a copy of pixels, and of each
 MEMORY_RATE = 3.6e12  # bytes per second of the whole chip, while products run
 
 
@@ -340,7 +340,8 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
     feed = (own_rows * left + own_columns * right) * mapping.depth * 2 / FEED_RATE
     if problem.pixels is not None:
         own, limbs = (own_rows, left) if problem.pixels == "rows" else (own_columns, right)
-        feed += limbs * mapping.depth * ((PIXEL_COPY + own * PIXEL) / PIXEL_CHANNELS - own * 2 / FEED_RATE)
+        copies = limbs * mapping.depth * 2 / target.swizzle
+        feed += copies * (PIXEL_COPY + own * (EACH_PIXEL - target.swizzle / FEED_RATE))
     step = _slower(work, feed, 4) * CLUSTER_COST.get(mapping.cluster, 1.2)
     start = LAUNCH + CLUSTER_LAUNCH.get(mapping.cluster, 1e-6)
     busy = start + waves * steps * step

@@ -18,6 +18,7 @@ from axon import compiler
 from axon.backend.gpu.build.recipe import stages, traits
 from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StrideParameter
 from axon.backend.gpu.layout.memory import Im2col
+from axon.backend.gpu.layout.pixels import pixels_of
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.runtime.executable import Executable
@@ -169,7 +170,7 @@ def test_what_copies_of_pixels_bring(pixels: list[Random]) -> None:
                 own = [c for c in copies if c[0].tensor == view.value.symbol]
                 around = [(axis.symbol, axis.extent.evaluate(sizes)) for axis in kernel.outer]
                 checked += check(view, own, around, lying, tensors, sizes, chance)
-                kinds.add((len(view.pixels.places), view.joined, len(view.pixels.examples), len(view.axes)))
+                kinds.add((len(pixels_of(view).places), view.joined, len(pixels_of(view).examples), len(view.axes)))
     assert checked > 5 * PROGRAMS
     assert {joined for _, joined, _, _ in kinds} == {False, True}
     assert {places for places, *_ in kinds} == {1, 2, 3}

@@ -12,8 +12,9 @@ import pytest
 
 import axon
 from axon import compiler
+from axon.backend.gpu.layout.axes import AxisPart, ScatteredAxes
 from axon.backend.gpu.layout.memory import DeviceTensor
-from axon.backend.gpu.layout.views import AxisPart, ScatteredAxes, View
+from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.runtime import packed
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.plan.ir import Nest
