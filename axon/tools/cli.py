@@ -305,11 +305,12 @@ def _build(arguments: argparse.Namespace) -> int:
     made = build(
         session,
         callee,
-        arguments.out or callee.name,
+        arguments.out or arguments.name or callee.name,
         asked.given,
         asked.ranks,
         asked.shapes,
         elements_of(arguments.elements),
+        name=arguments.name,
         cpu=arguments.cpu,
         target=arguments.target,
     )
@@ -492,6 +493,7 @@ def _parser() -> argparse.ArgumentParser:
     forms = "x=_,_ or ..s=2 for a rank that is open, n=1024 for a size to choose the order of sums for (all sizes work)"
     build.add_argument("arguments", nargs="*", metavar="NAME=SIZES", help=forms)
     build.add_argument("-o", "--out", metavar="DIR", help="where to write it (default: NAME)")
+    build.add_argument("--name", metavar="NAME", help="call it axon_NAME in C (default: NAME is the function's)")
     build.add_argument("--cpu", metavar="CPU", default="native", help="native (default: this processor), or x86-64-v3, znver4 …")
     build.add_argument("--elements", metavar="NAME=TYPE", nargs="+", default=[], help="x=bf16 for an element type that is open")
     build.add_argument("--target", choices=("cpu", "cuda"), default="cpu", help="cuda is not there yet")

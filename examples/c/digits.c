@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "classify.h"
+#include "axon_classify.h"
 
 static float conv1_k[16 * 1 * 3 * 3], conv1_b[16], conv2_k[32 * 16 * 3 * 3], conv2_b[32];
 static float hidden_w[128 * 64], hidden_b[64], out_w[64 * 10], out_b[10];
@@ -41,7 +41,7 @@ int main(int count, char **arguments)
     read_all(labels, sizeof(int32_t) * (size_t)images, file);
     fclose(file);
 
-    classify_p model = {
+    axon_classify_p model = {
         .conv1 = {axon_f32_4_of(conv1_k, 16, 1, 3, 3), axon_f32_1_of(conv1_b, 16)},
         .conv2 = {axon_f32_4_of(conv2_k, 32, 16, 3, 3), axon_f32_1_of(conv2_b, 32)},
         .hidden = {axon_f32_2_of(hidden_w, 128, 64), axon_f32_1_of(hidden_b, 64)},
@@ -49,8 +49,8 @@ int main(int count, char **arguments)
     };
     axon_f32_3 all = axon_f32_3_of(ink, images, 8, 8);
     axon_i32_1 digits;
-    if (classify(&model, &all, &digits) != AXON_OK) {
-        fprintf(stderr, "%s\n", classify_error());
+    if (axon_classify(&model, &all, &digits) != AXON_OK) {
+        fprintf(stderr, "%s\n", axon_classify_error());
         return 1;
     }
     int right = 0;
@@ -58,11 +58,11 @@ int main(int count, char **arguments)
         right += digits.data[i] == labels[i];
     }
     printf("%d of %d held-out images are classified correctly: %.2f%%\n", right, (int)images, 100.0 * right / images);
-    classify_free(&digits);
+    axon_classify_free(&digits);
 
     axon_f32_3 wrong = axon_f32_3_of(ink, images, 4, 16); /* what a call says that breaks the contract */
-    if (classify(&model, &wrong, &digits) != AXON_OK) {
-        printf("%s\n", classify_error());
+    if (axon_classify(&model, &wrong, &digits) != AXON_OK) {
+        printf("%s\n", axon_classify_error());
     }
     free(ink);
     free(labels);

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "block.h"
+#include "axon_block.h"
 
 namespace {
 
@@ -29,7 +29,7 @@ private:
 // A result, which is given back at the end of its scope.
 struct Result {
     axon_f32_2 tensor{};
-    ~Result() { block_free(&tensor); }
+    ~Result() { axon_block_free(&tensor); }
 };
 
 }  // namespace
@@ -47,7 +47,7 @@ int main()
         kept.push_back(numbers(static_cast<std::size_t>(n * m), 0.03f));
         return axon_f32_2_of(kept.back().data(), n, m);
     };
-    block_p p;
+    axon_block_p p;
     p.norm1.scale = vector(d, 0.1f, 1.0f);
     p.norm1.shift = vector(d, 0.1f, 0.0f);
     p.attention.qkv.w = matrix(d, 3 * d);
@@ -64,10 +64,10 @@ int main()
 
     Result result;
     for (int repetition = 0; repetition < 3; ++repetition) {
-        block_free(&result.tensor);
+        axon_block_free(&result.tensor);
         const auto start = std::chrono::steady_clock::now();
-        if (block(heads, &p, &x, &result.tensor) != AXON_OK) {
-            std::fprintf(stderr, "%s\n", block_error());
+        if (axon_block(heads, &p, &x, &result.tensor) != AXON_OK) {
+            std::fprintf(stderr, "%s\n", axon_block_error());
             return 1;
         }
         const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
@@ -78,8 +78,8 @@ int main()
         static_cast<long long>(result.tensor.sizes[1]), y[0], y[d], y[tokens * d - 1]);
 
     Result none;
-    if (block(7, &p, &x, &none.tensor) != AXON_OK) {
-        std::printf("%s\n", block_error());
+    if (axon_block(7, &p, &x, &none.tensor) != AXON_OK) {
+        std::printf("%s\n", axon_block_error());
     }
     return 0;
 }

@@ -50,7 +50,7 @@ class Described:
 def header(program: Program, interface: Interface, about: Described, sized: Sequence[bool]) -> str:
     """The header; `sized` says of each result whether its shape is known before anything is computed."""
     own = about.symbol
-    guard = f"AXON_FUNCTION_{own.upper()}_H"
+    guard = f"AXON_{own}_H"  # as it is written: `f` and `F` are two functions
     words = [
         f"`{about.name}` of {about.source}, built by Axon for {cpu_name(about.cpu)}.",
         "",

@@ -74,7 +74,7 @@ def _functions(plan: Plan, symbol: str) -> IdentityMap[Nest, NestFunctions]:
     found: IdentityMap[Nest, NestFunctions] = IdentityMap()
     for kernel in kernels_in(plan.body):
         if isinstance(kernel, Nest):
-            name = f"axon_{symbol}_{len(found)}"
+            name = f"ax_{symbol}_{len(found)}"
             comments = [line for op in operations(kernel) for line in print_op(program, op).splitlines()]
             write = scatters.write if kernel.family == "scatter" else nests.write
             why = diagnosis(kernel, values, f"{name}_why")

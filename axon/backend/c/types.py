@@ -130,7 +130,7 @@ def interface(program: Program, function: str) -> Interface:
     params: list[tuple[str, CType]] = []
     inputs: dict[int, Slot] = {}
     for param in program.params:
-        type = types.of(param.structure, identifier(param.name))
+        type = types.of(param.structure, identifier(param.name).strip("_"))
         if type is None:
             continue
         own = names.new(param.name)

@@ -128,11 +128,11 @@ class Library:
             raise Broken(code, self.error().decode())
 
 
-def built(folder: Path, module: axon.Module, name: str, *, given: Any = None, **options: Any) -> Library:
+def built(folder: Path, module: axon.Module, function: str, /, *, given: Any = None, **options: Any) -> Library:
     """A function of a module as a library in a folder; `given` are sizes, the options those of `axon build`."""
     session: Session = module._session
     left_open = {what: options.pop(what, {}) for what in ("ranks", "shapes", "elements")}
-    made = build(session, session.callee(name), str(folder), given or {}, **left_open, **options)
+    made = build(session, session.callee(function), str(folder), given or {}, **left_open, **options)
     return Library(folder, Path(made.files[0]).stem)
 
 

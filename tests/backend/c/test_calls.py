@@ -194,9 +194,9 @@ def test_room_that_does_not_fit(libraries: Any) -> None:
     assert broken.value.code == ARGUMENT
     assert broken.value.text == "error[AX0505]: dimension 2 of `out.b.2` is 5, and the result has 4 there"
     nowhere = type_of(good)(None, (3, 4), (4, 1))
-    code = library.handle["f"](ctypes.byref(nowhere), ctypes.byref(type_of(like)()))
+    code = library.handle["axon_f"](ctypes.byref(nowhere), ctypes.byref(type_of(like)()))
     assert (code, library.error()) == (ARGUMENT, b"error[AX0505]: `x` has elements, and its `data` is NULL")
-    for name in ("f", "f_shapes", "f_into"):
+    for name in ("axon_f", "axon_f_shapes", "axon_f_into"):
         out = ctypes.byref(type_of(like)())
         assert (library.handle[name](None, out), library.error()) == (ARGUMENT, b"error[AX0505]: `x` is NULL")
         assert library.handle[name](ctypes.byref(type_of(good)(None, (0, 4), (4, 1))), None) == ARGUMENT

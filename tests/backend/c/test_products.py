@@ -73,7 +73,7 @@ CASES: dict[str, tuple[str, tuple[Any, ...], Callable[..., Any], float]] = {
 def test_a_product(case: str, tmp_path: Path) -> None:
     text, given, numpy, rounding = CASES[case]
     library = built(tmp_path, axon.compile(text), "f")
-    assert "ax_multiply_" in (tmp_path / "f.c").read_text().split("static int ax_run")[1]
+    assert "ax_multiply_" in (tmp_path / "axon_f.c").read_text().split("static int ax_run")[1]
     expected = numpy(*(x if x.dtype == BF16 else x.astype(np.float64) for x in given))
     found = []
     for threads in (1, 2, 5):
