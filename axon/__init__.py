@@ -32,16 +32,20 @@ if TYPE_CHECKING:
     from axon.base.diagnostics import Diagnostic
     from axon.base.errors import AxonError, ShapeError
     from axon.host.module import Function, Module, check, compile, load, synchronize
+    from axon.host.traced import jax_targets
     from axon.host.weights import load_weights
 
 __version__ = "0.1.0"
-__all__ = ["AxonError", "Diagnostic", "Function", "Module", "ShapeError", "check", "compile", "load", "load_weights", "synchronize"]
+__all__ = [
+    "AxonError", "Diagnostic", "Function", "Module", "ShapeError", "check", "compile", "jax_targets", "load", "load_weights",
+    "synchronize",
+]  # fmt: skip
 
 _HOME = {
     "AxonError": "base.errors", "Diagnostic": "base.diagnostics", "ShapeError": "base.errors",
     "Function": "host.module", "Module": "host.module",
     "check": "host.module", "compile": "host.module", "load": "host.module", "synchronize": "host.module",
-    "load_weights": "host.weights",
+    "load_weights": "host.weights", "jax_targets": "host.traced",
     "load_ipython_extension": "tools.notebook", "unload_ipython_extension": "tools.notebook",
 }  # fmt: skip
 

@@ -327,6 +327,15 @@ def build(program: core.Program, about: Described, folder: str, sizes: Mapping[S
         return phase(program, about, folder, sizes, compiler)
 
 
+def handler(program: core.Program, about: Described, include: str, compiler: Sequence[str]) -> tuple[str, bytes]:
+    """A program as a shared library whose function XLA calls, and a name that no other has; see `backend.c.xla`."""
+    with _phase("building a library"):
+        from axon.backend.c.library import prepared
+        from axon.backend.c.xla import built as phase
+
+        return phase(prepared(program, about, {}), program, include, compiler)
+
+
 def typical_size() -> int:
     """What stands for a dimension that nobody gives, where kernels are chosen by sizes."""
     from axon.backend.gpu.report.show import TYPICAL

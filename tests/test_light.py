@@ -95,6 +95,7 @@ def test_the_public_names() -> None:
         "ShapeError",
         "check",
         "compile",
+        "jax_targets",
         "load",
         "load_weights",
         "synchronize",

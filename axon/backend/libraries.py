@@ -370,8 +370,8 @@ class Jax:
         self.held: list[tuple[Any, Any]] = []  # an event, and what must live until it has passed
 
     def device(self, x: Any) -> int | None:
-        if isinstance(x, self.jax.core.Tracer):
-            raise TypeError("a value inside a JAX transformation (jit, grad, vmap); call Axon's function outside of it")
+        if self.traces(x):  # beside `out`, or a target that is no place for it
+            raise TypeError("a value inside a JAX transformation (jit, grad, vmap), which is called without `out` and `target`")
         if x.is_deleted():
             raise TypeError("a JAX array that was deleted, or donated to a function")
         devices = x.devices()
@@ -415,6 +415,10 @@ class Jax:
 
     def writes(self, outs: Sequence[Any]) -> None:
         raise TypeError("an array of jax, and those are never written")
+
+    def traces(self, x: Any) -> bool:
+        """Whether it stands for arrays inside a transformation."""
+        return isinstance(x, self.jax.core.Tracer)
 
     def key(self, x: Any) -> Hashable:
         memory = self.memory(x, 0)  # it may have a layout of its own, or memory that another library gave
@@ -596,6 +600,13 @@ def differentiated(given: Sequence[Any]) -> bool:
     if "torch" not in sys.modules:
         return False
     return any(isinstance(library, Torch) and library.differentiates(x) for value in given for library, x in arrays(value))
+
+
+def transformed(given: Sequence[Any]) -> bool:
+    """Whether an argument is a value inside one of JAX's transformations: see `axon.host.traced`."""
+    if "jax" not in sys.modules:
+        return False
+    return any(isinstance(library, Jax) and library.traces(x) for value in given for library, x in arrays(value))
 
 
 def check_readable(value: Any, name: str) -> None:

@@ -29,7 +29,8 @@ from typing import Any
 DEFAULT_LIMIT = 1 << 30  # bytes
 SHARE = 1 / 256  # of the limit, in which files are counted about once
 STALE = 3600.0  # seconds after which a file that was never finished is nobody's
-SUFFIXES = (".cubin", ".module", ".program")  # of built kernels, of checked modules, of what was made of declarations
+# Of built kernels, of checked modules, of what was made of declarations, of what XLA calls.
+SUFFIXES = (".cubin", ".module", ".program", ".library")
 _LARGEST = 64 << 20  # bytes of one file
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from axon.checker.module import CheckedModule
     from axon.core import ir as core
     from axon.host.recorded import Form
+    from axon.host.traced import Traced
     from axon.host.values import Wanted
     from axon.types.type import Scheme, Type
 
@@ -99,6 +100,7 @@ class Session:
         self._seen = SeenCalls()
         self.derived: dict[tuple[Any, ...], tuple[Session, Callee]] = {}  # see `gradients`
         self.forms: dict[tuple[Any, ...], Form] = {}  # see `recorded`
+        self.traced: dict[tuple[Any, ...], Traced] = {}  # see `traced`
         self._schedule_file = _read_schedule(checked.source.path)
         self._schedules: dict[str, Schedule] | None = None
 
@@ -145,7 +147,7 @@ class Session:
         original = given
         if library is not None:
             given = [_on_host(callee, p.name, value) for p, value in zip(callee.parameters, given, strict=True)]
-        program, inputs, bound = self._bound(callee, explicit, given, original)
+        program, inputs, bound = self.bound(callee, explicit, given, original)
         self._seen.learn(key, program, args, inputs)
         own = output_buffers.matched(callee.name, program.result, out)
         buffers = None if own is None else [(path, _on_host(callee, path, x)) for path, x in own]
@@ -169,7 +171,7 @@ class Session:
             return given
         try:
             looked = [unpacked(value, whole=False) for value in given]
-            self._bound(callee, explicit, [_on_host(callee, p.name, x) for p, x in zip(callee.parameters, looked, strict=True)])
+            self.bound(callee, explicit, [_on_host(callee, p.name, x) for p, x in zip(callee.parameters, looked, strict=True)])
             return [unpacked(value, whole=True) for value in given]
         except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
             raise wrong(callee, "AX0505", f"an argument of `{callee.name}` cannot be read from its file: {error}") from None
@@ -192,14 +194,14 @@ class Session:
 
     def example(self, callee: Callee, sizes: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[core.Program, dict[Symbol, int]]:
         """The specialization for these arguments, and the value of every dimension in it. Raises what a call raises for sizes."""
-        program, _, bound = self._bound(callee, check_sizes(callee, sizes), arguments(callee, (), kwargs))
+        program, _, bound = self.bound(callee, check_sizes(callee, sizes), arguments(callee, (), kwargs))
         return program, bound
 
     def _launch(self, callee: Callee, explicit: list[int], given: list[Any], out: Any, numbers: bool) -> Any:
         """The result on a GPU, which may still be computed when this returns; of NumPy arrays, computed and copied back."""
         from axon.host import output_buffers, values
 
-        program, matched, bound = self._bound(callee, explicit, list(map(values.stand_in, given)), given)
+        program, matched, bound = self.bound(callee, explicit, list(map(values.stand_in, given)), given)
         flat = values.flatten(program.params, given)
         raw = [flat[i] for i in range(len(flat))]
         buffers = output_buffers.matched(callee.name, program.result, out)
@@ -233,7 +235,7 @@ class Session:
 
         original = arguments(callee, args, kwargs)
         given = [values.stand_in(described(value)) for value in original]
-        program, _, bound = self._bound(callee, check_sizes(callee, sizes), given, original)
+        program, _, bound = self.bound(callee, check_sizes(callee, sizes), given, original)
         with _in_call(callee):
             compiler.warm(self._executable(callee, program), bound)
 
@@ -258,7 +260,7 @@ class Session:
                 self._executables[program] = compiler.executable(program, schedule)
             return self._executables[program]
 
-    def _bound(
+    def bound(
         self, callee: Callee, explicit: list[int], given: list[Any], original: Sequence[Any] | None = None
     ) -> tuple[core.Program, list[Any], dict[Symbol, int]]:
         """The specialization for these arguments, its inputs, and its dimensions: the contract holds.

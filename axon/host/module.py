@@ -8,7 +8,7 @@ from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
-from axon.backend.libraries import differentiated, hide_from_torch, untraced
+from axon.backend.libraries import differentiated, hide_from_torch, transformed, untraced
 from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.errors import AxonError
@@ -228,6 +228,8 @@ class Function(_Shared):
         args, kwargs = plain[: len(args)], dict(zip(kwargs, plain[len(args) :], strict=True))
         if out is None and differentiated(plain):
             return self._recorded(args, kwargs, target)
+        if out is None and target is None and transformed(plain):
+            return self._traced(args, kwargs)
         if any(map(is_not, plain, given)):  # as dicts these may have been seen
             return self._seen_or_run(args, kwargs, target, out)
         return self._run(args, kwargs, target, out)
@@ -244,6 +246,13 @@ class Function(_Shared):
         check_target(self._callee, target)
         sizes, given = check_sizes(self._callee, self._sizes), arguments(self._callee, args, kwargs)
         return recorded(self._session, self._callee, sizes, given, self._unrecorded, self._beside, target)
+
+    def _traced(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The result of a call inside one of JAX's transformations."""
+        from axon.host.traced import traced
+
+        sizes, given = check_sizes(self._callee, self._sizes), arguments(self._callee, args, kwargs)
+        return traced(self._session, self._callee, sizes, given)
 
     def _unrecorded(self, args: tuple[Any, ...], target: str | None) -> Any:
         return self._seen_or_run(args, {}, target, None)

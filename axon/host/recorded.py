@@ -57,7 +57,7 @@ class Recorded:
 
     def forward(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         leaves = self._with(tensors)
-        args = [_built(tree, leaves) for tree in self.form.flat.arguments]
+        args = [built(tree, leaves) for tree in self.form.flat.arguments]
         return tuple(leaf for _, leaf in _leaves(self.form.structure, self.run(tuple(args), self.target)))
 
     def backward(self, tensors: Sequence[Any], needed: Sequence[bool], adjoints: Sequence[Any]) -> list[Any]:
@@ -112,10 +112,10 @@ def taken_apart(
     """A call of some arguments, and PyTorch's tensors among their leaves. Raises AxonError for arguments that do not fit."""
     leaves: list[Any] = []
     key: list[Hashable] = [callee.name, *sizes]
-    trees = tuple(_taken_apart(value, leaves, key) for value in given)
+    trees = tuple(tree_of(value, leaves, key) for value in given)
     form = session.forms.get(tuple(key))
     if form is None:
-        form = session.forms[tuple(key)] = _form(session, callee, trees, given)
+        form = session.forms[tuple(key)] = form_of(session, callee, trees, list(map(values.stand_in, given)), given)
     places = tuple(n for n, x in enumerate(leaves) if isinstance(libraries.of(x), libraries.Torch))
     tensors = [leaves[n] for n in places]
     for n in places:
@@ -123,8 +123,9 @@ def taken_apart(
     return Recorded(form, run, make, target, tuple(leaves), places), tensors
 
 
-def _form(session: Session, callee: Callee, trees: tuple[Tree, ...], given: Sequence[Any]) -> Form:
-    matched, program = session.specialize(callee, list(map(values.stand_in, given)), given)
+def form_of(session: Session, callee: Callee, trees: tuple[Tree, ...], given: list[Any], original: Sequence[Any]) -> Form:
+    """The form of a call of arguments, which on the host stand for the caller's, `original`."""
+    matched, program = session.specialize(callee, given, original)
     numbers, arrays = values.flatten(program.params, trees), values.flatten(program.params, matched)
     leaves = [(numbers[n][1], program.inputs[n].element.value, x.ndim) for n, (_, x) in arrays.items()]
     results = results_of(program)
@@ -141,14 +142,14 @@ def _leaves(structure: Structure, result: Any) -> list[tuple[str, Any]]:
     return [found[n] for n in range(len(found))]
 
 
-def _taken_apart(value: Any, leaves: list[Any], key: list[Hashable]) -> Tree:
+def tree_of(value: Any, leaves: list[Any], key: list[Hashable]) -> Tree:
     """The tree of a value, whose leaves are appended; to `key`, what of it decides the form of a call."""
     if isinstance(value, tuple):
         key.append(len(value))
-        return tuple(_taken_apart(item, leaves, key) for item in value)
+        return tuple(tree_of(item, leaves, key) for item in value)
     if isinstance(value, Mapping):
         key.append(tuple(value))
-        return {name: _taken_apart(item, leaves, key) for name, item in value.items()}
+        return {name: tree_of(item, leaves, key) for name, item in value.items()}
     library = libraries.of(value)
     if library is not None or isinstance(value, np.ndarray | np.generic):
         key.append((value.dtype, len(value.shape)))
@@ -159,11 +160,12 @@ def _taken_apart(value: Any, leaves: list[Any], key: list[Hashable]) -> Tree:
     return len(leaves) - 1
 
 
-def _built(tree: Tree, leaves: Sequence[Any]) -> Any:
+def built(tree: Tree, leaves: Sequence[Any]) -> Any:
+    """An argument that has these leaves."""
     match tree:
         case int():
             return leaves[tree]
         case tuple():
-            return tuple(_built(item, leaves) for item in tree)
+            return tuple(built(item, leaves) for item in tree)
         case dict():
-            return {name: _built(item, leaves) for name, item in tree.items()}
+            return {name: built(item, leaves) for name, item in tree.items()}

@@ -1,6 +1,7 @@
 """A program as a library: its header, its C, its kernels, and what a C compiler makes of them.
 
-build    a Program -> files in a folder: NAME.h, NAME.c, NAME.o and libNAME.so
+prepared    a Program -> texts
+written     texts -> files in a folder: NAME.h, NAME.c, NAME.o and libNAME.so
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,8 +21,7 @@ from axon.backend.c.kernels import NATIVE, Compiler
 from axon.backend.c.products import multiplied
 from axon.backend.c.source import texts
 from axon.backend.cpu import nests, scatters
-from axon.backend.cpu.build import source_of
-from axon.backend.cpu.function import Function
+from axon.backend.cpu.build import ModuleSource, source_of
 from axon.backend.cpu.plan import choices_of, planned
 from axon.backend.plan.ir import Nest, Plan, as_program, kernels_in, operations, values_in
 from axon.base.data import dataclass
@@ -46,26 +46,58 @@ class Library:
     deciding: tuple[Symbol, ...]
 
 
-def build(program: Program, about: Described, folder: str, sizes: Mapping[Symbol, int], compiler: Sequence[str]) -> Library:
-    """Write a library. `sizes` are those at which orders of sums are chosen; each order is right for all sizes. AX0614 where there
-    is no C compiler, or where it does not take a processor's name."""
-    _require(compiler, about.cpu)
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A library before there are files: its texts, its kernels, and the sizes that `Library` names."""
+
+    about: Described
+    header: str
+    source: str
+    plan: Plan
+    functions: IdentityMap[Nest, NestFunctions]
+    deciding: tuple[Symbol, ...]
+
+    @property
+    def kernels(self) -> Iterator[tuple[str, ModuleSource]]:
+        """The text of each function that is compiled, with the name that it has in machine code."""
+        values = values_in(self.plan)
+        whys = [own.diagnosis for _, own in self.functions.items() if own.diagnosis is not None]
+        values |= {why.notes.symbol: why.notes for why in whys}
+        named = [(own.symbol, own.function) for _, own in self.functions.items()]
+        for name, function in (*named, *((why.function.name, why.function) for why in whys)):
+            yield name, source_of(function, lambda parameter: values[parameter.tensor].element)
+
+
+def prepared(program: Program, about: Described, sizes: Mapping[Symbol, int]) -> Prepared:
+    """`sizes` are those at which orders of sums are chosen; each order is right for all sizes."""
     choices = choices_of(program)
     deciding = frozenset[Symbol]().union(*(dim.variables for choice in choices for _, dim in choice.extents))
     order: Order = order_at(choices, sizes) if deciding <= sizes.keys() else DEFAULT
     plan, tables = planned(program, order)
     plan = multiplied(plan)
     functions = _functions(plan, about.symbol)
-    top, text = texts(program, plan, functions, about, values_of(tables))
-    place = Path(folder)
+    header, source = texts(program, plan, functions, about, values_of(tables))
+    return Prepared(about, header, source, plan, functions, tuple(sorted(deciding, key=lambda symbol: symbol.id)))
+
+
+def build(program: Program, about: Described, folder: str, sizes: Mapping[Symbol, int], compiler: Sequence[str]) -> Library:
+    """Write a library. AX0614 where there is no C compiler, or where it does not take a processor's name."""
+    require(compiler, about.cpu)
+    return written(prepared(program, about, sizes), folder, compiler)
+
+
+def written(library: Prepared, folder: str, compiler: Sequence[str]) -> Library:
+    about, place = library.about, Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _cannot(f"`{folder}` cannot be made: {error.strerror}") from None
-    write_text(place / f"{about.symbol}.h", top)
-    write_text(place / f"{about.symbol}.c", text)
-    files = _linked(place, about, _objects(plan, functions, about.cpu), compiler)
-    return Library(tuple(str(place / name) for name in files), tuple(sorted(deciding, key=lambda symbol: symbol.id)))
+        raise cannot(f"`{folder}` cannot be made: {error.strerror}") from None
+    write_text(place / f"{about.symbol}.h", library.header)
+    write_text(place / f"{about.symbol}.c", library.source)
+    kernels = list(library.kernels)
+    compiled = Compiler(about.cpu).compile if kernels else None  # which loads numba
+    objects = [(name, compiled(source, name)) for name, source in kernels if compiled is not None]
+    return Library(tuple(str(place / name) for name in _linked(place, about, objects, compiler)), library.deciding)
 
 
 def _functions(plan: Plan, symbol: str) -> IdentityMap[Nest, NestFunctions]:
@@ -82,21 +114,6 @@ def _functions(plan: Plan, symbol: str) -> IdentityMap[Nest, NestFunctions]:
     return found
 
 
-def _objects(plan: Plan, functions: IdentityMap[Nest, NestFunctions], cpu: str) -> list[tuple[str, bytes]]:
-    """The object files of all kernels, by name."""
-    if not len(functions):
-        return []
-    values, made = values_in(plan), Compiler(cpu)
-    whys = [own.diagnosis for _, own in functions.items() if own.diagnosis is not None]
-    values |= {why.notes.symbol: why.notes for why in whys}
-
-    def compiled(function: Function, name: str) -> tuple[str, bytes]:
-        return name, made.compile(source_of(function, lambda parameter: values[parameter.tensor].element), name)
-
-    found = [compiled(own.function, own.symbol) for _, own in functions.items()]
-    return found + [compiled(why.function, why.function.name) for why in whys]
-
-
 # ── the C compiler ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -109,11 +126,23 @@ def _linked(place: Path, about: Described, objects: list[tuple[str, bytes]], com
             files.append(str(Path(temporary) / f"{name}.o"))
             Path(files[-1]).write_bytes(code)
         host = str(Path(temporary) / f"{own}.o")
-        _run([*compiler, *_FLAGS, *_for(about.cpu), "-c", str(place / f"{own}.c"), "-o", host])
-        _run([*compiler, "-r", "-nostdlib", host, *files, "-o", str(place / f"{own}.o")])
-    strict = () if sys.platform == "darwin" else ("-Wl,-z,defs", "-Wl,-Bsymbolic", f"-Wl,-soname,{shared}")
-    _run([*compiler, "-shared", *strict, str(place / f"{own}.o"), "-o", str(place / shared), "-lm", "-lpthread"])
+        run([*compiler, *_FLAGS, *_for(about.cpu), "-c", str(place / f"{own}.c"), "-o", host])
+        run([*compiler, "-r", "-nostdlib", host, *files, "-o", str(place / f"{own}.o")])
+    _shared([place / f"{own}.o"], place / shared, compiler)
     return [f"{own}.h", f"{own}.c", f"{own}.o", shared]
+
+
+def linked_with(about: Described, folder: str, file: str, options: Sequence[str], compiler: Sequence[str]) -> bytes:
+    """A shared library of what was written to a folder and one more file of C there."""
+    place = Path(folder)
+    run([*compiler, *_FLAGS, *options, "-c", str(place / file), "-o", str(place / f"{file}.o")])
+    _shared([place / f"{file}.o", place / f"{about.symbol}.o"], place / f"{file}.so", compiler)
+    return (place / f"{file}.so").read_bytes()
+
+
+def _shared(objects: Sequence[Path], to: Path, compiler: Sequence[str]) -> None:
+    strict = () if sys.platform == "darwin" else ("-Wl,-z,defs", "-Wl,-Bsymbolic", f"-Wl,-soname,{to.name}")
+    run([*compiler, "-shared", *strict, *map(str, objects), "-o", str(to), "-lm", "-lpthread"])
 
 
 def _for(cpu: str) -> list[str]:
@@ -122,23 +151,23 @@ def _for(cpu: str) -> list[str]:
     return [f"{option}={cpu}"]
 
 
-def _require(compiler: Sequence[str], cpu: str) -> None:
+def require(compiler: Sequence[str], cpu: str) -> None:
     """Raises AxonError unless there is a compiler that knows the processor."""
     name = shlex.join(compiler)
     if not compiler or shutil.which(compiler[0]) is None:
         help = "install one (`apt install gcc`, `xcode-select --install`), or say which: CC=clang axon build …"
-        raise _cannot(f"there is no C compiler `{name}`", help=help)
+        raise cannot(f"there is no C compiler `{name}`", help=help)
     tried = subprocess.run([*compiler, *_for(cpu), "-E", "-x", "c", "/dev/null"], capture_output=True, text=True, check=False)
     if tried.returncode:
         help = f"--cpu is `{NATIVE}` or a name that the compiler takes for -march, such as x86-64-v3"
-        raise _cannot(f"`{name}` does not know the processor `{cpu}`", *tried.stderr.strip().splitlines()[:2], help=help)
+        raise cannot(f"`{name}` does not know the processor `{cpu}`", *tried.stderr.strip().splitlines()[:2], help=help)
 
 
-def _run(command: Sequence[str]) -> None:
+def run(command: Sequence[str]) -> None:
     made = subprocess.run(command, capture_output=True, text=True, check=False)
     if made.returncode:
-        raise _cannot(f"the C compiler failed: {shlex.join(command)}", *made.stderr.strip().splitlines()[:20])
+        raise cannot(f"the C compiler failed: {shlex.join(command)}", *made.stderr.strip().splitlines()[:20])
 
 
-def _cannot(message: str, *notes: str, help: str = "") -> AxonError:
+def cannot(message: str, *notes: str, help: str = "") -> AxonError:
     return AxonError((Diagnostic("AX0614", message, (), notes, (Suggestion(help),) if help else ()),))

@@ -201,7 +201,7 @@ def _load(entry: str, code: bytes, arguments: Iterable[Element | None]) -> Nativ
 
 def _key(source: ModuleSource) -> str:
     kinds = ",".join("i64" if e is None else e.value for e in source.types)
-    parts = [str(_FORMAT), _tools(), kinds, source.entry, *source.helpers, source.text]
+    parts = [str(_FORMAT), machine_tools(), kinds, source.entry, *source.helpers, source.text]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -221,7 +221,7 @@ def _vector_functions() -> str:
 
 
 @once
-def _tools() -> str:
+def machine_tools() -> str:
     """What the machine code depends on besides its text."""
     import llvmlite.binding as llvm
 

@@ -16,13 +16,8 @@ import pytest
 import axon
 from axon.backend.c.header import Described
 from axon.backend.c.identifiers import entries, identifier, own_name
-from axon.backend.c.library import _functions
-from axon.backend.c.products import multiplied
-from axon.backend.c.source import texts
-from axon.backend.cpu.plan import planned
+from axon.backend.c.library import prepared
 from axon.base.errors import AxonError
-from axon.core.passes.orders import DEFAULT
-from axon.core.passes.tables import values_of
 from axon.grammar.table import load
 from axon.host.call import Session
 from axon.host.ranked import COMMAND_LINE
@@ -88,9 +83,8 @@ def library(text: str, name: str) -> tuple[str, str]:
     session = Session(axon.compile(text)._session.checked)
     question = asked(session, session.callee(name), (), {}, None, {}, {}, COMMAND_LINE, {})
     about = Described(own_name(name), name, "text", session.callee(name).signature, question.at.name, "native")
-    plan, tables = planned(question.at.program, DEFAULT)
-    plan = multiplied(plan)
-    return texts(question.at.program, plan, _functions(plan, about.symbol), about, values_of(tables))
+    made = prepared(question.at.program, about, {})
+    return made.header, made.source
 
 
 def program(names: list[str]) -> str:

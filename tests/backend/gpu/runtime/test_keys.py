@@ -84,7 +84,7 @@ def test_settings_of_compilers_are_in_the_keys_of_what_they_compile(monkeypatch:
     from axon.backend.gpu.build import cubin as build
 
     def tools() -> tuple[object, object]:
-        return cpu._tools.__wrapped__(), build._tools.__wrapped__()
+        return cpu.machine_tools.__wrapped__(), build._tools.__wrapped__()
 
     before = tools()
     monkeypatch.setenv("NUMBA_NUM_THREADS", "3")  # says where and how fast, not what
@@ -114,7 +114,7 @@ def test_numba_is_among_the_tools_of_both_backends() -> None:
     from axon.backend.gpu.build import cubin as build
 
     assert f"numba {build._version('numba', None)}" in build._tools()
-    assert f"numba {build._version('numba', None)}" in cpu._tools()
+    assert f"numba {build._version('numba', None)}" in cpu.machine_tools()
 
 
 @pytest.mark.parametrize(
