@@ -94,7 +94,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"core", "lower", "backend", "backend.c", "compiler"},
     "axon.tools": {"", "base", "checker", "host", "compiler"}
     | {f"tools.{folder}" for folder in ("commands", "onnx", "prompt", "lsp", "view")},
-    "axon.tools.commands": {"base", "grammar", "types", "checker", "core", "host", "compiler"},
+    "axon.tools.commands": {"base", "grammar", "types", "checker", "core", "backend", "host", "compiler", "tools.view"},
     "axon.tools.editor": {"base", "grammar", "shapes", "types", "suggest", "checker"},
     "axon.tools.lsp": {"", "base", "compiler", "tools.editor"},
     "axon.tools.onnx": {"base", "shapes", "shapes.algebra", "compiler"},
@@ -134,14 +134,15 @@ MOST_MODULES = 8  # directly in `axon`
 ONLY = {
     "sympy": ["axon.shapes.algebra.polynomials"],
     "lark": ["axon.grammar.*"],
-    "rich": ["axon.base.render", "axon.tools.cli", "axon.backend.gpu.build.progress"],
+    "rich": ["axon.base.render", "axon.base.progress", "axon.tools.cli", "axon.tools.commands.timings"],
     "numba": ["axon.backend.*"],
     "cuda": ["axon.backend.*"],
     "torch": [],
     "prompt_toolkit": ["axon.tools.prompt.terminal"],
     "IPython": ["axon.tools.notebook"],
     "pygments": ["axon.host.lexer", "axon.tools.prompt.terminal"],
-    "argparse": ["axon.tools.cli"],
+    "argparse": ["axon.tools.cli", "axon.tools.usage", "axon.tools.commands.completion"],
+    "argcomplete": ["axon.tools.commands.completion"],
     "onnx": ["axon.tools.onnx.read"],
     "google": ["axon.tools.onnx.read"],
     "dataclasses": ["axon.base.data", "axon.backend.gpu.intrinsics.ptx"],  # the second sees nothing of the house

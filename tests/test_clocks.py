@@ -17,6 +17,7 @@ PACKAGE = ROOT / "axon"
 MAY = {
     "backend/gpu/build/cubin.py": "waits for what other processes are making",
     "base/disk.py": "the age of files, of which the oldest go first",
+    "tools/commands/bench.py": "`axon bench` is asked for times",
     "tools/commands/batch.py": "says that it is looking for files when that takes long",
     "tools/prompt/commands.py": "`:time` is asked for times",
     "tools/prompt/computing.py": "how long a computation took, for `:time`",

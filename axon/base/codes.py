@@ -90,6 +90,7 @@ CODES: dict[str, str] = {
     "AX0510": "a command of the prompt cannot be carried out",
     "AX0511": "an earlier call failed on a GPU",
     "AX0512": "weights do not fit a function",
+    "AX0513": "what a bench compares with cannot be compared",
     # targets
     "AX0601": "no such target",
     "AX0602": "no such stage",

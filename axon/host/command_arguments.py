@@ -11,12 +11,12 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any, TypeAlias
 
 import numpy as np
 
-from axon.base.data import dataclass
+from axon.base.data import dataclass, field
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import Element, of_dtype
 from axon.base.errors import AxonError
@@ -29,20 +29,23 @@ _Read: TypeAlias = "Callable[[IO[bytes], int], Array]"  # from a stream of so ma
 
 MAX_BYTES = 1 << 30  # of one array that is asked for by its shape
 MAX_DEPTH = 32
+_NO_SIZES: Mapping[str, int] = {}
 
 _NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|inf\b|nan\b)"
-_TOKEN = re.compile(rf"\s*(?:(?P<number>{_NUMBER})|(?P<name>[^\W\d]\w*)|(?P<mark>[][(){{}},=]))")
+_TOKEN = re.compile(rf"\s*(?:(?P<number>{_NUMBER})|(?P<name>[^\W\d]\w*)|(?P<mark>[][(){{}},=*]))")
 # A path: up to what ends a value, with an extension; 2.e5 is a number.
 _END = r"\s*(?:[,)}\]]|$)"
 _FILE = re.compile(rf"\s*(?!{_NUMBER}{_END})([^\s,={{}}()\[\]]+\.[^\W\d_]\w*)(?={_END})")
 
 
-def parse_arguments(texts: list[str], seed: int | None, *, look: bool = False) -> dict[str, Any]:
+def parse_arguments(
+    texts: Sequence[str], seed: int | None, *, look: bool = False, sizes: Mapping[str, int] = _NO_SIZES
+) -> dict[str, Any]:
     """`NAME=VALUE` texts as Python values by name; `p.w=…` and `p.b=…` make one dict. Raises AxonError.
 
     To `look` at types and sizes, and without a seed, arrays that are asked for by their shape, and those of files, hold zeros, and
     take no memory; of files only the headers are read. Those of rank 0 are what they are, since they may be sizes. Without a seed
-    arrays may be of any size.
+    arrays may be of any size. Shapes may be written with names of `sizes`, and products of them: `randn(f32[n, 4 * d])`.
 
     A parameter without a name of its own is given by its position, `2=VALUE`, and called as messages call it: `argument 2`.
     """
@@ -64,7 +67,7 @@ def parse_arguments(texts: list[str], seed: int | None, *, look: bool = False) -
             target = inner
         if path[-1] in target:
             raise _wrong(text, 0, len(name), f"`{name.strip()}` is given twice")
-        target[path[-1]] = _Reader(text, len(name) + 1, rng, look or rng is None).whole()
+        target[path[-1]] = _Reader(text, len(name) + 1, rng, look or rng is None, sizes).whole()
     return out
 
 
@@ -110,6 +113,7 @@ class _Reader:
     at: int
     rng: np.random.Generator | None
     look: bool
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def whole(self) -> Any:
         rest = self.text[self.at :].strip()
@@ -239,9 +243,20 @@ class _Reader:
         return element, self._items("]", self._size)
 
     def _size(self) -> int:
+        """A number, or where sizes have names a product of numbers and those."""
+        size = self._factor()
+        while self.sizes and self._peek() == "*":
+            self._next()
+            size *= self._factor()
+        return size
+
+    def _factor(self) -> int:
         _, token, start = self._next()
+        if token in self.sizes:
+            return self.sizes[token]
         if not token.isdigit() or len(token) > 12:
-            raise _wrong(self.text, start, self.at, f"`{token}` is not a size")
+            named = f"the sizes are {', '.join(self.sizes)}" if self.sizes else ""
+            raise _wrong(self.text, start, self.at, f"`{token}` is not a size", named, helps=meant(token, self.sizes))
         return int(token)
 
     # ── tokens ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -15,17 +15,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from axon import __version__, compiler
+from axon import compiler
 from axon.base.diagnostics import Diagnostic, counted
 from axon.base.errors import AxonError
 from axon.base.output import save_arrays, write_text
+from axon.base.progress import progress
 from axon.checker.loader import SUFFIX, FileLoader, library_modules, stdlib_root
+from axon.tools import usage
 from axon.tools.commands import listing
 from axon.tools.commands.batch import check_files, files_of
-from axon.tools.commands.listing import STAGES, require_name, require_stage, the_function, types_in
+from axon.tools.commands.listing import require_name, require_stage, the_function, types_in
 
 if TYPE_CHECKING:
     from axon.checker.module import CheckedModule
+    from axon.tools.usage import Command
 
 # What writing to standard output meets on a device that is full or broken.
 _CANNOT_WRITE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
@@ -36,7 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # rendered diagnostics are drawn with characters that ASCII lacks
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    parser = _parser()
+    parser = usage.parser(_COMMANDS)
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks, and goes on without us
+        from axon.tools.commands.completion import answer
+
+        answer(parser)
     arguments, rest = parser.parse_known_args(argv)
     if rest:  # argparse takes no positional arguments after an option that follows some; `axon run f.axon --seed 1 x=2` has them
         if not hasattr(arguments, "arguments") or any(text.startswith("-") for text in rest):
@@ -148,7 +155,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
     session.example(callee, *parsed(look=True))  # what does not fit is refused before files are read, and random numbers drawn
     sizes, given = parsed(look=False)
-    result = session.call(callee, sizes, (), given, arguments.target, numbers=False)
+    with progress(f"computing {callee.name}"):
+        result = session.call(callee, sizes, (), given, arguments.target, numbers=False)
     if arguments.out:
         save_arrays(arguments.out, result)
         _note(f"wrote {arguments.out}")
@@ -182,7 +190,9 @@ def _emit(arguments: argparse.Namespace) -> int:
             from axon.host.call import Session
 
             session = Session(checked)
-            text = listing.stage_of(session, the_function(session, path, name), arguments.stage, arguments.arguments)
+            callee = the_function(session, path, name)
+            with progress(f"making the {arguments.stage} of {callee.name}"):
+                text = listing.stage_of(session, callee, arguments.stage, arguments.arguments)
     if text:
         print(text)
     return 0
@@ -196,7 +206,9 @@ def _passes(arguments: argparse.Namespace) -> str:
 
     path, name = _split(arguments.path)
     session = Session(_checked(path))
-    return listing.passes_of(session, the_function(session, path, name), arguments.arguments)
+    callee = the_function(session, path, name)
+    with progress(f"running the passes of {callee.name}"):
+        return listing.passes_of(session, callee, arguments.arguments)
 
 
 def _fmt(arguments: argparse.Namespace) -> int:
@@ -237,10 +249,13 @@ def _test(arguments: argparse.Namespace) -> int:
 
     loader = FileLoader()
     passed, failed, failures = 0, 0, list[Diagnostic]()
-    for file in files_of(arguments.paths):
-        outcome = run_file(loader, file, arguments.target)
-        passed, failed = passed + outcome.passed, failed + outcome.failed
-        failures += outcome.failures
+    files = files_of(arguments.paths)
+    with progress("testing", len(files)) as step:
+        for file in files:
+            outcome = run_file(loader, file, arguments.target)
+            passed, failed = passed + outcome.passed, failed + outcome.failed
+            failures += outcome.failures
+            step()
     status = _report(failures, arguments.format)
     if arguments.format == "text":
         _note(f"{counted(passed, 'test')} passed, {failed:,} failed")
@@ -253,7 +268,9 @@ def _explain_shapes(path: str, name: str | None) -> int:
     checked = _checked(path)
     if name is not None:
         require_name(checked, path, name)
-    print("\n\n".join(derivation(checked, n) for n in ([name] if name is not None else checked.signatures)))
+    with progress("deriving sizes"):
+        text = "\n\n".join(derivation(checked, n) for n in ([name] if name is not None else checked.signatures))
+    print(text)
     return 0
 
 
@@ -267,7 +284,9 @@ def _explain(arguments: argparse.Namespace) -> int:
         session = Session(_checked(path))
         callee = the_function(session, path, name)
         phase = partial(compiler.explain, schedule=session.schedule(callee), measure=arguments.measure)
-        print(listing.of_kernels(session, callee, arguments.arguments, phase))
+        with progress(f"explaining {callee.name}"):
+            told = listing.of_kernels(session, callee, arguments.arguments, phase)
+        print(told)
         return 0
     text = "\n\n".join(listing.code_page(code).rstrip() for code in (arguments.code, *arguments.arguments))
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
@@ -286,7 +305,9 @@ def _solve(arguments: argparse.Namespace) -> int:
 
     path, name = _split(arguments.path)
     session = Session(_checked(path))
-    found = solve(session, the_function(session, path, name), arguments.arguments)
+    callee = the_function(session, path, name)
+    with progress(f"solving for {callee.name}"):
+        found = solve(session, callee, arguments.arguments)
     if found.why is not None:
         return _report(found.why.diagnostics)
     print(found)
@@ -302,23 +323,62 @@ def _build(arguments: argparse.Namespace) -> int:
     session = Session(_checked(path))
     callee = the_function(session, path, name)
     asked = question(session, callee, arguments.arguments)
-    made = build(
-        session,
-        callee,
-        arguments.out or arguments.name or callee.name,
-        asked.given,
-        asked.ranks,
-        asked.shapes,
-        elements_of(arguments.elements),
-        name=arguments.name,
-        cpu=arguments.cpu,
-        target=arguments.target,
-    )
+    with progress(f"building {callee.name}"):
+        made = build(
+            session,
+            callee,
+            arguments.out or arguments.name or callee.name,
+            asked.given,
+            asked.ranks,
+            asked.shapes,
+            elements_of(arguments.elements),
+            name=arguments.name,
+            cpu=arguments.cpu,
+            target=arguments.target,
+        )
     for file in made.files:
         _note(f"wrote {file}")
     if made.deciding and not asked.given:
         sizes = ", ".join(f"{symbol.name}=…" for symbol in made.deciding)
         _note(f"sums of products are multiplied in the order that is best in the mean: {sizes} chooses that for sizes of yours")
+    return 0
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    from axon.host.call import Session
+    from axon.tools.commands import peer, timings
+    from axon.tools.commands.bench import How, bench
+
+    if arguments.plot is not None and not arguments.plot.endswith(".svg"):
+        raise AxonError((Diagnostic("AX0508", f"`--plot {arguments.plot}` does not end in .svg"),))
+    path, name = _split(arguments.path)
+    session = Session(_checked(path))
+    callee = the_function(session, path, name)
+    against = peer.load(arguments.against, callee.name) if arguments.against is not None else None
+    how = How(arguments.seed, arguments.target, arguments.arrays, against, arguments.seconds)
+    rows = bench(session, callee, arguments.arguments, how)
+    if arguments.format == "json":
+        print(timings.as_json(rows))
+    else:
+        timings.show(rows)
+    if arguments.plot is not None:
+        write_text(Path(arguments.plot), timings.plot(rows, arguments.path))
+        _note(f"wrote {arguments.plot}")
+    return 0
+
+
+def _new(arguments: argparse.Namespace) -> int:
+    from axon.tools.commands.new import create
+
+    for file in create(Path(arguments.path)):
+        _note(f"wrote {file}")
+    return 0
+
+
+def _completion(arguments: argparse.Namespace) -> int:
+    from axon.tools.commands.completion import script
+
+    print(script(arguments.shell), end="")
     return 0
 
 
@@ -339,7 +399,8 @@ def _view(arguments: argparse.Namespace) -> int:
     _refuse_program(arguments.out, path)
     session = Session(_checked(path))
     callee = the_function(session, path, name)
-    text = page(session, callee, arguments.arguments, arguments.target)
+    with progress(f"drawing {callee.name}"):
+        text = page(session, callee, arguments.arguments, arguments.target)
     out = arguments.out or f"{callee.name}.html"
     write_text(Path(out), text)
     _note(f"wrote {out}")
@@ -355,7 +416,9 @@ def _stub(arguments: argparse.Namespace) -> int:
     from axon.tools.commands.stub import stub
 
     _refuse_program(arguments.out, arguments.path)
-    text = stub(Session(_checked(arguments.path)), arguments.path)
+    session = Session(_checked(arguments.path))
+    with progress("writing types"):
+        text = stub(session, arguments.path)
     if arguments.out == "-":
         sys.stdout.write(text)
         return 0
@@ -375,7 +438,8 @@ def _import(arguments: argparse.Namespace) -> int:
         if file.exists():  # it may have been edited since
             note = "remove it first, or give another name with -o"
             raise AxonError((Diagnostic("AX0408", f"`{file}` is there already", notes=(note,)),))
-    beside = imported(arguments.path, out.stem).save(out)
+    with progress(f"importing {arguments.path}"):
+        beside = imported(arguments.path, out.stem).save(out)
     _note(f"wrote {out} and {beside}")
     return 0
 
@@ -406,7 +470,8 @@ def _lsp(arguments: argparse.Namespace) -> int:
 
 
 def _checked(path: str) -> CheckedModule:
-    checked = compiler.check(FileLoader(), path)
+    with progress(f"checking {path}"):
+        checked = compiler.check(FileLoader(), path)
     if not checked.ok:
         raise AxonError(checked.diagnostics)
     return checked
@@ -428,103 +493,23 @@ def _of_library(path: str, name: str | None) -> tuple[str, str | None]:
     return str(stdlib_root() / f"{module}.axon"), member or name
 
 
-# ── usage ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="axon", description="Axon, a functional tensor language.")
-    parser.add_argument("--version", action="version", version=f"axon {__version__}")
-    commands = parser.add_subparsers(dest="name", metavar="COMMAND", required=True)
-
-    def add(name: str, run: Callable[[argparse.Namespace], int], help: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
-        command.set_defaults(command=run)
-        return command
-
-    def add_call(command: argparse.ArgumentParser) -> None:
-        forms = "x=3.5 | x=file.npy | x=randn(f32[32, 784]) | p={w = …} | 1=… for a parameter without a name"
-        command.add_argument("arguments", nargs="*", metavar="NAME=VALUE", help=forms)
-        command.add_argument("--seed", type=_seed, default=0, help="of randn, uniform and randint (default 0)")
-
-    formats = ("text", "json")
-    check = add("check", _check, "say what is wrong with programs")
-    check.add_argument("paths", nargs="+", metavar="PATH", help="files, or directories of .axon files")
-    check.add_argument("--format", choices=formats, default="text")
-
-    sig = add("sig", _sig, "print inferred signatures, with contracts")
-    sig.add_argument("path", metavar="PATH[:NAME]")
-
-    run = add("run", _run, "call a function and print or save its result")
-    run.add_argument("path", metavar="PATH[:NAME]")
-    add_call(run)
-    run.add_argument("--target", metavar="TARGET", help="where to run: cpu (default), or simulate: its GPU kernels, on the CPU")
-    run.add_argument("--out", metavar="FILE", help="save the result: .npy, or .npz for several arrays")
-
-    emit = add("emit", _emit, "print what a phase of the compiler makes")
-    emit.add_argument("path", metavar="PATH[:NAME]", nargs="?")
-    emit.set_defaults(refuse=emit.error)
-    which = emit.add_mutually_exclusive_group(required=True)
-    which.add_argument("--stage", metavar="STAGE", help=", ".join(STAGES))
-    which.add_argument("--stages", action="store_true", help="the passes that lead from one to the next, for every target")
-    add_call(emit)
-
-    fmt = add("fmt", _fmt, "lay programs out in the standard way, in place")
-    fmt.add_argument("paths", nargs="+", metavar="PATH", help="files or directories; - formats standard input")
-    fmt.add_argument("--check", action="store_true", help="change nothing; exit with 1 if a file would change")
-
-    test = add("test", _test, "run the tests in comments (lines that begin with >>>)")
-    test.add_argument("paths", nargs="+", metavar="PATH", help="files, or directories of .axon files")
-    test.add_argument("--format", choices=formats, default="text")
-    test.add_argument("--target", choices=("cpu", "cuda", "simulate", "interpret"), help="where to run them (default: cpu)")
-
-    explain = add("explain", _explain, "explain a code such as AX0301, or how a function becomes GPU kernels")
-    explain.add_argument("code", metavar="CODE|PATH[:NAME]")
-    explain.add_argument("--shapes", action="store_true", help="how each dimension of a declaration was derived, and from where")
-    explain.add_argument("--measure", action="store_true", help="run the kernels on this machine's GPU too, and time them")
-    add_call(explain)
-
-    solve = add("solve", _solve, "find the sizes of arguments with which a result has a shape")
-    solve.add_argument("path", metavar="PATH[:NAME]")
-    forms = "b=8 for a size, out=8,_,7 or x=_,3 for a shape (_ is open), x[0]=8 for one dimension, ..s=2 for the rank of ..s"
-    solve.add_argument("arguments", nargs="*", metavar="NAME=SIZES", help=forms)
-
-    build = add("build", _build, "build a function as a C library: a header, an object file and a shared library, without Python")
-    build.add_argument("path", metavar="PATH[:NAME]")
-    forms = "x=_,_ or ..s=2 for a rank that is open, n=1024 for a size to choose the order of sums for (all sizes work)"
-    build.add_argument("arguments", nargs="*", metavar="NAME=SIZES", help=forms)
-    build.add_argument("-o", "--out", metavar="DIR", help="where to write it (default: NAME)")
-    build.add_argument("--name", metavar="NAME", help="call it axon_NAME in C (default: NAME is the function's)")
-    build.add_argument("--cpu", metavar="CPU", default="native", help="native (default: this processor), or x86-64-v3, znver4 …")
-    build.add_argument("--elements", metavar="NAME=TYPE", nargs="+", default=[], help="x=bf16 for an element type that is open")
-    build.add_argument("--target", choices=("cpu", "cuda"), default="cpu", help="cuda is not there yet")
-
-    view = add("view", _view, "draw a function as one page of HTML: its source, operations, kernels and roles")
-    view.add_argument("path", metavar="PATH[:NAME]")
-    add_call(view)
-    view.add_argument("--target", choices=("cpu", "cuda"), help="whose kernels (default: the GPU's, if the function has such)")
-    view.add_argument("--out", metavar="FILE", help="where to write it (default: NAME.html)")
-    view.add_argument("--open", action="store_true", help="open it in a browser")
-
-    repl = add("repl", _repl, "open a prompt that evaluates what is typed")
-    repl.add_argument("paths", nargs="*", metavar="FILE", help="files to load first")
-
-    watch = add("watch", _watch, "check programs now and whenever they are saved")
-    watch.add_argument("paths", nargs="+", metavar="PATH", help="files, or directories of .axon files")
-
-    importing = add("import", _import, "write a program for a model in ONNX, and its weights as safetensors")
-    importing.add_argument("path", metavar="MODEL.onnx")
-    importing.add_argument("-o", "--out", metavar="FILE.axon", help="where to write it (default: here, under the model's name)")
-
-    stub = add("stub", _stub, "write a .pyi file, for type checkers of Python that imports the module")
-    stub.add_argument("path", metavar="FILE")
-    stub.add_argument("--out", metavar="FILE", help="where to write it (default: beside the module); - for standard output")
-
-    server = add("lsp", _lsp, "serve an editor on standard input and output (Language Server Protocol)")
-    server.add_argument("--stdio", action="store_true", help="what many editors say; there is no other way")
-    return parser
-
-
-def _seed(text: str) -> int:
-    if not text.isdigit() or len(text) > 30:
-        raise argparse.ArgumentTypeError("a seed is an integer from 0")
-    return int(text)
+_COMMANDS: dict[str, Command] = {
+    "check": _check,
+    "sig": _sig,
+    "run": _run,
+    "emit": _emit,
+    "fmt": _fmt,
+    "test": _test,
+    "explain": _explain,
+    "solve": _solve,
+    "build": _build,
+    "bench": _bench,
+    "view": _view,
+    "repl": _repl,
+    "watch": _watch,
+    "import": _import,
+    "stub": _stub,
+    "new": _new,
+    "completion": _completion,
+    "lsp": _lsp,
+}

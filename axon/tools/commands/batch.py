@@ -11,6 +11,7 @@ from axon import compiler
 from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic, counted
 from axon.base.errors import AxonError
+from axon.base.progress import progress
 from axon.checker.loader import SUFFIX, FileLoader, schedule_beside
 
 if TYPE_CHECKING:
@@ -43,24 +44,26 @@ def check_files(paths: Sequence[str], overlay: dict[str, str] | None = None) -> 
     found: dict[tuple[Any, ...], Diagnostic] = {}  # a module that several files import is reported once
     files = files_of(paths)
     read = set(files)
-    for file in files:
-        diagnostics: tuple[Diagnostic, ...] = ()
-        try:
-            checked = compiler.check(loader, file)
-            diagnostics = checked.diagnostics
-            read |= _imported(checked)
-            schedule = schedule_beside(file)
-            if schedule and checked.ok:
-                from axon.host.call import Session  # few files have one
+    with progress("checking", len(files)) as step:
+        for file in files:
+            diagnostics: tuple[Diagnostic, ...] = ()
+            try:
+                checked = compiler.check(loader, file)
+                diagnostics = checked.diagnostics
+                read |= _imported(checked)
+                schedule = schedule_beside(file)
+                if schedule and checked.ok:
+                    from axon.host.call import Session  # few files have one
 
-                read.add(schedule)
-                Session(checked).schedules()
-        except AxonError as error:
-            diagnostics = (*diagnostics, *error.diagnostics)
-        for diagnostic in diagnostics:
-            span = diagnostic.span
-            place = (span.file.path, span.start, span.end) if span else (file,)
-            found.setdefault((diagnostic.code, diagnostic.message, *place), diagnostic)
+                    read.add(schedule)
+                    Session(checked).schedules()
+            except AxonError as error:
+                diagnostics = (*diagnostics, *error.diagnostics)
+            for diagnostic in diagnostics:
+                span = diagnostic.span
+                place = (span.file.path, span.start, span.end) if span else (file,)
+                found.setdefault((diagnostic.code, diagnostic.message, *place), diagnostic)
+            step()
     return Report(tuple(files), tuple(found.values()), frozenset(read))
 
 

@@ -19,7 +19,6 @@ from typing import IO, Any
 
 from axon.backend import kernel_cache as cache
 from axon.backend.gpu.build.link import assembly, link
-from axon.backend.gpu.build.progress import bar
 from axon.backend.gpu.build.recipe import Forms
 from axon.backend.gpu.build.worker import Worker, answering, crew
 from axon.backend.gpu.emit.source import Emitted
@@ -31,6 +30,7 @@ from axon.backend.needs import toolchain
 from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic
 from axon.base.errors import AxonError
+from axon.base.progress import progress
 
 __all__ = ["BuildError", "LinkedKernel", "RegistersExhausted", "build", "build_all", "compile_source", "known", "ptx"]
 
@@ -81,7 +81,7 @@ def build_all(wanted: Sequence[Forms], target: Target) -> list[LinkedKernel | Re
     missing = {key: stages for key, stages in zip(keys, wanted, strict=True) if key not in found}
     if missing:
         toolchain()
-        with bar(len(missing)) as step:
+        with progress("building kernels", len(missing)) as step:
             found |= _make(missing, target, step)
     return [_given(found[key]) for key in keys]
 
@@ -299,7 +299,7 @@ def ptx(emitted: Emitted, target: Target) -> str:
     names that they have in the source. Made by a worker, which Ctrl-C ends."""
     toolchain()
     job = {**_job(emitted, target), "stage": "ptx"}
-    with bar(1), crew(1) as workers:
+    with progress("building kernels"), crew(1) as workers:
         for worker in workers:
             try:
                 worker.send(job)
