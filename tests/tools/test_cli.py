@@ -95,6 +95,27 @@ def test_an_empty_directory(axon_cli: Cli, here: Path) -> None:
     assert (ran.status, "AX0408" in ran.out) == (1, True)
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_takes_long_says_so_in_a_terminal(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from axon.base import progress
+
+    (here / "a.axon").write_text("fun wave x = sum i => sin x[i]\n")
+    monkeypatch.setenv("TERM", "xterm")
+    for arguments, said in ((["check", "."], "checking"), (["run", "a.axon", "x=randn(f32[3])"], "computing wave")):
+        monkeypatch.setattr(sys, "stderr", seen := Terminal())
+        monkeypatch.setattr(progress.Timer, "start", lambda timer: timer.function())  # a second has gone
+        monkeypatch.setattr(progress.Timer, "cancel", lambda timer: None)
+        assert main(arguments) == 0
+        assert said in seen.getvalue()
+        assert said not in capsys.readouterr().out
+
+
 # ── sig and emit ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -30,7 +30,7 @@ LINES = [
     ("axon run model.axon:dot b=1 ", ["a=", "h="]),
     ("axon emit model.axon:dot --stage t", ["tile", "types"]),
     ("axon explain AX051", [f"AX051{i}" for i in range(4)]),
-    ("axon bench model.axon:dot --against ", ["models/", "peer.py"]),
+    ("axon bench model.axon:dot --against ", ["bin/", "models/", "peer.py"]),
     ("axon test --target s", ["simulate"]),
     ("axon run model.axon:dot --se", ["--seed"]),
     ("axon run broken.axon:f ", []),
