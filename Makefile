@@ -38,9 +38,11 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/lsp.py | tee $(RESULT)-lsp.txt
 	$(BIN)/python benchmarks/shapes.py | tee $(RESULT)-shapes.txt
 
-# The documentation as a site: docs/_build/index.html. A warning is an error.
+# The documentation as a site: docs/_build/index.html. A warning is an error. Where npm is, programs open in its playground.
+NPM := $(shell command -v npm 2>/dev/null)
 docs: $(STAMP)
-	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
+	$(BIN)/sphinx-build -W --keep-going -q $(if $(NPM),-D axon_playground=playground/index.html) docs docs/_build
+	$(if $(NPM),$(BIN)/axon playground docs/_build/playground)
 
 # The environment is made once, and again when the dependencies change.
 $(STAMP): pyproject.toml

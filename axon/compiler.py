@@ -81,15 +81,18 @@ def entries(source: SourceFile) -> tuple[SourceFile, ...]:
         return phase(source)
 
 
-def check(loader: Loader, path: str, known: Mapping[SourceFile, CheckedModule] | None = None) -> CheckedModule:
+def check(
+    loader: Loader, path: str, known: Mapping[SourceFile, CheckedModule] | None = None, tries: bool = True
+) -> CheckedModule:
     """A module with everything it imports, parsed, resolved, typed and shaped; its diagnostics say what is wrong.
 
-    `known` modules are not checked again: they and all that they import must be as they were.
+    `known` modules are not checked again: they and all that they import must be as they were. Unless it `tries` suggestions, those
+    that must be tried are left out.
     """
     with _phase("checking"), _no_collection():
         from axon.checker.check import check_module
 
-        return check_module(loader, path, known)
+        return check_module(loader, path, known, tries)
 
 
 def load(path: str) -> CheckedModule:

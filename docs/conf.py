@@ -16,7 +16,7 @@ from axon.checker.loader import library_modules
 project = "Axon"
 author = "the authors of Axon"
 version = release = axon.__version__
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "axon_playground"]  # the second links programs: sphinx-build -D axon_playground=PAGE
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
 exclude_patterns = ["_build", "_ext"]

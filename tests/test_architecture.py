@@ -93,11 +93,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.host": {"base", "shapes", "shapes.algebra", "shapes.contracts", "types", "explain", "checker"}
     | {"core", "lower", "backend", "backend.c", "compiler"},
     "axon.tools": {"", "base", "checker", "host", "compiler"}
-    | {f"tools.{folder}" for folder in ("commands", "onnx", "prompt", "lsp", "view")},
+    | {f"tools.{folder}" for folder in ("commands", "onnx", "playground", "prompt", "lsp", "view")},
     "axon.tools.commands": {"base", "grammar", "types", "checker", "core", "backend", "host", "compiler", "tools.view"},
     "axon.tools.editor": {"base", "grammar", "shapes", "types", "suggest", "checker"},
     "axon.tools.lsp": {"", "base", "compiler", "tools.editor"},
     "axon.tools.onnx": {"base", "shapes", "shapes.algebra", "compiler"},
+    "axon.tools.playground": {"", "base", "grammar", "checker", "compiler", "tools.commands"},
     "axon.tools.prompt": {"", "base", "grammar", "types", "checker", "core", "interpret", "host", "compiler"}
     | {"tools.commands", "tools.editor"},
     "axon.tools.view": {"base", "shapes", "core", "core.passes", "host", "compiler", "tools.editor"}

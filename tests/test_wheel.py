@@ -74,3 +74,12 @@ def _version() -> str:
     import axon
 
     return axon.__version__
+
+
+def test_the_playgrounds_programs(installed: Path, tmp_path: Path) -> None:
+    code = "from axon.tools.playground.building import PAGE, digest, examples; assert len(list(examples())) > 8; digest(); print(PAGE)"
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    page = Path(ran.stdout.strip())
+    assert page.is_relative_to(installed)
+    assert (page / "compile.mjs").is_file()

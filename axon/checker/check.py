@@ -49,8 +49,13 @@ if TYPE_CHECKING:
 _MAX_ERRORS = 200
 
 
-def check_module(loader: Loader, path: str, known: Mapping[SourceFile, CheckedModule] | None = None) -> CheckedModule:
-    """Check the module at a path and what it imports, but for `known` modules. Never raises for what is wrong with a program."""
+def check_module(
+    loader: Loader, path: str, known: Mapping[SourceFile, CheckedModule] | None = None, tries: bool = True
+) -> CheckedModule:
+    """Check the module at a path and what it imports, but for `known` modules. Never raises for what is wrong with a program.
+
+    Where nobody `tries` suggestions, which can take longer than all else, those that must be tried are left out.
+    """
     source = loader.read(path)
     if isinstance(source, Diagnostic):
         return _unreadable(path, source)
@@ -59,12 +64,14 @@ def check_module(loader: Loader, path: str, known: Mapping[SourceFile, CheckedMo
     if not checked.diagnostics:
         return checked
     from axon.grammar.foreign import no_program
-    from axon.suggest.tried import TRIED, tried
+    from axon.suggest.tried import TRIED, tried, withheld
 
     if checked.ok and not any(d.code.startswith(TRIED) for d in checked.diagnostics):  # warnings
         return checked
     if not checked.ok and (problem := no_program(source, checked.diagnostics)) is not None:
         return _unreadable(path, problem)
+    if not tries:
+        return replace(checked, diagnostics=tuple(map(withheld, checked.diagnostics)))
     known = {s: m for s, m in session.modules.items() if s is not source}
     solve = partial(solutions, source, loader, known, former=checked)
     found = tried(checked.diagnostics, source, lambda changed, fewer: _recheck(changed, fewer, loader, known, checked), solve)

@@ -30,6 +30,18 @@ _BOUNDS = ("AX0302", "AX0303")  # where a call may well be asked whether a range
 TRIED = ("AX02", "AX03")  # the codes of types and sizes; a misspelt name is corrected in any case
 
 
+def needs_trial(diagnostic: Diagnostic) -> bool:
+    """Whether suggestions of a diagnostic are shown only once the checker has accepted them."""
+    return diagnostic.code.startswith(TRIED) and any(s.edits for s in diagnostic.suggestions)
+
+
+def withheld(diagnostic: Diagnostic) -> Diagnostic:
+    """The diagnostic without suggestions that have not been tried."""
+    if not needs_trial(diagnostic):
+        return diagnostic
+    return replace(diagnostic, suggestions=tuple(s for s in diagnostic.suggestions if not s.edits))
+
+
 Generality = tuple[int, ...]
 
 

@@ -375,6 +375,15 @@ def _new(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _playground(arguments: argparse.Namespace) -> int:
+    from axon.tools.playground.building import build
+
+    with progress("writing the playground"):
+        build(Path(arguments.path), Path(arguments.packages) if arguments.packages else None)
+    _note(f"wrote {arguments.path}; python -m http.server -d {arguments.path} serves it at http://localhost:8000")
+    return 0
+
+
 def _completion(arguments: argparse.Namespace) -> int:
     from axon.tools.commands.completion import script
 
@@ -510,6 +519,7 @@ _COMMANDS: dict[str, Command] = {
     "import": _import,
     "stub": _stub,
     "new": _new,
+    "playground": _playground,
     "completion": _completion,
     "lsp": _lsp,
 }

@@ -119,6 +119,10 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     completion = add("completion", "print what makes a shell complete axon's commands, files, functions and arguments")
     completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="whose")
 
+    playground = add("playground", "write a page on which programs are checked in the browser, with all that it needs")
+    playground.add_argument("path", metavar="DIR", help="the folder to write, which any file server serves")
+    playground.add_argument("--packages", metavar="node_modules", help="npm's packages, where they are there already")
+
     server = add("lsp", "serve an editor on standard input and output (Language Server Protocol)")
     server.add_argument("--stdio", action="store_true", help="what many editors say; there is no other way")
     return whole

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import re
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -25,7 +27,19 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built pages; a warning is an error."""
     pytest.importorskip("sphinx")
     out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-b",
+        "html",
+        "-D",
+        "axon_playground=playground/index.html",
+    ]
+    command += ["docs", str(out)]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return out
@@ -53,6 +67,20 @@ def test_every_function_of_the_library(site: Path, module: str) -> None:
         assert ">>>" in described[name].examples, f"{module}.{name} has no example"
         for line in described[name].examples.splitlines():
             assert line in page, (name, line)
+
+
+def test_programs_open_in_the_playground(site: Path) -> None:
+    """Those that stand alone; the link holds the program, as the page reads it."""
+
+    def programs(page: str, up: str = "") -> list[str]:
+        found = re.findall(rf'<a class="playground" href="{up}playground/index.html#([\w-]+)">', (site / page).read_text("utf-8"))
+        return [zlib.decompress(base64.urlsafe_b64decode(text + "=="), -15).decode() for text in found]
+
+    (first,) = programs("index.html")  # the other imports it
+    assert first.startswith("fun softmax x = for ..i j =>")
+    assert all(axon.check(text) for text in programs("errors/AX0301.html", r"\.\./")[:1])
+    assert not any(text.startswith(("sig ", ">>>")) for text in programs("generated/library/nn.html", r"\.\./\.\./"))
+    assert len(programs("tutorial.html")) > 20
 
 
 def test_every_code(site: Path) -> None:

@@ -31,7 +31,7 @@ from axon.checker.unchanged import closed
 from axon.grammar import syntax as S
 from axon.shapes.pretty import render
 from axon.suggest.headless import blamed, without_doubts
-from axon.suggest.tried import TRIED
+from axon.suggest.tried import withheld
 from axon.tools.editor.chunks import Chunk, Pieces, reading, succeed
 from axon.types import builtins
 from axon.types import typed as T
@@ -321,18 +321,6 @@ def _alike(a: str, b: str) -> int:
         else:
             high = middle - 1
     return low
-
-
-def needs_trial(diagnostic: Diagnostic) -> bool:
-    """Whether suggestions of a diagnostic are shown only once the checker has accepted them."""
-    return diagnostic.code.startswith(TRIED) and any(s.edits for s in diagnostic.suggestions)
-
-
-def withheld(diagnostic: Diagnostic) -> Diagnostic:
-    """The diagnostic without suggestions that have not been tried."""
-    if not needs_trial(diagnostic):
-        return diagnostic
-    return replace(diagnostic, suggestions=tuple(s for s in diagnostic.suggestions if not s.edits))
 
 
 class AnalysisSession(Session):

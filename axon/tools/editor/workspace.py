@@ -16,8 +16,8 @@ from axon.base.source import SourceFile, Span
 from axon.checker.check import asked, solutions
 from axon.checker.loader import SUFFIX, FileLoader, stdlib_root
 from axon.grammar import syntax as S
-from axon.suggest.tried import Attempt, Generality, generality, tried
-from axon.tools.editor.analysis import Analysis, AnalysisSession, Guard, needs_trial
+from axon.suggest.tried import Attempt, Generality, generality, needs_trial, tried
+from axon.tools.editor.analysis import Analysis, AnalysisSession, Guard
 
 _MAX_TESTED = 256  # suggestions whose answer is kept
 _HEADER = re.compile(r"\(\*(?:[^*(]|\*(?!\))|\((?!\*))*\*\)\n\n")  # the comment that a module begins with
