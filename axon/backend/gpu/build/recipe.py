@@ -19,12 +19,14 @@ from axon.backend.gpu.roles.barriers import BarrierProgram
 from axon.backend.gpu.roles.ir import RoleProgram
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.contraction import MatrixProduct
+from axon.backend.gpu.tile.epilogue import EpilogueOperand
 from axon.backend.gpu.tile.families import Tiled
 from axon.backend.gpu.tile.ir import TileProgram
 from axon.backend.gpu.tile.schedule import TileMapping, Traits, check, panel
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.kernel.places import placed
 from axon.base.data import dataclass, replace
+from axon.base.names import Symbol
 from axon.core.ir import Scalar, Value
 from axon.core.walk import reads
 
@@ -102,11 +104,19 @@ def traits(kernel: Tiled) -> Traits:
             across = (kernel.left.axes[-1] != kernel.depth.symbol, kernel.right.axes[-1] != kernel.depth.symbol)
             return Traits(kernel.left.value.element, stored, *across, limbs=(len(kernel.lefts), len(kernel.rights)))
         case Stream():
-            across = (kernel.query.axes[-1] != kernel.depth.symbol, kernel.key.axes[-1] != kernel.depth.symbol)
+            depths = [axis.symbol for axis in kernel.depths]
+            across = (_across(kernel.queries, depths), _across(kernel.key_operands, depths))
             value_across = kernel.value.axes[-1] != kernel.keys.symbol
-            return Traits(kernel.query.value.element, stored, *across, stream=True, value_across=value_across)
+            return Traits(
+                kernel.query.value.element, stored, *across, stream=True, value_across=value_across, scores=len(depths)
+            )
         case _:
             assert_never(kernel)
+
+
+def _across(operands: tuple[EpilogueOperand, ...], depths: list[Symbol]) -> bool:
+    """Whether one of them is stored across what is summed."""
+    return any(operand.axes[-1] != depth for operand, depth in zip(operands, depths, strict=True))
 
 
 def tensors(kernel: Tiled, values: tuple[Value, ...]) -> tuple[Value, ...]:

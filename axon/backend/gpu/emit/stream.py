@@ -88,6 +88,10 @@ class StreamEmitter:
         operations = [op for role in self.program.roles for op in b.operations(role.body)]
         self.finals = {symbol for op in operations if isinstance(op, t.Finish) for symbol, _ in op.stream.finals}
         self._plan: _Plan | None = None
+        folds = [op for op in operations if isinstance(op, t.Fold)]
+        self.other_scores = {
+            scores.symbol: tile for fold in folds for scores, tile in zip(fold.stream.others, fold.others, strict=True)
+        }
         local = emitter.code.local
         self.first_piece, self.last_piece = local("first_piece"), local("last_piece")
         self.every_from, self.every_to = local("every_from"), local("every_to")
@@ -349,7 +353,7 @@ class StreamEmitter:
 
     def varies(self, scalar: Scalar, *also: Symbol | None) -> bool:
         """Whether an expression varies along the streamed axis, or with the given locals."""
-        return mentions_any(scalar, frozenset({self.program.steps.symbol, *(s for s in also if s)}))
+        return mentions_any(scalar, frozenset({self.program.steps.symbol, *self.other_scores, *(s for s in also if s)}))
 
     def by_row(self, scalar: Scalar) -> bool:
         return mentions_any(scalar, frozenset({self.program.order.rows.symbol}))
@@ -485,6 +489,8 @@ class _ElementWriter(EpilogueWriter):
         match scalar:
             case Local(symbol=symbol) if symbol in self.given:
                 return self.parameter(symbol.name, self.given[symbol])
+            case Local(symbol=symbol) if symbol in self.stream.other_scores:
+                return self.parameter(symbol.name, self.scores(symbol))
             case Local(symbol=symbol) if symbol in self.plan.hoisted:
                 return self.parameter(symbol.name, self.hoisted(symbol, element_of(scalar)))
             case Unary(op="exp2", operand=operand):
@@ -494,6 +500,11 @@ class _ElementWriter(EpilogueWriter):
                 if affine is not None:
                     return affine
         return super().value(scalar)
+
+    def scores(self, symbol: Symbol) -> _Argument:
+        """The element of another tile of scores."""
+        out, tile = self.stream.out, self.stream.other_scores[symbol]
+        return _Argument("t", symbol, lambda block: (out.accumulators(tile)[block],))
 
     def hoisted(self, symbol: Symbol, element: Element) -> _Argument:
         if not self.stream.by_row(self.plan.hoisted[symbol]):

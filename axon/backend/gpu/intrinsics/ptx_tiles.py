@@ -55,7 +55,7 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
 
     Kinds are words: `u` one value; `r` two floats, for rows h = 0 and 1; `s` two whole numbers of 32 bits, likewise; `p` two values
     of any type, likewise; `i` the first row, of which the function takes the element's; `c` the first column, likewise; `f` and a
-    whole number k: two floats, for the rows, to which k is added for each column.
+    whole number k: two floats, for the rows, to which k is added for each column; `t` another tile, of which it takes the element.
     """
     words = kinds.split()
     taken = sum(2 if w[0] in _PAIRS else 1 for w in words)
@@ -65,7 +65,7 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
         given: list[Any] = [types.float32]
         at = 0
         for word in words:
-            given.append(types.int32 if word in "ics" else types.float32 if word[0] in "rf" else rest[at])
+            given.append(types.int32 if word in "ics" else types.float32 if word[0] in "rft" else rest[at])
             at += 2 if word[0] in _PAIRS else 1
         inner = types.float32(*given)
 
@@ -86,6 +86,8 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
                             passed.append(builder.fadd(_fit(builder, rest[at + _half(x)], kinds_of[at], _F32), step))
                         case "p":
                             passed.append(rest[at + _half(x)])
+                        case "t":
+                            passed.append(builder.extract_value(rest[at], x))
                         case "i":
                             first = _fit(builder, rest[at], kinds_of[at], _I32)
                             passed.append(builder.add(first, ir.Constant(_I32, 8 * _half(x)), flags=["nsw"]))

@@ -205,11 +205,13 @@ class Effects:
             case t.Rescale(stream=stream, accumulator=acc):
                 touched, taken, made = {acc.symbol}, {stream.product}, set[Symbol]()
                 self.need(agent, number, stream.product, "sums are multiplied by")
-            case t.Fold(stream=stream, scores=scores, weights=weights):
-                touched, taken, made = {scores.symbol, weights.symbol}, {scores.symbol}, {weights.symbol, stream.product}
+            case t.Fold(stream=stream, scores=scores, weights=weights, others=others):
+                taken, made = {scores.symbol, *(other.symbol for other in others)}, {weights.symbol, stream.product}
+                touched = {*taken, weights.symbol}
                 if weights.symbol in agent.holds:
                     raise self.found("content", "weights are replaced before they are used", number)
-                self.need(agent, number, scores.symbol, "a fold takes")
+                for tile in (scores, *others):
+                    self.need(agent, number, tile.symbol, "a fold takes")
                 if stream.score not in agent.holds:
                     raise self.found("content", "scores are folded before their statistics begin anew", number)
             case t.Narrow(source=source, target=target):

@@ -420,6 +420,7 @@ class _Cluster:
     def fold(self, agent: _Agent, op: t.Fold, block: int) -> None:
         stream, steps = op.stream, self.program.steps
         scores = agent.accumulators[op.scores.symbol, block]
+        others = {o.symbol: agent.accumulators[t.symbol, block] for o, t in zip(stream.others, op.others, strict=True)}
         keys = (steps.step * agent.pieces[steps.symbol] + np.arange(steps.step))[None, :]
         axes = self.axes(agent, block) | {steps.symbol: keys}
 
@@ -452,7 +453,7 @@ class _Cluster:
                         correction = np.exp(shift[:, 0]).astype(np.float32)
                         if not term.falls:
                             correction = np.where(np.isneginf(old), np.float32(1), correction)
-                weight = np.where(keep, weight * value(term.factor, {stream.changed: changed}), np.float32(0))
+                weight = np.where(keep, weight * value(term.factor, {stream.changed: changed, **others}), np.float32(0))
                 weights[symbol] = weight.astype(np.float32)
                 if symbol == stream.product:
                     agent.rows[symbol, block] = correction

@@ -353,8 +353,8 @@ def product_flops(kernel: Tiled) -> Dim:
     match kernel:
         case MatrixProduct(rows=rows, columns=columns, depth=depth):
             return outer * rows.extent * columns.extent * depth.extent
-        case Stream(rows=rows, columns=columns, depth=depth, keys=keys):
-            return outer * rows.extent * keys.extent * (columns.extent + depth.extent)
+        case Stream(rows=rows, columns=columns, depths=depths, keys=keys):
+            return outer * rows.extent * keys.extent * sum((depth.extent for depth in depths), start=columns.extent)
         case _:
             assert_never(kernel)
 

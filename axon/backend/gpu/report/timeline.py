@@ -266,8 +266,8 @@ class _Timed(_Cluster):
                 return ISSUE, "product", "issues a product"
             case b.Write(width=width) | b.Scatter(width=width):
                 return 64 * width / RESULT_RATE, "compute", "computes results"
-            case t.Fold(scores=scores):
-                return 64 * scores.shape[1] / WEIGHT_RATE, "compute", "scores to weights"
+            case t.Fold(scores=scores, others=others):
+                return 64 * scores.shape[1] * (1 + len(others)) / WEIGHT_RATE, "compute", "scores to weights"
             case t.Rescale(accumulator=accumulator):
                 return 64 * accumulator.shape[1] / RESULT_RATE / 8, "compute", "corrects its sums"
             case _:

@@ -293,23 +293,23 @@ class _Split:
     def overlapped(self, axis: t.TileAxis, body: tuple[Statement, ...], late: Multiply, held: list[Aref]) -> list[RoleStatement]:
         """The loop turned by half a step: the late product of one piece runs beside the early product of the next, and beside the
         work on its result. The early half of the first piece is peeled off in front, the late half of the last behind."""
-        (early,) = (s for s in body if isinstance(s, Multiply) and s != late)
+        early = tuple(s for s in body if isinstance(s, Multiply) and s != late)
         work = [s for s in body if isinstance(s, t.Fold | t.Rescale | t.Narrow)]
         on_result = [s for s in work if isinstance(s, t.Fold)]
         on_late = [s for s in work if not isinstance(s, t.Fold)]
-        keys = [a for a in self.used(early) if self.loops[a.symbol]]
+        keys = list(dict.fromkeys(a for s in early for a in self.used(s) if self.loops[a.symbol]))
         values = self.used(late)
-        clear = Clear(early.accumulator)
+        clear = [Clear(s.accumulator) for s in early]
         first: list[RoleStatement] = [
-            Last(axis), *map(Get, keys), clear, *self.start((early,)), Retire(early.accumulator, 0),
+            Last(axis), *map(Get, keys), *clear, *self.start(early), *(Retire(s.accumulator, 0) for s in early),
             *(Consumed(a, 0) for a in keys), *on_result,
             *(s for s in on_late if not isinstance(s, t.Rescale)),  # nothing has been summed yet
         ]  # fmt: skip
-        issued = self.start((early,), (late,))
+        issued = self.start(early, (late,))
         at = next(i for i, s in enumerate(issued) if isinstance(s, Start) and late in s.products)
         issued[at:at] = map(Get, values)
         step: list[RoleStatement] = [
-            *map(Get, keys), clear, *issued, Retire(early.accumulator, 1), *(Consumed(a, 0) for a in keys),
+            *map(Get, keys), *clear, *issued, *(Retire(s.accumulator, 1) for s in early), *(Consumed(a, 0) for a in keys),
             *on_result, Retire(late.accumulator, 0), *(Consumed(a, 0) for a in values), *on_late,
         ]  # fmt: skip
         last: list[RoleStatement] = [
@@ -337,8 +337,8 @@ def _slice(body: tuple[Statement, ...]) -> frozenset[Symbol]:
                     more.add(partial.symbol)
                 case t.Narrow(source=source, target=target) if target.symbol in needed:
                     more.add(source.symbol)
-                case t.Fold(scores=scores, weights=weights) if weights.symbol in needed:
-                    more.add(scores.symbol)
+                case t.Fold(scores=scores, weights=weights, others=others) if weights.symbol in needed:
+                    more |= {scores.symbol, *(other.symbol for other in others)}
         if more <= needed:
             return frozenset(needed)
         needed |= more

@@ -81,8 +81,8 @@ def _text(op: Op, names: SymbolNames) -> str:
             return "commit products"
         case b.Retire(pending=pending):
             return f"retire all but {pending}" if pending else "retire all"
-        case t.Fold(scores=scores, weights=weights):
-            return f"{names[weights.symbol]} = fold {names[scores.symbol]}"
+        case t.Fold(scores=scores, weights=weights, others=others):
+            return f"{names[weights.symbol]} = fold {', '.join(names[s.symbol] for s in (scores, *others))}"
         case t.Narrow(source=source, target=target):
             return f"{names[target.symbol]} = cast {target.element.value} {names[source.symbol]}"
         case t.Settle() | t.Promote() | t.Reset() | t.Rescale() | t.Finish():

@@ -143,7 +143,8 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
                 return replace(problem, pixels="rows")
             return replace(problem, pixels="columns") if _is_image(kernel, kernel.right) else problem
         case Stream():
-            return ScheduleProblem(rows, columns, depth, outer, kernel.keys.extent.evaluate(sizes), kernel.condition is not None)
+            keys, depth = kernel.keys.extent.evaluate(sizes), max(axis.extent.evaluate(sizes) for axis in kernel.depths)
+            return ScheduleProblem(rows, columns, depth, outer, keys, kernel.condition is not None, scores=len(kernel.depths))
         case _:
             assert_never(kernel)
 

@@ -73,7 +73,10 @@ def with_operands(kernel: Tiled, operands: Sequence[EpilogueOperand]) -> Tiled:
         case MatrixProduct(lefts=lefts):
             return with_factors(kernel, tuple(operands[: len(lefts)]), tuple(operands[len(lefts) :]))
         case Stream():
-            return replace(kernel, query=operands[0], key=operands[1], value=operands[2])
+            count = 1 + len(kernel.others)
+            queries, keys = operands[:count], operands[count:-1]
+            others = (replace(s, query=q, key=k) for s, q, k in zip(kernel.others, queries[1:], keys[1:], strict=True))
+            return replace(kernel, query=queries[0], key=keys[0], value=operands[-1], others=tuple(others))
         case _:
             assert_never(kernel)
 

@@ -110,7 +110,8 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Let the rows' peaks and totals see a tile of scores, and turn it into weights. `correction` repairs what was summed before.
+    """Let the rows' peaks and totals see a tile of scores, and turn it into weights, by the tiles of other scores of the stream.
+    `correction` repairs what was summed before.
 
     Elements outside the streamed axis, or where the mask does not hold, get weight 0.
     """
@@ -118,6 +119,7 @@ class Fold:
     stream: Stream
     scores: Tile
     weights: Tile
+    others: tuple[Tile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +213,9 @@ def tile(kernel: MatrixProduct | Stream, mapping: TileMapping, tensors: tuple[Va
             keys = TileAxis(along.symbol, along.extent, mapping.keys)
             uniform = frozenset([*(a.symbol for a in kernel.outer), *(symbol for symbol, _ in kernel.derived)])
             limits = bounds(condition, rows.symbol, keys.symbol, along.extent, lambda read: set(bare(read) or ()) <= uniform)
-            body = (*_streaming(kernel, depth, rows, columns, keys, accumulator), Finish(kernel), *stores)
-            return TileProgram(tensors, outer, rows, columns, body, kernel.derived, (depth,), limits, views_of(kernel))
+            depths = tuple(TileAxis(axis.symbol, axis.extent, mapping.depth) for axis in kernel.depths)
+            body = (*_streaming(kernel, depths, rows, columns, keys, accumulator), Finish(kernel), *stores)
+            return TileProgram(tensors, outer, rows, columns, body, kernel.derived, depths, limits, views_of(kernel))
         case _:
             assert_never(kernel)
 
@@ -230,28 +233,30 @@ def _contracting(kernel: MatrixProduct, depth: TileAxis, rows: TileAxis, columns
 
 
 def _streaming(
-    kernel: Stream, depth: TileAxis, rows: TileAxis, columns: TileAxis, keys: TileAxis, accumulator: Tile
+    kernel: Stream, depths: tuple[TileAxis, ...], rows: TileAxis, columns: TileAxis, keys: TileAxis, accumulator: Tile
 ) -> tuple[Statement, ...]:
-    steps = {a.symbol: a.step for a in (rows, columns, depth, keys)}
-    query, key, value = (
-        _operand_tile(name, operand, steps)
-        for name, operand in (("query", kernel.query), ("key", kernel.key), ("value", kernel.value))
-    )
+    steps = {a.symbol: a.step for a in (rows, columns, *depths, keys)}
     shape = ((rows.symbol, keys.symbol), (rows.step, keys.step))
-    scores = Tile(fresh("scores"), Element.F32, *shape, "registers")
+    first: list[Statement] = []
+    scored: list[Statement] = []
+    scores: list[Tile] = []
+    for left, right, depth in zip(kernel.queries, kernel.key_operands, depths, strict=True):
+        query, key = _operand_tile("query", left, steps), _operand_tile("key", right, steps)
+        scores.append(Tile(fresh("scores"), Element.F32, *shape, "registers"))
+        first.append(_load(query, left))
+        scored += [_load(key, right), Clear(scores[-1]), Multiply(scores[-1], query, key, depth.symbol)]
+    value = _operand_tile("value", kernel.value, steps)
     weights = Tile(fresh("weights"), Element.F32, *shape, "registers")
     narrow = Tile(fresh("rounded"), kernel.value.value.element, *shape, "registers")
     body: tuple[Statement, ...] = (
-        _load(key, kernel.key),
-        Clear(scores),
-        Multiply(scores, query, key, depth.symbol),
-        Fold(kernel, scores, weights),
+        *scored,
+        Fold(kernel, scores[0], weights, tuple(scores[1:])),
         _load(value, kernel.value),
         Rescale(kernel, accumulator),
         Narrow(weights, narrow),
         Multiply(accumulator, narrow, value, keys.symbol),
     )
-    return (_load(query, kernel.query), Clear(accumulator), Reset(kernel), For(keys, body, backwards=True))
+    return (*first, Clear(accumulator), Reset(kernel), For(keys, body, backwards=True))
 
 
 def _load(tile: Tile, operand: EpilogueOperand) -> Load:
@@ -288,9 +293,10 @@ def verify(program: TileProgram) -> None:
                 case Promote(accumulator=acc, partial=partial):
                     require({acc.symbol, partial.symbol} <= defined, "an undefined tile is promoted")
                     require((acc.axes, acc.shape) == (partial.axes, partial.shape), "a tile promoted to another shape")
-                case Fold(scores=scores, weights=weights):
-                    require(scores.symbol in defined, "a fold of undefined scores")
-                    require(scores.shape == weights.shape, "weights of other scores")
+                case Fold(stream=stream, scores=scores, weights=weights, others=others):
+                    require({s.symbol for s in (scores, *others)} <= defined, "a fold of undefined scores")
+                    require({s.shape for s in (scores, *others)} == {weights.shape}, "weights of other scores")
+                    require(len(others) == len(stream.others), "a fold that has not all scores")
                     defined.add(weights.symbol)
                 case Narrow(source=source, target=target):
                     require(source.symbol in defined, "an undefined tile is narrowed")
@@ -354,8 +360,8 @@ def statement_text(statement: Statement, names: SymbolNames) -> str:
         case Reset(stream=stream):
             sums = [f"{names[symbol]} = 0" for symbol, _ in stream.totals]
             return ", ".join([*([f"{names[stream.peak]} = -inf"] if stream.peak else []), *sums]) or "no statistics"
-        case Fold(scores=scores, weights=weights):
-            return f"{tile_text(weights, names)} = fold {names[scores.symbol]}"
+        case Fold(scores=scores, weights=weights, others=others):
+            return f"{tile_text(weights, names)} = fold {', '.join(names[s.symbol] for s in (scores, *others))}"
         case Narrow(source=source, target=target):
             return f"{tile_text(target, names)} = cast {target.element.value} {names[source.symbol]}"
         case Rescale(accumulator=acc):

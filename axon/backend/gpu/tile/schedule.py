@@ -69,6 +69,7 @@ class Traits:
     stream: bool = False
     value_across: bool = False
     limbs: tuple[int, int] = (1, 1)  # of the left factor, of the right one
+    scores: int = 1  # of a stream: how many for each element
 
     @property
     def promoted(self) -> bool:
@@ -86,8 +87,8 @@ class ScheduleProblem:
     """The sizes that a choice depends on. `outer` is the product of the outer extents, `elements` how many different ones each
     factor has in all, of one limb; if it is not said, as many as its matrices. The side of `pixels` is read by copies of these.
 
-    Of streams there are the streamed extent, and whether a mask leaves parts out; of factors in limbs, how many they have, and how
-    many products.
+    Of streams there are the streamed extent, whether a mask leaves parts out, and how many scores an element has; of factors in
+    limbs, how many they have, and how many products.
     """
 
     rows: int
@@ -100,6 +101,7 @@ class ScheduleProblem:
     products: int = 1
     elements: tuple[int, int] | None = None
     pixels: Literal["rows", "columns"] | None = None
+    scores: int = 1
 
 
 def register_budget(mapping: TileMapping, *, promoted: bool) -> tuple[int, int] | None:
@@ -118,7 +120,8 @@ def panel(element: Element, target: Target) -> int:
 def shared_bytes(mapping: TileMapping, traits: Traits) -> int:
     """The dynamic shared memory of a block, if every result is stored by bulk copies: barriers, ring, and buffers."""
     if traits.stream:
-        ring = mapping.rows * mapping.depth + mapping.stages * mapping.keys * (mapping.depth + mapping.columns)
+        deep = mapping.depth * traits.scores
+        ring = mapping.rows * deep + mapping.stages * mapping.keys * (deep + mapping.columns)
     else:
         left, right = traits.limbs
         ring = mapping.stages * (mapping.rows * left + mapping.columns * right) * mapping.depth
@@ -129,7 +132,7 @@ def shared_bytes(mapping: TileMapping, traits: Traits) -> int:
 def accumulators(mapping: TileMapping, traits: Traits) -> int:
     """Registers of one consumer thread that hold tiles: a product, the sum of a step, and of a stream scores and, in 16 bits,
     weights."""
-    columns = 2 * mapping.columns * (1 + traits.promoted) + 3 * mapping.keys
+    columns = 2 * mapping.columns * (1 + traits.promoted) + (1 + 2 * traits.scores) * mapping.keys
     return mapping.rows * columns // (2 * mapping.consumers * 128)
 
 
@@ -285,7 +288,7 @@ def _predict_stream(mapping: TileMapping, problem: ScheduleProblem, target: Targ
     steps = float(pieces)
     if problem.masked:
         steps = sum(min(pieces, -(-(n + 1) * mapping.rows // mapping.keys)) for n in range(tiles)) / max(tiles, 1)
-    score = STREAM_ELEMENT + STREAM_PRODUCT * (mapping.depth + mapping.columns)
+    score = STREAM_ELEMENT * problem.scores + STREAM_PRODUCT * (mapping.depth * problem.scores + mapping.columns)
     step = STREAM_STEP + mapping.rows * mapping.keys * score * (THREE_CONSUMERS if mapping.consumers > 2 else 1.0)
     edge = STREAM_EDGE * mapping.rows * (mapping.rows + mapping.keys) if problem.masked else STREAM_FULL
     tile = STREAM_TILE + edge + (steps * step * TURNS if mapping.turns else NO_TURNS + steps * step)

@@ -70,6 +70,16 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
+class Scores:
+    """Further scores of the same elements, which weights may depend on: the sums over `depth` of query * key."""
+
+    symbol: Symbol
+    depth: Axis
+    query: EpilogueOperand
+    key: EpilogueOperand
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
     """results[axes] = expression(sum over `keys` of weight * value, final values of the row).
 
@@ -77,7 +87,7 @@ class Stream:
     greatest T, the `totals` are sums of terms, `product` is the sum of weight · value. `finals` follow from peak and totals once
     the pass is over. Where `condition` is false, an element contributes nothing; if the stream is `vanishing`, that is because T is
     -inf there, and else because its terms are 0. `views` are what is read at more than bare indices, `derived` indices that follow
-    from the tile's.
+    from the tile's. Factors of terms may mention `others`, scores of their own.
     """
 
     rows: Axis
@@ -102,15 +112,31 @@ class Stream:
     views: tuple[View, ...] = ()
     derived: tuple[tuple[Symbol, Dim], ...] = ()
     span: Span | None = None
+    others: tuple[Scores, ...] = ()
 
     @property
     def reduced(self) -> tuple[Axis, ...]:
         """The axes that are summed over."""
-        return (self.depth, self.keys)
+        return (*self.depths, self.keys)
+
+    @property
+    def depths(self) -> tuple[Axis, ...]:
+        """Of the scores."""
+        return (self.depth, *(other.depth for other in self.others))
+
+    @property
+    def queries(self) -> tuple[EpilogueOperand, ...]:
+        """The left factors of the scores."""
+        return (self.query, *(other.query for other in self.others))
+
+    @property
+    def key_operands(self) -> tuple[EpilogueOperand, ...]:
+        """The right factors of the scores."""
+        return (self.key, *(other.key for other in self.others))
 
     @property
     def operands(self) -> tuple[EpilogueOperand, ...]:
-        return (self.query, self.key, self.value)
+        return (*self.queries, *self.key_operands, self.value)
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -150,22 +176,28 @@ def stream(
         if [a.extent for a in other.axes] == [a.extent for a in op.axes[:-1]]:
             places = tuple(Dim.of(a.symbol) for a in op.axes[:-1])
             inliner.inline(Read(other.outs[0].symbol, places, other.outs[0].element))
-    if inliner.score is None:
+    if not inliner.scores:
         raise Unsupported("no factor of the sum is made of scores", span, near=False)
+    if len(inliner.scores) > 1 and inliner.statistics:
+        raise Unsupported("statistics of rows run along with one product of scores, not with several", span)
     rest: list[Scalar] = []
     ends: list[Scalar] = []
     for factor in factors(body):
         (ends if mentions(factor, columns.symbol) else rest).append(factor)
-    score = inliner.score
-    query, key, depth, scale, views = _scores(score, keys, op.axes, values, inliner)
+    products = [inliner.producers[read.tensor] for read in inliner.scores]
+    views = Views(values, (*op.axes, keys, *_depths(products)))
+    found = [_scores(read, symbol, keys, inliner, views) for read, symbol in inliner.scores.items()]
+    (first, _), *more = found
+    query, key, depth, others = first.query, first.key, first.depth, tuple(scores for scores, _ in more)
     value = _operand(ends, views, "the values", span)
-    rows_ = [a for a in op.axes[:-1] if a.symbol in query.axes and a.symbol not in (*key.axes, *value.axes)]
+    across = {axis for scores, _ in found for axis in scores.key.axes} | {*value.axes}
+    rows_ = [a for a in op.axes[:-1] if all(a.symbol in s.query.axes for s, _ in found) and a.symbol not in across]
     if not rows_ or inliner.rows not in (None, *(a.symbol for a in rows_)):
         raise Unsupported("no index of the result stands in the queries alone", span)
     rows = next(a for a in reversed(rows_) if inliner.rows in (None, a.symbol))
     outer = tuple(a for a in op.axes if a not in (rows, columns))
     check_derived(views, {a.symbol for a in outer}, span)
-    for operand in (query, key, value):
+    for operand in (*(x for s, _ in found for x in (s.query, s.key)), value):
         if operand.value.element not in PRODUCT_ELEMENTS:
             raise Unsupported(refused(operand.value.element), span)
         if operand.value.element != query.value.element:
@@ -173,7 +205,8 @@ def stream(
     weight = product(rest)
     if op.reduction.where is not None:
         weight = Select(inliner.inline(op.reduction.where), weight, ZERO)
-    made = _Pass(inliner, _positive((*op.axes, keys, depth)), (rows, keys), scale, span).run(weight)
+    sizes = _positive((*op.axes, keys, *(s.depth for s, _ in found)))
+    made = _Pass(inliner, sizes, (rows, keys), {s.symbol: scale for s, scale in found}, span).run(weight)
     total = fresh("product")
     result = Result(
         op.outs[0], tuple(a.symbol for a in op.axes), views.bare(times(Local(total, Element.F32), made.norm), guarded=True)
@@ -182,9 +215,10 @@ def stream(
     finals = tuple((symbol, views.bare(value, guarded=True)) for symbol, value in made.finals)
     kernel = Stream(
         rows=rows, columns=columns, keys=keys, depth=depth, outer=outer, query=query, key=key, value=value,
-        score=inliner.symbol, change=views.bare(made.change, guarded=True), changed=made.changed.symbol, peak=made.peak,
+        score=first.symbol, change=views.bare(made.change, guarded=True), changed=made.changed.symbol, peak=made.peak,
         totals=tuple((symbol, _seen(term, views)) for symbol, term, _ in made.totals), weight=_seen(made.weight, views),
         finals=finals, product=total, results=(result,), condition=condition, vanishing=made.vanishing, span=span,
+        others=others,
     )  # fmt: skip
     kernel = replace(kernel, views=views.all, derived=views.derived)
     _check(kernel)
@@ -214,8 +248,7 @@ class _Inliner:
     def __init__(self, producers: Mapping[Symbol, Compute], keys: Axis, columns: Axis) -> None:
         self.producers, self.keys, self.columns = producers, keys, columns
         self.multiplied = {columns.symbol}
-        self.symbol = fresh("score")
-        self.score: Read | None = None
+        self.scores: dict[Read, Symbol] = {}
         self.statistics: dict[Read, _Statistic] = {}
         self.used: set[Symbol] = set()
         self.rows: Symbol | None = None
@@ -269,11 +302,8 @@ class _Inliner:
         along = any(self.keys.symbol in s.variables for s in subscripts)
         kind, reduced = producer.reduction.monoid.kind, producer.reduction.axes
         if along and kind == "sum" and not any(self.columns.symbol in s.variables for s in subscripts):
-            if self.score not in (None, read):
-                return None
-            self.score = read
             self.used.add(read.tensor)
-            return Local(self.symbol, Element.F32)
+            return Local(self.scores.setdefault(read, fresh("score")), Element.F32)
         if along or kind not in ("max", "sum") or len(reduced) != 1 or reduced[0].extent.substitute(names) != self.keys.extent:
             return None
         if read not in self.statistics:
@@ -297,14 +327,23 @@ def _operand(candidates: list[Scalar], views: Views, what: str, span: Span | Non
     raise Unsupported(f"{what} are not one tensor read at indices", span)
 
 
-def _scores(
-    read: Read, keys: Axis, axes: tuple[Axis, ...], values: Mapping[Symbol, Value], inliner: _Inliner
-) -> tuple[EpilogueOperand, EpilogueOperand, Axis, Scalar, Views]:
-    """The operands of the first product, the axis it reduces, what else multiplies it, and what is read through views."""
+def _depths(products: Sequence[Compute]) -> tuple[Axis, ...]:
+    """What the products of scores sum over."""
+    found: list[Axis] = []
+    for producer in products:
+        assert producer.reduction is not None
+        if producer.reduction.where is not None or len(producer.reduction.axes) != 1 or len(producer.body) != 1:
+            raise Unsupported("the scores are not one sum of products over one index", producer.span)
+        found += producer.reduction.axes
+    if len(set(found)) < len(found):
+        raise Unsupported("scores are read at two places", products[0].span)
+    return tuple(found)
+
+
+def _scores(read: Read, symbol: Symbol, keys: Axis, inliner: _Inliner, views: Views) -> tuple[Scores, Scalar]:
+    """The operands of a product of scores and the axis that it reduces; and what else multiplies it."""
     producer = inliner.producers[read.tensor]
     assert producer.reduction is not None
-    if producer.reduction.where is not None or len(producer.reduction.axes) != 1 or len(producer.body) != 1:
-        raise Unsupported("the scores are not one sum of products over one index", producer.span)
     (depth,) = producer.reduction.axes
     names = {a.symbol: s for a, s in zip(producer.axes, read.subscripts, strict=True) if isinstance(s, Dim)}
     deep: list[Scalar] = []
@@ -314,10 +353,9 @@ def _scores(
         (deep if mentions(factor, depth.symbol) else shallow).append(factor)
     left = [f for f in deep if not mentions(f, keys.symbol)]
     right = [f for f in deep if mentions(f, keys.symbol)]
-    views = Views(values, (*axes, keys, depth))
     query = _operand(left, views, "the left factors of the scores", producer.span)
     key = _operand(right, views, "the right factors of the scores", producer.span)
-    return query, key, depth, product(shallow), views
+    return Scores(symbol, depth, query, key), product(shallow)
 
 
 # ── one pass ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -333,15 +371,20 @@ class _Pass:
     """Brings the weights and the row statistics into terms over one running peak."""
 
     def __init__(
-        self, inliner: _Inliner, sizes: frozenset[Symbol], tile: tuple[Axis, Axis], scale: Scalar, span: Span | None
+        self,
+        inliner: _Inliner,
+        sizes: frozenset[Symbol],
+        tile: tuple[Axis, Axis],
+        scales: Mapping[Symbol, Scalar],
+        span: Span | None,
     ) -> None:
         self.inliner, self.sizes, self.span = inliner, sizes, span
         self.rows, self.keys = tile
         keys = self.keys
-        self.score = Local(inliner.symbol, Element.F32)
-        self.scores = {inliner.symbol: times(self.score, scale)}
+        self.score = Local(next(iter(scales)), Element.F32)
+        self.scores: dict[Symbol, Scalar] = {symbol: times(Local(symbol, Element.F32), x) for symbol, x in scales.items()}
         self.changed = Local(fresh("changed"), Element.F32)
-        self.varying = frozenset({keys.symbol, inliner.symbol, self.changed.symbol})
+        self.varying = frozenset({keys.symbol, *scales, self.changed.symbol})
         self.summed = {s.symbol for s in inliner.statistics.values() if s.kind == "sum"}
         self.body: Scalar | None = None  # of the maximum, as written
         self.peak: Symbol | None = None
@@ -457,6 +500,9 @@ class _Pass:
                 scale = coefficient
             else:
                 beside = plus(beside, times(coefficient, atom))
+        if beside is not None and self.peak is None:  # apart, one might be infinite where the other is 0
+            others += [Unary("exp", exponent) for exponent in exponents]
+            return Term(None, ZERO, self.over_changed(product(others))), where, product(fixed)
         if beside is not None:
             others.append(Unary("exp", beside))
         bias: Scalar | None = None
@@ -494,11 +540,11 @@ class _Pass:
         """An elementwise factor, over the changed score. It may not depend on any statistic of its row."""
         if local_symbols(scalar) & set(self.known):
             raise Unsupported(NO_CORRECTION, self.span)
-        if self.inliner.symbol not in local_symbols(scalar):
+        if self.score.symbol not in local_symbols(scalar):
             return scalar
         if self.change != self.score:
             raise Unsupported("the weights use both the scores and what their maximum is taken of", self.span)
-        return substituted(scalar, {self.inliner.symbol: self.changed})
+        return substituted(scalar, {self.score.symbol: self.changed})
 
 
 def holds(condition: Scalar) -> bool:
@@ -549,7 +595,7 @@ def _check(kernel: Stream) -> None:
     """Raises `Unsupported` for what has no device form."""
     per_element = [kernel.change, *(term.factor for term in kernel.terms)] + [c for c in (kernel.condition,) if c is not None]
     per_row = [s for term in kernel.terms for s in (term.scale, term.bias) if s is not None] + [v for _, v in kernel.finals]
-    axes = {a.symbol for a in (*kernel.outer, kernel.rows, kernel.columns, kernel.keys, kernel.depth)}
+    axes = {a.symbol for a in (*kernel.outer, kernel.rows, kernel.columns, *kernel.reduced)}
     for scalar in (*per_element, *per_row, *(r.expression for r in kernel.results)):
         why = obstacle(scalar, axes)
         if why:

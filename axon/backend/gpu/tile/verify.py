@@ -122,6 +122,8 @@ class _KernelScope(PlanScope):
         self.holds(stream.changed, changed)
         if stream.peak is not None:
             self.holds(stream.peak, changed)
+        for other in stream.others:
+            self.holds(other.symbol, Element.F32)
         for term in stream.terms:
             self.term(term)
         for symbol, _ in stream.totals:
