@@ -125,6 +125,7 @@ def tensors(kernel: Tiled, values: tuple[Value, ...]) -> tuple[Value, ...]:
     used = [operand.value for operand in kernel.operands]
     used += [known[r.tensor] for scalar in expressions(kernel) for r in reads(scalar)]
     used += [r.place for r in kernel.results]
+    used += [r.value for r in kernel.row_results] if isinstance(kernel, Stream) else []
     return tuple(dict.fromkeys(used))
 
 
@@ -135,11 +136,6 @@ def expressions(kernel: Tiled) -> Iterator[Scalar]:
         case MatrixProduct():
             pass
         case Stream():
-            yield kernel.change
-            if kernel.condition is not None:
-                yield kernel.condition
-            for term in (kernel.weight, *(term for _, term in kernel.totals)):
-                yield from (s for s in (term.scale, term.bias, term.factor) if s is not None)
-            yield from (value for _, value in kernel.finals)
+            yield from kernel.expressions
         case _:
             assert_never(kernel)

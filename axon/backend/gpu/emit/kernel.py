@@ -404,6 +404,8 @@ class Emitter:
                     code.assign(total, call(self.made("promote", "ptx_tiles.promote", acc.shape[1]), total, name))
             case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
                 self.stream.op(op)
+            case t.StoreRows():
+                self.results.row_values(op)
             case b.Last(axis=axis):
                 code.assign(self.name(axis.symbol), self.stream.last_piece - 1)
             case b.Steps():

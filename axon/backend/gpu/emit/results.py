@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.tile.epilogue import bare
-from axon.backend.gpu.tile.ir import Store
+from axon.backend.gpu.tile.ir import Store, StoreRows
 from axon.backend.kernel.code import Code
 from axon.backend.kernel.ir import (
     Assign,
@@ -149,6 +149,23 @@ class ResultEmitter:
             code.assign(insides[half], call("int32", at < out.size(order.rows.extent)))
         step = out.stride(store.tensor, len(store.axes) - 1) * size
         self.store(op, "scatter", *starts, self.column, step, out.size(order.columns.extent), *insides)
+
+    def row_values(self, op: StoreRows) -> None:
+        """Store a value of each row: that of the first column of eight, of which there is one. The first thread of a quad has it."""
+        out, code, order = self.out, self.out.code, self.program.order
+        size = op.element.bits // 8
+        scatter = out.made("scatter_rows", "ptx_results.scatter", op.element.value, 0, 8)
+        for block in range(order.rows.step // (64 * out.current.instances)):
+            starts, insides = ([code.local(f"{what}_{half}") for half in range(2)] for what in ("start", "inside"))
+            code.assign(self.row, self.first_row(block) + self.quarter + out.lane % 32 // 4)
+            for half in range(2):
+                at = self.row + 8 * half
+                places = (at if axis == order.rows.symbol else out.name(axis) for axis in op.axes)
+                offsets = [call("int64", place) * out.stride(op.tensor, d) for d, place in enumerate(places)]
+                code.assign(starts[half], address(out.pointer(op.tensor), size, offsets))
+                code.assign(insides[half], call("int32", at < out.size(order.rows.extent)))
+            pairs = (out.stream.row(op.final, block, half) for half in range(2) for _ in range(2))
+            code.call(scatter, *starts, out.lane % 4 * 2, size, 1, *insides, Several(tuple(pairs)))
 
     def first_row(self, block: int) -> Expression:
         """The first of the 64 rows of a block."""

@@ -278,6 +278,8 @@ def _check_stored(program: BarrierProgram) -> None:
         for op in operations(role.body):
             if not isinstance(op, b.Tiles) or not any(isinstance(o, b.Product) for o in operations(op.body)):
                 continue
+            rows = tuple(o for o in op.body if isinstance(o, t.StoreRows))
+            _require(rows == program.row_stores, "content", "values of rows are not stored, each once")
             for store in program.stores:
                 parts = sorted(_parts(program, op.body, store.tensor))
                 wanted = []

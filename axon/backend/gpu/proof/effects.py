@@ -226,6 +226,9 @@ class Effects:
                 self.need(agent, number, stream.score, "a stream ends that has")
                 agent.holds = agent.holds - {stream.score} | {stream.changed}
                 return
+            case t.StoreRows(stream=stream):
+                self.need(agent, number, stream.changed, "a row value is stored of")
+                return
             case _:
                 assert_never(op)
         self.at_rest(agent, number, touched)

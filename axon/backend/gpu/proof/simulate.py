@@ -310,7 +310,7 @@ class _Cluster:
                 if only is None or only == agent.instance:
                     key = (agent.block, (agent.instance + 1) % self.program.mapping.consumers)
                     self.turns[key] = self.turns.get(key, 0) + 1
-            case t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+            case t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows():
                 for block in range(agent.blocks):
                     self.work(agent, op, block)
             case b.Commit():
@@ -401,6 +401,13 @@ class _Cluster:
                 for symbol, value in stream.finals:
                     values = Values(self.tensors, self.sizes, self.axes(agent, block), dict(known)).value(value)
                     agent.rows[symbol, block] = np.broadcast_to(np.asarray(values, np.float32), (64, 1))[:, 0]
+            case t.StoreRows(tensor=tensor, axes=axes, final=final):
+                rows = self.program.order.rows
+                first = rows.step * agent.pieces[rows.symbol] + (agent.instance * agent.blocks + block) * 64
+                count = max(0, min(64, self.size(rows.extent) - first))
+                at = tuple(slice(first, first + count) if a == rows.symbol else agent.pieces[a] for a in axes)
+                out = self.tensors[tensor]
+                out[at] = agent.rows[final, block][:count].astype(out.dtype)
             case _:
                 assert_never(op)
 

@@ -9,6 +9,7 @@ from axon.backend.gpu.build.recipe import tensors
 from axon.backend.gpu.report.show import product_flops, sizes_of
 from axon.backend.gpu.runtime.steps import Ordered
 from axon.backend.gpu.tile.families import Kernel, family_of
+from axon.backend.gpu.tile.stream import Stream
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.plan import cost
 from axon.backend.plan.cost import CostedStep, PlanCost
@@ -60,7 +61,8 @@ def _step(kernel: Kernel, values: tuple[Value, ...], known: Mapping[Symbol, Valu
         flops = operation_count.total(kernel.steps)
         return CostedStep(kernel.family, reads_of(kernel), values_of(kernel), flops, bytes_moved(kernel, known))
     used = tensors(kernel, values)
-    stored = tuple(result.place for result in kernel.results)
+    rows = kernel.row_results if isinstance(kernel, Stream) else ()
+    stored = (*(result.place for result in kernel.results), *(row.value for row in rows))
     views = {view.value.symbol: view.source for view in kernel.views}
     reads = frozenset(views.get(v.symbol, v.symbol) for v in used if v not in stored)
     moved = sum(map(size_in_bytes, used), start=Dim.of(0))

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import Bounds
-from axon.backend.gpu.tile.ir import Load, Store, Tile, TileAxis, Work
+from axon.backend.gpu.tile.ir import Load, Store, StoreRows, Tile, TileAxis, Work
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.data import dataclass
 from axon.base.names import Symbol
@@ -402,7 +402,7 @@ class BarrierProgram:
     """A kernel. `fenced` says that barriers, once initialized, are published to the cluster before anyone uses them.
 
     `steps` is the axis of its loops; `derived`, `whole`, `bounds` and `views` are the tile program's. `stores` are the results,
-    which every tile must leave in memory as a whole; `promoted` is what a step must sum, if it has a sum of its own.
+    which every tile must leave in memory as a whole, `row_stores` those of one value per row; `promoted` is what a step must sum, if it has a sum of its own.
     """
 
     tensors: tuple[Value, ...]
@@ -421,6 +421,7 @@ class BarrierProgram:
     stores: tuple[Store, ...] = ()
     views: tuple[View, ...] = ()
     promoted: Promoted | None = None
+    row_stores: tuple[StoreRows, ...] = ()
 
     @property
     def cluster(self) -> int:

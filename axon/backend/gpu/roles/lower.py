@@ -73,6 +73,7 @@ class _Lowering:
             source.tensors, mapping, self.target, order, steps, tuple(self.rings.values()), buffers, roles, data,
             derived=source.derived, whole=source.whole, bounds=source.bounds, views=source.views,
             stores=tuple(s for s in program.consumer if isinstance(s, Store)), promoted=self._promoted,
+            row_stores=tuple(s for s in program.consumer if isinstance(s, t.StoreRows)),
         )  # fmt: skip
 
     def _turns(self) -> tuple[tuple[Op, ...], tuple[Op, ...]]:
@@ -219,7 +220,7 @@ class _Lowering:
                     advances: list[Op] = [b.Advance(ring) for ring in used]
                     out.append(b.Steps(axis, tuple(self._consumer(inner, axis) + advances), backwards, peeled))
                     after = axis
-                case t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+                case t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows():
                     out.append(statement)
                 case Store():
                     out += self._store(statement)

@@ -25,6 +25,7 @@ from axon.backend.gpu.runtime.foreseen import lives_of, values_between
 from axon.backend.gpu.runtime.prepare import Prepared, is_empty, prepare
 from axon.backend.gpu.runtime.ways import NO_MAPPING, Planned, following, plan
 from axon.backend.gpu.tile.epilogue import views_of
+from axon.backend.gpu.tile.families import results_of
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.schedule_file import FREE, NOTHING, Fixed, Schedule
 from axon.backend.plan.ir import Nest
@@ -121,8 +122,8 @@ class _Run(Walk[Any]):
             if isinstance(kernel, Nest):
                 self.interpreted(*kernel.steps)
                 continue
-            for result in kernel.results:
-                self.held[result.value.symbol] = np.zeros(shapes[result.value.symbol], result.value.element.dtype)
+            for value in results_of(kernel):
+                self.held[value.symbol] = np.zeros(shapes[value.symbol], value.element.dtype)
             if is_empty(kernel, self.sizes):
                 continue
             ready = prepare(kernel, lying, self.sizes)

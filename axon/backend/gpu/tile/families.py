@@ -14,9 +14,9 @@ from axon.backend.gpu.layout.copies import CopyLayout
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.contraction import APART, MatrixProduct, Merging, contraction, group, with_factors
-from axon.backend.gpu.tile.epilogue import EpilogueGroup, EpilogueOperand
+from axon.backend.gpu.tile.epilogue import STORED, EpilogueGroup, EpilogueOperand
 from axon.backend.gpu.tile.epilogue import views_of as tiled_views
-from axon.backend.gpu.tile.stream import Found, Stream, stream
+from axon.backend.gpu.tile.stream import Found, RowResult, Stream, stream
 from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.plan import ir as plans
 from axon.backend.plan.fuse import Policy, fuse
@@ -34,6 +34,7 @@ from axon.shapes.dimension import Dim
 
 Tiled: TypeAlias = "MatrixProduct | Stream"
 Kernel: TypeAlias = "Tiled | Nest"
+Known: TypeAlias = "tuple[Symbol, tuple[Symbol, ...], Local]"  # a tensor of one value per row, its axes, its value
 
 POLICY = Policy(epilogues=False, share=False, wide=True)  # a row that is held in registers shares what it computes anyway
 
@@ -52,18 +53,19 @@ def kernels(
     bare: Set[Symbol] = frozenset(),
     merging: Mapping[Symbol, Merging] = NO_MERGING,
     cuts: Mapping[Symbol, Cut] = NO_CUTS,
+    kept: Set[Symbol] = frozenset(),
 ) -> tuple[Kernel, ...]:
     """The kernels of a program, in order. What makes one of the tensors in `plain` is not sought a place on the tensor cores, what
     makes one of those in `apart` is no stream, and a contraction that makes one of those in `bare` takes in nothing after it; `why`
     says so for some. Of one that makes one of those in `merging`, sides are merged so; rows of a nest that stores one of those in
-    `cuts` are spread so.
+    `cuts` are spread so. Streams find those in `kept` in memory.
 
     Raises `Unsupported` for an operation that is no part of a straight program (see `parts`).
     """
     for op in program.block.ops:
         if not isinstance(op, Compute | Scan):
             raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
-    groups, reasons = _tiled(program, plain, plain | apart, bare, merging)
+    groups, reasons = _tiled(program, plain, plain | apart, bare, merging, kept)
     return tuple(_in_order(program, groups, {**reasons, **why}, cuts))
 
 
@@ -83,7 +85,10 @@ def with_operands(kernel: Tiled, operands: Sequence[EpilogueOperand]) -> Tiled:
 
 def results_of(kernel: Kernel) -> tuple[Value, ...]:
     """The tensors that a kernel stores."""
-    return plans.values_of(kernel) if isinstance(kernel, Nest) else tuple(r.value for r in kernel.results)
+    if isinstance(kernel, Nest):
+        return plans.values_of(kernel)
+    rows = kernel.row_results if isinstance(kernel, Stream) else ()
+    return (*(r.value for r in kernel.results), *(r.value for r in rows))
 
 
 def family_of(kernel: Kernel) -> str:
@@ -111,20 +116,26 @@ class _Taken:
     symbol: Symbol  # what its product makes
     group: EpilogueGroup[Tiled]
     members: set[int]
-    known: tuple[tuple[Symbol, tuple[Symbol, ...], Local], ...] = ()
+    known: tuple[Known, ...] = ()
 
 
 def _tiled(
-    program: Program, plain: Set[Symbol], apart: Set[Symbol], bare: Set[Symbol], merging: Mapping[Symbol, Merging]
+    program: Program,
+    plain: Set[Symbol],
+    apart: Set[Symbol],
+    bare: Set[Symbol],
+    merging: Mapping[Symbol, Merging],
+    kept: Set[Symbol],
 ) -> tuple[list[tuple[Tiled, set[int]]], dict[Symbol, str]]:
     """The kernels for the tensor cores, and why a product is none of them."""
     ops = program.block.ops
     values = {v.symbol: v for v in program.inputs}
     values |= {out.symbol: out for op in ops for out in outs_of(op)}
-    streams, reasons = _streams(program, values, apart)
+    streams, reasons = _streams(program, values, apart, kept)
     taken: list[_Taken] = []
     owner: dict[int, int] = {}  # of an operation: which kernel does it
     inside = {number for last, (_, inner) in streams.items() for number in inner if number != last}
+    reading = _reading(program, streams)
     for number, op in enumerate(ops):
         if number in owner or number in inside or not isinstance(op, Compute) or op.outs[0].symbol in plain:
             continue
@@ -154,19 +165,24 @@ def _tiled(
                 mine.members.add(later)
                 owner[later] = len(taken) - 1
     found = []
+    rows: set[Symbol] = set()  # the statistics that a stream stores
     for mine in taken:
         wanted = set(program.block.results)
-        wanted |= {s for i, other in enumerate(ops) if i not in mine.members for s in tensors_of(other)}
+        wanted |= {s for i, tensors in reading.items() if i not in mine.members for s in tensors}
         finished = mine.group.finish(wanted)
-        outside = [tensor.name for tensor, _, _ in mine.known if tensor in wanted]
+        outside = [known for known in mine.known if known[0] in wanted - rows]
+        if outside and isinstance(finished, Stream):
+            finished, outside = _with_rows(finished, outside, values)
+            rows |= {row.value.symbol for row in finished.row_results}
         passes = isinstance(finished, Stream)
         if outside or not (apart if passes else plain).isdisjoint(r.value.symbol for r in finished.results):
-            again, others = _tiled(program, plain if passes else plain | {mine.symbol}, apart | {mine.symbol}, bare, merging)
+            further = plain if passes else plain | {mine.symbol}
+            again, others = _tiled(program, further, apart | {mine.symbol}, bare, merging, kept)
             if outside:
-                others[mine.symbol] = f"`{outside[0]}`, which has one value per row, is needed outside its kernel"
+                others[mine.symbol] = f"`{outside[0][0].name}`, which has one value per row, is needed outside its kernel"
             return again, others
         if not passes and mine.symbol not in bare and not bare.isdisjoint(r.value.symbol for r in finished.results):
-            return _tiled(program, plain, apart, bare | {mine.symbol}, merging)
+            return _tiled(program, plain, apart, bare | {mine.symbol}, merging, kept)
         found.append((_pruned(finished) if isinstance(finished, Stream) else finished, mine.members))
     return found, reasons
 
@@ -214,7 +230,7 @@ def _in_order(
         assert segment or ready, "kernels wait for each other"
         for kernel, members in ready:
             yield kernel
-            there |= {out.symbol for n in members for out in outs_of(ops[n])}
+            there |= {value.symbol for value in results_of(kernel)}
         pending = [group for group in pending if group not in ready]
 
 
@@ -305,49 +321,88 @@ def copy(
     return Nest(axes, (step,), (value.symbol,), reasons)
 
 
+Streams: TypeAlias = "dict[int, tuple[Found, set[int]]]"  # by the number of the last operation, with those that it takes in
+
+
 def _streams(
-    program: Program, values: Mapping[Symbol, Value], apart: Set[Symbol]
-) -> tuple[dict[int, tuple[Found, set[int]]], dict[Symbol, str]]:
-    """The streams by the number of their last operation, with the operations inside; and why something near to one is none."""
+    program: Program, values: Mapping[Symbol, Value], apart: Set[Symbol], kept: Set[Symbol]
+) -> tuple[Streams, dict[Symbol, str]]:
+    """The streams; and why something near to one is none.
+
+    Several may make the same scores, each for itself. What one makes on its way is never in memory: no other may need it there, but
+    for statistics of its rows, which it can store.
+    """
     ops = program.block.ops
-    producers = {out.symbol: op for op in ops if isinstance(op, Compute) for out in op.outs}
+    producers = {out.symbol: op for op in ops if isinstance(op, Compute) for out in op.outs if out.symbol not in kept}
     numbers = {out.symbol: i for i, op in enumerate(ops) for out in outs_of(op)}
-    found: dict[int, tuple[Found, set[int]]] = {}
+    found: Streams = {}
     reasons: dict[Symbol, str] = {}
+
+    def take(number: int, made: Found) -> None:
+        found[number] = made, {numbers[s] for s in made.used}
+
     for number, op in enumerate(ops):
         if not isinstance(op, Compute) or op.reduction is None or op.outs[0].symbol in apart:
             continue
         try:
-            made = stream(op, producers, values)
+            take(number, stream(op, producers, values))
         except Unsupported as reason:
             if reason.near:
                 reasons[op.outs[0].symbol] = reason.reason
-            continue
-        shared, inner = _shared(made, number, program, numbers)
-        if shared:
+    tried: set[int] = set()
+    while True:
+        needed = {s for tensors in _reading(program, found).values() for s in tensors} | set(program.block.results)
+        bad = [(number, shared) for number in found if (shared := _shared(ops, *found[number], needed))]
+        if not bad:
+            return found, reasons
+        number, shared = bad[0]
+        last, inner = ops[number], found[number][1]
+        if number not in tried and isinstance(last, Compute):
+            tried.add(number)
             others = [o for i, o in enumerate(ops) if i not in inner and i != number and set(tensors_of(o)) & shared]
             with suppress(Unsupported):  # what it cannot make beside its own stays shared, and that is the reason
-                made = stream(op, producers, values, [o for o in others if isinstance(o, Compute) and o.reduction])
-            shared, inner = _shared(made, number, program, numbers)
-        if shared:
-            names = ", ".join(f"`{s.name}`" for s in sorted(shared, key=lambda s: s.id))
-            reasons[op.outs[0].symbol] = f"{names} is needed outside the one pass that makes it"
+                take(number, stream(last, producers, values, [o for o in others if isinstance(o, Compute) and o.reduction]))
             continue
-        found[number] = (made, inner)
-    return found, reasons
+        names = ", ".join(f"`{s.name}`" for s in sorted(shared, key=lambda s: s.id))
+        reasons[outs_of(last)[0].symbol] = f"{names} is needed outside the one pass that makes it"
+        del found[number]
 
 
-def _shared(found: Found, last: int, program: Program, numbers: Mapping[Symbol, int]) -> tuple[set[Symbol], set[int]]:
-    """What a stream makes on its way that something else needs, and the operations that it takes in beside its last."""
+def _reading(program: Program, streams: Streams) -> dict[int, frozenset[Symbol]]:
+    """What is read from memory by each operation that is done, or by the stream that it is the last of: not those that streams take
+    in, unless something else needs what they make."""
     ops = program.block.ops
-    inner = {numbers[s] for s in found.used}
-    outside = [op for i, op in enumerate(ops) if i not in inner and i != last]
-    needed = {s for op in outside for s in tensors_of(op)} | set(program.block.results)
+    absorbed = {number for last, (_, inner) in streams.items() for number in inner if number != last}
+    rows = {tensor for found, _ in streams.values() for tensor, _, _ in found.statistics}
+    reading: dict[int, frozenset[Symbol]] = {}
+    pending = [number for number in range(len(ops)) if number not in absorbed]
+    while pending:
+        for number in pending:
+            reading[number] = streams[number][0].stream.needs if number in streams else frozenset(tensors_of(ops[number]))
+        needed = {s for tensors in reading.values() for s in tensors} | set(program.block.results)
+        needed -= rows
+        pending = [n for n in absorbed - reading.keys() if any(out.symbol in needed for out in outs_of(ops[n]))]
+    return reading
+
+
+def _shared(ops: Sequence[Op], found: Found, inner: set[int], needed: Set[Symbol]) -> frozenset[Symbol]:
+    """What a stream makes on its way that is needed in memory, but for statistics of its rows."""
     rows = {tensor for tensor, _, _ in found.statistics}
-    return {out.symbol for i in inner for out in outs_of(ops[i]) if out.symbol in needed and out.symbol not in rows}, inner
+    return frozenset(out.symbol for i in inner for out in outs_of(ops[i]) if out.symbol in needed and out.symbol not in rows)
+
+
+def _with_rows(kernel: Stream, outside: Sequence[Known], values: Mapping[Symbol, Value]) -> tuple[Stream, list[Known]]:
+    """The stream that stores these statistics of its rows too; and those that it cannot store, as they have no value for each."""
+    each = {axis.symbol for axis in (*kernel.outer, kernel.rows)}
+    able = [
+        known for known in outside if set(known[1]) == each and len(known[1]) == len(each) and values[known[0]].element in STORED
+    ]
+    rows = tuple(RowResult(values[tensor], axes, local.symbol) for tensor, axes, local in able)
+    return replace(kernel, row_results=rows), [known for known in outside if known not in able]
 
 
 def _pruned(kernel: Stream) -> Stream:
     """Without the row values that no result uses."""
     used = {n.symbol for r in kernel.results for n in nodes(r.expression) if isinstance(n, Local)}
+    used |= {r.final for r in kernel.row_results}
     return replace(kernel, finals=tuple((symbol, value) for symbol, value in kernel.finals if symbol in used))

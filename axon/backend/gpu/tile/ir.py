@@ -146,6 +146,17 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreRows:
+    """tensor[axes] = a value of each finished row, inside the tensor."""
+
+    stream: Stream
+    tensor: Symbol
+    element: Element
+    axes: tuple[Symbol, ...]
+    final: Symbol
+
+
+@dataclass(frozen=True, slots=True)
 class Store:
     """tensor[axes] = expression, element by element over the accumulator's tile, inside the tensor."""
 
@@ -166,7 +177,7 @@ class For:
     backwards: bool = False
 
 
-Work: TypeAlias = "Settle | Promote | Reset | Fold | Narrow | Rescale | Finish"  # on what registers hold
+Work: TypeAlias = "Settle | Promote | Reset | Fold | Narrow | Rescale | Finish | StoreRows"  # on what registers hold
 Statement: TypeAlias = "Clear | Load | Multiply | Work | Store | For"
 
 
@@ -214,7 +225,8 @@ def tile(kernel: MatrixProduct | Stream, mapping: TileMapping, tensors: tuple[Va
             uniform = frozenset([*(a.symbol for a in kernel.outer), *(symbol for symbol, _ in kernel.derived)])
             limits = bounds(condition, rows.symbol, keys.symbol, along.extent, lambda read: set(bare(read) or ()) <= uniform)
             depths = tuple(TileAxis(axis.symbol, axis.extent, mapping.depth) for axis in kernel.depths)
-            body = (*_streaming(kernel, depths, rows, columns, keys, accumulator), Finish(kernel), *stores)
+            values = (StoreRows(kernel, r.value.symbol, r.value.element, r.axes, r.final) for r in kernel.row_results)
+            body = (*_streaming(kernel, depths, rows, columns, keys, accumulator), Finish(kernel), *values, *stores)
             return TileProgram(tensors, outer, rows, columns, body, kernel.derived, depths, limits, views_of(kernel))
         case _:
             assert_never(kernel)
@@ -306,6 +318,9 @@ def verify(program: TileProgram) -> None:
                     require(acc.symbol in defined, "an undefined tile is rescaled")
                 case Reset() | Finish():
                     pass
+                case StoreRows(stream=stream, axes=axes, final=final):
+                    require(final in {symbol for symbol, _ in stream.finals}, "a row value that is never finished is stored")
+                    require(set(axes) <= set(inside), "a row value is stored outside its tile")
                 case Store(axes=axes, accumulator=acc):
                     require(acc.symbol in defined, "a store of an undefined tile")
                     require(set(acc.axes) <= set(axes) <= set(inside), "a store outside its tile")
@@ -368,6 +383,9 @@ def statement_text(statement: Statement, names: SymbolNames) -> str:
             return f"{names[acc.symbol]} *= correction"
         case Finish(stream=stream):
             return "; ".join(f"{names[s]} = {scalar_text(v, names)}" for s, v in stream.finals) or "no row values"
+        case StoreRows(tensor=tensor, axes=axes, final=final):
+            at = ", ".join(names[a] for a in axes)
+            return f"store {names[tensor]}[{at}] : {statement.element.value} = {names[final]} of each row"
         case For(axis=axis, backwards=backwards):
             return f"for {names[axis.symbol]} by {axis.step}{' from the last' if backwards else ''}:"
 

@@ -80,6 +80,15 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
+class RowResult:
+    """A tensor of one value per row: the final value `final`, at `axes`."""
+
+    value: Value
+    axes: tuple[Symbol, ...]
+    final: Symbol
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
     """results[axes] = expression(sum over `keys` of weight * value, final values of the row).
 
@@ -87,7 +96,7 @@ class Stream:
     greatest T, the `totals` are sums of terms, `product` is the sum of weight · value. `finals` follow from peak and totals once
     the pass is over. Where `condition` is false, an element contributes nothing; if the stream is `vanishing`, that is because T is
     -inf there, and else because its terms are 0. `views` are what is read at more than bare indices, `derived` indices that follow
-    from the tile's. Factors of terms may mention `others`, scores of their own.
+    from the tile's. Factors of terms may mention `others`, scores of their own. `row_results` are stored beside the results.
     """
 
     rows: Axis
@@ -113,6 +122,7 @@ class Stream:
     derived: tuple[tuple[Symbol, Dim], ...] = ()
     span: Span | None = None
     others: tuple[Scores, ...] = ()
+    row_results: tuple[RowResult, ...] = ()
 
     @property
     def reduced(self) -> tuple[Axis, ...]:
@@ -142,6 +152,24 @@ class Stream:
     def terms(self) -> tuple[Term, ...]:
         """Everything that is summed, each once, the weight first."""
         return tuple(dict.fromkeys([self.weight, *(term for _, term in self.totals)]))
+
+    @property
+    def expressions(self) -> Iterator[Scalar]:
+        """What it computes of scores and of rows, in that order."""
+        yield self.change
+        if self.condition is not None:
+            yield self.condition
+        for term in (self.weight, *(term for _, term in self.totals)):
+            yield from (s for s in (term.scale, term.bias, term.factor) if s is not None)
+        yield from (value for _, value in self.finals)
+
+    @property
+    def needs(self) -> frozenset[Symbol]:
+        """The tensors that it reads, behind its views."""
+        shown = {view.value.symbol: view.source for view in self.views}
+        computed = (*self.expressions, *(result.expression for result in self.results))
+        seen = {operand.value.symbol for operand in self.operands} | {r.tensor for scalar in computed for r in reads(scalar)}
+        return frozenset(shown.get(symbol, symbol) for symbol in seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +251,8 @@ def stream(
     kernel = replace(kernel, views=views.all, derived=views.derived)
     _check(kernel)
     check_derived(views, {a.symbol for a in outer}, span)
+    if kernel.needs & inliner.used:
+        raise Unsupported("what it makes on its way is read at other places too", span)
     return Found(kernel, frozenset(inliner.used), tuple(made.statistics), views)
 
 
@@ -409,7 +439,7 @@ class _Pass:
         for statistic in statistics:
             axes = bare(statistic.place)
             if axes is not None:
-                value = self.final(statistic.symbol.name, self.known[statistic.symbol])
+                value = self.final(statistic.symbol.name, self.whole(statistic, self.known[statistic.symbol]))
                 self.statistics.append((statistic.place.tensor, axes, value))
         terms = [self.weight, *(term for _, term, _ in self.totals)]
         self.vanishing = self.peak is not None and all(self.vanishes(term) for term in terms)
@@ -425,6 +455,13 @@ class _Pass:
     def vanishes(self, term: Term) -> bool:
         """Whether a term is 0 where the changed score is -inf."""
         return term.scale is not None and positive(term.scale, self.sizes) and self.changed.symbol not in local_symbols(term.factor)
+
+    def whole(self, statistic: _Statistic, value: Scalar) -> Scalar:
+        """A statistic for others to see: a sum in which no element counts, of powers below a peak of -inf, is NaN."""
+        if self.peak is None or statistic.kind != "sum" or not local_symbols(value) & {symbol for symbol, *_ in self.totals}:
+            return value
+        peak = Local(self.peak, Element.F32)
+        return Binary("add", value, Binary("sub", peak, peak))
 
     def final(self, name: str, value: Scalar) -> Local:
         symbol = fresh(name)

@@ -78,16 +78,20 @@ class _KernelScope(PlanScope):
             self.require(set(result.axes) <= self.dims, f"{result.value.symbol!r} is stored at axes that are not in scope")
             if len(result.axes) != len(result.place.shape):
                 self.fail(f"{result.value.symbol!r} is stored at {len(result.axes)} axes")
+        rows = kernel.row_results if isinstance(kernel, Stream) else ()
+        for row in rows:
+            self.require(row.final in self.locals, f"{row.value.symbol!r} is no value of a row")
+            self.require(set(row.axes) <= self.dims, f"{row.value.symbol!r} is stored at axes that are not in scope")
         self.locals.clear()
         self.loose = False
         self.dims.difference_update(derived)
         self.leave(axes)
         for symbol in set(self.tensors) - around:
             del self.tensors[symbol]
-        for result in kernel.results:
-            for dim in result.value.shape:
+        for value in (*(r.value for r in kernel.results), *(row.value for row in rows)):
+            for dim in value.shape:
                 self.dim(dim)
-            self.define_value(result.value)
+            self.define_value(value)
 
     def element_of(self, kernel: MatrixProduct | Stream) -> Element:
         """What a product is taken to be where it is used first: it accumulates in f32, and is rounded where it is stored."""
