@@ -35,6 +35,7 @@ from axon.backend.gpu.runtime.spreading import rows_to_spread
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, results_of
 from axon.backend.gpu.tile.limbs import dearer, limbed
+from axon.backend.gpu.tile.recompute import recomputed
 from axon.backend.gpu.tile.regroup import named, regrouped
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest
@@ -105,9 +106,11 @@ class Planned:
 def plan(program: Program, way: Way = AS_IT_IS) -> Planned:
     """The kernels of a program in a way. Raises `Unsupported` for one that is not straight (see `parts`)."""
     merging = dict(way.merging)
-    ordered = regrouped(program, merging)
+    again = recomputed(program, way.plain | way.apart)
+    ordered = regrouped(again.program, merging)
     cuts = dict(way.spread)
-    made = limbed(kernels(ordered, way.plain, way.apart, dict(way.why), way.bare, named(merging), cuts), ordered)
+    found = kernels(ordered, way.plain, way.apart, dict(way.why), way.bare, named(merging), cuts, again.kept)
+    made = limbed(found, ordered)
     return Planned(program, way, *with_copies(made.kernels, way.packed), made.limbs)
 
 

@@ -321,6 +321,14 @@ def copy(
     return Nest(axes, (step,), (value.symbol,), reasons)
 
 
+def streams(program: Program, apart: Set[Symbol], kept: Set[Symbol]) -> frozenset[Symbol]:
+    """What the streams of a program make, as `kernels` finds them."""
+    ops = program.block.ops
+    values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in ops for out in outs_of(op)}
+    found, _ = _streams(program, values, apart, kept)
+    return frozenset(out.symbol for number in found for out in outs_of(ops[number]))
+
+
 Streams: TypeAlias = "dict[int, tuple[Found, set[int]]]"  # by the number of the last operation, with those that it takes in
 
 

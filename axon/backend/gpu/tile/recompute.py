@@ -1,0 +1,628 @@
+"""Core to core: sums over products of large tensors, in a form in which streams make those tensors again instead of keeping them.
+
+    s[i, j] = sum c => q[i, c] * k[j, c]                          s[i, j] = sum c => q[i, c] * k[j, c]
+    m[i] = max j => s[i, j]                                       m[i] = max j => s[i, j]
+    z[i] = sum j => exp (s[i, j] - m[i])                          z[i] = sum j => exp (s[i, j] - m[i])
+    o[i, e] = sum j => exp (s[i, j] - m[i]) / z[i] * v[j, e]      o[i, e] = sum j => exp (s[i, j] - m[i]) / z[i] * v[j, e]
+                                                         become   l[i] = m[i] + log z[i]
+    p[i, j] = exp (s[i, j] - m[i]) / z[i]
+    dp[i, j] = sum e => g[i, e] * v[j, e]                         dp[i, j] = sum e => g[i, e] * v[j, e]
+    d[i] = sum j => dp[i, j] * p[i, j]                            d[i] = sum e => g[i, e] * o[i, e]
+    dq[i, c] = sum j => p[i, j] * (dp[i, j] - d[i]) * k[j, c]     dq[i, c] = sum j => exp (s[i, j] - l[i]) * (dp[i, j] - d[i]) * k[j, c]
+
+What multiplies the last factor is brought into one exponential, times what is linear in the scores, under one condition. What has
+one value per row, `l` and `d`, is made before and read from memory, in f32. Then `s` and `dp` are read by nothing but maxima and
+sums that streams make (`tile.stream`), and never stored. No name decides, only what is read where. Where something else needs `s`,
+or what a stream cannot take stands in one of these sums, the program stays as it is.
+
+Note [Rows of which everything is masked]
+    exp (-inf - l) is taken to be 0. In a row of which every score is -inf, `l` is not finite, and the row of the forward pass is
+    NaN. Such a row adds nothing to what is summed over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
+from functools import lru_cache
+from math import inf
+
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.tile.families import streams
+from axon.backend.gpu.tile.online_softmax import (
+    ONE,
+    ZERO,
+    both,
+    factors,
+    inverse,
+    lifted,
+    linear,
+    local_symbols,
+    loosened,
+    negated,
+    plus,
+    product,
+    substituted,
+    times,
+)
+from axon.backend.gpu.tile.stream import addends, stream
+from axon.base.data import dataclass, field, replace
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.base.passes import verified
+from axon.core.ir import (
+    Axis,
+    Binary,
+    Bind,
+    Block,
+    Compute,
+    Const,
+    Convert,
+    Local,
+    Monoid,
+    Op,
+    Program,
+    Read,
+    Reduction,
+    Scalar,
+    Select,
+    Unary,
+    Value,
+    element_of,
+)
+from axon.core.scalar_facts import size
+from axon.core.verify import verify_rewritten
+from axon.core.walk import converted, mentions, outs_of, reads, rename, rewrite, tensors_of
+from axon.shapes.dimension import Dim
+
+LONGEST = 4_000  # nodes of an expression that is inlined
+F32 = Element.F32
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """The program, and what streams are to read from memory although they could make it."""
+
+    program: Program
+    kept: frozenset[Symbol] = frozenset()
+
+
+@verified("recompute", lambda made, given, *_: verify_rewritten(made.program, given))
+def recomputed(program: Program, apart: Set[Symbol] = frozenset()) -> Recomputed:
+    """The program with such sums in a form that streams take, if they take all of them. Those that make one of the tensors in
+    `apart` are no streams."""
+    if not _Seen(program.block.ops).products:
+        return Recomputed(program)
+    return _Rewriting(program, apart).run() or Recomputed(program)
+
+
+class _TooLong(Exception):
+    """What an expression would be."""
+
+
+# ── reads seen through pointwise operations ─────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """out[i, j] = sum over one axis of left * right: one factor has indices of the result that the other has not."""
+
+    op: Compute
+    depth: Axis
+    left: Read
+    right: Read
+    scale: Scalar
+
+
+def _product(op: Op) -> _Product | None:
+    if not isinstance(op, Compute) or op.reduction is None or op.reduction.monoid.kind != "sum" or len(op.body) != 1:
+        return None
+    if len(op.reduction.axes) != 1 or op.reduction.where is not None:
+        return None
+    (depth,) = op.reduction.axes
+    deep = [f for f in factors(loosened(op.body[0])) if mentions(f, depth.symbol)]
+    if len(deep) != 2:
+        return None
+    left, right = deep
+    if not isinstance(left, Read) or not isinstance(right, Read):
+        return None
+    own = [{a.symbol for a in op.axes if mentions(f, a.symbol)} for f in deep]
+    if not own[0] - own[1] or not own[1] - own[0]:
+        return None
+    return _Product(op, depth, left, right, product(f for f in factors(loosened(op.body[0])) if f not in deep))
+
+
+class _Seen:
+    """The operations of a program, and expressions with pointwise operations in place of what they make."""
+
+    def __init__(self, ops: Sequence[Op]) -> None:
+        self.makers = {out.symbol: op for op in ops if isinstance(op, Compute) for out in op.outs}
+        self.products = {op.outs[0].symbol: found for op in ops if isinstance(op, Compute) if (found := _product(op))}
+
+    def inlined(self, scalar: Scalar) -> Scalar:
+        """Down to what reductions make, and inputs; as it is, if that would be too long."""
+        nodes = 0
+
+        def inline(scalar: Scalar) -> Scalar:
+            nonlocal nodes
+            nodes += size(scalar, LONGEST)
+            if nodes >= LONGEST:
+                raise _TooLong
+            return rewrite(scalar, visit)
+
+        def visit(node: Scalar) -> Scalar | None:
+            match node:
+                case Bind(bindings=bindings, body=body):
+                    known: dict[Symbol, Scalar] = {}
+                    for symbol, value in bindings:
+                        known[symbol] = substituted(value, known)
+                    return inline(substituted(body, known))
+                case Read(tensor=tensor, padding=None, checked=None):
+                    maker = self.makers.get(tensor)
+                    at = [s for s in node.subscripts if isinstance(s, Dim)]
+                    if maker is None or maker.reduction is not None or len(at) != len(node.subscripts):
+                        return None
+                    body = maker.body[[out.symbol for out in maker.outs].index(tensor)]
+                    return inline(rename(body, {axis.symbol: s for axis, s in zip(maker.axes, at, strict=True)}))
+                case _:
+                    return None
+
+        try:
+            return loosened(inline(scalar))
+        except _TooLong:
+            return loosened(scalar)
+
+    def scored(self, scalar: Scalar, axes: Set[Symbol]) -> list[Read]:
+        """The products that an expression reads at all of these axes, each once."""
+        found = (r for r in reads(scalar) if r.tensor in self.products)
+        return list(dict.fromkeys(r for r in found if all(mentions(r, axis) for axis in axes)))
+
+    def is_statistic(self, read: Read) -> bool:
+        """Whether a tensor is what a reduction makes that is no product."""
+        maker = self.makers.get(read.tensor)
+        if maker is None or maker.reduction is None or read.tensor in self.products or len(maker.body) != 1:
+            return False
+        return maker.reduction.monoid.kind in ("max", "sum")
+
+    def positive(self, read: Scalar) -> bool:
+        """Whether a tensor holds sums of exponentials."""
+        maker = self.makers.get(read.tensor) if isinstance(read, Read) else None
+        if maker is None or maker.reduction is None or maker.reduction.monoid.kind != "sum" or len(maker.body) != 1:
+            return False
+        return all(isinstance(f, Unary) and f.op == "exp" for f in factors(self.inlined(maker.body[0])))
+
+
+# ── the pass ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _Rewriting:
+    program: Program
+    apart: Set[Symbol]
+    kept: dict[Symbol, Value] = field(default_factory=dict)
+    made: list[Compute] = field(default_factory=list)
+    rows: dict[Scalar, tuple[Value, Compute]] = field(default_factory=dict)
+
+    def run(self) -> Recomputed | None:
+        given = list(self.program.block.ops)
+        seen = _Seen(given)
+        ops: list[Op] = [self.by_products(op, seen) for op in given]
+        seen = _Seen(ops)
+        wide = self.widened({s for op in ops for s in self.statistics_of(op, seen)}, ops)
+        ops = [_wider(op, wide) for op in ops]
+        seen = _Seen(ops)
+        values = {v.symbol: v for v in (*self.program.inputs, *(out for op in ops for out in outs_of(op)))}
+        changed: dict[Symbol, Compute] = {}
+        for op in ops:
+            if isinstance(op, Compute) and op.outs[0].symbol not in self.apart:
+                made = self.rewritten(op, seen, values)
+                if made is not None:
+                    changed[op.outs[0].symbol] = made
+        while changed:
+            whole = [changed.get(outs_of(op)[0].symbol, op) if outs_of(op) else op for op in ops]
+            whole = _live(_in_order([*whole, *self.made]), self.program.block.results)
+            program = replace(self.program, block=Block(tuple(whole), self.program.block.results))
+            kept = frozenset(self.kept) & {out.symbol for op in whole for out in outs_of(op)}
+            taken = streams(program, self.apart, kept)
+            left = {symbol: made for symbol, made in changed.items() if symbol in taken}
+            if left == changed:
+                return Recomputed(program, kept)
+            changed = left
+        return None
+
+    # ── sums of products by other products ──────────────────────────────────────────────────────────────────────────────
+
+    def by_products(self, op: Op, seen: _Seen) -> Op:
+        """sum j => c[i] * (sum e => a[i, e] * b[j, e]) * y[i, j] is c[i] * sum e => a[i, e] * o[i, e], if the program has
+        o[i, e] = sum j => y[i, j] * b[j, e]."""
+        if not isinstance(op, Compute) or op.reduction is None or op.reduction.monoid.kind != "sum" or len(op.body) != 1:
+            return op
+        if len(op.reduction.axes) != 1 or op.reduction.where is not None or not op.outs[0].element.is_float:
+            return op
+        (along,) = op.reduction.axes
+        parts = list(factors(seen.inlined(op.body[0])))
+        for number, part in enumerate(parts):
+            found = seen.products.get(part.tensor) if isinstance(part, Read) else None
+            if found is None or not isinstance(part, Read) or not mentions(part, along.symbol):
+                continue
+            names = {a.symbol: s for a, s in zip(found.op.axes, part.subscripts, strict=True) if isinstance(s, Dim)}
+            sides = [rename(side, names) for side in (found.left, found.right)]
+            own = next((s for s in sides if not mentions(s, along.symbol)), None)
+            other = next((s for s in sides if mentions(s, along.symbol)), None)
+            rest = [*parts[:number], *parts[number + 1 :], *factors(rename(found.scale, names))]
+            if own is None or other is None:
+                continue
+            made = self.known_product(op, along, found.depth, other, rest, seen)
+            if made is not None:
+                whole, beside = made
+                return self.dotted(op, found.depth, own, whole, beside)
+        return op
+
+    def known_product(
+        self, op: Compute, along: Axis, depth: Axis, other: Scalar, rest: list[Scalar], seen: _Seen
+    ) -> tuple[Read, list[Scalar]] | None:
+        """The product of `rest` and `other` that the program has, at this operation's axes; and what it lacks."""
+        for maker in seen.makers.values():
+            if maker is op or maker.reduction is None or maker.reduction.monoid.kind != "sum" or len(maker.body) != 1:
+                continue
+            alike = [a.extent for a in maker.axes] == [*(a.extent for a in op.axes), depth.extent]
+            if not alike or [a.extent for a in maker.reduction.axes] != [along.extent] or maker.reduction.where is not None:
+                continue
+            places = [*(a.symbol for a in op.axes), depth.symbol, along.symbol]
+            own = [*(a.symbol for a in maker.axes), maker.reduction.axes[0].symbol]
+            names = {a: Dim.of(b) for a, b in zip(own, places, strict=True)}
+            left = list(rest)
+            for factor in factors(seen.inlined(rename(maker.body[0], names))):
+                if factor == other:
+                    other = ONE
+                elif factor in left:
+                    left.remove(factor)
+                else:
+                    break
+            else:
+                if other == ONE and not any(mentions(f, along.symbol) for f in left):
+                    out = maker.outs[0]
+                    return Read(out.symbol, tuple(map(Dim.of, places[:-1])), out.element), left
+        return None
+
+    def dotted(self, op: Compute, depth: Axis, own: Scalar, whole: Read, beside: list[Scalar]) -> Compute:
+        """The sum over the depth of two tensors, and what multiplies it."""
+        symbol = _symbol(op.outs[0].symbol, "sum")
+        out = Value(symbol, F32, op.outs[0].shape)
+        axes = tuple(Axis(fresh(a.symbol.name), a.extent) for a in op.axes)
+        inner = Axis(fresh(depth.symbol.name), depth.extent)
+        names = {a.symbol: Dim.of(b.symbol) for a, b in zip((*op.axes, depth), (*axes, inner), strict=True)}
+        body = rename(Binary("mul", _wide(own), _wide(whole)), names)
+        self.made.append(Compute((out,), axes, Reduction((inner,), Monoid("sum")), (body,), op.span))
+        read: Scalar = Read(symbol, tuple(Dim.of(a.symbol) for a in op.axes), F32)
+        for factor in beside:
+            read = Binary("mul", read, _wide(factor))
+        return replace(op, reduction=None, body=(converted(read, op.outs[0].element),))
+
+    # ── statistics in f32 ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def statistics_of(self, op: Op, seen: _Seen) -> set[Symbol]:
+        """What a sum reads of rows beside scores: what other reductions of scores make."""
+        found = self.weights(op, seen) if isinstance(op, Compute) else None
+        return set() if found is None else {r.tensor for r in reads(found[0]) if seen.is_statistic(r)}
+
+    def widened(self, statistics: set[Symbol], ops: Sequence[Op]) -> frozenset[Symbol]:
+        """Those that have 16 bits, and are no results."""
+        values = {out.symbol: out for op in ops for out in outs_of(op)}
+        results = set(self.program.block.results)
+        return frozenset(s for s in statistics if values[s].element.is_float and values[s].element.bits < 32 and s not in results)
+
+    # ── sums in the form of streams ─────────────────────────────────────────────────────────────────────────────────────
+
+    def weights(self, op: Compute, seen: _Seen) -> tuple[Scalar, Scalar, list[Read]] | None:
+        """What multiplies the last factor of a sum over one index, that factor, and the scores that stand in it."""
+        if op.reduction is None or op.reduction.monoid.kind != "sum" or len(op.body) != 1 or len(op.axes) < 2:
+            return None
+        if len(op.reduction.axes) != 1 or op.reduction.where is not None:
+            return None
+        (along,), columns = op.reduction.axes, op.axes[-1]
+        parts = list(factors(loosened(op.body[0])))
+        ends = [f for f in parts if mentions(f, columns.symbol)]
+        if len(ends) != 1 or not isinstance(ends[0], Read):
+            return None
+        rest = seen.inlined(product(f for f in parts if f not in ends))
+        scored = seen.scored(rest, {along.symbol})
+        return (rest, ends[0], scored) if scored else None
+
+    def rewritten(self, op: Compute, seen: _Seen, values: Mapping[Symbol, Value]) -> Compute | None:
+        """A sum in the form of a stream that reads statistics from memory; None if it is none, or makes its own."""
+        found = self.weights(op, seen)
+        if found is None:
+            return None
+        weight, end, scored = found
+        with suppress(Unsupported):
+            stream(op, seen.makers, values)
+            return None
+        assert op.reduction is not None
+        names: dict[Read, Symbol] = {read: fresh("score") for read in scored}
+        weight = rewrite(weight, lambda node: Local(names[node], F32) if isinstance(node, Read) and node in names else None)
+        form = _Form(frozenset(names.values()), seen, frozenset(out.symbol for one in self.made for out in one.outs))
+        condition, weight = form.brought(weight)
+        weight = self.with_rows(weight, op, form, seen)
+        if condition is not None:
+            weight = Select(condition, weight, ZERO)
+        back = {symbol: read for read, symbol in names.items()}
+        whole = Binary("mul", _wide(substituted(weight, dict(back))), _wide(end))
+        return replace(op, body=(converted(whole, op.outs[0].element),))
+
+    def with_rows(self, weight: Scalar, op: Compute, form: _Form, seen: _Seen) -> Scalar:
+        """The weight with what has one value per row read from memory."""
+        assert op.reduction is not None
+        extents = {a.symbol: a.extent for a in (*op.axes, *op.reduction.axes)}
+
+        def visit(node: Scalar) -> Scalar | None:
+            if isinstance(node, Const) or form.varies(node) or not element_of(node).is_float:
+                return None
+            own = [read for read in reads(node) if form.is_statistic(read)]
+            if not own:
+                return None
+            at = [s.symbol for s in own[0].subscripts if isinstance(s, Dim) and s.symbol]
+            if len(at) != len(own[0].subscripts) or len(set(at)) < len(at) or not set(at) <= extents.keys():
+                return None
+            if any(mentions(node, axis) for axis in extents.keys() - set(at)):
+                return None
+            places = [_place(n) for n in range(len(at))]
+            key = rename(node, {a: Dim.of(p) for a, p in zip(at, places, strict=True)})
+            if key not in self.rows:
+                axes = tuple(Axis(p, extents[a]) for p, a in zip(places, at, strict=True))
+                value = Value(_symbol(own[0].tensor, f"rows{len(self.rows)}"), F32, tuple(a.extent for a in axes))
+                fresh_axes = tuple(Axis(fresh(a.symbol.name), a.extent) for a in axes)
+                body = rename(key, {a.symbol: Dim.of(b.symbol) for a, b in zip(axes, fresh_axes, strict=True)})
+                made = Compute((value,), fresh_axes, None, (_wide(body),), op.span)
+                self.rows[key] = value, made
+                self.made.append(made)
+                self.kept[value.symbol] = value
+            return Read(self.rows[key][0].symbol, tuple(map(Dim.of, at)), F32)
+
+        return rewrite(weight, visit)
+
+
+# ── the form of a weight ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Weights over these scores, which are locals."""
+
+    scores: frozenset[Symbol]
+    seen: _Seen
+    made: frozenset[Symbol]  # statistics beside those of the program
+
+    def is_statistic(self, read: Read) -> bool:
+        return read.tensor in self.made or self.seen.is_statistic(read)
+
+    def varies(self, scalar: Scalar) -> bool:
+        return bool(local_symbols(scalar) & self.scores)
+
+    def brought(self, weight: Scalar) -> tuple[Scalar | None, Scalar]:
+        """The condition under which a weight is not 0 (None: always), and the weight as exp (…) · a sum · ….
+
+        Factors without scores that are sums of exponentials are taken into the exponential, as logarithms."""
+        condition, weight = self.masked(weight)
+        exponents: list[Scalar] = []
+        others: list[Scalar] = []
+        fixed: list[Scalar] = []
+        for factor in factors(self.gathered(weight)):
+            if not self.varies(factor):
+                fixed.append(factor)
+            elif isinstance(factor, Unary) and factor.op == "exp":
+                exponents.append(factor.operand)
+            else:
+                made, beside = self.divided(factor)
+                others.append(made)
+                fixed += beside
+        if not exponents:
+            return condition, product([*others, *fixed])
+        form = linear(exponents[0], self.varies)
+        for exponent in exponents[1:]:
+            form = form.plus(linear(exponent, self.varies))
+        varying = form.varying()
+        assert varying is not None
+        less: Scalar | None = None
+        for addend in addends(form.rest):
+            if any(map(self.is_statistic, reads(addend))):
+                less = plus(less, _negative(addend))
+            else:
+                varying = Binary("add", varying, addend)
+        left: list[Scalar] = []
+        for factor in fixed:
+            below = _inverse_of(factor)
+            if self.seen.positive(factor):
+                less = plus(less, Unary("neg", Unary("log", factor)))
+            elif below is not None and self.seen.positive(below):
+                less = plus(less, Unary("log", below))
+            else:
+                left.append(factor)
+        return condition, product([Unary("exp", varying if less is None else Binary("sub", varying, less)), *others, *left])
+
+    def divided(self, factor: Scalar) -> tuple[Scalar, list[Scalar]]:
+        """A sum with one term of the scores, without what is positive in that term's coefficient; and that."""
+        form = linear(factor, self.varies)
+        if len(form.terms) != 1:
+            return factor, []
+        (coefficient, atom) = form.terms[0]
+        out: list[Scalar] = []
+        rest: list[Scalar] = []
+        for part in factors(coefficient):
+            below = _inverse_of(part)
+            (out if self.seen.positive(part) or (below is not None and self.seen.positive(below)) else rest).append(part)
+        if not out:
+            return factor, []
+        whole = times(atom, product(rest))
+        if form.rest is not None:
+            parts = list(factors(form.rest))
+            for part in out:
+                if part in parts:
+                    parts.remove(part)
+                else:
+                    parts.append(_inverse_of(part) or inverse(part))
+            whole = Binary("add", whole, product(parts))
+        return whole, out
+
+    def gathered(self, scalar: Scalar) -> Scalar:
+        """Sums with what all of their terms have in common before them."""
+        if isinstance(scalar, Binary) and scalar.op in ("add", "sub"):
+            terms = [list(factors(self.gathered(term))) for term in addends(scalar)]
+            common = list(terms[0])
+            for term in terms[1:]:
+                common = _intersection(common, term)
+            common = [f for f in common if self.varies(f)]
+            if not common:
+                return scalar
+            inner: Scalar | None = None
+            for term in terms:
+                rest = list(term)
+                for factor in common:
+                    rest.remove(factor)
+                inner = plus(inner, product(rest))
+            assert inner is not None
+            return product([*common, inner])
+        if isinstance(scalar, Binary) and scalar.op in ("mul", "div") or (isinstance(scalar, Unary) and scalar.op == "neg"):
+            return product(f if isinstance(f, Read) else self.within(f) for f in factors(scalar))
+        return scalar
+
+    def within(self, factor: Scalar) -> Scalar:
+        return self.gathered(factor) if isinstance(factor, Binary) and factor.op in ("add", "sub") else factor
+
+    def masked(self, scalar: Scalar) -> tuple[Scalar | None, Scalar]:
+        """An expression as `if condition then inner else 0`, the condition None if there is none: of indices, not of scores."""
+        match scalar:
+            case Select(condition=condition, then=then, otherwise=Const(value=0)) if not self.varies(condition):
+                inner, x = self.masked(_assumed(then, condition, True))
+                return _and(condition, inner), x
+            case Select(condition=condition, then=Const(value=0), otherwise=otherwise) if not self.varies(condition):
+                inner, x = self.masked(_assumed(otherwise, condition, False))
+                return _and(Unary("not", condition), inner), x
+            case Binary(op="mul", left=left, right=right):
+                (a, x), (b, y) = self.masked(left), self.masked(right)
+                return _and(a, b), Binary("mul", x, y)
+            case Binary(op="div", left=left, right=right):
+                a, x = self.masked(left)
+                return a, Binary("div", x, right)
+            case Binary(op="add" | "sub" as op, left=left, right=right):
+                (a, x), (b, y) = self.masked(left), self.masked(right)
+                return (a, Binary(op, x, y)) if a == b else (None, scalar)
+            case Unary(op="neg", operand=operand):
+                a, x = self.masked(operand)
+                return a, Unary("neg", x)
+            case Unary(op="exp", operand=operand):  # see Note [Rows of which everything is masked]
+                a, x = lifted(operand, self.varies, -inf, frozenset())
+                return (a, Unary("exp", x)) if a is not None and not self.varies(a) else (None, scalar)
+            case _:
+                return None, scalar
+
+
+def _and(a: Scalar | None, b: Scalar | None) -> Scalar | None:
+    return a if a == b else both(a, b)
+
+
+def _assumed(scalar: Scalar, condition: Scalar, holds: bool) -> Scalar:
+    """The expression where a condition is known."""
+
+    def visit(node: Scalar) -> Scalar | None:
+        if isinstance(node, Select) and node.condition == condition:
+            return _assumed(node.then if holds else node.otherwise, condition, holds)
+        return None
+
+    return rewrite(scalar, visit)
+
+
+def _intersection(some: Sequence[Scalar], others: Sequence[Scalar]) -> list[Scalar]:
+    left = list(others)
+    found = []
+    for factor in some:
+        if factor in left:
+            left.remove(factor)
+            found.append(factor)
+    return found
+
+
+def _inverse_of(factor: Scalar) -> Scalar | None:
+    """What a factor is one over."""
+    return factor.right if isinstance(factor, Binary) and factor.op == "div" and factor.left == ONE else None
+
+
+def _negative(scalar: Scalar) -> Scalar:
+    """-scalar, without two signs."""
+    parts, minus = list(factors(scalar)), negated(ONE)
+    if minus not in parts:
+        return negated(scalar)
+    parts.remove(minus)
+    return product(parts)
+
+
+# ── element types, order ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _wide(scalar: Scalar) -> Scalar:
+    """A float expression whose floats are f32 wherever they are read or made."""
+
+    def visit(node: Scalar) -> Scalar | None:
+        match node:
+            case Read(element=element) if element.is_float and element is not F32:
+                return Convert(node, F32)
+            case Convert(operand=operand, element=element) if element.is_float:
+                inner = _wide(operand)
+                return inner if element_of(inner) is F32 else Convert(inner, F32)
+            case Const(value=value, element=element) if element.is_float and element is not F32:
+                return Const(float(value), F32)
+            case _:
+                return None
+
+    return rewrite(scalar, visit)
+
+
+def _wider(op: Op, wide: Set[Symbol]) -> Op:
+    """The operation with these tensors in f32."""
+    if not isinstance(op, Compute) or not (wide & (set(tensors_of(op)) | {out.symbol for out in op.outs})):
+        return op
+
+    def visit(node: Scalar) -> Scalar | None:
+        if isinstance(node, Read) and node.tensor in wide and node.element is not F32:
+            return Convert(replace(node, element=F32), node.element)
+        return None
+
+    body = tuple(rewrite(scalar, visit) for scalar in op.body)
+    outs = tuple(replace(out, element=F32) if out.symbol in wide else out for out in op.outs)
+    if outs != op.outs:
+        body = tuple(converted(scalar, out.element) for scalar, out in zip(body, outs, strict=True))
+    return replace(op, outs=outs, body=body)
+
+
+def _in_order(ops: Sequence[Op]) -> list[Op]:
+    """Each operation after those that make what it reads, else as they stand."""
+    made = {out.symbol for op in ops for out in outs_of(op)}
+    there: set[Symbol] = set()
+    waiting, ordered = list(ops), list[Op]()
+    while waiting:
+        ready = next(op for op in waiting if not (tensors_of(op) & made) - there)
+        waiting.remove(ready)
+        ordered.append(ready)
+        there |= {out.symbol for out in outs_of(ready)}
+    return ordered
+
+
+def _live(ops: Sequence[Op], results: Sequence[Symbol]) -> list[Op]:
+    """The operations that something needs."""
+    needed, live = set(results), list[Op]()
+    for op in reversed(ops):
+        if not isinstance(op, Compute) or any(out.symbol in needed for out in op.outs):
+            live.append(op)
+            needed |= tensors_of(op)
+    return live[::-1]
+
+
+@lru_cache(maxsize=64)
+def _place(number: int) -> Symbol:
+    return fresh("ijklmnop"[number % 8])
+
+
+@lru_cache(maxsize=4096)
+def _symbol(base: Symbol, what: str) -> Symbol:
+    """Of what is made for a tensor: the same in everything that is made of one program."""
+    return fresh(base.name)
