@@ -86,7 +86,7 @@ def stages(
     # A bulk copy stores whole panels; a tile that is narrower stores element by element.
     wide = frozenset(r.place.symbol for r in kernel.results if mapping.columns % panel(r.value.element, target) == 0)
     program = lower_roles.lower(split, target, replace(granted, boxed=granted.boxed & wide, dense=granted.dense & wide))
-    return Stages(tiled, split, program, emission.emit(program, granted.paired, places(kernel)))
+    return Stages(tiled, split, program, emission.emit(program, granted.paired, places(kernel), granted.runs))
 
 
 def places(kernel: Tiled) -> list[str]:
@@ -108,8 +108,9 @@ def traits(kernel: Tiled) -> Traits:
             across = (_across(kernel.queries, depths), _across(kernel.key_operands, depths))
             value_across = kernel.value.axes[-1] != kernel.keys.symbol
             return Traits(
-                kernel.query.value.element, stored, *across, stream=True, value_across=value_across, scores=len(depths)
-            )
+                kernel.query.value.element, stored, *across, stream=True, value_across=value_across,
+                scores=len(depths), by_key=len(kernel.by_key),
+            )  # fmt: skip
         case _:
             assert_never(kernel)
 

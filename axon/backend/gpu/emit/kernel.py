@@ -66,13 +66,18 @@ _FOUND = (  # where what a kernel mentions is found, in groups
 )
 
 
-def emit(program: BarrierProgram, paired: frozenset[Symbol] = frozenset(), comments: Sequence[str] = ()) -> Emitted:
-    """The kernel's source, headed by comments.
+NONE: frozenset[Symbol] = frozenset()
+
+
+def emit(
+    program: BarrierProgram, paired: frozenset[Symbol] = NONE, comments: Sequence[str] = (), runs: frozenset[Symbol] = NONE
+) -> Emitted:
+    """The kernel's source, headed by comments. The last dimension of the tensors in `runs` is contiguous.
 
     The 16-bit tensors in `paired` have a contiguous last dimension of even extent, and rows that start at even elements of an
     aligned word: an epilogue loads their neighbours together.
     """
-    return Emitter(program, paired).run(comments)
+    return Emitter(program, paired, runs).run(comments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +91,8 @@ class _Places:
 
 
 class Emitter:
-    def __init__(self, program: BarrierProgram, paired: frozenset[Symbol]) -> None:
-        self.program = program
+    def __init__(self, program: BarrierProgram, paired: frozenset[Symbol], runs: frozenset[Symbol] = NONE) -> None:
+        self.program, self.runs = program, runs
         self.code = Code()
         local = self.code.local
         self.thread, self.lane, self.group = local("thread"), local("lane"), local("group")

@@ -319,7 +319,7 @@ class StreamEmitter:
             plain = plain.then
         edge = Select(within, stream.change, Const(-inf, Element.F32)) if stream.peak is not None else stream.change
         plan.change = (
-            None if plain == element else self.function(plan, "change", plain, stream.score),
+            None if plain == element else self.function(plan, "change", plain, stream.score, at_edge=False),
             None if edge == element else self.function(plan, "change_at_edge", edge, stream.score),
         )
         for number, term in enumerate(plan.terms):
@@ -346,7 +346,7 @@ class StreamEmitter:
                 where = both(within, stream.condition)
                 assert where is not None
                 plan.weights[term] = (
-                    self.function(plan, name, whole, stream.changed, given),
+                    self.function(plan, name, whole, stream.changed, given, at_edge=False),
                     self.function(plan, f"{name}_at_edge", Select(where, whole, ZERO), stream.changed, given),
                 )
         return plan
@@ -398,12 +398,14 @@ class StreamEmitter:
         return rewrite(scalar, visit)
 
     def function(
-        self, plan: _Plan, name: str, scalar: Scalar, element: Symbol, given: dict[Symbol, _Argument] | None = None
-    ) -> _Function:
-        """A function of one element for an expression over it, its indices, hoisted values and what is read for it."""
+        self, plan: _Plan, name: str, scalar: Scalar, element: Symbol, given: dict[Symbol, _Argument] | None = None, *,
+        at_edge: bool = True,
+    ) -> _Function:  # fmt: skip
+        """A function of one element for an expression over it, its indices, hoisted values and what is read for it. `at_edge`: it
+        may be outside of the streamed axis."""
         given = given or {}
         scalar = self.split(plan, scalar, element, frozenset(given))
-        writer = _ElementWriter(self, plan, element, given)
+        writer = _ElementWriter(self, plan, element, given, at_edge=at_edge)
         writer.code.give(writer.value(scalar))
         made = self.out.global_name(name)
         parameters = (writer.element, *writer.parameters)
@@ -468,8 +470,11 @@ class StreamEmitter:
 class _ElementWriter(EpilogueWriter):
     """Writes the body of an elementwise function; every name from outside becomes an argument when it is first used."""
 
-    def __init__(self, stream: StreamEmitter, plan: _Plan, element: Symbol, given: dict[Symbol, _Argument]) -> None:
+    def __init__(
+        self, stream: StreamEmitter, plan: _Plan, element: Symbol, given: dict[Symbol, _Argument], *, at_edge: bool
+    ) -> None:
         code = Code()
+        self.at_edge = at_edge
         self.element = code.named("x")
         super().__init__(code, self.read_element, self.index_variable, self.index_size, {element: self.element}, narrow=True)
         self.stream, self.plan, self.given = stream, plan, given
@@ -554,4 +559,19 @@ class _ElementWriter(EpilogueWriter):
         return self.parameter(value.of.like + value.like if value.of else value.like, _Argument("u", value, lambda _: (value,)))
 
     def read_element(self, node: Read) -> Expression:
+        if node.tensor in self.stream.out.runs and self.stream.program.order.rows.symbol not in (bare(node) or ()):
+            return self.parameter(node.tensor.name, self.run(node))
         return self.let(self.stream.load(node, self.index_variable, self.outside))
+
+    def run(self, node: Read) -> _Argument:
+        """An element of a row of memory, one for each column: where the first is, and how many columns there are after it."""
+        out, keys = self.stream.out, self.stream.program.steps
+        column = out.code.local("column")
+
+        def at(_: int) -> tuple[Expression, ...]:
+            places = [column if axis == keys.symbol else self.stream.variable(axis) for axis in bare(node) or ()]
+            offsets = [call("int64", place) * out.stride(node.tensor, d) for d, place in enumerate(places[:-1])]
+            first = address(out.pointer(node.tensor), 4, [*offsets, call("int64", places[-1])])
+            return (first, out.size(keys.extent) - 1 - column) if self.at_edge else (first,)
+
+        return _Argument("k" if self.at_edge else "l", node, at)

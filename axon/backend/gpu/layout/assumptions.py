@@ -18,12 +18,13 @@ NOTHING: frozenset[Symbol] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Results that bulk copies store; results whose last dimension is contiguous; and 16-bit tensors of which two neighbours can be
-    loaded as one word."""
+    """Results that bulk copies store; results whose last dimension is contiguous; 16-bit tensors of which two neighbours can be
+    loaded as one word; and tensors whose last dimension is contiguous of which a stream reads one value for each of its keys."""
 
     boxed: frozenset[Symbol] = NOTHING
     dense: frozenset[Symbol] = NOTHING
     paired: frozenset[Symbol] = NOTHING
+    runs: frozenset[Symbol] = NOTHING
 
     def __le__(self, other: Granted) -> bool:
-        return self.boxed <= other.boxed and self.dense <= other.dense and self.paired <= other.paired
+        return self.boxed <= other.boxed and self.dense <= other.dense and self.paired <= other.paired and self.runs <= other.runs

@@ -372,7 +372,9 @@ class _Explorer(Effects):
             case b.PassTurn(only=only):
                 if only is None or only == who.instance:
                     self.pass_turn(state, number)
-            case b.Clear() | t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows():
+            case (
+                b.Clear() | t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows()
+            ):
                 self.work(state, number, op)
             case b.Reclaim(pending=pending):
                 if who.leader:

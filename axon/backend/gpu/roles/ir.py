@@ -219,7 +219,17 @@ class _Split:
                 case Clear(tile=tile):
                     if tile.symbol in self.needed:
                         out.append(statement)
-                case Store() | t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows():
+                case (
+                    Store()
+                    | t.Settle()
+                    | t.Promote()
+                    | t.Reset()
+                    | t.Fold()
+                    | t.Narrow()
+                    | t.Rescale()
+                    | t.Finish()
+                    | t.StoreRows()
+                ):
                     out.append(statement)
                 case Multiply(accumulator=acc):
                     if acc.symbol in self.needed:
@@ -424,7 +434,18 @@ def _lines(
     out = []
     for statement in body:
         match statement:
-            case Clear() | Store() | t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows():
+            case (
+                Clear()
+                | Store()
+                | t.Settle()
+                | t.Promote()
+                | t.Reset()
+                | t.Fold()
+                | t.Narrow()
+                | t.Rescale()
+                | t.Finish()
+                | t.StoreRows()
+            ):
                 text = t.statement_text(statement, names)
             case Put(aref=aref, loads=loads, before=before, ahead=ahead):
                 fills = ", ".join(

@@ -52,7 +52,9 @@ class _Lowering:
             slots = 1 if self.boxed and chunks % mapping.slots else mapping.slots
             self.buffer = Buffer(fresh("buffer"), data, BUFFER_BYTES, slots)
             data += mapping.consumers * slots * BUFFER_BYTES
-        budget = register_budget(mapping, promoted=self._promoted is not None)
+        folds = [s for s in t.statements(source.body) if isinstance(s, t.Fold)]
+        scores = max((1 + len(fold.others) for fold in folds), default=1)
+        budget = register_budget(mapping, promoted=self._promoted is not None, scores=scores)
         drain = (b.Drain(),) if stores and self.boxed else ()
         tiles = b.Tiles(tuple(self._consumer(program.consumer, None)))
         first, last = self._turns() if mapping.turns else ((), ())

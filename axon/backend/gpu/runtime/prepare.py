@@ -67,7 +67,9 @@ def fit(kernel: Tiled, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingO
     last = kernel.columns.symbol
     dense = frozenset(s for s, axes in stored.items() if axes[-1] == last and seen[s].strides[-1] == 1)
     paired = frozenset(symbol for symbol, tensor in seen.items() if tensor.paired)
-    return Prepared(kernel, problem, Granted(boxed, dense, paired))
+    by_key = kernel.by_key if isinstance(kernel, Stream) else frozenset()
+    runs = frozenset(symbol for symbol in by_key if seen[symbol].strides[-1] == 1)
+    return Prepared(kernel, problem, Granted(boxed, dense, paired, runs))
 
 
 def with_views_of(

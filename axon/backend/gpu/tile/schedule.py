@@ -21,8 +21,10 @@ from axon.base.element import Element
 # they fit the file of one multiprocessor.
 REGISTER_BUDGETS: dict[int, tuple[int, int] | None] = {1: None, 2: (40, 232), 3: (40, 152)}
 STREAM_BUDGETS = {3: (32, 160)}  # a stream's consumers hold more
+SCORES_BUDGETS = {2: (56, 224), 3: (56, 152)}  # and its producer fills two more rings for each further product of scores
 LIMB_BUDGETS = {2: (88, 208)}  # a producer of limbs asks for many copies a step
 STREAM_SPARE = 24  # likewise, of a stream
+KEY_SPARE = 4  # for each value that it reads for each key, beside these
 SPARE_REGISTERS = 40  # what a consumer needs beside its accumulators
 
 BARRIER_BYTES = 1024  # at the start of shared memory; keeps what follows aligned for swizzled tiles
@@ -70,6 +72,7 @@ class Traits:
     value_across: bool = False
     limbs: tuple[int, int] = (1, 1)  # of the left factor, of the right one
     scores: int = 1  # of a stream: how many for each element
+    by_key: int = 0  # and how many values it reads for each key
 
     @property
     def promoted(self) -> bool:
@@ -104,11 +107,13 @@ class ScheduleProblem:
     scores: int = 1
 
 
-def register_budget(mapping: TileMapping, *, promoted: bool) -> tuple[int, int] | None:
+def register_budget(mapping: TileMapping, *, promoted: bool, scores: int = 1) -> tuple[int, int] | None:
     """Registers per thread of (producer, consumer), if they differ."""
     if not mapping.specialized:
         return None
-    special = STREAM_BUDGETS if mapping.keys else LIMB_BUDGETS if promoted else {}
+    special = LIMB_BUDGETS if promoted else {}
+    if mapping.keys:
+        special = SCORES_BUDGETS if scores > 1 else STREAM_BUDGETS
     return special.get(mapping.consumers, REGISTER_BUDGETS[mapping.consumers])
 
 
@@ -131,8 +136,8 @@ def shared_bytes(mapping: TileMapping, traits: Traits) -> int:
 
 def accumulators(mapping: TileMapping, traits: Traits) -> int:
     """Registers of one consumer thread that hold tiles: a product, the sum of a step, and of a stream scores and, in 16 bits,
-    weights."""
-    columns = 2 * mapping.columns * (1 + traits.promoted) + (1 + 2 * traits.scores) * mapping.keys
+    weights, and what it reads for its keys."""
+    columns = 2 * mapping.columns * (1 + traits.promoted) + (1 + 2 * traits.scores + traits.by_key) * mapping.keys
     return mapping.rows * columns // (2 * mapping.consumers * 128)
 
 
@@ -152,8 +157,8 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
     unit = width if across else 8  # what a block may load of a shared tile: whole panels, or whole swizzle periods of rows
     what = "columns" if over_rows else "rows"
     step = width if traits.right_across or traits.stream else max(granule, 16)
-    budget = register_budget(mapping, promoted=traits.promoted)
-    spare = STREAM_SPARE if traits.stream else SPARE_REGISTERS
+    budget = register_budget(mapping, promoted=traits.promoted, scores=traits.scores)
+    spare = STREAM_SPARE + KEY_SPARE * traits.by_key if traits.stream else SPARE_REGISTERS
     threads = target.warpgroup * (mapping.consumers + mapping.specialized)
     registers = budget[1] if budget else min(target.max_registers, target.registers_per_multiprocessor // threads)
     used = shared_bytes(mapping, traits)

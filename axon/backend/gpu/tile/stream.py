@@ -164,6 +164,14 @@ class Stream:
         yield from (value for _, value in self.finals)
 
     @property
+    def by_key(self) -> frozenset[Symbol]:
+        """The tensors of f32 that it reads along their last dimension for each key, whatever the row."""
+        read = [(r, bare(r) or ()) for scalar in self.expressions for r in reads(scalar) if r.element is Element.F32]
+        return frozenset(
+            r.tensor for r, axes in read if axes[-1:] == (self.keys.symbol,) and not {self.rows.symbol, *axes[:-1]} & {*axes[-1:]}
+        )
+
+    @property
     def needs(self) -> frozenset[Symbol]:
         """The tensors that it reads, behind its views."""
         shown = {view.value.symbol: view.source for view in self.views}
