@@ -151,7 +151,7 @@ class ResultEmitter:
         self.store(op, "scatter", *starts, self.column, step, out.size(order.columns.extent), *insides)
 
     def row_values(self, op: StoreRows) -> None:
-        """Store a value of each row: that of the first column of eight, of which there is one. The first thread of a quad has it."""
+        """Store a value of each row, which the first thread of a quad has: as the first of eight columns, of which one is there."""
         out, code, order = self.out, self.out.code, self.program.order
         size = op.element.bits // 8
         scatter = out.made("scatter_rows", "ptx_results.scatter", op.element.value, 0, 8)

@@ -9,8 +9,8 @@ from axon.backend.gpu.build.recipe import tensors
 from axon.backend.gpu.report.show import product_flops, sizes_of
 from axon.backend.gpu.runtime.steps import Ordered
 from axon.backend.gpu.tile.families import Kernel, family_of
-from axon.backend.gpu.tile.stream import Stream
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
+from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan import cost
 from axon.backend.plan.cost import CostedStep, PlanCost
 from axon.backend.plan.ir import Nest, Whole, bytes_moved, reads_of, size_in_bytes, values_of

@@ -228,7 +228,7 @@ def _in_order(
             yield from _nests(program, segment, values, reasons, cuts)
         ready = [(kernel, members) for kernel, members in pending if not _missing(ops, members, there, made)]
         assert segment or ready, "kernels wait for each other"
-        for kernel, members in ready:
+        for kernel, _ in ready:
             yield kernel
             there |= {value.symbol for value in results_of(kernel)}
         pending = [group for group in pending if group not in ready]

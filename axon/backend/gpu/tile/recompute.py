@@ -8,7 +8,7 @@
     p[i, j] = exp (s[i, j] - m[i]) / z[i]
     dp[i, j] = sum e => g[i, e] * v[j, e]                         dp[i, j] = sum e => g[i, e] * v[j, e]
     d[i] = sum j => dp[i, j] * p[i, j]                            d[i] = sum e => g[i, e] * o[i, e]
-    dq[i, c] = sum j => p[i, j] * (dp[i, j] - d[i]) * k[j, c]     dq[i, c] = sum j => exp (s[i, j] - l[i]) * (dp[i, j] - d[i]) * k[j, c]
+    dq[i, c] = sum j => p[i, j] * (dp[i, j] - d[i]) * k[j, c]     dq[i, c] = sum j => exp (s[i, j] - l[i]) * (…) * k[j, c]
 
 What multiplies the last factor is brought into one exponential, times what is linear in the scores, under one condition. What has
 one value per row, `l` and `d`, is made before and read from memory, in f32. Then `s` and `dp` are read by nothing but maxima and
@@ -482,7 +482,7 @@ class _Form:
                 inner = plus(inner, product(rest))
             assert inner is not None
             return product([*common, inner])
-        if isinstance(scalar, Binary) and scalar.op in ("mul", "div") or (isinstance(scalar, Unary) and scalar.op == "neg"):
+        if (isinstance(scalar, Binary) and scalar.op in ("mul", "div")) or (isinstance(scalar, Unary) and scalar.op == "neg"):
             return product(f if isinstance(f, Read) else self.within(f) for f in factors(scalar))
         return scalar
 
