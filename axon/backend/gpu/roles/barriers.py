@@ -402,8 +402,8 @@ class BarrierProgram:
     """A kernel. `fenced` says that barriers, once initialized, are published to the cluster before anyone uses them.
 
     `steps` is the axis of its loops; `derived`, `whole`, `bounds` and `views` are the tile program's. `stores` are the results,
-    which every tile must leave in memory as a whole, `row_stores` those of one value per row; `promoted` is what a step must sum, if
-    it has a sum of its own.
+    which every tile must leave in memory as a whole, `row_stores` those of one value per row; `promoted` is what a step must sum,
+    if it has a sum of its own.
     """
 
     tensors: tuple[Value, ...]

@@ -7,7 +7,8 @@ Note [Ways]
       merging  the several axes that one factor has alone are rows, or columns, as one; or the product is made in another order of
                indices and put in its own after (see `merging`, `tile.regroup`). This is decided first, by cost
       packed   an operand that bulk copies cannot read as it lies is copied first, in rows that they can read (see `packed`)
-      apart    a stream's operations run one by one
+      apart    a stream's operations run one by one; also those of one that makes scores again, which others make too, where it is
+               better to keep them (see `tile.recompute`)
       bare     with the operations on its product no mapping of a contraction fits the registers: they run after it
       spread   a nest of few long rows, of which a cluster cannot hold one: what they reduce is reduced in parts (see `plan.spread`)
       plain    a product that is left runs without the tensor cores; also one in f32 of which limbs would make more work than
@@ -35,7 +36,7 @@ from axon.backend.gpu.runtime.spreading import rows_to_spread
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, results_of
 from axon.backend.gpu.tile.limbs import dearer, limbed
-from axon.backend.gpu.tile.recompute import recomputed
+from axon.backend.gpu.tile.recompute import better_kept, recomputed
 from axon.backend.gpu.tile.regroup import named, regrouped
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest
@@ -158,8 +159,12 @@ def _needed(
         return Way(packed=packed)
     ready = fit(kernel, tensors, sizes)
     reason = ready if isinstance(ready, str) else obstacle(ready)
-    if reason is None and isinstance(ready, Prepared) and isinstance(kernel, MatrixProduct):
-        reason = dearer(kernel, ready.problem, traits(ready.kernel), sizes, target)
+    if reason is None and isinstance(ready, Prepared):
+        facts = traits(ready.kernel)
+        if isinstance(kernel, MatrixProduct):
+            reason = dearer(kernel, ready.problem, facts, sizes, target)
+        elif kernel.again:
+            reason = better_kept(ready.problem, facts, target)
     if reason is None:
         return AS_IT_IS
     unfit = frozenset(result.value.symbol for result in kernel.results)

@@ -27,6 +27,7 @@ from contextlib import suppress
 from functools import lru_cache
 from math import inf
 
+from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.tile.families import streams
 from axon.backend.gpu.tile.online_softmax import (
@@ -45,6 +46,7 @@ from axon.backend.gpu.tile.online_softmax import (
     substituted,
     times,
 )
+from axon.backend.gpu.tile.schedule import LAUNCH, MEMORY_RATE, SUSTAINED_RATE, ScheduleProblem, Traits, fastest
 from axon.backend.gpu.tile.stream import addends, stream
 from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
@@ -380,6 +382,20 @@ class _Rewriting:
             return Read(self.rows[key][0].symbol, tuple(map(Dim.of, at)), F32)
 
         return rewrite(weight, visit)
+
+
+def better_kept(problem: ScheduleProblem, traits: Traits, target: Target) -> str | None:
+    """Why a stream that makes its scores again is better done through memory at these sizes, if it is: as products that make the
+    scores, a kernel that makes weights of them, and one more product. What makes scores serves two streams."""
+    factor = Traits(traits.element, (traits.element,))
+    elements = problem.rows * problem.keys * problem.outer
+    scores = fastest(ScheduleProblem(problem.rows, problem.keys, problem.depth, problem.outer), factor, target) * problem.scores
+    weights = LAUNCH + (1 + problem.scores) * elements * traits.element.bits / 8 / MEMORY_RATE
+    whole = fastest(ScheduleProblem(problem.rows, problem.columns, problem.keys, problem.outer), factor, target)
+    in_parts = 2 * LAUNCH + 2 * elements * problem.columns / (target.multiprocessors * SUSTAINED_RATE)
+    if (scores + weights) / 2 + min(whole, in_parts) < fastest(problem, traits, target):
+        return "at these sizes its scores are better kept in memory than made again"
+    return None
 
 
 # ── the form of a weight ────────────────────────────────────────────────────────────────────────────────────────────────

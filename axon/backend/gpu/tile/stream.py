@@ -164,6 +164,11 @@ class Stream:
         yield from (value for _, value in self.finals)
 
     @property
+    def again(self) -> bool:
+        """Whether it only makes scores, of which it needs no statistics, that might as well be kept in memory."""
+        return self.peak is None and not self.totals
+
+    @property
     def by_key(self) -> frozenset[Symbol]:
         """The tensors of f32 that it reads along their last dimension for each key, whatever the row."""
         read = [(r, bare(r) or ()) for scalar in self.expressions for r in reads(scalar) if r.element is Element.F32]
