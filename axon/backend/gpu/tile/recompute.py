@@ -202,8 +202,9 @@ class _Rewriting:
     program: Program
     apart: Set[Symbol]
     kept: dict[Symbol, Value] = field(default_factory=dict)
-    made: list[Compute] = field(default_factory=list)
+    made: list[Op] = field(default_factory=list)
     rows: dict[Scalar, tuple[Value, Compute]] = field(default_factory=dict)
+    products: set[Symbol] = field(default_factory=set)  # made for sums of the program, worth it only as streams
 
     def run(self) -> Recomputed | None:
         given = list(self.program.block.ops)
@@ -211,7 +212,7 @@ class _Rewriting:
         ops: list[Op] = [self.by_products(op, seen) for op in given]
         seen = _Seen(ops)
         wide = self.widened({s for op in ops for s in self.statistics_of(op, seen)}, ops)
-        ops = [_wider(op, wide) for op in ops]
+        ops, self.made = [_wider(op, wide) for op in ops], [_wider(op, wide) for op in self.made]
         seen = _Seen(ops)
         values = {v.symbol: v for v in (*self.program.inputs, *(out for op in ops for out in outs_of(op)))}
         changed: dict[Symbol, Compute] = {}
@@ -228,15 +229,15 @@ class _Rewriting:
             taken = streams(program, self.apart, kept)
             left = {symbol: made for symbol, made in changed.items() if symbol in taken}
             if left == changed:
-                return Recomputed(program, kept)
+                return Recomputed(program, kept) if self.products <= taken else None
             changed = left
         return None
 
     # ── sums of products by other products ──────────────────────────────────────────────────────────────────────────────
 
     def by_products(self, op: Op, seen: _Seen) -> Op:
-        """sum j => c[i] * (sum e => a[i, e] * b[j, e]) * y[i, j] is c[i] * sum e => a[i, e] * o[i, e], if the program has
-        o[i, e] = sum j => y[i, j] * b[j, e]."""
+        """sum j => c[i] * (sum e => a[i, e] * b[j, e]) * y[i, j] is c[i] * sum e => a[i, e] * o[i, e], where
+        o[i, e] = sum j => y[i, j] * b[j, e] is something that the program has, or, if y is made of scores, is made."""
         if not isinstance(op, Compute) or op.reduction is None or op.reduction.monoid.kind != "sum" or len(op.body) != 1:
             return op
         if len(op.reduction.axes) != 1 or op.reduction.where is not None or not op.outs[0].element.is_float:
@@ -254,11 +255,33 @@ class _Rewriting:
             rest = [*parts[:number], *parts[number + 1 :], *factors(rename(found.scale, names))]
             if own is None or other is None:
                 continue
-            made = self.known_product(op, along, found.depth, other, rest, seen)
+            made = self.known_product(op, along, found.depth, seen.inlined(other), rest, seen)
+            if made is None and any(seen.scored(factor, {along.symbol}) for factor in rest):
+                made = self.new_product(op, along, found.depth, part, other, rest)
             if made is not None:
                 whole, beside = made
                 return self.dotted(op, found.depth, own, whole, beside)
         return op
+
+    def new_product(
+        self, op: Compute, along: Axis, depth: Axis, part: Read, other: Scalar, rest: list[Scalar]
+    ) -> tuple[Read, list[Scalar]] | None:
+        """A product of what is summed over beside `part`, as it is written, and `other`, at this operation's axes; and what of `rest`
+        it lacks."""
+        written = [factor for factor in factors(op.body[0]) if mentions(factor, along.symbol)]
+        if part not in written:
+            return None
+        written.remove(part)
+        (first,) = op.outs
+        out = Value(_symbol(first.symbol, "product"), F32, (*first.shape, depth.extent))
+        given = (*op.axes, depth, along)
+        own = tuple(Axis(fresh(a.symbol.name), a.extent) for a in given)
+        names = {a.symbol: Dim.of(b.symbol) for a, b in zip(given, own, strict=True)}
+        body = rename(product(converted(factor, F32) for factor in (*written, other)), names)
+        self.made.append(Compute((out,), own[:-1], Reduction(own[-1:], Monoid("sum")), (body,), op.span))
+        self.products.add(out.symbol)
+        places = tuple(Dim.of(a.symbol) for a in given[:-1])
+        return Read(out.symbol, places, F32), [factor for factor in rest if not mentions(factor, along.symbol)]
 
     def known_product(
         self, op: Compute, along: Axis, depth: Axis, other: Scalar, rest: list[Scalar], seen: _Seen
@@ -343,7 +366,7 @@ class _Rewriting:
         assert op.reduction is not None
         names: dict[Read, Symbol] = {read: fresh("score") for read in scored}
         weight = rewrite(weight, lambda node: Local(names[node], F32) if isinstance(node, Read) and node in names else None)
-        form = _Form(frozenset(names.values()), seen, frozenset(out.symbol for one in self.made for out in one.outs))
+        form = _Form(frozenset(names.values()), seen, frozenset(out.symbol for one in self.made for out in outs_of(one)))
         condition, weight = form.brought(weight)
         weight = self.with_rows(weight, op, form, seen)
         if condition is not None:
