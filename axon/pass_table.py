@@ -15,6 +15,7 @@ from axon.backend.gpu.roles import ir as roles
 from axon.backend.gpu.runtime.ways import plan
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.limbs import verify_limbed
+from axon.backend.gpu.tile.recompute import Recomputed
 from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.kernel.verify import verify_module
 from axon.backend.plan.ir import Plan, kernels_in
@@ -82,6 +83,11 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
         _core("hoist", f"{HOIST}; before splitting, so that it may become a part of its own"),
         _core("tables", f"{TABLES}; after hoisting, which may make some"),
         Stage("parts", "core", "parts", verify_parts, "what kernels do, and what the host does between them: loops, sorts, sizes"),
+        _core(
+            "recompute",
+            "sums over scores take a form in which streams make these again; before any of them is a product; as a way says",
+            "part and way",
+        ),
         _core("regroup", "products whose indices tiles cannot be cut along get another order; as a way says", "part and way"),
         _core("dissolve", f"{DISSOLVE}; of what is not on the tensor cores", "part and way"),
         Stage("fuse", "core", "plan", verify_fused, f"{FUSE}; of what is not on the tensor cores", "part and way"),
@@ -148,6 +154,8 @@ def _count(form: Any) -> tuple[int, str] | None:
             return sum(1 for _ in _operations(block)), "operation"
         case (Program(), tuple(tables)):
             return len(tables), "table"
+        case Recomputed(program=program):
+            return _count(program)
         case Plan(body=body):
             return sum(1 for _ in kernels_in(body)), "kernel"
         case Parts(body=body):

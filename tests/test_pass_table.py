@@ -57,6 +57,10 @@ fun power (a : f32[n, n]) (x : f32[n]) =
   let val y = loop (s = x) for t < 5 => let val w = for i => sum j => a[i, j] * s[j] in for i => w[i] / (sum j => abs w[j]) end
   in (y, sum i => x[i] * y[i]) end
 """
+GRADIENT = (
+    "import nn\nfun gradient (q : bf16[b, t, 64]) (k : bf16[b, s, 64]) (v : bf16[b, s, 64]) (dy : bf16[b, t, 64]) ="
+    " vjp (fn (q, k, v) => nn.attention q k v) (q, k, v) dy"
+)
 PRODUCT = "fun product (a : bf16[n, 64]) (b : bf16[64, m]) = for i j => max_ (sum k => a[i, k] * b[k, j])".replace("max_", "exp")
 TABLE = f"fun table (x : f32[n]) = for i => x[i] * [|{', '.join(f'{k}.5' for k in range(32))}|][i % 32]"
 
@@ -205,6 +209,14 @@ def test_tables() -> None:
     assert len(kinds) > 15
     assert "a table less" in kinds
     assert any("of a table" in kind for kind in kinds)
+
+
+def test_what_streams_make_again() -> None:
+    def change(made: Any) -> Iterator[m.Mutant]:
+        for what, program in m.rewritten(made.program):
+            yield what, replace(made, program=program)
+
+    assert len(broken("recompute", change, on_gpu, [lowered(GRADIENT, "gradient")], count=60)) > 10
 
 
 def test_plans() -> None:

@@ -266,8 +266,8 @@ class _Rewriting:
     def new_product(
         self, op: Compute, along: Axis, depth: Axis, part: Read, other: Scalar, rest: list[Scalar]
     ) -> tuple[Read, list[Scalar]] | None:
-        """A product of what is summed over beside `part`, as it is written, and `other`, at this operation's axes; and what of `rest`
-        it lacks."""
+        """A product of what is summed over beside `part`, as it is written, and `other`, at this operation's axes; and what of
+        `rest` it lacks."""
         written = [factor for factor in factors(op.body[0]) if mentions(factor, along.symbol)]
         if part not in written:
             return None

@@ -1,0 +1,204 @@
+"""Gradients of attention make their scores again: no tensor of queries by keys is stored, and the numbers are those of core."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+
+import axon
+from axon import compiler
+from axon.backend.gpu.build.recipe import stages
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.proof.findings import Proof
+from axon.backend.gpu.proof.prove import verify
+from axon.backend.gpu.roles import barriers as b
+from axon.backend.gpu.roles.barriers import BarrierProgram
+from axon.backend.gpu.runtime.prepare import prepare
+from axon.backend.gpu.runtime.ways import Planned, following, plan
+from axon.backend.gpu.tile import ir as t
+from axon.backend.gpu.tile.families import family_of, results_of
+from axon.backend.gpu.tile.recompute import recomputed
+from axon.backend.gpu.tile.schedule import TileMapping
+from axon.base.element import Element
+from axon.core.ir import Program
+from axon.core.passes.parts import parts, straights
+from tests.backend.gpu.proof.mutants import Change, drop, mutate, refused, sites, twice
+from tests.checked import checked
+
+CROSS = "(q : E[b, t, d]) (k : E[b, s, d]) (v : E[b, s, e]) (dy : E[b, t, e])"
+SELF = "(q : E[b, h, t, d]) (k : E[b, h, t, d]) (v : E[b, h, t, d]) (dy : E[b, h, t, d])"
+CHANGED = "vjp (fn (q, k, v) => nn.attention_with ({change}) q k v) (q, k, v) dy"
+PROGRAMS = {
+    "full": (CROSS, "vjp (fn (q, k, v) => nn.attention q k v) (q, k, v) dy"),
+    "causal": (SELF, "vjp (fn (q, k, v) => nn.causal_attention q k v) (q, k, v) dy"),
+    "soft cap": (
+        SELF,
+        CHANGED.format(change="fn s => for b h i j => if j <= i then 5.0 * tanh (s[b, h, i, j] / 5.0) else -inf"),
+    ),
+    "alibi": (
+        f"(slope : f32[h]) {SELF}",
+        CHANGED.format(
+            change="fn s => for b h i j => if j <= i then s[b, h, i, j] - cast E (slope[h] * cast f32 (i - j)) else -inf"
+        ),
+    ),
+    "window": (SELF, CHANGED.format(change="nn.sliding 40")),
+    "bias": (f"(bias : E[h, t, t]) {SELF}", CHANGED.format(change="fn s => for b h i j => s[b, h, i, j] + bias[h, i, j]")),
+    "documents": (f"(ids : i32[t]) {SELF}", CHANGED.format(change="fn s => s |> nn.documents ids |> nn.causal")),
+    "grouped heads": (
+        "(q : E[b, 2 * n, t, d]) (k : E[b, n, t, d]) (v : E[b, n, t, d]) (dy : E[b, 2 * n, t, d])",
+        "vjp (fn (q, k, v) => nn.causal_attention q (for b, h < 2 * n, j c => k[b, h / 2, j, c])"
+        " (for b, h < 2 * n, j c => v[b, h / 2, j, c])) (q, k, v) dy",
+    ),
+    "a loss": (SELF, "grad (fn (q, k, v) => sum for ..i => (nn.causal_attention q k v)[..i] * dy[..i]) (q, k, v)"),
+}
+
+
+def source(name: str, element: str) -> str:
+    parameters, body = PROGRAMS[name]
+    return f"import nn\nfun f {parameters} = {body}".replace("E[", f"{element}[").replace("cast E", f"cast {element}")
+
+
+def planned(text: str) -> Planned:
+    (part,) = straights(parts(compiler.lower(checked(text), "f", None)).body)
+    return plan(part.program)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_scores_are_stored(name: str) -> None:
+    made = planned(source(name, "bf16"))
+    streams = [kernel for kernel in made.kernels if family_of(kernel) == "stream"]
+    assert len(streams) == 4
+    for kernel in made.kernels:
+        for value in results_of(kernel):
+            sizes = [d.symbol.name for d in value.shape[-2:] if d.symbol]
+            assert sizes not in (["t", "s"], ["s", "t"], ["t", "t"]), value.symbol
+
+
+@pytest.mark.parametrize(
+    ("name", "element", "long"),
+    [("full", "bf16", 70), ("causal", "f16", 150), ("soft cap", "bf16", 66), ("alibi", "bf16", 66), ("bias", "f16", 65),
+     ("documents", "bf16", 70), ("window", "bf16", 140), ("grouped heads", "bf16", 70), ("a loss", "f16", 129)],
+)  # fmt: skip
+def test_simulated_gradients_are_those_of_core(name: str, element: str, long: int) -> None:
+    """Against the interpreter in f64, relative to the greatest."""
+    narrow = axon.compile(source(name, element))
+    exact = axon.compile(source(name, "f64").replace("f32", "f64"))
+    sizes = {"b": 1, "h": 2, "n": 1, "t": long, "s": 131, "d": 24, "e": 16}
+    chance = np.random.default_rng(0)
+    program = compiler.lower(checked(source(name, element)), "f", None)
+    given: list[Any] = []
+    for value in program.inputs:
+        shape = tuple(d.evaluate({s: sizes[s.name] for s in d.variables}) for d in value.shape)
+        ids = value.element is Element.I32
+        given.append(np.sort(chance.integers(0, 3, shape)) if ids else chance.standard_normal(shape))
+        given[-1] = given[-1].astype(value.element.dtype)
+    by_name = {value.symbol.name: x for value, x in zip(program.inputs, given, strict=True)}
+    arguments = [by_name[p.name] for p in program.params]
+    got = flat(narrow.f(*arguments, target="simulate"))
+    want = flat(exact.f(*[x if x.dtype == np.int32 else x.astype(np.float64) for x in arguments], target="interpret"))
+    for one, other in zip(got, want, strict=True):
+        assert np.abs(np.asarray(one, np.float64) - other).max() <= 1e-2 * np.abs(other).max()
+
+
+def flat(results: Any) -> list[Any]:
+    return [leaf for x in results for leaf in flat(x)] if isinstance(results, tuple) else [results]
+
+
+def straight(text: str) -> Program:
+    (part,) = straights(parts(compiler.lower(checked(text), "f", None)).body)
+    return part.program
+
+
+def test_scores_that_something_else_needs_stay() -> None:
+    text = f"""import nn
+fun f {CROSS} = let val s = nn.attention_scores q k
+  val (y, by) = vjp (fn (q, k, v) => nn.attention q k v) (q, k, v) dy in (y, by, s) end"""
+    given = straight(text.replace("E[", "bf16["))
+    made = recomputed(given)
+    assert made.program is given
+    assert not made.kept
+
+
+def test_what_is_no_stream_leaves_all_of_it_as_it_is() -> None:
+    given = straight(source("causal", "bf16"))
+    made = recomputed(given)
+    last = made.program.block.results[-1]
+    assert made.kept
+    assert recomputed(given, frozenset({last})).program is given
+
+
+@pytest.mark.parametrize(("heads", "long", "again"), [(16, 4096, True), (1, 1024, False)])
+def test_sizes_decide(heads: int, long: int, again: bool) -> None:
+    """Few tiles leave multiprocessors idle, and small scores are soon read."""
+    made = planned(source("causal", "bf16"))
+    named = {"b": 1, "h": heads, "t": long, "d": 64}
+    sizes = {s: named[s.name] for v in made.program.inputs for d in v.shape for s in d.variables}
+    way = following(made, {}, sizes, lambda number, ready: None, HOPPER)
+    assert bool(way.apart) != again
+    if not again:
+        assert all("better kept" in why for _, why in way.why)
+
+
+# ── the proof of what is new ────────────────────────────────────────────────────────────────────────────────────────────
+
+SIZES = {"b": 2, "t": 200, "s": 150, "d": 64, "e": 64}
+MAPPING = TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=64)
+
+
+@cache
+def lowered(number: int) -> BarrierProgram:
+    """The streams of full attention's gradient, in their order."""
+    made = planned(source("full", "bf16"))
+    sizes = {s: SIZES[s.name] for v in made.program.inputs for d in v.shape for s in d.variables}
+    streams = [kernel for kernel in made.kernels if family_of(kernel) == "stream"]
+    ready = prepare(streams[number], made.lying(sizes), sizes)
+    return stages(ready.kernel, MAPPING, HOPPER, made.values, ready.granted).barriers
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_what_the_compiler_makes_is_proved(number: int) -> None:
+    assert isinstance(verify(lowered(number)), Proof)
+
+
+MUTANTS: list[tuple[str, int, type, Change, set[str]]] = [
+    ("a row value that is not stored", 0, t.StoreRows, drop, {"content"}),
+    ("a row value that is stored twice", 0, t.StoreRows, twice, {"content"}),
+    ("rows that are not finished", 0, t.Finish, drop, {"content"}),
+    ("a product of scores that is missing", 2, b.Product, drop, {"content", "phase"}),
+    ("scores that are not waited for", 2, b.Retire, drop, {"registers", "overwrite", "read"}),
+    ("a fold of too few scores", 2, t.Fold, drop, {"content"}),
+    ("a ring that is not given back", 2, b.Release, drop, {"deadlock", "exit"}),
+    ("a ring that is not waited for", 2, b.Await, drop, {"read", "overwrite", "phase"}),
+]
+
+
+@pytest.mark.parametrize(("name", "stream", "kind", "change", "kinds"), MUTANTS, ids=[m[0] for m in MUTANTS])
+def test_a_changed_operation_is_refused(name: str, stream: int, kind: type, change: Change, kinds: set[str]) -> None:
+    made = lowered(stream)
+    places = list(sites(made, kind))
+    assert places
+    waits = [op for _, op in places if isinstance(op, b.Retire)]
+    for number, op in places:
+        if isinstance(op, b.Retire) and waits.count(op) < len(waits) and second(made, number):
+            continue  # the second of two waits for one group
+        refused(mutate(made, number, change), kinds, f"{name}: {op} at {number}")
+
+
+def second(made: BarrierProgram, number: int) -> bool:
+    """Whether an operation stands beside another of its kind, which does what it would do."""
+    ops = [op for role in made.roles for op in b.operations(role.body)]
+    return isinstance(ops[number - 1], b.Retire) or isinstance(ops[number + 1], b.Retire)
+
+
+def test_memory_is_that_of_the_operands() -> None:
+    """All tensors between the kernels together take less than one of queries by keys."""
+    made = planned(source("full", "bf16"))
+    named = {"b": 4, "t": 2048, "s": 2048, "d": 64, "e": 64}
+    sizes = {s: named[s.name] for v in made.program.inputs for d in v.shape for s in d.variables}
+    stored = [value for kernel in made.kernels for value in results_of(kernel)]
+    taken = sum(prod(d.evaluate(sizes) for d in value.shape) * value.element.bits // 8 for value in stored)
+    assert taken < 2 * 4 * 2048 * 2048 / 4
