@@ -91,7 +91,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "simt", "build", "sorting", "runtime")},
     # faces
     "axon.host": {"base", "shapes", "shapes.algebra", "shapes.contracts", "types", "explain", "checker"}
-    | {"core", "lower", "backend", "backend.c", "compiler"},
+    | {"core", "lower", "backend", "backend.c", "compiler", "host.pytorch"},
+    "axon.host.pytorch": {"base", "shapes", "shapes.contracts", "types", "core", "backend", "compiler", "host"},
     "axon.tools": {"", "base", "checker", "host", "compiler"}
     | {f"tools.{folder}" for folder in ("commands", "onnx", "playground", "prompt", "lsp", "view")},
     "axon.tools.commands": {"base", "grammar", "types", "checker", "core", "backend", "host", "compiler", "tools.view"},
@@ -138,7 +139,7 @@ ONLY = {
     "rich": ["axon.base.render", "axon.base.progress", "axon.tools.cli", "axon.tools.commands.timings"],
     "numba": ["axon.backend.*"],
     "cuda": ["axon.backend.*"],
-    "torch": [],
+    "torch": ["axon.host.pytorch.*"],
     "prompt_toolkit": ["axon.tools.prompt.terminal"],
     "IPython": ["axon.tools.notebook"],
     "pygments": ["axon.host.lexer", "axon.tools.prompt.terminal"],

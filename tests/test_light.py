@@ -98,6 +98,7 @@ def test_the_public_names() -> None:
         "jax_targets",
         "load",
         "load_weights",
+        "register",
         "synchronize",
     ]
     assert all(hasattr(axon, name) and name in dir(axon) for name in axon.__all__)

@@ -130,6 +130,8 @@ class Torch:
         self.note_written: Callable[[Sequence[Any]], None] = written
         self.wrapped: Callable[[Any], bool] = getattr(below._functorch, "is_functorch_wrapped_tensor", lambda x: False)
         self.forward = self.torch.autograd.forward_ad
+        self.python = below.DispatchKey.Python
+        hide_from_torch()
 
     def device(self, x: Any) -> int | None:
         return (x.device.index or 0) if x.device.type == self.device_type else None
@@ -180,6 +182,13 @@ class Torch:
     def differentiates(self, x: Any) -> bool:
         """Whether PyTorch passes on derivatives of what is computed from a tensor, or it stands for others in a transformation."""
         return self.wrapped(x) or self.recorded(x) or self.tangent(x)
+
+    def watches(self, x: Any) -> bool:
+        """Whether PyTorch watches what is computed from a tensor, in a mode or by its class, or asks for its shape alone: see
+        `axon.host.pytorch`."""
+        while self.wrapped(x):
+            x = self.torch._C._functorch.get_unwrapped(x)
+        return modes() > 0 or x.is_meta or self.torch._C._dispatch_keys(x).has(self.python) or self.torch._is_functional_tensor(x)
 
     def reads(self, x: Any, name: str) -> None:
         if self.wrapped(x):
@@ -536,19 +545,45 @@ def untraced(function: F) -> F:
     return function
 
 
+def _compiling() -> bool:
+    return "torch" in sys.modules and bool(sys.modules["torch"].compiler.is_dynamo_compiling())
+
+
+def _modes() -> int:
+    return 0
+
+
+# Whether torch.compile traces what asks, and how many of PyTorch's modes watch operators; asked at every call.
+compiling: Callable[[], bool] = _compiling
+modes: Callable[[], int] = _modes
+
+
 @untraced
 def hide_from_torch() -> None:
-    """Have torch.compile trace nothing of what the functions so marked call, once PyTorch is imported.
+    """Have torch.compile trace nothing of what the functions so marked call, once PyTorch is imported; and ask it itself from then
+    on what is asked at every call.
 
     torch.compiler.disable does this as well, but imports torch.compile first, which takes seconds.
     """
-    frames = getattr(getattr(sys.modules.get("torch"), "_C", None), "_dynamo", None)
+    global compiling, modes
+    torch = sys.modules.get("torch")
+    frames = getattr(getattr(torch, "_C", None), "_dynamo", None)
     if frames is not None and _untraced:
         with suppress(AttributeError, TypeError, IndexError):  # another PyTorch: torch.compiler.disable is left to the caller
             skip = frames.eval_frame._FrameAction.SKIP
             while _untraced:  # each once
                 function = _untraced.pop()
                 frames.eval_frame.set_code_exec_strategy(function.__code__, frames.eval_frame._FrameExecStrategy(skip, skip))
+    if torch is not None and modes is _modes:
+        with suppress(AttributeError):  # while it is being imported
+            compiling, modes = torch.compiler.is_dynamo_compiling, torch._C._len_torch_dispatch_stack
+
+
+def constant(function: F) -> F:
+    """Have torch.compile call this function while it traces, and take its result for constant, as
+    torch.compiler.assume_constant_result has it: the arguments are constants, or objects that it guards by identity."""
+    function.__dict__["_dynamo_marked_constant"] = True
+    return function
 
 
 _made: dict[str, Library] = {}
@@ -595,6 +630,11 @@ def arrays(value: Any) -> Iterator[tuple[Library, Any]]:
         yield library, value
 
 
+def is_symbol(value: Any) -> bool:
+    """Whether a size stands for a number while PyTorch traces."""
+    return "torch" in sys.modules and isinstance(value, sys.modules["torch"].SymInt)
+
+
 def differentiated(given: Sequence[Any]) -> bool:
     """Whether a library passes on derivatives of what is computed from these arguments: see `axon.host.recorded`."""
     if "torch" not in sys.modules:
@@ -607,6 +647,20 @@ def transformed(given: Sequence[Any]) -> bool:
     if "jax" not in sys.modules:
         return False
     return any(isinstance(library, Jax) and library.traces(x) for value in given for library, x in arrays(value))
+
+
+def watched(given: Sequence[Any]) -> bool:
+    """Whether PyTorch watches what is computed from these arguments: see `axon.host.pytorch`."""
+    if "torch" not in sys.modules:
+        return False
+    return any(isinstance(library, Torch) and library.watches(x) for value in given for library, x in arrays(value))
+
+
+def autocast(given: Sequence[Any]) -> bool:
+    """Whether these arguments are used under `torch.autocast`: see `axon.host.pytorch.autocast`."""
+    if "torch" not in sys.modules or not sys.modules["torch"]._C._is_any_autocast_enabled():
+        return False
+    return any(isinstance(library, Torch) for value in given for library, _ in arrays(value))
 
 
 def check_readable(value: Any, name: str) -> None:

@@ -48,11 +48,11 @@ def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) ->
 
 
 def backward(ctx: Any, *adjoints: Any) -> tuple[Any, ...]:
-    return (None, *ctx.call.backward(ctx.saved_tensors, ctx.needs_input_grad[1:], list(map(_plain, adjoints))))
+    return (None, *ctx.call.backward(ctx.saved_tensors, ctx.needs_input_grad[1:], list(map(plain, adjoints))))
 
 
 def jvp(ctx: Any, _: None, *tangents: Any) -> tuple[Any, ...]:
-    return tuple(ctx.call.tangents(ctx.saved_tensors, list(map(_plain, tangents))))
+    return tuple(ctx.call.tangents(ctx.saved_tensors, list(map(plain, tangents))))
 
 
 def vmap(info: Any, dims: tuple[Any, ...], call: Recorded, *tensors: Any) -> tuple[tuple[Any, ...], tuple[int, ...]]:
@@ -61,7 +61,7 @@ def vmap(info: Any, dims: tuple[Any, ...], call: Recorded, *tensors: Any) -> tup
     return results, (0,) * len(results)
 
 
-def _plain(x: Any) -> Any:
+def plain(x: Any) -> Any:
     """What PyTorch passes on, as memory that holds it: the user did not choose its layout."""
     if x is None:
         return None

@@ -101,6 +101,8 @@ class Session:
         self.derived: dict[tuple[Any, ...], tuple[Session, Callee]] = {}  # see `gradients`
         self.forms: dict[tuple[Any, ...], Form] = {}  # see `recorded`
         self.traced: dict[tuple[Any, ...], Traced] = {}  # see `traced`
+        self.operators: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # see `pytorch.operators`
+        self.names: dict[str, str] = {}  # that were given to operators
         self._schedule_file = _read_schedule(checked.source.path)
         self._schedules: dict[str, Schedule] | None = None
 
@@ -162,6 +164,26 @@ class Session:
         if library is not None:
             return values.assemble(program.result, [_given_back(callee, library, values.array(r)) for r in results])
         return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
+
+    def seen_or_called(
+        self,
+        callee: Callee,
+        sizes: Sequence[Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        target: str | None,
+        out: Any = None,
+    ) -> Any:
+        """The same; by what is kept of calls on a GPU, if one like this was seen before."""
+        quick = self.quick(callee, sizes)
+        if quick is not None and (target is None or target == "cuda"):
+            try:
+                result = quick(tuple(args), dict(kwargs), out)
+            except AxonError as error:
+                raise named(callee, error) from None
+            if result is not quick:  # which stands for arguments that were not seen before
+                return result
+        return self.call(callee, sizes, args, kwargs, target, out=out)
 
     def _unpacked(self, callee: Callee, explicit: list[int], given: list[Any]) -> list[Any]:
         """The arguments with open .npz files read, once, and only if what their headers say fits."""
@@ -268,14 +290,20 @@ class Session:
         Errors speak of `original`, the arguments as the caller has them.
         """
         from axon.host import values
-        from axon.shapes.contracts.contract import ContractBroken
 
         matched, program = self.specialize(callee, given, original)
         flat = values.flatten(program.params, matched)
         inputs = [flat[i][1] for i in range(len(program.inputs))]
-        shapes = [array.shape for array in inputs]
+        return program, inputs, self.bind(callee, program, explicit, [array.shape for array in inputs])
+
+    def bind(
+        self, callee: Callee, program: core.Program, explicit: Sequence[int], shapes: Sequence[Sequence[int]]
+    ) -> dict[Symbol, int]:
+        """All dimensions of a call with inputs of these shapes. Raises ShapeError where the contract is broken."""
+        from axon.shapes.contracts.contract import ContractBroken
+
         try:
-            return program, inputs, program.contract.bind(explicit, shapes)
+            return program.contract.bind(explicit, shapes)
         except ContractBroken as broken:
             from axon.explain.broken_call import contract_error, spans
             from axon.types.show import dimension_names
@@ -380,8 +408,8 @@ def _is_unit(type: Type) -> bool:
     return getattr(type, "items", None) == ()
 
 
-def check_sizes(callee: Callee, sizes: Sequence[Any]) -> list[int]:
-    """The dimension parameters as integers."""
+def check_sizes(callee: Callee, sizes: Sequence[Any], *, symbolic: bool = False) -> list[int]:
+    """The dimension parameters as integers; those that PyTorch traces may stay as they are."""
     names = callee.dimensions
     if len(sizes) != len(names):
         if not names:
@@ -391,6 +419,9 @@ def check_sizes(callee: Callee, sizes: Sequence[Any]) -> list[int]:
         raise wrong(callee, "AX0505", f"`{callee.name}` takes {takes}, not {len(sizes)}: {how}")
     out = []
     for name, value in zip(names, sizes, strict=True):
+        if symbolic and libraries.is_symbol(value):
+            out.append(value)
+            continue
         try:
             size = operator.index(value)
         except TypeError:

@@ -153,14 +153,13 @@ def _made(session: Session, callee: Callee, suffix: str, given: str, body: str, 
             name += "_"
         return name
 
-    dims = f" {{{' '.join(callee.dimensions)}}}" if callee.dimensions else ""
-    passed = f" {{{', '.join(callee.dimensions)}}}" if callee.dimensions else ""
+    dims = f" {{{', '.join(callee.dimensions)}}}" if callee.dimensions else ""
     called, name, text = callee.name, own(f"{callee.name}_{suffix}"), source.text
     if called in given.split():  # a parameter that is called as the function is
         xs = " ".join(f"x_{n}" for n in range(len(callee.parameters)))
         called = own(f"{callee.name}_itself")
-        text += f"\n\nfun {called}{dims} {xs} = {callee.name}{passed} {xs}\n"
-    text += f"\n\nfun {name}{dims} {given} = {body.replace(_CALL, called + passed)}\n"
+        text += f"\n\nfun {called}{dims} {xs} = {callee.name}{dims} {xs}\n"
+    text += f"\n\nfun {name}{dims} {given} = {body.replace(_CALL, called + dims)}\n"
     checked = compiler.check_text(text, source.path)
     errors = [d for d in checked.diagnostics if d.severity == "error"]
     whose, end = (session.origin.callee, session.origin.end) if session.origin else (callee, len(source.text))

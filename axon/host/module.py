@@ -8,7 +8,8 @@ from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from axon import compiler
-from axon.backend.libraries import differentiated, hide_from_torch, transformed, untraced
+from axon.backend import libraries
+from axon.backend.libraries import autocast, constant, differentiated, hide_from_torch, transformed, untraced, watched
 from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.errors import AxonError
@@ -59,6 +60,31 @@ def synchronize() -> None:
     """Wait until what was launched on GPUs is done, and raise what a kernel met there: an index outside a tensor, integer
     arithmetic without a result. Calls return before their kernels have run, so a later call would find it otherwise."""
     compiler.synchronize()
+
+
+@untraced
+def register(what: Module | Function, name: str) -> None:
+    """Give the operators of PyTorch that a module's functions are, or that one function is, names that stay:
+    `torch.ops.axon.<name>_<function>`.
+
+    A program that `torch.export` saved finds them by these names in another process, once they are registered there. Raises
+    ValueError for a name that the operators of another program have.
+    """
+    if not isinstance(what, Module | Function):
+        raise TypeError(f"axon.register takes a module of Axon's or a function, not {type(what).__name__}")
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(f"operators are called by a name such as model, not by {name!r}")
+    session = what._session
+    functions = [f for f in session.checked.signatures if session.callee(f).is_function]
+    _operators("register").register(session, functions if isinstance(what, Module) else [what.__name__], name)
+
+
+def _operators(asker: str) -> Any:
+    try:
+        from axon.host.pytorch import operators
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"axon.{asker} needs PyTorch, which is not installed: pip install torch") from error
+    return operators
 
 
 def _require_text(function: str, what: str, value: object) -> None:
@@ -114,10 +140,15 @@ class Module(_Shared):
         self._session = Session(checked)
         hide_from_torch()
 
-    @untraced
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in ("_path", "_session"):
             raise AttributeError(name)
+        if libraries.compiling():
+            return _member(self, name)
+        return self._attribute(name)
+
+    @untraced
+    def _attribute(self, name: str) -> Any:
         try:
             value = self[name]
         except KeyError as error:
@@ -127,8 +158,11 @@ class Module(_Shared):
             self.__dict__[name] = value  # the next `m.f` costs what any attribute costs
         return value
 
-    @untraced
     def __getitem__(self, name: str) -> Any:
+        return _member(self, name) if libraries.compiling() else self._item(name)
+
+    @untraced
+    def _item(self, name: str) -> Any:
         if name not in self._session.checked.signatures:
             raise KeyError(f"{self!r} declares no {name!r}{hint(name, self) if isinstance(name, str) else ''}")
         callee = self._session.callee(name)
@@ -153,6 +187,24 @@ class Module(_Shared):
         return signatures(self._session.checked.signatures, f"module {self._path}")
 
 
+def _member(module: Module, name: str) -> Any:
+    """A declaration, as torch.compile traces it."""
+    known = _known_callee(module._session, name)
+    return _value(module._session, name) if known is None else Function(module._session, known)
+
+
+@constant
+def _known_callee(session: Session, name: str) -> Callee | None:
+    """A function by name; None for a plain value. Raises KeyError."""
+    callee = session.callee(name)
+    return callee if callee.is_function else None
+
+
+@constant
+def _value(session: Session, name: str) -> Any:
+    return session.call(session.callee(name), ())
+
+
 class Function(_Shared):
     """A declaration that is called with NumPy arrays, numbers, tuples, dicts and dataclasses, by position or by name.
 
@@ -174,7 +226,8 @@ class Function(_Shared):
         self._callee = callee
         self._sizes = sizes
         self._quick: Quick | None = None  # calls of arguments that were seen before, on a GPU
-        hide_from_torch()
+        if not libraries.compiling():
+            hide_from_torch()
 
     @property
     def signature(self) -> str:
@@ -198,20 +251,27 @@ class Function(_Shared):
     def _identity(self) -> tuple[Session, str, tuple[int, ...]]:
         return self._session, self._callee.name, self._sizes
 
-    @untraced
     def __getitem__(self, sizes: Any) -> Function:
         """The function with its dimension parameters given."""
-        if self._sizes:
-            raise wrong(self._callee, "AX0505", f"`{self._callee.name}` has its dimension parameters already")
-        given = check_sizes(self._callee, sizes if isinstance(sizes, tuple) else (sizes,))
-        return Function(self._session, self._callee, tuple(given))
+        given = sizes if isinstance(sizes, tuple) else (sizes,)
+        return Function(self._session, self._callee, given) if libraries.compiling() else self._at(given)
 
     @untraced
+    def _at(self, sizes: tuple[Any, ...]) -> Function:
+        if self._sizes:
+            raise wrong(self._callee, "AX0505", f"`{self._callee.name}` has its dimension parameters already")
+        given = check_sizes(self._callee, sizes, symbolic=True)
+        return Function(self._session, self._callee, tuple(given))
+
     def __call__(self, /, *args: Any, target: Any = None, out: Any = None, **kwargs: Any) -> Any:
+        if libraries.compiling():
+            from axon.host.pytorch.traced import traced
+
+            return traced(self, args, kwargs, target, out)
         if target is not None and not isinstance(target, str) and any(p.name == "target" for p in self._callee.parameters):
             target, kwargs["target"] = None, target  # a text is no argument of any function
         quick = self._quick
-        if quick is not None and (target is None or target == "cuda"):
+        if quick is not None and (target is None or target == "cuda") and not libraries.modes():
             try:
                 result = quick(args, kwargs, out)
             except AxonError as error:
@@ -226,6 +286,15 @@ class Function(_Shared):
         given = (*args, *kwargs.values())
         plain = tuple(map(opened, given))
         args, kwargs = plain[: len(args)], dict(zip(kwargs, plain[len(args) :], strict=True))
+        if out is None and watched(plain):
+            from axon.host.pytorch.traced import traced
+
+            return traced(self, args, kwargs, target, None)
+        if autocast(plain):
+            from axon.host.pytorch.autocast import widened
+
+            plain = args = tuple(widened(self._callee, arguments(self._callee, args, kwargs)))
+            kwargs, given = {}, (None,) * len(args)
         if out is None and differentiated(plain):
             return self._recorded(args, kwargs, target)
         if out is None and target is None and transformed(plain):
@@ -258,15 +327,9 @@ class Function(_Shared):
         return self._seen_or_run(args, {}, target, None)
 
     def _seen_or_run(self, args: tuple[Any, ...], kwargs: dict[str, Any], target: str | None, out: Any) -> Any:
-        quick = self._quick
-        if quick is not None and (target is None or target == "cuda"):
-            try:
-                result = quick(args, kwargs, out)
-            except AxonError as error:
-                raise named(self._callee, error) from None
-            if result is not quick:
-                return result
-        return self._run(args, kwargs, target, out)
+        result = self._session.seen_or_called(self._callee, self._sizes, args, kwargs, target, out)
+        self._quick = self._session.quick(self._callee, self._sizes)
+        return result
 
     def _beside(self, session: Session, callee: Callee) -> Function:
         return Function(session, callee, self._sizes)

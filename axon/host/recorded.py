@@ -58,7 +58,7 @@ class Recorded:
     def forward(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         leaves = self._with(tensors)
         args = [built(tree, leaves) for tree in self.form.flat.arguments]
-        return tuple(leaf for _, leaf in _leaves(self.form.structure, self.run(tuple(args), self.target)))
+        return tuple(leaves_of(self.form.structure, self.run(tuple(args), self.target)))
 
     def backward(self, tensors: Sequence[Any], needed: Sequence[bool], adjoints: Sequence[Any]) -> list[Any]:
         """The adjoints of the tensors that are needed, from those of results; None stands for what is not, and for 0."""
@@ -111,16 +111,25 @@ def taken_apart(
 ) -> tuple[Recorded, list[Any]]:
     """A call of some arguments, and PyTorch's tensors among their leaves. Raises AxonError for arguments that do not fit."""
     leaves: list[Any] = []
-    key: list[Hashable] = [callee.name, *sizes]
-    trees = tuple(tree_of(value, leaves, key) for value in given)
-    form = session.forms.get(tuple(key))
-    if form is None:
-        form = session.forms[tuple(key)] = form_of(session, callee, trees, list(map(values.stand_in, given)), given)
+    form = found_form(session, callee, sizes, given, leaves)
     places = tuple(n for n, x in enumerate(leaves) if isinstance(libraries.of(x), libraries.Torch))
     tensors = [leaves[n] for n in places]
     for n in places:
         leaves[n] = None  # autograd keeps them
     return Recorded(form, run, make, target, tuple(leaves), places), tensors
+
+
+def found_form(
+    session: Session, callee: Callee, sizes: Sequence[Hashable], given: Sequence[Any], leaves: list[Any] | None = None
+) -> Form:
+    """The form of some arguments, whose leaves are appended. Raises AxonError for arguments that do not fit."""
+    leaves = [] if leaves is None else leaves
+    key: list[Hashable] = [callee.name, *sizes]
+    trees = tuple(tree_of(value, leaves, key) for value in given)
+    form = session.forms.get(tuple(key))
+    if form is None:
+        form = session.forms[tuple(key)] = form_of(session, callee, trees, list(map(values.stand_in, given)), given)
+    return form
 
 
 def form_of(session: Session, callee: Callee, trees: tuple[Tree, ...], given: list[Any], original: Sequence[Any]) -> Form:
@@ -134,6 +143,11 @@ def form_of(session: Session, callee: Callee, trees: tuple[Tree, ...], given: li
     open_ = {n: (r.element.value, len(r.shape)) for n, r in enumerate(results) if any(d.variables - known for d in r.shape)}
     flat = Flat(session, callee, trees, tuple((e, rank) for _, e, rank in sorted(leaves)), tuple(p for p, _ in paths), open_)
     return Form(flat, program.result, tuple(n for n, value in enumerate(results) if value.element.is_float))
+
+
+def leaves_of(structure: Structure, result: Any) -> list[Any]:
+    """The leaves of a result."""
+    return [leaf for _, leaf in _leaves(structure, result)]
 
 
 def _leaves(structure: Structure, result: Any) -> list[tuple[str, Any]]:

@@ -430,11 +430,11 @@ def a_transformation_that_knows_no_rules(device: str) -> None:
 
 
 @case
-def graphs_of_torch_compile_end_before_a_call(device: str) -> None:
+def graphs_of_torch_compile_hold_calls(device: str) -> None:
     torch._dynamo.reset()
     m = module()
-    traced = torch.compile(lambda x: m.cube(x * 2.0).sum() + x.sum(), backend="eager")
-    for n in (3, 4):
+    traced = torch.compile(lambda x: m.cube(x * 2.0).sum() + x.sum(), backend="aot_eager", fullgraph=True)
+    for n in (3, 4, 1, 0):
         x = normal(n, device=device, grad=True)
         traced(x).backward()
         same(x.grad, 24 * x.detach() ** 2 + 1.0)

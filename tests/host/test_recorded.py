@@ -17,6 +17,7 @@ type linear[d, k] = { w : f64[d, k], b : f64[k] }
 fun dense (p : linear[d, k]) (x : f64[n, d]) = { y = x @ p.w + p.b, t = (sum i j => x[i, j], argmax i j => x[i, j]) }
 fun scaled k x = k * x
 fun heads {h} (x : f64[h * n]) = for i < h, j => x[(i, j)] ** 2
+fun windows {r, s} (x : f64[n]) where r + s <= n = for i < r, j < s => x[i + j] ** 2
 fun picked (x : f64[n]) (ids : i32[k]) = for i => x[ids[i]] ** 2
 fun kept (x : f64[n]) = { some = filter (x > 0.0) x, places = nonzero (x > 0.0) }
 fun power (n : i32) (x : f64) = loop (x = x) for _ < n => x * x
@@ -93,6 +94,12 @@ def test_dimension_parameters() -> None:
         dy = R.normal(size=(h, 12 // h))
         same(call.backward(tensors, (True,), (dy,))[0], 2 * x * dy.reshape(12))
         assert call.batch([np.stack([x, x])], (True,))[0].shape == (2, h, 12 // h)
+
+
+def test_several_dimension_parameters() -> None:
+    x = R.normal(size=6)
+    call, tensors = taken("windows", x, sizes=(2, 3))
+    same(call.backward(tensors, (True,), (np.ones((2, 3)),))[0], 2 * x * [1, 2, 2, 1, 0, 0])
 
 
 @pytest.mark.parametrize("k", [2, 2.0, np.array(2.0), np.float64(2.0)])

@@ -99,12 +99,17 @@ def _program(text: str) -> axon.Module:
     return axon.compile(text)
 
 
+def function_of(case: Case, found: Comparison) -> axon.Function:
+    """What a case calls, at its dimension parameters."""
+    module, name = case.name.split(".")
+    function: axon.Function = _program(f"import {module}\n{case.program}").f if case.program else _module(module)[name]
+    return function[found.sizes] if found.sizes else function
+
+
 def check(case: Case, drawn: Drawn) -> None:
     """Fail unless the function gives what the independent implementation does."""
     found = case.compare(drawn)
-    module, name = case.name.split(".")
-    function = _program(f"import {module}\n{case.program}").f if case.program else _module(module)[name]
-    got = (function[found.sizes] if found.sizes else function)(*found.arguments, target=TARGET)
+    got = function_of(case, found)(*found.arguments, target=TARGET)
     _equal(got, found.wanted, drawn.element, found)
 
 
