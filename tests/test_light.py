@@ -100,6 +100,7 @@ def test_the_public_names() -> None:
         "load_weights",
         "register",
         "synchronize",
+        "torch_module",
     ]
     assert all(hasattr(axon, name) and name in dir(axon) for name in axon.__all__)
     assert not hasattr(axon, "nope")

@@ -203,11 +203,21 @@ class Torch:
         self.memory(x, 0)  # raises for what is no plain memory
         if x.device.type != "cpu":
             raise TypeError(f"a PyTorch tensor on {x.device}: pass x.cpu(), or leave out the target")
-        plain = x.detach()
-        element = self.elements[x.dtype]
-        if element in _WORDS:
-            return plain.view(getattr(self.torch, _WORDS[element])).numpy().view(element.dtype)
-        return plain.numpy()
+        import ctypes
+
+        import numpy as np
+
+        # As x.detach().numpy(), but for a flag that this leaves on the storage: it could never be freed before the tensor, as FSDP
+        # frees the parameters that it has gathered.
+        element, shape = self.elements[x.dtype], tuple(x.shape)
+        if 0 in shape:
+            return np.empty(shape, element.dtype)
+        size = element.dtype.itemsize
+        strides = [size * stride for stride in x.stride()]
+        last = sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
+        held = (ctypes.c_byte * (last + size)).from_address(x.data_ptr())
+        held.tensor = x  # lives as long as the array
+        return np.ndarray(shape, element.dtype, held, 0, strides)
 
     def from_host(self, array: Any) -> Any:
         element = _element_of(array.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import is_not
 from typing import TYPE_CHECKING, Any
 
@@ -76,15 +77,41 @@ def register(what: Module | Function, name: str) -> None:
         raise ValueError(f"operators are called by a name such as model, not by {name!r}")
     session = what._session
     functions = [f for f in session.checked.signatures if session.callee(f).is_function]
-    _operators("register").register(session, functions if isinstance(what, Module) else [what.__name__], name)
+    with _needing_torch("register"):
+        from axon.host.pytorch.operators import register
+    register(session, functions if isinstance(what, Module) else [what.__name__], name)
 
 
-def _operators(asker: str) -> Any:
+@untraced
+def torch_module(
+    function: Function,
+    params: str,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    ranks: Mapping[str, int] | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    init: Any = None,
+) -> Any:
+    """A `torch.nn.Module` that calls a function, and whose parameters are the fields of the record `params` that it takes.
+
+    `sizes` are those of the fields, by the names of the signature; `dtype` is for fields whose element type that leaves open.
+    Matrices begin as those of `torch.nn.Linear` do, vectors as zeros, or ones where they scale; `init(name, tensor)` changes
+    that. Raises AxonError for what the function does not have, and where a size is not given.
+    """
+    if not isinstance(function, Function):
+        raise TypeError(f"axon.torch_module takes a function of a module, not {type(function).__name__}")
+    with _needing_torch("torch_module"):
+        from axon.host.pytorch.modules import torch_module
+    return torch_module(function, params, sizes or {}, ranks, dtype, device, init)
+
+
+@contextmanager
+def _needing_torch(asker: str) -> Iterator[None]:
     try:
-        from axon.host.pytorch import operators
+        yield
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"axon.{asker} needs PyTorch, which is not installed: pip install torch") from error
-    return operators
 
 
 def _require_text(function: str, what: str, value: object) -> None:

@@ -1,0 +1,162 @@
+"""A function as a `torch.nn.Module`, whose parameters are the fields of a record that the function takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any, TypeAlias
+
+import torch
+
+from axon.backend import libraries
+from axon.base.data import dataclass
+from axon.base.element import FLOAT, Element, usual
+from axon.base.nearest import hint
+from axon.host.call import Callee, wrong
+from axon.host.ranked import Ranked, ranked
+from axon.types import type as t
+
+Init: TypeAlias = Callable[[str, Any], Any]
+
+ONES = ("scale", "gain", "gamma", "variance")  # fields of one dimension that begin as ones; others begin as zeros
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A tensor of a record: its element type, its shape, and over how many numbers a product with it sums."""
+
+    name: str
+    dtype: Any
+    shape: tuple[int, ...]
+    fan: int
+
+    def begin(self, tensor: Any) -> None:
+        """Fill a tensor as it begins: a matrix as `torch.nn.Linear` does, whose first dimensions are those that are summed over."""
+        if self.fan and tensor.is_floating_point():
+            tensor.uniform_(-(self.fan**-0.5), self.fan**-0.5)
+        else:
+            tensor.fill_(self.name.rpartition(".")[2] in ONES)
+
+
+class Fields(torch.nn.Module):  # type: ignore[misc]
+    """A record or a tuple: its tensors are parameters, or buffers where they hold no floats, its records are modules."""
+
+    def __init__(self, leaves: Mapping[str, Any], init: Init | None, device: Any, kind: type) -> None:
+        super().__init__()
+        self._fields, self._kind, self._init = tuple(leaves), kind, init
+        self._leaves = {name: leaf for name, leaf in leaves.items() if isinstance(leaf, Leaf)}
+        for name, leaf in leaves.items():
+            if not isinstance(leaf, Leaf):
+                inner, inside = leaf
+                self.add_module(name, Fields(inside, init, device, inner))
+            elif leaf.dtype.is_floating_point:
+                self.register_parameter(name, torch.nn.Parameter(torch.empty(leaf.shape, dtype=leaf.dtype, device=device)))
+            else:
+                self.register_buffer(name, torch.empty(leaf.shape, dtype=leaf.dtype, device=device))
+        self.reset_parameters()
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def reset_parameters(self) -> None:
+        """Fill its own tensors as they begin."""
+        for name, leaf in self._leaves.items():
+            tensor = getattr(self, name)
+            leaf.begin(tensor)
+            if self._init is not None:
+                self._init(leaf.name, tensor)
+
+    def record(self) -> Any:
+        """What the function takes."""
+        found = {}
+        for name in self._fields:
+            value = getattr(self, name)
+            found[name] = value if name in self._leaves else value.record()
+        return found if self._kind is dict else tuple(found.values())
+
+
+class FunctionModule(Fields):
+    """A function that has its parameters. Called, it takes the other arguments."""
+
+    def __init__(self, function: Any, place: int, name: str, leaves: Mapping[str, Any], init: Init | None, device: Any) -> None:
+        super().__init__(leaves, init, device, dict)
+        self._function, self._place, self._name = function, place, name
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) >= self._place:
+            return self._function(*args[: self._place], self.record(), *args[self._place :], **kwargs)
+        return self._function(*args, **kwargs, **{self._name: self.record()})
+
+    def extra_repr(self) -> str:
+        shapes = [f"{name}: {list(leaf.shape)}" for name, leaf in self._leaves.items()]
+        return ", ".join([f"{self._function.__name__}, {self._name}", *shapes])
+
+
+def torch_module(
+    function: Any,
+    params: str,
+    sizes: Mapping[str, int],
+    ranks: Mapping[str, int] | None,
+    dtype: Any,
+    device: Any,
+    init: Init | None,
+) -> FunctionModule:
+    """See `axon.torch_module`. Raises AxonError for what the function does not have."""
+    session, callee = function._session, function._callee
+    names = [p.name for p in callee.parameters]
+    if params not in names:
+        raise wrong(callee, "AX0505", f"`{callee.name}` has no parameter `{params}`{hint(params, names)}")
+    place = names.index(params)
+    wanted = callee.parameters[place]
+    if not isinstance(wanted.type, t.RecordType):
+        raise wrong(
+            callee, "AX0505", f"`{params}` of `{callee.name}` is no record, whose fields could be parameters", span=wanted.span
+        )
+    at = ranked(session, callee, ranks or {})
+    given = dict(zip(callee.dimensions, function._sizes, strict=False)) | dict(sizes)
+    asked = {at.names[s] for path, dims in at.arguments.items() if _within(path, params) for d in dims for s in d.variables}
+    for name in given:
+        if name not in at.names.values():
+            raise wrong(callee, "AX0505", f"`{callee.name}` has no size `{name}`{hint(name, sorted(asked))}")
+    if missing := sorted(asked - given.keys()):
+        how = "sizes={" + ", ".join(f'"{n}": …' for n in missing) + "}"
+        lacks = ", ".join(f"`{n}`" for n in missing)
+        raise wrong(callee, "AX0505", f"how large the fields of `{params}` are is not said: {lacks}", f"pass {how}")
+    _, leaves = _leaves(callee, at, given, params, wanted.type, dtype)
+    for name in _taken(leaves):
+        raise wrong(callee, "AX0505", f"the field `{name}` of `{params}` has a name that torch.nn.Module has already")
+    return FunctionModule(function, place, params, leaves, init, device)
+
+
+def _within(path: str, params: str) -> bool:
+    return path == params or path.startswith(f"{params}.")
+
+
+def _leaves(callee: Callee, at: Ranked, given: Mapping[str, int], path: str, type: t.Type, dtype: Any) -> Any:
+    """The leaves of a type by field; of what has fields, what Python calls it and its leaves."""
+    match type:
+        case t.RecordType(fields):
+            return dict, {name: _leaves(callee, at, given, f"{path}.{name}", item, dtype) for name, item in fields}
+        case t.TupleType(items):
+            return tuple, {str(n): _leaves(callee, at, given, f"{path}.{n}", item, dtype) for n, item in enumerate(items, 1)}
+        case t.Tensor(element, shape):
+            values = {symbol: given[name] for symbol, name in at.names.items() if name in given}
+            sizes = tuple(dim.evaluate(values) for dim in at.arguments[path])
+            own = sum(not isinstance(item, t.Row) for item in shape)
+            fan = prod(sizes[len(sizes) - own : -1]) if own > 1 else 0
+            return Leaf(path.partition(".")[2], _dtype(callee, element, dtype), sizes, fan)
+        case _:
+            raise wrong(callee, "AX0505", f"`{path}` is no tensor, and no parameter can be made of it")
+
+
+def _dtype(callee: Callee, element: t.ElementType, dtype: Any) -> Any:
+    library = libraries.of_type(torch.Tensor)
+    assert isinstance(library, libraries.Torch)
+    if isinstance(element, Element):
+        return library.dtypes[element]
+    allowed = dict(callee.scheme.elements).get(element.symbol, frozenset(Element))
+    return dtype if dtype is not None and allowed & FLOAT else library.dtypes[usual(allowed)]
+
+
+def _taken(leaves: Mapping[str, Any]) -> list[str]:
+    """Fields that cannot be attributes of a module."""
+    inner = [name for leaf in leaves.values() if not isinstance(leaf, Leaf) for name in _taken(leaf[1])]
+    return [name for name in leaves if hasattr(torch.nn.Module, name) or name in ("training", "record")] + inner

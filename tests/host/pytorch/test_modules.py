@@ -1,0 +1,127 @@
+"""`axon.torch_module`: a function as a module of PyTorch's, of which everything that modules do works."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import axon
+from tests.host.pytorch.watching import compiled, torch
+
+PROGRAM = """
+import nn
+type linear['a, d, k] = { w : 'a[d, k], b : 'a[k] }
+type norm[d] = { scale : f32[d], shift : f32[d] }
+fun mlp (p : { up : linear['a, d, 4 * d], down : linear['a, 4 * d, d] }) (x : 'a[n, d]) =
+  nn.relu (x @ p.up.w + p.up.b) @ p.down.w + p.down.b
+fun stack (p : { norm : norm[d], layers : f32[l, d, d], pair : (f32[d], { k : f32 }), ids : i32[n] }) (x : f32[b, d]) =
+  { y = (loop (x = nn.layer_norm p.norm x) for i < l => x + tanh (x @ p.layers[i, ..])) + p.pair.1 * p.pair.2.k, ids = p.ids }
+fun after (x : f32[n, d]) (p : { w : f32[d, k] }) (b : f32[k]) = x @ p.w + b
+fun bad (p : { half : f32[d] }) (x : f32[d]) = p.half + x
+"""
+M = axon.compile(PROGRAM)
+
+
+def made(**options: Any) -> Any:
+    torch.manual_seed(0)
+    return axon.torch_module(M.mlp, "p", {"d": 8}, **options)
+
+
+def test_parameters_are_the_fields() -> None:
+    model = made()
+    shapes = {name: tuple(x.shape) for name, x in model.named_parameters()}
+    assert shapes == {"up.w": (8, 32), "up.b": (32,), "down.w": (32, 8), "down.b": (8,)}
+    assert all(type(p) is torch.nn.Parameter and p.dtype == torch.float32 for p in model.parameters())
+    assert not model.up.b.any()
+    assert 0.9 * 8**-0.5 < model.up.w.abs().max() <= 8**-0.5  # as torch.nn.Linear begins
+    assert 0.9 * 32**-0.5 < model.down.w.abs().max() <= 32**-0.5
+    assert made(dtype=torch.float64).up.w.dtype == torch.float64
+    x = torch.randn(3, 8)
+    wanted = torch.relu(x @ model.up.w + model.up.b) @ model.down.w + model.down.b
+    torch.testing.assert_close(model(x), wanted)
+    torch.testing.assert_close(compiled(model)(x), wanted)
+    assert {name: x.tolist() for name, x in made(init=lambda name, x: x.fill_(len(name))).state_dict().items()}["up.b"] == [
+        4.0
+    ] * 32
+
+
+def test_structures() -> None:
+    model = axon.torch_module(M.stack, "p", {"d": 3, "l": 2, "n": 4})
+    assert {name for name, _ in model.named_parameters()} == {"norm.scale", "norm.shift", "layers", "pair.1", "pair.2.k"}
+    assert {name: x.dtype for name, x in model.named_buffers()} == {"ids": torch.int32}
+    assert model.norm.scale.tolist() == [1, 1, 1]
+    found = compiled(model)(torch.randn(5, 3))
+    assert found["y"].shape == (5, 3)
+    found["y"].sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_arguments_around_the_record() -> None:
+    model, x, b = axon.torch_module(M.after, "p", {"d": 2, "k": 3}), torch.ones(4, 2), torch.ones(3)
+    for got in (model(x, b), model(x=x, b=b), model(x, b=b)):
+        torch.testing.assert_close(got, x @ model.w + b)
+
+
+def test_what_modules_do(tmp_path: Path) -> None:
+    model, x = made(), torch.randn(3, 8)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        torch.testing.assert_close(other(x), model(x))
+    torch.save(model.state_dict(), tmp_path / "model.pt")
+    other = made(init=lambda name, x: x.fill_(3))
+    other.load_state_dict(torch.load(tmp_path / "model.pt"))
+    torch.testing.assert_close(other(x), model(x))
+    with pytest.raises(RuntimeError, match=r"Missing key\(s\) in state_dict: \"up.b\"(.|\n)*Unexpected key\(s\)(.|\n)*\"more\""):
+        other.load_state_dict({name: x for name, x in model.state_dict().items() if name != "up.b"} | {"more": x})
+    assert model.to(torch.float64)(x.double()).dtype == torch.float64
+    hollow = axon.torch_module(M.mlp, "p", {"d": 8}, device="meta").to_empty(device="cpu")
+    torch.manual_seed(0)
+    for part in hollow.modules():
+        part.reset_parameters()
+    torch.testing.assert_close(hollow(x), made()(x))
+    optimizer = torch.optim.AdamW(other.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = other(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sharded(tmp_path: Path) -> None:
+    """FSDP takes its parameters, gathers them for a call, and gives each its gradient."""
+    distributed = pytest.importorskip("torch.distributed")
+    if not (distributed.is_available() and distributed.is_gloo_available()):
+        pytest.skip("this PyTorch has no gloo")
+    fsdp = pytest.importorskip("torch.distributed.fsdp")
+    distributed.init_process_group("gloo", store=distributed.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
+    try:
+        model, x = made(), torch.randn(3, 8)
+        wanted = torch.autograd.grad(model(x).sum(), [*model.parameters()])
+        fsdp.fully_shard(model, mesh=distributed.device_mesh.init_device_mesh("cpu", (1,)))
+        model(x).sum().backward()
+        for p, grad in zip(model.parameters(), wanted, strict=True):
+            np.testing.assert_allclose(p.grad.to_local().numpy(), grad.numpy(), rtol=1e-6)
+    finally:
+        distributed.destroy_process_group()
+
+
+def test_what_does_not_fit() -> None:
+    for call, words in [
+        (lambda: axon.torch_module(M.mlp, "q", {"d": 8}), "has no parameter `q`"),
+        (lambda: axon.torch_module(M.mlp, "x", {"d": 8}), "`x` of `mlp` is no record"),
+        (lambda: axon.torch_module(M.after, "p", {"d": 8}), r"is not said: `k`(.|\n)*pass sizes=\{\"k\": …\}"),
+        (lambda: axon.torch_module(M.after, "p", {"d": 8, "m": 3}), "has no size `m`"),
+        (lambda: axon.torch_module(M.bad, "p", {"d": 8}), "`half` of `p` has a name that torch.nn.Module has"),
+    ]:
+        with pytest.raises(axon.AxonError, match=words):
+            call()
+    with pytest.raises(TypeError, match="takes a function"):
+        axon.torch_module(M, "p")  # type: ignore[arg-type]
