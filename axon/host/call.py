@@ -12,8 +12,10 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from axon import compiler
 from axon.backend import libraries
@@ -103,6 +105,8 @@ class Session:
         self.traced: dict[tuple[Any, ...], Traced] = {}  # see `traced`
         self.operators: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # see `pytorch.operators`
         self.names: dict[str, str] = {}  # that were given to operators
+        self.token = f"session {next(_counter)}"  # what stands for it where a text is all that can: see `session_of`
+        _sessions[self.token] = self
         self._schedule_file = _read_schedule(checked.source.path)
         self._schedules: dict[str, Schedule] | None = None
 
@@ -333,6 +337,15 @@ class Session:
                 self._programs[key] = host.program  # specializations live as long as the session
                 self._hosts[host.program] = host
             return matched, self._programs[key]
+
+
+def session_of(token: str) -> Session:
+    """The session that a text stands for. torch.compile takes texts for constants in every version, and guards them by equality."""
+    return _sessions[token]
+
+
+_counter = count()
+_sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
 
 
 def _read_schedule(path: str) -> SourceFile | Diagnostic | None:

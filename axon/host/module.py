@@ -15,7 +15,7 @@ from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.errors import AxonError
 from axon.base.nearest import hint
-from axon.host.call import Callee, Session, arguments, check_sizes, check_target, named, opened, wrong
+from axon.host.call import Callee, Session, arguments, check_sizes, check_target, named, opened, session_of, wrong
 
 if TYPE_CHECKING:
     from axon.backend.gpu.runtime.arrays import Quick
@@ -216,19 +216,20 @@ class Module(_Shared):
 
 def _member(module: Module, name: str) -> Any:
     """A declaration, as torch.compile traces it."""
-    known = _known_callee(module._session, name)
-    return _value(module._session, name) if known is None else Function(module._session, known)
+    known = _known_callee(module._session.token, name)
+    return _value(module._session.token, name) if known is None else Function(module._session, known)
 
 
 @constant
-def _known_callee(session: Session, name: str) -> Callee | None:
+def _known_callee(token: str, name: str) -> Callee | None:
     """A function by name; None for a plain value. Raises KeyError."""
-    callee = session.callee(name)
+    callee = session_of(token).callee(name)
     return callee if callee.is_function else None
 
 
 @constant
-def _value(session: Session, name: str) -> Any:
+def _value(token: str, name: str) -> Any:
+    session = session_of(token)
     return session.call(session.callee(name), ())
 
 

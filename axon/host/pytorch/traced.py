@@ -9,35 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from axon.backend.libraries import constant, untraced
 from axon.base.errors import AxonError
+from axon.host.call import arguments, session_of
 from axon.host.pytorch.leaves import BOOLS, INTS, apart, tensor, together
-
-if TYPE_CHECKING:
-    from axon.host.call import Session
 
 
 def traced(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], target: Any, out: Any) -> Any:
-    session, name = function._session, function._callee.name
+    token, name = function._session.token, function._callee.name
     if target is not None and not isinstance(target, str):
         kwargs, target = {**kwargs, "target": target}, None
-    if out is not None and takes_out(session, name):
+    if out is not None and takes_out(token, name):
         kwargs, out = {**kwargs, "out": out}, None
     values = (*args, *kwargs.values())
     leaves: list[Any] = []
-    ordered = order_of(session, name, len(args), tuple(kwargs))
+    ordered = order_of(token, name, len(args), tuple(kwargs))
     keys = tuple([("()",) if n is None else apart(values[n], leaves) for n in ordered])
     if out is None and not _holds(keys, ("tensor", "array")):
-        known = (session, name, target, tuple(map(index, function._sizes)), tuple(map(_number, leaves)), keys)
+        known = (token, name, target, tuple(map(index, function._sizes)), tuple(map(_number, leaves)), keys)
         count, result = structure_of(*known)
         return together(result, [result_of(*known, n) for n in range(count)])
     if out is not None or not _holds(keys, ("tensor",)):
         return outside(function, args, kwargs, target, out)
-    packet, overload, order, dtypes, result = operator_of(session, name, target, keys)
+    packet, overload, order, dtypes, result = operator_of(token, name, target, keys)
     operator = getattr(getattr(torch.ops.axon, packet), overload)
     given = [tensor(leaves[n], dtype) for n, dtype in zip(order, dtypes, strict=True)]
     return together(result, operator(*function._sizes, *given))
@@ -66,28 +64,27 @@ def outside(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], tar
 
 
 @constant
-def takes_out(session: Session, name: str) -> bool:
-    return any(p.name == "out" for p in session.callee(name).parameters)
+def takes_out(token: str, name: str) -> bool:
+    return any(p.name == "out" for p in session_of(token).callee(name).parameters)
 
 
 @constant
-def order_of(session: Session, name: str, count: int, names: tuple[str, ...]) -> tuple[int | None, ...]:
+def order_of(token: str, name: str, count: int, names: tuple[str, ...]) -> tuple[int | None, ...]:
     """Which of the values in a call each parameter gets; None stands for `()`, which was left out."""
-    from axon.host.call import arguments
-
     numbers: tuple[Any, ...] = tuple(range(count))
     try:
-        found = arguments(session.callee(name), numbers, dict(zip(names, range(count, count + len(names)), strict=True)))
+        found = arguments(session_of(token).callee(name), numbers, dict(zip(names, range(count, count + len(names)), strict=True)))
     except AxonError as error:
         raise _raised(error) from error
     return tuple(None if n == () else n for n in found)
 
 
 @constant
-def operator_of(session: Session, name: str, target: str | None, keys: tuple[Any, ...]) -> tuple[Any, ...]:
+def operator_of(token: str, name: str, target: str | None, keys: tuple[Any, ...]) -> tuple[Any, ...]:
     """The operator of a call, by its names; which of the leaves it takes, the element types of lists, the result's structure."""
     from axon.host.pytorch.operators import found
 
+    session = session_of(token)
     try:
         return found(session, session.callee(name), target, keys)
     except AxonError as error:
@@ -96,11 +93,12 @@ def operator_of(session: Session, name: str, target: str | None, keys: tuple[Any
 
 @constant
 def structure_of(
-    session: Session, name: str, target: str | None, sizes: tuple[int, ...], leaves: tuple[Any, ...], keys: tuple[Any, ...]
+    token: str, name: str, target: str | None, sizes: tuple[int, ...], leaves: tuple[Any, ...], keys: tuple[Any, ...]
 ) -> tuple[int, Any]:
     """How many results a call without tensors has, and their structure."""
     from axon.host.pytorch.operators import computed
 
+    session = session_of(token)
     try:
         results, structure = computed(session, session.callee(name), target, sizes, leaves, keys)
     except AxonError as error:
@@ -110,11 +108,12 @@ def structure_of(
 
 @constant
 def result_of(
-    session: Session, name: str, target: str | None, sizes: tuple[int, ...], leaves: tuple[Any, ...], keys: tuple[Any, ...], n: int
+    token: str, name: str, target: str | None, sizes: tuple[int, ...], leaves: tuple[Any, ...], keys: tuple[Any, ...], n: int
 ) -> Any:
     """One of them: a number, or an array of NumPy's."""
     from axon.host.pytorch.operators import computed
 
+    session = session_of(token)
     return computed(session, session.callee(name), target, sizes, leaves, keys)[0][n]
 
 
