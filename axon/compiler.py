@@ -81,9 +81,7 @@ def entries(source: SourceFile) -> tuple[SourceFile, ...]:
         return phase(source)
 
 
-def check(
-    loader: Loader, path: str, known: Mapping[SourceFile, CheckedModule] | None = None, tries: bool = True
-) -> CheckedModule:
+def check(loader: Loader, path: str, known: Mapping[SourceFile, CheckedModule] | None = None, tries: bool = True) -> CheckedModule:
     """A module with everything it imports, parsed, resolved, typed and shaped; its diagnostics say what is wrong.
 
     `known` modules are not checked again: they and all that they import must be as they were. Unless it `tries` suggestions, those

@@ -77,7 +77,9 @@ def _version() -> str:
 
 
 def test_the_playgrounds_programs(installed: Path, tmp_path: Path) -> None:
-    code = "from axon.tools.playground.building import PAGE, digest, examples; assert len(list(examples())) > 8; digest(); print(PAGE)"
+    code = (
+        "from axon.tools.playground.building import PAGE, digest, examples; assert len(list(examples())) > 8; digest(); print(PAGE)"
+    )
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     page = Path(ran.stdout.strip())

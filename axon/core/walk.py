@@ -7,7 +7,7 @@ from typing import assert_never
 
 from axon.base.data import replace
 from axon.base.element import Element
-from axon.base.names import Symbol
+from axon.base.names import Symbol, fresh
 from axon.core.ir import (
     Axis,
     Binary,
@@ -207,6 +207,12 @@ def rename(scalar: Scalar, names: Mapping[Symbol, Dim]) -> Scalar:
                 return None
 
     return rewrite(scalar, visit)
+
+
+def renewed(axes: Sequence[Axis]) -> tuple[tuple[Axis, ...], dict[Symbol, Dim]]:
+    """New axes for another operation over the same, and where each old one is."""
+    own = tuple(Axis(fresh(axis.symbol.name), axis.extent) for axis in axes)
+    return own, {old.symbol: Dim.of(new.symbol) for old, new in zip(axes, own, strict=True)}
 
 
 def mentions(scalar: Scalar, axis: Symbol) -> bool:

@@ -28,7 +28,7 @@ from axon.base.names import Symbol, fresh
 from axon.core import integer_ranges as ranges
 from axon.core.ir import Binary, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
 from axon.core.walk import rewrite
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, Quotient
 
 if TYPE_CHECKING:
     from axon.backend.gpu.emit.kernel import Emitter
@@ -384,7 +384,8 @@ class StreamEmitter:
 
         def visit(node: Scalar) -> Scalar | None:
             if not varies(node):
-                simple = isinstance(node, Const | Index | Local) or element_of(node) == Element.BOOL
+                simple = isinstance(node, Const | Local) or element_of(node) == Element.BOOL
+                simple = simple or (isinstance(node, Index) and not any(isinstance(a, Quotient) for a in node.dim.atoms))
                 return node if simple else self.hoist(plan, node)
             if isinstance(node, Binary | Unary) and element_of(node).is_float:
                 form = linear(node, varies)

@@ -273,7 +273,8 @@ class _Cluster:
         first = rows.step * agent.pieces[rows.symbol]
         last = min(first + rows.step, self.size(rows.extent)) - 1
         known = {bounds.first_row: np.int64(first), bounds.last_row: np.int64(last)}
-        axes = {a.symbol: np.int64(agent.pieces[a.symbol]) for a in self.program.order.outer}
+        fixed = (*(a.symbol for a in self.program.order.outer), *(symbol for symbol, _ in self.program.derived))
+        axes = {symbol: np.int64(agent.pieces[symbol]) for symbol in fixed}
         ends = (*bounds.some, *bounds.every)
         some, to, every, until = (int(Values(self.tensors, self.sizes, axes, dict(known), wide=True).value(e)) for e in ends)
         start = max(0, min(some // step, self.steps - 1))

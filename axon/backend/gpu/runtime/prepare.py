@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Mapping as MappingOf
 from math import prod
 from typing import assert_never
@@ -146,9 +147,19 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             return replace(problem, pixels="columns") if _is_image(kernel, kernel.right) else problem
         case Stream():
             keys, depth = kernel.keys.extent.evaluate(sizes), max(axis.extent.evaluate(sizes) for axis in kernel.depths)
-            return ScheduleProblem(rows, columns, depth, outer, keys, kernel.condition is not None, scores=len(kernel.depths))
+            problem = ScheduleProblem(
+                rows, columns, depth, outer, keys, kernel.condition is not None, scores=len(kernel.depths),
+                elements=(_shown(kernel.queries, sizes), _shown((*kernel.key_operands, kernel.value), sizes)),
+            )  # fmt: skip
+            part = None if kernel.part is None else kernel.part.evaluate(sizes)
+            return problem if part is None else replace(problem, keys=part, masked=False)
         case _:
             assert_never(kernel)
+
+
+def _shown(operands: Iterable[EpilogueOperand], sizes: MappingOf[Symbol, int]) -> int:
+    """How many elements operands have."""
+    return sum(prod(max(0, extent.evaluate(sizes)) for extent in operand.value.shape) for operand in operands)
 
 
 def _is_image(kernel: MatrixProduct, operand: EpilogueOperand) -> bool:

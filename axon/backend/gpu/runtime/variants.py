@@ -262,6 +262,9 @@ def _instead(planned: Planned, program: Program) -> str:
     for symbol, merging in sorted(way.merging, key=lambda item: item[0].id):
         how = ["has merged indices"] * (merging.rows or merging.columns) + ["is summed in parts"] * (merging.parts > 1)
         said.append(f"{_named(symbol, program)} {' and '.join(how) or 'is made in another order of indices'}")
+    for symbol, division in sorted(way.divided, key=lambda item: item[0].id):
+        parts = ["is put together of parts"] * (division.tiles is not None)
+        said.append(f"{_named(symbol, program)} {' and '.join([*parts, *['has rows that share keys as one'] * division.grouped])}")
     ways = ((way.apart, "is no stream"), (way.bare - way.plain, "is made apart from its product"), (way.plain, "is plain"))
     for symbols, words in ways:
         said += [f"{_named(s, program)} {words}" for s in sorted(symbols, key=lambda s: s.id)]

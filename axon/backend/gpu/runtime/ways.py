@@ -6,6 +6,8 @@ Note [Ways]
 
       merging  the several axes that one factor has alone are rows, or columns, as one; or the product is made in another order of
                indices and put in its own after (see `merging`, `tile.regroup`). This is decided first, by cost
+      divided  parts of the keys of a stream with few rows are streams of their own, rows that share keys are one tile's
+               (see `dividing`, `tile.divided`)
       packed   an operand that bulk copies cannot read as it lies is copied first, in rows that they can read (see `packed`)
       apart    a stream's operations run one by one; also those of one that makes scores again, which others make too, where it is
                better to keep them (see `tile.recompute`)
@@ -22,19 +24,21 @@ Note [Ways]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cached_property, partial
 from typing import assert_never
 
 from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout.memory import DeviceTensor, aligned, contiguous
 from axon.backend.gpu.layout.target import Target
+from axon.backend.gpu.runtime.dividing import division
 from axon.backend.gpu.runtime.merging import Merged, merged
 from axon.backend.gpu.runtime.packed import Packing, packings, with_copies
 from axon.backend.gpu.runtime.prepare import Prepared, fit, is_empty
 from axon.backend.gpu.runtime.spreading import rows_to_spread
 from axon.backend.gpu.tile.contraction import MatrixProduct
-from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, results_of
+from axon.backend.gpu.tile.divided import Division, divided, state_of
+from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, nests, results_of
 from axon.backend.gpu.tile.limbs import dearer, limbed
 from axon.backend.gpu.tile.recompute import better_kept, recomputed
 from axon.backend.gpu.tile.regroup import named, regrouped
@@ -42,9 +46,10 @@ from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.scratch import ALIGNMENT
 from axon.backend.plan.spread import Cut
-from axon.base.data import dataclass, field
+from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
-from axon.core.ir import Program, Value
+from axon.core.ir import Block, Program, Value
+from axon.core.walk import outs_of
 
 NO_MAPPING = "no mapping fits this kernel"
 REFUSED = "no mapping fits its sizes and the registers"  # which the compiler has said
@@ -62,10 +67,11 @@ class Way:
     packed: frozenset[Packing] = frozenset()
     merging: Merged = frozenset()
     spread: frozenset[tuple[Symbol, Cut]] = frozenset()
+    divided: frozenset[tuple[Symbol, Division]] = frozenset()
     why: tuple[tuple[Symbol, str], ...] = field(default=(), compare=False)
 
     def __or__(self, other: Way) -> Way:
-        names = ("plain", "apart", "bare", "packed", "merging", "spread")
+        names = ("plain", "apart", "bare", "packed", "merging", "spread", "divided")
         return Way(**{name: getattr(self, name) | getattr(other, name) for name in names}, why=(*self.why, *other.why))
 
 
@@ -110,9 +116,25 @@ def plan(program: Program, way: Way = AS_IT_IS) -> Planned:
     again = recomputed(program, way.plain | way.apart)
     ordered = regrouped(again.program, merging)
     cuts = dict(way.spread)
-    found = kernels(ordered, way.plain, way.apart, dict(way.why), way.bare, named(merging), cuts, again.kept)
-    made = limbed(found, ordered)
-    return Planned(program, way, *with_copies(made.kernels, way.packed), made.limbs)
+    made = kernels(ordered, way.plain, way.apart, dict(way.why), way.bare, named(merging), cuts, again.kept)
+    whole = limbed(tuple(with_divisions(made, dict(way.divided), ordered)), ordered)
+    return Planned(program, way, *with_copies(whole.kernels, way.packed), whole.limbs)
+
+
+def with_divisions(made: Iterable[Kernel], divisions: Mapping[Symbol, Division], program: Program) -> Iterator[Kernel]:
+    """The kernels with divided streams, by their first results, in place of whole ones, and what puts their parts together."""
+    values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in program.block.ops for out in outs_of(op)}
+    for kernel in made:
+        how = divisions.get(results_of(kernel)[0].symbol) if isinstance(kernel, Stream) else None
+        if how is None or not isinstance(kernel, Stream):
+            yield kernel
+            continue
+        parts = divided(kernel, how)
+        yield parts.stream
+        held = {value.symbol: value for value in results_of(parts.stream)}
+        held |= {out.symbol: out for op in parts.after for out in op.outs}
+        after = replace(program, block=Block(parts.after, tuple(result.value.symbol for result in kernel.results)))
+        yield from nests(after, range(len(parts.after)), values | held, whole=True)
 
 
 Obstacle = Callable[[int, Prepared], str | None]  # why no mapping is left for a kernel: NO_MAPPING, REFUSED
@@ -134,6 +156,11 @@ def following(
     merging = merged(planned.program, open_, dict(way.merging).keys() | way.plain, lying, sizes, target)
     if merging:
         return way | Way(merging=merging)
+    decided = {out for first, _ in way.divided for out in (first, state_of(first))}
+    streams = (kernel for kernel in open_ if isinstance(kernel, Stream))
+    divisions = {results_of(kernel)[0].symbol: division(kernel, decided, sizes, target) for kernel in streams}
+    if any(divisions.values()):
+        return way | Way(divided=frozenset((symbol, how) for symbol, how in divisions.items() if how is not None))
     for number, kernel in enumerate(planned.kernels):
         if is_empty(kernel, sizes) or number in given:
             continue
@@ -171,7 +198,9 @@ def _needed(
     why = tuple((result.value.symbol, reason) for result in kernel.results)
     match kernel:
         case Stream():
-            return Way(apart=unfit, why=why)
+            whole = {state_of(first): first for first, _ in way.divided}
+            unfit = frozenset(whole.get(symbol, symbol) for symbol in unfit)
+            return Way(apart=unfit, why=tuple((whole.get(symbol, symbol), reason) for symbol, reason in why))
         case MatrixProduct():
             return Way(bare=unfit, why=why) if reason == REFUSED and unfit.isdisjoint(way.bare) else Way(plain=unfit, why=why)
         case _:

@@ -225,7 +225,7 @@ def _in_order(
                 there |= {out.symbol for out in outs_of(ops[n])}
         if segment:
             waiting = [n for n in waiting if n not in segment]
-            yield from _nests(program, segment, values, reasons, cuts)
+            yield from nests(program, segment, values, reasons, cuts)
         ready = [(kernel, members) for kernel, members in pending if not _missing(ops, members, there, made)]
         assert segment or ready, "kernels wait for each other"
         for kernel, _ in ready:
@@ -239,14 +239,17 @@ def _missing(ops: Sequence[Op], members: set[int], there: set[Symbol], made: set
     return ({s for n in members for s in tensors_of(ops[n])} & made) - there - own
 
 
-def _nests(
+def nests(
     program: Program,
     segment: Sequence[int],
     values: Mapping[Symbol, Value],
-    reasons: Mapping[Symbol, str],
-    cuts: Mapping[Symbol, Cut],
+    reasons: Mapping[Symbol, str] = NO_REASONS,
+    cuts: Mapping[Symbol, Cut] = NO_CUTS,
+    *,
+    whole: bool = False,
 ) -> Iterator[Nest]:
-    """Plain operations as the nests of a plan, which store what others read, under the names by which they read it."""
+    """Plain operations as the nests of a plan, which store what others read, under the names by which they read it. `values` are
+    those that the program's operations read and make. Where sums are known to be short, nests stay `whole`."""
     ops = program.block.ops
     own = [ops[n] for n in segment]
     made = {out.symbol for op in own for out in outs_of(op)}
@@ -275,7 +278,7 @@ def _nests(
         if cut is not None:
             yield from spread(kernel, cut)
         else:
-            yield from [kernel] if product else split(kernel)
+            yield from [kernel] if product or whole else split(kernel)
     for want, got in zip(wanted, plan.body.results, strict=True):
         if names.get(got, got) != want:  # an argument, or the same as another result: it still is a tensor of its own
             yield copy(values[want], names.get(got, got))

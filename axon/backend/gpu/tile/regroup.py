@@ -25,7 +25,7 @@ from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
 from axon.core.ir import Axis, Binary, Block, Compute, Op, Program, Read, Reduction, Scalar, Value
 from axon.core.verify import verify_rewritten
-from axon.core.walk import converted, nodes, rename
+from axon.core.walk import converted, nodes, rename, renewed
 from axon.shapes.dimension import Dim
 
 
@@ -69,7 +69,7 @@ def in_order(op: Compute, merging: Merging) -> tuple[Compute, ...]:
     left, right = (converted(rename(factor, cut), element) for factor in deep)
     made = Value(_symbol(out.symbol, merging), element, tuple(axis.extent for axis in (*part, *axes)))
     first = Compute((made,), (*part, *axes), reduction, (Binary("mul", left, right),), op.span)
-    own, at = _renewed(op.axes)
+    own, at = renewed(op.axes)
     product: Scalar = Read(made.symbol, tuple(at[axis.symbol] for axis in axes), element)
     ops = [first]
     if part:
@@ -78,17 +78,11 @@ def in_order(op: Compute, merging: Merging) -> tuple[Compute, ...]:
         added = replace(op.reduction, axes=(each,), where=None)
         parts = Read(made.symbol, (Dim.of(each.symbol), *(at[axis.symbol] for axis in axes)), element)
         ops.append(Compute((whole,), own, added, (parts,), op.span))
-        own, at = _renewed(op.axes)
+        own, at = renewed(op.axes)
         product = Read(whole.symbol, tuple(at.values()), element)
     for factor in shallow:
         product = Binary("mul", product, converted(rename(factor, at), element))
     return *ops, Compute((out,), own, None, (converted(product, out.element),), op.span)
-
-
-def _renewed(axes: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], dict[Symbol, Dim]]:
-    """New axes for another operation over the same, and where each old one is."""
-    own = tuple(Axis(fresh(axis.symbol.name), axis.extent) for axis in axes)
-    return own, {old.symbol: Dim.of(new.symbol) for old, new in zip(axes, own, strict=True)}
 
 
 def _cut(reduction: Reduction, merging: Merging) -> tuple[Reduction, dict[Symbol, Dim], tuple[Axis]]:

@@ -272,6 +272,7 @@ STREAM_PRODUCT = 2.1e-13  # of a score, for each index that its two products red
 STREAM_ELEMENT = 3.5e-11  # of a score's change into a weight
 STREAM_FULL = 0.5e-6  # of a tile without a mask: nothing ends early
 STREAM_EDGE = 2.6e-11  # of a score on the edge of a mask
+STREAM_MEMORY = 4.4e12  # bytes per second of the whole chip, measured where queries are few
 THREE_CONSUMERS = 0.80  # of the cost of the scores: two can multiply or compute while one waits
 NO_TURNS, TURNS = 0.4e-6, 1.015  # without turns a tile costs so much more, with them a step costs more
 
@@ -292,12 +293,14 @@ def _predict_stream(mapping: TileMapping, problem: ScheduleProblem, target: Targ
     pieces = -(-problem.keys // mapping.keys)
     steps = float(pieces)
     if problem.masked:
-        steps = sum(min(pieces, -(-(n + 1) * mapping.rows // mapping.keys)) for n in range(tiles)) / max(tiles, 1)
+        before = max(0, problem.keys - problem.rows)  # the last row is taken to have all keys
+        steps = sum(min(pieces, -(-(before + (n + 1) * mapping.rows) // mapping.keys)) for n in range(tiles)) / max(tiles, 1)
     score = STREAM_ELEMENT * problem.scores + STREAM_PRODUCT * (mapping.depth * problem.scores + mapping.columns)
     step = STREAM_STEP + mapping.rows * mapping.keys * score * (THREE_CONSUMERS if mapping.consumers > 2 else 1.0)
     edge = STREAM_EDGE * mapping.rows * (mapping.rows + mapping.keys) if problem.masked else STREAM_FULL
     tile = STREAM_TILE + edge + (steps * step * TURNS if mapping.turns else NO_TURNS + steps * step)
-    return LAUNCH + -(-tiles * problem.outer // target.multiprocessors) * tile
+    busy = LAUNCH + -(-tiles * problem.outer // target.multiprocessors) * tile
+    return _slower(busy, LAUNCH + 2 * sum(problem.elements or ()) / STREAM_MEMORY, 6)
 
 
 # Fitted to the times of 300 (size, mapping) pairs on one H200, 16 to 8192 rows: its choice takes 1% more than the best there.

@@ -96,7 +96,8 @@ class Stream:
     greatest T, the `totals` are sums of terms, `product` is the sum of weight · value. `finals` follow from peak and totals once
     the pass is over. Where `condition` is false, an element contributes nothing; if the stream is `vanishing`, that is because T is
     -inf there, and else because its terms are 0. `views` are what is read at more than bare indices, `derived` indices that follow
-    from the tile's. Factors of terms may mention `others`, scores of their own. `row_results` are stored beside the results.
+    from the tile's. Factors of terms may mention `others`, scores of their own. `row_results` are stored beside the results. Where
+    the first outer index counts parts of the keys, each has `part` of them.
     """
 
     rows: Axis
@@ -120,6 +121,7 @@ class Stream:
     vanishing: bool
     views: tuple[View, ...] = ()
     derived: tuple[tuple[Symbol, Dim], ...] = ()
+    part: Dim | None = None
     span: Span | None = None
     others: tuple[Scores, ...] = ()
     row_results: tuple[RowResult, ...] = ()

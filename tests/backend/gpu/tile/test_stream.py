@@ -18,9 +18,10 @@ from axon.backend.gpu.proof.findings import Proof
 from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.proof.simulate import simulate
 from axon.backend.gpu.report.show import show
+from axon.backend.gpu.roles.barriers import BarrierProgram
 from axon.backend.gpu.tile.bounds import bounds
 from axon.backend.gpu.tile.contraction import MatrixProduct
-from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.families import kernels, results_of
 from axon.backend.gpu.tile.limbs import counts
 from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping, check, choose, predict
 from axon.backend.gpu.tile.stream import Stream
@@ -48,6 +49,13 @@ def the_stream(name: str) -> Stream:
     return kernel
 
 
+def simulated_forms(kernel: Stream, mapping: TileMapping, made: Program) -> BarrierProgram:
+    """A kernel as a barrier program."""
+    stored = results_of(kernel)
+    granted = Granted(frozenset(value.symbol for value in stored))
+    return stages(kernel, mapping, HOPPER, (*made.inputs, *stored), granted).barriers
+
+
 def simulated(name: str, mapping: TileMapping, sizes: dict[str, int], *, seed: int = 0, whole: int = 70) -> float:
     """The error of a simulated run against float64."""
     made = program(name)
@@ -56,11 +64,11 @@ def simulated(name: str, mapping: TileMapping, sizes: dict[str, int], *, seed: i
     held = {v.symbol: a for v, a in zip(made.inputs, given.arrays, strict=True)}
     for result in kernel.results:
         held[result.value.symbol] = np.zeros([d.evaluate(given.sizes) for d in result.value.shape], result.value.element.dtype)
-    values = (*made.inputs, *(r.value for r in kernel.results))
-    forms = stages(kernel, mapping, HOPPER, values, Granted(frozenset(r.value.symbol for r in kernel.results)))
-    assert isinstance(verify(forms.barriers), Proof)
+    assert isinstance(kernel, Stream)
+    barriers = simulated_forms(kernel, mapping, made)
+    assert isinstance(verify(barriers), Proof)
     with np.errstate(all="ignore"):
-        simulate(forms.barriers, held, given.sizes, seed=seed)
+        simulate(barriers, held, given.sizes, seed=seed)
         return error(held[made.block.results[0]], expected(name, given))
 
 
