@@ -68,7 +68,8 @@ class Policy:
 
     `epilogues`: contractions take in pointwise operations on their results. `floats_only`: sums of products of integers are
     ordinary reductions. `share`: see Note [Sharing]. `hoist`: what is worth an operation of its own, see `invariant`. `wide`: the
-    machine needs as many rows as there are, so a reduction does not give up some of its own for what has one value each.
+    machine needs as many rows as there are, so a reduction does not give up some of its own for what has one value each, and what
+    goes through each of its rows does not give up some for what reads one value of each.
     """
 
     epilogues: bool = True
@@ -223,6 +224,8 @@ def _may_join(op: Compute | Scan, item: _Open, policy: Policy) -> tuple[int, Rea
         return _No(Reason("it does not read {1} point by point", first))
     if common < item.depth and not (common == own and not pointwise):
         return _No(Reason("it does not stand on all rows of {1}", first))
+    if policy.wide and common < item.depth and used and _has_loops(item) and all(len(made[s].shape) == item.depth for s in used):
+        return _No(Reason("it has fewer rows than {1}, which goes through each of its own, and reads one value of each", first))
     if policy.wide and not pointwise and common < own and all(_is_map(step, item.depth) for step in item.steps):
         return _No(Reason("it has more rows than {1}", first))
     if used:
@@ -236,6 +239,11 @@ def _may_join(op: Compute | Scan, item: _Open, policy: Policy) -> tuple[int, Rea
 def _is_map(step: Compute | Scan, rows: int) -> bool:
     """Whether a step makes one value for each row, of no more than one of each."""
     return isinstance(step, Compute) and step.reduction is None and len(step.axes) == rows
+
+
+def _has_loops(item: _Open) -> bool:
+    """Whether rows are gone through by a reduction or a scan."""
+    return any(isinstance(step, Scan) or step.reduction is not None for step in item.steps)
 
 
 def _leading(read: Read, axes: tuple[Axis, ...]) -> int:
