@@ -10,7 +10,7 @@ costs more than it does. Parts of a 16- or 8-bit sum are kept as f32.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from axon.backend.plan.ir import Nest, Reason
 from axon.backend.plan.lanes import by_lanes, inner, reduced
@@ -28,6 +28,15 @@ LANES = 4  # neighbours that one thread takes, about
 SHORTEST = 32  # elements of a part of a column
 GRAIN = 64  # parts are multiples of this, so that they begin at aligned elements
 KINDS = frozenset({"sum", "prod", "any", "all", "max", "min"})
+
+
+def narrowed(nest: Nest, ones: Set[Symbol]) -> Nest:
+    """A nest of reductions whose last row axis has one index, if that size is among these: it goes along the axis before, by rows
+    or by lanes (see `lanes`), as if the last one were not there."""
+    rows = nest.rows
+    while len(rows) > 1 and (rows[-1].extent.constant == 1 or rows[-1].extent.symbol in ones):
+        rows = rows[:-1]
+    return replace(nest, rows=rows) if rows != nest.rows and any(map(reduced, nest.steps)) else nest
 
 
 def split(nest: Nest) -> Iterator[Nest]:

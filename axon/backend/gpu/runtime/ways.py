@@ -12,6 +12,7 @@ Note [Ways]
       apart    a stream's operations run one by one; also those of one that makes scores again, which others make too, where it is
                better to keep them (see `tile.recompute`)
       bare     with the operations on its product no mapping of a contraction fits the registers: they run after it
+      ones     a nest of reductions whose last row axis has one index goes along the one before (a matrix times one column)
       spread   a nest of few long rows, of which a cluster cannot hold one: what they reduce is reduced in parts (see `plan.spread`)
       plain    a product that is left runs without the tensor cores; also one in f32 of which limbs would make more work than
                they save, or would take too much memory
@@ -44,6 +45,7 @@ from axon.backend.gpu.tile.recompute import better_kept, recomputed
 from axon.backend.gpu.tile.regroup import named, regrouped
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest
+from axon.backend.plan.lanes import reduced
 from axon.backend.plan.scratch import ALIGNMENT
 from axon.backend.plan.spread import Cut
 from axon.base.data import dataclass, field, replace
@@ -68,10 +70,11 @@ class Way:
     merging: Merged = frozenset()
     spread: frozenset[tuple[Symbol, Cut]] = frozenset()
     divided: frozenset[tuple[Symbol, Division]] = frozenset()
+    ones: Symbols = NONE  # sizes
     why: tuple[tuple[Symbol, str], ...] = field(default=(), compare=False)
 
     def __or__(self, other: Way) -> Way:
-        names = ("plain", "apart", "bare", "packed", "merging", "spread", "divided")
+        names = ("plain", "apart", "bare", "packed", "merging", "spread", "divided", "ones")
         return Way(**{name: getattr(self, name) | getattr(other, name) for name in names}, why=(*self.why, *other.why))
 
 
@@ -116,7 +119,7 @@ def plan(program: Program, way: Way = AS_IT_IS) -> Planned:
     again = recomputed(program, way.plain | way.apart)
     ordered = regrouped(again.program, merging)
     cuts = dict(way.spread)
-    made = kernels(ordered, way.plain, way.apart, dict(way.why), way.bare, named(merging), cuts, again.kept)
+    made = kernels(ordered, way.plain, way.apart, dict(way.why), way.bare, named(merging), cuts, again.kept, way.ones)
     whole = limbed(tuple(with_divisions(made, dict(way.divided), ordered)), ordered)
     return Planned(program, way, *with_copies(whole.kernels, way.packed), whole.limbs)
 
@@ -165,11 +168,18 @@ def following(
         if is_empty(kernel, sizes) or number in given:
             continue
         if isinstance(kernel, Nest):
+            way |= Way(ones=_ones(kernel, sizes))
             cut = rows_to_spread(kernel, planned.known, lying, sizes, target)
             way |= Way(spread=frozenset(() if cut is None else ((kernel.stored[0], cut),)))
         else:
             way |= _needed(planned.way, kernel, lying, sizes, partial(obstacle, number), target)
     return way
+
+
+def _ones(nest: Nest, sizes: Mapping[Symbol, int]) -> Symbols:
+    """The size of the last row axis, where that is 1 and in the way of reductions."""
+    last = nest.rows[-1].extent.symbol if len(nest.rows) > 1 else None
+    return frozenset((last,)) if last is not None and sizes.get(last) == 1 and any(map(reduced, nest.steps)) else NONE
 
 
 def _needed(

@@ -21,7 +21,7 @@ from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.plan import ir as plans
 from axon.backend.plan.fuse import Policy, fuse
 from axon.backend.plan.ir import Nest, Reason
-from axon.backend.plan.split import split
+from axon.backend.plan.split import narrowed, split
 from axon.backend.plan.spread import Cut, spread
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
@@ -54,11 +54,12 @@ def kernels(
     merging: Mapping[Symbol, Merging] = NO_MERGING,
     cuts: Mapping[Symbol, Cut] = NO_CUTS,
     kept: Set[Symbol] = frozenset(),
+    ones: Set[Symbol] = frozenset(),
 ) -> tuple[Kernel, ...]:
     """The kernels of a program, in order. What makes one of the tensors in `plain` is not sought a place on the tensor cores, what
     makes one of those in `apart` is no stream, and a contraction that makes one of those in `bare` takes in nothing after it; `why`
     says so for some. Of one that makes one of those in `merging`, sides are merged so; rows of a nest that stores one of those in
-    `cuts` are spread so. Streams find those in `kept` in memory.
+    `cuts` are spread so. Streams find those in `kept` in memory. The sizes in `ones` are 1.
 
     Raises `Unsupported` for an operation that is no part of a straight program (see `parts`).
     """
@@ -66,7 +67,7 @@ def kernels(
         if not isinstance(op, Compute | Scan):
             raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
     groups, reasons = _tiled(program, plain, plain | apart, bare, merging, kept)
-    return tuple(_in_order(program, groups, {**reasons, **why}, cuts))
+    return tuple(_in_order(program, groups, {**reasons, **why}, cuts, ones))
 
 
 def with_operands(kernel: Tiled, operands: Sequence[EpilogueOperand]) -> Tiled:
@@ -208,7 +209,11 @@ def _follows(ops: Sequence[Op], owner: Mapping[int, int], number: int, members: 
 
 
 def _in_order(
-    program: Program, groups: list[tuple[Tiled, set[int]]], reasons: Mapping[Symbol, str], cuts: Mapping[Symbol, Cut]
+    program: Program,
+    groups: list[tuple[Tiled, set[int]]],
+    reasons: Mapping[Symbol, str],
+    cuts: Mapping[Symbol, Cut],
+    ones: Set[Symbol],
 ) -> Iterator[Kernel]:
     """All kernels of a program: as many plain operations at a time as can be done, then the kernels that wait for them."""
     ops = program.block.ops
@@ -225,7 +230,7 @@ def _in_order(
                 there |= {out.symbol for out in outs_of(ops[n])}
         if segment:
             waiting = [n for n in waiting if n not in segment]
-            yield from nests(program, segment, values, reasons, cuts)
+            yield from nests(program, segment, values, reasons, cuts, ones)
         ready = [(kernel, members) for kernel, members in pending if not _missing(ops, members, there, made)]
         assert segment or ready, "kernels wait for each other"
         for kernel, _ in ready:
@@ -245,6 +250,7 @@ def nests(
     values: Mapping[Symbol, Value],
     reasons: Mapping[Symbol, str] = NO_REASONS,
     cuts: Mapping[Symbol, Cut] = NO_CUTS,
+    ones: Set[Symbol] = frozenset(),
     *,
     whole: bool = False,
 ) -> Iterator[Nest]:
@@ -274,6 +280,7 @@ def nests(
         outs += [o.symbol for step in kernel.steps for o in step.outs]
         why = dict.fromkeys(reasons[symbol] for symbol in outs if symbol in reasons)
         kernel = replace(kernel, reasons=(*kernel.reasons, *(Reason(_escaped(f"not on the tensor cores: {w}")) for w in why)))
+        kernel = narrowed(kernel, ones)
         cut = next((cuts[symbol] for symbol in kernel.stored if symbol in cuts), None)
         if cut is not None:
             yield from spread(kernel, cut)
