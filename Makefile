@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RESULT := benchmarks/results/$(shell date +%F)
 
-.PHONY: fuzz vscode demo docs test lint soak bench clean
+.PHONY: fuzz vscode demo docs test lint soak bench wheels clean
 
 demo: $(STAMP)
 	@$(BIN)/python examples/demo.py
@@ -51,6 +51,20 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
+
+# The wheel, tried on every Python that numba takes: installed into an environment of its own, it makes a project, whose tests run.
+# `make wheels PYTHONS="python3.13 /opt/python3.12/bin/python3"` chooses; one that is not here is an error.
+PYTHONS ?= python3.11 python3.12 python3.13
+wheels: $(STAMP)
+	rm -rf dist build/wheels && mkdir -p build/wheels
+	$(BIN)/python -I -m build --wheel --outdir dist  # -I: the folder build is not the package
+	@set -e; number=0; for python in $(PYTHONS); do \
+	  number=$$((number + 1)); place=$(CURDIR)/build/wheels/$$number; \
+	  $$python -m venv $$place; \
+	  $$place/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl pytest; \
+	  (cd $$place && bin/axon new trial 2>/dev/null && cd trial && ../bin/python -m pytest -q -p no:cacheprovider); \
+	  echo "$$($$place/bin/python --version): the wheel works, $$(du -sm $$place/lib | cut -f1) MB"; \
+	done
 
 # The extension for VS Code: its grammar's tests, then editors/vscode/axon.vsix. Needs Node 18 or later.
 vscode:

@@ -57,6 +57,14 @@ def parse(source: SourceFile) -> tuple[syntax.Program, tuple[Diagnostic, ...]]:
         return phase(source)
 
 
+def documentation(source: SourceFile) -> dict[str, str]:
+    """What the comments of a file say of its declarations, by name; of the file itself as ''."""
+    with _phase("reading comments"):
+        from axon.grammar.comments import documentation as phase
+
+        return phase(source)
+
+
 def parse_expression(source: SourceFile) -> tuple[syntax.Expr | None, tuple[Diagnostic, ...]]:
     """The expression that is the whole text, or None when the text has errors, and the diagnostics."""
     with _phase("parsing"):

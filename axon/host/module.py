@@ -16,8 +16,11 @@ from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.errors import AxonError
 from axon.base.nearest import hint
 from axon.host.call import Callee, Session, arguments, check_sizes, check_target, named, opened, session_of, wrong
+from axon.host.described import Documented, brief, documentation, shortened, signature
 
 if TYPE_CHECKING:
+    from inspect import Signature
+
     from axon.backend.gpu.runtime.arrays import Quick
     from axon.backend.gpu.runtime.variants import Variants
     from axon.checker.module import CheckedModule
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 
 @untraced
+@brief
 def load(path: str | os.PathLike[str]) -> Module:
     """The module in a file. Raises AxonError if it is wrong. Loading again sees what was edited in between."""
     shown = os.fspath(path) if isinstance(path, os.PathLike) else path
@@ -35,6 +39,7 @@ def load(path: str | os.PathLike[str]) -> Module:
 
 
 @untraced
+@brief
 def compile(text: str) -> Module:
     """A module from its text, which may import from the standard library. Raises AxonError if it is wrong."""
     _require_text("compile", "the text of a program", text)
@@ -57,6 +62,7 @@ def check(text: str) -> list[Diagnostic]:
 
 
 @untraced
+@brief
 def synchronize() -> None:
     """Wait until what was launched on GPUs is done, and raise what a kernel met there: an index outside a tensor, integer
     arithmetic without a result. Calls return before their kernels have run, so a later call would find it otherwise."""
@@ -139,6 +145,11 @@ def _made_by(checked: CheckedModule) -> tuple[Any, str]:
     raise TypeError(f"what `{source.path}` declares cannot be pickled: it is in no file")
 
 
+def _derivative(of: Function, operator: str, wrt: str | Sequence[str] | None, sizes: tuple[int, ...]) -> Function:
+    made = of._derived(operator, wrt)
+    return made[sizes] if sizes else made
+
+
 def _function(make: Any, source: str, name: str, sizes: tuple[int, ...]) -> Function:
     function: Function = make(source)[name]
     return function[sizes] if sizes else function
@@ -189,6 +200,7 @@ class Module(_Shared):
         return _member(self, name) if libraries.compiling() else self._item(name)
 
     @untraced
+    @brief
     def _item(self, name: str) -> Any:
         if name not in self._session.checked.signatures:
             raise KeyError(f"{self!r} declares no {name!r}{hint(name, self) if isinstance(name, str) else ''}")
@@ -247,12 +259,13 @@ class Function(_Shared):
     Functions are equal that are one declaration of one module at the same sizes. Pickled, a function is its module and its name.
     """
 
-    __slots__ = ("__weakref__", "_callee", "_quick", "_session", "_sizes")
+    __slots__ = ("__weakref__", "_callee", "_of", "_quick", "_session", "_sizes")
 
     def __init__(self, session: Session, callee: Callee, sizes: tuple[int, ...] = ()) -> None:
         self._session = session
         self._callee = callee
         self._sizes = sizes
+        self._of: tuple[Function, str, str | Sequence[str] | None] | None = None  # a derivative: of what, and by what
         self._quick: Quick | None = None  # calls of arguments that were seen before, on a GPU
         if not libraries.compiling():
             hide_from_torch()
@@ -266,7 +279,15 @@ class Function(_Shared):
     def __name__(self) -> str:
         return self._callee.name
 
+    @property
+    def __signature__(self) -> Signature:
+        """For `inspect.signature`: parameters, with Axon's types for annotations."""
+        return signature(self._session, self._callee)
+
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._of is not None:
+            of, operator, wrt = self._of
+            return _derivative, (of, operator, wrt, () if of._sizes else self._sizes)
         return _function, (*_made_by(self._session.checked), self._callee.name, self._sizes)
 
     def __eq__(self, other: object) -> bool:
@@ -285,11 +306,14 @@ class Function(_Shared):
         return Function(self._session, self._callee, given) if libraries.compiling() else self._at(given)
 
     @untraced
+    @brief
     def _at(self, sizes: tuple[Any, ...]) -> Function:
         if self._sizes:
             raise wrong(self._callee, "AX0505", f"`{self._callee.name}` has its dimension parameters already")
         given = check_sizes(self._callee, sizes, symbolic=True)
-        return Function(self._session, self._callee, tuple(given))
+        made = Function(self._session, self._callee, tuple(given))
+        made._of = self._of
+        return made
 
     def __call__(self, /, *args: Any, target: Any = None, out: Any = None, **kwargs: Any) -> Any:
         if libraries.compiling():
@@ -306,7 +330,10 @@ class Function(_Shared):
                 raise named(self._callee, error) from None
             if result is not quick:  # which stands for arguments that were not seen before
                 return result
-        return self._unseen(args, kwargs, target, out)
+        try:
+            return self._unseen(args, kwargs, target, out)
+        except AxonError as error:
+            raise shortened(error) from error.__cause__
 
     def _unseen(self, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any, out: Any) -> Any:
         if out is not None and any(p.name == "out" for p in self._callee.parameters):
@@ -364,6 +391,7 @@ class Function(_Shared):
 
     @property
     @untraced
+    @brief
     def sizes(self) -> Sizes | Unranked:
         """The sizes of the signature as SymPy has them: `symbols` by name, `contract` as relations, shapes of `arguments` and
         `results` by path. `f.sizes["b"]` is a size by name, `f.sizes["x", 0]` by place; `f.sizes(ranks={"s": 2})` is for
@@ -374,6 +402,7 @@ class Function(_Shared):
         return sizes_of(self._session, self._callee)
 
     @untraced
+    @brief
     def solve(
         self, given: Mapping[Any, int] | None = None, /, *, out: Any = None, ranks: Mapping[str, int] | None = None, **shapes: Any
     ) -> Solutions:
@@ -388,6 +417,7 @@ class Function(_Shared):
         return solve(self._session, self._callee, self._sizes, given, out, ranks, shapes)
 
     @untraced
+    @brief
     def cost(
         self,
         given: Mapping[Any, int] | None = None,
@@ -409,6 +439,7 @@ class Function(_Shared):
         return cost(self._session, self._callee, self._sizes, given, target, elements, ranks, shapes)
 
     @untraced
+    @brief
     def grad(self, wrt: str | Sequence[str] | None = None) -> Function:
         """The function that gives the derivative of this one's result, a number, by a parameter: by `wrt`, by the first if that is
         not given, or a tuple of them by several. It takes the same arguments, and its result has the structure of the parameter.
@@ -418,6 +449,7 @@ class Function(_Shared):
         return self._derived("grad", wrt)
 
     @untraced
+    @brief
     def value_and_grad(self, wrt: str | Sequence[str] | None = None) -> Function:
         """The same with the value: the function that gives the pair (value, derivative)."""
         return self._derived("value_and_grad", wrt)
@@ -426,7 +458,9 @@ class Function(_Shared):
         from axon.host.gradients import derived
 
         session, callee = derived(self._session, self._callee, operator, wrt)
-        return self._beside(session, callee)
+        made = self._beside(session, callee)
+        made._of = self, operator, wrt
+        return made
 
     @property
     def variants(self) -> Variants:
@@ -434,6 +468,7 @@ class Function(_Shared):
         return self._session.variants(self._callee)
 
     @untraced
+    @brief
     def warmup(self, /, *args: Any, **kwargs: Any) -> Variants:
         """Make the GPU kernels for arguments like these, and map them for exactly these sizes. Runs nothing, and needs no GPU.
 
@@ -450,3 +485,19 @@ class Function(_Shared):
         from axon.host.html import signatures
 
         return signatures({self._callee.name: self.signature.removeprefix(f"sig {self._callee.name} : ")})
+
+
+def _of_module(module: Module) -> str:
+    session = module._session
+    head = "\n".join(session.callee(name).signature for name in session.checked.signatures)
+    said = documentation(session, "", "")
+    return "\n\n".join(part for part in (said.strip(), head) if part)
+
+
+def _of_function(function: Function) -> str:
+    origin = function._session.origin  # of a derivative, whose text Axon has written
+    return function.signature if origin else documentation(function._session, function.__name__, function.signature)
+
+
+Module.__doc__ = Documented(Module.__doc__, _of_module)  # type: ignore[assignment]
+Function.__doc__ = Documented(Function.__doc__, _of_function)  # type: ignore[assignment]

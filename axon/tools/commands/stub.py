@@ -30,7 +30,17 @@ _TAKEN = {"self", "target", "out"}
 _IGNORE = "  # type: ignore[override]"
 _BUILTINS = ("bool", "dict", "float", "int", "list", "property", "str", "tuple")
 _TYPING = ("Any", "Literal", "Never", "Protocol", "TypedDict", "TypeVar", "overload")
-_OWN = (*_BUILTINS, *_TYPING, "np", "Function", "NDArray", "DeviceArray", "Target", *_VARIABLES)  # what a stub says besides
+_OWN = (
+    *_BUILTINS,
+    *_TYPING,
+    "np",
+    "Sequence",
+    "Function",
+    "NDArray",
+    "DeviceArray",
+    "Target",
+    *_VARIABLES,
+)  # what a stub says besides
 
 HEAD = '''\
 """What {name} declares, for type checkers. Written by `axon stub {name}`: edit that file, and write this one again."""
@@ -91,7 +101,8 @@ class _Own:
         lost = [name for name in _BUILTINS if name in self.renamed]
         numpy = f"import numpy as {self('np')}"
         above = [line("builtins", *lost)] if lost else []
-        return "\n".join([*above, line("typing", *_TYPING), "", numpy, line("axon", "Function"), line("numpy.typing", "NDArray")])
+        own = [line("collections.abc", "Sequence"), line("typing", *_TYPING)]
+        return "\n".join([*above, *own, "", numpy, line("axon", "Function"), line("numpy.typing", "NDArray")])
 
 
 @dataclass
@@ -109,35 +120,86 @@ class _Writer:
         return f"{callee.name}: {self.own(self._result(callee.scheme.type, callee.name))}"
 
     def function(self, callee: Callee) -> str:
-        """A class with the function's calls, and the function as an instance of it."""
-        result = self.state.prune(callee.scheme.type)
-        for _ in callee.parameters:
-            assert isinstance(result, t.Function)
-            result = self.state.prune(result.result)
-        self._letters: dict[object, str] = {}
+        """A class with the function's calls, and the function as an instance of it; before it those of its derivatives."""
         owner = f"_{callee.name}"
         while owner in self._names or f"{owner}_at" in self._names:
             owner += "_"
         self._names |= {owner, f"{owner}_at"}
-        marked = callee.scheme.or_scalar
+        doc = f'    """{_quoted(callee.signature)}"""\n'
+        before, methods = self._derivatives(callee, owner)
+        body = "\n\n".join([*methods, self._calls(callee)])
+        base = self.own("Function")
+        if not callee.dimensions:
+            return "\n\n".join([*before, f"class {owner}({base}):\n{doc}\n{body}\n\n{callee.name}: {owner}"])
+        sizes = "int" if len(callee.dimensions) == 1 else f"tuple[{', '.join('int' for _ in callee.dimensions)}]"
+        at = f"    def __getitem__(self, sizes: {self.own(sizes)}) -> {owner}_at: ..."
+        both = f"class {owner}_at({base}):\n{doc}\n{body}\n\nclass {owner}({base}):\n{doc}\n{at}\n\n{callee.name}: {owner}"
+        return "\n\n".join([*before, both])
+
+    def _derivatives(self, callee: Callee, owner: str) -> tuple[list[str], list[str]]:
+        """Of a function that gives a number: a class for each parameter that holds floats, and the methods that give these."""
+        result = self._pruned_result(callee)
+        if not isinstance(result, t.Tensor) or self.state.shape(result.shape) or not self._holds_floats(callee, result):
+            return [], []
+        value, base = self._result(result, callee.name), self.own("Function")
+        classes, choices = list[str](), dict[str, list[str]]()
+        for n, parameter in enumerate(callee.parameters):
+            if not self._holds_floats(callee, parameter.type):
+                continue
+            for operator, of in (("grad", ""), ("value_and_grad", value)):
+                name = f"{owner}_{operator}_{n + 1}"
+                while name in self._names:
+                    name += "_"
+                self._names.add(name)
+                classes.append(f"class {name}({base}):\n{self._calls(callee, n, of)}")
+                wanted = self.own(f'Literal["{parameter.name}"]') + (self.own(" | None = ...") if n == 0 else "")
+                choices.setdefault(operator, []).append(f"    def {operator}(self, wrt: {wanted}) -> {name}: ...")
+        methods = []
+        for operator, found_by in choices.items():
+            other = self.own("str | Sequence[str] | None = ...")
+            calls = [*found_by, f"    def {operator}(self, wrt: {other}) -> {base}: ..."]
+            over = self.own("@overload")
+            methods.append("\n".join(f"    {over}\n{call}" for call in calls))
+        return classes, methods
+
+    def _pruned_result(self, callee: Callee) -> t.Type:
+        result = self.state.prune(callee.scheme.type)
+        for _ in callee.parameters:
+            assert isinstance(result, t.Function)
+            result = self.state.prune(result.result)
+        return result
+
+    def _holds_floats(self, callee: Callee, type: t.Type) -> bool:
+        """Whether there is a derivative by a value of this type, as far as its type says."""
+        type = self.state.prune(type)
+        match type:
+            case t.Tensor():
+                element = self.state.element(type.element)
+                allowed = {element} if isinstance(element, Element) else dict(callee.scheme.elements).get(element.symbol, ())
+                return any(e.is_float for e in allowed)
+            case t.TupleType(items=items):
+                return any(self._holds_floats(callee, item) for item in items)
+            case t.RecordType(fields=fields):
+                return any(self._holds_floats(callee, item) for _, item in fields)
+            case _:
+                return False
+
+    def _calls(self, callee: Callee, by: int | None = None, value: str = "") -> str:
+        """`__call__` of a function, or of its derivative by a parameter; with a `value`, of what gives that beside it."""
+        self._letters: dict[object, str] = {}
+        marked = callee.scheme.or_scalar if by is None else frozenset()  # what could be a number is none of a derivative's
         types = [self._argument(p.type, f"{callee.name}_{p.name}", n in marked) for n, p in enumerate(callee.parameters)]
-        given = self._result(result, f"{callee.name}_result")
+        type = self._pruned_result(callee) if by is None else callee.parameters[by].type
+        given = self._result(type, f"{callee.name}_result" if by is None else f"{callee.name}_by_{callee.parameters[by].name}")
+        given = f"tuple[{value}, {given}]" if value else given
         self.most = max(self.most, len(self._letters))
         devices = [self._on_device(p.type) for p in callee.parameters]
-        doc = f'    """{_quoted(callee.signature)}"""\n'
         calls = [_call(self.own, callee, types, given)]
         if any("DeviceArray" in device for device in devices):
             on_device = _call(self.own, callee, devices, "Any")
             over = self.own("@overload")
-            body = "\n".join(f"    {over}{ignore}\n{call}" for call, ignore in ((calls[0], _IGNORE), (on_device, "")))
-        else:
-            body = calls[0] + _IGNORE
-        base = self.own("Function")
-        if not callee.dimensions:
-            return f"class {owner}({base}):\n{doc}\n{body}\n\n{callee.name}: {owner}"
-        sizes = "int" if len(callee.dimensions) == 1 else f"tuple[{', '.join('int' for _ in callee.dimensions)}]"
-        at = f"    def __getitem__(self, sizes: {self.own(sizes)}) -> {owner}_at: ..."
-        return f"class {owner}_at({base}):\n{doc}\n{body}\n\nclass {owner}({base}):\n{doc}\n{at}\n\n{callee.name}: {owner}"
+            return "\n".join(f"    {over}{ignore}\n{call}" for call, ignore in ((calls[0], _IGNORE), (on_device, "")))
+        return calls[0] + _IGNORE
 
     # ── types ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 

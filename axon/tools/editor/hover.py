@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import textwrap
 
 from axon.base.data import dataclass
 from axon.base.element import FLOAT, INT, NUM, Element
 from axon.base.source import Span
 from axon.grammar import syntax as S
+from axon.grammar.comments import words
 from axon.grammar.format import print_declaration
 from axon.tools.editor.analysis import Analysis
 from axon.tools.editor.chunks import Chunk
@@ -260,12 +260,9 @@ def documentation(chunk: Chunk, decl: S.Decl) -> list[str]:
 
 
 def _words(comment: str) -> list[str]:
-    inner = comment.removeprefix("(*").removesuffix("*)").strip()
-    first, _, rest = inner.partition("\n")
-    lines = [first, *textwrap.dedent(rest).splitlines()]
     out: list[str] = []
     code = False
-    for line in lines:
+    for line in words(comment).splitlines():
         begins = line.lstrip().startswith(">>>")
         if begins and not code:
             out.append("```axon")

@@ -24,6 +24,8 @@ fun heads {h} x = for i < h, j => x[(i, j)]
 fun grid {h, w} (x : 'a[h * w]) = for i < h, j < w => x[i * w + j]
 fun stats x = { total = sum i => x[i], largest = max i => x[i] }
 fun both (a, b) = a + b
+fun loss (p : linear[d, k]) (n : i32) (x : f32[m, d]) = sum i j => (dense p x)[i, j] * cast f32 n
+fun area {h} (x : f64[n]) = cast f64 h * (sum i => x[i])
 fun pick (table : 'a[n]) (i : i32) = table[i]
 fun narrow (x : bf16[n]) = cast f16 x[0]
 fun found (m : bool[n]) = nonzero m
@@ -57,6 +59,12 @@ assert_type(model.heads[2](v), F32)
 assert_type(model.grid[3, 1](v), F32)
 assert_type(model.both((v, v)), Any)
 assert_type(model.pick(v, 1), Any)
+p: Any = {"w": x, "b": v}
+assert_type(model.loss.grad()({"w": x, "b": v}, 2, x)["w"], F32)
+assert_type(model.loss.grad("x")(p, 2, x=x), F32)
+assert_type(model.loss.value_and_grad("x")(p, 2, x), tuple[float, F32])
+assert_type(model.area[2].grad()(np.ones(3)), NDArray[np.float64])
+print(model.loss.grad(("p", "x"))(p, 2, x), model.loss.grad("n"), model.dense.grad())
 assert_type(model.found(np.ones(3, np.bool_)), NDArray[np.int32])
 assert_type(model.unit(), float)
 assert_type(model.half, float)
@@ -79,6 +87,8 @@ assert_type(model.scale(on_gpu, on_gpu), Any)
 model.dense({"w": x}, x)  # wrong
 model.dense({"w": x, "b": v}, np.ones((2, 3)))  # wrong
 model.dense(x)  # wrong
+model.loss.grad("x")(p, x)  # wrong
+model.loss.grad(1)  # wrong
 model.scale(2.0, "text")  # wrong
 model.heads["2"]  # wrong
 model.grid[3]  # wrong

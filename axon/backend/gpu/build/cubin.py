@@ -368,8 +368,10 @@ def _version(name: str, library: str | None) -> str:
 
 def _file(library: str) -> str:
     """Which file is loaded as one of NVIDIA's libraries: its path, size, and when it was written."""
-    from cuda import pathfinder
-
+    try:
+        from cuda import pathfinder
+    except ImportError:
+        return "none"  # as all that would build
     try:
         path = pathfinder.load_nvidia_dynamic_lib(library).abs_path
         facts = Path(path or "").stat()
