@@ -44,11 +44,12 @@ class CostedStep:
 
 @dataclass(frozen=True, slots=True)
 class KernelCost:
-    """Of all times that a kernel runs."""
+    """Of all times that a kernel runs; `held` are the bytes that are held meanwhile."""
 
     title: str
     flops: Dim
     moved: Dim
+    held: Dim = _ZERO
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,8 @@ class _Account:
             if step.loop is not None:
                 self._loop(step, step.loop, before, times, wanted)
             else:
-                self.kernels.append(KernelCost(step.title, self._most(step.flops) * times, self._most(step.moved) * times))
+                flops, moved = self._most(step.flops) * times, self._most(step.moved) * times
+                self.kernels.append(KernelCost(step.title, flops, moved, before + _total(made.values())))
             self.peaks.append(before + _total(made.values()))
             wanted -= {value.symbol for value in step.stores} if step.placed else set()
             held |= made
@@ -125,8 +127,8 @@ class _Account:
         for symbol, make in zip(results, makers, strict=True):
             if make and symbol not in direct:
                 size = self._most(size_in_bytes(self.values[symbol]))
-                self.kernels.append(KernelCost("copy", _ZERO, 2 * size * copied))
                 copies = copies if stacked else copies + size
+                self.kernels.append(KernelCost("copy", _ZERO, 2 * size * copied, base + _total(held.values()) + copies))
             direct.discard(symbol)
         self.peaks.append(base + _total(held.values()) + copies)
 

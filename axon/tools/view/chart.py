@@ -50,6 +50,7 @@ class Series:
     joined: bool = True
     labels: tuple[str, ...] = ()
     marked: bool = True  # whether points are drawn where a line joins them
+    colour: int | None = None  # of COLOURS; else by its place among the series
 
 
 def decades(values: Sequence[float], text: Callable[[float], str]) -> tuple[tuple[float, str], ...]:
@@ -69,16 +70,22 @@ def chart(title: str, x: Axis, y: Axis, series: Sequence[Series]) -> str:
     up = y.scale([p[1] for s in series for p in s.points], HEIGHT - BOTTOM, TOP)
     parts = [f'<text x="{LEFT:.0f}" y="20" font-weight="600">{escape(title)}</text>', *_legend(series), *_axes(x, y, across, up)]
     for i, one in enumerate(series):
-        parts += _drawn(one, COLOURS[i % len(COLOURS)], across, up)
+        parts += _drawn(one, _colour(one, i), across, up)
     size = f'viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" width="{WIDTH:.0f}" height="{HEIGHT:.0f}"'
     body = "\n".join(parts)
     return f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" {size}><style>{_STYLE}</style>\n{body}\n</svg>\n'
 
 
+def _colour(series: Series, place: int) -> str:
+    return COLOURS[(place if series.colour is None else series.colour) % len(COLOURS)]
+
+
 def _legend(series: Sequence[Series]) -> list[str]:
     parts, at = [], LEFT
     for i, one in enumerate(series):
-        colour = COLOURS[i % len(COLOURS)]
+        if not one.name:
+            continue
+        colour = _colour(one, i)
         parts.append(f'<rect x="{at:.0f}" y="31" width="12" height="4" fill="{colour}"/>')
         parts.append(f'<text x="{at + 18:.0f}" y="38">{escape(one.name)}</text>')
         at += 18 + LETTER * len(one.name) + 24

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -466,3 +467,17 @@ def test_sizes_and_cost(page: Page) -> None:
     assert "Here data decide a size: the largest that it can be is counted." in text
     text = page(ATTENTION, "attention", *GIVEN)
     assert "<h2>Sizes and cost</h2>" in text
+
+
+def test_memory_over_time(page: Page) -> None:
+    """A drawing of what is held while each kernel runs: its highest point is the memory that a call needs. Of one kernel there is
+    none."""
+    source = "fun f (x : f64[n, n]) = let val y = x @ x in (x @ y) @ (y @ y) end\nfun g (x : f64[n]) = for i => x[i] + 1.0\n"
+    text = page(source, "f", "x=randn(f64[100, 100])", "--target", "cpu")
+    drawn = ET.fromstring(re.search(r'<svg [^>]*class="chart".*?</svg>', text, re.DOTALL)[0])  # type: ignore[index]
+    tips = [t.text or "" for t in drawn.iter("{http://www.w3.org/2000/svg}title")]
+    need = re.search(r"needs <code>([\d.]+ kB)</code>", text)
+    assert need is not None
+    assert len(tips) >= 3
+    assert any(tip.endswith(f": {need[1]}") for tip in tips), (tips, need[1])
+    assert 'class="chart"' not in page(source, "g", "x=randn(f64[100])", "--target", "cpu")
