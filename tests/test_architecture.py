@@ -102,7 +102,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.tools.playground": {"", "base", "grammar", "checker", "compiler", "tools.commands"},
     "axon.tools.prompt": {"", "base", "grammar", "types", "checker", "core", "interpret", "host", "compiler"}
     | {"tools.commands", "tools.editor"},
-    "axon.tools.view": {"base", "shapes", "core", "core.passes", "host", "compiler", "tools.editor"}
+    "axon.tools.view": {"base", "shapes", "core", "core.passes", "host", "compiler", "tools.editor", "tools.commands"}
     | {"backend.plan", "backend.cpu", *(f"backend.gpu.{folder}" for folder in ("layout", "tile", "build", "runtime", "report"))},
 }
 # Folders of tests that cut across those of `axon/`, and what each is about.

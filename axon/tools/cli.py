@@ -409,7 +409,8 @@ def _view(arguments: argparse.Namespace) -> int:
     session = Session(_checked(path))
     callee = the_function(session, path, name)
     with progress(f"drawing {callee.name}"):
-        text = page(session, callee, arguments.arguments, arguments.target)
+        seed = arguments.seed if arguments.measure else None
+        text = page(session, callee, arguments.arguments, arguments.target, seed)
     out = arguments.out or f"{callee.name}.html"
     write_text(Path(out), text)
     _note(f"wrote {out}")

@@ -96,6 +96,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     view.add_argument("path", metavar="PATH[:NAME]", help=a_function)
     add_call(view)
     view.add_argument("--target", choices=("cpu", "cuda"), help="whose kernels (default: the GPU's, if the function has such)")
+    view.add_argument("--measure", action="store_true", help="time the call on this machine's processor too: a roofline")
     view.add_argument("--out", metavar="FILE", help="where to write it (default: NAME.html)")
     view.add_argument("--open", action="store_true", help="open it in a browser")
 

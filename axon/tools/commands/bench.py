@@ -140,10 +140,10 @@ def _timed(
         calls.append((name, called(name, peer, (*explicit, *ordered))))
     results = [_finished(call()) for _, call in calls]
     error = error_between(results[0], results[1], calls[1][0]) if len(calls) > 1 else None
-    return tuple(_samples(calls, how.seconds)), error
+    return tuple(samples(calls, how.seconds)), error
 
 
-def _samples(calls: Sequence[tuple[str, Call]], seconds: float) -> Iterator[Timing]:
+def samples(calls: Sequence[tuple[str, Call]], seconds: float) -> Iterator[Timing]:
     """Times of calls that take turns, for about so many seconds in all."""
     counts = []
     for _, call in calls:

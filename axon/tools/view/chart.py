@@ -10,7 +10,7 @@ from math import ceil, floor, log10
 from axon.base.data import dataclass
 
 WIDTH, HEIGHT = 720.0, 400.0
-LEFT, RIGHT, TOP, BOTTOM = 84.0, 24.0, 56.0, 56.0
+LEFT, RIGHT, TOP, BOTTOM = 108.0, 24.0, 56.0, 56.0
 COLOURS = ("#2563a8", "#b45309", "#15803d", "#9d3b8a", "#0e7490", "#6d5bd0")
 LETTER = 6.6
 

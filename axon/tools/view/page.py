@@ -13,7 +13,8 @@ from axon import compiler
 from axon.backend.gpu.report.show import TYPICAL
 from axon.backend.gpu.tile.families import family_of
 from axon.backend.gpu.tile.schedule_file import NOTHING
-from axon.base.diagnostics import counted
+from axon.base.diagnostics import Diagnostic, counted
+from axon.base.errors import AxonError
 from axon.host import html
 from axon.host.command_arguments import parse_arguments
 from axon.shapes.pretty import render
@@ -35,10 +36,11 @@ SECONDS = 40e-6  # of a kernel that a picture shows
 Sizes = Mapping["Symbol", int]
 
 
-def page(session: Session, callee: Callee, arguments: Sequence[str], target: str | None = None) -> str:
+def page(session: Session, callee: Callee, arguments: Sequence[str], target: str | None = None, measured: int | None = None) -> str:
     """The page of a function, for the arguments given, else the most general one with sizes by name.
 
-    `target` says whose kernels are shown: "cuda", "cpu", or the GPU's if the function has such. Raises AxonError.
+    `target` says whose kernels are shown: "cuda", "cpu", or the GPU's if the function has such. A call is timed, on the CPU, where
+    `measured` is the seed of its random arguments. Raises AxonError.
     """
     given = parse_arguments(list(arguments), seed=None)
     explicit = [given.pop(size) for size in callee.dimensions if size in given]
@@ -51,10 +53,27 @@ def page(session: Session, callee: Callee, arguments: Sequence[str], target: str
     variables = {s for v in program.inputs for d in v.shape for s in d.variables} | set(program.explicit)
     at = {s: (sizes or {}).get(s, TYPICAL) for s in variables}
     schedule = session.schedule(callee) if target != "cpu" else None
-    return _fill(session, callee, program, graph(program, target, at, schedule or NOTHING), sizes, at)
+    timed = _timed(session, callee, program, sizes, arguments, measured) if measured is not None else ""
+    return _fill(session, callee, program, graph(program, target, at, schedule or NOTHING), sizes, at, timed)
 
 
-def _fill(session: Session, callee: Callee, program: Program, shown: Graph, sizes: Sizes | None, at: Sizes) -> str:
+def _timed(session: Session, callee: Callee, program: Program, sizes: Sizes | None, arguments: Sequence[str], seed: int) -> str:
+    """A section about how long a call takes. Raises AxonError where no arguments say which."""
+    from axon.tools.view.roofline import roofline
+
+    if sizes is None and callee.parameters:
+        note = f"as in `{callee.parameters[0].name}=randn(f32[64, 64])`"
+        raise AxonError((Diagnostic("AX0505", f"to measure a call of `{callee.name}`, give its arguments", notes=(note,)),))
+    kernels_of = compiler.cost(program, "cpu", sizes or {}).kernels
+    number = _numbers(sizes or {})
+    amounts = [(number(kernel.flops), number(kernel.moved)) for kernel in kernels_of]
+    if any(part is None for pair in amounts for part in pair):
+        raise AxonError((Diagnostic("AX0505", f"only data decide how much a call of `{callee.name}` does", notes=()),))
+    flops, moved = (sum(pair[i] or 0.0 for pair in amounts) for i in range(2))
+    return f"<section><h2>Time on this machine's processor</h2>{roofline(session, callee, arguments, seed, flops, moved)}</section>"
+
+
+def _fill(session: Session, callee: Callee, program: Program, shown: Graph, sizes: Sizes | None, at: Sizes, timed: str) -> str:
     source = session.checked.source
     names = shown.sizes.names
     words = Words(lambda dim: render(shown.sizes.short(dim), lambda symbol: names.get(symbol, symbol.name)), _numbers(sizes))
@@ -71,7 +90,7 @@ def _fill(session: Session, callee: Callee, program: Program, shown: Graph, size
         "whose": shown.whose,
         "sizes": _definitions(shown),
         "kernels": _table(shown, words),
-        "summary": summary(program, "cpu" if shown.whose == CPU else "cuda", at, schedule, words, names),
+        "summary": summary(program, "cpu" if shown.whose == CPU else "cuda", at, schedule, words, names) + timed,
         "pipelines": _pipelines(program, shown, at, sizes is None, schedule or NOTHING),
         "tips": json.dumps([_tip(found) for found in hovers]).replace("<", "\\u003c"),
     }

@@ -150,7 +150,7 @@ def test_calls_take_turns() -> None:
     def call(name: str) -> Callable[[], None]:
         return lambda: (order.append(name), time.sleep(2e-3))[1]
 
-    timed = list(bench._samples([("a", call("a")), ("b", call("b"))], 0.05))
+    timed = list(bench.samples([("a", call("a")), ("b", call("b"))], 0.05))
     assert [t.name for t in timed] == ["a", "b"]
     assert len(timed[0].samples) == len(timed[1].samples) >= bench.FEWEST
     assert all(t.median >= 2e-3 for t in timed)
