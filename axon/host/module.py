@@ -197,10 +197,14 @@ class Module(_Shared):
         return value
 
     def __getitem__(self, name: str) -> Any:
-        return _member(self, name) if libraries.compiling() else self._item(name)
+        if libraries.compiling():
+            return _member(self, name)
+        try:
+            return self._item(name)
+        except AxonError as error:
+            raise shortened(error) from error.__cause__
 
     @untraced
-    @brief
     def _item(self, name: str) -> Any:
         if name not in self._session.checked.signatures:
             raise KeyError(f"{self!r} declares no {name!r}{hint(name, self) if isinstance(name, str) else ''}")
@@ -303,10 +307,14 @@ class Function(_Shared):
     def __getitem__(self, sizes: Any) -> Function:
         """The function with its dimension parameters given."""
         given = sizes if isinstance(sizes, tuple) else (sizes,)
-        return Function(self._session, self._callee, given) if libraries.compiling() else self._at(given)
+        if libraries.compiling():
+            return Function(self._session, self._callee, given)
+        try:
+            return self._at(given)
+        except AxonError as error:
+            raise shortened(error) from error.__cause__
 
     @untraced
-    @brief
     def _at(self, sizes: tuple[Any, ...]) -> Function:
         if self._sizes:
             raise wrong(self._callee, "AX0505", f"`{self._callee.name}` has its dimension parameters already")
