@@ -336,6 +336,28 @@ def build(program: core.Program, about: Described, folder: str, sizes: Mapping[S
         return phase(program, about, folder, sizes, compiler)
 
 
+def device_library(
+    program: core.Program, about: Described, folder: str, sizes: Sequence[Mapping[Symbol, int]], compiler: Sequence[str]
+) -> Library:
+    """A program as a library for C in a folder, for GPUs and at some sizes; see `backend.c.cuda`."""
+    with _phase("building a library"):
+        from axon.backend.c.cuda import build as phase
+        from axon.backend.gpu.layout.target import HOPPER
+        from axon.backend.gpu.runtime.shipped import shipped
+        from axon.backend.gpu.runtime.steps import Ordered
+
+        ordered = Ordered(program, HOPPER)
+        return phase(program, about, folder, HOPPER, [shipped(ordered, each) for each in sizes], compiler)
+
+
+def operator(program: core.Program, about: Described, folder: str, compiler: Sequence[str]) -> tuple[str, ...]:
+    """Beside a library for C, the function as an operator of PyTorch: the files; see `backend.c.torch_operator`."""
+    with _phase("building a library"):
+        from axon.backend.c.torch_operator import build as phase
+
+        return phase(program, about, folder, compiler)
+
+
 def handler(program: core.Program, about: Described, include: str, compiler: Sequence[str]) -> tuple[str, bytes]:
     """A program as a shared library whose function XLA calls, and a name that no other has; see `backend.c.xla`."""
     with _phase("building a library"):

@@ -335,6 +335,8 @@ def _build(arguments: argparse.Namespace) -> int:
             name=arguments.name,
             cpu=arguments.cpu,
             target=arguments.target,
+            torch=arguments.torch,
+            at=[question(session, callee, text.split(",")).given for text in arguments.sizes],
         )
     for file in made.files:
         _note(f"wrote {file}")

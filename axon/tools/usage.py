@@ -78,9 +78,13 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     build.add_argument("arguments", nargs="*", metavar="NAME=SIZES", help=forms)
     build.add_argument("-o", "--out", metavar="DIR", help="where to write it (default: NAME)")
     build.add_argument("--name", metavar="NAME", help="call it axon_NAME in C (default: NAME is the function's)")
+    build.add_argument("--torch", action="store_true", help="an operator of PyTorch as well, which needs no Python when it runs")
     build.add_argument("--cpu", metavar="CPU", default="native", help="native (default: this processor), or x86-64-v3, znver4 …")
     build.add_argument("--elements", metavar="NAME=TYPE", nargs="+", default=[], help="x=bf16 for an element type that is open")
-    build.add_argument("--target", choices=("cpu", "cuda"), default="cpu", help="cuda is not there yet")
+    build.add_argument("--target", choices=("cpu", "cuda"), default="cpu", help="cuda: for Hopper GPUs, at --sizes")
+    build.add_argument(
+        "--sizes", metavar="NAME=SIZE,…", action="append", default=[], help="of calls on a GPU; one for each set of them"
+    )
 
     bench = add("bench", "time a function, for several sizes and beside a function of Python's")
     bench.add_argument("path", metavar="PATH[:NAME]", help=a_function)

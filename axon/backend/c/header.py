@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from axon.backend.c.identifiers import entries
 from axon.backend.c.types import C_TYPES, Interface, StructType, TensorType, declared
@@ -23,7 +23,8 @@ enum axon_status {
     AXON_SIZES = 501,      /* sizes break the contract */
     AXON_INDEX = 502,      /* an index computed from data is out of bounds */
     AXON_ARITHMETIC = 503, /* arithmetic on integers failed: a division by zero, a negative power, the largest of nothing */
-    AXON_ARGUMENT = 505    /* a pointer is NULL, or room for a result has other sizes than the result */
+    AXON_ARGUMENT = 505,   /* a pointer is NULL, or room for a result has other sizes than the result */
+    AXON_GPU = 612         /* there is no such GPU, or its driver refused a call */
 };
 /* The bits of narrow floats, which C has no types for. */
 typedef uint16_t axon_f16;   /* IEEE 754 binary16: `_Float16`, where a compiler has it */
@@ -49,22 +50,25 @@ class Described:
 
 def header(program: Program, interface: Interface, about: Described, sized: Sequence[bool]) -> str:
     """The header; `sized` says of each result whether its shape is known before anything is computed."""
-    own = about.symbol
-    guard = f"AXON_{own}_H"  # as it is written: `f` and `F` are two functions
-    words = [
-        f"`{about.name}` of {about.source}, built by Axon for {cpu_name(about.cpu)}.",
-        "",
-        f"  {about.signature}",
-        "",
-        *_contract(program, interface, about),
-        "",
-        f"`{own}` checks that first. Arguments are only read; a tensor's strides count elements, and may be anything.",
+    told = [
+        f"`{about.symbol}` checks that first. Arguments are only read; a tensor's strides count elements, and may be anything.",
         "These functions may be called from several threads at once.",
     ]
-    lines = [*comment(words), f"#ifndef {guard}", f"#define {guard}", "", "#include <stdbool.h>", "#include <stdint.h>", "", COMMON]
+    return declares(program, interface, about, cpu_name(about.cpu), told, _functions(interface, about, sized))
+
+
+def declares(
+    program: Program, interface: Interface, about: Described, machine: str, told: Sequence[str], functions: Iterable[str]
+) -> str:
+    """A header that says what is `told` of calls, and declares these functions."""
+    guard = f"AXON_{about.symbol}_H"  # as it is written: `f` and `F` are two functions
+    words = [f"`{about.name}` of {about.source}, built by Axon for {machine}.", "", f"  {about.signature}", ""]
+    words += [*_contract(program, interface, about), "", *told]
+    lines = [*comment(words), f"#ifndef {guard}", f"#define {guard}", "", "#include <stdbool.h>", "#include <stddef.h>"]
+    lines += ["#include <stdint.h>", "", COMMON]
     lines += [line for tensor in interface.tensors for line in _tensor(tensor)]
     lines += [line for struct in interface.structs for line in _struct(struct)]
-    lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", "", *_functions(interface, about, sized)]
+    lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", "", *functions]
     lines += ["#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {guard} */", ""]
     return "\n".join(lines)
 
@@ -126,7 +130,7 @@ def _struct(struct: StructType) -> Iterator[str]:
 
 def _functions(interface: Interface, about: Described, sized: Sequence[bool]) -> Iterator[str]:
     own, result = about.symbol, interface.result
-    shapes, into, free, error, set_threads = entries(own)
+    shapes, into, free, error, set_threads, *_ = entries(own)
     tensors = result is not None and any(slot.value.shape for slot in interface.results)
     memory = f" in memory of its own, in rows, which `{free}` gives back" if tensors else ""
     yield from comment([f"The result{memory}. Where this does not give back AXON_OK, there is none."])

@@ -30,14 +30,14 @@ _SMALL_MACROS = """
 # What the functions that are written have beside a program's own names, and types that they use.
 _IN_CALLS = """
     NULL bytes cost direct end extents first from high int8_t int16_t int32_t int64_t into items lanes last left length low mask
-    memory next numbers odd out out_steps own places right size_t sizes status step step_number steps stopped tensors threads to
-    uint8_t uint16_t uint32_t uint64_t uintptr_t wanted
+    memory next numbers odd out out_steps own places right size_t sizes status step step_number steps stopped stream tensors threads
+    to uint8_t uint16_t uint32_t uint64_t uintptr_t wanted workspace
 """
 _UNUSABLE = frozenset([*_OF_LANGUAGES.split(), *_SMALL_MACROS.split()])
 # As macros are written: a capital and no small letter behind it (NAN, M_PIf, B0), or I; and members of POSIX's structs.
 _LIKE_MACROS = re.compile(r"[A-Z][A-Z0-9_]|I$|(ifa|ifc|ifr|s6|sa|si|sigev|st)_")
 _TAKEN = frozenset(_IN_CALLS.split())
-_ENDS = ("shapes", "into", "free", "error", "set_threads")
+_ENDS = ("shapes", "into", "free", "error", "set_threads", "workspace", "check")
 # After axon_: what headers declare for all functions, or for another one.
 _DECLARED = re.compile(rf"(own|ax|axon)_|status$|({'|'.join(e.value for e in Element)})(_\d+(_of)?)?$|.*_({'|'.join(_ENDS)})$")
 

@@ -97,7 +97,7 @@ def written(library: Prepared, folder: str, compiler: Sequence[str]) -> Library:
     kernels = list(library.kernels)
     compiled = Compiler(about.cpu).compile if kernels else None  # which loads numba
     objects = [(name, compiled(source, name)) for name, source in kernels if compiled is not None]
-    return Library(tuple(str(place / name) for name in _linked(place, about, objects, compiler)), library.deciding)
+    return Library(tuple(str(place / name) for name in library_of(place, about, objects, compiler)), library.deciding)
 
 
 def _functions(plan: Plan, symbol: str) -> IdentityMap[Nest, NestFunctions]:
@@ -117,7 +117,7 @@ def _functions(plan: Plan, symbol: str) -> IdentityMap[Nest, NestFunctions]:
 # ── the C compiler ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _linked(place: Path, about: Described, objects: list[tuple[str, bytes]], compiler: Sequence[str]) -> list[str]:
+def library_of(place: Path, about: Described, objects: list[tuple[str, bytes]], compiler: Sequence[str]) -> list[str]:
     """Make the object file and the shared library; the names of all that is in the folder then."""
     own, shared = about.symbol, f"lib{about.symbol}.{'dylib' if sys.platform == 'darwin' else 'so'}"
     with TemporaryDirectory() as temporary:
@@ -140,9 +140,33 @@ def linked_with(about: Described, folder: str, file: str, options: Sequence[str]
     return (place / f"{file}.so").read_bytes()
 
 
+def operator_of(about: Described, place: Path, torch: Path, compiler: Sequence[str]) -> str:
+    """A shared library of a function of C and its operator of PyTorch, of which C++ is written; its name."""
+    stem = f"{about.symbol}_torch"
+    with TemporaryDirectory() as temporary:
+        made = Path(temporary) / f"{stem}.o"
+        options = "-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", f"-I{torch / 'include'}", f"-fmacro-prefix-map={place}/="
+        run([*compiler, *options, "-c", str(place / f"{stem}.cpp"), "-o", str(made)])
+        libraries = f"-L{torch / 'lib'}", "-ltorch_cpu", "-lc10", "-lpthread", "-lm"
+        run([*compiler, "-shared", str(made), str(place / f"{about.symbol}.o"), *libraries, "-o", str(place / f"lib{stem}.so")])
+    return f"lib{stem}.so"
+
+
 def _shared(objects: Sequence[Path], to: Path, compiler: Sequence[str]) -> None:
     strict = () if sys.platform == "darwin" else ("-Wl,-z,defs", "-Wl,-Bsymbolic", f"-Wl,-soname,{to.name}")
-    run([*compiler, "-shared", *strict, *map(str, objects), "-o", str(to), "-lm", "-lpthread"])
+    run(
+        [
+            *compiler,
+            "-shared",
+            *strict,
+            *map(str, objects),
+            "-o",
+            str(to),
+            "-lm",
+            "-lpthread",
+            *(() if sys.platform == "darwin" else ("-ldl",)),
+        ]
+    )
 
 
 def _for(cpu: str) -> list[str]:

@@ -46,22 +46,29 @@ def texts(
         f'#define _GNU_SOURCE\n#pragma GCC visibility push(default)\n#include "{own}.h"\n#pragma GCC visibility pop',
         "\n".join(f"#include <{name}>" for name in INCLUDES),
         _runtime(written),
-        *(_table(data[symbol], array) for symbol, array in tables.items()),
+        *(table(data[symbol], array.tobytes()) for symbol, array in tables.items()),
         "\n".join(["struct ax_sizes {", *(f"    int64_t {name};" for name in dims.values() or ["none"]), "};"]),
         contract.signature,
-        _function("static int ax_bind", f"struct ax_sizes *sizes{_more(made, out=False)}", contract.write()),
+        function("static int ax_bind", f"struct ax_sizes *sizes{more(made, out=False)}", contract.write()),
         *written.kernels,
-        _function("static int ax_run", f"struct ax_sizes *sizes{_more(made)}, int into, const bool *direct", written.body),
-        *_Entries(made, own, sized, dims).all(),
+        function("static int ax_run", f"struct ax_sizes *sizes{more(made)}, int into, const bool *direct", written.body),
+        *Entries(made, own, sized, dims).all(),
     ]
     return header(program, made, about, sized), "\n\n".join(parts) + "\n"
 
 
-def _runtime(written: Written) -> str:
-    def text(name: str) -> str:
-        return (RUNTIME / name).read_text(encoding="utf-8")
+def text(name: str) -> str:
+    """A part of the runtime."""
+    return (RUNTIME / name).read_text(encoding="utf-8")
 
-    parts = [text("base.c"), *([text("sort.c")] if written.sorts else []), *([text("products.c")] if written.products else [])]
+
+def _runtime(written: Written) -> str:
+    parts = [
+        text("base.c"),
+        text("host.c"),
+        *([text("sort.c")] if written.sorts else []),
+        *([text("products.c")] if written.products else []),
+    ]
     for element in sorted(written.products):
         macros = (
             f"#define AXON_ELEMENT {'float' if element == 'f32' else 'double'}\n#define AXON_NAME(name) ax_##name##_{element}\n"
@@ -84,25 +91,24 @@ def _found_later(kernels: Kernels) -> list[Symbol]:
     return found
 
 
-def _table(name: str, array: Any) -> str:
-    """A literal table as its bytes, in the order of this machine's."""
-    data: bytes = array.tobytes()
+def table(name: str, data: bytes) -> str:
+    """Bytes as an array of C."""
     rows = (", ".join(str(byte) for byte in data[i : i + 32]) for i in range(0, len(data), 32))
     return f"static const unsigned char {name}[] __attribute__((aligned(64))) = {{\n    " + ",\n    ".join(rows) + "};"
 
 
-def _more(made: Interface, *, out: bool = True) -> str:
+def more(made: Interface, *, out: bool = True) -> str:
     found = parameters(made, out=out)
     return "" if found == "void" else f", {found}"
 
 
-def _function(head: str, given: str, body: Iterable[str]) -> str:
+def function(head: str, given: str, body: Iterable[str]) -> str:
     """A function; lines of its body that end in a colon are labels."""
     lines = (line if not line or line.endswith(":") else f"    {line}" for line in body)
     return "\n".join([f"{head}({given})", "{", *lines, "}"])
 
 
-class _Entries:
+class Entries:
     """The functions that callers see."""
 
     def __init__(self, made: Interface, symbol: str, sized: Sequence[bool], dims: Mapping[Symbol, str]) -> None:
@@ -118,17 +124,17 @@ class _Entries:
         most = "threads < 0 ? 0 : threads > AX_MOST_THREADS ? AX_MOST_THREADS : threads"
         return [
             *found,
-            _function(f"const char *{self.symbol}_error", "void", ["return ax_text_of_error;"]),
-            _function(
+            function(f"const char *{self.symbol}_error", "void", ["return ax_text_of_error;"]),
+            function(
                 f"void {self.symbol}_set_threads", "int threads", [f"__atomic_store_n(&ax_threads_set, {most}, __ATOMIC_RELAXED);"]
             ),
         ]
 
-    def bound(self) -> list[str]:
+    def bound(self, *, out: bool = True) -> list[str]:
         """The sizes of a call, or its end."""
         pointers = [name for name, type in self.made.params if not isinstance(type, ScalarType)]
         found = []
-        for name in (*pointers, *(["out"] if self.made.result is not None else [])):
+        for name in (*pointers, *(["out"] if out and self.made.result is not None else [])):
             none = quoted(f"error[AX0505]: `{name}` is NULL")
             found += [f"if ({name} == NULL) {{", f"    return ax_fail(AXON_ARGUMENT, {none});", "}"]
         return [
@@ -153,13 +159,13 @@ class _Entries:
                     extent = size(at_least_0(dim), lambda symbol: f"sizes->{self.dims[symbol]}")
                     lines.append(f"{slot.at(f'sizes[{d}]')} = {extent};")
                 lines.append(f"ax_row_strides({slot.at('strides')}, {slot.at('sizes')}, {len(slot.value.shape)});")
-        return _function("static void ax_shapes", f"const struct ax_sizes *sizes, {self.made.result.name} *out", lines)
+        return function("static void ax_shapes", f"const struct ax_sizes *sizes, {self.made.result.name} *out", lines)
 
     def free(self) -> str:
         assert self.made.result is not None
         lines = ["if (out == NULL) {", "    return;", "}"]
         lines += [line for _, slot in self.tensors for line in (f"free({slot.at('data')});", f"{slot.at('data')} = NULL;")]
-        return _function(f"void {self.symbol}_free", f"{self.made.result.name} *out", lines)
+        return function(f"void {self.symbol}_free", f"{self.made.result.name} *out", lines)
 
     def call(self) -> str:
         out = ", out" if self.made.result is not None else ""
@@ -167,12 +173,12 @@ class _Entries:
         lines.append(f"status = ax_run(&sizes{self.given}{out}, 0, NULL);")
         if self.tensors:
             lines += ["if (status != AXON_OK) {", f"    {self.symbol}_free(out);", "}"]
-        return _function(f"int {self.symbol}", parameters(self.made), [*lines, "return status;"])
+        return function(f"int {self.symbol}", parameters(self.made), [*lines, "return status;"])
 
     def only_shapes(self) -> str:
         scalars = [f"{slot.place} = 0;" for slot in self.made.results if not slot.value.shape]
         lines = [*self.bound(), *self.nothing_yet(), *scalars, "ax_shapes(&sizes, out);", "return AXON_OK;"]
-        return _function(f"int {self.symbol}_shapes", parameters(self.made), lines)
+        return function(f"int {self.symbol}_shapes", parameters(self.made), lines)
 
     def into(self) -> str:
         assert self.made.result is not None
@@ -181,17 +187,16 @@ class _Entries:
         lines += ["(void)from;", "(void)to;"]
         for n, slot in self.tensors:
             lines += self.room(n, slot)
-        return _function(
+        return function(
             f"int {self.symbol}_into", parameters(self.made), [*lines, f"return ax_run(&sizes{self.given}, out, 1, direct);"]
         )
 
-    def room(self, number: int, slot: Slot) -> list[str]:
-        """Whether a caller's tensor has the sizes of the result, and whether kernels write there: where it lies in rows, and apart
-        from all that they read."""
+    def fits(self, slot: Slot) -> list[str]:
+        """Whether a caller's tensor has the sizes of the result."""
         own, wanted, rank = slot.at("sizes[d]"), slot.at("sizes[d]").replace("out->", "wanted.", 1), len(slot.value.shape)
         wrong = quoted(f"error[AX0505]: dimension %d of `{slot.path}` is %lld, and the result has %lld there")
         none = quoted(f"error[AX0505]: `{slot.path}` has elements, and its `data` is NULL")
-        lines = [
+        return [
             f"for (int d = 0; d < {rank}; d++) {{",
             f"    if ({own} != {wanted}) {{",
             f"        return ax_fail(AXON_ARGUMENT, {wrong}, d + 1, (long long){own}, (long long){wanted});",
@@ -200,16 +205,23 @@ class _Entries:
             f"if ({slot.at('data')} == NULL && ax_bytes_of({item(slot.value.element)}, {slot.at('sizes')}, {rank}) != 0) {{",
             f"    return ax_fail(AXON_ARGUMENT, {none});",
             "}",
-            f"ax_reach({_place(slot)}, &low, &high);",
-            f"direct[{number}] = ax_in_rows({slot.at('sizes')}, {slot.at('strides')}, {rank});",
+        ]
+
+    def room(self, number: int, slot: Slot) -> list[str]:
+        """Whether a caller's tensor has the sizes of the result, and whether kernels write there: where it lies in rows, and apart
+        from all that they read."""
+        lines = [
+            *self.fits(slot),
+            f"ax_reach({place(slot)}, &low, &high);",
+            f"direct[{number}] = ax_in_rows({slot.at('sizes')}, {slot.at('strides')}, {len(slot.value.shape)});",
         ]
         for other in self.made.inputs:
             if other.value.shape:
-                lines += [f"ax_reach({_place(other)}, &from, &to);", f"direct[{number}] &= high <= from || to <= low;"]
+                lines += [f"ax_reach({place(other)}, &from, &to);", f"direct[{number}] &= high <= from || to <= low;"]
         return lines
 
 
-def _place(slot: Slot) -> str:
+def place(slot: Slot) -> str:
     """A tensor of the caller's, as the runtime takes it."""
     members = ", ".join(slot.at(member) for member in ("data", "sizes", "strides"))
     return f"{members}, {len(slot.value.shape)}, {item(slot.value.element)}"

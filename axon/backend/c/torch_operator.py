@@ -1,0 +1,262 @@
+"""A library's function as an operator of PyTorch that runs without Python: C++ between tensors and the library's structs, on
+PyTorch's stable ABI, and the Python that tells `torch.export` what it gives.
+
+It is for processors. Records and tuples are passed as their leaves, one argument each; results are tensors.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import assert_never
+
+from axon.backend.c.header import Described
+from axon.backend.c.identifiers import Identifiers
+from axon.backend.c.library import cannot, operator_of, require
+from axon.backend.c.sizes import quoted
+from axon.backend.c.types import C_TYPES, ScalarType, Slot, interface
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.base.output import write_text
+from axon.core.ir import Program
+from axon.shapes.contracts.determine import Divide, Root
+from axon.shapes.dimension import Dim, Minimum, Quotient
+
+NAMESPACE = "axon_built"  # torch.ops.axon_built.f
+_SCALAR_TYPES = {
+    Element.F64: "Double", Element.F32: "Float", Element.F16: "Half", Element.BF16: "BFloat16", Element.F8E4M3: "Float8_e4m3fn",
+    Element.F8E5M2: "Float8_e5m2", Element.I64: "Long", Element.I32: "Int", Element.I16: "Short", Element.I8: "Char",
+    Element.U64: "UInt64", Element.U32: "UInt32", Element.U16: "UInt16", Element.U8: "Byte", Element.BOOL: "Bool",
+}  # fmt: skip
+_DTYPES = {
+    Element.F64: "float64", Element.F32: "float32", Element.F16: "float16", Element.BF16: "bfloat16",
+    Element.F8E4M3: "float8_e4m3fn", Element.F8E5M2: "float8_e5m2", Element.I64: "int64", Element.I32: "int32",
+    Element.I16: "int16", Element.I8: "int8", Element.U64: "uint64", Element.U32: "uint32", Element.U16: "uint16",
+    Element.U8: "uint8", Element.BOOL: "bool",
+}  # fmt: skip
+_PYTHON = {"=": "==", "<>": "!="}
+_HEAD = """\
+#include <tuple>
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/util/Exception.h>
+#include "SYMBOL.h"
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+static void ax_expect(const Tensor &given, ScalarType type, int64_t rank, const char *path)
+{
+    STD_TORCH_CHECK(given.is_cpu(), "error[AX0505]: `", path, "` does not lie on the host");
+    STD_TORCH_CHECK(given.scalar_type() == type, "error[AX0504]: `", path, "` is of another element type than this operator");
+    STD_TORCH_CHECK(given.dim() == rank, "error[AX0506]: `", path, "` has rank ", given.dim(), ", and must have ", rank);
+}
+"""
+
+
+def build(program: Program, about: Described, folder: str, compiler: Sequence[str]) -> tuple[str, ...]:
+    """Beside a library for C that is there: C++, Python, and a shared library that holds both functions. AX0614 where something
+    is missing, or where the function has no such form."""
+    found = find_spec("torch")
+    if found is None or found.origin is None:
+        raise cannot(
+            "PyTorch is not installed, with whose headers an operator is built", help="`pip install torch`, or leave out `--torch`"
+        )
+    require(compiler, about.cpu)
+    own, at = _Operator(program, about), Path(folder)
+    stem = f"{about.symbol}_torch"
+    write_text(at / f"{stem}.cpp", own.cpp())
+    write_text(at / f"{stem}.py", own.python())
+    library = operator_of(about, at, Path(found.origin).parent, compiler)
+    return tuple(str(at / name) for name in (f"{stem}.cpp", f"{stem}.py", library))
+
+
+class _Operator:
+    def __init__(self, program: Program, about: Described) -> None:
+        self.program, self.about = program, about
+        self.made = interface(program, about.symbol)
+        names = Identifiers()
+        self.explicit = [self._python(names.new(symbol.name)) for symbol in program.explicit]
+        self.given = [(slot, self._python(names.new(slot.path.replace(".", "_")))) for slot in self.made.inputs]
+        self.sizes = {symbol: self._python(names.new(symbol.name)) for symbol in program.contract.determination.order}
+        self.tensors = [(slot, own) for slot, own in self.given if slot.value.shape]
+        known = self.sizes.keys() | set(program.contract.idle)
+        if not self.tensors:
+            raise cannot(f"`{about.name}` takes no tensor, and an operator of PyTorch is found by one")
+        if any(not dim.variables <= known for slot in self.made.results for dim in slot.value.shape):
+            raise cannot(f"a result of `{about.name}` has a size that only the data decide, which an operator cannot promise")
+        if any(isinstance(step, Root) for step in program.contract.determination.steps):
+            raise cannot(f"a size of `{about.name}` is the root of another one, which PyTorch's symbolic sizes have not")
+
+    @staticmethod
+    def _python(name: str) -> str:
+        return f"{name}_" if keyword.iskeyword(name) or name in ("torch", "pathlib") else name
+
+    @property
+    def name(self) -> str:
+        return self.about.symbol.removeprefix("axon_")
+
+    # ── C++ ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def cpp(self) -> str:
+        return "\n".join([_HEAD.replace("SYMBOL", self.about.symbol), *self._function(), ""])
+
+    def _function(self) -> Iterator[str]:
+        symbol, made = self.about.symbol, self.made
+        taken = [f"int64_t given_{own}" for own in self.explicit]
+        taken += [_taken(slot, f"given_{own}") for slot, own in self.given]
+        results = "Tensor" if len(made.results) == 1 else f"std::tuple<{', '.join(['Tensor'] * len(made.results))}>"
+        yield from (f"static {results} ax_operator({', '.join(taken)})", "{")
+        for slot, own in self.tensors:
+            kind = f"ScalarType::{_SCALAR_TYPES[slot.value.element]}"
+            yield f"    ax_expect(given_{own}, {kind}, {len(slot.value.shape)}, {quoted(slot.path)});"
+        for inner, own in zip(made.explicit, self.explicit, strict=True):
+            yield f"    const int64_t {inner} = given_{own};"
+        for inner, type in made.params:
+            if isinstance(type, ScalarType):
+                yield f"    {type.name} {inner} = 0;"
+            else:
+                yield from (f"    {type.name} ax_at_{inner};", f"    {type.name} *const {inner} = &ax_at_{inner};")
+        for slot, own in self.given:
+            yield from (f"    {line}" for line in _passed(slot, f"given_{own}"))
+        assert made.result is not None
+        yield from (f"    {made.result.name} ax_result;", f"    {made.result.name} *const out = &ax_result;")
+        arguments = ", ".join([*made.explicit, *(inner for inner, _ in made.params), "out"])
+        sized = any(slot.value.shape for slot in made.results)
+        if sized:
+            yield f"    STD_TORCH_CHECK({symbol}_shapes({arguments}) == AXON_OK, {symbol}_error());"
+        first = f"given_{self.tensors[0][1]}"
+        for n, slot in enumerate(made.results):
+            sizes = ", ".join(slot.at(f"sizes[{d}]") for d in range(len(slot.value.shape)))
+            shape = f"std::initializer_list<int64_t>{{{sizes}}}"
+            kind = f"ScalarType::{_SCALAR_TYPES[slot.value.element]}"
+            yield f"    Tensor result_{n} = torch::stable::new_empty({first}, {shape}, {kind});"
+            if slot.value.shape:
+                yield f"    {slot.at('data')} = static_cast<{C_TYPES[slot.value.element]} *>(result_{n}.data_ptr());"
+        yield f"    STD_TORCH_CHECK({symbol}{'_into' if sized else ''}({arguments}) == AXON_OK, {symbol}_error());"
+        for n, slot in enumerate(made.results):
+            if not slot.value.shape:
+                yield f"    *static_cast<{C_TYPES[slot.value.element]} *>(result_{n}.data_ptr()) = {slot.place};"
+        every = ", ".join(f"result_{n}" for n in range(len(made.results)))
+        yield from (f"    return {every};" if len(made.results) == 1 else f"    return std::make_tuple({every});", "}", "")
+        schema = [f"int {own}" for own in self.explicit] + [f"{_schema(slot)} {own}" for slot, own in self.given]
+        gives = "Tensor" if len(made.results) == 1 else f"({', '.join(['Tensor'] * len(made.results))})"
+        yield f"STABLE_TORCH_LIBRARY_FRAGMENT({NAMESPACE}, library)"
+        declared = quoted(f"{self.name}({', '.join(schema)}) -> {gives}")
+        yield from ("{", f"    library.def({declared});", "}", "")
+        yield f"STABLE_TORCH_LIBRARY_IMPL({NAMESPACE}, CPU, library)"
+        yield from ("{", f"    library.impl({quoted(self.name)}, TORCH_BOX(&ax_operator));", "}")
+
+    # ── Python ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def python(self) -> str:
+        about = self.about
+        lines = [
+            f'"""`torch.ops.{NAMESPACE}.{self.name}`: `{about.name}` of {about.source}, with its shapes for torch.export.',
+            "",
+            f"    {about.signature}",
+            "",
+            "Written by `axon build --torch`. What runs a package of AOTInductor's needs the shared library alone.",
+            '"""',
+            "",
+            "import pathlib",
+            "",
+            "import torch",
+            "",
+            f'torch.ops.load_library(str(pathlib.Path(__file__).with_name("lib{about.symbol}_torch.so")))',
+            "",
+            "",
+            f'@torch.library.register_fake("{NAMESPACE}::{self.name}")',
+            f"def shapes({', '.join([*self.explicit, *(own for _, own in self.given)])}):",
+            *(f"    {line}" for line in self._fake()),
+            "",
+        ]
+        return "\n".join(lines)
+
+    def _fake(self) -> Iterator[str]:
+        contract, plan = self.program.contract, self.program.contract.determination
+        place = {p: own for p, (_, own) in enumerate(self.given)}
+        known = dict(self.sizes)
+        for symbol, own in zip(contract.explicit, self.explicit, strict=True):
+            known[symbol] = own
+        for p, d in plan.loads:
+            symbol_ = contract.shapes[p].dims[d].symbol
+            assert symbol_ is not None
+            yield f"{known[symbol_]} = {place[p]}.shape[{d}]"
+        known |= {symbol: f"{place[p]}.shape[{d}]" for (p, d), symbol in plan.extents.items()}
+        known |= dict.fromkeys(contract.idle, "0")
+        for step in plan.steps:
+            match step:
+                case Divide(coefficient=coefficient, rest=rest):
+                    yield f"{known[step.symbol]} = ({_text(-rest, known)}) // ({_text(coefficient, known)})"
+                case Root():
+                    raise AssertionError("it was refused")
+                case _:
+                    assert_never(step)
+        equal = [(p, d, Dim.of(symbol)) for (p, d), symbol in plan.equal]
+        for p, d, dim in (*equal, *((p, d, contract.shapes[p].dims[d]) for p, d in plan.checks)):
+            path = contract.shapes[p].path
+            said = f"dimension {d + 1} of `{path}` is another than that of the arguments before, in a call of `{self.about.name}`"
+            yield f"torch._check({place[p]}.shape[{d}] == {_text(dim, known)}, lambda: {said!r})"
+        for fact in contract.facts:
+            left, right = (_text(side, known) for side in (fact.relation.left, fact.relation.right))
+            said = f"the contract `{fact.relation.render(self.about.size_name)}` does not hold, in a call of `{self.about.name}`"
+            yield f"torch._check({left} {_PYTHON.get(fact.relation.op, fact.relation.op)} {right}, lambda: {said!r})"
+        first, results = self.tensors[0][1], []
+        for slot in self.made.results:
+            sizes = "".join(f"{_extent(dim, known)}, " for dim in slot.value.shape)
+            results.append(f"{first}.new_empty(({sizes.strip()}), dtype=torch.{_DTYPES[slot.value.element]})")
+        yield f"return {', '.join(results)}"
+
+
+def _schema(slot: Slot) -> str:
+    element = slot.value.element
+    return "Tensor" if slot.value.shape else "float" if element.is_float else "bool" if element is Element.BOOL else "int"
+
+
+def _taken(slot: Slot, own: str) -> str:
+    return (
+        f"const Tensor &{own}"
+        if slot.value.shape
+        else f"{ {'float': 'double', 'bool': 'bool', 'int': 'int64_t'}[_schema(slot)] } {own}"
+    )
+
+
+def _passed(slot: Slot, own: str) -> Iterator[str]:
+    if not slot.value.shape:
+        yield f"{slot.place} = static_cast<{C_TYPES[slot.value.element]}>({own});"
+        return
+    yield f"{slot.at('data')} = static_cast<{C_TYPES[slot.value.element]} *>({own}.data_ptr());"
+    for d in range(len(slot.value.shape)):
+        yield f"{slot.at(f'sizes[{d}]')} = {own}.size({d});"
+        yield f"{slot.at(f'strides[{d}]')} = {own}.stride({d});"
+
+
+def _text(dim: Dim, known: dict[Symbol, str]) -> str:
+    """As arithmetic on PyTorch's symbolic sizes."""
+    terms = []
+    for coefficient, monomial in dim.terms:
+        factors = [str(coefficient)] if coefficient != 1 or not monomial else []
+        for atom in monomial:
+            match atom:
+                case Symbol():
+                    factors.append(known[atom])
+                case Quotient(dividend, divisor):
+                    factors.append(f"(({_text(dividend, known)}) // ({_text(divisor, known)}))")
+                case Minimum(items):
+                    first, *rest = (_text(item, known) for item in items)
+                    for other in rest:
+                        first = f"torch.sym_min({first}, {other})"
+                    factors.append(first)
+                case _:
+                    assert_never(atom)
+        terms.append(" * ".join(factors))
+    return " + ".join(terms) or "0"
+
+
+def _extent(dim: Dim, known: dict[Symbol, str]) -> str:
+    text = _text(dim, known)
+    return text if dim.symbol is not None or dim.constant is not None else f"torch.sym_max(0, {text})"

@@ -1,0 +1,141 @@
+"""Operators of PyTorch around libraries for C: what they give, their shapes under export, and that they need no Axon to run."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import axon
+from axon.base.errors import AxonError
+from axon.host.build import build
+from tests.sample import ALL, SOAK
+
+torch = pytest.importorskip("torch")
+if shutil.which("c++") is None:
+    pytest.skip("there is no C++ compiler", allow_module_level=True)
+
+MODULE = """
+fun f {h} (p : { w : f32[d, k], lambda : f32 }, flag : bool) (x : bf16[n + 1, d]) (ids : i32[n]) where h <= n =
+  { y = for i < n, j => if flag then p.lambda * sum d => cast f32 x[i, d] * p.w[d, j] else cast f32 ids[i],
+    head = for i < h => ids[i], total = sum i => ids[i], windows = for i < (n - h) / 2 + 1 => ids[2 * i] }
+fun scalars (x : f32) = for i < 3 => x
+fun some (x : f32[n]) = filter (for i => x[i] > 0.0) x
+fun root (x : f32[n * n]) = for i < n => x[i]
+"""
+RUN = """
+import sys, torch
+torch.ops.load_library(sys.argv[1])
+x = torch.ones(5, 3, dtype=torch.bfloat16)
+y, head, total, windows = torch.ops.axon_built.f(2, torch.ones(3, 2), 2.0, True, x, torch.arange(4, dtype=torch.int32))
+assert y.tolist() == [[6.0, 6.0]] * 4 and int(total) == 6 and head.tolist() == [0, 1] and windows.tolist() == [0, 2]
+assert "axon" not in sys.modules and "numba" not in sys.modules
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("torch")
+    session = axon.compile(MODULE)._session
+    made = build(session, session.callee("f"), str(place), {}, {}, {}, {}, torch=True)
+    names = ["axon_f.h", "axon_f.c", "axon_f.o", "libaxon_f.so", "axon_f_torch.cpp", "axon_f_torch.py", "libaxon_f_torch.so"]
+    assert [Path(file).name for file in made.files] == names
+    return place
+
+
+@pytest.fixture(scope="module")
+def operator(folder: Path) -> Any:
+    spec = importlib.util.spec_from_file_location("axon_f_torch", folder / "axon_f_torch.py")
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    return torch.ops.axon_built.f
+
+
+def given(n: int, d: int = 3, k: int = 2) -> list[Any]:
+    ids = torch.arange(n, dtype=torch.int32)
+    return [2, torch.randn(k, d).T, 1.5, True, torch.randn(n + 1, d).bfloat16(), ids]  # strides are any
+
+
+def test_it_is_what_python_computes(operator: Any) -> None:
+    h, w, number, flag, x, ids = given(7)
+    wanted = axon.compile(MODULE).f[h](({"w": w, "lambda": number}, flag), x, ids)
+    found = dict(zip(("y", "head", "total", "windows"), operator(h, w, number, flag, x, ids), strict=True))
+    assert found["y"].shape == (7, 2)
+    for name, value in wanted.items():
+        assert np.allclose(found[name].numpy(), np.asarray(value), rtol=1e-5, atol=1e-5), name
+        assert found[name].dtype == value.dtype
+
+
+@pytest.mark.skipif(not ALL, reason="it takes some seconds")
+def test_it_is_an_operator(operator: Any) -> None:
+    torch.library.opcheck(operator, given(5), test_utils=("test_schema", "test_faketensor"))
+
+
+def test_what_is_wrong_is_said(operator: Any) -> None:
+    arguments = given(5)
+    for place, wrong, said in (
+        (5, arguments[5][:3], "dimension 1 of `x` is 6, and must be 4"),
+        (5, arguments[5].long(), "`ids` is of another element type"),
+        (5, arguments[5][None], "`ids` has rank 2, and must have 1"),
+        (0, 6, "the contract `h <= n` does not hold"),
+    ):
+        with pytest.raises(RuntimeError) as raised:
+            operator(*arguments[:place], wrong, *arguments[place + 1 :])
+        assert said in str(raised.value)
+
+
+class Twice(torch.nn.Module):  # type: ignore[misc]
+    def forward(self, w: Any, x: Any, ids: Any) -> Any:
+        return torch.ops.axon_built.f(2, w, 1.5, True, x, ids)[0] * 2
+
+
+def exported(operator: Any) -> Any:
+    _, w, _, _, x, ids = given(9)
+    auto = torch.export.Dim.DYNAMIC
+    return torch.export.export(Twice(), (w, x, ids), dynamic_shapes=({}, {0: auto}, {0: auto}))
+
+
+def test_sizes_stay_open_under_export(operator: Any) -> None:
+    made = exported(operator).module()
+    for n in (4, 12):
+        h, w, number, flag, x, ids = given(n)
+        assert torch.equal(made(w, x, ids), operator(h, w, number, flag, x, ids)[0] * 2)
+
+
+def test_it_runs_without_axon(folder: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", RUN, str(folder / "libaxon_f_torch.so")]
+    subprocess.run(command, check=True, timeout=120, cwd=tmp_path)
+
+
+@pytest.mark.skipif(not SOAK, reason="AOTInductor takes minutes")
+def test_a_package_of_aotinductor(operator: Any, folder: Path, tmp_path: Path) -> None:
+    package = torch._inductor.aoti_compile_and_package(exported(operator), package_path=str(tmp_path / "m.pt2"))
+    code = f"""
+import sys, torch
+torch.ops.load_library({str(folder / "libaxon_f_torch.so")!r})
+run = torch._inductor.aoti_load_package({package!r})
+for n in (4, 12):
+    w, x, ids = torch.randn(3, 2), torch.randn(n + 1, 3).bfloat16(), torch.arange(n, dtype=torch.int32)
+    assert torch.allclose(run(w, x, ids), 3.0 * x[:n].float() @ w, atol=1e-4)
+assert "axon" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300, cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("scalars", "takes no tensor"), ("some", "has a size that only the data decide"), ("root", "is the root of another one")],
+)
+def test_what_is_no_operator(name: str, said: str, tmp_path: Path) -> None:
+    session = axon.compile(MODULE)._session
+    with pytest.raises(AxonError) as raised:
+        build(session, session.callee(name), str(tmp_path), {}, {}, {}, {}, torch=True)
+    assert raised.value.diagnostics[0].code == "AX0614"
+    assert said in raised.value.diagnostics[0].message
