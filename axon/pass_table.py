@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from axon.backend.cpu.plan import planned
+from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.proof.prove import verify as prove
 from axon.backend.gpu.roles import ir as roles
 from axon.backend.gpu.runtime.ways import plan
@@ -118,7 +119,7 @@ def made(program: Program, target: str) -> dict[str, list[Any]]:
             planned(program)
         elif target == "cuda":
             for part in straights(parts(program).body):
-                plan(part.program)
+                plan(part.program, HOPPER)
     found: dict[str, list[Any]] = {"lower": [program]}
     for name, form in seen:
         found.setdefault(name, []).append(form)

@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "runtime", "report")},
     # the list of passes by target
     "axon.pass_table": {"base", "core", "core.passes", "backend.cpu", "backend.kernel", "backend.plan"}
-    | {f"backend.gpu.{folder}" for folder in ("tile", "roles", "proof", "runtime")},
+    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "runtime")},
     "axon.base": set(),
     "axon.grammar": {"base"},
     # sizes: data, then proofs, then stage two of inference, then what a call is asked
@@ -71,7 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "backend.gpu.roles",
     },
     "axon.backend.gpu.simt": {"base", "shapes", "core", "backend.plan", "backend.kernel", "backend.gpu.layout", "backend.gpu.emit"},
-    "axon.backend.gpu.intrinsics": {"backend.kernel"},
+    "axon.backend.gpu.intrinsics": {"backend.kernel", "backend.gpu.layout"},
     "axon.backend.gpu.build": {"base", "core", "backend", "backend.kernel"}
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "emit", "intrinsics")},
     "axon.backend.gpu.sorting": {"base", "shapes", "backend.kernel"}
@@ -148,7 +148,7 @@ ONLY = {
     "argcomplete": ["axon.tools.commands.completion"],
     "onnx": ["axon.tools.onnx.read"],
     "google": ["axon.tools.onnx.read"],
-    "dataclasses": ["axon.base.data", "axon.backend.gpu.intrinsics.ptx"],  # the second sees nothing of the house
+    "dataclasses": ["axon.base.data", "axon.backend.gpu.intrinsics.ptx"],  # the second is of instructions alone
     "pygls": ["axon.tools.lsp.*"],
     "lsprotocol": ["axon.tools.lsp.*"],
 }

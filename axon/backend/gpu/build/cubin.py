@@ -18,7 +18,7 @@ from threading import Lock
 from typing import IO, Any
 
 from axon.backend import kernel_cache as cache
-from axon.backend.gpu.build.link import assembly, link
+from axon.backend.gpu.build.link import ChipLacks, assembly, link
 from axon.backend.gpu.build.recipe import Forms
 from axon.backend.gpu.build.worker import Worker, answering, crew
 from axon.backend.gpu.emit.source import Emitted
@@ -184,7 +184,7 @@ class _Making:
         source = job.stages.source
         try:
             with _ALONE:
-                answer = link(source.text, _kinds(source), source.bounds, self.target.compute_capability)
+                answer = _link(source, self.target)
         except Exception as error:  # of numba, of the linker
             self._fail(job, _compiler_failed(f"{type(error).__name__}: {error}"))
         else:
@@ -243,7 +243,8 @@ def _make(missing: dict[str, Forms], target: Target, step: Callable[[], None]) -
 
 
 def _compiler_failed(what: str) -> BuildError:
-    return BuildError("the compiler failed", what)
+    kind, _, why = what.partition(": ")
+    return BuildError(why) if kind == ChipLacks.__name__ else BuildError("the compiler failed", what)
 
 
 _AGAIN = 0.05  # seconds until it is looked again whether another process has made a kernel
@@ -252,16 +253,21 @@ _ALONE = Lock()  # llvmlite is not for two threads at once
 
 def compile_source(emitted: Emitted, target: Target) -> LinkedKernel:
     """Compile and link, without proof and without the cache."""
-    cubin, log = link(emitted.text, _kinds(emitted), emitted.bounds, target.compute_capability)
+    cubin, log = _link(emitted, target)
     made = _given(_checked(cubin, log, scratch=_scratch(emitted)))
     if isinstance(made, RegistersExhausted):
         raise made
     return made
 
 
+def _link(source: Emitted, target: Target) -> tuple[bytes, str]:
+    return link(source.text, _kinds(source), source.bounds, target.compute_capability, target.linked)
+
+
 def _job(source: Emitted, target: Target) -> dict[str, Any]:
     """What a worker is told."""
-    return {"text": source.text, "kinds": _kinds(source), "bounds": source.bounds, "chip": target.compute_capability}
+    chips = {"chip": target.compute_capability, "linked": target.linked}
+    return {"text": source.text, "kinds": _kinds(source), "bounds": source.bounds, **chips}
 
 
 def _kinds(source: Emitted) -> tuple[str, ...]:
@@ -320,7 +326,8 @@ def _key(emitted: Emitted, target: Target, spills: bool = False) -> str:
     Of the source up to names and comments: the layers of a network differ in nothing else, and share one machine code.
     """
     allowed = "spills" * spills + "scratch" * bool(_scratch(emitted))  # what was refused without is no answer
-    facts = [str(cache.FORMAT), architecture(target.compute_capability), allowed, *map(str, emitted.bounds)]
+    chips = architecture(target.compute_capability), architecture(target.linked)
+    facts = [str(cache.FORMAT), *dict.fromkeys(chips), allowed, *map(str, emitted.bounds)]
     parts = [*facts, *_kinds(emitted), *_tools(), _intrinsics(), _proof(), emitted.bare]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
@@ -340,7 +347,7 @@ _COEFFICIENTS = _BACKEND.parent / "core" / "coefficients.py"
 @once
 def _intrinsics() -> str:
     written = (_BACKEND / "gpu" / "intrinsics").glob("*.py")
-    own = Path(__file__), Path(__file__).with_name("link.py")
+    own = Path(__file__), *(Path(__file__).with_name(name) for name in ("link.py", "instructions.py"))
     shared = (*(_BACKEND / "kernel" / f"{name}.py" for name in ("llvm", "newton", "special")), _COEFFICIENTS)
     files = [*sorted(written), *shared, *own]  # read, not imported: that takes numba
     return "\0".join(file.read_text(encoding="utf-8") for file in files)

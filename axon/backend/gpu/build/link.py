@@ -8,16 +8,22 @@ import linecache
 from collections.abc import Sequence
 from typing import Any
 
+from axon.backend.gpu.build.instructions import lacking
 from axon.backend.gpu.layout.target import Capability, architecture
 
 
-def link(text: str, kinds: Sequence[str], bounds: tuple[int, int], chip: Capability) -> tuple[bytes, str]:
-    """The cubin of a kernel's source whose parameters are of these kinds, and the linker's log."""
+class ChipLacks(Exception):
+    """A kernel has an instruction that the chip it is made for does not have."""
+
+
+def link(text: str, kinds: Sequence[str], bounds: tuple[int, int], chip: Capability, linked: Capability) -> tuple[bytes, str]:
+    """The cubin of a kernel's source whose parameters are of these kinds, made of the instructions of one chip as machine code of
+    that or a later one; and the linker's log. Raises ChipLacks for instructions that the first does not have."""
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
     code = bytes(_library(text, kinds, bounds, chip, lto=True).get_ltoir(cc=chip))
     # Without the linker's own cache: what it finds there comes without the log that `_checked` reads.
-    options = LinkerOptions(arch=architecture(chip), link_time_optimization=True, ptxas_options=["-v"], no_cache=True)
+    options = LinkerOptions(arch=architecture(linked), link_time_optimization=True, ptxas_options=["-v"], no_cache=True)
     linker = Linker(ObjectCode.from_ltoir(code), options=options)
     cubin = bytes(linker.link("cubin").code)
     return cubin, f"{linker.get_info_log()}\n{linker.get_error_log()}"
@@ -66,6 +72,9 @@ def _library(text: str, parameters: Sequence[str], bounds: tuple[int, int], chip
         annotations.add(module.add_metadata((kernel, word, module.add_metadata(maps))))
     library._llvm_strs = None
     library._llvm_strs = [_by_value(lines, library._entry_name) for lines in library.llvm_strs]
+    for lines in library._llvm_strs:
+        if (why := lacking(lines, chip)) is not None:
+            raise ChipLacks(why)
     return library
 
 

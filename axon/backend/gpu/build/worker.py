@@ -139,8 +139,8 @@ def main() -> None:
         except Empty:
             os._exit(0)
         try:
-            make = assembly if job.get("stage") == "ptx" else link
-            made, log = make(job["text"], tuple(job["kinds"]), tuple(job["bounds"]), tuple(job["chip"]))
+            given = job["text"], tuple(job["kinds"]), tuple(job["bounds"]), tuple(job["chip"])
+            made, log = assembly(*given) if job.get("stage") == "ptx" else link(*given, tuple(job["linked"]))
             answer = {"made": base64.b64encode(made).decode(), "log": log}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}

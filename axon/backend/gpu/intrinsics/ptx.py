@@ -13,12 +13,20 @@ from typing import Any
 
 from llvmlite import ir
 from numba.cuda import cgutils, types
+from numba.cuda.core.targetconfig import ConfigStack
 from numba.cuda.extending import intrinsic, models, register_model
+
+from axon.backend.gpu.layout.target import Feature
 
 _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _CODES = {
     "r": (_I32, types.int32), "l": (_I64, types.int64), "f": (_F32, types.float32), "d": (ir.DoubleType(), types.float64),
 }  # fmt: skip
+
+
+def there(feature: Feature) -> bool:
+    """Whether the chip has something for which a kernel is being compiled."""
+    return feature.on(ConfigStack().top().compute_capability)
 
 
 class TensorMap(types.Type):  # type: ignore[misc]

@@ -20,7 +20,8 @@ from llvmlite import ir
 from numba.cuda import cgutils, types
 
 from axon.backend.gpu.intrinsics import ptx_calls
-from axon.backend.gpu.intrinsics.ptx import INSTRUCTIONS, with_arity
+from axon.backend.gpu.intrinsics.ptx import INSTRUCTIONS, there, with_arity
+from axon.backend.gpu.layout.target import BF16, NAN_EXTREMES
 from axon.backend.kernel import llvm
 from axon.backend.kernel.llvm import F32, F64, I1, I8, I16, I32, I64, Builder, Emit, Value
 from axon.backend.kernel.newton import UNUSUAL, Chip
@@ -151,12 +152,18 @@ def _same_value(b: Builder, x: Value) -> Value:
     return x
 
 
+def _bf16_encode(b: Builder, x: Value) -> Value:
+    if there(BF16):
+        return _asm(b, I16, "cvt.rn.bf16.f32 $0, $1;", "=h,f", [x])
+    return llvm.bf16_encode(b, llvm.bf16_round(b, x))
+
+
 # The type in registers, bits in memory, and how one becomes the other.
 _TYPES: dict[str, tuple[Any, int, Emit, Emit]] = {
     "f64": (types.float64, 64, lambda b, x: b.bitcast(x, F64), lambda b, x: b.bitcast(x, I64)),
     "f32": (types.float32, 32, lambda b, x: b.bitcast(x, F32), lambda b, x: b.bitcast(x, I32)),
     "f16": (types.float32, 16, llvm.f16_decode, lambda b, x: _asm(b, I16, "cvt.rn.f16.f32 $0, $1;", "=h,f", [x])),
-    "bf16": (types.float32, 16, llvm.bf16_decode, lambda b, x: _asm(b, I16, "cvt.rn.bf16.f32 $0, $1;", "=h,f", [x])),
+    "bf16": (types.float32, 16, llvm.bf16_decode, _bf16_encode),
     "f8e4m3": (types.float32, 8, llvm.E4M3.decode, lambda b, x: llvm.E4M3.encode(b, llvm.E4M3.round(b, x))),
     "f8e5m2": (types.float32, 8, llvm.E5M2.decode, lambda b, x: llvm.E5M2.encode(b, llvm.E5M2.round(b, x))),
     **{name: (type, bits, _same_value, _same_value) for name, bits, type in _INTEGERS},
@@ -295,7 +302,7 @@ def _storer(name: str, lanes: int) -> None:
                 _write(b, _address(b, pointer, part(n, 1), bits // 8), part(n, 3), words)
         else:
             floats = [part(n, 2) for n in range(lanes)]
-            if name in _PAIRED:
+            if name in _PAIRED and there(BF16):
                 pairs = zip(floats[::2], floats[1::2], strict=True)
                 words = [_asm(b, I32, _PAIRED[name], "=r,f,f", list(pair)) for pair in pairs]
             else:
@@ -477,9 +484,15 @@ def _integer_odd(sign: str) -> Emit:
 
 elementwise("integer_odd_f32", 1, lambda x: types.float32, _integer_odd("s"))
 elementwise("unsigned_odd_f32", 1, lambda x: types.float32, _integer_odd("u"))
+
+
+def _bf16_round(b: Builder, x: Value) -> Value:
+    return _asm(b, F32, _BF16_ROUND, "=f,f", [x]) if there(BF16) else llvm.bf16_round(b, x)
+
+
 _BF16_ROUND = "{ .reg .b16 zero, high; mov.b16 zero, 0; cvt.rn.bf16.f32 high, $1; mov.b32 $0, {zero, high}; }"
 for _name, _emit in (
-    ("f16", llvm.f16_round), ("bf16", lambda b, x: _asm(b, F32, _BF16_ROUND, "=f,f", [x])),
+    ("f16", llvm.f16_round), ("bf16", _bf16_round),
     ("f8e4m3", llvm.E4M3.round), ("f8e5m2", llvm.E5M2.round),
 ):  # fmt: skip
     elementwise(f"round_{_name}", 1, lambda x: types.float32, _emit)
@@ -497,8 +510,14 @@ def _extreme(name: str, unsigned: bool) -> Emit:
     return one
 
 
+def _float_extreme(name: str) -> Emit:
+    """Of f32."""
+    known, other = _ptx(f"{name}.NaN.{{}} $0, $1, $2;"), _wide_extreme(name)
+    return lambda b, x, y: (known if there(NAN_EXTREMES) else other)(b, x, y)
+
+
 def _wide_extreme(name: str) -> Emit:
-    """Of f64: a NaN wins, and of two zeros the one whose sign decides."""
+    """By a function in which numbers win: a NaN wins, and of two zeros the one whose sign decides."""
 
     def one(b: Builder, x: Value, y: Value) -> Value:
         inner = _libdevice(f"f{name}")(b, x, y)
@@ -524,8 +543,8 @@ _REASSOCIATED = ("reassoc",)
 _BINARY: dict[str, Emit] = {
     "sum_float": lambda b, x, y: b.fadd(x, y, flags=_REASSOCIATED),
     "prod_float": lambda b, x, y: b.fmul(x, y, flags=_REASSOCIATED),
-    "max_float": _by_type(_ptx("max.NaN.{} $0, $1, $2;"), _wide_extreme("max")),
-    "min_float": _by_type(_ptx("min.NaN.{} $0, $1, $2;"), _wide_extreme("min")),
+    "max_float": _by_type(_float_extreme("max"), _wide_extreme("max")),
+    "min_float": _by_type(_float_extreme("min"), _wide_extreme("min")),
     "add": _arithmetic("add"),
     "sub": _arithmetic("sub"),
     "mul": _arithmetic("mul"),
@@ -641,9 +660,16 @@ for _name in ("sinh", "acos", "asinh", "acosh", "atanh", "erfc", "erfinv"):
     _usual = _by_type(_narrow, getattr(_CHIP, _name))
     elementwise(_name, 1, _same, _usual, mended=_mended(_name, _libdevice(_name), (F64,)))
 # The same within 2^-20, where results have 16 bits or fewer.
-for _name in ("narrow_exp", "narrow_erf", "narrow_tanh", "narrow_rsqrt", "narrow_scale"):
+for _name in ("narrow_exp", "narrow_tanh", "narrow_rsqrt", "narrow_scale"):
     _text = INSTRUCTIONS[_name].text
     elementwise(_name, 1, _same, lambda b, x, text=_text: _asm(b, F32, text, "=f,f", [x]))
+
+
+def _narrow_erf(b: Builder, x: Value) -> Value:
+    return _asm(b, F32, INSTRUCTIONS["narrow_erf"].text, "=f,f", [x]) if there(NAN_EXTREMES) else _libdevice("erf")(b, x)
+
+
+elementwise("narrow_erf", 1, _same, _narrow_erf)
 for _name in ("narrow_div", "narrow_inverse"):
     _text = INSTRUCTIONS[_name].text
     elementwise(_name, 2, _same, lambda b, x, y, text=_text: _asm(b, F32, text, "=f,f,f", [x, y]))

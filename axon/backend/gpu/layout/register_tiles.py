@@ -13,7 +13,7 @@ within a sixth, by the root of the mean square.
 
 from __future__ import annotations
 
-from axon.backend.gpu.layout.roofline import CACHE_RATE, FLOP_RATE
+from axon.backend.gpu.layout.roofline import cache_rate, flop_rate, slower
 from axon.backend.gpu.layout.target import Target
 from axon.base.data import dataclass, replace
 
@@ -73,7 +73,7 @@ TILES = (
 BESIDE = 20  # registers of a thread beside its states and indices
 PER_AXIS = 16  # registers to find an index
 MOST_OWN = 64  # words of states of a thread
-MOST_SHARED = 96 * 1024  # bytes of a block, so that two share a multiprocessor
+MOST_SHARED = 96 * 1024  # bytes of a block, so that two share a multiprocessor of Hopper
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,7 @@ class Pairs:
     words: int = 1
     operations: int = 2
     axes: int = 3  # of the sides and the depth
+    double: bool = False  # whether states are f64
 
     @property
     def empty(self) -> bool:
@@ -102,11 +103,11 @@ def shared_bytes(tile: RegisterTile, pairs: Pairs) -> int:
     return max(STAGES * tile.depth * padded, tile.groups * tile.rows * tile.columns * pairs.words * WORD)
 
 
-def candidates(pairs: Pairs) -> list[RegisterTile]:
-    """The tiles that fit, each with every number of blocks that may share its depth."""
+def candidates(pairs: Pairs, target: Target) -> list[RegisterTile]:
+    """The tiles that fit a chip, each with every number of blocks that may share its depth."""
     fit = [tile for tile in TILES if tile.own_rows * tile.own_columns * pairs.words <= MOST_OWN]
-    fit = [tile for tile in fit if shared_bytes(tile, pairs) <= MOST_SHARED]
-    shared = ((tile, splits) for tile in fit for splits in SPLITS)
+    fit = [tile for tile in fit if shared_bytes(tile, pairs) <= min(MOST_SHARED, target.shared_per_block)]
+    shared = ((tile, splits) for tile in fit for splits in SPLITS if splits <= target.max_cluster)
     return [replace(t, splits=n) for t, n in shared if n == 1 or pairs.depth >= n * LEAST_STAGES * t.depth]
 
 
@@ -116,7 +117,7 @@ JOIN = 2.2e-6  # in which the blocks of a cluster wait for each other twice
 BRING = 5e-11  # to bring a word, for a multiprocessor
 INDEX = 1.9  # so much more of that for each axis beyond three: indices are found by division
 HAND = 1.6e-10  # to hand a word of states over, and to take it
-RATES = {"small": 1.0, "large": 1.25}  # of `FLOP_RATE`, for what a thread has of a tile
+RATES = {"small": 1.0, "large": 1.25}  # of `flop_rate`, for what a thread has of a tile
 
 
 def seconds(tile: RegisterTile, pairs: Pairs, target: Target) -> float:
@@ -127,18 +128,19 @@ def seconds(tile: RegisterTile, pairs: Pairs, target: Target) -> float:
     blocks = -(-pairs.outer * down * across * tile.splits // target.multiprocessors)  # of a multiprocessor
     at_once = min(blocks, tile.resident(pairs.words, pairs.axes, target))
     stages = -(-pairs.depth // (tile.depth * tile.splits)) + 1
-    rate = FLOP_RATE / target.multiprocessors * RATES["large" if tile.own_rows * tile.own_columns > 16 else "small"]
+    rate = flop_rate(target) / target.multiprocessors * RATES["large" if tile.own_rows * tile.own_columns > 16 else "small"]
     wide = max(pairs.row_bytes, pairs.column_bytes) / WORD
+    wide *= slower(target) if pairs.double else 1.0
     combining = tile.rows * tile.columns * tile.depth * pairs.operations * wide / rate
     words = (tile.rows * pairs.row_bytes + tile.columns * pairs.column_bytes) * tile.depth // WORD
     bringing = words * BRING * (1 + INDEX * (pairs.axes - 3))
     handing = HAND * (tile.groups + 1) * tile.rows * tile.columns * pairs.words
     loaded = pairs.outer * pairs.depth * (across * pairs.rows * pairs.row_bytes + down * pairs.columns * pairs.column_bytes)
     turns = blocks / at_once * stages * (WAIT + at_once * (combining + bringing))
-    return BEGIN + turns + blocks * handing + (JOIN if tile.splits > 1 else 0.0) + loaded / (2 * CACHE_RATE)
+    return BEGIN + turns + blocks * handing + (JOIN if tile.splits > 1 else 0.0) + loaded / (2 * cache_rate(target))
 
 
 def best(pairs: Pairs, target: Target) -> tuple[float, RegisterTile] | None:
     """The quickest tile and its seconds; None where none fits."""
-    found = [(seconds(tile, pairs, target), tile) for tile in candidates(pairs)]
+    found = [(seconds(tile, pairs, target), tile) for tile in candidates(pairs, target)]
     return min(found, key=lambda pair: pair[0], default=None)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from axon.backend.gpu.build.recipe import tensors
+from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.report.show import product_flops, sizes_of
 from axon.backend.gpu.runtime.steps import Ordered
 from axon.backend.gpu.tile.families import Kernel, family_of
@@ -23,13 +24,15 @@ from axon.core.walk import outs_of
 from axon.shapes.dimension import Dim
 
 
-def cost_of(program: Program, sizes: Mapping[Symbol, int] | None = None, schedule: Schedule | None = None) -> PlanCost:
+def cost_of(
+    program: Program, sizes: Mapping[Symbol, int] | None = None, schedule: Schedule | None = None, target: Target = HOPPER
+) -> PlanCost:
     """Operations, bytes and memory of a program with the kernels that serve at these sizes; None stands for typical ones.
 
     Of products on tensor cores their operations alone are counted, what a mask leaves out included. Raises `Unsupported`.
     """
     given = sizes_of(program, sizes)
-    stepped = Ordered(program, schedule=schedule or NOTHING).at(given)
+    stepped = Ordered(program, target, schedule or NOTHING).at(given)
     served = IdentityMap((p, executable.serving({}, own).planned) for p, executable, own in stepped.foreseen(given))
     values = dict(stepped.values)
 

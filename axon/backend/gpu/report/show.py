@@ -51,17 +51,21 @@ MEASURED = 3  # of them, that it measures
 FLOPS, BANDWIDTH = (1e12, "TFLOP/s"), (1e9, "GB/s")
 
 
-def show(program: Program, stage: str, sizes: MappingOf[Symbol, int] | None = None, schedule: Schedule | None = None) -> str:
-    """One of `STAGES` for each kernel, at these sizes (without them, at a typical one: the code holds for all).
+def show(
+    program: Program,
+    stage: str,
+    sizes: MappingOf[Symbol, int] | None = None,
+    schedule: Schedule | None = None,
+    target: Target = HOPPER,
+) -> str:
+    """One of `STAGES` for each kernel on a chip, at these sizes (without them, at a typical one: the code holds for all).
 
     Raises `Unsupported` where nothing runs, and `Missing` without the tools that build a kernel, or for `sass` without `nvdisasm`.
     """
     given = sizes_of(program, sizes)
-    parted = [(executable, own) for _, executable, own in Ordered(program, schedule=schedule or NOTHING).at(given).foreseen(given)]
-    found = [
-        _stage(ready, stage, executable.target) for executable, own in parted for ready in executable.built({}, own)[1].values()
-    ]
-    found += [_plain_stage(kernel, stage, HOPPER) for kernel in _own_kernels(program)]
+    parted = [(executable, own) for _, executable, own in Ordered(program, target, schedule or NOTHING).at(given).foreseen(given)]
+    found = [_stage(ready, stage, target) for executable, own in parted for ready in executable.built({}, own)[1].values()]
+    found += [_plain_stage(kernel, stage, target) for kernel in _own_kernels(program, target)]
     if not found:
         for kernel in (kernel for executable, _ in parted for kernel in executable.kernels):
             raise Unsupported("its result has no elements, so nothing runs", _span(kernel))
@@ -73,15 +77,15 @@ def _span(kernel: Kernel) -> Span | None:
     return kernel.steps[0].span if isinstance(kernel, Nest) else kernel.span
 
 
-def _own_kernels(program: Program) -> Iterator[Plain]:
+def _own_kernels(program: Program, target: Target) -> Iterator[Plain]:
     """The kernels of a program's sorts and compresses, each once."""
     seen = set[str]()
     for part in everything(parts(program).body):
         match part:
             case Sort(values=values):
-                kernels = kernels_of(values.element, len(values.shape), HOPPER)
+                kernels = kernels_of(values.element, len(values.shape), target)
             case Compress():
-                kernels = kernels_of(None, 1, HOPPER)
+                kernels = kernels_of(None, 1, target)
             case _:
                 continue
         yield from (kernel for kernel in kernels if kernel.source.text not in seen)
@@ -145,16 +149,21 @@ def _disassembled(cubin: bytes) -> str:
 
 
 def explain(
-    program: Program, sizes: MappingOf[Symbol, int] | None = None, schedule: Schedule | None = None, *, measure: bool = False
+    program: Program,
+    sizes: MappingOf[Symbol, int] | None = None,
+    schedule: Schedule | None = None,
+    target: Target = HOPPER,
+    *,
+    measure: bool = False,
 ) -> str:
-    """For each kernel its mapping, what it takes of the chip, the time predicted for it, and the alternatives it was preferred to.
+    """For each kernel on a chip its mapping, what it takes of the chip, the time predicted for it, and the alternatives it was preferred to.
 
     With `measure`, times on this machine's GPU too, of the mapping and of the first alternatives. Raises `Missing` without one.
     """
     if measure:
         gpu()
     given = sizes_of(program, sizes)
-    stepped = Ordered(program, schedule=schedule or NOTHING).at(given)
+    stepped = Ordered(program, target, schedule or NOTHING).at(given)
     tables = frozenset(stepped.tables.values)
     found = [
         (builder, number, made.get(number), own)
@@ -253,7 +262,7 @@ def _nest_work(
     tiled = plan.mapping.tiled
     again = sum(each.bytes for each in work.loads) if tiled is None else 0
     lines += [f"  loads {again:,} bytes, since each row reads the same again"] if again else []
-    by_memory = not again and work.memory(builder.target) >= work.arithmetic
+    by_memory = not again and work.memory(builder.target) >= work.arithmetic(builder.target)
     rate = (work.moved, BANDWIDTH) if by_memory or not work.flops else (work.flops, FLOPS)
     time = work.seconds(builder.target) if tiled is None else predicted(nest, tiled, sizes, builder.target)
     return _Told([*lines, _resources(plan, builder.target)], [(plan.mapping, time)], *rate)

@@ -166,7 +166,7 @@ class KernelBuilder:
     def _prepared(self, number: int, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]) -> Any:
         kernel = self.planned.kernels[number]
         if isinstance(kernel, Nest):
-            return nests.prepare(kernel, self.planned.known, tensors, sizes)
+            return nests.prepare(kernel, self.planned.known, tensors, sizes, self.target)
         return prepare(kernel, tensors, sizes)
 
     def _choices_of(self, number: int, ready: Any) -> Any:
@@ -222,5 +222,5 @@ class KernelBuilder:
         if isinstance(ready, Prepared):
             count = blocks(variant.mapping, ready.problem, self.target)
             return Ready(ready.kernel, variant.mapping, forms, kernel, count, forms.source.threads)
-        grid = grid_of(variant.mapping, ready.kernel, sizes)
+        grid = grid_of(variant.mapping, ready.kernel, sizes, self.target)
         return Ready(self.planned.kernels[number], variant.mapping, forms, kernel, grid.blocks, grid.threads)

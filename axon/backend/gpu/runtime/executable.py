@@ -52,7 +52,7 @@ class Executable:
         `exact`, every size gets its best mapping, and variants have no limit. `way` is the first to be tried.
         """
         self.program, self.target, self.exact, self.tables = program, target, exact, tables
-        first = plan(program, way)
+        first = plan(program, target, way)
         self.first = KernelBuilder(first, target, mapping, schedule.of(len(first.kernels)), exact=exact)
         self._builders = {way: self.first}
         self._binder = Binder()
@@ -93,7 +93,7 @@ class Executable:
                 if way == planned.way:
                     return builder
                 if way not in self._builders:
-                    self._builders[way] = KernelBuilder(plan(self.program, way), self.target, exact=self.exact)
+                    self._builders[way] = KernelBuilder(plan(self.program, self.target, way), self.target, exact=self.exact)
                 builder = self._builders[way]
 
     # ── building ────────────────────────────────────────────────────────────────────────────────────────────────────────

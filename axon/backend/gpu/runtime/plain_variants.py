@@ -10,6 +10,7 @@ from axon.backend.gpu.build.cubin import BuildError
 from axon.backend.gpu.build.recipe import Plain
 from axon.backend.gpu.emit.source import Parameter, StrideParameter
 from axon.backend.gpu.layout.memory import DeviceTensor
+from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.runtime.variants import ANY, ASKED, LIMIT, NestKey, Variant, VariantChoices, worded
 from axon.backend.gpu.simt.access import unit_of
 from axon.backend.gpu.simt.emit import emit
@@ -33,6 +34,7 @@ class PreparedNest:
     wanted: Mapping
     general: Callable[[], Mapping] = field(compare=False)  # for any size
     values: MappingOf[Symbol, Value] = field(compare=False)
+    target: Target = field(compare=False)
 
     @property
     def key(self) -> NestKey:
@@ -41,15 +43,20 @@ class PreparedNest:
 
 
 def prepare(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
+    nest: Nest,
+    values: MappingOf[Symbol, Value],
+    tensors: MappingOf[Symbol, DeviceTensor],
+    sizes: MappingOf[Symbol, int],
+    target: Target,
 ) -> PreparedNest:
     made, tensors = over_fewer_axes(nest, values, tensors)
-    nest = in_rows(made.nest, made.values, tensors, sizes)
+    nest = in_rows(made.nest, made.values, tensors, sizes, target)
     used = used_by(nest, made.values)
     units = tuple((v.symbol, unit_of(tensors[v.symbol])) for v in used)
     dimensions = tuple((v.symbol, made.dimensions[v.symbol]) for v in used if v.symbol in made.dimensions)
-    wanted = choose(nest, made.values, tensors, sizes)
-    return PreparedNest(nest, units, dimensions, wanted, partial(general, nest, made.values, dict(units), sizes), made.values)
+    wanted = choose(nest, made.values, tensors, sizes, target)
+    any_size = partial(general, nest, made.values, dict(units), sizes, target)
+    return PreparedNest(nest, units, dimensions, wanted, any_size, made.values, target)
 
 
 def used_by(nest: Nest, values: MappingOf[Symbol, Value]) -> tuple[Value, ...]:
@@ -86,7 +93,7 @@ class NestChoices(VariantChoices):
 
 def forms(ready: PreparedNest, variant: Variant, comments: Sequence[str] = ()) -> Plain:
     """The kernel of a variant."""
-    source = emit(ready.kernel, ready.values, variant.mapping, dict(ready.units), comments)
+    source = emit(ready.kernel, ready.values, variant.mapping, dict(ready.units), ready.target, comments)
     parameters = tuple(_own_dimension(parameter, dict(ready.dimensions)) for parameter in source.parameters)
     # The last resort may keep values in memory: some functions of f64 cannot do without.
     last = variant.mapping == plainest(ready.kernel)

@@ -62,7 +62,7 @@ def run(
     split = parts(program, choices_of(program).at(sizes) if schedule == NOTHING else AS_IT_STANDS)
     body = split.body
     held |= values_of(split.tables)
-    made = [plan(part.program) for part in straights(body)]
+    made = [plan(part.program, target) for part in straights(body)]
     fixed = iter(schedule.of(sum(len(planned.kernels) for planned in made)))
     own = IdentityMap((planned.program, (planned, tuple(islice(fixed, len(planned.kernels))))) for planned in made)
     dtypes = values_between(split)
@@ -150,7 +150,7 @@ class _Run(Walk[Any]):
         planned, fixed = self.planned[program]
         given = frozenset(n for n, own in enumerate(fixed) if own.values or self.mapping is not None)
         while (way := following(planned, {}, self.sizes, self.obstacle, self.target, given)) != planned.way:
-            planned, given = plan(program, way), frozenset()
+            planned, given = plan(program, self.target, way), frozenset()
             fixed = (FREE,) * len(planned.kernels)
         return planned, fixed
 

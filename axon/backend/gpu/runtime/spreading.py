@@ -31,14 +31,18 @@ def rows_to_spread(
     if not 0 < rows < target.multiprocessors or not can_spread(nest):
         return None
     extents = next([axis.extent.evaluate(sizes) for axis in reduced(step)] for step in nest.steps if reduced(step))
-    if prod(extents) < LONG or _held(nest, values, tensors, sizes):
+    if prod(extents) < LONG or _held(nest, values, tensors, sizes, target):
         return None
     return Cut.of(extents, min(BLOCKS * target.multiprocessors // rows, prod(extents) // PART))
 
 
 def _held(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
+    nest: Nest,
+    values: MappingOf[Symbol, Value],
+    tensors: MappingOf[Symbol, DeviceTensor],
+    sizes: MappingOf[Symbol, int],
+    target: Target,
 ) -> bool:
     """Whether a cluster holds a row, or threads go along rows."""
     made, lying = over_fewer_axes(nest, values, tensors)
-    return by_lanes(nest) or choose(made.nest, made.values, lying, sizes).by != "block"
+    return by_lanes(nest) or choose(made.nest, made.values, lying, sizes, target).by != "block"

@@ -31,7 +31,7 @@ from typing import assert_never
 
 from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout.memory import DeviceTensor, aligned, contiguous
-from axon.backend.gpu.layout.target import Target
+from axon.backend.gpu.layout.target import WGMMA, Target
 from axon.backend.gpu.runtime.dividing import division
 from axon.backend.gpu.runtime.merging import Merged, merged
 from axon.backend.gpu.runtime.packed import Packing, packings, with_copies
@@ -113,13 +113,14 @@ class Planned:
         return aligned(ALIGNMENT, shape, value.element, row) if row else contiguous(ALIGNMENT, shape, value.element)
 
 
-def plan(program: Program, way: Way = AS_IT_IS) -> Planned:
-    """The kernels of a program in a way. Raises `Unsupported` for one that is not straight (see `parts`)."""
+def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
+    """The kernels of a program on a chip in a way. Raises `Unsupported` for one that is not straight (see `parts`)."""
     merging = dict(way.merging)
-    again = recomputed(program, way.plain | way.apart)
+    without = "" if target.has(WGMMA) else f"{target.name} has no {WGMMA.name}"
+    again = Recomputed(program) if without else recomputed(program, way.plain | way.apart)
     ordered = regrouped(again.program, merging)
     cuts = dict(way.spread)
-    made = kernels(ordered, way.plain, way.apart, dict(way.why), way.bare, named(merging), cuts, again.kept, way.ones)
+    made = kernels(ordered, way.plain, way.apart, dict(way.why), way.bare, named(merging), cuts, again.kept, way.ones, without)
     whole = limbed(tuple(with_divisions(made, dict(way.divided), ordered)), ordered)
     return Planned(program, way, *with_copies(whole.kernels, way.packed), whole.limbs)
 
@@ -156,7 +157,8 @@ def following(
     lying = planned.lying(sizes) | dict(tensors)
     way = planned.way
     open_ = [kernel for number, kernel in enumerate(planned.kernels) if number not in given]
-    merging = merged(planned.program, open_, dict(way.merging).keys() | way.plain, lying, sizes, target)
+    taken = dict(way.merging).keys() | way.plain
+    merging = merged(planned.program, open_, taken, lying, sizes, target) if target.has(WGMMA) else None
     if merging:
         return way | Way(merging=merging)
     decided = {out for first, _ in way.divided for out in (first, state_of(first))}

@@ -13,6 +13,7 @@ from functools import reduce
 from operator import or_
 
 from axon.backend.gpu.emit.source import Emitted, Parameter, StatusParameter, StrideParameter, emitted
+from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.simt.access import accesses, swept
 from axon.backend.gpu.simt.general import alone, conditions
 from axon.backend.gpu.simt.halves import halves
@@ -63,10 +64,11 @@ def emit(
     values: MappingOf[Symbol, Value],
     mapping: Mapping,
     units: MappingOf[Symbol, int],
+    target: Target,
     comments: Sequence[str] = (),
 ) -> Emitted:
     """The kernel's source. `units` says along which dimension of each tensor elements lie side by side (-1 for none)."""
-    return PlainEmitter(nest, values, mapping, units).run(comments)
+    return PlainEmitter(nest, values, mapping, units, target).run(comments)
 
 
 class PlainEmitter:
@@ -76,7 +78,9 @@ class PlainEmitter:
         values: MappingOf[Symbol, Value],
         mapping: Mapping,
         units: MappingOf[Symbol, int],
+        target: Target,
     ) -> None:
+        self.target = target
         self.in_turn = mapping.general  # by lanes, a thread goes on until there are no more neighbours to take
         self.conditions = conditions(nest, mapping, units, values) if mapping.general else []
         self.halves = halves(nest) if mapping.halved else None
@@ -194,7 +198,7 @@ class PlainEmitter:
         function = code.function("kernel", tuple(self.parameters.values()))
         module = _module(function, cluster, (*comments, str(mapping)))
         threads = mapping.team if mapping.by in ("block", "cluster") else mapping.across.threads if mapping.across else THREADS
-        together = resident(mapping) if mapping.by == "cluster" and mapping.chunks else 1
+        together = resident(mapping, self.target) if mapping.by == "cluster" and mapping.chunks else 1
         if mapping.tiled is not None:
             threads, together = mapping.tiled.tile.threads, mapping.tiled.resident
         shared = self.bytes + self.reductions.bytes

@@ -15,7 +15,7 @@ from collections.abc import Mapping as MappingOf
 from typing import Literal
 
 from axon.backend.gpu.layout.memory import DeviceTensor
-from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.simt.access import ACCESS, ALONE, Access, accesses, width_of
 from axon.backend.gpu.simt.access import cut as extents_cut
 from axon.backend.gpu.simt.halves import halves
@@ -31,7 +31,7 @@ from axon.core.ir import Value
 from axon.shapes.dimension import Dim, Minimum, variables_of
 
 SHORT = 32  # vectors of a row for each lane of a warp that goes through it alone, if there are many rows
-MANY = HOPPER.multiprocessors * 16  # rows
+MANY = 16  # rows for each multiprocessor
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +43,22 @@ class DivisibleBy:
     of: Symbol | tuple[Symbol, int] | Dim
 
 
-def general(nest: Nest, values: MappingOf[Symbol, Value], units: MappingOf[Symbol, int], sizes: MappingOf[Symbol, int]) -> Mapping:
-    """The mapping for all sizes. Those at hand only say whether a row is one for a warp."""
+def general(
+    nest: Nest, values: MappingOf[Symbol, Value], units: MappingOf[Symbol, int], sizes: MappingOf[Symbol, int], target: Target
+) -> Mapping:
+    """The mapping for all sizes on a chip. Those at hand only say whether a row is one for a warp."""
     easy = {symbol: 1024 * (n + 1) for n, symbol in enumerate(sizes)}
     tensors = {symbol: _easy(values[symbol], unit) for symbol, unit in units.items()}
-    tiled = register_tiles(nest, values, tensors, sizes)
+    tiled = register_tiles(nest, values, tensors, sizes, target)
     if tiled is not None:
         return by_register_tiles(nest, scalar_fetches(tiled), ALONE)
     if nest_sweeps(nest) and not by_lanes(nest):
-        found = _by_rows(nest, sizes)
+        found = _by_rows(nest, sizes, target)
         width = width_of(nest, values, tensors, easy, False)
     else:
         found = Mapping("lanes")
         width = width_of(nest, values, tensors, easy, True)
-        through = None if nest_sweeps(nest) else across(nest, values, tensors, easy)
+        through = None if nest_sweeps(nest) else across(nest, values, tensors, easy, target)
         cut = None if through or nest_sweeps(nest) else halves(nest)
         if through is not None:
             found = Mapping("tiles", across=through)
@@ -71,12 +73,12 @@ def general(nest: Nest, values: MappingOf[Symbol, Value], units: MappingOf[Symbo
     return found if _conditions(nest, found, units, tensors) is not None else alone(found)
 
 
-def _by_rows(nest: Nest, sizes: MappingOf[Symbol, int]) -> Mapping:
+def _by_rows(nest: Nest, sizes: MappingOf[Symbol, int], target: Target) -> Mapping:
     rows = 1
     for axis in nest.rows:
         rows *= max(0, axis.extent.evaluate(sizes))
     below = bool(peaks(nest))
-    if not uneven(nest) and rows >= MANY and widest(nest, sizes) <= SHORT * WARP * 8:
+    if not uneven(nest) and rows >= MANY * target.multiprocessors and widest(nest, sizes) <= SHORT * WARP * 8:
         return Mapping("warp", team=WARP, below=below)
     return Mapping("block", team=THREADS, below=below)
 

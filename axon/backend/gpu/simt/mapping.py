@@ -25,6 +25,7 @@ from math import prod
 from typing import Literal
 
 from axon.backend.gpu.layout.memory import DeviceTensor
+from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.simt.access import (
     ALONE,
     Width,
@@ -37,7 +38,7 @@ from axon.backend.gpu.simt.access import (
     width_of,
 )
 from axon.backend.gpu.simt.halves import Halves, halved, halves
-from axon.backend.gpu.simt.pieces import EXCHANGED, MULTIPROCESSORS, SHARED, TEAM, Pieces, keeping, pieces
+from axon.backend.gpu.simt.pieces import EXCHANGED, TEAM, Pieces, keeping, pieces
 from axon.backend.gpu.simt.register_tiles import TiledMapping, groups, pairs_of, register_tiles
 from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.gpu.simt.tiles import Across, across, power
@@ -51,8 +52,6 @@ from axon.core.scalar_facts import ends_early
 from axon.core.walk import mentions, nodes, scalars
 from axon.shapes.dimension import Dim
 
-FEW = MULTIPROCESSORS * 256  # threads, below which the chip is not busy
-FULL = MULTIPROCESSORS * 1024  # threads that keep it busy
 LONG = 64  # turns of a loop that is worth a team
 By = Literal["lanes", "tiles", "warp", "block", "cluster"]
 WARP = 32
@@ -133,33 +132,47 @@ class Grid:
     threads: int
 
 
+def few(target: Target) -> int:
+    """Threads, below which a chip is not busy."""
+    return target.multiprocessors * 256
+
+
+def full(target: Target) -> int:
+    """Threads that keep a chip busy."""
+    return target.multiprocessors * 1024
+
+
 def choose(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
+    nest: Nest,
+    values: MappingOf[Symbol, Value],
+    tensors: MappingOf[Symbol, DeviceTensor],
+    sizes: MappingOf[Symbol, int],
+    target: Target,
 ) -> Mapping:
-    """The mapping for tensors that lie like these."""
+    """The mapping for tensors that lie like these, on a chip."""
     if not nest_sweeps(nest):
-        return _map(nest, values, tensors, sizes)
+        return _map(nest, values, tensors, sizes, target)
     if is_map(nest) and width_of(nest, values, tensors, sizes, False) == ALONE:
         return _elements(nest, widest(nest, sizes), sizes)
-    tiled = register_tiles(nest, values, tensors, sizes)
+    tiled = register_tiles(nest, values, tensors, sizes, target)
     if tiled is not None:
         return by_register_tiles(nest, tiled, width_of(nest, values, tensors, sizes, True))
     if by_lanes(nest):
         width = width_of(nest, values, tensors, sizes, True)
-        team = sharers(nest, width, sizes)
+        team = sharers(nest, width, sizes, target)
         if team is not None:
             return _lanes(nest, width, sizes, team=team)
-    if windows(nest, tensors, sizes):
+    if windows(nest, tensors, sizes, target):
         return _lanes(nest, width_of(nest, values, tensors, sizes, True), sizes)
     if any(map(ends_early, nest.steps)) and shareable(nest):
-        return _ended(nest, values, tensors, sizes)
+        return _ended(nest, values, tensors, sizes, target)
     width = width_of(nest, values, tensors, sizes, False)
     vectors = -(-widest(nest, sizes) // width.vector)
     if held_in_registers(nest) and not uneven(nest):
-        cut = pieces(nest, values, tensors, sizes, width)
+        cut = pieces(nest, values, tensors, sizes, width, target)
         found = _in_registers(nest, width, vectors, sizes, cut)
         if found is None and cut is not None and not _at_once(nest):
-            found = _in_cluster(nest, values, tensors, width, vectors, sizes, cut)
+            found = _in_cluster(nest, values, tensors, width, vectors, sizes, cut, target)
         if found is not None:
             return found
     if _at_once(nest):
@@ -172,7 +185,11 @@ def choose(
 
 
 def _ended(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
+    nest: Nest,
+    values: MappingOf[Symbol, Value],
+    tensors: MappingOf[Symbol, DeviceTensor],
+    sizes: MappingOf[Symbol, int],
+    target: Target,
 ) -> Mapping:
     """Rows whose loops end where data say: a team for each as large as such a loop is in the mean if each element is read once, and
     larger where that would not fill the chip. Of many short ones each has one thread."""
@@ -186,7 +203,7 @@ def _ended(
             most, typical = max(most, long), max(typical, min(long, -(-elements // rows)))
     width = width_of(nest, values, tensors, sizes, False)
     team = power(-(-typical // (2 * width.vector)))
-    while team < MOST and 2 * rows * team <= FULL and team * width.vector < most:
+    while team < MOST and 2 * rows * team <= full(target) and team * width.vector < most:
         team *= 2
     if team == 1 and nest.rows:
         return _lanes(nest, width_of(nest, values, tensors, sizes, True), sizes)
@@ -204,10 +221,14 @@ def by_register_tiles(nest: Nest, tiled: TiledMapping, width: Width) -> Mapping:
 
 
 def _map(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
+    nest: Nest,
+    values: MappingOf[Symbol, Value],
+    tensors: MappingOf[Symbol, DeviceTensor],
+    sizes: MappingOf[Symbol, int],
+    target: Target,
 ) -> Mapping:
     width = width_of(nest, values, tensors, sizes, True)
-    through = across(nest, values, tensors, sizes)
+    through = across(nest, values, tensors, sizes, target)
     if through:
         return replace(_lanes(nest, width, sizes), by="tiles", across=through)
     cut = halves(nest)
@@ -218,7 +239,7 @@ def _map(
             return found
     items = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows) // width.vector
     reads = sum(not access.store for access in accesses(nest, True))
-    made = _lanes(nest, width, sizes, turns=TURNS if items >= 2 * TURNS * FULL and reads <= 2 else 1)
+    made = _lanes(nest, width, sizes, turns=TURNS if items >= 2 * TURNS * full(target) and reads <= 2 else 1)
     return replace(made, flat=width.vector > 1 and lies_flat(nest, tensors))
 
 
@@ -238,13 +259,17 @@ def over_fewer_axes(
 
 
 def in_rows(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
+    nest: Nest,
+    values: MappingOf[Symbol, Value],
+    tensors: MappingOf[Symbol, DeviceTensor],
+    sizes: MappingOf[Symbol, int],
+    target: Target,
 ) -> Nest:
     """A map of which neighbours cannot move together as a nest of rows, which teams share, if they are long enough: then only
     its rows are found by division, not each element."""
     if nest_sweeps(nest) or not is_map(nest) or len(nest.rows) < 2 or nest.rows[-1].extent.evaluate(sizes) < 2 * WARP:
         return nest
-    if width_of(nest, values, tensors, sizes, True) != ALONE or across(nest, values, tensors, sizes) is not None:
+    if width_of(nest, values, tensors, sizes, True) != ALONE or across(nest, values, tensors, sizes, target) is not None:
         return nest
     return replace(nest, rows=nest.rows[:-1])
 
@@ -317,6 +342,7 @@ def _in_cluster(
     vectors: int,
     sizes: MappingOf[Symbol, int],
     cut: Pieces,
+    target: Target,
 ) -> Mapping:
     """Rows across a cluster, in registers if they are not too long for that.
 
@@ -326,14 +352,14 @@ def _in_cluster(
     by asking for later rows was measured: those of 16 bits.
     """
     chunks = CHUNKS[-1]
-    for blocks in CLUSTERS:
+    for blocks in (n for n in CLUSTERS if n <= target.largest_cluster):
         team = -(-vectors // (blocks * chunks * WARP)) * WARP
-        kept = keeping(nest, values, tensors, width, replace(cut, blocks=blocks, chunks=chunks), team * chunks)
+        kept = keeping(nest, values, tensors, width, replace(cut, blocks=blocks, chunks=chunks), team * chunks, target)
         if kept is not None and team <= MOST // 2:
             return replace(_held(nest, width, "cluster", team, chunks, sizes, blocks), pieces=kept)
     for team in (SPREAD // (chunks * width.vector), 2 * SPREAD // (chunks * width.vector)):
         blocks = power(-(-vectors // (team * chunks)))
-        if blocks <= CLUSTERS[-1]:
+        if blocks <= target.largest_cluster:
             team = -(-vectors // (blocks * chunks * WARP)) * WARP
             made = _held(nest, width, "cluster", team, chunks, sizes, blocks)
             return replace(made, later=cut.reads if cut.bytes < 4 * width.vector else frozenset())
@@ -372,29 +398,29 @@ def roomier(mapping: Mapping) -> Mapping | None:
     return replace(mapping, tiled=replace(tiled, resident=1)) if tiled is not None and tiled.resident > 1 else None
 
 
-def sharers(nest: Nest, width: Width, sizes: MappingOf[Symbol, int]) -> int | None:
+def sharers(nest: Nest, width: Width, sizes: MappingOf[Symbol, int], target: Target) -> int | None:
     """How many threads share the loops of a column; None if there are too few columns for threads to lie along them."""
     columns = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows)
     long = widest(nest, sizes)
     if any(axis.extent.atom is None and not axis.extent.variables <= sizes.keys() for step in nest.steps for axis in reduced(step)):
         long = LONG  # parts of columns: how many threads share one was measured so
-    if columns >= FULL * width.vector or long < LONG // 4:
+    if columns >= full(target) * width.vector or long < LONG // 4:
         return 1
     if not shareable(nest):
-        return None if columns < FEW and long >= LONG else 1
+        return None if columns < few(target) and long >= LONG else 1
     items = -(-columns // width.vector)
     if items < LEAST and long >= LONG:
         return None
     team = 1
-    while team < THREADS // LEAST and 3 * items * team < 2 * FULL and long >= 8 * team:
+    while team < THREADS // LEAST and 3 * items * team < 2 * full(target) and long >= 8 * team:
         team *= 2
     return team
 
 
-def windows(nest: Nest, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]) -> bool:
+def windows(nest: Nest, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int], target: Target) -> bool:
     """Whether a nest reduces short pieces of rows, of which those of neighbours lie near each other, and there are enough rows to
     keep the chip busy without a team for each: then lines of memory that several threads read stay in the L1 cache."""
-    if not nest.rows or prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows) < FULL:
+    if not nest.rows or prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows) < full(target):
         return False
     lane = nest.rows[-1].symbol
     several = False
@@ -479,8 +505,8 @@ def bound(extent: Dim, sizes: MappingOf[Symbol, int]) -> int:
     return min(known, default=LONG)
 
 
-def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int]) -> Grid:
-    """The launch for these sizes; no blocks where there are no rows."""
+def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int], target: Target) -> Grid:
+    """The launch for these sizes on a chip; no blocks where there are no rows."""
     half = halved(nest.rows[-1]) if mapping.halved else None
     axes = nest.rows if half is None else (*nest.rows[:-1], half)
     extents = [max(0, axis.extent.evaluate(sizes)) for axis in axes]
@@ -508,7 +534,8 @@ def grid(mapping: Mapping, nest: Nest, sizes: MappingOf[Symbol, int]) -> Grid:
             if not mapping.persistent:
                 return Grid(rows * held.blocks, mapping.team)
             room = held.chunks * mapping.team * held.room + EXCHANGED
-            resident = max(1, min(SHARED // room, 2048 // mapping.team)) * MULTIPROCESSORS
+            at_once = min(target.shared_per_block // room, target.threads_per_multiprocessor // mapping.team)
+            resident = max(1, at_once) * target.multiprocessors
             return Grid(min(rows, max(1, resident // held.blocks)) * held.blocks, mapping.team)
         case _:
             return Grid(rows, mapping.team)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from axon.backend.gpu.layout.memory import DeviceTensor
-from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.layout.target import BULK_COPIES, CLUSTERS, Target
 from axon.backend.gpu.simt.access import ACCESS, Access, Width, accesses
 from axon.backend.kernel.ir import Constant, Expression, External, Like, call, lift, product, same
 from axon.backend.plan.ir import Nest
@@ -38,11 +38,7 @@ PIECE = 32 * 1024  # bytes of a block, so that a multiprocessor has six blocks
 MOST = 192 * 1024  # bytes of a block, where eight blocks have too little otherwise
 BARRIER = 8  # bytes of shared memory
 TEAM = 128  # threads of a block
-SHARED = HOPPER.shared_per_block  # bytes of a block that has a multiprocessor to itself
 EXCHANGED = 4096  # bytes of a block for what it exchanges with others
-ROOM = SHARED // 2 - EXCHANGED  # bytes of a block that shares a multiprocessor with another
-MULTIPROCESSORS = HOPPER.multiprocessors
-REGISTERS = HOPPER.registers_per_multiprocessor
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +88,11 @@ def pieces(
     tensors: MappingOf[Symbol, DeviceTensor],
     sizes: MappingOf[Symbol, int],
     width: Width,
+    target: Target,
 ) -> Pieces | None:
     """How a row is cut; None if there is nothing that several steps read, if bulk copies cannot bring it, and if it is too long."""
+    if not (target.has(BULK_COPIES) and target.has(CLUSTERS)):
+        return None
     found = _brought(nest, values, tensors, width)
     brought = {shared: made for shared, made in found.items() if len({access.lane.symbol for _, access in made}) > 1}
     if not brought:
@@ -102,16 +101,23 @@ def pieces(
     reads = frozenset(number for made in brought.values() for number, _ in made)
     size = sum(width.vector * tensors[tensor].element.bits // 8 for tensor, _ in brought)
     vectors = -(-extent // width.vector)
+    most = min(MOST, target.shared_per_block - EXCHANGED)
     for blocks in BLOCKS:
         chunks = -(-vectors // (blocks * TEAM))
         room = chunks * TEAM * size
-        if room <= (PIECE if blocks < BLOCKS[-1] else MOST):
+        if room <= (PIECE if blocks < BLOCKS[-1] else most):
             return Pieces(blocks, chunks, reads, size)
     return None
 
 
 def keeping(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], width: Width, cut: Pieces, vectors: int
+    nest: Nest,
+    values: MappingOf[Symbol, Value],
+    tensors: MappingOf[Symbol, DeviceTensor],
+    width: Width,
+    cut: Pieces,
+    vectors: int,
+    target: Target,
 ) -> Pieces | None:
     """The same pieces, of so many vectors for each block, and beside them what is the same in each row. None if there is nothing,
     or no room."""
@@ -123,7 +129,8 @@ def keeping(
             once = size if numbers <= cut.reads else 0  # it was to be brought with each row
             reads, bytes_ = cut.reads - numbers, cut.bytes - once
             cut = replace(cut, reads=reads, bytes=bytes_, kept=cut.kept | numbers, kept_bytes=cut.kept_bytes + size)
-    return cut if cut.kept and cut.reads and vectors * cut.room <= ROOM else None
+    room = target.shared_per_block // 2 - EXCHANGED  # of a block that shares a multiprocessor with another
+    return cut if cut.kept and cut.reads and vectors * cut.room <= room else None
 
 
 _LANE = Symbol("lane", -1)
@@ -193,13 +200,13 @@ def ask(
                 code.call(f"ask_{emitter.values[access.tensor].element.value}", emitter.pointer(access.tensor), first, count)
 
 
-def resident(mapping: Mapping) -> int:
+def resident(mapping: Mapping, target: Target) -> int:
     """How many blocks that hold a row in registers share a multiprocessor: beside each element a thread needs a register."""
-    words = mapping.chunks * max(ACCESS // 4, mapping.vector)
+    words, registers = mapping.chunks * max(ACCESS // 4, mapping.vector), target.registers_per_multiprocessor
     if mapping.by != "cluster":
-        return REGISTERS // (mapping.team * (128 if words > 16 else 50))
+        return registers // (mapping.team * (128 if words > 16 else 50))
     room = mapping.pieces.room * mapping.chunks * mapping.team + EXCHANGED if mapping.pieces is not None else EXCHANGED
-    return max(1, min(REGISTERS // (2 * mapping.team * max(32, words)), SHARED // room))
+    return max(1, min(registers // (2 * mapping.team * max(32, words)), target.shared_per_block // room))
 
 
 def ask_ahead(emitter: PlainEmitter, rows: tuple[Axis, ...], extents: list[Expression]) -> None:
@@ -210,7 +217,7 @@ def ask_ahead(emitter: PlainEmitter, rows: tuple[Axis, ...], extents: list[Expre
     mapping = emitter.mapping
     if not mapping.later:
         return
-    code, cut = emitter.code, mapping.pieces
+    code, cut, target = emitter.code, mapping.pieces, emitter.target
     lane = wholes(emitter, mapping.later)[0].lane
     end = emitter.writer._let_dim(lane.extent)
     each = mapping.chunks * mapping.team * mapping.vector
@@ -218,7 +225,7 @@ def ask_ahead(emitter: PlainEmitter, rows: tuple[Axis, ...], extents: list[Expre
     code.assign(local("rows"), product(*extents))
     begin = local("begin") if cut is not None else Constant(0)
     code.assign(local("stop"), call("min_int", begin + each if cut is not None else each, end))
-    distance = max(1, MULTIPROCESSORS * resident(mapping) // (cut.blocks if cut is not None else 1))
+    distance = max(1, target.multiprocessors * resident(mapping, target) // (cut.blocks if cut is not None else 1))
     count = local("stop") - begin if cut is not None else local("stop")
     emitter.asking = partial(ask, emitter, rows, extents, local("row") + distance, begin, count)
 

@@ -15,12 +15,13 @@ from typing import Literal
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.register_tiles import TOGETHER, Pairs, RegisterTile, best, seconds
 from axon.backend.gpu.layout.roofline import KernelWork, Loads
-from axon.backend.gpu.layout.target import HOPPER, Target
+from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.simt.access import Access, aligned, divides, is_beside, is_ordered, unit_of
 from axon.backend.kernel.reducers import reducer
 from axon.backend.plan.ir import Nest, bytes_moved
 from axon.backend.plan.loads import loaded_again
 from axon.base.data import dataclass, replace
+from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Binary, Compute, Convert, Local, Read, Scalar, Unary, Value, element_of
 from axon.core.operation_count import flops, other_operations
@@ -188,20 +189,24 @@ def _vanishes(scalar: Scalar) -> bool:
 
 
 def register_tiles(
-    nest: Nest, values: Mapping[Symbol, Value], tensors: Mapping[Symbol, DeviceTensor], sizes: Mapping[Symbol, int]
+    nest: Nest,
+    values: Mapping[Symbol, Value],
+    tensors: Mapping[Symbol, DeviceTensor],
+    sizes: Mapping[Symbol, int],
+    target: Target,
 ) -> TiledMapping | None:
     """The tile with which a nest takes least time, if it takes less than without."""
     found = groups(nest)
     if found is None:
         return None
     pairs = pairs_of(nest, found, sizes)
-    chosen = best(pairs, HOPPER) if min(pairs.rows, pairs.columns) >= FEWEST else None
+    chosen = best(pairs, target) if min(pairs.rows, pairs.columns) >= FEWEST else None
     fetches = tuple(fetch(leaf, found, tensors, sizes) for leaf in found.leaves)
     across = any(one.along == "depth" for one, leaf in zip(fetches, found.leaves, strict=True) if leaf.side == "columns")
     times = SEVERAL if pairs.axes > 3 else ACROSS if across else SIMPLE
-    if chosen is None or chosen[0] >= times * untiled(nest, values, sizes).seconds(HOPPER):
+    if chosen is None or chosen[0] >= times * untiled(nest, values, sizes).seconds(target):
         return None
-    return TiledMapping(chosen[1], fetches, chosen[1].resident(pairs.words, pairs.axes, HOPPER))
+    return TiledMapping(chosen[1], fetches, chosen[1].resident(pairs.words, pairs.axes, target))
 
 
 def pairs_of(nest: Nest, found: Groups, sizes: Mapping[Symbol, int]) -> Pairs:
@@ -220,7 +225,8 @@ def pairs_of(nest: Nest, found: Groups, sizes: Mapping[Symbol, int]) -> Pairs:
     extents = (extent(axes) for axes in (found.outer, found.rows, found.columns, found.depth))
     axes = len(found.rows) + len(found.columns) + len(found.depth)
     outer, rows, columns, depth = extents
-    return Pairs(outer, rows, columns, depth, held["rows"], held["columns"], words, max(1, done // points), axes)
+    double = any(leaf.local.element.accumulator is Element.F64 for leaf in found.leaves)
+    return Pairs(outer, rows, columns, depth, held["rows"], held["columns"], words, max(1, done // points), axes, double)
 
 
 def predicted(nest: Nest, tiled: TiledMapping, sizes: Mapping[Symbol, int], target: Target) -> float:
@@ -233,8 +239,9 @@ def predicted(nest: Nest, tiled: TiledMapping, sizes: Mapping[Symbol, int], targ
 def untiled(nest: Nest, values: Mapping[Symbol, Value], sizes: Mapping[Symbol, int]) -> KernelWork:
     """What a nest does without tiles."""
     loads = tuple(Loads(a.bytes, a.between) for a in loaded_again(nest, values, sizes) if a.bytes > a.between)
-    amounts = (sum(count(step).evaluate(sizes) for step in nest.steps) for count in (flops, other_operations))
-    return KernelWork(bytes_moved(nest, values).evaluate(sizes), loads, *amounts)
+    done, others = (sum(count(step).evaluate(sizes) for step in nest.steps) for count in (flops, other_operations))
+    doubles = sum(flops(step).evaluate(sizes) for step in nest.steps if any(element_of(s) is Element.F64 for s in step.body))
+    return KernelWork(bytes_moved(nest, values).evaluate(sizes), loads, done, others, doubles)
 
 
 def _bytes(leaf: Leaf) -> int:

@@ -20,6 +20,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from axon.backend.gpu.layout.memory import DeviceTensor
+from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.simt.access import ACCESS, Access, accesses, aligned, divides, is_beside, is_steady, steady, unit_of
 from axon.backend.gpu.simt.writer import Lane
 from axon.backend.kernel.ir import Expression, Name, call
@@ -79,7 +80,11 @@ class Staged:
 
 
 def across(
-    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
+    nest: Nest,
+    values: MappingOf[Symbol, Value],
+    tensors: MappingOf[Symbol, DeviceTensor],
+    sizes: MappingOf[Symbol, int],
+    target: Target,
 ) -> Across | None:
     """What a map reads across, if it reads anything so.
 
@@ -107,7 +112,7 @@ def across(
     made = list({(a.tensor, a.subscripts): a for n, a in enumerate(accesses(nest, True)) if n in numbers}.values())
     bytes_ = [max(1, tensors[a.tensor].element.bits // 8) for a in made]
     long, short = SIDES
-    if short * short * sum(bytes_) > MOST:
+    if short * short * sum(bytes_) > min(MOST, target.shared_per_block):
         return None
     most = long if long * long * sum(bytes_) <= ROOM else short
     least = max(LEAST, PIECE // min(bytes_)), LEAST

@@ -39,7 +39,7 @@ from axon.base.names import Symbol, fresh
 
 BITS = 8  # of a digit
 SIZES = ((8, 4), (8, 8), (16, 8), (32, 8))  # warps of a block that sorts a row, and pairs of each of its threads
-PIECE = (16, 8)  # of a block that moves a piece of one
+PIECES_OF = ((16, 8), (8, 8))  # of a block that moves a piece of one: the first for which there is shared memory
 RESIDENT = 1024  # threads of these blocks, for which a multiprocessor must have registers
 ADDERS = 256  # threads of the blocks that add up
 FEW = 8  # pieces that one thread adds up
@@ -100,8 +100,9 @@ def blocks_of_rows(keys: Keys, shared: int) -> list[SortBlock]:
     return [block for block in blocks if block.shared <= shared and not (keys.wide and block.warps > 16)]
 
 
-def block_of_piece(wide: bool) -> SortBlock:
-    return SortBlock(*PIECE, wide)
+def block_of_piece(wide: bool, shared: int) -> SortBlock:
+    """The block that moves a piece of a row, where a block has so many bytes of shared memory."""
+    return next(block for block in (SortBlock(*piece, wide) for piece in PIECES_OF) if block.shared <= shared)
 
 
 class _Sorter(KernelCode):
@@ -267,10 +268,10 @@ def row(element: Element, rank: int, block: SortBlock) -> Plain:
     return code.plain(f"sort {element.value}: a row in each block", block.threads, block.shared, block.resident)
 
 
-def pairs(element: Element, rank: int) -> Plain:
+def pairs(element: Element, rank: int, shared: int) -> Plain:
     """Makes pairs of elements, counts their first digit, and finds in which digits a piece differs from the first key of all."""
     keys = Keys(element)
-    block = block_of_piece(keys.wide)
+    block = block_of_piece(keys.wide, shared)
     made = pointers(PAIRS, PLACES) if keys.wide else pointers(PAIRS)
     code = _Sorter(*pointers(INPUT), *made, *pointers(DIFFERING, COUNTS), *extents(LENGTH, PIECES), *strided(rank))
     length, pieces = code.extent(LENGTH), code.extent(PIECES)
@@ -317,9 +318,9 @@ def needs() -> Plain:
     return code.plain("sort: which digits differ", ADDERS)
 
 
-def count(wide: bool) -> Plain:
+def count(wide: bool, shared: int) -> Plain:
     """How many pairs of each piece have each value of a digit."""
-    block = block_of_piece(wide)
+    block = block_of_piece(wide, shared)
     code = _Sorter(*pointers(PAIRS, MOVED, NEEDED, COUNTS), *extents(LENGTH, PIECES, DIGIT))
     length, pieces = code.extent(LENGTH), code.extent(PIECES)
     thread, number = code.set("thread", i64(THREAD)), code.set("block", i64(BLOCK))
@@ -378,10 +379,10 @@ def few_places() -> Plain:
     return code.plain("sort: places of a digit, of few pieces", ADDERS)
 
 
-def move(element: Element, rank: int) -> Plain:
+def move(element: Element, rank: int, shared: int) -> Plain:
     """Moves the pairs of a piece to where they are in the order of a digit; of the last one, writes what they stand for."""
     keys = Keys(element)
-    wide, block, digits = keys.wide, block_of_piece(keys.wide), 1 << BITS
+    wide, block, digits = keys.wide, block_of_piece(keys.wide, shared), 1 << BITS
     apart = pointers(PLACES, MOVED_PLACES) if wide else []
     tensors = pointers(INPUT, PAIRS, MOVED, NEEDED, COUNTS, TOTALS, VALUES, INDICES)
     code = _Sorter(*tensors, *apart, *extents(LENGTH, PIECES, DIGIT), *strided(rank))

@@ -47,21 +47,21 @@ def sorting(element: Element, shape: tuple[int, ...], target: Target) -> Algorit
     elif whole is not None:
         step = SortLaunch(radix.row(element, rank, whole), rows, sizes)
     else:
-        return Algorithm(*_by_digits(element, rank, sizes, given))
+        return Algorithm(*_by_digits(element, rank, sizes, given, target.shared_per_block))
     return Algorithm((step,), given, {})
 
 
 def _by_digits(
-    element: Element, rank: int, sizes: Mapping[Symbol, int], given: tuple[Symbol, ...]
+    element: Element, rank: int, sizes: Mapping[Symbol, int], given: tuple[Symbol, ...], shared: int
 ) -> tuple[tuple[SortLaunch, ...], tuple[Symbol, ...], dict[Symbol, int]]:
     """Of rows that no block takes whole."""
     keys, rows, length = elements.Keys(element), sizes[elements.ROWS], sizes[elements.LENGTH]
-    pieces, digits = -(-length // radix.block_of_piece(keys.wide).tile), 1 << radix.BITS
+    pieces, digits = -(-length // radix.block_of_piece(keys.wide, shared).tile), 1 << radix.BITS
     sizes = {**sizes, radix.PIECES: pieces, radix.BLOCKS: rows * pieces}
     few = pieces <= radix.FEW
     places, adders = (radix.few_places(), -(-rows * digits // radix.ADDERS)) if few else (radix.places(), rows * digits)
-    count, move = radix.count(keys.wide), radix.move(element, rank)
-    steps = [SortLaunch(radix.pairs(element, rank), rows * pieces, sizes), SortLaunch(radix.needs(), 1, sizes)]
+    count, move = radix.count(keys.wide, shared), radix.move(element, rank, shared)
+    steps = [SortLaunch(radix.pairs(element, rank, shared), rows * pieces, sizes), SortLaunch(radix.needs(), 1, sizes)]
     for number in range(radix.digits_of(keys)):
         own = {**sizes, radix.DIGIT: number}
         counted = [SortLaunch(count, rows * pieces, own)] if number else []
@@ -88,7 +88,13 @@ def kernels(element: Element | None, rank: int, target: Target) -> list[Plain]:
     """All kernels of sorts of such tensors, whatever their sizes; without an element, of compresses."""
     if element is None:
         return [compress.count(), compress.place(), compress.write()]
-    keys = elements.Keys(element)
-    rows = [radix.row(element, rank, block) for block in radix.blocks_of_rows(keys, target.shared_per_block)]
-    by_digits = [radix.pairs(element, rank), radix.needs(), radix.count(keys.wide), radix.places(), radix.few_places()]
-    return [bitonic.short_rows(element, rank), *rows, *by_digits, radix.move(element, rank), radix.finish(element, rank)]
+    keys, shared = elements.Keys(element), target.shared_per_block
+    rows = [radix.row(element, rank, block) for block in radix.blocks_of_rows(keys, shared)]
+    by_digits = [
+        radix.pairs(element, rank, shared),
+        radix.needs(),
+        radix.count(keys.wide, shared),
+        radix.places(),
+        radix.few_places(),
+    ]
+    return [bitonic.short_rows(element, rank), *rows, *by_digits, radix.move(element, rank, shared), radix.finish(element, rank)]

@@ -55,18 +55,20 @@ def kernels(
     cuts: Mapping[Symbol, Cut] = NO_CUTS,
     kept: Set[Symbol] = frozenset(),
     ones: Set[Symbol] = frozenset(),
+    without: str = "",
 ) -> tuple[Kernel, ...]:
     """The kernels of a program, in order. What makes one of the tensors in `plain` is not sought a place on the tensor cores, what
     makes one of those in `apart` is no stream, and a contraction that makes one of those in `bare` takes in nothing after it; `why`
     says so for some. Of one that makes one of those in `merging`, sides are merged so; rows of a nest that stores one of those in
-    `cuts` are spread so. Streams find those in `kept` in memory. The sizes in `ones` are 1.
+    `cuts` are spread so. Streams find those in `kept` in memory. The sizes in `ones` are 1. Where the tensor cores take nothing at
+    all, `without` says why.
 
     Raises `Unsupported` for an operation that is no part of a straight program (see `parts`).
     """
     for op in program.block.ops:
         if not isinstance(op, Compute | Scan):
             raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
-    groups, reasons = _tiled(program, plain, plain | apart, bare, merging, kept)
+    groups, reasons = _tiled(program, plain, plain | apart, bare, merging, kept, without)
     return tuple(_in_order(program, groups, {**reasons, **why}, cuts, ones))
 
 
@@ -127,12 +129,13 @@ def _tiled(
     bare: Set[Symbol],
     merging: Mapping[Symbol, Merging],
     kept: Set[Symbol],
+    without: str = "",
 ) -> tuple[list[tuple[Tiled, set[int]]], dict[Symbol, str]]:
     """The kernels for the tensor cores, and why a product is none of them."""
     ops = program.block.ops
     values = {v.symbol: v for v in program.inputs}
     values |= {out.symbol: out for op in ops for out in outs_of(op)}
-    streams, reasons = _streams(program, values, apart, kept)
+    streams, reasons = _streams(program, values, apart, kept) if not without else ({}, {})
     taken: list[_Taken] = []
     owner: dict[int, int] = {}  # of an operation: which kernel does it
     inside = {number for last, (_, inner) in streams.items() for number in inner if number != last}
@@ -151,7 +154,10 @@ def _tiled(
                 mine = _Taken(op.outs[0].symbol, group(*contraction(op, values, own)), {number})
             except Unsupported as reason:
                 if op.reduction is not None and reason.near:
-                    reasons.setdefault(op.outs[0].symbol, reason.reason)
+                    reasons.setdefault(op.outs[0].symbol, without or reason.reason)
+                continue
+            if without:
+                reasons[mine.symbol] = without
                 continue
         taken.append(mine)
         owner |= dict.fromkeys(mine.members, len(taken) - 1)

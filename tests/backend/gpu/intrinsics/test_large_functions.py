@@ -37,7 +37,7 @@ def of(term: str, count: int, element: str = "f32") -> Forms:
 def linked(forms: Forms) -> tuple[bytes, set[str]]:
     """Machine code, and the functions that it calls."""
     source = forms.source
-    cubin, log = build.link(source.text, build._kinds(source), source.bounds, HOPPER.compute_capability)
+    cubin, log = build._link(source, HOPPER)
     return cubin, set(re.findall(r"Function properties for (axon_\w+)", log))
 
 

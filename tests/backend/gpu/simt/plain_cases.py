@@ -14,6 +14,7 @@ from axon import AxonError
 from axon.backend.gpu.emit.source import Emitted
 from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
 from axon.backend.gpu.layout.register_tiles import RegisterTile
+from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.runtime import plain_variants as variants
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.prepare import is_empty
@@ -57,9 +58,9 @@ Tensors = dict[Symbol, DeviceTensor]
 Layout = Callable[[int, int], tuple[tuple[int, int], int]]
 
 
-def plain(program: Program) -> Executable:
+def plain(program: Program, target: Target = HOPPER) -> Executable:
     """The program's kernels, none of them for the tensor cores."""
-    return Executable(program, way=Way(plain=frozenset(out.symbol for op in program.block.ops for out in op.outs)))
+    return Executable(program, target, way=Way(plain=frozenset(out.symbol for op in program.block.ops for out in op.outs)))
 
 
 # ── all ways to spread a kernel ─────────────────────────────────────────────────────────────────────────────────────────
@@ -68,7 +69,7 @@ def plain(program: Program) -> Executable:
 def legal(given: Case, nest: Nest) -> list[Mapping]:
     """Every mapping of a kernel that is right at these sizes, chosen or not; the one that is chosen comes first."""
     ready, tensors, sizes = given.ready(nest), given.tensors, given.sizes
-    nest, known = ready.kernel, ready.values
+    nest, known, target = ready.kernel, ready.values, ready.target
     tensors = {**tensors, **{symbol: tensors[symbol].merged(several) for symbol, several in ready.dimensions}}
     found = [ready.wanted, ready.general(), plainest(nest)]
     by_lanes = width_of(nest, known, tensors, sizes, True)
@@ -76,7 +77,7 @@ def legal(given: Case, nest: Nest) -> list[Mapping]:
         same = frozenset(uniform(nest, by_lanes.vector, sizes)) if by_lanes.vector > 1 else frozenset()
         wide = Mapping("lanes", by_lanes.vector, by_lanes.beside, uniform=same)
         found += [wide, replace(wide, uniform=frozenset()), Mapping("lanes")]
-        through = across(nest, known, tensors, sizes)
+        through = across(nest, known, tensors, sizes, target)
         if through is not None:
             tiles = replace(wide, by="tiles", across=through)
             found += [tiles, replace(tiles, across=replace(through, vector=1)), Mapping("tiles", across=through)]
@@ -93,9 +94,9 @@ def legal(given: Case, nest: Nest) -> list[Mapping]:
                 found += [halved, replace(halved, uniform=frozenset()), Mapping("lanes", halved=True), replace(halved, turns=2)]
         if nest_sweeps(nest) and shareable(nest):
             found += [replace(wide, team=8), replace(wide, team=32), Mapping("lanes", team=4)]
-    found += _tiled(nest, known, tensors, sizes)
+    found += _tiled(nest, known, tensors, sizes, target)
     if nest_sweeps(nest):
-        by_rows = list(_by_rows(nest, known, tensors, sizes))
+        by_rows = list(_by_rows(nest, known, tensors, sizes, target))
         found += by_rows
         if peaks(nest):
             found += [replace(mapping, below=True) for mapping in by_rows]
@@ -111,19 +112,19 @@ SMALL = (  # tiles of so few threads that they are soon emulated
 )
 
 
-def _tiled(nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, sizes: Sizes) -> Iterator[Mapping]:
+def _tiled(nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, sizes: Sizes, target: Target) -> Iterator[Mapping]:
     """A reduction of pairs by small register tiles, with its own way to bring both sides and without."""
     found = groups(nest)
     if found is None:
         return
     width = width_of(nest, known, tensors, sizes, True)
-    for tile in SMALL:
+    for tile in (tile for tile in SMALL if tile.splits <= target.largest_cluster):
         tiled = TiledMapping(tile, tuple(fetch(leaf, found, tensors, sizes) for leaf in found.leaves), 1)
         yield by_register_tiles(nest, tiled, width)
         yield by_register_tiles(nest, scalar_fetches(tiled), ALONE)
 
 
-def _by_rows(nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, sizes: Sizes) -> Iterator[Mapping]:
+def _by_rows(nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, sizes: Sizes, target: Target) -> Iterator[Mapping]:
     wide = width_of(nest, known, tensors, sizes, False)
     teams: tuple[tuple[By, int, tuple[int, ...]], ...] = (("warp", WARP, (1, 4, WARP)), ("block", MOST, (WARP, 2 * WARP)))
     held = held_in_registers(nest)
@@ -142,10 +143,10 @@ def _by_rows(nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, size
                     yield Mapping(by, vector, beside, chunks, team=team)
                     if team * chunks * vector == longest(nest, sizes):
                         yield Mapping(by, vector, beside, chunks, whole=True, team=team)
-    cut = pieces(nest, known, tensors, sizes, wide) if held else None
+    cut = pieces(nest, known, tensors, sizes, wide, target) if held else None
     if cut is not None:
         vectors = -(-widest(nest, sizes) // wide.vector)
-        for blocks in CLUSTERS:
+        for blocks in (n for n in CLUSTERS if n <= target.largest_cluster):
             for team in (WARP, 2 * WARP):
                 least = -(-vectors // (blocks * team))
                 for chunks in (least, least + 1):
@@ -156,7 +157,7 @@ def _by_rows(nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, size
                     if chunks < 8:
                         held = replace(smaller, reads=frozenset())
                         found = [smaller, held] if blocks > 1 else [smaller]
-                        kept = keeping(nest, known, tensors, wide, smaller, chunks * team)
+                        kept = keeping(nest, known, tensors, wide, smaller, chunks * team, target)
                         if kept is not None:
                             yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=kept)
                             found.append(kept)
@@ -182,7 +183,7 @@ class Case:
     def ready(self, nest: Nest) -> variants.PreparedNest:
         """A kernel as these tensors lie: mappings of it name the axes that were merged then."""
         if nest not in self.prepared:
-            self.prepared[nest] = variants.prepare(nest, self.made.planned.known, self.tensors, self.sizes)
+            self.prepared[nest] = variants.prepare(nest, self.made.planned.known, self.tensors, self.sizes, self.made.target)
         return self.prepared[nest]
 
     @property
@@ -234,7 +235,7 @@ def form(given: Case, nest: Nest, mapping: Mapping) -> tuple[Emitted, Grid]:
     """A kernel and its launch; one that takes rows in turn with so few blocks that it has several rows."""
     ready = given.ready(nest)
     source = variants.forms(ready, variants.Variant(mapping, "")).source
-    launched = grid(mapping, ready.kernel, given.sizes)
+    launched = grid(mapping, ready.kernel, given.sizes, ready.target)
     if mapping.persistent:
         launched = replace(launched, blocks=min(launched.blocks, 2 * mapping.pieces.blocks))
     return source, launched
@@ -283,5 +284,5 @@ def choices(given: Case) -> list[list[Mapping]]:
 
 
 def threads(given: Case, mappings: Sequence[Mapping]) -> int:
-    grids = (grid(mapping, nest, given.sizes) for nest, mapping in zip(given.todo, mappings, strict=True))
+    grids = (grid(mapping, nest, given.sizes, given.made.target) for nest, mapping in zip(given.todo, mappings, strict=True))
     return sum(g.blocks * g.threads for g in grids)

@@ -381,7 +381,7 @@ def test_every_register_tile_becomes_machine_code() -> None:
         found = groups(nest)
         assert found is not None
         pairs = pairs_of(nest, found, given.sizes)
-        tiles = [tile for tile in candidates(replace(pairs, depth=4096)) if tile.splits in (1, 8)]
+        tiles = [tile for tile in candidates(replace(pairs, depth=4096), HOPPER) if tile.splits in (1, 8)]
         for tile in tiles if SOAK else random.Random(name).sample(tiles, 3 if ALL else 2):
             fetches = tuple(fetch(leaf, found, given.tensors, given.sizes) for leaf in found.leaves)
             tiled = TiledMapping(tile, fetches, tile.resident(pairs.words, pairs.axes, HOPPER))
@@ -473,7 +473,7 @@ def test_a_thread_compares_values_alone() -> None:
     for size in ((64, 8), (64, 64), (64, 128)):
         given = case(executable(SOURCE, "best", "f32"), size)
         (nest,) = given.todo
-        mapping = choose(nest, {v.symbol: v for v in given.made.values}, given.tensors, given.sizes)
+        mapping = choose(nest, {v.symbol: v for v in given.made.values}, given.tensors, given.sizes, HOPPER)
         alone, _, joined = form(given, nest, mapping)[0].text.partition("for step in range(")
         assert alone.count("lt_int(") == 1, "whether there is a row"
         assert joined.count("lt_int(") == (1 if mapping.team > 1 else 0)

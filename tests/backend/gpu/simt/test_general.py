@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.runtime.plain_variants import NestChoices, prepare
 from axon.backend.gpu.runtime.variants import ANY, LIMIT
 from axon.backend.gpu.simt.mapping import Mapping, plainest
@@ -21,7 +22,7 @@ SIZES = ((2, 16), (5, 37), (3, 64), (16, 8), (1, 1), (3, 0))
 
 
 def general(given: Case) -> list[Mapping]:
-    return [prepare(nest, given.made.planned.known, given.tensors, given.sizes).general() for nest in given.todo]
+    return [prepare(nest, given.made.planned.known, given.tensors, given.sizes, HOPPER).general() for nest in given.todo]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -101,7 +102,7 @@ def test_a_sweep_makes_three(name: str, kind: str) -> None:
         sizes = {symbol: wanted[symbol.name] for symbol in given.sizes}
         lying = made.planned.lying(sizes)
         for number, nest in enumerate(made.kernels):
-            ready = prepare(nest, made.planned.known, lying, sizes)  # type: ignore[arg-type]
+            ready = prepare(nest, made.planned.known, lying, sizes, HOPPER)  # type: ignore[arg-type]
             picked = choices.setdefault((number, ready.key), NestChoices()).pick(ready, sizes)
             assert picked.mapping == ready.wanted or picked.why == ANY or not picked.mapping.general
     for found in choices.values():
@@ -114,7 +115,7 @@ def test_what_does_not_fit_is_no_choice() -> None:
     chosen = NestChoices()
     for width in (64, 1024, 8192, 4096):
         sizes = {symbol: {"n": 64, "d": width}[symbol.name] for symbol in case(made, (2, 2)).sizes}
-        ready = prepare(made.kernels[0], made.planned.known, made.planned.lying(sizes), sizes)  # type: ignore[arg-type]
+        ready = prepare(made.kernels[0], made.planned.known, made.planned.lying(sizes), sizes, HOPPER)  # type: ignore[arg-type]
         picked = chosen.pick(ready, sizes)
     assert picked.why == ANY
     assert picked.mapping.general

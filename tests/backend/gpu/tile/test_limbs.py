@@ -9,6 +9,7 @@ import pytest
 
 import axon
 from axon import compiler
+from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.report.show import explain
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.simulated import run
@@ -65,7 +66,7 @@ def test_products_of_limbs_come_small_first() -> None:
     ("source", "counts"), [(NN, (3, 3)), (MIXED, (1, 3)), (HALVES, (2, 1)), (NN.replace("f32", "bf16"), (1, 1))]
 )
 def test_a_factor_has_as_many_limbs_as_its_values_need(source: str, counts: tuple[int, int]) -> None:
-    kernel = plan(program(source)).kernels[-1]
+    kernel = plan(program(source), HOPPER).kernels[-1]
     assert isinstance(kernel, MatrixProduct)
     assert (len(kernel.lefts), len(kernel.rights)) == counts
     assert {operand.value.element for operand in kernel.operands} == {Element.BF16}
@@ -73,9 +74,9 @@ def test_a_factor_has_as_many_limbs_as_its_values_need(source: str, counts: tupl
 
 def test_a_factor_of_two_products_is_split_once() -> None:
     source = "fun f (a : f32[m, k]) (b : f32[k, n]) (c : f32[k, o]) = (a @ b, a @ c)"
-    made = plan(program(source)).kernels
+    made = plan(program(source), HOPPER).kernels
     assert [type(kernel) for kernel in made].count(Nest) == 3
-    square = plan(program("fun f (a : f32[n, n]) = a @ a")).kernels
+    square = plan(program("fun f (a : f32[n, n]) = a @ a"), HOPPER).kernels
     assert [type(kernel) for kernel in square] == [Nest, MatrixProduct]
 
 

@@ -108,7 +108,7 @@ def test_which_are_copied(name: str, sizes: dict[str, int], wanted: list[str]) -
 def test_a_copy_is_the_same_in_every_plan() -> None:
     """So that what knows its place for one can use it for another."""
     planned, _ = served("product", m=512, k=511, n=509)
-    assert plan(planned.program, planned.way).copies == planned.copies
+    assert plan(planned.program, HOPPER, planned.way).copies == planned.copies
 
 
 def test_a_copy_of_many_dimensions() -> None:

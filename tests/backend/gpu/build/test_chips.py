@@ -1,0 +1,205 @@
+"""Every chip of the table: kernels of each mapping become its machine code, and only of instructions that it has."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from axon.backend.gpu.build import cubin as build
+from axon.backend.gpu.build.instructions import lacking, needed, split
+from axon.backend.gpu.build.recipe import Plain
+from axon.backend.gpu.intrinsics import ptx, ptx_pieces, ptx_scalar
+from axon.backend.gpu.layout.target import BF16, CHIPS, FEATURES, HOPPER, Target, architecture, row_of
+from axon.backend.gpu.sorting.steps import kernels
+from axon.base.data import replace
+from axon.base.element import Element
+from tests.backend.gpu.simt.plain_cases import case, form, plain
+from tests.backend.gpu.simt.plain_programs import INTEGERS, SOURCE
+from tests.backend.gpu.simt.test_emit import executable
+from tests.sample import ALL
+
+OTHERS = [chip for chip in CHIPS if chip is not HOPPER]
+# One or more of each mapping of docs/plain.md: program, element type, size.
+MAPPED = (
+    (SOURCE, "gelu", "f32", (64, 256)), (SOURCE, "gelu", "bf16", (64, 256)), (SOURCE, "gelu", "f8e4m3", (64, 256)),
+    (SOURCE, "embed", "f16", (64, 256)), (SOURCE, "rotary", "bf16", (64, 256)), (SOURCE, "colsum", "bf16", (4096, 64)),
+    (SOURCE, "cumcol", "f32", (64, 64)), (SOURCE, "transpose", "f32", (256, 256)), (SOURCE, "transpose", "bf16", (4096, 4096)),
+    (SOURCE, "wide", "f32", (64, 100)), (SOURCE, "wide", "bf16", (512, 4096)), (SOURCE, "wide", "bf16", (512, 65536)),
+    (SOURCE, "layer_norm", "f32", (512, 32768)), (SOURCE, "layer_norm", "bf16", (4, 1 << 20)), (SOURCE, "cum", "f32", (64, 1024)),
+    (SOURCE, "ragged", "f32", (4096, 256)), (SOURCE, "anyall", "f16", (64, 256)), (SOURCE, "best", "f64", (64, 4096)),
+    (SOURCE, "variance", "f64", (64, 256)), (SOURCE, "special", "f32", (64, 64)), (SOURCE, "farthest", "f32", (512, 512)),
+    (SOURCE, "product", "f32", (1024, 1024)), (SOURCE, "product", "bf16", (128, 8192)), (SOURCE, "product", "f64", (512, 512)),
+    (INTEGERS, "sums", "i64", (64, 256)), (INTEGERS, "product", "i8", (512, 512)), (INTEGERS, "bits", "u16", (64, 64)),
+)  # fmt: skip
+SORTED = (Element.F32, Element.I64, None)  # of keys and their places in one word, and in two; a compress
+
+
+def mapped(chip: Target, source: str, name: str, element: str, size: tuple[int, int]) -> list[Plain]:
+    """The kernels of a program in the mappings that are chosen for it on a chip, and those for any size."""
+    given = case(plain(executable(source, name, element).program, chip), size)
+    both = ((given.ready(nest).wanted, *([given.ready(nest).general()] if ALL else [])) for nest in given.todo)
+    return [Plain(form(given, nest, m)[0], spills=True) for nest, pair in zip(given.todo, both, strict=True) for m in pair]
+
+
+@pytest.mark.parametrize("chip", OTHERS, ids=lambda chip: chip.name)
+def test_kernels_of_each_mapping_are_built(chip: Target) -> None:
+    programs = MAPPED if ALL else Random(chip.name).sample(MAPPED, 1)
+    wanted = [made for one in programs for made in mapped(chip, *one)]
+    sorts = [made for element in SORTED for made in kernels(element, 2, chip)]
+    wanted += sorts if ALL else Random(chip.name).sample(sorts, int(chip.name in ("sm_75", "sm_89")))
+    sources = list({one.source.text: one for one in wanted}.values())
+    for one, made in zip(sources, build.build_all(sources, chip), strict=True):
+        assert isinstance(made, build.LinkedKernel), one.source.text
+        assert one.source.shared <= chip.shared_per_block
+        assert one.source.cluster <= chip.largest_cluster
+
+
+def test_a_chip_runs_what_was_made_for_an_earlier_one() -> None:
+    """The instructions of the earlier one as code of the later: what forces a chip on another."""
+    early = CHIPS[0]
+    (source,) = (one.source for one in mapped(early, SOURCE, "gelu", "bf16", (64, 256))[:1])
+    forced = early.on(HOPPER.compute_capability)
+    own, both = (build.compile_source(source, chip).cubin for chip in (early, forced))
+    assert (own[49], both[49]) == (75, 90)  # of an ELF file's flags, the architecture
+    assert len({build._key(source, chip) for chip in (early, forced, HOPPER)}) == 3
+
+
+def test_what_a_chip_lacks_is_refused_before_it_is_assembled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An intrinsic that does not ask which chip it is for."""
+    (source,) = (one.source for one in mapped(CHIPS[0], SOURCE, "gelu", "bf16", (64, 256))[:1])
+    monkeypatch.setattr(ptx_scalar, "there", lambda feature: True)
+    build.compile_source(source, HOPPER)
+    with pytest.raises(Exception, match=r"`min\.NaN\.f32 .*` needs .* in which a NaN wins, which sm_75 lacks"):
+        build.compile_source(source, CHIPS[0])
+    said = build._compiler_failed("ChipLacks: `wgmma` needs another").diagnostics[0]
+    assert (said.code, said.message) == ("AX0611", "a GPU kernel could not be built: `wgmma` needs another")
+
+
+# ── the table of instructions against the assembler ─────────────────────────────────────────────────────────────────────
+
+
+REGISTERS = {"r": "b32", "l": "b64", "f": "f32", "d": "f64", "h": "b16"}
+
+
+def assembled(text: str, codes: str, chip: str) -> str:
+    """What NVIDIA's assembler says against an intrinsic's text whose operands have these codes; nothing, if it takes it."""
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+
+    lines = [f".reg .{REGISTERS[code]} x{n};" for n, code in enumerate(codes)]
+    body = re.sub(r"\$(\d+)", r"x\1", text)
+    version = "9.0"
+    made = f".version {version}\n.target {chip}\n.address_size 64\n.visible .entry k() {{ {' '.join(lines)} {body} ret; }}\n"
+    try:
+        linker = Linker(ObjectCode.from_ptx(made.encode()), options=LinkerOptions(arch=chip, no_cache=True))
+        linker.link("cubin")
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+def texts() -> list[tuple[str, str]]:
+    """Texts of intrinsics, with the codes of their operands."""
+    found = [(entry.text, entry.result + entry.operands) for entry in ptx.INSTRUCTIONS.values()]
+    found += [(ptx_pieces._BULK, "rlrr"), ("cp.async.bulk.prefetch.L2.global [$0], $1;", "lr")]
+    found += [("mapa.shared::cluster.u32 $0, $1, $2;", "rrr"), ("ld.shared::cluster.b32 $0, [$1];", "rr")]
+    found += [("barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;", "")]
+    found += [(text, "rff") for text in ptx_scalar._PAIRED.values()] + [(ptx_scalar._BF16_ROUND, "ff")]
+    found += [
+        ("cvt.rn.bf16.f32 $0, $1;", "hf"),
+        ("cvt.rn.f16.f32 $0, $1;", "hf"),
+        ("cp.async.ca.shared.global [$0], [$1], 16;", "rl"),
+    ]
+    found += [("rcp.approx.ftz.f64 $0, $1;", "dd"), ("shfl.sync.bfly.b32 $0, $1, $2, 0x1f, 0xffffffff;", "rrr")]
+    return found
+
+
+def test_since_when_there_are_instructions() -> None:
+    """The assembler takes each text for exactly those chips of which the table says so."""
+    chips: tuple[Any, ...] = ((7, 5, ""), (8, 0, ""), (9, 0, ""), (9, 0, "a"), (12, 0, ""))
+    every = texts()
+    for text, codes in every if ALL else Random(len(every)).sample(every, 12):
+        for chip in chips:
+            said = assembled(text, codes, architecture(chip))
+            why = lacking(f'call void asm sideeffect "{text}", ""()', chip)
+            assert (not said) == (why is None), (text, chip, said, why)
+
+
+def test_every_instruction_is_known() -> None:
+    for text, _ in texts():
+        for line in split(text):
+            assert not isinstance(needed(line), str), line
+    assert needed("bar.sync 0") is None
+    assert needed("cvt.rn.bf16x2.f32 $0, $2, $1") is BF16
+    assert needed("tcgen05.mma.cta_group::1 x") == "nobody knows which chips have `tcgen05.mma.cta_group::1 x`"
+    assert list(split("{ .reg .pred done; again: add.u32 a, b, c; @!done bra over; over: }")) == ["add.u32 a, b, c", "bra over"]
+
+
+# ── the table of chips ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+PROGRAM = """
+#include <stdio.h>
+#include "cuda_occupancy.h"
+int main(void) {
+  int major, minor, threads, registers; size_t block, multiprocessor, taken, shared; int most;
+  while (scanf("%d %d %d %zu %zu %zu %d %d %zu", &major, &minor, &most, &block, &multiprocessor, &taken, &threads, &registers,
+               &shared) == 9) {
+    cudaOccDeviceProp chip = {major, minor, 1024, most, 65536, 65536, 32, 48 * 1024, multiprocessor, 1, block, taken};
+    cudaOccFuncAttributes kernel = {1024, registers, 0, PARTITIONED_GC_OFF, FUNC_SHMEM_LIMIT_OPTIN, block, 1, 0};
+    cudaOccDeviceState state; memset(&state, 0, sizeof state); state.carveoutConfig = SHAREDMEM_CARVEOUT_MAX_SHARED;
+    cudaOccResult result;
+    if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &chip, &kernel, &state, threads, shared)) printf("-1\\n");
+    else printf("%d\\n", result.activeBlocksPerMultiprocessor);
+  }
+  return 0;
+}
+"""
+
+
+def test_occupancy_is_that_of_nvidias_calculator(tmp_path: Path) -> None:
+    """For all chips, of random kernels: which has tables of its own for blocks, registers and granules of shared memory."""
+    nvidia = pytest.importorskip("nvidia")
+    found = [f for folder in nvidia.__path__ for f in Path(folder).glob("*/include/cuda_occupancy.h")]
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if not found or compiler is None:
+        pytest.skip("there is no C compiler, or no toolkit")
+    (tmp_path / "p.c").write_text(PROGRAM)
+    command = [compiler, "-std=c99", f"-I{found[0].parent}", "-o", str(tmp_path / "p"), str(tmp_path / "p.c"), "-lm"]
+    subprocess.run(command, check=True, capture_output=True)
+    chance, asked, mine = Random(3), [], []
+    for chip in CHIPS:
+        major, minor, _ = chip.compute_capability
+        limits = chip.threads_per_multiprocessor, chip.shared_per_block, chip.shared_per_multiprocessor, chip.shared_taken
+        for _ in range(200):
+            threads, registers = 32 * chance.randint(1, 32), chance.randint(16, 255)
+            shared = chance.choice((0, chance.randint(1, chip.shared_per_block), chance.randint(1, 16384)))
+            if threads * registers > 60_000:
+                continue
+            asked.append(" ".join(map(str, (major, minor, *limits, threads, registers, shared))))
+            mine.append(chip.occupancy(threads, registers, shared))
+    ran = subprocess.run([tmp_path / "p"], input="\n".join(asked), capture_output=True, text=True, check=True)
+    theirs = list(map(int, ran.stdout.split()))
+    assert len(theirs) == len(mine) > 300
+    assert [(a, m, t) for a, m, t in zip(asked, mine, theirs, strict=True) if m != t] == []
+
+
+def test_rows() -> None:
+    names = [chip.name for chip in CHIPS]
+    assert names == ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
+    for chip in CHIPS:
+        assert chip.has(FEATURES[4]) == (chip.max_cluster > 1)
+        # What is stated of a chip is what its multiprocessors do at the stated clock, within a twentieth.
+        lanes = 128 if chip.compute_capability[:2] >= (8, 6) else 64
+        assert abs(chip.f32 / (chip.multiprocessors * lanes * 2 * chip.clock) - 1) < 0.05, chip.name
+        assert chip.has(FEATURES[-1]) == (chip is HOPPER)
+    assert row_of((9, 0)) is HOPPER
+    assert row_of((7, 0)) is None
+    nearest = [row_of(capability) for capability in ((8, 7), (10, 3), (11, 0), (12, 1), (13, 0))]
+    assert [row.name for row in nearest if row is not None] == ["sm_86", "sm_100", "sm_100", "sm_120", "sm_120"]
+    assert replace(HOPPER, multiprocessors=114).on((9, 0, "")).linked == (9, 0, "a")
