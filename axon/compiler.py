@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from axon.backend.c.library import Library
     from axon.backend.cpu.host import Host
     from axon.backend.cpu.kept import CachePlace
+    from axon.backend.gpu.layout.target import Target
     from axon.backend.gpu.runtime.arrays import ArrayCall as GpuCall
     from axon.backend.gpu.runtime.arrays import Quick
     from axon.backend.gpu.runtime.stepped_call import HostCall, SteppedCall
@@ -196,22 +197,47 @@ def schedules(source: SourceFile, checked: CheckedModule, functions: Sequence[st
         return phase(source, checked.source.path, functions, checked.imports)
 
 
-def simulate(program: core.Program, inputs: Sequence[Any], explicit: Sequence[int], schedule: Schedule | None = None) -> list[Any]:
-    """The results of a core program's GPU kernels, proved and then run on the CPU, on arrays that satisfy its contract."""
+def simulate(
+    program: core.Program,
+    inputs: Sequence[Any],
+    explicit: Sequence[int],
+    schedule: Schedule | None = None,
+    chip: str | None = None,
+) -> list[Any]:
+    """The results of a core program's GPU kernels, proved and then run on the CPU, on arrays that satisfy its contract. They are
+    Hopper's unless another chip is named."""
     with _phase("simulating"):
+        from axon.backend.chips import chosen
+        from axon.backend.gpu.layout.target import HOPPER
         from axon.backend.gpu.runtime.simulated import run as phase
         from axon.backend.gpu.tile.schedule_file import NOTHING
 
-        return phase(program, inputs, explicit, schedule=schedule or NOTHING)
+        return phase(program, inputs, explicit, schedule=schedule or NOTHING, target=chosen(chip) or HOPPER)
 
 
-def executable(program: core.Program, schedule: Schedule | None = None) -> Ordered:
-    """A core program's parts and kernels on a GPU, to be built when they are first launched."""
+def place_of(given: Sequence[tuple[str, Any]]) -> int:
+    """The GPU on which a call with these arguments runs."""
+    from axon.backend.gpu.runtime.arrays import place_of as phase
+
+    return phase(given)
+
+
+def chip(name: str | None, device: int | None = None) -> Target:
+    """The chip that kernels are made for, which a user may name (AX0601 for one that does not exist); `device` is a GPU that is to
+    run them."""
+    with _phase("looking for a GPU"):
+        from axon.backend.chips import made_for
+
+        return made_for(name, device)
+
+
+def executable(program: core.Program, target: Target, schedule: Schedule | None = None) -> Ordered:
+    """A core program's parts and kernels for a chip, to be built when they are first launched."""
     with _phase("making kernels"):
         from axon.backend.gpu.runtime.steps import Ordered
         from axon.backend.gpu.tile.schedule_file import NOTHING
 
-        return Ordered(program, schedule=schedule or NOTHING)
+        return Ordered(program, target, schedule or NOTHING)
 
 
 def result_types(program: core.Program, sizes: Mapping[Symbol, int]) -> list[tuple[tuple[int, ...] | None, Any]]:
@@ -277,8 +303,15 @@ def variants(made: Iterable[Ordered]) -> Variants:
     return Variants.of([(ordered.program, stepped) for ordered in made for stepped in ordered.made])
 
 
-def emit(program: core.Program, stage: str, sizes: Mapping[Symbol, int] | None, schedule: Schedule | None = None) -> str:
-    """One of KERNEL_STAGES for each kernel of a core program, at these sizes; None stands for typical ones. Needs no GPU.
+def emit(
+    program: core.Program,
+    stage: str,
+    sizes: Mapping[Symbol, int] | None,
+    schedule: Schedule | None = None,
+    name: str | None = None,
+) -> str:
+    """One of KERNEL_STAGES for each kernel of a core program, at these sizes; None stands for typical ones. They are for the chip
+    of that name, or this machine's. Needs no GPU.
 
     The stages `plan` and `cpu` are the CPU backend's, and the same for all sizes; `plan` ends with the parts in which a GPU runs
     the program, if they are several.
@@ -288,7 +321,7 @@ def emit(program: core.Program, stage: str, sizes: Mapping[Symbol, int] | None, 
         from axon.backend.gpu.report.show import show as phase
 
         if stage not in HOST_STAGES:
-            return phase(program, stage, sizes, schedule)
+            return phase(program, stage, sizes, schedule, chip(name))
         return "\n".join([cpu.show(program, stage), *(_parts(program, operations=True) if stage == "plan" else ())])
 
 
@@ -301,20 +334,35 @@ def passes(program: core.Program | None) -> str:
 
 
 def explain(
-    program: core.Program, sizes: Mapping[Symbol, int] | None, schedule: Schedule | None = None, *, measure: bool = False
+    program: core.Program,
+    sizes: Mapping[Symbol, int] | None,
+    schedule: Schedule | None = None,
+    *,
+    measure: bool = False,
+    name: str | None = None,
 ) -> str:
-    """Why the kernels of a core program are mapped as they are, at these sizes; None stands for typical ones.
+    """Why the kernels of a core program are mapped as they are, at these sizes; None stands for typical ones. They are for the chip
+    of that name, or this machine's.
 
     Needs a GPU only to measure how long they take.
     """
     with _phase("making kernels"):
         from axon.backend.gpu.report.show import explain as phase
 
-        return "\n".join([*_parts(program, operations=False), phase(program, sizes, schedule, measure=measure)])
+        return "\n".join(
+            [
+                *_parts(program, operations=False),
+                phase(program, sizes, schedule, chip(name, 0 if measure else None), measure=measure),
+            ]
+        )
 
 
 def cost(
-    program: core.Program, target: str, sizes: Mapping[Symbol, int] | None = None, schedule: Schedule | None = None
+    program: core.Program,
+    target: str,
+    sizes: Mapping[Symbol, int] | None = None,
+    schedule: Schedule | None = None,
+    name: str | None = None,
 ) -> PlanCost:
     """What a program costs on "cpu" or "cuda", with the kernels that serve at these sizes (None stands for typical ones) on a GPU.
     Needs none."""
@@ -325,7 +373,7 @@ def cost(
             return on_cpu(program)
         from axon.backend.gpu.report.cost import cost_of as on_gpu
 
-        return on_gpu(program, sizes, schedule)
+        return on_gpu(program, sizes, schedule, chip(name))
 
 
 def build(program: core.Program, about: Described, folder: str, sizes: Mapping[Symbol, int], compiler: Sequence[str]) -> Library:

@@ -1,16 +1,18 @@
-"""What the GPU path needs of the machine: packages and libraries to build kernels, a driver and a Hopper GPU to run them."""
+"""What the GPU path needs of the machine: packages and libraries to build kernels, a driver and a GPU to run them."""
 
 from __future__ import annotations
 
 from functools import cache
 
-from axon.backend.gpu.layout.target import HOPPER, Target
+from axon.backend.gpu.layout.target import CHIPS
 from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.errors import AxonError
 
 _PACKAGES = ("numba-cuda", "llvmlite", "cuda-core", "cuda-bindings", "cuda-pathfinder")
 _LIBRARIES = ("nvvm", "nvJitLink")
+ELSEWHERE = "`cpu` and `simulate` run everywhere"
+_OLDEST = CHIPS[0].compute_capability[:2]
 _INSTALL = "pip install '.[cuda]' in a clone of Axon installs the tools"
 
 
@@ -56,9 +58,8 @@ def toolchain() -> None:
 
 
 @cache
-def gpu(device: int = 0, target: Target = HOPPER) -> None:
-    """Raises `Missing` unless kernels can run on this device. To build them takes `toolchain` too."""
-    elsewhere = "`cpu` and `simulate` run everywhere"
+def gpu(device: int = 0) -> tuple[int, int]:
+    """The compute capability of a GPU. Raises `Missing` unless kernels can run on it. To build them takes `toolchain` too."""
     try:
         from cuda.bindings import driver
     except ImportError:
@@ -69,14 +70,15 @@ def gpu(device: int = 0, target: Target = HOPPER) -> None:
     except RuntimeError:  # the driver's library cannot be loaded
         failed = "libcuda is not installed"
     if failed:
-        why = _NO_DRIVER.get(failed, elsewhere)
+        why = _NO_DRIVER.get(failed, ELSEWHERE)
         raise Missing("an NVIDIA driver with a GPU", why, failed)
     error, handle = driver.cuDeviceGet(device)
     if error:
-        raise Missing(f"GPU {device}", elsewhere, error.name)
+        raise Missing(f"GPU {device}", ELSEWHERE, error.name)
     kinds = driver.CUdevice_attribute
     wanted = (kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
-    found = tuple(driver.cuDeviceGetAttribute(kind, handle)[1] for kind in wanted)
-    if found != target.compute_capability[:2]:
-        have, want = (".".join(map(str, c)) for c in (found, target.compute_capability[:2]))
-        raise Missing("a Hopper GPU", elsewhere, f"kernels are made for compute capability {want}, and GPU {device} has {have}")
+    major, minor = (int(driver.cuDeviceGetAttribute(kind, handle)[1]) for kind in wanted)
+    if (major, minor) < _OLDEST:
+        least = ".".join(map(str, _OLDEST))
+        raise Missing(f"a GPU of compute capability {least} or later", ELSEWHERE, f"GPU {device} has {major}.{minor}")
+    return major, minor

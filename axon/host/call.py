@@ -30,6 +30,7 @@ from axon.host.seen import SeenCalls, key_of
 
 if TYPE_CHECKING:
     from axon.backend.cpu.host import Host
+    from axon.backend.gpu.layout.target import Target
     from axon.backend.gpu.runtime.arrays import Quick
     from axon.backend.gpu.runtime.steps import Ordered
     from axon.backend.gpu.runtime.variants import Variants
@@ -90,12 +91,14 @@ class Origin:
 class Session:
     """The callable declarations of a module and the specializations made so far, one per choice of element types and ranks."""
 
-    def __init__(self, checked: CheckedModule, origin: Origin | None = None) -> None:
+    def __init__(self, checked: CheckedModule, origin: Origin | None = None, chip: str | None = None) -> None:
+        """`chip` is the one for which GPU kernels are made; None for that of the GPU."""
         self.checked = checked
+        self.chip = chip
         self.origin = origin
         self._lock = Lock()  # held while a specialization is made, so that it is made once
         self._programs: dict[tuple[Any, ...], core.Program] = {}
-        self._executables: IdentityMap[core.Program, Ordered] = IdentityMap()
+        self._executables: IdentityMap[core.Program, dict[Target, Ordered]] = IdentityMap()
         self._quick: dict[tuple[Any, ...], Quick] = {}
         self._hosts: IdentityMap[core.Program, Host] = IdentityMap()
         self._callees: dict[str, Callee] = {}
@@ -208,7 +211,7 @@ class Session:
         """The flat results on this machine's processor."""
         match target:
             case "simulate":
-                return compiler.simulate(program, inputs, explicit, self.schedule(callee))
+                return compiler.simulate(program, inputs, explicit, self.schedule(callee), self.chip)
             case "interpret":
                 return compiler.interpret(program, inputs, explicit)
             case _:
@@ -233,7 +236,8 @@ class Session:
         buffers = output_buffers.matched(callee.name, program.result, out)
         output_buffers.check(callee.name, buffers or [], buffers or [])
         with _in_call(callee):
-            call = compiler.prepare(self._executable(callee, program), raw, matched, bound, buffers)
+            target = compiler.chip(self.chip, compiler.place_of(raw))
+            call = compiler.prepare(self._executable(callee, program, target), raw, matched, bound, buffers)
             results = compiler.launch(call, [value for _, value in raw], buffers)
         if out is None and not any(map(libraries.on_gpu, given)):
             return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
@@ -252,7 +256,7 @@ class Session:
     def variants(self, callee: Callee) -> Variants:
         """The GPU kernels that were made for a function."""
         found = (self._executables.get(p) for key, p in self._programs.items() if key[0] == callee.name)
-        return compiler.variants(filter(None, found))
+        return compiler.variants(made for of_chips in found if of_chips for made in of_chips.values())
 
     def warmup(self, callee: Callee, sizes: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Make the GPU kernels for arguments like these."""
@@ -263,7 +267,7 @@ class Session:
         given = [values.stand_in(described(value)) for value in original]
         program, _, bound = self.bound(callee, check_sizes(callee, sizes), given, original)
         with _in_call(callee):
-            compiler.warm(self._executable(callee, program), bound)
+            compiler.warm(self._executable(callee, program, compiler.chip(self.chip)), bound)
 
     def schedule(self, callee: Callee) -> Schedule | None:
         """What a schedule file beside the module fixes of a function's mappings. Raises what is wrong with the file."""
@@ -279,12 +283,15 @@ class Session:
             self._schedules = compiler.schedules(file, self.checked, functions) if file else {}
         return self._schedules
 
-    def _executable(self, callee: Callee, program: core.Program) -> Ordered:
+    def _executable(self, callee: Callee, program: core.Program, target: Target) -> Ordered:
         schedule = self.schedule(callee)
         with self._lock:
             if program not in self._executables:  # specializations live as long as the session
-                self._executables[program] = compiler.executable(program, schedule)
-            return self._executables[program]
+                self._executables[program] = {}
+            made = self._executables[program]
+            if target not in made:
+                made[target] = compiler.executable(program, target, schedule)
+            return made[target]
 
     def bound(
         self, callee: Callee, explicit: list[int], given: list[Any], original: Sequence[Any] | None = None

@@ -96,7 +96,7 @@ def cost(
     numbers = {s: dim.constant for s, dim in sizes.items() if dim.constant is not None}
     schedule = session.schedule(callee) if target == "cuda" else None
     try:
-        counted = compiler.cost(at.program, target, numbers, schedule)
+        counted = compiler.cost(at.program, target, numbers, schedule, session.chip)
         return _expressed(at, counted, target, sizes, numbers)
     except DimensionTooLarge:
         raise wrong(callee, "AX0309", f"the cost of `{callee.name}` is too large a formula") from None

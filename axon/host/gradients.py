@@ -163,7 +163,7 @@ def _made(session: Session, callee: Callee, suffix: str, given: str, body: str, 
     checked = compiler.check_text(text, source.path)
     errors = [d for d in checked.diagnostics if d.severity == "error"]
     whose, end = (session.origin.callee, session.origin.end) if session.origin else (callee, len(source.text))
-    made = Session(checked, Origin(whose, f", {words} `{whose.name}`", source.path, end))
+    made = Session(checked, Origin(whose, f", {words} `{whose.name}`", source.path, end), session.chip)
     if errors:
         raise made.told(AxonError(tuple(errors)), name)
     return made, made.callee(name)

@@ -31,24 +31,28 @@ if TYPE_CHECKING:
 
 @untraced
 @brief
-def load(path: str | os.PathLike[str]) -> Module:
-    """The module in a file. Raises AxonError if it is wrong. Loading again sees what was edited in between."""
+def load(path: str | os.PathLike[str], *, chip: str | None = None) -> Module:
+    """The module in a file. Raises AxonError if it is wrong. Loading again sees what was edited in between.
+
+    `chip`, such as "sm_80", is the one for which its GPU kernels are made; without it, that of the GPU on which they run.
+    """
     shown = os.fspath(path) if isinstance(path, os.PathLike) else path
     _require_text("load", "a path", shown)
-    return Module(_accepted(compiler.load(shown)), shown)
+    return Module(_accepted(compiler.load(shown)), shown, _known(chip))
 
 
 @untraced
 @brief
-def compile(text: str) -> Module:
-    """A module from its text, which may import from the standard library. Raises AxonError if it is wrong."""
+def compile(text: str, *, chip: str | None = None) -> Module:
+    """A module from its text, which may import from the standard library. Raises AxonError if it is wrong. `chip` is as for
+    `load`."""
     _require_text("compile", "the text of a program", text)
     checked = compiler.check_text(text)
     if not checked.ok and text.endswith(".axon") and "\n" not in text:
         first, *rest = _errors(checked)
         help_ = Suggestion(f'to read a file, call axon.load("{text}")')
         raise AxonError((replace(first, suggestions=(*first.suggestions, help_)), *rest))
-    return Module(_accepted(checked), compiler.TEXT)
+    return Module(_accepted(checked), compiler.TEXT, _known(chip))
 
 
 @untraced
@@ -125,6 +129,14 @@ def _require_text(function: str, what: str, value: object) -> None:
         raise TypeError(f"axon.{function} takes {what}, a str, not {type(value).__name__}")
 
 
+def _known(chip: str | None) -> str | None:
+    """A chip that there is."""
+    if chip is not None:
+        _require_text("load", "a chip's name", chip)
+        compiler.chip(chip)
+    return chip
+
+
 def _accepted(checked: CheckedModule) -> CheckedModule:
     if not checked.ok:
         raise AxonError(_errors(checked))
@@ -150,8 +162,13 @@ def _derivative(of: Function, operator: str, wrt: str | Sequence[str] | None, si
     return made[sizes] if sizes else made
 
 
-def _function(make: Any, source: str, name: str, sizes: tuple[int, ...]) -> Function:
-    function: Function = make(source)[name]
+def _module(make: Any, source: str, chip: str | None) -> Module:
+    module: Module = make(source, chip=chip)
+    return module
+
+
+def _function(make: Any, source: str, name: str, sizes: tuple[int, ...], chip: str | None) -> Function:
+    function: Function = make(source, chip=chip)[name]
     return function[sizes] if sizes else function
 
 
@@ -173,9 +190,9 @@ class Module(_Shared):
     `m["lambda"]` is for names that Python cannot write as an attribute. Pickled, a module is its text, or the path of its file.
     """
 
-    def __init__(self, checked: CheckedModule, path: str) -> None:
+    def __init__(self, checked: CheckedModule, path: str, chip: str | None = None) -> None:
         self._path = path
-        self._session = Session(checked)
+        self._session = Session(checked, chip=chip)
         hide_from_torch()
 
     def __getattr__(self, name: str) -> Any:
@@ -213,7 +230,7 @@ class Module(_Shared):
 
     def __reduce__(self) -> tuple[Any, ...]:
         make, source = _made_by(self._session.checked)
-        return make, (source,)
+        return _module, (make, source, self._session.chip)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._session.checked.signatures)
@@ -292,7 +309,7 @@ class Function(_Shared):
         if self._of is not None:
             of, operator, wrt = self._of
             return _derivative, (of, operator, wrt, () if of._sizes else self._sizes)
-        return _function, (*_made_by(self._session.checked), self._callee.name, self._sizes)
+        return _function, (*_made_by(self._session.checked), self._callee.name, self._sizes, self._session.chip)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Function) and self._identity == other._identity

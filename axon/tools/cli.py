@@ -146,7 +146,9 @@ def _run(arguments: argparse.Namespace) -> int:
         note = "one array is written to a .npy file, several to a .npz file"
         raise AxonError((Diagnostic("AX0508", f"`--out {arguments.out}` ends in neither .npy nor .npz", notes=(note,)),))
     path, name = _split(arguments.path)
-    session = Session(_checked(path))
+    if arguments.chip is not None:
+        compiler.chip(arguments.chip)
+    session = Session(_checked(path), chip=arguments.chip)
     callee = the_function(session, path, name)
 
     def parsed(*, look: bool) -> tuple[list[Any], dict[str, Any]]:
@@ -189,7 +191,7 @@ def _emit(arguments: argparse.Namespace) -> int:
         else:
             from axon.host.call import Session
 
-            session = Session(checked)
+            session = Session(checked, chip=arguments.chip)
             callee = the_function(session, path, name)
             with progress(f"making the {arguments.stage} of {callee.name}"):
                 text = listing.stage_of(session, callee, arguments.stage, arguments.arguments)
@@ -205,7 +207,7 @@ def _passes(arguments: argparse.Namespace) -> str:
     from axon.host.call import Session
 
     path, name = _split(arguments.path)
-    session = Session(_checked(path))
+    session = Session(_checked(path), chip=arguments.chip)
     callee = the_function(session, path, name)
     with progress(f"running the passes of {callee.name}"):
         return listing.passes_of(session, callee, arguments.arguments)
@@ -281,9 +283,9 @@ def _explain(arguments: argparse.Namespace) -> int:
         path, name = _split(arguments.code)
         if arguments.shapes:
             return _explain_shapes(path, name)
-        session = Session(_checked(path))
+        session = Session(_checked(path), chip=arguments.chip)
         callee = the_function(session, path, name)
-        phase = partial(compiler.explain, schedule=session.schedule(callee), measure=arguments.measure)
+        phase = partial(compiler.explain, schedule=session.schedule(callee), measure=arguments.measure, name=session.chip)
         with progress(f"explaining {callee.name}"):
             told = listing.of_kernels(session, callee, arguments.arguments, phase)
         print(told)
@@ -408,7 +410,7 @@ def _view(arguments: argparse.Namespace) -> int:
 
     path, name = _split(arguments.path)
     _refuse_program(arguments.out, path)
-    session = Session(_checked(path))
+    session = Session(_checked(path), chip=arguments.chip)
     callee = the_function(session, path, name)
     with progress(f"drawing {callee.name}"):
         seed = arguments.seed if arguments.measure else None

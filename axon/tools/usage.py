@@ -30,6 +30,11 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         command.add_argument("--seed", type=_seed, default=0, help="of randn, uniform and randint (default 0)")
 
     a_function = "a program, and what it declares; NAME may be left out where that is one function"
+    def add_chip(command: argparse.ArgumentParser) -> None:
+        command.add_argument(
+            "--chip", metavar="CHIP", help="whose GPU kernels: sm_75 to sm_120 (default: this machine's, or sm_90)"
+        )
+
     formats = ("text", "json")
     check = add("check", "say what is wrong with programs")
     check.add_argument("paths", nargs="+", metavar="PATH", help="files, or directories of .axon files")
@@ -42,6 +47,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     run.add_argument("path", metavar="PATH[:NAME]", help=a_function)
     add_call(run)
     run.add_argument("--target", metavar="TARGET", help="where to run: cpu (default), or simulate: its GPU kernels, on the CPU")
+    add_chip(run)
     run.add_argument("--out", metavar="FILE", help="save the result: .npy, or .npz for several arrays")
 
     emit = add("emit", "print what a phase of the compiler makes")
@@ -51,6 +57,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     which.add_argument("--stage", metavar="STAGE", help=", ".join(STAGES))
     which.add_argument("--stages", action="store_true", help="the passes that lead from one to the next, for every target")
     add_call(emit)
+    add_chip(emit)
 
     fmt = add("fmt", "lay programs out in the standard way, in place")
     fmt.add_argument("paths", nargs="+", metavar="PATH", help="files or directories; - formats standard input")
@@ -66,6 +73,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     explain.add_argument("--shapes", action="store_true", help="how each dimension of a declaration was derived, and from where")
     explain.add_argument("--measure", action="store_true", help="run the kernels on this machine's GPU too, and time them")
     add_call(explain)
+    add_chip(explain)
 
     solve = add("solve", "find the sizes of arguments with which a result has a shape")
     solve.add_argument("path", metavar="PATH[:NAME]", help=a_function)
@@ -100,6 +108,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     view.add_argument("path", metavar="PATH[:NAME]", help=a_function)
     add_call(view)
     view.add_argument("--target", choices=("cpu", "cuda"), help="whose kernels (default: the GPU's, if the function has such)")
+    add_chip(view)
     view.add_argument("--measure", action="store_true", help="time the call on this machine's processor too: a roofline")
     view.add_argument("--out", metavar="FILE", help="where to write it (default: NAME.html)")
     view.add_argument("--open", action="store_true", help="open it in a browser")

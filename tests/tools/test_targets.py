@@ -196,7 +196,7 @@ def test_cuda_says_what_is_missing(axon_cli: Cli, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [("CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES"), ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "restart the machine"), ("", "8.0")],
+    [("CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES"), ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "restart the machine"), ("", "7.0")],
 )
 def test_gpus_that_cannot_be_used(status: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from cuda.bindings import driver
@@ -204,7 +204,7 @@ def test_gpus_that_cannot_be_used(status: str, words: str, monkeypatch: pytest.M
     needs.gpu.cache_clear()
     monkeypatch.setattr(driver, "cuInit", lambda flags: (getattr(driver.CUresult, status or "CUDA_SUCCESS"),))
     monkeypatch.setattr(driver, "cuDeviceGet", lambda number: (driver.CUresult.CUDA_SUCCESS, 0))
-    capability = {"MAJOR": 8, "MINOR": 0}
+    capability = {"MAJOR": 7, "MINOR": 0}
     monkeypatch.setattr(driver, "cuDeviceGetAttribute", lambda kind, _: (0, capability[kind.name.rpartition("_")[2]]))
     with pytest.raises(axon.AxonError, match="AX0604") as caught:
         needs.gpu()

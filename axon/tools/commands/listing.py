@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from axon import compiler
@@ -12,7 +13,6 @@ from axon.base.errors import AxonError
 from axon.base.nearest import meant
 
 if TYPE_CHECKING:
-    from axon.base.names import Symbol
     from axon.base.source import SourceFile, Span
     from axon.checker.module import CheckedModule
     from axon.core import ir as core
@@ -99,7 +99,7 @@ def stage_of(session: Session, callee: Callee, stage: str, arguments: Sequence[s
     """A stage from `core` on, for the arguments given, else for general ones (of kernels, at typical sizes)."""
     if stage != "core":
         schedule = None if stage in compiler.HOST_STAGES else session.schedule(callee)
-        return of_kernels(session, callee, arguments, lambda program, sizes: compiler.emit(program, stage, sizes, schedule))
+        return of_kernels(session, callee, arguments, partial(compiler.emit, stage=stage, schedule=schedule, name=session.chip))
     from axon.core.printer import print_program
 
     return print_program(_lowered(session, callee, arguments)).rstrip()
@@ -116,7 +116,7 @@ def of_kernels(
     session: Session,
     callee: Callee,
     arguments: Sequence[str],
-    phase: Callable[[core.Program, dict[Symbol, int] | None], str],
+    phase: Callable[..., str],
 ) -> str:
     """What a phase says of a function's kernels, for the arguments given, else for general ones at typical sizes."""
     from axon.host.command_arguments import parse_arguments
@@ -124,9 +124,10 @@ def of_kernels(
     given = parse_arguments(list(arguments), seed=None)
     sizes = [given.pop(size) for size in callee.dimensions if size in given]
     if given or sizes:
-        return phase(*session.example(callee, sizes, given)).rstrip()
+        program, at = session.example(callee, sizes, given)
+        return phase(program, sizes=at).rstrip()
     try:
-        return phase(compiler.lower(session.checked, callee.name, None), None).rstrip()
+        return phase(compiler.lower(session.checked, callee.name, None), sizes=None).rstrip()
     except AxonError as error:
         general = callee.scheme.elements or callee.scheme.rows
         if not general or {d.code for d in error.diagnostics} != {"AX0603"}:

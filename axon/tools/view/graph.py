@@ -9,6 +9,7 @@ from typing import assert_never
 
 from axon.backend.cpu.plan import planned
 from axon.backend.gpu.build.recipe import tensors
+from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.steps import Ordered
 from axon.backend.gpu.tile import families
@@ -70,7 +71,13 @@ class Graph:
     tiled: tuple[str, ...] = ()  # the numbers of the kernels that have roles, in order
 
 
-def graph(program: Program, target: str | None, sizes: Mapping[Symbol, int], schedule: Schedule = NOTHING) -> Graph:
+def graph(
+    program: Program,
+    target: str | None,
+    sizes: Mapping[Symbol, int],
+    schedule: Schedule = NOTHING,
+    chip: Target = HOPPER,
+) -> Graph:
     """The graph of a program, grouped as the GPU kernels that serve at these sizes, if it has them (`target` "cuda"), else as the
     CPU's ("cpu").
 
@@ -78,7 +85,7 @@ def graph(program: Program, target: str | None, sizes: Mapping[Symbol, int], sch
     """
     if target != "cpu":
         try:
-            return _gathered(_of_gpu(program, sizes, schedule))
+            return _gathered(_of_gpu(program, sizes, schedule, chip))
         except Unsupported:
             if target == "cuda":
                 raise
@@ -192,9 +199,9 @@ def _family(kernel: plan.Nest | plan.Contraction | plan.Whole) -> str:
             return type(op).__name__.lower()
 
 
-def _of_gpu(program: Program, sizes: Mapping[Symbol, int], schedule: Schedule) -> Graph:
+def _of_gpu(program: Program, sizes: Mapping[Symbol, int], schedule: Schedule, chip: Target) -> Graph:
     """As the GPU runs it: see `parts`."""
-    stepped = Ordered(program, schedule=schedule).at(sizes)
+    stepped = Ordered(program, chip, schedule).at(sizes)
     split = stepped.parts
     served = IdentityMap((part, executable.serving({}, own)) for part, executable, own in stepped.foreseen(sizes))
 
@@ -213,7 +220,12 @@ def _of_gpu(program: Program, sizes: Mapping[Symbol, int], schedule: Schedule) -
                 case _:
                     assert_never(part)
 
-    return _drawn(split.rest, "a Hopper GPU", tuple(steps(split.body)), split.body.results)
+    return _drawn(
+        split.rest,
+        f"{'an' if chip.generation[0] in 'AEIOU' else 'a'} {chip.generation} GPU",
+        tuple(steps(split.body)),
+        split.body.results,
+    )
 
 
 def _kernel(program: Program, kernel: families.Kernel) -> _Step:

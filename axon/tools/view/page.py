@@ -25,6 +25,7 @@ from axon.tools.view.source import Piece, pieces
 from axon.tools.view.summary import summary
 
 if TYPE_CHECKING:
+    from axon.backend.gpu.layout.target import Target
     from axon.backend.gpu.report.timeline import Timeline
     from axon.backend.gpu.tile.schedule_file import Schedule
     from axon.base.names import Symbol
@@ -54,7 +55,8 @@ def page(session: Session, callee: Callee, arguments: Sequence[str], target: str
     at = {s: (sizes or {}).get(s, TYPICAL) for s in variables}
     schedule = session.schedule(callee) if target != "cpu" else None
     timed = _timed(session, callee, program, sizes, arguments, measured) if measured is not None else ""
-    return _fill(session, callee, program, graph(program, target, at, schedule or NOTHING), sizes, at, timed)
+    chip = compiler.chip(session.chip)
+    return _fill(session, callee, program, graph(program, target, at, schedule or NOTHING, chip), sizes, at, chip, timed)
 
 
 def _timed(session: Session, callee: Callee, program: Program, sizes: Sizes | None, arguments: Sequence[str], seed: int) -> str:
@@ -73,7 +75,9 @@ def _timed(session: Session, callee: Callee, program: Program, sizes: Sizes | No
     return f"<section><h2>Time on this machine's processor</h2>{roofline(session, callee, arguments, seed, flops, moved)}</section>"
 
 
-def _fill(session: Session, callee: Callee, program: Program, shown: Graph, sizes: Sizes | None, at: Sizes, timed: str) -> str:
+def _fill(
+    session: Session, callee: Callee, program: Program, shown: Graph, sizes: Sizes | None, at: Sizes, chip: Target, timed: str
+) -> str:
     source = session.checked.source
     names = shown.sizes.names
     words = Words(lambda dim: render(shown.sizes.short(dim), lambda symbol: names.get(symbol, symbol.name)), _numbers(sizes))
@@ -90,8 +94,8 @@ def _fill(session: Session, callee: Callee, program: Program, shown: Graph, size
         "whose": shown.whose,
         "sizes": _definitions(shown),
         "kernels": _table(shown, words),
-        "summary": summary(program, "cpu" if shown.whose == CPU else "cuda", at, schedule, words, names) + timed,
-        "pipelines": _pipelines(program, shown, at, sizes is None, schedule or NOTHING),
+        "summary": summary(program, "cpu" if shown.whose == CPU else "cuda", at, schedule, words, names, session.chip) + timed,
+        "pipelines": _pipelines(program, shown, at, sizes is None, schedule or NOTHING, chip),
         "tips": json.dumps([_tip(found) for found in hovers]).replace("<", "\\u003c"),
     }
     template = files("axon.tools.view").joinpath("page.html").read_text(encoding="utf-8")
@@ -237,13 +241,13 @@ def _short(ratio: float) -> str:
     return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
 
 
-def _pipelines(program: Program, shown: Graph, at: Sizes, is_typical: bool, schedule: Schedule) -> str:
+def _pipelines(program: Program, shown: Graph, at: Sizes, is_typical: bool, schedule: Schedule, chip: Target) -> str:
     """The specialized kernels' roles over time."""
     if not shown.tiled:
         return ""
     from axon.backend.gpu.report.timeline import timelines
 
-    found = timelines(program, at, SECONDS, schedule)
+    found = timelines(program, at, SECONDS, schedule, chip)
     if not found:
         return ""
     slots = range(min(SLOTS, max(timeline.stages for timeline in found)))

@@ -23,14 +23,20 @@ _FORMULAS = 4  # of memory, of which the largest counts
 
 
 def summary(
-    program: Program, target: str, at: Mapping[Symbol, int], schedule: Schedule | None, words: Words, names: Mapping[Symbol, str]
+    program: Program,
+    target: str,
+    at: Mapping[Symbol, int],
+    schedule: Schedule | None,
+    words: Words,
+    names: Mapping[Symbol, str],
+    chip: str | None = None,
 ) -> str:
     """A section of the page; costs as `m.f.cost` has them, at these sizes where kernels are chosen by sizes."""
     facts = [r.render(lambda s: names.get(s, s.name)) for r in said([f.relation for f in program.contract.facts])]
     drawn = ""
     lines = [f"A call satisfies {', '.join(map(_code, facts))}." if facts else "Any sizes will do, as far as shapes agree."]
     try:
-        counted = compiler.cost(program, target, at, schedule)
+        counted = compiler.cost(program, target, at, schedule, chip)
         lines += _costs(counted, words)
         drawn = _over_time(counted, words)
     except (DimensionTooLarge, Unsupported):

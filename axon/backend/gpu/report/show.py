@@ -156,7 +156,7 @@ def explain(
     *,
     measure: bool = False,
 ) -> str:
-    """For each kernel on a chip its mapping, what it takes of the chip, the time predicted for it, and the alternatives it was preferred to.
+    """For each kernel its mapping on a chip, what it takes of that, its predicted time, and the alternatives it was preferred to.
 
     With `measure`, times on this machine's GPU too, of the mapping and of the first alternatives. Raises `Missing` without one.
     """

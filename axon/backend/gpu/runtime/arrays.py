@@ -58,6 +58,16 @@ KEPT_CALLS = 512  # of one function
 STREAMS = 4  # on which one call is kept as a graph
 
 
+def place_of(given: Given) -> int:
+    """The GPU on which a call with these arguments runs: that of the first array that lies on one."""
+    for path, x in given:
+        library = libraries.of(x)
+        device = None if library is None else device_of(library, path, x)
+        if device is not None:
+            return device
+    return 0
+
+
 def prepare(
     stepped: Stepped, given: Given, matched: Sequence[Any], sizes: MappingOf[Symbol, int], room: Given | None
 ) -> ArrayCall | SteppedCall | HostCall:
@@ -69,7 +79,7 @@ def prepare(
     driver refuses.
     """
     try:
-        gpu(0, stepped.target)
+        gpu(0)
     except Missing as missing:
         # What can be done here, so that the first call where there is a GPU is quick: what that would build, and no more.
         stepped.warm(sizes, exact=False)
@@ -92,7 +102,7 @@ def prepare(
         if libraries.of(x) is None and np.ndim(host):
             helps = "move it there first: nothing is copied to a GPU in silence, unless all arguments are NumPy arrays"
             raise wrong(f"`{name}` must be {worded(library, device)}, as `{path}` is, not {described(x)}", helps)
-    gpu(device, stepped.target)
+    gpu(device)
     if stepped.straight is None or not stepped.holds(sizes):
         return SteppedCall(stepped, library, device, given, matched, sizes, room)
     return ArrayCall(stepped, stepped.straight, library, device, given, matched, sizes, room)

@@ -41,7 +41,7 @@ from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.divided import Division, divided, state_of
 from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, nests, results_of
 from axon.backend.gpu.tile.limbs import dearer, limbed
-from axon.backend.gpu.tile.recompute import better_kept, recomputed
+from axon.backend.gpu.tile.recompute import Recomputed, better_kept, recomputed
 from axon.backend.gpu.tile.regroup import named, regrouped
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest

@@ -154,7 +154,7 @@ def _tiled(
                 mine = _Taken(op.outs[0].symbol, group(*contraction(op, values, own)), {number})
             except Unsupported as reason:
                 if op.reduction is not None and reason.near:
-                    reasons.setdefault(op.outs[0].symbol, without or reason.reason)
+                    reasons.setdefault(op.outs[0].symbol, reason.reason)
                 continue
             if without:
                 reasons[mine.symbol] = without

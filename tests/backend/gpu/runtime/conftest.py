@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axon.backend import libraries, needs
+from axon.backend import chips, libraries, needs
+from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.runtime import arrays, building, failures, kept_graphs, stepped_call, steps
 from axon.backend.gpu.runtime import executable as runtime
 from axon.backend.gpu.runtime.binding import Binder
@@ -28,8 +29,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     monkeypatch.setattr(stepped_call, "driver", lambda: made)
     monkeypatch.setattr(failures, "driver", lambda: made)
     monkeypatch.setattr(failures, "_free", [])  # its memory goes with it
-    monkeypatch.setattr(arrays, "gpu", lambda device=0, target=None: None)
-    monkeypatch.setattr(needs, "gpu", lambda device=0, target=None: None)
+    monkeypatch.setattr(arrays, "gpu", lambda device=0: (9, 0))
+    monkeypatch.setattr(needs, "gpu", lambda device=0: (9, 0))
+    monkeypatch.setattr(chips, "of_device", lambda device: HOPPER)
     monkeypatch.setattr(Binder, "launch", recorded(made, Binder.launch))
     return made
 

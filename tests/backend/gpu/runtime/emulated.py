@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axon.backend import needs
+from axon.backend import chips, needs
 from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StatusParameter
 from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
+from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.views import with_views
 from axon.backend.gpu.proof.simulate import simulate
 from axon.backend.gpu.runtime import algorithms, arrays, building, failures, stepped_call, steps
@@ -92,13 +93,14 @@ def built(wanted: Any, target: Any) -> list[LinkedKernel]:
     return [LinkedKernel(forms.source.text.encode(), "kernel", 32, 0) for forms in wanted]
 
 
-def emulated(monkeypatch: pytest.MonkeyPatch, seed: int = 0) -> EmulatedDriver:
-    """The machine has a GPU from here on."""
+def emulated(monkeypatch: pytest.MonkeyPatch, seed: int = 0, chip: Target = HOPPER) -> EmulatedDriver:
+    """The machine has a GPU from here on, of this chip."""
     made = EmulatedDriver(seed)
     for module in (runtime, arrays, stepped_call, failures):
         monkeypatch.setattr(module, "driver", lambda: made)
     for module in (arrays, needs):
-        monkeypatch.setattr(module, "gpu", lambda device=0, target=None: None)
+        monkeypatch.setattr(module, "gpu", lambda device=0: chip.linked[:2])
+    monkeypatch.setattr(chips, "of_device", lambda device: chip)
     for module in (building, algorithms, steps):
         monkeypatch.setattr(module, "build_all", built)
     monkeypatch.setattr(building, "known", lambda wanted, target: [None for _ in wanted])

@@ -116,7 +116,7 @@ def played(monkeypatch: Any) -> PlayedDriver:
     made = PlayedDriver()
     for module in (runtime, arrays, stepped_call, failures):
         monkeypatch.setattr(module, "driver", lambda: made)
-    monkeypatch.setattr(arrays, "gpu", lambda device=0, target=None: None)
+    monkeypatch.setattr(arrays, "gpu", lambda device=0: (9, 0))
     monkeypatch.setattr(steps, "Executable", PlayedExecutable)
     for module in (algorithms, steps):
         monkeypatch.setattr(module, "build_all", built)

@@ -112,7 +112,7 @@ def test_what_was_asked_for_comes_on_top(builds: Builds) -> None:
     )
     m.f.warmup("bf16[64, 4096]", "bf16[64, 4096]")
     assert len(m.f.variants) == asked
-    ((stepped,),) = (ordered.made for ordered in m._session._executables.values())
+    ((stepped,),) = (ordered.made for made in m._session._executables.values() for ordered in made.values())
     program = stepped.straight
     for sizes in sweep():
         bound = named(program, **sizes)
