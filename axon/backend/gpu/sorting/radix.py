@@ -39,7 +39,7 @@ from axon.base.names import Symbol, fresh
 
 BITS = 8  # of a digit
 SIZES = ((8, 4), (8, 8), (16, 8), (32, 8))  # warps of a block that sorts a row, and pairs of each of its threads
-PIECES_OF = ((16, 8), (8, 8))  # of a block that moves a piece of one: the first for which there is shared memory
+PIECE = (16, 8)  # of a block that moves a piece of one
 RESIDENT = 1024  # threads of these blocks, for which a multiprocessor must have registers
 ADDERS = 256  # threads of the blocks that add up
 FEW = 8  # pieces that one thread adds up
@@ -101,8 +101,10 @@ def blocks_of_rows(keys: Keys, shared: int) -> list[SortBlock]:
 
 
 def block_of_piece(wide: bool, shared: int) -> SortBlock:
-    """The block that moves a piece of a row, where a block has so many bytes of shared memory."""
-    return next(block for block in (SortBlock(*piece, wide) for piece in PIECES_OF) if block.shared <= shared)
+    """The block that moves a piece of a row: of half the warps where a block has too little shared memory for all."""
+    warps, items = PIECE
+    whole = SortBlock(warps, items, wide)
+    return whole if whole.shared <= shared else SortBlock(warps // 2, items, wide)
 
 
 class _Sorter(KernelCode):
