@@ -1,5 +1,5 @@
-"""Kernels made for other chips, on the GPU that is here: whether programs of the corpus give what the interpreter gives, and how long
-some take beside those for the GPU itself.
+"""Kernels made for other chips, on the GPU that is here: whether programs of the corpus give what the interpreter gives, and how
+long some take beside those for the GPU itself.
 
     python benchmarks/gpu_chips.py [CHIP…]          default: sm_75 sm_80 sm_86
 

@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon": {"base", "checker", "host", "tools"},
     # what every phase of the pipeline is, and who puts them together
     "axon.compiler": {"base", "grammar", "checker", "lower", "core", "core.passes", "interpret", "pass_table"}
-    | {"backend.cpu", "backend.c"}
+    | {"backend", "backend.cpu", "backend.c"}
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "runtime", "report")},
     # the list of passes by target
     "axon.pass_table": {"base", "core", "core.passes", "backend.cpu", "backend.kernel", "backend.plan"}

@@ -1,1 +1,1 @@
-"""Hopper GPUs: from plans to kernels that are proved, built, launched and reported."""
+"""GPUs: from plans to kernels that are proved, built, launched and reported."""

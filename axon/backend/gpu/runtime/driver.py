@@ -19,7 +19,9 @@ from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.element import Element
 from axon.base.errors import AxonError
 
-PORTABLE = 8  # blocks of a cluster that every GPU takes; more must be allowed, and every Hopper GPU has room for 16
+PORTABLE = (
+    8  # blocks of a cluster that every GPU takes; more must be allowed, and `layout.target` says how many a chip has room for
+)
 
 
 class DeviceError(AxonError):
@@ -63,7 +65,7 @@ _WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "CUDA_ERROR_ECC_UNCORRECTABLE": ("the GPU reports a memory error", ("the GPU needs a reset: ask whoever runs the machine",)),
     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": _NEWER,
-    "CUDA_ERROR_NO_BINARY_FOR_GPU": ("the kernel is for another kind of GPU", ('run it on a Hopper GPU, or with target="cpu"',)),
+    "CUDA_ERROR_NO_BINARY_FOR_GPU": ("the kernel is for another kind of GPU", ('run it on that, or with target="cpu"',)),
     "CUDA_ERROR_INVALID_SOURCE": _NEWER,
     "CUDA_ERROR_INVALID_IMAGE": _NEWER,
     "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": (
