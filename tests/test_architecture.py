@@ -96,7 +96,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.host.pytorch": {"base", "shapes", "shapes.contracts", "types", "core", "backend", "compiler", "host"},
     "axon.tools": {"", "base", "checker", "host", "compiler"}
     | {f"tools.{folder}" for folder in ("commands", "onnx", "playground", "prompt", "lsp", "view")},
-    "axon.tools.commands": {"base", "grammar", "types", "checker", "core", "backend", "host", "compiler", "tools.view"},
+    "axon.tools.commands": {"", "base", "grammar", "types", "checker", "core", "host", "compiler", "tools.view"}
+    | {"backend", "backend.cpu", "backend.gpu.layout"},
     "axon.tools.editor": {"base", "grammar", "shapes", "types", "suggest", "checker"},
     "axon.tools.lsp": {"", "base", "compiler", "tools.editor"},
     "axon.tools.onnx": {"base", "shapes", "shapes.algebra", "compiler"},

@@ -2,6 +2,7 @@
 
     of_device   the chip of a GPU, from its row in the table and what the driver says
     made_for    the chip for a name, or for none; what runs it decides the machine code
+    gpus        every GPU of this machine, to be shown
 
 A GPU has the row of its compute capability, with as many multiprocessors as there are; clock, memory and L2 cache are the driver's
 where they differ by more than a tenth from the row's, so that what was measured of a chip holds for those like it. Of a chip that
@@ -17,7 +18,7 @@ from typing import Any
 
 from axon.backend import needs
 from axon.backend.gpu.layout.target import CHIPS, HOPPER, Target, architecture, row_of
-from axon.base.data import replace
+from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Diagnostic
 from axon.base.errors import AxonError
 from axon.base.nearest import meant
@@ -79,6 +80,34 @@ def of_device(device: int) -> Target:
         text = f"Axon knows nothing of {architecture((*found, ''))}, and makes kernels for GPU {device} as for {row.name}"
         warnings.warn(text, RuntimeWarning, stacklevel=2)
     return measured(row.on((*found, "")), _said(device))
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU as its driver calls it, with bytes of memory; its chip, or why kernels cannot run on it."""
+
+    name: str
+    memory: int
+    chip: Target | needs.Missing
+
+
+def gpus() -> tuple[str, tuple[Gpu, ...]]:
+    """The version of CUDA that this machine's driver is of, and its GPUs. Raises `Missing` without a driver that has one."""
+    needs.driver()
+    from cuda.bindings import driver
+
+    found = []
+    for number in range(int(driver.cuDeviceGetCount()[1])):
+        handle = driver.cuDeviceGet(number)[1]
+        name = driver.cuDeviceGetName(128, handle)[1].split(b"\0")[0].decode(errors="replace")
+        chip: Target | needs.Missing
+        try:
+            chip = of_device(number)
+        except needs.Missing as missing:
+            chip = missing
+        found.append(Gpu(name, int(driver.cuDeviceTotalMem(handle)[1]), chip))
+    major, minor = divmod(int(driver.cuDriverGetVersion()[1]) // 10, 100)
+    return f"{major}.{minor}", tuple(found)
 
 
 def measured(row: Target, said: dict[str, float]) -> Target:

@@ -58,27 +58,45 @@ def toolchain() -> None:
 
 
 @cache
-def gpu(device: int = 0) -> tuple[int, int]:
-    """The compute capability of a GPU. Raises `Missing` unless kernels can run on it. To build them takes `toolchain` too."""
+def driver() -> None:
+    """Raises `Missing` without a driver that has a GPU."""
     try:
-        from cuda.bindings import driver
+        from cuda.bindings import driver as cuda
     except ImportError:
         raise Missing("the Python package `cuda-bindings`", _INSTALL) from None
     try:
-        (error,) = driver.cuInit(0)
+        (error,) = cuda.cuInit(0)
         failed = error.name if error else ""
     except RuntimeError:  # the driver's library cannot be loaded
         failed = "libcuda is not installed"
     if failed:
         why = _NO_DRIVER.get(failed, ELSEWHERE)
         raise Missing("an NVIDIA driver with a GPU", why, failed)
-    error, handle = driver.cuDeviceGet(device)
+
+
+@cache
+def gpu(device: int = 0) -> tuple[int, int]:
+    """The compute capability of a GPU. Raises `Missing` unless kernels can run on it. To build them takes `toolchain` too."""
+    driver()
+    from cuda.bindings import driver as cuda
+
+    error, handle = cuda.cuDeviceGet(device)
     if error:
         raise Missing(f"GPU {device}", ELSEWHERE, error.name)
-    kinds = driver.CUdevice_attribute
+    kinds = cuda.CUdevice_attribute
     wanted = (kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
-    major, minor = (int(driver.cuDeviceGetAttribute(kind, handle)[1]) for kind in wanted)
+    major, minor = (int(cuda.cuDeviceGetAttribute(kind, handle)[1]) for kind in wanted)
     if (major, minor) < _OLDEST:
         least = ".".join(map(str, _OLDEST))
         raise Missing(f"a GPU of compute capability {least} or later", ELSEWHERE, f"GPU {device} has {major}.{minor}")
     return major, minor
+
+
+def disassembler() -> str | None:
+    """Where NVIDIA's disassembler of machine code is, if it is there."""
+    try:
+        from cuda.pathfinder import find_nvidia_binary_utility
+    except ImportError:
+        return None
+    found = find_nvidia_binary_utility("nvdisasm")
+    return None if found is None else str(found)

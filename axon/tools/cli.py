@@ -458,6 +458,14 @@ def _import(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _doctor(arguments: argparse.Namespace) -> int:
+    from axon.tools.commands import doctor
+
+    found = doctor.examine()
+    print(doctor.as_json(found) if arguments.format == "json" else doctor.page(found))
+    return 0
+
+
 def _watch(arguments: argparse.Namespace) -> int:
     from axon.tools.commands.watch import watch
 
@@ -518,6 +526,7 @@ _COMMANDS: dict[str, Command] = {
     "solve": _solve,
     "build": _build,
     "bench": _bench,
+    "doctor": _doctor,
     "view": _view,
     "repl": _repl,
     "watch": _watch,

@@ -119,6 +119,9 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     watch = add("watch", "check programs now and whenever they are saved")
     watch.add_argument("paths", nargs="+", metavar="PATH", help="files, or directories of .axon files")
 
+    doctor = add("doctor", "say what this machine has, what it lacks and what that costs, and which kernels its GPU gets")
+    doctor.add_argument("--format", choices=formats, default="text")
+
     importing = add("import", "write a program for a model in ONNX, and its weights as safetensors")
     importing.add_argument("path", metavar="MODEL.onnx", help="a model")
     importing.add_argument("-o", "--out", metavar="FILE.axon", help="where to write it (default: here, under the model's name)")

@@ -44,11 +44,11 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             return (driver.CUresult.CUDA_ERROR_INVALID_VALUE, 0) if known is None else (fine, known)
 
         monkeypatch.setattr(driver, "cuDeviceGetAttribute", attribute)
-        needs.gpu.cache_clear()
+        needs.gpu.cache_clear(), needs.driver.cache_clear()
         chips.of_device.cache_clear()
 
     yield with_gpus
-    needs.gpu.cache_clear()
+    needs.gpu.cache_clear(), needs.driver.cache_clear()
     chips.of_device.cache_clear()
 
 

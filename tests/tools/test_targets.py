@@ -183,7 +183,7 @@ def test_cuda_says_what_is_missing(axon_cli: Cli, monkeypatch: pytest.MonkeyPatc
     def no_library(flags: int) -> Any:
         raise RuntimeError("libcuda cannot be loaded")
 
-    needs.gpu.cache_clear()
+    needs.gpu.cache_clear(), needs.driver.cache_clear()
     monkeypatch.setattr(driver, "cuInit", no_library)
     monkeypatch.setenv("AXON_CACHE", "cache")
     ran = axon_cli("run", "p.axon:product", A, B, "--target", "cuda")
@@ -201,7 +201,7 @@ def test_cuda_says_what_is_missing(axon_cli: Cli, monkeypatch: pytest.MonkeyPatc
 def test_gpus_that_cannot_be_used(status: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from cuda.bindings import driver
 
-    needs.gpu.cache_clear()
+    needs.gpu.cache_clear(), needs.driver.cache_clear()
     monkeypatch.setattr(driver, "cuInit", lambda flags: (getattr(driver.CUresult, status or "CUDA_SUCCESS"),))
     monkeypatch.setattr(driver, "cuDeviceGet", lambda number: (driver.CUresult.CUDA_SUCCESS, 0))
     capability = {"MAJOR": 7, "MINOR": 0}
@@ -209,7 +209,7 @@ def test_gpus_that_cannot_be_used(status: str, words: str, monkeypatch: pytest.M
     with pytest.raises(axon.AxonError, match="AX0604") as caught:
         needs.gpu()
     assert words in str(caught.value)
-    needs.gpu.cache_clear()
+    needs.gpu.cache_clear(), needs.driver.cache_clear()
 
 
 def test_nothing_of_cuda_is_imported_early() -> None:

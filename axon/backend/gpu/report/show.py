@@ -33,7 +33,7 @@ from axon.backend.gpu.tile.limbs import error_bound, workspace
 from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping, predict, ranked
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.gpu.tile.stream import Stream
-from axon.backend.needs import Missing, gpu
+from axon.backend.needs import Missing, disassembler, gpu
 from axon.backend.plan.ir import Nest, size_in_bytes
 from axon.base.data import dataclass
 from axon.base.names import Symbol
@@ -134,9 +134,7 @@ def _stage(plan: Ready, stage: str, target: Target) -> str:
 
 
 def _disassembled(cubin: bytes) -> str:
-    from cuda.pathfinder import find_nvidia_binary_utility
-
-    tool = find_nvidia_binary_utility("nvdisasm")
+    tool = disassembler()
     if tool is None:
         raise Missing("the disassembler `nvdisasm`", "pip install 'cuda-toolkit[nvdisasm]'")
     with tempfile.TemporaryDirectory() as folder:
