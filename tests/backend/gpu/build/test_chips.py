@@ -22,7 +22,7 @@ from axon.base.element import Element
 from tests.backend.gpu.simt.plain_cases import case, form, plain
 from tests.backend.gpu.simt.plain_programs import INTEGERS, SOURCE
 from tests.backend.gpu.simt.test_emit import executable
-from tests.sample import ALL
+from tests.sample import ALL, SOAK
 
 OTHERS = [chip for chip in CHIPS if chip is not HOPPER]
 # One or more of each mapping of docs/plain.md: program, element type, size.
@@ -43,7 +43,7 @@ SORTED = (Element.F32, Element.I64, None)  # of keys and their places in one wor
 def mapped(chip: Target, source: str, name: str, element: str, size: tuple[int, int]) -> list[Plain]:
     """The kernels of a program in the mappings that are chosen for it on a chip, and those for any size."""
     given = case(plain(executable(source, name, element).program, chip), size)
-    both = ((given.ready(nest).wanted, *([given.ready(nest).general()] if ALL else [])) for nest in given.todo)
+    both = ((given.ready(nest).wanted, *([given.ready(nest).general()] if SOAK else [])) for nest in given.todo)
     return [Plain(form(given, nest, m)[0], spills=True) for nest, pair in zip(given.todo, both, strict=True) for m in pair]
 
 
@@ -52,7 +52,7 @@ def test_kernels_of_each_mapping_are_built(chip: Target) -> None:
     programs = MAPPED if ALL else Random(chip.name).sample(MAPPED, 1)
     wanted = [made for one in programs for made in mapped(chip, *one)]
     sorts = [made for element in SORTED for made in kernels(element, 2, chip)]
-    wanted += sorts if ALL else Random(chip.name).sample(sorts, int(chip.name in ("sm_75", "sm_89")))
+    wanted += sorts if SOAK else Random(chip.name).sample(sorts, 3 if ALL else int(chip.name in ("sm_75", "sm_89")))
     sources = list({one.source.text: one for one in wanted}.values())
     for one, made in zip(sources, build.build_all(sources, chip), strict=True):
         assert isinstance(made, build.LinkedKernel), one.source.text
