@@ -126,7 +126,8 @@ def seconds(tile: RegisterTile, pairs: Pairs, target: Target) -> float:
         return BEGIN
     down, across = -(-pairs.rows // tile.rows), -(-pairs.columns // tile.columns)
     blocks = -(-pairs.outer * down * across * tile.splits // target.multiprocessors)  # of a multiprocessor
-    at_once = min(blocks, tile.resident(pairs.words, pairs.axes, target))
+    room = target.shared_per_multiprocessor // (shared_bytes(tile, pairs) + target.shared_taken)
+    at_once = max(1, min(blocks, room, tile.resident(pairs.words, pairs.axes, target)))
     stages = -(-pairs.depth // (tile.depth * tile.splits)) + 1
     rate = flop_rate(target) / target.multiprocessors * RATES["large" if tile.own_rows * tile.own_columns > 16 else "small"]
     wide = max(pairs.row_bytes, pairs.column_bytes) / WORD

@@ -260,7 +260,7 @@ def _nest_work(
     tiled = plan.mapping.tiled
     again = sum(each.bytes for each in work.loads) if tiled is None else 0
     lines += [f"  loads {again:,} bytes, since each row reads the same again"] if again else []
-    by_memory = not again and work.memory(builder.target) >= work.arithmetic(builder.target)
+    by_memory = tiled is None and not again and work.memory(builder.target) >= work.arithmetic(builder.target)
     rate = (work.moved, BANDWIDTH) if by_memory or not work.flops else (work.flops, FLOPS)
     time = work.seconds(builder.target) if tiled is None else predicted(nest, tiled, sizes, builder.target)
     return _Told([*lines, _resources(plan, builder.target)], [(plan.mapping, time)], *rate)

@@ -70,6 +70,16 @@ def test_a_chip_runs_what_was_made_for_an_earlier_one() -> None:
     assert len({build._key(source, chip) for chip in (early, forced, HOPPER)}) == 3
 
 
+def test_chips_between_those_of_the_table() -> None:
+    """Of which nothing is known: they run what is made for the nearest before them."""
+    for capability in ((8, 7), (10, 3), (11, 0), (12, 1))[:: 1 if ALL else 3]:
+        row = row_of(capability)
+        assert row is not None
+        chip = row.on((*capability, ""))
+        (source,) = (one.source for one in mapped(chip, SOURCE, "gelu", "bf16", (64, 256))[:1])
+        assert build.compile_source(source, chip).cubin[49] == 10 * capability[0] + capability[1]
+
+
 def test_what_a_chip_lacks_is_refused_before_it_is_assembled(monkeypatch: pytest.MonkeyPatch) -> None:
     """An intrinsic that does not ask which chip it is for."""
     (source,) = (one.source for one in mapped(CHIPS[0], SOURCE, "gelu", "bf16", (64, 256))[:1])
