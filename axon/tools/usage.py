@@ -30,6 +30,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         command.add_argument("--seed", type=_seed, default=0, help="of randn, uniform and randint (default 0)")
 
     a_function = "a program, and what it declares; NAME may be left out where that is one function"
+
     def add_chip(command: argparse.ArgumentParser) -> None:
         command.add_argument(
             "--chip", metavar="CHIP", help="whose GPU kernels: sm_75 to sm_120 (default: this machine's, or sm_90)"
