@@ -64,7 +64,7 @@ def source(name: str, element: str) -> str:
 
 def planned(text: str) -> Planned:
     (part,) = straights(parts(compiler.lower(checked(text), "f", None)).body)
-    return plan(part.program)
+    return plan(part.program, HOPPER)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
