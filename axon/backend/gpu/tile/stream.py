@@ -25,6 +25,7 @@ from axon.backend.gpu.tile.online_softmax import (
     ZERO,
     factors,
     falls,
+    inverse,
     lifted,
     linear,
     local_symbols,
@@ -449,7 +450,7 @@ class _Pass:
             value = self.maximum(body) if statistic.kind == "max" else self.total(body)
             self.known[statistic.symbol] = value
         self.weight, where, after = self.term(substituted(weight, self.scores))
-        norm = substituted(after, self.known)
+        norm = self.emptied(substituted(after, self.known))
         self.norm = norm if norm == ONE else self.final("norm", norm)
         for statistic in statistics:
             axes = bare(statistic.place)
@@ -459,13 +460,27 @@ class _Pass:
         terms = [self.weight, *(term for _, term, _ in self.totals)]
         self.vanishing = self.peak is not None and all(self.vanishes(term) for term in terms)
         zeroed = {where, *(other for _, _, other in self.totals)}
-        if self.peak is None and len(zeroed) == 1:
+        if self.peak is None and len(zeroed) == 1 and not self.by_score(where):
             self.condition = where
         else:  # each term keeps its own
-            self.condition = self.masked if self.vanishing else None
+            self.condition = self.masked if self.vanishing and not self.by_score(self.masked) else None
             self.totals = [(symbol, kept(term, other), None) for symbol, term, other in self.totals]
             self.weight = kept(self.weight, where)
         return self
+
+    def by_score(self, condition: Scalar | None) -> bool:
+        """Whether scores decide a condition: then it is asked of each, and bounds nothing."""
+        return condition is not None and not local_symbols(condition).isdisjoint(self.varying)
+
+    def emptied(self, norm: Scalar) -> Scalar:
+        """By what a row's product is multiplied, and NaN where no element of the row counts, whose powers are those of -inf + inf.
+        A division by a sum of theirs, which is 0, has that effect by itself."""
+        if self.peak is None or self.weight.scale is None or self.peak not in local_symbols(self.weight.bias):
+            return norm
+        if any(factor == inverse(Local(symbol, Element.F32)) for factor in factors(norm) for symbol, *_ in self.totals):
+            return norm
+        peak = Local(self.peak, Element.F32)
+        return Binary("add", norm, Binary("sub", peak, peak))
 
     def vanishes(self, term: Term) -> bool:
         """Whether a term is 0 where the changed score is -inf."""

@@ -125,6 +125,47 @@ def test_random_sizes(part: int) -> None:
         assert found < 1.5e-2, (name, mapping, sizes)
 
 
+@pytest.mark.parametrize(
+    "weight",
+    ["if s[i, j] > 0.0 then 1.0 else 0.0", "max s[i, j] 0.0", "if s[i, j] > -0.3 then exp s[i, j] else 0.0", "clipped"],
+)
+def test_scores_decide_which_elements_count(weight: str) -> None:
+    """A condition over scores is asked of each of them; it bounds no pieces."""
+    source = f"""import nn
+    fun f (q : bf16[s, d]) (k : bf16[t, d]) (v : bf16[t, e]) =
+      let val s = for i j => (sum c => cast f32 q[i, c] * cast f32 k[j, c]) * 0.3
+          val clipped = nn.softmax (for i j => if s[i, j] > -0.3 then s[i, j] else -inf)
+      in for i e => cast bf16 (sum j => ({weight if weight != "clipped" else "clipped[i, j]"}) * cast f32 v[j, e]) end
+    fun g q k v dy = vjp (fn (q, k, v) => f q k v) (q, k, v) dy"""
+    chance = np.random.default_rng(0)
+    shapes = ((20, 16), (30, 16), (30, 16), (20, 16))
+    given = [chance.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in shapes]
+    module = axon.compile(source)
+    got, want = (module.g(*given, target=target) for target in ("simulate", "interpret"))
+    for mine, true in zip((got[0], *got[1]), (want[0], *want[1]), strict=True):
+        mine, true = mine.astype(float), true.astype(float)
+        np.testing.assert_allclose(mine, true, atol=3e-2 * max(1e-6, abs(true).max()))
+
+
+@pytest.mark.parametrize("weight", ["p[i, j]", "p[i, j] / (1.0 + z[i])", "p[i, j] * 3.0 / z[i]"])
+def test_a_row_that_a_mask_empties_is_not_a_number_however_it_is_scaled(weight: str) -> None:
+    source = f"""fun f (q : bf16[s, d]) (k : bf16[t, d]) (v : bf16[t, e]) =
+      let val x = for i, j => (sum c => cast f32 q[i, c] * cast f32 k[j, c])
+          val y = for i, j => if j < 10 * i then x[i, j] else -inf
+          val m = for i => max j => y[i, j]
+          val p = for i, j => exp (y[i, j] - m[i])
+          val z = for i => sum j => p[i, j]
+      in for i, e => cast bf16 (sum j => {weight} * cast f32 v[j, e]) end"""
+    found = kernels(compiler.lower(compiler.check_text(source), "f", None))
+    assert [type(kernel) for kernel in found] == [Stream]
+    chance = np.random.default_rng(0)
+    q, k, v = (chance.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((3, 16), (100, 16), (100, 16)))
+    module = axon.compile(source)
+    got, want = (module.f(q, k, v, target=target).astype(float) for target in ("simulate", "interpret"))
+    assert np.isnan(want[0]).all()
+    np.testing.assert_allclose(got, want, atol=3e-2 * np.nanmax(abs(want)))
+
+
 def test_a_row_that_a_mask_empties_is_not_a_number_as_in_the_definition() -> None:
     assert simulated("window", TWO, SIZES, whole=0) == 0.0
 
