@@ -366,10 +366,10 @@ class Function(_Shared):
         given = (*args, *kwargs.values())
         plain = tuple(map(opened, given))
         args, kwargs = plain[: len(args)], dict(zip(kwargs, plain[len(args) :], strict=True))
-        if out is None and watched(plain):
+        if watched(plain):
             from axon.host.pytorch.traced import traced
 
-            return traced(self, args, kwargs, target, None)
+            return traced(self, args, kwargs, target, out)
         if autocast(plain):
             from axon.host.pytorch.autocast import widened
 

@@ -42,7 +42,7 @@ from axon.types import type as t
 if TYPE_CHECKING:
     from axon.checker.module import CheckedModule
 
-_LIBRARY = torch.library.Library("axon", "FRAGMENT")
+LIBRARY = torch.library.Library("axon", "FRAGMENT")
 _LOCK = RLock()
 _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
 
@@ -64,6 +64,11 @@ class Operator:
     @property
     def op(self) -> Any:
         return getattr(getattr(torch.ops.axon, self.packet), self.overload)
+
+    @property
+    def count(self) -> int:
+        """How many tensors its results are."""
+        return _count(self.result)
 
     def given(self, leaves: Sequence[Any]) -> list[Any]:
         """The arguments that these are the leaves of."""
@@ -249,7 +254,7 @@ def _found(session: Session, callee: Callee, target: str | None, keys: tuple[Any
     check_target(callee, target)
     leaves: list[Any] = []
     kinds: list[str] = []
-    trees = tuple(_tree(callee, key, leaves, kinds) for key in keys)
+    trees = tuple(tree_of_key(callee, key, leaves, kinds) for key in keys)
     given = [_built(tree, leaves) for tree in trees]
     if torch._C._is_any_autocast_enabled():
         from axon.host.pytorch.autocast import widened
@@ -270,7 +275,7 @@ def computed(
 ) -> tuple[list[Any], Any]:
     """The results of a call of numbers alone, and their structure as `traced` reads it."""
     stands: list[Any] = []
-    trees = [_tree(callee, key, stands, []) for key in keys]
+    trees = [tree_of_key(callee, key, stands, []) for key in keys]
     result = session.call(callee, sizes, [_built(tree, leaves) for tree in trees], {}, target)
     results: list[Any] = []
     return results, _taken(result, results)
@@ -288,13 +293,13 @@ def _taken(result: Any, results: list[Any]) -> Any:
             return len(results) - 1
 
 
-def _tree(callee: Callee, key: tuple[Any, ...], leaves: list[Any], kinds: list[str]) -> Any:
+def tree_of_key(callee: Callee, key: tuple[Any, ...], leaves: list[Any], kinds: list[str]) -> Any:
     """The tree of a value by its key, with the numbers of its leaves, each of which something stands for."""
     match key:
         case ("()", *items):
-            return tuple(_tree(callee, item, leaves, kinds) for item in items)
+            return tuple(tree_of_key(callee, item, leaves, kinds) for item in items)
         case ("{}", names, *items):
-            return {name: _tree(callee, item, leaves, kinds) for name, item in zip(names, items, strict=True)}
+            return {name: tree_of_key(callee, item, leaves, kinds) for name, item in zip(names, items, strict=True)}
         case (kind, what, *rank):
             stands = {bool: True, int: 1, float: 1.0}
             match kind:
@@ -330,6 +335,16 @@ def _emptied(given: Any) -> Any:
             return {name: _emptied(item) for name, item in given.items()}
         case _:
             return _hollow(given)
+
+
+def _count(structure: Structure) -> int:
+    match structure:
+        case Leaf():
+            return 1
+        case TupleOf(items):
+            return sum(map(_count, items))
+        case RecordOf(fields):
+            return sum(_count(item) for _, item in fields)
 
 
 def _coded(structure: Structure, count: int) -> Any:
@@ -418,22 +433,31 @@ def _register(operator: Operator, program: Program) -> None:
         tags.append(torch.Tag.dynamic_output_shape)
     if _waits(program.block) and hasattr(torch.Tag, "cudagraph_unsafe"):
         tags.append(torch.Tag.cudagraph_unsafe)
-    _LIBRARY.define(f"{name}{_schema(operator, program)}", tags=tags)
-    _LIBRARY.impl(name, operator.real, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"axon::{name}", operator.fake, lib=_LIBRARY)
-    _LIBRARY.impl(name, operator.autograd, "Autograd", with_keyset=True)
+    LIBRARY.define(f"{name}{schema_of(operator)}", tags=tags)
+    LIBRARY.impl(name, operator.real, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"axon::{name}", operator.fake, lib=LIBRARY)
+    LIBRARY.impl(name, operator.autograd, "Autograd", with_keyset=True)
     for key in ("AutocastCPU", "AutocastCUDA"):
-        _LIBRARY.impl(name, operator.autocast, key, with_keyset=True)
-    torch.library.register_vmap(f"axon::{name}", operator.batch, lib=_LIBRARY)
+        LIBRARY.impl(name, operator.autocast, key, with_keyset=True)
+    torch.library.register_vmap(f"axon::{name}", operator.batch, lib=LIBRARY)
 
 
-def _schema(operator: Operator, program: Program) -> str:
-    paths = values.flatten(program.params, [values.assemble(p.structure, range(operator.leaves)) for p in program.params])
+def existing(packet: str, overload: str) -> Operator:
+    """An operator that was made."""
+    return _operators[packet, overload]
+
+
+def schema_of(operator: Operator, *, into: bool = False) -> str:
+    """What it takes and gives; of one that writes its results into tensors, these last."""
+    paths = values.flatten(operator.params, operator.given(range(operator.leaves)))
     taken: set[str] = set()
     sizes = [f"SymInt {_free(name, taken)}" for name in operator.callee.dimensions]
     kinds = ["Scalar" if n in operator.numbers else "Tensor" for n in range(operator.leaves)]
     leaves = [f"{kind} {_free(paths[n][0], taken)}" for n, kind in enumerate(kinds)]
-    results = ["Tensor"] * len(results_of(program))
+    results = ["Tensor"] * operator.count
+    if into:
+        outs = [f"Tensor(a{n}!) {_free(f'out_{n}', taken)}" for n in range(operator.count)]
+        return f"({', '.join([*sizes, *leaves, *outs])}) -> ()"
     return f"({', '.join([*sizes, *leaves])}) -> {results[0] if len(results) == 1 else '(' + ', '.join(results) + ')'}"
 
 

@@ -33,12 +33,25 @@ def traced(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], targ
         known = (token, name, target, tuple(map(index, function._sizes)), tuple(map(_number, leaves)), keys)
         count, result = structure_of(*known)
         return together(result, [result_of(*known, n) for n in range(count)])
-    if out is not None or not _holds(keys, ("tensor",)):
+    if not _holds(keys, ("tensor",)):
         return outside(function, args, kwargs, target, out)
+    if out is not None:
+        return _written(function, target, keys, leaves, out)
     packet, overload, order, dtypes, result = operator_of(token, name, target, keys)
     operator = getattr(getattr(torch.ops.axon, packet), overload)
     given = [tensor(leaves[n], dtype) for n, dtype in zip(order, dtypes, strict=True)]
     return together(result, operator(*function._sizes, *given))
+
+
+def _written(function: Any, target: str | None, keys: tuple[Any, ...], leaves: list[Any], out: Any) -> Any:
+    """A call whose results go into `out`, which is given back."""
+    room: list[Any] = []
+    token, name = function._session.token, function._callee.name
+    packet, overload, order, dtypes, places = into_of(token, name, target, keys, apart(out, room))
+    operator = getattr(getattr(torch.ops.axon, packet), overload)
+    given = [tensor(leaves[n], dtype) for n, dtype in zip(order, dtypes, strict=True)]
+    operator(*function._sizes, *given, *[room[n] for n in places])
+    return out
 
 
 def _holds(keys: Sequence[tuple[Any, ...]], wanted: tuple[str, ...]) -> bool:
@@ -59,7 +72,7 @@ def _number(leaf: Any) -> Any:
 
 @untraced
 def outside(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], target: Any, out: Any) -> Any:
-    """A call beside the graph, which ends before it: of no tensor, or into memory of the caller's."""
+    """A call beside the graph, which ends before it: of NumPy's arrays alone."""
     return function(*args, target=target, out=out, **kwargs)
 
 
@@ -87,6 +100,18 @@ def operator_of(token: str, name: str, target: str | None, keys: tuple[Any, ...]
     session = session_of(token)
     try:
         return found(session, session.callee(name), target, keys)
+    except AxonError as error:
+        raise _raised(error) from error
+
+
+@constant
+def into_of(token: str, name: str, target: str | None, keys: tuple[Any, ...], out: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same of the operator that writes into tensors: instead of the structure, the order in which it takes these."""
+    from axon.host.pytorch.into import found_into
+
+    session = session_of(token)
+    try:
+        return found_into(session, session.callee(name), target, keys, out)
     except AxonError as error:
         raise _raised(error) from error
 

@@ -108,12 +108,46 @@ def test_what_does_not_fit_is_said_while_it_is_traced(name: str) -> None:
         compiled(function, dynamic=True)(M)
 
 
-def test_a_graph_ends_where_memory_is_given() -> None:
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_memory_of_the_callers(backend: str) -> None:
     out = torch.empty(12)
-    torch._dynamo.reset()
-    step = torch.compile(lambda x: P.cube(x * 2, out=out) + 1, backend="eager")
-    torch.testing.assert_close(step(X), out + 1)
+    step = compiled(lambda x, out: P.cube(x * 2, out=out) + 1, backend)
+    torch.testing.assert_close(step(X, out), 8 * X**3 + 1)
     torch.testing.assert_close(out, 8 * X**3)
+    both = {"total": torch.empty(()), "signs": (torch.empty(12, dtype=torch.bool), torch.empty((), dtype=torch.int32))}
+    found = compiled(lambda x, out: P.counted(x, out=out), backend)(X, both)
+    torch.testing.assert_close(found, P.counted(X))
+    torch.testing.assert_close(both, P.counted(X))
+    x = X.clone()
+    compiled(lambda x: P.scaled(2.0, x, out=x), backend)(x)  # what is read is what was there before
+    torch.testing.assert_close(x, 2 * X)
+    for wrong, words in [
+        (lambda: step(X, torch.empty(3)), r"`out` must be torch.float32 of the shape \[12\] on cpu, not torch.float32 of \[3\]"),
+        (lambda: step(X, torch.empty(12).double()), "not torch.float64"),
+        (lambda: compiled(lambda x, out: P.counted(x, out=out))(X, out), "has not the structure of its result"),
+        (lambda: step(X.clone().requires_grad_(), out), "no gradient passes through `out=`"),
+    ]:
+        with pytest.raises(RuntimeError, match=words):
+            wrong()
+
+
+def test_what_is_written_is_traced() -> None:
+    traced = torch.fx.experimental.proxy_tensor.make_fx(lambda x, out: P.cube(x, out=out) + 1)(X, torch.empty(12))
+    out = torch.empty(12)
+    torch.testing.assert_close(traced(X + 1, out), (X + 1) ** 3 + 1)
+    torch.testing.assert_close(out, (X + 1) ** 3)
+
+
+def test_what_is_written_is_noticed() -> None:
+    compiled(lambda x, out: P.cube(x, out=out))(X, torch.empty(12))
+    name = next(n for n in dir(torch.ops.axon) if n.endswith("_cube_out"))
+    operator = getattr(torch.ops.axon, name)
+    torch.library.opcheck(operator.default, (X, torch.empty(12)))
+    y = X.clone().requires_grad_() * 2
+    loss = (y * y).sum()
+    operator(X, y.detach())
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
 
 
 def test_fake_tensors() -> None:
