@@ -17,6 +17,7 @@ from axon.backend.gpu.layout.target import (
     BF16,
     BULK_COPIES,
     CLUSTERS,
+    F64_PRODUCTS,
     MATRIX_STORES,
     NAN_EXTREMES,
     WGMMA,
@@ -36,6 +37,7 @@ _NEEDS: tuple[tuple[re.Pattern[str], Feature], ...] = tuple(
     for pattern, feature in (
         (r"wgmma\.|setmaxnreg\.", WGMMA),
         (r"stmatrix\.", MATRIX_STORES),
+        (r"mma\.sync\.aligned\.m16n8k(4|8|16)\.row\.col\.f64\.", F64_PRODUCTS),
         (r"barrier\.cluster\.|mapa\b|st\.async\.|.*\.multicast::cluster\b|(ld|st)\.shared::cluster\b|.*%n?cluster", CLUSTERS),
         (r"mbarrier\.|cp\.async\.bulk\.|fence\.proxy\.async\b|fence\.mbarrier_init\b", BULK_COPIES),
         (r"cp\.async\.", ASYNC_COPIES),

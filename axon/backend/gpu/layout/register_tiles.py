@@ -7,19 +7,34 @@ Note [Register tiles]
     value that it loads serves all of them. Where places are few and the depth is long, *groups* of threads of a block, and the
     blocks of a cluster, share the depth; what they have is put together in order, so that the same sizes give the same bits.
 
+Note [Fragments]
+    Hopper multiplies f64 by instructions of a warp (`mma.m16n8k8`) twice as fast as by those of a thread. A sum of products in f64
+    has tiles for them too: what a thread has of another tile a warp has of these, as *fragments* of 16 × 8 places, of which each
+    thread keeps four states. Stages are copied past the registers (`cp.async`) three turns ahead, 16 bytes at a time where elements
+    lie for it and 8 elsewhere, into lines that are a little longer than what they hold: so that half a warp reads its fragments
+    from all banks at once. While a warp multiplies, it takes the factors of its next step into registers, those of the next stage
+    too, before it asks for more: of all that was tried this is worth most, a quarter to a third. A state is a chain of `fma` in the
+    order of the depth, within what its group and its block have of that; what these have is added in order.
+
 The rates are those of `roofline`, and constants that were fitted to 150 kernels of 30 sizes on an H100: their times are predicted
 within a sixth, by the root of the mean square.
 """
 
 from __future__ import annotations
 
-from axon.backend.gpu.layout.roofline import cache_rate, flop_rate, slower
+from axon.backend.gpu.layout.roofline import cache_rate, flop_rate, memory_rate, slower
 from axon.backend.gpu.layout.target import Target
 from axon.base.data import dataclass, replace
 
 WORD = 4  # bytes of a register
 TOGETHER = 16  # bytes that a thread takes from shared memory at once
 STAGES = 2  # of what is brought: one is read while the next one comes
+WARP = 32
+FITTED = (9, 0)  # the chip of which fragments' times are known; later ones have the instructions
+DOUBLE = 8  # bytes
+FRAGMENT = (16, 8, 8)  # rows, columns and depth of one tensor instruction on f64
+PADDING = 4  # elements between lines of a stage of fragments: the lanes of half a warp lie in different banks
+STATES_PADDING = 8  # likewise between rows of states that are handed over
 SPLITS = (1, 2, 4, 8)  # blocks of a cluster
 LEAST_STAGES = 2  # of a block that shares the depth
 
@@ -35,29 +50,51 @@ class RegisterTile:
     own_columns: int
     groups: int = 1  # of a block's threads
     splits: int = 1  # blocks of a cluster
+    stages: int = STAGES
+    warps: bool = False  # what a thread has of other tiles a warp has of this one. See Note [Fragments]
 
     @property
     def members(self) -> int:
         """Threads of a group."""
-        return (self.rows // self.own_rows) * (self.columns // self.own_columns)
+        return (self.rows // self.own_rows) * (self.columns // self.own_columns) * (WARP if self.warps else 1)
 
     @property
     def threads(self) -> int:
         return self.groups * self.members
 
+    @property
+    def smaller(self) -> RegisterTile | None:
+        """One whose warps have half as many rows, as many threads and so fewer states of each."""
+        if not self.warps or self.own_rows <= FRAGMENT[0]:
+            return None
+        return replace(self, rows=self.rows // 2, own_rows=self.own_rows // 2)
+
     def resident(self, words: int, axes: int, target: Target) -> int:
         """How many blocks of a multiprocessor have registers, where a state is so many words and indices are found along so many
         axes: beyond three, for each word that a thread brings."""
+        states = self.own_rows * self.own_columns * words
+        if self.warps:
+            factors = 2 * (self.own_rows + self.own_columns) * FRAGMENT[2] * words  # of this step and of the next one
+            registers = min(target.max_registers, (states + factors) // WARP + BESIDE + PER_AXIS * axes)
+            return max(1, target.occupancy(self.threads, registers, self.lines))
         brought = (self.rows + self.columns) * self.depth // self.threads
-        registers = self.own_rows * self.own_columns * words + BESIDE + PER_AXIS * axes + brought * (axes - 3) // 2
+        registers = states + BESIDE + PER_AXIS * axes + brought * (axes - 3) // 2
         return max(1, target.registers_per_multiprocessor // (self.threads * registers))
 
+    @property
+    def lines(self) -> int:
+        """Bytes of shared memory of a tile of fragments: its stages, or the states that its groups hand over, whichever is more."""
+        stages = self.stages * (self.rows + self.columns) * (self.depth + PADDING)
+        return DOUBLE * max(stages, self.groups * self.rows * (self.columns + STATES_PADDING))
+
     def __str__(self) -> str:
-        parts = [f"a block for {self.rows} × {self.columns} places, {self.own_rows} × {self.own_columns} of a thread"]
+        owner = "warp by f64 tensor instructions" if self.warps else "thread"
+        parts = [f"a block for {self.rows} × {self.columns} places, {self.own_rows} × {self.own_columns} of a {owner}"]
         sharers = [f"{self.groups} groups of threads"] if self.groups > 1 else []
         sharers += [f"{self.splits} blocks of a cluster"] if self.splits > 1 else []
         parts += [f"{' and '.join(sharers)} share the depth"] if sharers else []
-        return " · ".join([*parts, f"{self.depth} of it at a time" if sharers else f"a depth of {self.depth} at a time"])
+        parts += [f"{self.depth} of it at a time" if sharers else f"a depth of {self.depth} at a time"]
+        return " · ".join([*parts, f"{self.stages} stages"] if self.warps else parts)
 
 
 TILES = (
@@ -70,8 +107,21 @@ TILES = (
     RegisterTile(8, 128, 32, 4, 4, 4),
     RegisterTile(128, 8, 32, 4, 4, 4),
 )
+FRAGMENTS = (
+    RegisterTile(128, 128, 16, 64, 32, stages=4, warps=True),
+    RegisterTile(64, 128, 16, 32, 32, stages=4, warps=True),
+    RegisterTile(64, 64, 16, 32, 32, stages=4, warps=True),
+    RegisterTile(64, 64, 16, 16, 32, stages=4, warps=True),
+    RegisterTile(64, 64, 32, 32, 32, 2, stages=4, warps=True),
+    RegisterTile(64, 32, 32, 32, 32, 2, stages=4, warps=True),
+    RegisterTile(32, 64, 32, 32, 32, 2, stages=4, warps=True),
+    RegisterTile(32, 32, 32, 32, 32, 4, stages=4, warps=True),
+    RegisterTile(16, 64, 32, 16, 32, 2, stages=4, warps=True),
+    RegisterTile(64, 16, 32, 32, 16, 2, stages=4, warps=True),
+)
 BESIDE = 20  # registers of a thread beside its states and indices
 PER_AXIS = 16  # registers to find an index
+WITH_AXES = ((3, 64 * 32), (5, 32 * 32), (99, 16 * 32))  # so many axes leave registers for so many places of a warp, as was seen
 MOST_OWN = 64  # words of states of a thread
 MOST_SHARED = 96 * 1024  # bytes of a block, so that two share a multiprocessor of Hopper
 
@@ -91,6 +141,8 @@ class Pairs:
     operations: int = 2
     axes: int = 3  # of the sides and the depth
     double: bool = False  # whether states are f64
+    products: bool = False  # a sum of products in f64
+    together: tuple[int, int] = (1, 1)  # elements of a row and of a column that a thread copies at once
 
     @property
     def empty(self) -> bool:
@@ -99,6 +151,8 @@ class Pairs:
 
 def shared_bytes(tile: RegisterTile, pairs: Pairs) -> int:
     """Of a block: its stages, or the states that its groups hand over, whichever is more."""
+    if tile.warps:
+        return tile.lines
     padded = (tile.rows + TOGETHER) * pairs.row_bytes + (tile.columns + TOGETHER) * pairs.column_bytes
     return max(STAGES * tile.depth * padded, tile.groups * tile.rows * tile.columns * pairs.words * WORD)
 
@@ -107,6 +161,10 @@ def candidates(pairs: Pairs, target: Target) -> list[RegisterTile]:
     """The tiles that fit a chip, each with every number of blocks that may share its depth."""
     fit = [tile for tile in TILES if tile.own_rows * tile.own_columns * pairs.words <= MOST_OWN]
     fit = [tile for tile in fit if shared_bytes(tile, pairs) <= min(MOST_SHARED, target.shared_per_block)]
+    if pairs.products and target.compute_capability[:2] == FITTED:
+        found = pairs.axes + (min(pairs.together) == 1)  # copies of one element are twice as many
+        most = next(places for axes, places in WITH_AXES if found <= axes)
+        fit += [tile for tile in FRAGMENTS if tile.own_rows * tile.own_columns <= most]
     shared = ((tile, splits) for tile in fit for splits in SPLITS if splits <= target.max_cluster)
     return [replace(t, splits=n) for t, n in shared if n == 1 or pairs.depth >= n * LEAST_STAGES * t.depth]
 
@@ -118,12 +176,22 @@ BRING = 5e-11  # to bring a word, for a multiprocessor
 INDEX = 1.9  # so much more of that for each axis beyond three: indices are found by division
 HAND = 1.6e-10  # to hand a word of states over, and to take it
 RATES = {"small": 1.0, "large": 1.25}  # of `flop_rate`, for what a thread has of a tile
+# Of fragments, fitted to 166 kernels of 23 sizes on an H200, the best ones of each size before the others: these times are
+# predicted within a twelfth, all within a ninth, by the root of the mean square.
+MULTIPLY_RATE = 6.4e13  # FLOPs per second: the instructions alone, of eight warps of each multiprocessor
+TURN, TURN_BESIDE = 9e-8, 7.5e-8  # between stages; where other blocks multiply meanwhile
+COPY = 1e-10  # to begin a copy, for a multiprocessor: of those beyond one for each two elements
+HAND_FRAGMENT = 6e-11  # to hand a state over, and to take it
+JOIN_FRAGMENT = 2.6e-6
+BESIDES = 16  # of what takes less time, multiplying or moving from memory, this part shows
 
 
 def seconds(tile: RegisterTile, pairs: Pairs, target: Target) -> float:
     """How long it takes: for blocks that share a multiprocessor, waiting for a stage and combining it, in turn; their states."""
     if pairs.empty:
         return BEGIN
+    if tile.warps:
+        return _multiplied(tile, pairs, target)
     down, across = -(-pairs.rows // tile.rows), -(-pairs.columns // tile.columns)
     blocks = -(-pairs.outer * down * across * tile.splits // target.multiprocessors)  # of a multiprocessor
     room = target.shared_per_multiprocessor // (shared_bytes(tile, pairs) + target.shared_taken)
@@ -139,6 +207,26 @@ def seconds(tile: RegisterTile, pairs: Pairs, target: Target) -> float:
     loaded = pairs.outer * pairs.depth * (across * pairs.rows * pairs.row_bytes + down * pairs.columns * pairs.column_bytes)
     turns = blocks / at_once * stages * (WAIT + at_once * (combining + bringing))
     return BEGIN + turns + blocks * handing + (JOIN if tile.splits > 1 else 0.0) + loaded / (2 * cache_rate(target))
+
+
+def _multiplied(tile: RegisterTile, pairs: Pairs, target: Target) -> float:
+    """The same of fragments: the blocks of a multiprocessor multiply, or wait for the L2 cache, whichever takes longer."""
+    down, across = -(-pairs.rows // tile.rows), -(-pairs.columns // tile.columns)
+    at_once = target.resident(tile.splits) if tile.splits > 1 else target.multiprocessors
+    blocks = -(-pairs.outer * down * across * tile.splits // at_once)  # of a multiprocessor
+    at_once = min(blocks, tile.resident(pairs.words, pairs.axes, target))
+    stages = -(-pairs.depth // (tile.depth * tile.splits)) + tile.stages - 1
+    multiplying = 2 * tile.rows * tile.columns * tile.depth / MULTIPLY_RATE
+    loading = DOUBLE * (tile.rows + tile.columns) * tile.depth / cache_rate(target)
+    few = (tile.rows + tile.columns) / 2
+    copies = tile.rows / pairs.together[0] + tile.columns / pairs.together[1] - few + few * INDEX * (pairs.axes - 3)
+    turn = at_once * (target.multiprocessors * max(multiplying, loading) + COPY * copies * tile.depth)
+    turn += TURN if at_once == 1 else TURN_BESIDE
+    handing = HAND_FRAGMENT * (tile.groups + 1) * tile.rows * tile.columns
+    taken = blocks / at_once * stages * turn + blocks * handing + (JOIN_FRAGMENT if tile.splits > 1 else 0.0)
+    moved = DOUBLE * pairs.outer * (pairs.depth * (pairs.rows + pairs.columns) + pairs.rows * pairs.columns)
+    moving = moved / memory_rate(target)
+    return BEGIN + max(taken, moving) + min(taken, moving) / BESIDES
 
 
 def best(pairs: Pairs, target: Target) -> tuple[float, RegisterTile] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from collections.abc import Mapping as MappingOf
 from functools import partial
 
@@ -73,7 +73,7 @@ class NestChoices(VariantChoices):
         last, refused = plainest(ready.kernel), {variant.mapping for variant in self.refused}
         if last in refused:
             raise BuildError("a plain kernel does not fit the registers")
-        wanted = next(m for m in (ready.wanted, roomier(ready.wanted), last) if m is not None and m not in refused)
+        wanted = _fitting(ready.wanted, last, refused)
         found = next((v for v in self.variants if v.mapping == wanted), None)
         if found is not None:
             return found
@@ -86,9 +86,15 @@ class NestChoices(VariantChoices):
         found = next((v for v in self.variants if v.why == ANY), None)
         if found is not None:
             return found
-        serving = ready.general()
-        serving = next(m for m in (serving, roomier(serving), last) if m is not None and m not in refused)
+        serving = _fitting(ready.general(), last, refused)
         return next((v for v in self.variants if v.mapping == serving), None) or self.add(Variant(serving, ANY))
+
+
+def _fitting(mapping: Mapping, last: Mapping, refused: Set[Mapping]) -> Mapping:
+    """A mapping that the compiler has not refused: the one that is wanted, or like it, or the last."""
+    while mapping in refused:
+        mapping = roomier(mapping) or last
+    return mapping
 
 
 def forms(ready: PreparedNest, variant: Variant, comments: Sequence[str] = ()) -> Plain:

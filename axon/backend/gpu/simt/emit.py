@@ -15,6 +15,7 @@ from operator import or_
 from axon.backend.gpu.emit.source import Emitted, Parameter, StatusParameter, StrideParameter, emitted
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.simt.access import accesses, swept
+from axon.backend.gpu.simt.fragments import FragmentReduction
 from axon.backend.gpu.simt.general import alone, conditions
 from axon.backend.gpu.simt.halves import halves
 from axon.backend.gpu.simt.mapping import THREADS, Mapping
@@ -207,7 +208,7 @@ class PlainEmitter:
     def form(self) -> None:
         """All that is done, by the mapping."""
         if self.mapping.tiled is not None:
-            reduction = TiledReduction(self)
+            reduction = (FragmentReduction if self.mapping.tiled.tile.warps else TiledReduction)(self)
             reduction.write()
             self.bytes = reduction.bytes
         elif self.mapping.by == "lanes" and self.mapping.turns > 1:
@@ -607,6 +608,7 @@ class PlainEmitter:
 _INTRINSICS = "axon.backend.gpu.intrinsics"
 INTRINSICS = {  # how the names of a module begin
     "ptx_pieces": ("barrier", "ask_", "bring_", "taken_", "send", "cluster_", "remote_"),
+    "ptx_fragments": ("copy_", "copies_", "left_", "right_", "multiply_"),
     "ptx_shared": ("keep", "kept_", "stage", "packed_", "unpacked_", "aligned_"),
     "ptx_scalar": ("",),
 }

@@ -393,9 +393,14 @@ def plainest(nest: Nest) -> Mapping:
 
 
 def roomier(mapping: Mapping) -> Mapping | None:
-    """The same with all the registers that a thread can have; None if it has them."""
+    """The same with all the registers that a thread can have, or with a tile that needs fewer; None if there is none."""
     tiled = mapping.tiled
-    return replace(mapping, tiled=replace(tiled, resident=1)) if tiled is not None and tiled.resident > 1 else None
+    if tiled is None:
+        return None
+    smaller = tiled.tile.smaller
+    if tiled.resident > 1:
+        return replace(mapping, tiled=replace(tiled, resident=1))
+    return replace(mapping, tiled=replace(tiled, tile=smaller)) if smaller is not None else None
 
 
 def sharers(nest: Nest, width: Width, sizes: MappingOf[Symbol, int], target: Target) -> int | None:

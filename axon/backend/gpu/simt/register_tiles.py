@@ -9,6 +9,7 @@ See Note [Register tiles] in `layout.register_tiles`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from math import prod
 from typing import Literal
 
@@ -168,8 +169,44 @@ class _Cut:
 
     def leaf(self, scalar: Scalar, side: Side) -> Local:
         if scalar not in self.leaves:
-            self.leaves[scalar] = Leaf(scalar, Local(fresh("row" if side == "rows" else "column"), element_of(scalar)), side)
+            self.leaves[scalar] = _leaf(scalar, side)
         return self.leaves[scalar].local
+
+
+def in_products(found: Groups) -> Groups | None:
+    """The same where a sum in f64 is one of products: of one leaf for each side, in which all factors of that side are. In which
+    order they are multiplied is open."""
+    sides: dict[Side, list[Scalar]] = {"rows": [], "columns": []}
+    known = {leaf.local.symbol: leaf for leaf in found.leaves}
+
+    def factors(scalar: Scalar) -> bool:
+        match scalar:
+            case Local(symbol=symbol):
+                sides[known[symbol].side].append(known[symbol].scalar)
+                return True
+            case Binary(op="mul", left=left, right=right):
+                return factors(left) and factors(right)
+            case _:
+                return False
+
+    (body, *more) = found.body
+    if not found.neutral or more or element_of(body) is not Element.F64 or not factors(body):
+        return None
+    rows, columns = (_leaf(reduce(lambda x, y: Binary("mul", x, y), own), side) for side, own in sides.items())
+    return replace(found, leaves=(rows, columns), body=(Binary("mul", rows.local, columns.local),))
+
+
+def groups_for(nest: Nest, tile: RegisterTile) -> Groups:
+    """The groups of a nest as a tile takes them."""
+    found = groups(nest)
+    assert found is not None
+    made = in_products(found) if tile.warps else found
+    assert made is not None
+    return made
+
+
+def _leaf(scalar: Scalar, side: Side) -> Leaf:
+    return Leaf(scalar, Local(fresh("row" if side == "rows" else "column"), element_of(scalar)), side)
 
 
 def _vanishes(scalar: Scalar) -> bool:
@@ -199,14 +236,20 @@ def register_tiles(
     found = groups(nest)
     if found is None:
         return None
-    pairs = pairs_of(nest, found, sizes)
+    pairs, products = pairs_of(nest, found, sizes), in_products(found)
+    if products is not None:
+        pairs = _together(pairs, tuple(fetch(leaf, products, tensors, sizes) for leaf in products.leaves))
     chosen = best(pairs, target) if min(pairs.rows, pairs.columns) >= FEWEST else None
+    if chosen is None:
+        return None
+    time, tile = chosen
+    found = groups_for(nest, tile)
     fetches = tuple(fetch(leaf, found, tensors, sizes) for leaf in found.leaves)
     across = any(one.along == "depth" for one, leaf in zip(fetches, found.leaves, strict=True) if leaf.side == "columns")
     times = SEVERAL if pairs.axes > 3 else ACROSS if across else SIMPLE
-    if chosen is None or chosen[0] >= times * untiled(nest, values, sizes).seconds(target):
+    if time >= times * untiled(nest, values, sizes).seconds(target):
         return None
-    return TiledMapping(chosen[1], fetches, chosen[1].resident(pairs.words, pairs.axes, target))
+    return TiledMapping(tile, fetches, tile.resident(pairs.words, pairs.axes, target))
 
 
 def pairs_of(nest: Nest, found: Groups, sizes: Mapping[Symbol, int]) -> Pairs:
@@ -225,15 +268,23 @@ def pairs_of(nest: Nest, found: Groups, sizes: Mapping[Symbol, int]) -> Pairs:
     extents = (extent(axes) for axes in (found.outer, found.rows, found.columns, found.depth))
     axes = len(found.rows) + len(found.columns) + len(found.depth)
     outer, rows, columns, depth = extents
-    double = any(leaf.local.element.accumulator is Element.F64 for leaf in found.leaves)
-    return Pairs(outer, rows, columns, depth, held["rows"], held["columns"], words, max(1, done // points), axes, double)
+    double, products = any(leaf.local.element.accumulator is Element.F64 for leaf in found.leaves), in_products(found) is not None
+    work = max(1, done // points)
+    return Pairs(outer, rows, columns, depth, held["rows"], held["columns"], words, work, axes, double, products)
 
 
 def predicted(nest: Nest, tiled: TiledMapping, sizes: Mapping[Symbol, int], target: Target) -> float:
     """The seconds that a nest takes with a tile."""
     found = groups(nest)
     assert found is not None
-    return seconds(tiled.tile, pairs_of(nest, found, sizes), target)
+    pairs = pairs_of(nest, found, sizes)
+    return seconds(tiled.tile, _together(pairs, tiled.fetches) if tiled.tile.warps else pairs, target)
+
+
+def _together(pairs: Pairs, fetches: tuple[Fetch, ...]) -> Pairs:
+    """With how many elements are copied at once, of products: each side is one leaf."""
+    rows, columns = (one.vector for one in fetches)
+    return replace(pairs, together=(rows, columns))
 
 
 def untiled(nest: Nest, values: Mapping[Symbol, Value], sizes: Mapping[Symbol, int]) -> KernelWork:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from axon.backend.gpu.layout.register_tiles import TOGETHER
 from axon.backend.gpu.simt.access import is_beside
-from axon.backend.gpu.simt.register_tiles import Fetch, Leaf, groups
+from axon.backend.gpu.simt.register_tiles import Fetch, Leaf, groups_for
 from axon.backend.gpu.simt.writer import Lane
 from axon.backend.kernel.ir import TRUE, Constant, Expression, Name, Several, call, product
 from axon.backend.kernel.places import placed
@@ -37,10 +37,10 @@ class TiledReduction:
 
     def __init__(self, emitter: PlainEmitter) -> None:
         self.emitter, self.code, self.writer = emitter, emitter.code, emitter.writer
-        tiled, found = emitter.mapping.tiled, groups(emitter.nest)
+        tiled = emitter.mapping.tiled
         assert tiled is not None
-        assert found is not None
-        self.tile, self.groups = tiled.tile, found
+        self.tile, self.groups = tiled.tile, groups_for(emitter.nest, tiled.tile)
+        found = self.groups
         step = emitter.nest.steps[0]
         assert isinstance(step, Compute)
         assert step.reduction is not None
@@ -51,9 +51,9 @@ class TiledReduction:
         self.stage, self.places = 0, dict[Leaf, int]()
         for leaf in found.leaves:
             self.places[leaf] = self.stage
-            self.stage += self.tile.depth * self.pitch(leaf)
+            self.stage += self.length(leaf)
         state = sum(self.room(element) for element in self.reduce.elements)
-        self.bytes = max(2 * self.stage, self.tile.groups * state)
+        self.bytes = max(self.tile.stages * self.stage, self.tile.groups * state)
 
     @property
     def by_name(self) -> tuple[tuple[str, tuple[Axis, ...]], ...]:
@@ -73,9 +73,18 @@ class TiledReduction:
         """Bytes from one depth to the next. What is brought along the depth is stored across: the padding parts its banks."""
         return self.extent(leaf) * self.size(leaf) + TOGETHER
 
+    def length(self, leaf: Leaf) -> int:
+        """Bytes of a leaf's stage."""
+        return self.tile.depth * self.pitch(leaf)
+
+    @property
+    def line(self) -> int:
+        """Places from one row of states to the next."""
+        return self.tile.columns
+
     def room(self, element: Element) -> int:
         """Bytes of the states of one group, of one of their elements."""
-        return self.tile.rows * self.tile.columns * _size(element.accumulator)
+        return self.tile.rows * self.line * _size(element.accumulator)
 
     # ── the kernel ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -341,7 +350,7 @@ class TiledReduction:
             down, over = local("down"), local("over")
             code.assign(down, local("spot") >> (wide.bit_length() - 1))
             code.assign(over, (local("spot") & (wide - 1)) * vector)
-            total = self.joined((down * tile.columns + over), vector)
+            total = self.joined(down * self.line + over, vector)
             row = code.let(local("top") + down, "row_")
             column = code.let(local("left") + over, "column_")
             self.indices(self.groups.rows, "rows", row)

@@ -270,6 +270,18 @@ class LaneWriter(Writer):
         self.fetched[found] = inside
         return found
 
+    def copied(self, read: Read, to: Expression) -> None:
+        """Begin to copy what is read to a place of shared memory, 0 where that is not inside: the elements of a lane at once."""
+        held, around, lane = self.held(read.tensor), self.indices, self.lane
+        self.indices = {s: self._subscript(s) for s in read.subscripts if not isinstance(s, Dim)}
+        inside = self.inside(read.subscripts, held.value.shape) if self._outside(read, held.value) else TRUE
+        vector = lane.vector if lane is not None else 1
+        with self.masked(inside, False):
+            at = self.first_offset(read.tensor, read.subscripts)
+            name = f"copy_{held.value.element.value}" + (f"_{vector}" if vector > 1 else "")
+            self.code.call(name, to, held.pointer, at, self.mask(given=True))
+        self.indices = around
+
     def where(self, condition: Expression | None, value: Expression, otherwise: Expression) -> Expression:
         zero = isinstance(otherwise, Call) and otherwise.arguments in ((Constant(0),), (Constant(0.0),))
         if zero and condition is not None and self.fetched.get(value) == condition:

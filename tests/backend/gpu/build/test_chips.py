@@ -14,8 +14,8 @@ import pytest
 from axon.backend.gpu.build import cubin as build
 from axon.backend.gpu.build.instructions import lacking, needed, split
 from axon.backend.gpu.build.recipe import Plain
-from axon.backend.gpu.intrinsics import ptx, ptx_pieces, ptx_scalar
-from axon.backend.gpu.layout.target import BF16, CHIPS, FEATURES, HOPPER, Target, architecture, row_of
+from axon.backend.gpu.intrinsics import ptx, ptx_fragments, ptx_pieces, ptx_scalar
+from axon.backend.gpu.layout.target import BF16, CHIPS, CLUSTERS, FEATURES, HOPPER, Target, architecture, row_of
 from axon.backend.gpu.sorting.steps import kernels
 from axon.base.data import replace
 from axon.base.element import Element
@@ -125,6 +125,7 @@ def texts() -> list[tuple[str, str]]:
         ("cvt.rn.f16.f32 $0, $1;", "hf"),
         ("cp.async.ca.shared.global [$0], [$1], 16;", "rl"),
     ]
+    found += [(ptx_fragments._PRODUCT, "d" * 14), ("cp.async.wait_group 2;", "")]
     found += [("rcp.approx.ftz.f64 $0, $1;", "dd"), ("shfl.sync.bfly.b32 $0, $1, $2, 0x1f, 0xffffffff;", "rrr")]
     return found
 
@@ -203,7 +204,7 @@ def test_rows() -> None:
     names = [chip.name for chip in CHIPS]
     assert names == ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
     for chip in CHIPS:
-        assert chip.has(FEATURES[4]) == (chip.max_cluster > 1)
+        assert chip.has(CLUSTERS) == (chip.max_cluster > 1)
         # What is stated of a chip is what its multiprocessors do at the stated clock, within a twentieth.
         lanes = 128 if chip.compute_capability[:2] >= (8, 6) else 64
         assert abs(chip.f32 / (chip.multiprocessors * lanes * 2 * chip.clock) - 1) < 0.05, chip.name

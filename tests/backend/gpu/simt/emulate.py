@@ -15,6 +15,8 @@ What a GPU would let pass is a `Hazard` here:
 * threads of a warp at different shuffles, or at different waits, or some gone while others wait;
 * a bulk copy that is not aligned, or over what someone may still read; what it brings, and what other blocks of a cluster send, is
   there for a warp after it waited at the barrier that counts it, and more or less than that barrier expects never comes;
+* copying into shared memory what someone may still read; reading what is copied before the thread that began it waited for it, or
+  without a `block_sync` after that;
 * sending to a block of the cluster that may not have begun, or is gone; reading from one without a `cluster_sync` between.
 
 Values have the types of the device: an i64 is an `int` (offsets do not wrap: what leaves a tensor is seen), other numbers are
@@ -55,10 +57,11 @@ WARP = 32
 SHARED = 1024  # the address of shared memory
 TOGETHER = frozenset({
     "shuffle_xor", "shuffle_up", "shuffle_at", "warp_sync", "block_sync", "cluster_wait", "cluster_sync", "barrier_wait",
+    "multiply_f64",
 })  # fmt: skip
 MEMORY = (
     "fetch", "load", "store", "stage", "staged", "aligned", "remote", "packed", "unpacked", "kept", "count", "spread", "bring",
-    "ask", "taken",
+    "ask", "taken", "copy",
 )  # fmt: skip
 KINDS: dict[Element, Any] = {Element.I64: int, Element.BOOL: bool, Element.F64: np.float64} | {
     e: np.float32 if e.is_float else e.dtype.type for e in Element if e not in (Element.I64, Element.BOOL, Element.F64)
@@ -208,6 +211,7 @@ class Shared:
         self.bytes, self.written, self.history = bytearray(size), bytearray(size), History()
         self.unit = 1
         self.counted: dict[int, tuple[Barrier, int]] = {}  # of units that came by a barrier: that, and its phase
+        self.copied: dict[int, int] = {}  # of units that are being copied: who began it, a thread
 
     def _units(self, place: range) -> range:
         assert place.start % self.unit == place.stop % self.unit == 0
@@ -234,15 +238,35 @@ class Shared:
             raise Hazard(f"{size} bytes at {at} of shared memory are not aligned to {align}")
         return range(at, at + size)
 
+    def begin(self, address: int, data: bytes, who: Access) -> range:
+        """A thread begins to copy bytes to a place, which nobody may touch until it has waited for them."""
+        self.put(address, data, len(data), who)
+        units = self._units(range(address - SHARED, address - SHARED + len(data)))
+        self.copied |= dict.fromkeys(units, who.thread)
+        return units
+
+    def end(self, units: range, who: Access) -> None:
+        """What a thread has begun is there, for itself."""
+        for at in units:
+            del self.copied[at]
+            self.history.stores[at] = who
+
     def put(self, address: int, data: bytes, align: int, who: Access) -> None:
         place = self._place(address, len(data), align)
+        self.untouched(self._units(place))
         self.history.store(self._units(place), who)
         self.bytes[place.start : place.stop] = data
         self.written[place.start : place.stop] = b"\1" * len(data)
 
+    def untouched(self, units: range) -> None:
+        for at in units if self.copied else ():
+            if at in self.copied:
+                raise Hazard(f"shared memory at {at * self.unit} is used while thread {self.copied[at]} copies to it")
+
     def get(self, address: int, size: int, align: int, who: Access) -> bytes:
         place = self._place(address, size, align)
         units = self._units(place)
+        self.untouched(units)
         self.history.read(units, who)
         if 0 in self.written[place.start : place.stop]:
             raise Hazard(f"shared memory at {place.start} is read and was never stored")
@@ -590,6 +614,7 @@ class Block:
         self.others: list[Block] = [self]  # of the cluster
         self.waits, self.warp_waits = 0, [0] * (1024 // WARP)
         self.barriers: dict[int, Barrier] = {}
+        self.copies: dict[int, list[list[range]]] = {}  # groups of copies that a thread has begun, the last one not whole
         self.clustered: set[int] = set()  # warps that know that the other blocks have begun
         self.gone = False
         self.turn(0)
@@ -654,13 +679,36 @@ class Block:
             raise Hazard("a block of the cluster may not have begun, or is gone")
         there.shared.come(address, kept(value), 8, there.barriers[barrier], None)
 
+    # ── copies beside the arithmetic, and fragments ─────────────────────────────────────────────────────────────────────
+
+    def copy(self, form: Form, lanes: int, address: int, pointer: int, offset: int, inside: bool) -> None:
+        data = form.encoded(self.read(form, lanes, True, pointer, offset, inside)).tobytes()
+        self.copies.setdefault(self.thread, [[]])[-1].append(self.shared.begin(address, data, self.who))
+
+    def commit(self) -> None:
+        self.copies.setdefault(self.thread, [[]]).append([])
+
+    def copies_wait(self, pending: int) -> None:
+        groups = self.copies.setdefault(self.thread, [[]])
+        whole = len(groups) - 1 - pending
+        for units in chain(*groups[: max(0, whole)]):
+            self.shared.end(units, self.who)
+        del groups[: max(0, whole)]
+
+    def fragment(self, rows: int, address: int, side: int, depth: int) -> Any:
+        """Elements of this thread: so many rows 8 apart, at a depth and 4 further."""
+        places = (address + row * side + further * depth for further in (0, 4) for row in range(0, 8 * rows, 8))
+        return tuple(np.frombuffer(self.shared.get(at, 8, 8, self.who), np.float64)[0] for at in places)
+
     def intrinsic(self, name: str) -> Any:
         """What a name of `ptx_scalar` means."""
         if name in LIFTED:
             return LIFTED[name]
         own = {
             "keep": self.keep, "send": self.send, "barrier_begin": self.begin,
-            "barriers_ready": lambda: None, "cluster_arrive": lambda: None,
+            "barriers_ready": lambda: None, "cluster_arrive": lambda: None, "copies_commit": self.commit,
+            "left_f64": partial(self.fragment, 2), "right_f64": partial(self.fragment, 1),
+            **{f"copies_wait_{n}": partial(self.copies_wait, n) for n in range(8)},
             "barrier_expect": lambda address, size: self.barrier(address).expect(size),
         }  # fmt: skip
         if name in own:
@@ -698,6 +746,8 @@ class Block:
                 return partial(self.ask, form)
             case "bring":
                 return partial(self.bring, form)
+            case "copy":
+                return partial(self.copy, form, lanes)
             case "taken":
                 return partial(self.taken, form, lanes)
         return lambda address: form.held(np.frombuffer(self.shared.get(address, 8, 8, self.who), form.dtype)[:1])[0]
@@ -911,6 +961,8 @@ def _together(requests: list[Request]) -> list[Any]:
     what = requests[0][0]
     if what == "warp_sync":
         return [None] * WARP
+    if what == "multiply_f64":
+        return multiplied([request[2:] for request in requests])
     out = []
     for lane, (_, line, value, distance) in enumerate(requests):
         place = {"shuffle_xor": lane ^ distance, "shuffle_up": lane - distance, "shuffle_at": distance}[what]
@@ -922,6 +974,25 @@ def _together(requests: list[Request]) -> list[Any]:
         if type(out[-1]) is not type(value):
             raise TypeError(f"a shuffle of {value!r} and {out[-1]!r}")
     return out
+
+
+def multiplied(given: list[Request]) -> list[Any]:
+    """`mma.m16n8k8` on f64: what each lane has of the sums, the left and the right factor, as *Matrix fragments for mma.m16n8k8* of
+    the PTX ISA lays them out. There a lane is `groupID` and `threadID_in_group`."""
+    sums, left, right = np.zeros((16, 8)), np.zeros((16, 8)), np.zeros((8, 8))
+    for lane, (c, a, b) in enumerate(given):
+        group, thread = divmod(lane, 4)
+        if {*map(type, (*a, *b, *c))} != {np.float64} or [len(a), len(b), len(c)] != [4, 2, 4]:
+            raise TypeError(f"a product of {a}, {b} and {c}")
+        for i in range(4):
+            left[group if i % 2 == 0 else group + 8, thread if i < 2 else thread + 4] = a[i]
+            sums[group if i < 2 else group + 8, thread * 2 + (i & 1)] = c[i]
+        for i in range(2):
+            right[thread + i * 4, group] = b[i]
+    for k in range(8):
+        sums += np.outer(left[:, k], right[k])
+    places = [[(lane // 4 + (0 if i < 2 else 8), lane % 4 * 2 + (i & 1)) for i in range(4)] for lane in range(WARP)]
+    return [tuple(sums[place] for place in own) for own in places]
 
 
 def launch(

@@ -40,7 +40,7 @@ from axon.backend.gpu.simt.mapping import (
     widest,
 )
 from axon.backend.gpu.simt.pieces import keeping, pieces
-from axon.backend.gpu.simt.register_tiles import TiledMapping, fetch, groups, scalar_fetches
+from axon.backend.gpu.simt.register_tiles import TiledMapping, fetch, groups, groups_for, in_products, scalar_fetches
 from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.gpu.simt.tiles import SIDES, across
 from axon.backend.plan.ir import Nest
@@ -110,6 +110,11 @@ SMALL = (  # tiles of so few threads that they are soon emulated
     RegisterTile(8, 32, 8, 4, 2, 1, 4),
     RegisterTile(16, 8, 8, 2, 2, 2, 2),
 )
+WARPS = (
+    RegisterTile(16, 8, 16, 16, 8, stages=4, warps=True),
+    RegisterTile(32, 16, 8, 16, 16, stages=4, warps=True),
+    RegisterTile(16, 16, 16, 16, 8, 2, 2, stages=4, warps=True),
+)
 
 
 def _tiled(nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, sizes: Sizes, target: Target) -> Iterator[Mapping]:
@@ -118,8 +123,10 @@ def _tiled(nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, sizes:
     if found is None:
         return
     width = width_of(nest, known, tensors, sizes, True)
-    for tile in (tile for tile in SMALL if tile.splits <= target.largest_cluster):
-        tiled = TiledMapping(tile, tuple(fetch(leaf, found, tensors, sizes) for leaf in found.leaves), 1)
+    small = SMALL + (WARPS if in_products(found) is not None else ())
+    for tile in (tile for tile in small if tile.splits <= target.largest_cluster):
+        leaves = groups_for(nest, tile).leaves
+        tiled = TiledMapping(tile, tuple(fetch(leaf, found, tensors, sizes) for leaf in leaves), 1)
         yield by_register_tiles(nest, tiled, width)
         yield by_register_tiles(nest, scalar_fetches(tiled), ALONE)
 

@@ -20,7 +20,7 @@ from axon import compiler
 from axon.backend.gpu.build import cubin as build
 from axon.backend.gpu.build.recipe import Plain
 from axon.backend.gpu.emit.source import Emitted
-from axon.backend.gpu.intrinsics import ptx_pieces, ptx_scalar, ptx_shared
+from axon.backend.gpu.intrinsics import ptx_fragments, ptx_pieces, ptx_scalar, ptx_shared
 from axon.backend.gpu.layout.memory import contiguous
 from axon.backend.gpu.layout.register_tiles import candidates
 from axon.backend.gpu.layout.target import HOPPER
@@ -194,7 +194,7 @@ def test_generated_programs(part: int) -> None:
 
 def test_it_knows_every_intrinsic() -> None:
     block = Block(0, Shared(0), {})
-    names = {*ptx_scalar.__all__, *ptx_shared.__all__, *ptx_pieces.__all__}
+    names = {*ptx_scalar.__all__, *ptx_shared.__all__, *ptx_pieces.__all__, *ptx_fragments.__all__}
     for name in names:
         assert name in TOGETHER or callable(block.intrinsic(name)) or isinstance(block.intrinsic(name), float)
     assert names >= set(LIFTED) | TOGETHER
