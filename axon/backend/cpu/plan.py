@@ -13,7 +13,7 @@ from axon.core.passes.loop_order import in_memory_order
 from axon.core.passes.orders import DEFAULT, Order, OrderChoice
 from axon.core.passes.tables import without_tables
 
-POLICY = Policy(epilogues=False, hoist=WORTH)
+POLICY = Policy(epilogues=frozenset(), hoist=WORTH)
 
 
 def planned(program: Program, order: Order = DEFAULT) -> tuple[Plan, tuple[Compute, ...]]:

@@ -66,13 +66,13 @@ COSTLY = 8  # additions, from which an expression is worth a buffer of the row
 class Policy:
     """What a backend wants of fusion.
 
-    `epilogues`: contractions take in pointwise operations on their results. `floats_only`: sums of products of integers are
-    ordinary reductions. `share`: see Note [Sharing]. `hoist`: what is worth an operation of its own, see `invariant`. `wide`: the
-    machine needs as many rows as there are, so a reduction does not give up some of its own for what has one value each, and what
-    goes through each of its rows does not give up some for what reads one value of each.
+    `epilogues`: contractions of these element types take in pointwise operations on their results. `floats_only`: sums of products
+    of integers are ordinary reductions. `share`: see Note [Sharing]. `hoist`: what is worth an operation of its own, see
+    `invariant`. `wide`: the machine needs as many rows as there are, so a reduction does not give up some of its own for what has
+    one value each, and what goes through each of its rows does not give up some for what reads one value of each.
     """
 
-    epilogues: bool = True
+    epilogues: frozenset[Element] = frozenset(Element)
     floats_only: bool = True
     share: bool = True
     wide: bool = False
@@ -179,6 +179,11 @@ def _join(op: Compute | Scan, items: list[_Item], first: int, values: Mapping[Sy
     return len(items) - 1
 
 
+def _element(item: _Open) -> Element:
+    """Of the result of a product."""
+    return item.steps[0].outs[0].element
+
+
 def _made(op: Compute | Scan) -> tuple[Symbol, ...]:
     return tuple(out.symbol for out in op.outs)
 
@@ -201,7 +206,7 @@ def _may_join(op: Compute | Scan, item: _Open, policy: Policy) -> tuple[int, Rea
         return _No(Reason("{1} ends its own, as every scatter does", first))
     if len(item.steps) >= MAX_STEPS:
         return _No(Reason(f"that of {{1}} has {MAX_STEPS} steps", first))
-    if item.product is not None and not (policy.epilogues and pointwise):
+    if item.product is not None and not (pointwise and _element(item) in policy.epilogues):
         return _No(Reason("{1} ends its own, as every product does", first))
     own = len(op.axes) - isinstance(op, Scan)
     common = 0

@@ -65,7 +65,7 @@ def test_random_programs_in_small_blocks(part, small):
         compare(seed)
 
 
-@pytest.mark.parametrize("policy", [Policy(), Policy(epilogues=False), Policy(floats_only=False, share=False)])
+@pytest.mark.parametrize("policy", [Policy(), Policy(epilogues=frozenset()), Policy(floats_only=False, share=False)])
 def test_plans_mean_what_their_program_means(policy):
     for seed in range(2 * 10**6, 2 * 10**6 + PLANS):
         program, inputs = Generator(Random(seed)).program()

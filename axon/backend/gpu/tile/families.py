@@ -24,6 +24,7 @@ from axon.backend.plan.ir import Nest, Reason
 from axon.backend.plan.split import narrowed, split
 from axon.backend.plan.spread import Cut, spread
 from axon.base.data import dataclass, replace
+from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
 from axon.base.source import Span
@@ -36,7 +37,8 @@ Tiled: TypeAlias = "MatrixProduct | Stream"
 Kernel: TypeAlias = "Tiled | Nest"
 Known: TypeAlias = "tuple[Symbol, tuple[Symbol, ...], Local]"  # a tensor of one value per row, its axes, its value
 
-POLICY = Policy(epilogues=False, share=False, wide=True)  # a row that is held in registers shares what it computes anyway
+# A row that is held in registers shares what it computes anyway. Products in f64 are register tiles, which go on with results.
+POLICY = Policy(epilogues=frozenset({Element.F64}), share=False, wide=True)
 
 
 NO_REASONS: Mapping[Symbol, str] = {}
