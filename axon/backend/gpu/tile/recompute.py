@@ -242,6 +242,8 @@ class _Rewriting:
             return op
         if len(op.reduction.axes) != 1 or op.reduction.where is not None or not op.outs[0].element.is_float:
             return op
+        if op.outs[0].symbol in seen.products:  # of two tensors that are there
+            return op
         (along,) = op.reduction.axes
         parts = list(factors(seen.inlined(op.body[0])))
         for number, part in enumerate(parts):

@@ -230,6 +230,7 @@ def stream(
         (ends if mentions(factor, columns.symbol) else rest).append(factor)
     products = [inliner.producers[read.tensor] for read in inliner.scores]
     views = Views(values, (*op.axes, keys, *_depths(products)))
+    inliner.complete = True
     found = [_scores(read, symbol, keys, inliner, views) for read, symbol in inliner.scores.items()]
     (first, _), *more = found
     query, key, depth, others = first.query, first.key, first.depth, tuple(scores for scores, _ in more)
@@ -295,6 +296,7 @@ class _Inliner:
         self.producers, self.keys, self.columns = producers, keys, columns
         self.multiplied = {columns.symbol}
         self.scores: dict[Read, Symbol] = {}
+        self.complete = False  # whether all scores are found
         self.statistics: dict[Read, _Statistic] = {}
         self.used: set[Symbol] = set()
         self.rows: Symbol | None = None
@@ -348,6 +350,8 @@ class _Inliner:
         along = any(self.keys.symbol in s.variables for s in subscripts)
         kind, reduced = producer.reduction.monoid.kind, producer.reduction.axes
         if along and kind == "sum" and not any(self.columns.symbol in s.variables for s in subscripts):
+            if self.complete and read not in self.scores:
+                return None  # a factor of scores, in memory
             self.used.add(read.tensor)
             return Local(self.scores.setdefault(read, fresh("score")), Element.F32)
         if along or kind not in ("max", "sum") or len(reduced) != 1 or reduced[0].extent.substitute(names) != self.keys.extent:

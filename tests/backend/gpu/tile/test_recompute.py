@@ -123,6 +123,16 @@ fun f {CROSS} = let val s = nn.attention_scores q k
     assert not made.kept
 
 
+def test_projections_are_in_memory() -> None:
+    """Keys that are a product themselves are read, not made again for each row."""
+    text = """import nn
+fun f (x : E[b, t, m]) (wq : E[m, d]) (wk : E[m, d]) (wv : E[m, d]) (dy : E[b, t, d]) =
+  vjp (fn (wq, wk, wv) => nn.causal_attention (x @ wq) (x @ wk) (x @ wv)) (wq, wk, wv) dy"""
+    families = [family_of(kernel) for kernel in planned(text.replace("E[", "bf16[")).kernels]
+    assert families.count("stream") == 4
+    assert families.count("contraction") == 6
+
+
 def test_what_is_no_stream_leaves_all_of_it_as_it_is() -> None:
     given = straight(source("causal", "bf16"))
     made = recomputed(given)
