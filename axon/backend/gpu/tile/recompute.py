@@ -227,10 +227,12 @@ class _Rewriting:
             program = replace(self.program, block=Block(tuple(whole), self.program.block.results))
             kept = frozenset(self.kept) & {out.symbol for op in whole for out in outs_of(op)}
             taken = streams(program, self.apart, kept)
-            left = {symbol: made for symbol, made in changed.items() if symbol in taken}
-            if left == changed:
+            refused = changed.keys() - taken
+            if not refused:
                 return Recomputed(program, kept) if self.products <= taken else None
-            changed = left
+            # What others read as scores first: as it was, it may be such for them.
+            scores = {read.tensor for made in changed.values() for read in reads(made.body[0])} & refused
+            changed = {symbol: made for symbol, made in changed.items() if symbol not in (scores or refused)}
         return None
 
     # ── sums of products by other products ──────────────────────────────────────────────────────────────────────────────
@@ -362,6 +364,8 @@ class _Rewriting:
         if found is None:
             return None
         weight, end, scored = found
+        if not any(map(seen.is_statistic, reads(weight))):
+            return None  # as it stands, it is a stream or none
         with suppress(Unsupported):
             stream(op, seen.makers, values)
             return None
