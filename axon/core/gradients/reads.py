@@ -37,6 +37,10 @@ def gathered(
 
     Where an index of the tensor is one that is known before (`p.blocks[i]` in step i of a loop), sums are made for it alone.
     """
+    apart = _summed_apart(value, axes, given, known, last)
+    if apart is not None:
+        made, left, given = apart
+        return (made, *gathered(value, left, given, known, last))
     read, adjoint = given.read, given.adjoint
     places = tuple(Axis(fresh("u"), extent) for extent in value.shape)
     pairs = list(zip(read.subscripts, (Dim.of(p.symbol) for p in places), strict=True))
@@ -82,6 +86,45 @@ def gathered(
     where = None if where is None else tidied(where)
     made = Compute((out,), rest, Reduction(summed, Monoid("sum"), where), (tidied(inner),))
     return (made, _placed(value, out, [fixed.get(axis.symbol) for axis in places])) if fixed else (made,)
+
+
+def _summed_apart(
+    value: Value, axes: Sequence[Axis], given: Contribution, known: Facts, last: Sequence[Axis]
+) -> tuple[Compute, Sequence[Axis], Contribution] | None:
+    """Where several indices stand in one subscript as digits (`x[i, h * 64 + c]`, summed over j): the sum over those that stand in
+    none, for each of these indices; and what is left, which is no sum. As one, it would be a sum at quotients, under conditions."""
+    subscripts = [s for s in given.read.subscripts if isinstance(s, Dim)]
+    if given.reached is not None or len(subscripts) < len(given.read.subscripts):
+        return None
+    names = {axis.symbol for axis in axes}
+    inside = _as_read(subscripts, axes)
+    others = [axis for axis in axes if axis not in inside]
+    if not others or not any(len(s.variables & names) > 1 for s in subscripts) or any(a.extent.variables & names for a in axes):
+        return None
+    solver = _Solver([(s, Dim.of(fresh("u"))) for s in subscripts], axes, last, known)
+    solver.run()
+    if not solver.divisors or {axis.symbol for axis in solver.left} != {axis.symbol for axis in others}:
+        return None
+    own = {axis.symbol: Axis(fresh(axis.symbol.name), axis.extent) for axis in axes}
+    image = {symbol: Dim.of(axis.symbol) for symbol, axis in own.items()}
+    inner, conditions = substitute(given.adjoint, image), list[Scalar]()
+    while isinstance(inner, Select) and isinstance(inner.otherwise, Const) and inner.otherwise.value == 0:
+        conditions += operands("and", inner.condition)
+        inner = inner.then
+    where = conjunction(tuple(conditions))
+    out = Value(fresh(derivative(value)), value.element, tuple(axis.extent for axis in inside))
+    reduction = Reduction(tuple(own[a.symbol] for a in others), Monoid("sum"), None if where is None else tidied(where))
+    made = Compute((out,), tuple(own[a.symbol] for a in inside), reduction, (tidied(inner),))
+    return made, inside, Contribution(given.read, at(out, inside))
+
+
+def _as_read(subscripts: Sequence[Dim], axes: Sequence[Axis]) -> list[Axis]:
+    """The axes that stand in subscripts, in the order in which memory is read by them: of digits the last one last."""
+    found: list[Axis] = []
+    for subscript in subscripts:
+        mine = [axis for axis in axes if axis.symbol in subscript.variables and axis not in found]
+        found += sorted(mine, key=lambda axis: (split := subscript.linear_in(axis.symbol)) is not None and split[0] == ONE)
+    return found
 
 
 def _in_order(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
