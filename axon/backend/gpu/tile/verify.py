@@ -40,6 +40,8 @@ class _KernelScope(PlanScope):
     loose = False  # in a stream, where every float is f32 until it is stored
 
     def scalar(self, scalar: Scalar) -> Element:
+        if self.loose and isinstance(scalar, Local) and scalar.element.is_float:
+            scalar = replace(scalar, element=Element.F32)  # whatever a `let` in an epilogue says of it
         element = super().scalar(scalar)
         return Element.F32 if self.loose and element.is_float else element
 

@@ -126,6 +126,21 @@ def test_random_sizes(part: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "value", ["let val r = tanh u[i, e] in o[i, e] * (1.0 - r * r) end", "let val r = o[i, e] + 1.0 in r * r end"]
+)
+def test_a_name_in_what_follows_attention(value: str) -> None:
+    source = f"""import nn
+    fun f (u : bf16[s, e]) (q : bf16[s, d]) (k : bf16[t, d]) (v : bf16[t, e]) =
+      let val o = nn.attention q k v in for i e => {value} end"""
+    (kernel,) = kernels(compiler.lower(compiler.check_text(source), "f", None))
+    assert isinstance(kernel, Stream)
+    chance = np.random.default_rng(0)
+    given = [chance.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((20, 24), (20, 16), (33, 16), (33, 24))]
+    got, want = (axon.compile(source).f(*given, target=target).astype(float) for target in ("simulate", "interpret"))
+    np.testing.assert_allclose(got, want, atol=3e-2 * abs(want).max())
+
+
+@pytest.mark.parametrize(
     "weight",
     ["if s[i, j] > 0.0 then 1.0 else 0.0", "max s[i, j] 0.0", "if s[i, j] > -0.3 then exp s[i, j] else 0.0", "clipped"],
 )
