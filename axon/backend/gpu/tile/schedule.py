@@ -24,6 +24,7 @@ STREAM_BUDGETS = {3: (32, 160)}  # a stream's consumers hold more
 SCORES_BUDGETS = {2: (56, 224), 3: (56, 152)}  # and its producer fills two more rings for each further product of scores
 LIMB_BUDGETS = {2: (88, 208)}  # a producer of limbs asks for many copies a step
 STREAM_SPARE = 24  # likewise, of a stream
+KEY_SPARE = 4  # for each value that it reads for each key, beside these
 SPARE_REGISTERS = 40  # what a consumer needs beside its accumulators
 
 BARRIER_BYTES = 1024  # at the start of shared memory; keeps what follows aligned for swizzled tiles
@@ -157,7 +158,7 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
     what = "columns" if over_rows else "rows"
     step = width if traits.right_across or traits.stream else max(granule, 16)
     budget = register_budget(mapping, promoted=traits.promoted, scores=traits.scores)
-    spare = STREAM_SPARE if traits.stream else SPARE_REGISTERS
+    spare = STREAM_SPARE + KEY_SPARE * traits.by_key if traits.stream else SPARE_REGISTERS
     threads = target.warpgroup * (mapping.consumers + mapping.specialized)
     registers = budget[1] if budget else min(target.max_registers, target.registers_per_multiprocessor // threads)
     used = shared_bytes(mapping, traits)
