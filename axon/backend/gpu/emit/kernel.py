@@ -407,7 +407,7 @@ class Emitter:
             case t.Promote(accumulator=acc, partial=partial):
                 for total, name in zip(self.accumulators(acc), self.accumulators(partial), strict=True):
                     code.assign(total, call(self.made("promote", "ptx_tiles.promote", acc.shape[1]), total, name))
-            case t.Reset() | t.Fetch() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+            case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
                 self.stream.op(op)
             case t.StoreRows():
                 self.results.row_values(op)

@@ -47,7 +47,7 @@ def _values(builder: Any, tile: Any, columns: int) -> list[Any]:
     return [builder.extract_value(tile, i) for i in range(columns // 2)]
 
 
-_PAIRS = "rspf"  # kinds of arguments that are given for both rows
+_PAIRS = "rspfk"  # kinds of arguments of which two are given, most for both rows
 
 
 def each(function: Any, columns: int, kinds: str = "") -> Any:
@@ -56,7 +56,8 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
     Kinds are words: `u` one value; `r` two floats, for rows h = 0 and 1; `s` two whole numbers of 32 bits, likewise; `p` two values
     of any type, likewise; `i` the first row, of which the function takes the element's; `c` the first column, likewise; `f` and a
     whole number k: two floats, for the rows, to which k is added for each column; `t` another tile, of which it takes the element;
-    `l` a float for each column of this thread, see `run`.
+    `l` the address of the first of a row of floats in global memory, one for each column; `k` the same and how many there are after
+    the first, the last of which stands for those further on.
     """
     words = kinds.split()
     taken = sum(2 if w[0] in _PAIRS else 1 for w in words)
@@ -66,7 +67,7 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
         given: list[Any] = [types.float32]
         at = 0
         for word in words:
-            given.append(types.int32 if word in "ics" else types.float32 if word[0] in "rftl" else rest[at])
+            given.append(types.int32 if word in "ics" else types.float32 if word[0] in "rftlk" else rest[at])
             at += 2 if word[0] in _PAIRS else 1
         inner = types.float32(*given)
 
@@ -74,6 +75,17 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
             out = []
             elements = _values(builder, values[0], columns)
             rest, kinds_of = values[1:], signature.args[1:]
+            loaded: dict[tuple[int, int], Any] = {}
+
+            def load(at: int, column: int, last: Any) -> Any:
+                if (at, column) not in loaded:
+                    place = ir.Constant(_I32, column)
+                    if last is not None:
+                        place = builder.select(builder.icmp_signed("<", place, last), place, last)
+                    offset = builder.mul(builder.sext(place, ir.IntType(64)), ir.Constant(ir.IntType(64), 4))
+                    loaded[at, column] = _load(builder, builder.add(rest[at], offset))
+                return loaded[at, column]
+
             for x, element in enumerate(elements):
                 passed, at = [element], 0
                 for word in words:
@@ -88,7 +100,9 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
                         case "p":
                             passed.append(rest[at + _half(x)])
                         case "l":
-                            passed.append(builder.extract_value(rest[at], 2 * (x // 4) + x % 2))
+                            passed.append(load(at, _column(x), None))
+                        case "k":
+                            passed.append(load(at, _column(x), _fit(builder, rest[at + 1], kinds_of[at + 1], _I32)))
                         case "t":
                             passed.append(builder.extract_value(rest[at], x))
                         case "i":
@@ -109,41 +123,7 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
 
 
 def _load(builder: Any, address: Any) -> Any:
-    """At this place among the instructions, where products run: so that it is done when they are."""
-    return _call(builder, _F32, "ld.global.nc.f32 $0, [$1];", ["=f", "l"], [address], volatile=True)
-
-
-def run(columns: int) -> Any:
-    """(address of the first): floats in global memory side by side, one for each column that this thread has."""
-    kind = types.UniTuple(types.float32, columns // 4)
-
-    def typing(context: Any, first: Any) -> Any:
-        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-            places = (ir.Constant(ir.IntType(64), 4 * (8 * (i // 2) + i % 2)) for i in range(columns // 4))
-            return _packed(builder, [_load(builder, builder.add(values[0], place)) for place in places])
-
-        return kind(types.int64), generate
-
-    return intrinsic(typing)
-
-
-def run_to(columns: int) -> Any:
-    """(address of the first, how many there are after it): the same; the last stands for all that would be further on."""
-    kind = types.UniTuple(types.float32, columns // 4)
-
-    def typing(context: Any, first: Any, after: Any) -> Any:
-        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-            found, last = [], _fit(builder, values[1], signature.args[1], _I32)
-            for i in range(columns // 4):
-                place = ir.Constant(_I32, 8 * (i // 2) + i % 2)
-                place = builder.select(builder.icmp_signed("<", place, last), place, last)
-                offset = builder.mul(builder.sext(place, ir.IntType(64)), ir.Constant(ir.IntType(64), 4))
-                found.append(_load(builder, builder.add(values[0], offset)))
-            return _packed(builder, found)
-
-        return kind(types.int64, after), generate
-
-    return intrinsic(typing)
+    return _call(builder, _F32, "ld.global.nc.f32 $0, [$1];", ["=f", "l"], [address], volatile=False)
 
 
 def exp_rows(columns: int) -> Any:

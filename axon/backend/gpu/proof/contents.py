@@ -14,7 +14,7 @@ from axon.backend.gpu.proof.findings import Found, Kind, Violation
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Copy, Op, operations
 from axon.backend.gpu.tile import ir as t
-from axon.backend.gpu.tile.ir import Fetch, Fold, TileAxis
+from axon.backend.gpu.tile.ir import Fold, TileAxis
 from axon.base.names import Symbol
 
 ROWS = 64  # of one matrix instruction, of one store
@@ -130,7 +130,7 @@ def _check_pieces(program: BarrierProgram, body: tuple[Op, ...]) -> None:
     loop = body[loops[0]]
     assert isinstance(loop, b.Steps)
     lasts = [n for n, op in enumerate(body) if isinstance(op, b.Last)]
-    about = (Copy, Fetch, Fold)
+    about = (Copy, Fold)
     if loop.peeled:
         first = next((n for n, op in enumerate(body) if _is_about(op, program.steps, about)), loops[0])
         _require(bool(lasts) and lasts[0] <= first, "content", "the last piece is used before it is known")

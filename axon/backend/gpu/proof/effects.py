@@ -205,16 +205,8 @@ class Effects:
             case t.Rescale(stream=stream, accumulator=acc):
                 touched, taken, made = {acc.symbol}, {stream.product}, set[Symbol]()
                 self.need(agent, number, stream.product, "sums are multiplied by")
-            case t.Fetch(fetched=fetched):
-                if fetched in agent.holds:
-                    raise self.found("content", "what was fetched is replaced before it is used", number)
-                agent.holds = agent.holds | {fetched}
-                return
-            case t.Fold(stream=stream, scores=scores, weights=weights, others=others, fetched=fetched):
+            case t.Fold(stream=stream, scores=scores, weights=weights, others=others):
                 taken, made = {scores.symbol, *(other.symbol for other in others)}, {weights.symbol, stream.product}
-                if fetched is not None:
-                    self.need(agent, number, fetched, "a fold takes")
-                    taken.add(fetched)
                 touched = {*taken, weights.symbol}
                 if weights.symbol in agent.holds:
                     raise self.found("content", "weights are replaced before they are used", number)

@@ -87,7 +87,6 @@ class _Agent:
     blocks: int = 1
     limits: tuple[int, int, int, int] = (0, 0, 0, 0)  # pieces of the streamed axis: some from, to, every from, to
     rows: dict[tuple[Symbol, int], Array] = field(default_factory=dict)  # one value per row: statistics, corrections
-    fetched: dict[Symbol, int] = field(default_factory=dict)  # for which piece
 
 
 class _Cluster:
@@ -312,9 +311,7 @@ class _Cluster:
                 if only is None or only == agent.instance:
                     key = (agent.block, (agent.instance + 1) % self.program.mapping.consumers)
                     self.turns[key] = self.turns.get(key, 0) + 1
-            case (
-                t.Settle() | t.Promote() | t.Reset() | t.Fetch() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows()
-            ):
+            case t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows():
                 for block in range(agent.blocks):
                     self.work(agent, op, block)
             case b.Commit():
@@ -394,11 +391,7 @@ class _Cluster:
                     agent.rows[stream.peak, block] = np.full(64, -np.inf, np.float32)
                 for symbol, _ in stream.totals:
                     agent.rows[symbol, block] = np.zeros(64, np.float32)
-            case t.Fetch(fetched=fetched):
-                agent.fetched[fetched] = agent.pieces[self.program.steps.symbol]
-            case t.Fold(fetched=fetched):
-                if fetched is not None and agent.fetched.get(fetched) != agent.pieces[self.program.steps.symbol]:
-                    raise SimulationError("a fold takes what was fetched for another piece")
+            case t.Fold():
                 self.fold(agent, op, block)
             case t.Narrow(source=source, target=target):
                 held[target.symbol, block] = held[source.symbol, block].astype(target.element.dtype).astype(np.float32)

@@ -224,7 +224,6 @@ class _Split:
                     | t.Settle()
                     | t.Promote()
                     | t.Reset()
-                    | t.Fetch()
                     | t.Fold()
                     | t.Narrow()
                     | t.Rescale()
@@ -308,12 +307,11 @@ class _Split:
         work = [s for s in body if isinstance(s, t.Fold | t.Rescale | t.Narrow)]
         on_result = [s for s in work if isinstance(s, t.Fold)]
         on_late = [s for s in work if not isinstance(s, t.Fold)]
-        meanwhile = [s for s in body if isinstance(s, t.Fetch)]
         keys = list(dict.fromkeys(a for s in early for a in self.used(s) if self.loops[a.symbol]))
         values = self.used(late)
         clear = [Clear(s.accumulator) for s in early]
         first: list[RoleStatement] = [
-            Last(axis), *map(Get, keys), *clear, *self.start(early), *meanwhile, *(Retire(s.accumulator, 0) for s in early),
+            Last(axis), *map(Get, keys), *clear, *self.start(early), *(Retire(s.accumulator, 0) for s in early),
             *(Consumed(a, 0) for a in keys), *on_result,
             *(s for s in on_late if not isinstance(s, t.Rescale)),  # nothing has been summed yet
         ]  # fmt: skip
@@ -321,8 +319,8 @@ class _Split:
         at = next(i for i, s in enumerate(issued) if isinstance(s, Start) and late in s.products)
         issued[at:at] = map(Get, values)
         step: list[RoleStatement] = [
-            *map(Get, keys), *clear, *issued, *meanwhile, *(Retire(s.accumulator, 1) for s in early),
-            *(Consumed(a, 0) for a in keys), *on_result, Retire(late.accumulator, 0), *(Consumed(a, 0) for a in values), *on_late,
+            *map(Get, keys), *clear, *issued, *(Retire(s.accumulator, 1) for s in early), *(Consumed(a, 0) for a in keys),
+            *on_result, Retire(late.accumulator, 0), *(Consumed(a, 0) for a in values), *on_late,
         ]  # fmt: skip
         last: list[RoleStatement] = [
             *map(Get, values), Start((late,)), Retire(late.accumulator, 0), *(Consumed(a, 0) for a in values),
@@ -442,7 +440,6 @@ def _lines(
                 | t.Settle()
                 | t.Promote()
                 | t.Reset()
-                | t.Fetch()
                 | t.Fold()
                 | t.Narrow()
                 | t.Rescale()

@@ -222,17 +222,7 @@ class _Lowering:
                     advances: list[Op] = [b.Advance(ring) for ring in used]
                     out.append(b.Steps(axis, tuple(self._consumer(inner, axis) + advances), backwards, peeled))
                     after = axis
-                case (
-                    t.Settle()
-                    | t.Promote()
-                    | t.Reset()
-                    | t.Fetch()
-                    | t.Fold()
-                    | t.Narrow()
-                    | t.Rescale()
-                    | t.Finish()
-                    | t.StoreRows()
-                ):
+                case t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows():
                     out.append(statement)
                 case Store():
                     out += self._store(statement)

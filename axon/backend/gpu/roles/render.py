@@ -85,7 +85,7 @@ def _text(op: Op, names: SymbolNames) -> str:
             return f"{names[weights.symbol]} = fold {', '.join(names[s.symbol] for s in (scores, *others))}"
         case t.Narrow(source=source, target=target):
             return f"{names[target.symbol]} = cast {target.element.value} {names[source.symbol]}"
-        case t.Settle() | t.Promote() | t.Reset() | t.Fetch() | t.Rescale() | t.Finish() | t.StoreRows():
+        case t.Settle() | t.Promote() | t.Reset() | t.Rescale() | t.Finish() | t.StoreRows():
             return t.statement_text(op, names)
         case b.Turn(first=first, threads=threads):
             return f"turn: {threads} threads at {first} + consumer"

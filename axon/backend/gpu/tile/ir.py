@@ -109,26 +109,17 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetch:
-    """Read what the stream reads for each key of a piece, whatever the row: into registers, while products run."""
-
-    stream: Stream
-    fetched: Symbol
-
-
-@dataclass(frozen=True, slots=True)
 class Fold:
     """Let the rows' peaks and totals see a tile of scores, and turn it into weights, by the tiles of other scores of the stream.
     `correction` repairs what was summed before.
 
-    Elements outside the streamed axis, or where the mask does not hold, get weight 0. What is read for each key was `fetched`.
+    Elements outside the streamed axis, or where the mask does not hold, get weight 0.
     """
 
     stream: Stream
     scores: Tile
     weights: Tile
     others: tuple[Tile, ...] = ()
-    fetched: Symbol | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +177,7 @@ class For:
     backwards: bool = False
 
 
-Work: TypeAlias = "Settle | Promote | Reset | Fetch | Fold | Narrow | Rescale | Finish | StoreRows"  # on what registers hold
+Work: TypeAlias = "Settle | Promote | Reset | Fold | Narrow | Rescale | Finish | StoreRows"  # on what registers hold
 Statement: TypeAlias = "Clear | Load | Multiply | Work | Store | For"
 
 
@@ -269,11 +260,9 @@ def _streaming(
     value = _operand_tile("value", kernel.value, steps)
     weights = Tile(fresh("weights"), Element.F32, *shape, "registers")
     narrow = Tile(fresh("rounded"), kernel.value.value.element, *shape, "registers")
-    fetched = fresh("fetched") if kernel.by_key else None
     body: tuple[Statement, ...] = (
         *scored,
-        *([Fetch(kernel, fetched)] if fetched else []),
-        Fold(kernel, scores[0], weights, tuple(scores[1:]), fetched),
+        Fold(kernel, scores[0], weights, tuple(scores[1:])),
         _load(value, kernel.value),
         Rescale(kernel, accumulator),
         Narrow(weights, narrow),
@@ -316,10 +305,7 @@ def verify(program: TileProgram) -> None:
                 case Promote(accumulator=acc, partial=partial):
                     require({acc.symbol, partial.symbol} <= defined, "an undefined tile is promoted")
                     require((acc.axes, acc.shape) == (partial.axes, partial.shape), "a tile promoted to another shape")
-                case Fetch(fetched=fetched):
-                    defined.add(fetched)
-                case Fold(stream=stream, scores=scores, weights=weights, others=others, fetched=fetched):
-                    require(fetched is None or fetched in defined, "a fold of what was not fetched")
+                case Fold(stream=stream, scores=scores, weights=weights, others=others):
                     require({s.symbol for s in (scores, *others)} <= defined, "a fold of undefined scores")
                     require({s.shape for s in (scores, *others)} == {weights.shape}, "weights of other scores")
                     require(len(others) == len(stream.others), "a fold that has not all scores")
@@ -389,8 +375,6 @@ def statement_text(statement: Statement, names: SymbolNames) -> str:
         case Reset(stream=stream):
             sums = [f"{names[symbol]} = 0" for symbol, _ in stream.totals]
             return ", ".join([*([f"{names[stream.peak]} = -inf"] if stream.peak else []), *sums]) or "no statistics"
-        case Fetch(stream=stream):
-            return "fetch " + ", ".join(names[symbol] for symbol in sorted(stream.by_key, key=lambda s: s.id))
         case Fold(scores=scores, weights=weights, others=others):
             return f"{tile_text(weights, names)} = fold {', '.join(names[s.symbol] for s in (scores, *others))}"
         case Narrow(source=source, target=target):

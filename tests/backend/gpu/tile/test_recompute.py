@@ -181,8 +181,6 @@ MUTANTS: list[tuple[str, int, type, Change, set[str]]] = [
     ("a product of scores that is missing", 2, b.Product, drop, {"content", "phase"}),
     ("scores that are not waited for", 2, b.Retire, drop, {"registers", "overwrite", "read"}),
     ("a fold of too few scores", 2, t.Fold, drop, {"content"}),
-    ("values of keys that are not fetched", 3, t.Fetch, drop, {"content"}),
-    ("values of keys that are fetched twice", 3, t.Fetch, twice, {"content"}),
     ("a ring that is not given back", 2, b.Release, drop, {"deadlock", "exit"}),
     ("a ring that is not waited for", 2, b.Await, drop, {"read", "overwrite", "phase"}),
 ]
