@@ -252,6 +252,8 @@ def stream(
         weight = Select(inliner.inline(op.reduction.where), weight, ZERO)
     sizes = _positive((*op.axes, keys, *(s.depth for s, _ in found)))
     made = _Pass(inliner, sizes, (rows, keys), {s.symbol: scale for s, scale in found}, span).run(weight)
+    if value.value.element is Element.F16 and element_of(op.body[0]) is not Element.F16 and not made.at_most_1:
+        raise Unsupported("its weights have 32 bits, and those of 16 that the second product takes may not hold them", span)
     total = fresh("product")
     result = Result(
         op.outs[0], tuple(a.symbol for a in op.axes), views.bare(times(Local(total, Element.F32), made.norm), guarded=True)
@@ -471,6 +473,20 @@ class _Pass:
             self.totals = [(symbol, kept(term, other), None) for symbol, term, other in self.totals]
             self.weight = kept(self.weight, where)
         return self
+
+    @property
+    def at_most_1(self) -> bool:
+        """Whether weights are seen to be at most 1: powers below the greatest."""
+        weight = self.weight
+        if self.peak is None or weight.scale is None or weight.factor not in (ONE, self.counted(weight.factor)):
+            return False
+        form = linear(weight.bias, lambda s: self.peak in local_symbols(s))
+        scales = (negated(weight.scale), times(weight.scale, negated(ONE)), times(negated(ONE), weight.scale))
+        return form.rest is None and len(form.terms) == 1 and form.terms[0][0] in scales
+
+    def counted(self, factor: Scalar) -> Scalar | None:
+        """A factor that is 1 where a condition holds, else 0."""
+        return factor if isinstance(factor, Select) and (factor.then, factor.otherwise) == (ONE, ZERO) else None
 
     def by_score(self, condition: Scalar | None) -> bool:
         """Whether scores decide a condition: then it is asked of each, and bounds nothing."""

@@ -125,6 +125,24 @@ def test_random_sizes(part: int) -> None:
         assert found < 1.5e-2, (name, mapping, sizes)
 
 
+@pytest.mark.parametrize(("weight", "streams"), [("w[i, j] / z[i]", False), ("p[i, j]", True), ("p[i, j] * 1e5 * z[i]", True)])
+def test_weights_of_32_bits_that_f16_may_not_hold(weight: str, streams: bool) -> None:
+    """Powers of scores may not be held, before they are divided by their sum; powers below the greatest are."""
+    source = f"""import nn
+    fun f (q : f16[s, d]) (k : f16[t, d]) (v : f16[t, e]) =
+      let val x = for i j => sum c => cast f32 q[i, c] * cast f32 k[j, c]
+          val w = for i j => exp x[i, j]
+          val z = for i => sum j => w[i, j]
+          val p = nn.softmax x
+      in for i e => cast f16 (sum j => {weight} * cast f32 v[j, e] * 1e-3) end"""
+    found = kernels(compiler.lower(compiler.check_text(source), "f", None))
+    assert any(isinstance(kernel, Stream) for kernel in found) == streams
+    chance = np.random.default_rng(0)
+    q, k, v = (chance.standard_normal(shape).astype(np.float16) for shape in ((20, 16), (30, 16), (30, 24)))
+    got, want = (axon.compile(source).f(q, k, v, target=target).astype(float) for target in ("simulate", "interpret"))
+    np.testing.assert_allclose(got, want, rtol=2e-2, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     "value", ["let val r = tanh u[i, e] in o[i, e] * (1.0 - r * r) end", "let val r = o[i, e] + 1.0 in r * r end"]
 )
