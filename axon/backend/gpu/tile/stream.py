@@ -358,6 +358,8 @@ class _Inliner:
             return Local(self.scores.setdefault(read, fresh("score")), Element.F32)
         if along or kind not in ("max", "sum") or len(reduced) != 1 or reduced[0].extent.substitute(names) != self.keys.extent:
             return None
+        if any(axis in s.variables for axis in self.multiplied for s in subscripts):
+            return None  # of no row: it is of an operand
         if read not in self.statistics:
             self.used.add(read.tensor)
             names[reduced[0].symbol] = Dim.of(self.keys.symbol)

@@ -143,6 +143,23 @@ def test_weights_of_32_bits_that_f16_may_not_hold(weight: str, streams: bool) ->
     np.testing.assert_allclose(got, want, rtol=2e-2, atol=1e-4)
 
 
+@pytest.mark.parametrize("keys", [1, 5])
+def test_a_sum_of_an_operand_is_no_statistic_of_a_row(keys: int) -> None:
+    """It runs over as many as the streamed index, but has one value for each index that the scores are summed over."""
+    source = """import nn
+    fun f (q : bf16[b, s, d]) (k : bf16[b, t, d]) (v : bf16[b, t, e]) (wo : bf16[e, m]) =
+      let val s = nn.attention_scores q k
+          val values = for b j e => v[b, j, e] * rsqrt ((sum z => v[b, j, z] ** 2) + 0.5)
+          val p = nn.softmax s
+          val o = for b i e => sum j => p[b, i, j] * values[b, j, e]
+      in for b i m => sum e => o[b, i, e] * wo[e, m] end"""
+    chance = np.random.default_rng(0)
+    shapes = ((1, 40, 8), (1, keys, 8), (1, keys, 24), (24, 16))
+    given = [chance.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in shapes]
+    got, want = (axon.compile(source).f(*given, target=target).astype(float) for target in ("simulate", "interpret"))
+    np.testing.assert_allclose(got, want, atol=3e-2 * abs(want).max())
+
+
 @pytest.mark.parametrize(
     "value", ["let val r = tanh u[i, e] in o[i, e] * (1.0 - r * r) end", "let val r = o[i, e] + 1.0 in r * r end"]
 )
