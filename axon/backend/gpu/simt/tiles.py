@@ -94,7 +94,8 @@ def across(
     if len(nest.rows) < 2 or any(isinstance(s, Scan) or inner(s, len(nest.rows)) or reduced(s) for s in nest.steps):
         return None
     lane = nest.rows[-1]
-    whole = {(n.tensor, n.subscripts) for n in _inside(nest, values)}
+    own = {out.symbol for step in nest.steps for out in step.outs}  # which is not in memory yet
+    whole = {(n.tensor, n.subscripts) for n in _inside(nest, values) if n.tensor not in own}
     found: dict[Symbol, set[int]] = {}
     for number, access in enumerate(accesses(nest, True)):
         unit = unit_of(tensors[access.tensor]) if access.tensor in tensors else -1
