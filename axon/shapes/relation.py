@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from math import gcd
+from typing import Any
 
 from axon.base.data import dataclass, field
 from axon.base.names import Symbol
 from axon.shapes.dimension import Dim, Quotient, atom_key
 from axon.shapes.pretty import Piece, pieces, render, sum_text
 
+COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _FLIPPED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
@@ -40,20 +45,7 @@ class Relation:
 
     def holds(self, values: Mapping[Symbol, int]) -> bool:
         """Whether it holds for these values. ZeroDivisionError where a divisor is 0."""
-        left, right = self.left.evaluate(values), self.right.evaluate(values)
-        match self.op:
-            case "=":
-                return left == right
-            case "<>":
-                return left != right
-            case "<":
-                return left < right
-            case "<=":
-                return left <= right
-            case ">":
-                return left > right
-            case _:
-                return left >= right
+        return bool(COMPARE[self.op](self.left.evaluate(values), self.right.evaluate(values)))
 
     @property
     def slack(self) -> Dim:

@@ -21,7 +21,7 @@ from axon.shapes.contracts.contract import Contract
 from axon.shapes.contracts.determine import Divide, Root
 from axon.shapes.contracts.guard import MAX_EXTENT, divisors, root
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient
-from axon.shapes.relation import Relation
+from axon.shapes.relation import COMPARE, Relation
 
 Size: TypeAlias = Any  # int or torch.SymInt
 Broken: TypeAlias = Callable[[], str]
@@ -137,17 +137,4 @@ def _atom(atom: Atom, known: Mapping[Symbol, Size]) -> Size:
 
 def holds(relation: Relation, known: Mapping[Symbol, Size]) -> Any:
     """A relation as a bool or a `torch.SymBool`."""
-    left, right = value(relation.left, known), value(relation.right, known)
-    match relation.op:
-        case "=":
-            return left == right
-        case "<>":
-            return left != right
-        case "<":
-            return left < right
-        case "<=":
-            return left <= right
-        case ">":
-            return left > right
-        case _:
-            return left >= right
+    return COMPARE[relation.op](value(relation.left, known), value(relation.right, known))
