@@ -59,7 +59,7 @@ def test_a_c_library(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "a.axon").write_text("fun f (x : f32[n, k]) (w : f32[k, m]) = sort (x @ w)\n")
     ran = axon(installed, "build", "a.axon:f", cwd=tmp_path)
     assert (ran.returncode, ran.stdout) == (0, "")
-    assert (tmp_path / "f" / "libf.so").exists()
+    assert (tmp_path / "f" / "libaxon_f.so").exists()
 
 
 def test_its_types_are_seen(installed: Path) -> None:

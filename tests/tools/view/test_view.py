@@ -222,7 +222,7 @@ def test_one_cause_has_one_wording(page: Page) -> None:
     table = page(FIELDS.replace("f32", "f64"), "block").partition("<h2>Kernels")[2]
     causes = re.findall(r"not on the tensor cores: ([^<]*)", table)
     assert causes == ["matrix instructions here take bf16, f16 and f32, not f64"] * 2
-    assert "t begins a kernel: product ends its own, as every product does" in table
+    assert "t joins: it reads product at its own row" in table
 
 
 def test_examples_in_comments_are_shown_as_examples(page: Page) -> None:
