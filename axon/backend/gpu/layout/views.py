@@ -279,7 +279,7 @@ class Views:
         if window:
             axes = [*(a for a in axes if a != merge.axis.symbol), merge.axis.symbol]
         along = {a: parts.get(a, whole) for a in axes}
-        view = replace(_through(seen, along, read.element), window=window)
+        view = replace(through(seen, along, read.element), window=window)
         if longer and view.padding is None:
             view = replace(view, padding=Const(0.0, read.element))
         if seen.padding is not None:  # no kernel reads it as it was
@@ -293,7 +293,7 @@ class Views:
         seen = self.view(read)
         axes = (*(a for a in seen.axes if a not in (rows, depth)), rows, depth)
         along = dict(zip(seen.axes, seen.parts, strict=True))
-        view = replace(_through(seen, {a: along[a] for a in axes}, read.element), im2col=True, joined=joined)
+        view = replace(through(seen, {a: along[a] for a in axes}, read.element), im2col=True, joined=joined)
         pixels_of(view)
         made = Read(view.value.symbol, tuple(map(Dim.of, axes)), read.element)
         self.made[seen.source, (*view.places, *map(Dim.of, axes), ONE)] = view, made
@@ -325,7 +325,7 @@ def itself(value: Value, axes: tuple[Symbol, ...]) -> View:
     return View(value, value.symbol, axes, parts, (ZERO,) * len(value.shape))
 
 
-def _through(seen: View, along: Mapping[Symbol, tuple[AxisPart, ...]], element: Element) -> View:
+def through(seen: View, along: Mapping[Symbol, tuple[AxisPart, ...]], element: Element) -> View:
     """What a view shows, through another with these axes."""
     shape = tuple(prod((part.extent for part in parts), start=ONE) for parts in along.values())
     value = Value(fresh(f"{seen.source.name}_view"), element, shape)
@@ -367,4 +367,4 @@ def stored_merged(value: Value, axes: Sequence[Symbol], merges: Iterable[Merge])
             return None
         whole = tuple(part for axis in merge.symbols for part in along[axis])
         along = {axis: whole if axis == merge.axis.symbol else along[axis] for axis in within}
-    return _through(seen, along, value.element)
+    return through(seen, along, value.element)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from itertools import product
+from functools import lru_cache
 from math import prod
 
 from axon.backend.gpu.build.recipe import traits
@@ -11,7 +11,7 @@ from axon.backend.gpu.layout.roofline import KernelWork
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.prepare import problem_of
-from axon.backend.gpu.tile.divided import Divided, Division, divided
+from axon.backend.gpu.tile.divided import ROWS, Divided, Division, divided
 from axon.backend.gpu.tile.families import Tiled, results_of
 from axon.backend.gpu.tile.schedule import fastest
 from axon.backend.gpu.tile.stream import Stream
@@ -34,22 +34,30 @@ def division(kernel: Stream, decided: Set[Symbol], sizes: Mapping[Symbol, int], 
 
 
 def _costs(kernel: Stream, sizes: Mapping[Symbol, int], target: Target) -> Iterator[tuple[Division, float]]:
-    for times, grouped in product((0, *WAVES), (False, True)):
+    """Seconds of the ways to divide a stream: rows that share keys are one tile's where any do, so that keys are loaded once."""
+    together = _divided(kernel, Division(None, grouped=True))
+    grouped = together is not None and _fits(kernel, together.stream, sizes)
+    for times in (0, *WAVES):
         how = Division(times * target.multiprocessors or None, grouped)
-        if times or grouped:
-            try:
-                made = divided(kernel, how)
-            except Unsupported:
-                continue
-            if _fits(kernel, made, sizes):
-                yield how, _seconds(made.stream, sizes, target) + _joining(made, sizes, target)
+        made = _divided(kernel, how) if times or grouped else None
+        if made is not None:
+            yield how, _seconds(made.stream, sizes, target) + _joining(made, sizes, target)
 
 
-def _fits(kernel: Stream, made: Divided, sizes: Mapping[Symbol, int]) -> bool:
-    """Whether the divided stream has each row of the other once: groups of heads are whole."""
-    parts = made.stream.outer[0].extent.evaluate(sizes) if made.stream.part is not None else 1
-    rows, others = (prod(a.extent.evaluate(sizes) for a in (*k.outer, k.rows)) for k in (kernel, made.stream))
-    return rows * parts == others
+@lru_cache(maxsize=256)
+def _divided(kernel: Stream, how: Division) -> Divided | None:
+    """A stream that is divided so, if it can be: the same at all sizes, of which decoding has another for each token."""
+    try:
+        return divided(kernel, how)
+    except Unsupported:
+        return None
+
+
+def _fits(kernel: Stream, grouped: Stream, sizes: Mapping[Symbol, int]) -> bool:
+    """Whether the grouped stream has each row of the other once, as groups of heads are whole, in fewer tiles."""
+    outer, others = (prod(a.extent.evaluate(sizes) for a in k.outer) for k in (kernel, grouped))
+    rows, more = (k.rows.extent.evaluate(sizes) for k in (kernel, grouped))
+    return outer * rows == others * more and others * -(-more // ROWS) < outer * -(-rows // ROWS)
 
 
 def _seconds(kernel: Tiled, sizes: Mapping[Symbol, int], target: Target) -> float:
@@ -57,6 +65,6 @@ def _seconds(kernel: Tiled, sizes: Mapping[Symbol, int], target: Target) -> floa
 
 
 def _joining(made: Divided, sizes: Mapping[Symbol, int], target: Target) -> float:
-    """Seconds of the kernel that puts parts together."""
-    stored = results_of(made.stream)
-    return KernelWork(2 * sum(4 * prod(extent.evaluate(sizes) for extent in value.shape) for value in stored)).seconds(target)
+    """Seconds of the kernel that puts parts together: it reads what they wrote, of which statistics are a small part."""
+    (product,) = made.stream.results
+    return KernelWork(2 * 4 * prod(extent.evaluate(sizes) for extent in product.value.shape)).seconds(target)

@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 from axon.backend.gpu.layout.axes import AxisPart, Merge, merge
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.layout.views import View, itself
+from axon.backend.gpu.layout.views import View, itself, through
 from axon.backend.gpu.tile.epilogue import EpilogueOperand, Result, bare
 from axon.backend.gpu.tile.online_softmax import both, local_symbols, loosened, substituted
 from axon.backend.gpu.tile.stream import RowResult, Stream, Term
@@ -133,11 +133,8 @@ def _grouped(kernel: Stream) -> tuple[Stream, dict[Symbol, Dim]]:
 
 def _indices(one: Merge) -> dict[Symbol, Dim]:
     """Where each of several axes is, by the one that stands for them; where one has no elements nothing is computed."""
-    index, found = Dim.of(one.axis.symbol), dict[Symbol, Dim]()
-    for each in reversed(one.parts[1:]):
-        extent = each.extent if each.extent.constant else maximum(each.extent, 1)
-        found[each.symbol], index = index % extent, index // extent
-    return {**found, one.parts[0].symbol: index}
+    extents = ((each, each.extent if each.extent.constant else maximum(each.extent, 1)) for each in one.parts)
+    return replace(one, parts=tuple(Axis(each.symbol, extent) for each, extent in extents)).indices
 
 
 def _merged_rows(kernel: Stream, one: Merge, cut: Mapping[Symbol, tuple[Axis, Axis]]) -> View:
@@ -160,14 +157,7 @@ def _merged_rows(kernel: Stream, one: Merge, cut: Mapping[Symbol, tuple[Axis, Ax
         for axis, parts in along.items()
         if axis == last or axis not in one.symbols
     }
-    shape = []
-    for parts in shown.values():
-        extent = Dim.of(1)
-        for part in parts:
-            extent = extent * part.extent
-        shape.append(extent)
-    value = Value(fresh(f"{seen.source.name}_view"), operand.value.element, tuple(shape))
-    return View(value, seen.source, tuple(shown), tuple(shown.values()), seen.start)
+    return through(seen, shown, operand.value.element)
 
 
 def _mapped(term: Term, change: Rename) -> Term:

@@ -382,7 +382,15 @@ def ranked(problem: ScheduleProblem, traits: Traits, target: Target, given: Give
 
 def fastest(problem: ScheduleProblem, traits: Traits, target: Target) -> float:
     """Seconds of the best mapping; infinite if none is legal."""
-    return min((predict(m, problem, target) for m in candidates(target, traits)), default=inf)
+    worth = _narrowest(target, traits, problem.columns, problem.depth) if traits.stream else candidates(target, traits)
+    return min((predict(m, problem, target) for m in worth), default=inf)
+
+
+@lru_cache(maxsize=256)
+def _narrowest(target: Target, traits: Traits, columns: int, depth: int) -> tuple[TileMapping, ...]:
+    """Of a stream's candidates those that are no wider than its products ask for: what is wider takes longer."""
+    least = [next((width for width in WIDTHS if width >= extent), 0) for extent in (columns, depth)]
+    return tuple(m for m in candidates(target, traits) if [m.columns, m.depth] == least)
 
 
 def choose(problem: ScheduleProblem, traits: Traits, target: Target) -> TileMapping:
