@@ -125,7 +125,7 @@ def test_random_sizes(part: int) -> None:
         assert found < 1.5e-2, (name, mapping, sizes)
 
 
-@pytest.mark.parametrize(("weight", "streams"), [("w[i, j] / z[i]", False), ("p[i, j]", True), ("p[i, j] * 1e5 * z[i]", True)])
+@pytest.mark.parametrize(("weight", "streams"), [("w[i, j] / z[i]", False), ("p[i, j]", True), ("p[i, j] * 1e2", True)])
 def test_weights_of_32_bits_that_f16_may_not_hold(weight: str, streams: bool) -> None:
     """Powers of scores may not be held, before they are divided by their sum; powers below the greatest are."""
     source = f"""import nn
