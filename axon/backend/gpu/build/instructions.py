@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from axon.backend.gpu.layout.target import (
     ASYNC_COPIES,
+    BARRIERS,
     BF16,
     BULK_COPIES,
     CLUSTERS,
@@ -38,6 +39,7 @@ _NEEDS: tuple[tuple[re.Pattern[str], Feature], ...] = tuple(
         (r"wgmma\.|setmaxnreg\.", WGMMA),
         (r"stmatrix\.", MATRIX_STORES),
         (r"mma\.sync\.aligned\.m16n8k(4|8|16)\.row\.col\.f64\.", F64_PRODUCTS),
+        (r"mbarrier\.(init|arrive)\.shared::cta\b", BARRIERS),  # those that count bytes, and waits that sleep, came later
         (r"barrier\.cluster\.|mapa\b|st\.async\.|.*\.multicast::cluster\b|(ld|st)\.shared::cluster\b|.*%n?cluster", CLUSTERS),
         (r"mbarrier\.|cp\.async\.bulk\.|fence\.proxy\.async\b|fence\.mbarrier_init\b", BULK_COPIES),
         (r"cp\.async\.", ASYNC_COPIES),
