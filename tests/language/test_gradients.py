@@ -208,6 +208,7 @@ fun one_of_two (a : f64) (x : f64[n]) =
 fun read_elsewhere (x : f64[n]) =
   let val t = for i => x[i] * x[i] in (if (sum i => x[i]) > 0.0 then (sum i => sqrt t[i]) else 0.0) + (sum i => t[i]) end
 fun masked (x : f64[n]) = let val r = for i => sqrt x[i] in sum i => if x[i] > 0.0 then r[i] else 0.0 end
+fun named_number (x : f64[n]) = sum i => if x[i] > 0.0 then (let val r = 1.0 / x[i] val s = log r in r * r + s * r end) else x[i]
 fun running (x : f64[n]) =
   let val s = scan (op +, 0.0) i => log x[i] in if (sum i => x[i]) > 0.0 then (sum i => s[i] * x[i]) else x[0] end
 fun in_a_loop (x : f64[n]) =
@@ -222,6 +223,7 @@ fun d_linear_at_last x = grad linear_at_last x
 fun d_one_of_two a x = grad (one_of_two a) x
 fun d_read_elsewhere x = grad read_elsewhere x
 fun d_masked x = grad masked x
+fun d_named_number x = grad named_number x
 fun d_running x = grad running x
 fun d_in_a_loop x = grad in_a_loop x
 fun dd_root (x : f64[n]) = grad (fn x => sum i => (grad root x)[i]) x
@@ -238,6 +240,7 @@ NOT_TAKEN: dict[str, tuple[tuple[Any, ...], Any]] = {
     "one_of_two": ((-1.0, NOWHERE), FIRST),
     "read_elsewhere": ((NOWHERE,), NOWHERE),
     "masked": ((np.array([0.0, 4.0]),), np.array([0.0, 0.25])),
+    "named_number": ((NOWHERE,), np.ones(3)),
     "running": ((NOWHERE,), FIRST),
     "in_a_loop": ((NOWHERE,), np.ones(3)),
 }

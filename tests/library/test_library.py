@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 import axon
 from axon.checker.loader import library_modules, stdlib_root
 from tests.library import (  # noqa: F401  (cases register themselves)
+    dist_cases,
     fft_cases,
     image_cases,
     linalg_cases,
     nn_cases,
     optim_cases,
     random_cases,
+    special_cases,
     stats_cases,
     tensor_cases,
 )

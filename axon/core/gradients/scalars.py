@@ -155,7 +155,8 @@ class _Tape:
                 if padding is not None and self.moves(padding):
                     return self.atom(Select(self.inside(scalar), replace(scalar, padding=None), padding), scope)
                 return scalar
-            case Bind(bindings=bindings, body=body):
+            case Bind():
+                bindings, body = _sunk(scalar)
                 for symbol, value in bindings:
                     if self.moves(value):
                         self.home[symbol] = scope
@@ -247,6 +248,43 @@ class _Tape:
 
     def is_active(self, atom: Scalar) -> bool:
         return (isinstance(atom, Local) and atom.symbol in self.home) or (isinstance(atom, Read) and self.moves(atom))
+
+
+def _sunk(bind: Bind) -> tuple[tuple[tuple[Symbol, Scalar], ...], Scalar]:
+    """The bindings and the body of a `let`, of which what one branch alone uses is bound in that branch: its adjoint is 0 in the
+    other, but 0 times a slope that is not finite is NaN."""
+    known = IdentityMap[Scalar, frozenset[Symbol]]()
+    kept: list[tuple[Symbol, Scalar]] = []
+    body = bind.body
+    for symbol, value in reversed(bind.bindings):
+        inner = None if any(symbol in _mentioned(v, known) for _, v in kept) else _into_branch(symbol, value, body, known)
+        if inner is None:
+            kept.append((symbol, value))
+        else:
+            body = inner
+    return tuple(reversed(kept)), body
+
+
+def _into_branch(symbol: Symbol, value: Scalar, body: Scalar, known: IdentityMap[Scalar, frozenset[Symbol]]) -> Scalar | None:
+    """The body with a name bound as far inside as all its uses stand; None if they stand in no branch."""
+    parts = list(children(body))
+    users = [k for k, part in enumerate(parts) if symbol in _mentioned(part, known)]
+    if len(users) != 1 or (isinstance(body, Bind) and users[0] < len(body.bindings)):
+        return None
+    (k,) = users
+    inner = _into_branch(symbol, value, parts[k], known)
+    if inner is None and isinstance(body, Select) and k > 0:
+        inner = Bind(((symbol, value),), parts[k])
+    return None if inner is None else with_children(body, [*parts[:k], inner, *parts[k + 1 :]])
+
+
+def _mentioned(scalar: Scalar, known: IdentityMap[Scalar, frozenset[Symbol]]) -> frozenset[Symbol]:
+    """The names that an expression mentions."""
+    found = known.get(scalar)
+    if found is None:
+        own = frozenset((scalar.symbol,)) if isinstance(scalar, Local) else frozenset[Symbol]()
+        found = known[scalar] = own.union(*(_mentioned(child, known) for child in children(scalar)))
+    return found
 
 
 def _together(found: Iterable[Contribution]) -> Iterator[Contribution]:
