@@ -47,7 +47,7 @@ def test_command(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 def test_every_function_of_the_library_has_a_doctest(module: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = ROOT / "stdlib" / f"{module}.axon"
     text = path.read_text(encoding="utf-8")
-    tested = set(re.findall(r">>> (\w+)", text))
+    tested = set(re.findall(r">>> \(*(\w+)", text))
     assert tested == set(re.findall(r"^fun (\w+)", text, re.MULTILINE))
     interpreted = module in LOOPS and not ALL
     code, out = run_axon(["test", str(path), *(["--target", "interpret"] if interpreted else [])], capsys)
