@@ -33,19 +33,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from axon.base.diagnostics import Diagnostic
     from axon.base.errors import AxonError, ShapeError
+    from axon.host.models import Model
     from axon.host.module import Function, Module, check, compile, load, register, synchronize, torch_module
     from axon.host.traced import jax_targets
     from axon.host.weights import load_weights
 
 __version__ = "0.1.0"
 __all__ = [
-    "AxonError", "Diagnostic", "Function", "Module", "ShapeError", "check", "compile", "jax_targets", "load", "load_weights",
-    "register", "synchronize", "torch_module",
+    "AxonError", "Diagnostic", "Function", "Model", "Module", "ShapeError", "check", "compile", "jax_targets", "load",
+    "load_weights", "register", "synchronize", "torch_module",
 ]  # fmt: skip
 
 _HOME = {
     "AxonError": "base.errors", "Diagnostic": "base.diagnostics", "ShapeError": "base.errors",
-    "Function": "host.module", "Module": "host.module",
+    "Function": "host.module", "Model": "host.models", "Module": "host.module",
     "check": "host.module", "compile": "host.module", "load": "host.module", "register": "host.module",
     "synchronize": "host.module", "torch_module": "host.module", "load_weights": "host.weights", "jax_targets": "host.traced",
     "load_ipython_extension": "tools.notebook", "unload_ipython_extension": "tools.notebook",

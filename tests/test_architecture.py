@@ -36,11 +36,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.shapes.algebra": {"base", "shapes"},
     "axon.shapes.solving": {"base", "shapes", "shapes.algebra"},
     "axon.shapes.contracts": {"base", "shapes", "shapes.algebra", "shapes.solving"},
+    # models as functions
+    "axon.chance": {"base", "grammar"},
     # inference, and what is said and proposed where it fails
-    "axon.types": {"base", "grammar", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts"},
-    "axon.explain": {"base", "grammar", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "types"},
+    "axon.types": {"base", "grammar", "chance", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts"},
+    "axon.explain": {"base", "grammar", "chance", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "types"},
     "axon.suggest": {"base", "grammar", "shapes", "shapes.solving", "shapes.contracts", "types", "explain"},
-    "axon.checker": {"base", "grammar", "shapes", "shapes.algebra", "shapes.solving", "types", "explain", "suggest"},
+    "axon.checker": {"base", "grammar", "chance", "shapes", "shapes.algebra", "shapes.solving", "types", "explain", "suggest"},
     # core
     "axon.core": {"base", "shapes", "shapes.contracts"},
     "axon.interpret": {"base", "shapes", "core"},
@@ -91,14 +93,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.backend.gpu.report": {"base", "shapes", "core", "core.passes", "backend", "backend.plan"}
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "simt", "build", "sorting", "runtime")},
     # faces
-    "axon.host": {"base", "shapes", "shapes.algebra", "shapes.contracts", "types", "explain", "checker"}
+    "axon.host": {"base", "chance", "shapes", "shapes.algebra", "shapes.contracts", "types", "explain", "checker"}
     | {"core", "lower", "backend", "backend.c", "compiler", "host.pytorch"},
     "axon.host.pytorch": {"base", "shapes", "shapes.contracts", "types", "core", "backend", "compiler", "host"},
     "axon.tools": {"", "base", "checker", "host", "compiler"}
     | {f"tools.{folder}" for folder in ("commands", "onnx", "playground", "prompt", "lsp", "view")},
-    "axon.tools.commands": {"", "base", "grammar", "types", "checker", "core", "host", "compiler", "tools.view"}
+    "axon.tools.commands": {"", "base", "grammar", "chance", "types", "checker", "core", "host", "compiler", "tools.view"}
     | {"backend", "backend.cpu", "backend.gpu.layout"},
-    "axon.tools.editor": {"base", "grammar", "shapes", "types", "suggest", "checker"},
+    "axon.tools.editor": {"base", "grammar", "chance", "shapes", "types", "suggest", "checker"},
     "axon.tools.lsp": {"", "base", "compiler", "tools.editor"},
     "axon.tools.onnx": {"base", "shapes", "shapes.algebra", "compiler"},
     "axon.tools.playground": {"", "base", "grammar", "checker", "compiler", "tools.commands"},

@@ -91,6 +91,7 @@ def test_the_public_names() -> None:
         "AxonError",
         "Diagnostic",
         "Function",
+        "Model",
         "Module",
         "ShapeError",
         "check",

@@ -105,6 +105,14 @@ CODES: dict[str, str] = {
     "AX0701": "a model cannot be imported",
     "AX0702": "a model computes what has no translation",
     "AX0703": "the program that was made of a model is not accepted",
+    # models with chance
+    "AX0801": "a `~` stands where it cannot",
+    "AX0802": "two sites of a model have one name",
+    "AX0803": "this is not a distribution",
+    "AX0804": "a distribution does not fit what is observed",
+    "AX0805": "a model is not a value",
+    "AX0806": "a latent outside its model",
+    "AX0807": "a plate is counted by single indices",
 }
 
 

@@ -19,9 +19,12 @@ from axon.base.each_once import EachOnce
 from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span, once
+from axon.chance.desugar import function_names
+from axon.chance.functions import FOLD_IN
+from axon.chance.sites import is_model
 from axon.checker import kept
 from axon.checker.kept import LIBRARY, imports_the_same, read
-from axon.checker.loader import Loader, is_library, library_modules
+from axon.checker.loader import HIDDEN, Loader, is_library, library_modules
 from axon.checker.module import CheckedModule
 from axon.checker.report import once_per_name, report, words
 from axon.checker.unchanged import CheckedDeclaration, Recorder, Unchanged
@@ -82,6 +85,7 @@ def _unreadable(path: str, problem: Diagnostic) -> CheckedModule:
     return CheckedModule(SourceFile(path, ""), (problem,), {}, {}, {}, {}, State(), {})
 
 
+_RANDOM = f"{HIDDEN}random"
 _whole: dict[tuple[str, bool], CheckedModule] = {}  # what this process had read, as it last checked it; see `checked_whole`
 
 
@@ -164,6 +168,8 @@ class Session:
                 wanted.append(decl)
         if syntax_errors:  # names that failed to parse would be unknown everywhere
             return self._finish(source, checker, scope, (), imports)
+        if any(is_model(decl) for decl in wanted):
+            imports[_RANDOM] = self.hidden(scope, source)
         checker.importable = lambda name: isinstance(self.loader.find(name), SourceFile)
         checker.library = self.library
         checker.later = {n: span for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n, span in binds(d)}
@@ -220,6 +226,16 @@ class Session:
         blanks = [b for b in self.blanks if b.file is source]
         gone = declared ^ {place for step in former.steps for place in step.places}
         return Unchanged(former.steps, (*imported, *(name for _, name in gone)), blanks, checker.explains)
+
+    def hidden(self, scope: Scope, source: SourceFile) -> CheckedModule:
+        """Put what models are made of in the scope around a module's, under a name that nobody writes. The module that has it."""
+        found = self.loader.find(S.Name(_RANDOM, source.span(0, 0)))
+        assert isinstance(found, SourceFile), found
+        module = self.check(found)
+        assert module.exports is not None
+        assert scope.parent is not None
+        scope.parent.values[FOLD_IN] = module.exports.values["fold_in"]
+        return module
 
     def library(self, name: str, at: Span) -> list[str]:
         """The modules of the standard library that declare a value. Those that may do so are parsed, none is checked."""
@@ -365,9 +381,12 @@ def declared_names(decl: S.Decl) -> list[str]:
 
 
 def binds(decl: S.Decl) -> list[tuple[str, Span]]:
-    if isinstance(decl, S.Val):
+    if isinstance(decl, S.Val | S.Draw):
         return _pattern_names(decl.pattern)
-    return [(decl.name.text, decl.name.span)] if not isinstance(decl, S.Import) else []
+    if is_model(decl):
+        assert isinstance(decl, S.Fun)
+        return [(name, decl.name.span) for name in (decl.name.text, *function_names(decl))]
+    return [(decl.name.text, decl.name.span)] if not isinstance(decl, S.Import | S.Observe) else []
 
 
 def _pattern_names(p: S.Pattern) -> list[tuple[str, Span]]:

@@ -26,13 +26,13 @@ from axon.base.data import dataclass, replace
 from axon.base.each_once import EachOnce
 from axon.base.names import Symbol, fresh_numbers
 from axon.base.source import SourceFile
-from axon.checker.loader import Loader, is_library
+from axon.checker.loader import HIDDEN, Loader, is_library
 from axon.checker.module import CheckedModule
 from axon.checker.plain import Malformed, NotPlain, Reader, Writer
 from axon.grammar import syntax as S
 from axon.shapes.dimension import DimensionTooLarge
 from axon.types import builtins
-from axon.types.resolve import Alias, BuiltinName, Entity, Module, ModuleName, Scope, ValueName, alias_names
+from axon.types.resolve import Alias, BuiltinName, Entity, ModelName, Module, ModuleName, Scope, ValueName, alias_names
 from axon.types.type import Row, Scheme
 from axon.types.typed import Decl, Expr, Fun, Pattern, Val
 from axon.types.unify import State
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 _IMPORT = re.compile(r"^import (\w+)$", re.MULTILINE)  # a file that imports otherwise is checked each time
 MARKS = ("rigid", "named_dims", "row_symbols")  # the sets of a `State` that decide what a symbol is called in a text
-FOLDERS = ("base", "checker", "grammar", "shapes", "types")  # whose sources decide what a check makes of a module without errors
+FOLDERS = ("base", "chance", "checker", "grammar", "shapes", "types")  # whose sources decide what a check comes to
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +69,7 @@ def find(
         if found is None:
             return None
         facts, content = found
-        if facts["imports"].keys() != set(_IMPORT.findall(source.text)):
+        if {name for name in facts["imports"] if not name.startswith(HIDDEN)} != set(_IMPORT.findall(source.text)):
             return None
         imports = {name: module for name in facts["imports"] if (module := imported(name)) is not None}
         if facts["imports"] != {name: origin(module) for name, module in imports.items()}:
@@ -227,7 +227,7 @@ class _Reading:
         self._name_types(scope.aliases)
         exports = Module(self.source.path, values, dict(scope.aliases))
         declarations = EachOnce(signatures, self.declaration)
-        schemes = EachOnce(signatures, lambda name: self.value(name).scheme)
+        schemes = EachOnce(signatures, self.scheme)
         return Kept(signatures, declarations, schemes, symbols, self.state, exports)
 
     def _head(self) -> Mapping[str, Any]:
@@ -292,10 +292,10 @@ class _Reading:
         assert exports is not None
         return exports.aliases[member].decl
 
-    def value(self, name: str) -> ValueName:
+    def value(self, name: str) -> ValueName | ModelName:
         """What a name stands for; its scheme leads to the body that a check of the module makes, if it has one."""
         value = self._part(lambda: self.value_lines[name], self._value)
-        if value.scheme.definition is None:
+        if isinstance(value, ModelName) or value.scheme.definition is None:
             return value
         return replace(value, scheme=replace(value.scheme, definition=_Definition(self, name)))
 
@@ -303,13 +303,19 @@ class _Reading:
         """Of a function that a declaration uses, of this module or an imported one."""
         for name, number in self.decl_symbols.items():
             if self.symbols.get(number) == function:
-                return self.value(name).scheme.definition
+                return self.scheme(name).definition
         for (module, name), symbols in self.foreign.items():
             exports = self.imports[module].exports
             found = exports.values[name] if exports is not None and function in symbols else None
             if isinstance(found, ValueName) and found.symbol == function:
                 return found.scheme.definition
         return None
+
+    def scheme(self, name: str) -> Scheme:
+        """That of a declaration, which is of no model: the functions of one are."""
+        value = self.value(name)
+        assert isinstance(value, ValueName)
+        return value.scheme
 
     def declaration(self, name: str) -> Decl:
         """A typed declaration, the same each time."""
@@ -335,8 +341,8 @@ class _Reading:
         self._head()
         self._name_types({name: Alias(decl, Scope()) for name, decl in self.aliases.items()})
 
-    def _value(self, part: Mapping[str, Any]) -> ValueName:
-        value: ValueName = self._reader(part).node(part["value"], ValueName)
+    def _value(self, part: Mapping[str, Any]) -> ValueName | ModelName:
+        value: ValueName | ModelName = self._reader(part).node(part["value"], (ValueName, ModelName))
         return value
 
     def _declaration(self, part: Mapping[str, Any]) -> Decl:

@@ -22,6 +22,7 @@ _library: dict[str, SourceFile] = {}  # of the standard library, what was last r
 TEXT = "<text>"  # what messages call a program that comes from memory; the lexer says if it is too large
 MAX_BYTES = 1 << 20  # of one file: far more than a person writes, little enough to parse in seconds
 SUFFIX = ".axon"
+HIDDEN = "."  # begins the name of a module of the standard library that a program needs and does not import
 LIBRARY = "stdlib"  # what messages call the directory of the standard library
 
 
@@ -75,8 +76,9 @@ class FileLoader:
         return answer if isinstance(answer, SourceFile) else Diagnostic("AX0408", f"cannot read `{path}`", notes=(answer,))
 
     def find(self, name: Name) -> SourceFile | Diagnostic:
-        for root, shown in self._roots(name.span.file):
-            file = root / (name.text + SUFFIX)
+        stem = name.text.removeprefix(HIDDEN)
+        for root, shown in self._roots(name.span.file) if stem == name.text else ((stdlib_root(), LIBRARY),):
+            file = root / (stem + SUFFIX)
             if not os.path.lexists(file) and os.path.join(shown, file.name) not in self._overlay:
                 continue
             if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(root)):

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
-from axon.explain import errors, names, numbers
+from axon.explain import errors, models, names, numbers
 from axon.explain.rules import broken
 from axon.explain.unknown import unknown_value
 from axon.suggest.bounds import ungrouped
@@ -102,6 +102,8 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
             return replace(found, suggestions=helps or found.suggestions)
         case X.NotAFunction(t, span, argument, given):
             return errors.not_a_function(state, t, span, argument, given)
+        case X.NoField(record, name, span) if models.is_made(name, span):
+            return models.no_distribution(state, record, name, span)
         case X.NoField(record, name, span):
             return errors.no_field(state, record, name, span)
         case X.NoPosition(value, position, span):
@@ -129,6 +131,10 @@ def _of_types(by: Inference, trouble: X.Trouble) -> Diagnostic:
             return replace(found, suggestions=tuple(own_element(trouble)) or found.suggestions)
         case X.RunAsValue():
             return names.run_as_value(trouble)
+        case X.NotOfModel(model, function):
+            return models.not_of_model(model, function)
+        case X.NotDrawn():
+            return models.not_drawn(trouble)
         case X.UnknownMember(module, member_name):
             return names.unknown_member(module, member_name)
         case X.MissingImport(name, span):

@@ -77,7 +77,7 @@ class CheckedDeclaration:
 
 def closed(entity: Entity | None, state: State) -> Entity:
     """What a name stands for, without variables that only its own state knows."""
-    if not isinstance(entity, ValueName):
+    if not isinstance(entity, ValueName):  # a model, or what is broken
         return entity or BrokenName()
     return replace(entity, scheme=replace(entity.scheme, type=state.zonk(entity.scheme.type)))
 

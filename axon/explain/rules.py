@@ -149,6 +149,51 @@ ROWS: dict[R, _Row] = {
         "AX0209", "`fold_leaves` needs an operation and its neutral element first", "here",
         help="as in `fold_leaves (op +, 0.0) (fn w => sum ..i => w[..i] ** 2) weights`",
     ),
+    # models
+    R.MODEL_AS_VALUE: _Row(
+        "AX0805", "`{0}` is a model, not a value", "used as a value",
+        help="name a function of it: `{0}.prior`, `{0}.log_density`, or draw from it in another model, `val z ~ {0} …`",
+    ),
+    R.SIG_OF_MODEL: _Row(
+        "AX0805", "`{0}` is a model, which has no `sig`", "several functions are made of it", "the model",
+        help="annotate its parameters",
+    ),
+    R.SITE_OUTSIDE: _Row(
+        "AX0801", "`~` stands in the `let` that is the body of a `fun`, outside of others", "this belongs to no model",
+        help="write `fun {1} … = let … in {0} end`",
+    ),
+    R.SITE_UNDER_IF: _Row(
+        "AX0801", "a `~` cannot stand under an `if`", "whether this is drawn would depend on a condition", "this `if`",
+        note="a model has the same sites in every run",
+        help="draw it outside, and choose its distribution: `val z ~ if … then … else …`",
+    ),
+    R.SITE_UNDER_LOOP: _Row(
+        "AX0801", "a `~` cannot stand in a `{0}`", "how often this is drawn would depend on the steps", "this `{0}`",
+        help="draw all that the steps need outside, `val z ~ for t < n => …`, and use `z[t]`",
+    ),
+    R.SITE_UNDER_FOR: _Row(
+        "AX0801", "a `~` cannot stand under a `for`", "this would be drawn for each index", "these indices",
+        help="write a plate outside: `val z ~ for i < n => …`",
+    ),
+    R.SITE_IN_FUNCTION: _Row(
+        "AX0801", "a `~` cannot stand in a function inside another", "how often this is drawn would depend on the calls",
+        "this function", help="make it a model of its own, a `fun` outside of others, and draw from that: `val z ~ model …`",
+    ),
+    R.SITE_INSIDE: _Row(
+        "AX0801", "a `~` stands in the `let` that is the body of a model", "this is inside an expression", "of this",
+        help="move it out, to the declarations of the model",
+    ),
+    R.SITE_TWICE: _Row(
+        "AX0802", "two sites of this model are called `{0}`", *_TWICE,
+        help="give one of them another name: it is what its draws are known by",
+    ),
+    R.SITE_PATTERN: _Row(
+        "AX0801", "what is drawn has one name", "this is not a name",
+        help="draw it as `val z ~ …`, and take that apart: `val (a, b) = z`",
+    ),
+    R.PLATE_OF_RUN: _Row(
+        "AX0807", "a plate is counted by single indices, and `{0}` is a run of them", "here", help="name each index: `for i j => …`"
+    ),
     R.STEP: _Row(
         "AX0303", "the step of a slice is at least 1", "this step is {0}", help="to reverse, write `for i < n => {1}[n - 1 - i]`"
     ),

@@ -9,6 +9,7 @@ from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.source import Span
 from axon.explain.errors import of_python
+from axon.explain.models import latent_outside, of_model
 from axon.explain.names import unknown
 from axon.explain.parameter import only_parameter, sizes_as_indexed
 from axon.grammar.mistakes import IN_EXPRESSIONS, LIBRARIES, PYTHON_LIBRARY, VALUES
@@ -28,7 +29,9 @@ def unknown_value(wrong: UnknownValue, changes: tuple[Suggestion, ...]) -> Diagn
     if (text := comma_behind_a_bound(span)) is not None:
         label = Label(span, "read as part of the bound")
         return Diagnostic("AX0401", f"there is no value `{name}` here", (label,), (), changes or (Suggestion(text),))
-    found = unknown("value", name, span, wrong.scope.names())
+    if model := of_model(name, wrong.scope):
+        return latent_outside(name, model, span)
+    found = unknown("value", name, span, [n for n in wrong.scope.names() if "." not in n])
     meant = _meant(wrong, changes)
     near = () if meant and _is_of_the_language(found.suggestions) else found.suggestions  # `log` for `log2`
     return replace(found, suggestions=(*near, *meant))

@@ -135,6 +135,12 @@ class SyntaxBuilder:
     def import_(self, span: Span, _: Token, name: Token) -> s.Import:
         return s.Import(self.name(name), span=span)
 
+    def draw(self, span: Span, _: Token, pattern: s.Pattern, __: Token, site: s.Expr) -> s.Draw:
+        return s.Draw(pattern, site, span=span)
+
+    def observe(self, span: Span, _: Token, name: Token, __: Token, site: s.Expr) -> s.Observe:
+        return s.Observe(self.name(name), site, span=span)
+
     def fact(self, span: Span, left: s.Dim, relation: Token, right: s.Dim) -> s.Fact:
         return s.Fact(left, relation.text, right, span=span)
 

@@ -158,6 +158,15 @@ def innermost_open(machine: Machine) -> Open | None:
 # ── rules ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _tilde(t: Trouble) -> Advice | None:
+    """`x ~ site` without a word before it, or a negation as ML writes it."""
+    if t.found.kind != "~":
+        return None
+    name = clip(t.before.text) if t.before is not None and t.before.kind == "NAME" else "z"
+    helps = Suggestion(f"what is drawn is written `val {name} ~ …`, data `observe {name} ~ …`; negation is `-`")
+    return Advice(Diagnostic("AX0101", f"a `~` cannot stand after `{name}` here", (Label(t.place),), (), (helps,)))
+
+
 def _stray_comment_end(t: Trouble) -> Advice | None:
     if t.found.kind == ")" and t.before and t.before.kind == "*" and t.before.end == t.found.start:
         return t.advise("AX0103", "this `*)` closes no comment")
@@ -702,6 +711,6 @@ def _waits_for(machine: Machine) -> str | None:
 
 
 _RULES: tuple[Callable[[Trouble], Advice | None], ...] = (
-    _stray_comment_end, _chained_comparison, _assigned, _declaration, _swap, _keyword_as_name, _literals, _particular,
+    _stray_comment_end, _chained_comparison, _assigned, _declaration, _swap, _keyword_as_name, _literals, _tilde, _particular,
     _bare_argument, _stray_closer, _never_closed, _expected,
 )  # fmt: skip

@@ -8,7 +8,7 @@ from itertools import pairwise
 from axon.base.source import SourceFile
 from axon.grammar.lexer import END, Token
 
-DECLARATIONS = frozenset({"val", "fun", "type", "sig", "import"})
+DECLARATIONS = frozenset({"val", "fun", "type", "sig", "import", "observe"})
 BRACKETS = {"(": ")", "[": "]", "{": "}", "[|": "|]"}
 CLOSERS = frozenset({*BRACKETS.values(), "in", "end", "then", "else"})
 BOUNDARIES = CLOSERS | DECLARATIONS | {END}

@@ -164,7 +164,7 @@ def _cut(file: SourceFile, text: str, table: Table, diagnostics: list[Diagnostic
         if kind == "SPACE" or kind == "UNREADABLE":
             continue
         piece = match[0]
-        if kind == "SYMBOL" or (kind == "NAME" and piece in keywords):
+        if kind == "SYMBOL" or (kind == "NAME" and piece in keywords) or (piece == "~" and tokens and _may_be_drawn(tokens[-1])):
             kind = piece
         elif kind in _FOREIGN:
             diagnostic, piece = _foreign(kind, piece, file.span(match.start(), match.end()))
@@ -183,6 +183,11 @@ def _cut(file: SourceFile, text: str, table: Table, diagnostics: list[Diagnostic
         tokens.append(Token(kind, piece, match.start(), match.end()))
     tokens.append(Token(END, "", len(text), len(text)))
     return tokens, wrong, left_out
+
+
+def _may_be_drawn(before: Token) -> bool:
+    """Whether a `~` after this token stands before a site, and is no mistake: after what may end a pattern or its type."""
+    return before.kind in ("NAME", "TYVAR", ")", "}", "]", "?")
 
 
 def _write(span: Span, meant: str) -> tuple[Suggestion, ...]:

@@ -12,7 +12,7 @@ OPERATORS: dict[str, tuple[str, str]] = {
     "||": ("orelse", "the logical operators are words"),
     "&": ("andalso", "the logical operators are words"),
     "!": ("not", "negation is the word `not`"),
-    "~": ("-", "negation is `-`"),
+    "~": ("-", "negation is `-`"),  # but after a name or pattern, where a site follows
     "^": ("**", "a power is `**`"),
     ":=": ("=", "a value is bound once, with `=`"),
     "+=": ("+", "nothing is assigned to; a sum over an index is `sum i => …`"),

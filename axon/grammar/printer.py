@@ -46,6 +46,10 @@ def declaration(node: s.Decl) -> Doc:
             return Group(("sig ", node.name.text, " :", Nest(2, (LINE, type_(node.type), _facts(node.where)))))
         case s.Import():
             return ("import ", node.name.text)
+        case s.Draw():
+            return Headed(("val ", pattern(node.pattern), " ~"), _body(node.site))
+        case s.Observe():
+            return Headed(("observe ", node.name.text, " ~"), _body(node.site))
         case _:
             assert_never(node)
 
@@ -298,6 +302,8 @@ def _closed(node: s.Expr, own: int, last: bool) -> Doc:
             return brackets("[|", [expr(i) for i in node.items], "|]", " ")
         case s.Let():
             return _let(node)
+        case s.Like():
+            return Group(("(", Nest(1, (expr(node.value), LINE, "like ", expr(node.drawn))), ")"))
         case s.Fn() | s.If() | s.For() | s.Reduce() | s.Loop():
             return _open(node)
         case _:

@@ -410,10 +410,22 @@ class Array(Node):
     items: tuple[Expr, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Like(Node):
+    """A value, of the type that another expression has, which is not evaluated. No text says it: models are made of it, whose
+    latents and data are of the types that their distributions draw."""
+
+    value: Expr
+    drawn: Expr
+    observed: bool  # whether the value is data
+
+
 Expr: TypeAlias = (
     "Var | Int | Float | Operator | Apply | ApplyDims | Unary | Binary | Tuple | Record | Field | Project | Access | Ascribe"
-    " | Coerce | Cast | Let | Fn | If | For | Reduce | Loop | Array"
+    " | Coerce | Cast | Let | Fn | If | For | Reduce | Loop | Array | Like"
 )
+
+
 # ── declarations ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -451,7 +463,23 @@ class Import(Node):
     name: Name
 
 
-Decl: TypeAlias = "Val | Fun | TypeDecl | Sig | Import"
+@dataclass(frozen=True, slots=True)
+class Draw(Node):
+    """`val theta ~ for i < n => dist.normal mu tau`: a latent of a model, and its site."""
+
+    pattern: Pattern
+    site: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Observe(Node):
+    """`observe y ~ for i => dist.normal theta[i] sigma[i]`"""
+
+    name: Name
+    site: Expr
+
+
+Decl: TypeAlias = "Val | Fun | TypeDecl | Sig | Import | Draw | Observe"
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,10 +154,11 @@ def _made(session: Session, callee: Callee, suffix: str, given: str, body: str, 
         return name
 
     dims = f" {{{', '.join(callee.dimensions)}}}" if callee.dimensions else ""
-    called, name, text = callee.name, own(f"{callee.name}_{suffix}"), source.text
+    plain = callee.name.replace(".", "_")
+    called, name, text = callee.name, own(f"{plain}_{suffix}"), source.text
     if called in given.split():  # a parameter that is called as the function is
         xs = " ".join(f"x_{n}" for n in range(len(callee.parameters)))
-        called = own(f"{callee.name}_itself")
+        called = own(f"{plain}_itself")
         text += f"\n\nfun {called}{dims} {xs} = {callee.name}{dims} {xs}\n"
     text += f"\n\nfun {name}{dims} {given} = {body.replace(_CALL, called + dims)}\n"
     checked = compiler.check_text(text, source.path)

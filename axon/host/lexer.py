@@ -16,10 +16,10 @@ from axon.base.element import Element
 from axon.types.builtins import BINARY, CONSTANTS, FUNCTIONS, REDUCTIONS, UNARY
 
 # tests/host/test_lexer.py compares these with the grammar.
-DECLARATIONS = ("val", "fun", "type", "sig", "import")
+DECLARATIONS = ("val", "fun", "type", "sig", "import", "observe")
 FORMS = ("let", "in", "end", "fn", "if", "then", "else", "for", "where", "while", "loop", "unfold", "as", "cast", "op")
 LOGIC = ("andalso", "orelse", "not")
-OPERATORS = ("|>", "->", "=>", "**", "<=", ">=", "<>", "..", "+", "-", "*", "/", "%", "@", "<", ">", "=", "?", "|", ":", ".")
+OPERATORS = ("|>", "->", "=>", "**", "<=", ">=", "<>", "..", "+", "-", "*", "/", "%", "@", "<", ">", "=", "~", "?", "|", ":", ".")
 BRACKETS = ("[|", "|]", "(", ")", "[", "]", "{", "}", ",")
 
 bygroups: Any = lexer.bygroups  # untyped in its stubs

@@ -17,6 +17,8 @@ from axon.base.errors import AxonError
 from axon.base.nearest import hint
 from axon.host.call import Callee, Session, arguments, check_sizes, check_target, named, opened, session_of, wrong
 from axon.host.described import Documented, brief, documentation, shortened, signature
+from axon.host.models import Model
+from axon.types.resolve import ModelName
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from axon.host.cost import Cost
     from axon.host.sizes import Sizes, Unranked
     from axon.host.solve import Solutions
+    from axon.types.resolve import Entity
 
 
 @untraced
@@ -209,7 +212,7 @@ class Module(_Shared):
         except KeyError as error:
             # An object of None: Python would otherwise look for a hint of its own, and print two.
             raise AttributeError(error.args[0], name=name, obj=None) from None
-        if isinstance(value, Function):
+        if isinstance(value, Function | Model):
             self.__dict__[name] = value  # the next `m.f` costs what any attribute costs
         return value
 
@@ -223,6 +226,8 @@ class Module(_Shared):
 
     @untraced
     def _item(self, name: str) -> Any:
+        if isinstance(model := self._models.get(name), ModelName):
+            return Model(self, model.model)
         if name not in self._session.checked.signatures:
             raise KeyError(f"{self!r} declares no {name!r}{hint(name, self) if isinstance(name, str) else ''}")
         callee = self._session.callee(name)
@@ -236,7 +241,14 @@ class Module(_Shared):
         return iter(self._session.checked.signatures)
 
     def __dir__(self) -> list[str]:
-        return list(self)
+        models = [name for name, entity in self._models.items() if isinstance(entity, ModelName)]
+        return [*(name for name in self if "." not in name), *models]
+
+    @property
+    def _models(self) -> Mapping[str, Entity]:
+        """What names stand for, those of models among them."""
+        exports = self._session.checked.exports
+        return exports.values if exports is not None else {}
 
     def __repr__(self) -> str:
         return f"<axon module {self._path}>"

@@ -138,7 +138,7 @@ def by_parameters(function: S.Fun, cause: Unbounded, trail: Trail) -> Iterator[S
         bounds = dict(zip(names, given, strict=True))
         listed = ", ".join(f"{n} < {size}" for n, size in bounds.items())
         changes = bounded({r.symbol: bounds[r.symbol.name] for r in (*cause.ranges, *cause.again)}, trail)
-        words = f"let a call say how far: `fun {function.name.text} {{{', '.join(given)}}} …` and `{listed}`"
+        words = f"let a call say how far: `fun {function.name.text.partition('.')[0]} {{{', '.join(given)}}} …` and `{listed}`"
         yield propose(words, None, *changes, parameter(function.name.span, *given), grown=True)
 
 

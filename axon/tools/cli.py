@@ -177,7 +177,11 @@ def _emit(arguments: argparse.Namespace) -> int:
     if arguments.path is None:
         arguments.refuse("the following arguments are required: PATH[:NAME]")
     path, name = _split(arguments.path)
-    if arguments.stage == "ast":
+    if arguments.stage == "ast" and name is not None and "." in name:
+        checked = _checked(path)
+        require_name(checked, path, name)
+        text = listing.made_of(checked, name)
+    elif arguments.stage == "ast":
         source = FileLoader().read(path)
         if isinstance(source, Diagnostic):
             raise AxonError((source,))
@@ -502,7 +506,7 @@ def _checked(path: str) -> CheckedModule:
 def _split(text: str) -> tuple[str, str | None]:
     """`PATH[:NAME]`; a file whose own name has a colon wins."""
     path, colon, name = text.rpartition(":")
-    if not colon or os.path.exists(text) or not name.isidentifier():
+    if not colon or os.path.exists(text) or not all(map(str.isidentifier, name.split("."))):
         return text, None
     return path, name
 

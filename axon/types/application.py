@@ -23,10 +23,10 @@ from axon.types import builtins
 from axon.types import typed as T
 from axon.types.constraint import Lift, Spread, SpreadArgument
 from axon.types.inference import Env, Inference, alike, as_tensor, broken, clash, infer, narrow, operand_type, unify, wrong
-from axon.types.names import infer_member, infer_variable, open_size
+from axon.types.names import infer_variable, member_of, open_size
 from axon.types.operators import arithmetic, elementwise
 from axon.types.patterns import bind_pattern
-from axon.types.resolve import BuiltinName, ModuleName, ValueName
+from axon.types.resolve import BuiltinName, ValueName
 from axon.types.solve import defer, settle_members, spread
 from axon.types.symbolic import unfolded
 from axon.types.trouble import (
@@ -130,8 +130,8 @@ def _with_dims(inf: Inference, env: Env, e: S.ApplyDims) -> T.Expr:
     match e.function:
         case S.Var():
             return infer_variable(inf, env, e.function, e.dims, e.span)
-        case S.Field(S.Var(owner), name) if isinstance(module := env.scope.value(owner), ModuleName):
-            return infer_member(inf, env, module.module, name, e.dims, e.span)
+        case S.Field() if (member := member_of(inf, env, e.function, e.dims, e.span)) is not None:
+            return member
         case _:
             function = infer(inf, env, e.function)
             if not isinstance(inf.state.prune(function.type), Poison):

@@ -8,6 +8,9 @@ from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
+from axon.chance.desugar import desugared
+from axon.chance.model import CONTINUOUS
+from axon.chance.sites import is_model
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Context, Obligation, Reason, Side
 from axon.shapes.dimension import Dim
@@ -26,12 +29,23 @@ from axon.types.annotate import (
 )
 from axon.types.generalize import enter, generalize
 from axon.types.inference import Env, Inference, defaults_at, infer, instantiate_type, unify, wrong
-from axon.types.names import open_size
+from axon.types.names import named_model, open_size
 from axon.types.patterns import bind_pattern
-from axon.types.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, ModuleName, RunName, Scope, ValueName
+from axon.types.resolve import (
+    OF_NAMES,
+    Alias,
+    BrokenName,
+    BuiltinName,
+    Entity,
+    ModelName,
+    ModuleName,
+    RunName,
+    Scope,
+    ValueName,
+)
 from axon.types.scalars import marks, or_scalar, pointwise
 from axon.types.symbolic import says, size_of
-from axon.types.trouble import Rule, RuleBroken, TypeTooLarge
+from axon.types.trouble import NO_DISTRIBUTION, Rule, RuleBroken, TypeTooLarge
 from axon.types.type import POISON, ElementVar, Exists, Poison, Scheme, Tensor, TupleType, Type, function
 from axon.types.undetermined import known_by_product, square_by_broadcast
 from axon.types.unify import State, size, subtypes
@@ -62,6 +76,9 @@ def declarations(inf: Inference, env: Env, decls: Sequence[S.Decl], top: bool) -
         match decl:
             case S.Val():
                 out.append(_val(inf, env, decl, top, sigs, used))
+            case S.Fun() if top and is_model(decl):
+                used.add(decl.name.text)
+                out += _model(inf, env, decl, sigs.get(decl.name.text))
             case S.Fun():
                 used.add(decl.name.text)
                 out.append(_fun(inf, env, decl, sigs.get(decl.name.text)))
@@ -72,6 +89,8 @@ def declarations(inf: Inference, env: Env, decls: Sequence[S.Decl], top: bool) -
                 env.scope.aliases[name.text] = Alias(decl, env.scope, broken)
             case S.Sig():
                 pass
+            case S.Draw() | S.Observe():
+                _misplaced(inf, env, decl)
             case S.Import(name):
                 if not top:
                     wrong(inf, RuleBroken(Rule.IMPORT_INSIDE, decl.span))
@@ -293,6 +312,57 @@ def _conform_parts(inf: Inference, scope: Scope, sigs: dict[str, S.Sig], pattern
 def _is_i32(state: State, t: Type) -> bool:
     t = state.prune(t)
     return isinstance(t, Tensor) and not t.shape and state.element(t.element) is Element.I32
+
+
+# ── models ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _model(inf: Inference, env: Env, decl: S.Fun, sig: S.Sig | None) -> list[T.Fun]:
+    """The functions that a model is made into, each of which is inferred as one that a user writes.
+
+    What is wrong with a model is said of the first of them, which has all of its text. The functions of unconstrained latents may
+    lack something that the others do not need: a discrete latent has no transform, and such a model none of them.
+    """
+    name, values = decl.name.text, env.scope.values
+    if sig is not None:
+        wrong(inf, RuleBroken(Rule.SIG_OF_MODEL, sig.name.span, (name,), decl.name.span))
+    made = desugared(decl, lambda e: named_model(env.scope, e))
+    for m in made.mistakes:
+        wrong(inf, RuleBroken(Rule[m.mistake.name], m.span, m.words, m.also))
+    out: list[T.Fun] = []
+    lacking: set[str] = set()
+    for kind, fun in zip(made.model.functions, made.functions, strict=False):
+        said, bound = len(inf.diagnostics), len(inf.inner)
+        typed = _fun(inf, env, fun, None)
+        inf.inner[bound:] = [entry for entry in inf.inner[bound:] if "." not in entry[0]] if not out else []
+        found = inf.diagnostics[said:]
+        inf.diagnostics[said:] = [d for n, d in enumerate(found) if d not in found[:n] and not (out and d.severity == "warning")]
+        errors = [d for d in found if d.severity == "error"]
+        if errors and kind in CONTINUOUS and all(d.code == NO_DISTRIBUTION for d in errors):
+            inf.diagnostics[said:] = []
+            lacking.add(kind)
+            values.pop(fun.name.text)
+        elif errors:
+            break
+        else:
+            out.append(typed)
+    else:
+        if not made.mistakes:
+            functions = tuple(f for f in made.model.functions if f not in lacking)
+            values[name] = ModelName(replace(made.model, functions=functions))
+            return out
+    for fun in made.functions:
+        values.pop(fun.name.text, None)
+    values[name] = BrokenName()
+    return []
+
+
+def _misplaced(inf: Inference, env: Env, decl: S.Draw | S.Observe) -> None:
+    """A `~` that belongs to no model: the names that it would bind say nothing more."""
+    names = _bound_names(decl.pattern) if isinstance(decl, S.Draw) else []
+    place = Span(decl.span.file, decl.span.start, decl.site.span.start)
+    wrong(inf, RuleBroken(Rule.SITE_OUTSIDE, place, (names[0] if names else "x", "model")))
+    env.scope.values.update({name: BrokenName() for name in names})
 
 
 # ── fun ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────

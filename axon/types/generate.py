@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from axon.base.element import FLOAT, NUM, Element
+from axon.base.element import FLOAT, INT, NUM, Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.grammar import syntax as S
@@ -19,14 +19,13 @@ from axon.types.constraint import Member
 from axon.types.declare import infer_let
 from axon.types.inference import Env, Inference, Words, as_tensor, broken, clash, infer, only_where, too_complex, unify, wrong
 from axon.types.literals import Literal
-from axon.types.names import infer_member, infer_operator, infer_variable, packed
+from axon.types.names import infer_operator, infer_variable, member_of, packed
 from axon.types.operators import infer_binary, infer_unary
 from axon.types.patterns import bind_pattern
-from axon.types.resolve import ModuleName
 from axon.types.solve import defer, prepend
 from axon.types.symbolic import says, size_of
-from axon.types.trouble import Choice, Mismatched, NotBool, Rule, RuleBroken, StoredFunction, UnknownElement
-from axon.types.type import UNIT, Function, RecordType, Row, Tensor, TupleType, Type, TypeVar, function, scalar
+from axon.types.trouble import Choice, Mismatched, NotBool, NotDrawn, Rule, RuleBroken, StoredFunction, UnknownElement
+from axon.types.type import UNIT, Function, Poison, RecordType, Row, Tensor, TupleType, Type, TypeVar, function, scalar
 from axon.types.unify import State
 
 
@@ -103,6 +102,8 @@ def expression(inf: Inference, env: Env, expr: S.Expr, expected: Type | None = N
                 return infer_loop(inf, env, expr)
             case S.Array():
                 return _array(inf, env, expr)
+            case S.Like():
+                return _like(inf, env, expr)
             case _:
                 assert_never(expr)
 
@@ -127,10 +128,9 @@ def _record(inf: Inference, env: Env, e: S.Record) -> T.Expr:
 
 
 def _field(inf: Inference, env: Env, e: S.Field) -> T.Expr:
-    if isinstance(e.record, S.Var):
-        owner = env.scope.value(e.record.name)
-        if isinstance(owner, ModuleName):
-            return infer_member(inf, env, owner.module, e.name, None, e.span)
+    member = member_of(inf, env, e, None, e.span)
+    if member is not None:
+        return member
     record = infer(inf, env, e.record)
     return T.Field(record, e.name.text, type=_part(inf, record.type, e.name.text, e.name.span), span=e.span)
 
@@ -152,6 +152,37 @@ def _array(inf: Inference, env: Env, e: S.Array) -> T.Expr:
         wrong(inf, StoredFunction("an array", e.items[0].span))
         return broken(e.span)
     return T.Array(items, type=prepend(inf, (Dim.of(len(items)),), t, e.span, "an array"), span=e.span)
+
+
+def _like(inf: Inference, env: Env, e: S.Like) -> T.Expr:
+    """What is drawn decides types and sizes, and is nothing that is evaluated."""
+    drawn = infer(inf, env, e.drawn)
+    value = infer(inf, env, e.value, drawn.type)
+    what = "these data have" if e.observed else "this latent has"
+    sides = (Side(e.value.span, f"{what} {{}}"), Side(e.drawn.span, "its distribution gives {}"))
+    reason = Reason(e.value.span, "data and latents are of the type that their distribution gives", sides)
+    if isinstance(inf.state.prune(drawn.type), Poison):
+        return broken(e.span)
+    found = clash(inf, value.type, drawn.type, reason)
+    if found is None:
+        return value
+    sorts = tuple(_sort(inf.state, t) for t in (value.type, drawn.type))
+    if found.kind in ("element", "class") and None not in sorts and sorts[0] != sorts[1]:
+        wrong(inf, NotDrawn(sorts, reason))  # type: ignore[arg-type]
+    else:
+        wrong(inf, Mismatched(found, value.type, drawn.type, reason))
+    return broken(e.span)
+
+
+def _sort(state: State, t: Type) -> str | None:
+    """Whether a tensor is of floats, of integers or of bool, in words; None where that is open."""
+    t = state.prune(t)
+    allowed = state.allowed_of(t.element) if isinstance(t, Tensor) else frozenset()
+    element = next(iter(allowed)) if len(allowed) == 1 else None
+    for sort, members in (("floats", FLOAT), ("integers", INT)):
+        if allowed and allowed <= members:
+            return element.value if element is not None else sort
+    return Element.BOOL.value if element is Element.BOOL else None
 
 
 def _cast(inf: Inference, env: Env, e: S.Cast) -> T.Expr:

@@ -3,11 +3,13 @@ sizes that only the data decide, which a use opens."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from axon.base.element import FLOAT, NUM, Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
+from axon.chance.model import Model
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Reason
 from axon.shapes.dimension import Dim, DimensionTooLarge
@@ -17,11 +19,12 @@ from axon.types import typed as T
 from axon.types.annotate import Mentions, introduce, to_dim, to_type
 from axon.types.generalize import quantify
 from axon.types.inference import Env, Inference, broken, infer, instantiate, instantiate_type, oblige, too_complex, wrong
-from axon.types.resolve import BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName
+from axon.types.resolve import BrokenName, BuiltinName, Entity, ModelName, Module, ModuleName, Scope, ValueName
 from axon.types.trouble import (
     DimsMissing,
     DimsWrong,
     MissingImport,
+    NotOfModel,
     Rule,
     RuleBroken,
     RunAsValue,
@@ -72,6 +75,9 @@ def _infer_entity(
             return broken(span)
         case ModuleName():
             wrong(inf, RuleBroken(Rule.MODULE_AS_VALUE, at, (name,)))
+            return broken(span)
+        case ModelName():
+            wrong(inf, RuleBroken(Rule.MODEL_AS_VALUE, at, (name,)))
             return broken(span)
         case BuiltinName(builtin):
             if dims is not None:
@@ -160,6 +166,49 @@ def infer_operator(inf: Inference, op: str, span: Span) -> T.Expr:
         inf.divided.append(t.element)
     result = Tensor(Element.BOOL, t.shape) if gives_bool else t
     return T.Builtin(name, type=function((t, t), result), span=span)
+
+
+def member_of(inf: Inference, env: Env, e: S.Field, dims: tuple[S.Dim, ...] | None, span: Span) -> T.Expr | None:
+    """A member of a module or of a model, `nn.gelu`, `schools.prior`, `lib.schools.prior`; None of what is a record."""
+    match e.record:
+        case S.Var(name):
+            match env.scope.value(name):
+                case ModuleName(module):
+                    return infer_member(inf, env, module, e.name, dims, span)
+                case ModelName(model):
+                    return _of_model(inf, env, model, env.scope.value, "", e.name, dims, span)
+        case S.Field(S.Var(owner), of):
+            found = env.scope.value(owner)
+            model_name = found.module.values.get(of.text) if isinstance(found, ModuleName) else None
+            if isinstance(found, ModuleName) and isinstance(model_name, ModelName):
+                inf.modules.setdefault(owner, found.module)
+                return _of_model(inf, env, model_name.model, found.module.values.get, f"{owner}.", e.name, dims, span)
+    return None
+
+
+def named_model(scope: Scope, e: S.Expr) -> Model | None:
+    """The model that an expression names."""
+    match e:
+        case S.Var(name):
+            entity = scope.value(name)
+        case S.Field(S.Var(owner), member) if isinstance(module := scope.value(owner), ModuleName):
+            entity = module.module.values.get(member.text)
+        case _:
+            return None
+    return entity.model if isinstance(entity, ModelName) else None
+
+
+def _of_model(
+    inf: Inference, env: Env, model: Model, value: Callable[[str], Entity | None], prefix: str, function: S.Name,
+    dims: tuple[S.Dim, ...] | None, span: Span,
+) -> T.Expr:  # fmt: skip
+    """A function of a model; `value` says what a name stands for where the model is declared."""
+    name = f"{model.name}.{function.text}"
+    entity = value(name) if function.text in model.functions else None
+    if entity is None:
+        wrong(inf, NotOfModel(model, function))
+        return broken(span)
+    return _infer_entity(inf, env, entity, prefix + name, function.span, dims, span)
 
 
 def infer_member(inf: Inference, env: Env, module: Module, name: S.Name, dims: tuple[S.Dim, ...] | None, span: Span) -> T.Expr:

@@ -13,6 +13,7 @@ from axon.base.data import dataclass, field
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.source import Span
+from axon.chance.model import Model
 from axon.grammar import syntax as S
 from axon.shapes.dimension import Dim
 from axon.types.type import ElementType, Row, Scheme, Tensor, TypeVar
@@ -50,7 +51,14 @@ class BrokenName:
     """A declaration that did not check: its uses say nothing more."""
 
 
-Entity: TypeAlias = "ValueName | BuiltinName | ModuleName | BrokenName"
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelName:
+    """A model, whose functions are values beside it: `schools.log_density` is one name."""
+
+    model: Model
+
+
+Entity: TypeAlias = "ValueName | BuiltinName | ModuleName | ModelName | BrokenName"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

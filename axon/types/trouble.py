@@ -13,6 +13,7 @@ from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
+from axon.chance.model import Model
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Context, Problem, Reason, Stretch
 from axon.shapes.dimension import Dim
@@ -139,6 +140,20 @@ class Rule(Enum):
     STEP = auto()
     LEAVES_OF_NOTHING = auto()
     FOLD_OF = auto()
+    MODEL_AS_VALUE = auto()
+    SIG_OF_MODEL = auto()
+    SITE_OUTSIDE = auto()
+    SITE_UNDER_IF = auto()
+    SITE_UNDER_LOOP = auto()
+    SITE_UNDER_FOR = auto()
+    SITE_IN_FUNCTION = auto()
+    SITE_INSIDE = auto()
+    SITE_TWICE = auto()
+    SITE_PATTERN = auto()
+    PLATE_OF_RUN = auto()
+
+
+NO_DISTRIBUTION = "AX0803"  # the code of what a site lacks to be drawn, or to be mapped to the reals
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +328,22 @@ class RunAsValue:
 @dataclass(frozen=True, slots=True)
 class UnknownMember:
     module: Module
+    name: S.Name
+
+
+@dataclass(frozen=True, slots=True)
+class NotDrawn:
+    """Data of another sort of numbers than their distribution gives: both in words, and the sides of the reason."""
+
+    sorts: tuple[str, str]
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class NotOfModel:
+    """What a model has not: no function of this name."""
+
+    model: Model
     name: S.Name
 
 
@@ -558,7 +589,8 @@ class Unanchored:
 
 
 Trouble: TypeAlias = (
-    "RuleBroken | Mismatched | NotBool | NotAFunction | NoField | NoPosition | UnknownRecord | StoredFunction | StatesLacking"
+    "RuleBroken | NotOfModel | NotDrawn | Mismatched | NotBool | NotAFunction | NoField | NoPosition | UnknownRecord"
+    " | StoredFunction | StatesLacking"
     " | UnknownStructure | StructuresDiffer | NoDerivativeOf"
     " | TypeTooLarge | UnknownValue | UnknownName | UnknownElement | RunAsValue | UnknownMember | MissingImport"
     " | AliasArguments | DimsMissing | DimsWrong | NotADimension | CannotIndex | PartByIndex | TwoRests | BadSubscript"

@@ -12,8 +12,8 @@ from axon.grammar.build import REDUCING, WITH_MONOID
 
 SPAN = SourceFile("generated", "").span()
 KEYWORDS = frozenset(
-    ("val", "fun", "type", "sig", "import", "let", "in", "end", "fn", "if", "then", "else", "for", "loop", "unfold", "while")
-).union(("where", "as", "cast", "op", "not", "andalso", "orelse"))
+    ("val", "fun", "type", "sig", "import", "observe", "let", "in", "end", "fn", "if", "then", "else", "for", "loop", "unfold")
+).union(("while", "where", "as", "cast", "op", "not", "andalso", "orelse"))
 BINARY = ["|>", "orelse", "andalso", "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "@", "**"]
 RELATIONS = ["=", "<>", "<", "<=", ">", ">="]
 
@@ -122,6 +122,8 @@ def _declarations(expressions: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]
         | node(s.TypeDecl, name=names, params=many(node(s.DimName, name=text) | runs | bare_type_vars), type=types)
         | node(s.Sig, name=names, type=types, where=facts)
         | node(s.Import, name=names)
+        | node(s.Draw, pattern=patterns, site=expressions)
+        | node(s.Observe, name=names, site=expressions)
     )
 
 

@@ -73,6 +73,25 @@ def syntax_of(source: SourceFile, name: str | None) -> str:
     return "\n".join(outline(decl) for decl in program.decls if name is None or name in declared(decl))
 
 
+def made_of(checked: CheckedModule, name: str) -> str:
+    """A function of a model, by its name, as it was made: no text that could be read again, but Axon's to the eye."""
+    from axon.chance.desugar import desugared
+    from axon.grammar import syntax
+    from axon.grammar.format import print_declaration
+    from axon.types.names import named_model
+    from axon.types.resolve import ModuleName, Scope
+
+    assert checked.exports is not None
+    modules = {n: ModuleName(m.exports) for n, m in checked.imports.items() if m.exports is not None}
+    scope = Scope(values={**checked.exports.values, **modules})
+    model = name.partition(".")[0]
+    for decl in compiler.parse(checked.source)[0].decls:
+        if isinstance(decl, syntax.Fun) and decl.name.text == model:
+            made = desugared(decl, lambda e: named_model(scope, e))
+            return "\n".join(print_declaration(fun) for fun in made.functions if fun.name.text == name)
+    raise AssertionError(name)
+
+
 def types_of(checked: CheckedModule, name: str | None, place: Callable[[Span], Span] = lambda span: span) -> str:
     """Signatures, and below each the types of the names inside, with their lines: of where `place` says that they are."""
     return "\n".join(_types(checked, name, place))
@@ -165,4 +184,4 @@ def declared(decl: syntax.Decl) -> list[str]:
             case syntax.PatternRecord(fields=fields):
                 return [name for _, item in fields for name in names(item)]
 
-    return names(decl.pattern) if isinstance(decl, syntax.Val) else [decl.name.text]
+    return names(decl.pattern) if isinstance(decl, syntax.Val | syntax.Draw) else [decl.name.text]

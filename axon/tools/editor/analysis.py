@@ -24,6 +24,7 @@ from axon.base.errors import AxonError
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span
+from axon.chance.sites import is_model
 from axon.checker.check import Session, binds
 from axon.checker.module import CheckedModule
 from axon.checker.report import once_per_name, words
@@ -38,7 +39,19 @@ from axon.types import typed as T
 from axon.types.declare import declarations
 from axon.types.generate import inference
 from axon.types.inference import Env
-from axon.types.resolve import OF_NAMES, Alias, BrokenName, BuiltinName, Entity, Module, ModuleName, Scope, ValueName, alias_names
+from axon.types.resolve import (
+    OF_NAMES,
+    Alias,
+    BrokenName,
+    BuiltinName,
+    Entity,
+    ModelName,
+    Module,
+    ModuleName,
+    Scope,
+    ValueName,
+    alias_names,
+)
 from axon.types.show import distinct
 from axon.types.symbolic import tells_sizes
 from axon.types.type import Scheme, Type
@@ -392,6 +405,8 @@ class _Run:
         self.scope.aliases.clear()
         a.imports = {}
         items = self._items()
+        if any(is_model(i.decl) for i in items):
+            self.session.hidden(self.scope, a.source)
         values = [i for i in items if not isinstance(i.decl, S.Sig | S.TypeDecl)]
         self.later = {n: span for i in values for n, span in binds(i.decl)}
         self.everything = frozenset(n for i in items for n in i.names) | a.imports.keys()
@@ -516,6 +531,9 @@ class _Run:
                 if tells_sizes(checker.state, entity.scheme):
                     does = sha256(f"{decl.span.text} {used}".encode("utf-8", "surrogatepass")).hexdigest()
                 versions[name] = f"{shown} ({why}) {entity.literal} {size} {does}"
+        for name, entity in entities.items():
+            if isinstance(entity, ModelName):
+                versions[name] = " ".join(versions[f"{name}.{function}"] for function in entity.model.functions)
         checker.state.aliases = self.a.alias_names  # from here on: a version does not hide what an alias stands for
         given, inner = tuple(s for s in sigs if isinstance(s, S.Sig)), tuple(checker.inner)
         return Checked(

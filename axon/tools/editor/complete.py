@@ -28,7 +28,8 @@ _RUNS = (Kind.RUN, Kind.SHAPE)
 _EXPRESSION = ("let", "if", "fn", "for", "loop", "unfold", "cast", "not", "op")
 
 _AFTER = (
-    ("in", "let"), ("val", "let"), ("fun", "let"), ("end", "in"), ("then", "if"), ("else", "then"), ("while", "loop"),
+    ("in", "let"), ("val", "let"), ("fun", "let"), ("observe", "let"), ("end", "in"), ("then", "if"), ("else", "then"),
+    ("while", "loop"),
 )  # fmt: skip
 
 

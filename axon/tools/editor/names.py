@@ -180,6 +180,11 @@ class _Finder:
                 self.introduce(around, inside, decl.span)
                 self.expr(around, value)
                 self.pattern(scope, pattern, None, Kind.VALUE)
+            case S.Draw(pattern, site):  # outside of a model, where it may not stand
+                self.expr(_Scope(), site)
+                self.pattern(_Scope(), pattern, None, Kind.VALUE)
+            case S.Observe(_, site):
+                self.expr(_Scope(), site)
             case S.TypeDecl(name, params, written):
                 scope = _Scope()
                 self.occur(name.span, Free(name.text, is_type=True), defines=True)
@@ -276,6 +281,15 @@ class _Finder:
                         self.occur(name.span, binding)
                 case S.Val():
                     self.local_val(scope, decl, sigs, visible)
+                case S.Draw(pattern, site):
+                    mentions = Mentions()
+                    mentions.pattern(pattern)
+                    self.introduce(scope, mentions, Span(visible.file, decl.span.start, visible.end))
+                    self.expr(scope, site)
+                    self.pattern(scope, pattern, visible, Kind.VALUE)
+                case S.Observe(name, site):
+                    self.occur(name.span, scope.value(name.text) or Free(name.text))
+                    self.expr(scope, site)
                 case S.TypeDecl(type_name, params, written):
                     inner = scope.child()
                     for param in params:
@@ -446,6 +460,9 @@ class _Finder:
                 self.occur(member.span, Free(member.text, owner=owner))
             case S.Project(value):
                 self.expr(scope, value)
+            case S.Like():  # which nobody writes
+                self.expr(scope, e.value)
+                self.expr(scope, e.drawn)
             case S.Access(base, subscripts, default):
                 self.expr(scope, base)
                 for subscript in subscripts:

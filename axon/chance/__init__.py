@@ -1,0 +1,1 @@
+"""Models: functions with `~` in them, made into ordinary functions, syntax → syntax, before any type is known."""

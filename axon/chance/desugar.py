@@ -1,0 +1,68 @@
+"""A model as functions: `~` means another thing in each of them, and all else stays as it is written.
+
+    fun schools (sigma : f32[n]) (y : f32[n]) =
+      let val mu ~ dist.normal 0.0 5.0
+          val theta ~ for i < n => dist.normal mu 1.0
+          observe y ~ for i => dist.normal theta[i] sigma[i]
+      in theta end
+
+    fun schools.log_density (sigma : f32[n]) (y : f32[n]) latents =
+      let val { mu = mu.given, theta = theta.given } = latents
+      in let val mu = (mu.given like (dist.normal 0.0 5.0).sample [| 0, 0 |] 0)
+             val mu.density = (dist.normal 0.0 5.0).log_density mu
+             val theta = (theta.given like for i < n => (dist.normal mu 1.0).sample [| 0, 0 |] i)
+             val theta.density = sum for i < n => (dist.normal mu 1.0).log_density theta[i, ..]
+             …
+         in mu.density + theta.density + y.density end end
+
+`axon emit PATH:schools.log_density --stage ast` shows all of it.
+
+Note [All functions of a model have one type]
+    Each has the same declarations, whether it needs them or not, and only its latents come from elsewhere. So all agree on the
+    types and sizes of data and latents, and what one of them asks of a call, all do. What nothing uses is not evaluated.
+
+Note [Names with a dot]
+    No name that a user writes has a dot in it. Names that are made here have one, and so hide nothing.
+
+Note [Keys]
+    A site draws from the key of the model with a digest of its name folded in, so that one that joins changes no other. In a plate,
+    the last index is the counter, and those before it are folded in: so a plate that grows keeps what it has drawn.
+"""
+
+from __future__ import annotations
+
+from axon.base.data import dataclass
+from axon.chance.functions import function_of
+from axon.chance.model import CONTINUOUS, FUNCTIONS, OBSERVED, Mistaken, Model
+from axon.chance.sites import Called, Sites, head_of, leaf_of
+from axon.grammar import syntax as S
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A model, the functions that it is made into, and what is wrong with it, which leaves it without any."""
+
+    model: Model
+    functions: tuple[S.Fun, ...]
+    mistakes: tuple[Mistaken, ...] = ()
+
+
+def function_names(decl: S.Fun) -> list[str]:
+    """What the functions of a model may be called."""
+    return [f"{decl.name.text}.{function}" for function in FUNCTIONS]
+
+
+def desugared(decl: S.Fun, called: Called) -> Made:
+    """The functions of a model. `called` says which expressions name models."""
+    found = Sites(called)
+    found.spine(decl.body)
+    inner = (called(head_of(leaf_of(site))) for site in found.written)
+    without = {f for model in inner if model is not None for f in CONTINUOUS if f not in model.functions}
+    if not any(s.observes for s in found.sites):
+        without |= {*OBSERVED}
+    functions = tuple(f for f in FUNCTIONS if f not in without)
+    name, sites = decl.name.text, tuple(found.sites)
+    if found.mistakes:
+        return Made(Model(name, (), sites), (), tuple(found.mistakes))
+    model = Model(name, functions, sites)
+    return Made(model, tuple(function_of(decl, model, f, called) for f in functions))

@@ -1,0 +1,78 @@
+"""What a model is to those who use it: its functions, and its sites by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum, auto
+
+from axon.base.data import dataclass
+from axon.base.source import Span
+
+# Every function that a model may have, in the order in which they are made. The first has all of the model's text.
+FUNCTIONS = ("value", "log_density", "prior", "likelihood", "predict", "unconstrained", "constrain", "free")
+OBSERVED = ("likelihood", "predict")  # of models that observe something
+CONTINUOUS = ("unconstrained", "constrain", "free")  # of models whose latents are continuous
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What stands before and after a `~`.
+
+    `plates` are the bounds of its dimensions as they are written, "" where a bound is inferred. Of a model that is called, `sites`
+    are its own.
+    """
+
+    name: str
+    kind: str  # latent observed model
+    plates: tuple[str, ...]
+    sites: tuple[Site, ...] = ()
+
+    def __str__(self) -> str:
+        plates = f"[{', '.join(p or '_' for p in self.plates)}]" if self.plates else ""
+        return f"{'observe ' if self.kind == 'observed' else ''}{self.name}{plates}"
+
+    @property
+    def observes(self) -> bool:
+        return self.kind == "observed" or any(s.observes for s in self.sites)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A function with `~` in it. `functions` are those that were made of it, each declared as `schools.log_density` is."""
+
+    name: str
+    functions: tuple[str, ...]
+    sites: tuple[Site, ...]
+
+    @property
+    def latents(self) -> Iterator[Site]:
+        """Those of its record of latents, in their order."""
+        return (s for s in self.sites if s.kind != "observed")
+
+    @property
+    def predicted(self) -> Iterator[Site]:
+        """Those of which `predict` draws."""
+        return (s for s in self.sites if s.observes)
+
+
+class Mistake(Enum):
+    """What is wrong with a model by its syntax alone. Each is a rule of the same name in `axon.types.trouble`."""
+
+    SITE_UNDER_IF = auto()
+    SITE_UNDER_LOOP = auto()
+    SITE_UNDER_FOR = auto()
+    SITE_IN_FUNCTION = auto()
+    SITE_INSIDE = auto()
+    SITE_TWICE = auto()
+    SITE_PATTERN = auto()
+    PLATE_OF_RUN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Mistaken:
+    """A mistake at a place: the names that say how, and the other place that it is about, if there is one."""
+
+    mistake: Mistake
+    span: Span
+    words: tuple[str, ...] = ()
+    also: Span | None = None

@@ -1,0 +1,144 @@
+"""The sites of a model, as they are written, and what its syntax alone shows to be wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from axon.base.data import fields
+from axon.base.source import Span
+from axon.chance.model import Mistake, Mistaken, Model, Site
+from axon.grammar import syntax as S
+
+Called: TypeAlias = Callable[[S.Expr], "Model | None"]  # the model that an expression names, if it names one
+
+
+def is_model(decl: S.Node) -> bool:
+    """Whether a declaration is a function with `~` somewhere in it."""
+    return isinstance(decl, S.Fun) and "~" in decl.span.text and any(isinstance(n, S.Draw | S.Observe) for n in inside(decl.body))
+
+
+def inside(node: S.Node) -> Iterator[S.Node]:
+    """A node and all that it consists of."""
+    stack = [node]
+    while stack:
+        yield (node := stack.pop())
+        stack += _parts(node)
+
+
+def _parts(node: S.Node) -> list[S.Node]:
+    found: list[S.Node] = []
+    values: list[object] = [getattr(node, f.name) for f in fields(node) if f.name not in ("span", "op_span")]
+    while values:
+        value = values.pop()
+        if isinstance(value, tuple):
+            values += value
+        elif isinstance(value, S.Node):
+            found.append(value)
+    return found
+
+
+def name_of(pattern: S.Pattern) -> S.PatternName | None:
+    """The name that a pattern binds, if it is no more than that."""
+    while isinstance(pattern, S.PatternTyped):
+        pattern = pattern.pattern
+    return pattern if isinstance(pattern, S.PatternName) and pattern.name != "_" else None
+
+
+def leaf_of(site: S.Expr) -> S.Expr:
+    """The distribution of a site, or the first of several."""
+    while isinstance(site, S.For | S.If):
+        site = site.body if isinstance(site, S.For) else site.then
+    return site
+
+
+def head_of(leaf: S.Expr) -> S.Expr:
+    """What is applied in an expression."""
+    while isinstance(leaf, S.Apply | S.ApplyDims):
+        leaf = leaf.function
+    return leaf
+
+
+class Sites:
+    """The sites of a model in their order, and the mistakes that its syntax shows."""
+
+    def __init__(self, called: Called) -> None:
+        self.called = called
+        self.sites: list[Site] = []
+        self.written: list[S.Expr] = []  # those of latents
+        self.mistakes: list[Mistaken] = []
+        self.places: dict[str, Span] = {}
+
+    def spine(self, body: S.Expr) -> None:
+        """The `let`s that are a function's body, one in the other."""
+        while isinstance(body, S.Let):
+            for decl in body.decls:
+                match decl:
+                    case S.Draw(pattern, site):
+                        self._draw(pattern, site)
+                    case S.Observe(name, site):
+                        self._add(name.text, name.span, "observed", site)
+                    case _:
+                        self._none_in(decl, decl)
+            body = body.body
+        self._none_in(body, body)
+
+    def _draw(self, pattern: S.Pattern, site: S.Expr) -> None:
+        name = name_of(pattern)
+        if name is None:
+            self.mistakes.append(Mistaken(Mistake.SITE_PATTERN, pattern.span))
+            return
+        self.written.append(site)
+        self._add(name.name, name.span, "latent", site)
+
+    def _add(self, name: str, span: Span, kind: str, site: S.Expr) -> None:
+        if name in self.places:
+            self.mistakes.append(Mistaken(Mistake.SITE_TWICE, span, (name,), self.places[name]))
+            return
+        self.places[name] = span
+        self._none_in(site, site)
+        plates: list[str] = []
+        while isinstance(site, S.For | S.If):
+            if isinstance(site, S.For):
+                plates += self._plates(site.groups)
+            site = site.body if isinstance(site, S.For) else site.then
+        model = self.called(head_of(site)) if kind == "latent" else None
+        kind = "model" if model is not None else kind
+        self.sites.append(Site(name, kind, tuple(plates), model.sites if model is not None else ()))
+
+    def _plates(self, groups: Sequence[S.BinderGroup]) -> Iterator[str]:
+        for group in groups:
+            for binder in group.binders:
+                if isinstance(binder, S.RunBinder):
+                    self.mistakes.append(Mistaken(Mistake.PLATE_OF_RUN, binder.span, (binder.span.text,)))
+                yield group.bound.span.text if group.bound is not None else ""
+
+    def _none_in(self, node: S.Node, around: S.Node) -> None:
+        """Report each `~` in a node; `around` is the innermost thing that it may not stand in."""
+        if "~" not in node.span.text:
+            return
+        match node:
+            case S.If():
+                around = node
+            case S.Loop() | S.For() | S.Reduce() | S.Fn() | S.Fun():
+                around = node
+            case S.Draw() | S.Observe():
+                mistake = _FORBIDDEN.get(type(around), Mistake.SITE_INSIDE)
+                words = (around.kind,) if isinstance(around, S.Loop) else ()
+                place = Span(node.span.file, node.span.start, node.site.span.start)
+                self.mistakes.append(Mistaken(mistake, place, words, around.span))
+                return
+        for part in reversed(_parts(node)):
+            self._none_in(part, around)
+
+
+_FORBIDDEN = {
+    S.If: Mistake.SITE_UNDER_IF,
+    S.Loop: Mistake.SITE_UNDER_LOOP,
+    S.For: Mistake.SITE_UNDER_FOR,
+    S.Reduce: Mistake.SITE_UNDER_FOR,
+    S.Fn: Mistake.SITE_IN_FUNCTION,
+    S.Fun: Mistake.SITE_IN_FUNCTION,
+}
+
+

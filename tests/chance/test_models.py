@@ -1,0 +1,208 @@
+"""What the functions of a model give: against NumPyro's numbers, and against what must hold of every model."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import axon
+from tests.chance import reference
+from tests.sample import SOAK
+
+MODULE = axon.load(Path(__file__).with_name("models.axon"))
+TABLE: dict[str, dict[str, float]] = json.loads(reference.TABLE.read_text())
+KEY = np.array([0, 42], np.uint32)
+MODELS = (*reference.data(), "pairs")
+
+
+def given(name: str) -> tuple[Any, ...]:
+    return reference.data().get(name) or (np.array([0.3, 1.2]),)
+
+
+def leaves(value: Any, path: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {path: np.asarray(value)}
+    return {p: leaf for name, part in value.items() for p, leaf in leaves(part, f"{path}.{name}").items()}
+
+
+def assert_equal(a: Any, b: Any, tolerance: float = 0.0) -> None:
+    one, other = leaves(a), leaves(b)
+    assert one.keys() == other.keys()
+    for path, leaf in one.items():
+        np.testing.assert_allclose(leaf, other[path], rtol=tolerance, err_msg=path)
+
+
+@pytest.mark.parametrize("name", reference.data())
+@pytest.mark.parametrize("target", ["interpret", "cpu"])
+def test_densities_are_numpyros(name: str, target: str) -> None:
+    model, data, u = getattr(MODULE, name), reference.data()[name], reference.unconstrained()[name]
+    latents = reference.constrained(u)
+    found = {
+        "log_density": model.log_density(*data, latents, target=target),
+        "likelihood": model.likelihood(*data, latents, target=target),
+        "unconstrained": model.unconstrained(*data, u, target=target),
+    }
+    assert found == pytest.approx(TABLE[name], rel=1e-13)
+    assert_equal(model.constrain(*data, u), latents, 1e-15)
+    assert_equal(model.free(*data, latents), u, 1e-15)
+
+
+@pytest.mark.skipif(not SOAK or find_spec("numpyro") is None, reason="NumPyro's numbers are in a table, which the soak makes again")
+def test_the_table_is_numpyros() -> None:
+    for name, numbers in reference.table().items():
+        assert numbers == pytest.approx(TABLE[name], rel=1e-13), name
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_jacobian_is_that_of_constrain(name: str) -> None:
+    """The log of the determinant of differences, taken by all numbers at once: transforms of one site may mix."""
+    model, data = getattr(MODULE, name), given(name)
+    u = reference.unconstrained().get(name) or {"p": np.random.default_rng(3).normal(size=(3, 2))}
+    names = [(p, leaf.shape) for p, leaf in leaves(u).items()]
+    flat = np.concatenate([leaf.ravel() for leaf in leaves(u).values()])
+
+    def constrained(point: np.ndarray) -> np.ndarray:
+        tree: dict[str, Any] = {}
+        for (path, shape), part in zip(names, np.split(point, np.cumsum([int(np.prod(s)) for _, s in names])[:-1]), strict=True):
+            *outer, last = path.split(".")[1:]
+            here = tree
+            for step in outer:
+                here = here.setdefault(step, {})
+            here[last] = part.reshape(shape)
+        found = leaves(model.constrain(*data, tree))
+        return np.concatenate([found[path].ravel() for path, _ in names])
+
+    step = 1e-6
+    jacobian = [(constrained(flat + step * e) - constrained(flat - step * e)) / (2 * step) for e in np.eye(len(flat))]
+    change = model.unconstrained(*data, u) - model.log_density(*data, model.constrain(*data, u))
+    assert change == pytest.approx(np.linalg.slogdet(np.array(jacobian))[1], abs=1e-7)
+
+
+@pytest.mark.parametrize("name", ["studies", "pairs"])
+def test_the_gradient_is_that_of_differences(name: str) -> None:
+    model, data = getattr(MODULE, name), given(name)
+    u = model.free(*data, model.prior(*data, KEY))
+    gradient = model.unconstrained.grad(wrt="u")(*data, u)
+    direction = {p: np.random.default_rng(len(p)).normal(size=x.shape) for p, x in leaves(u).items()}
+
+    def moved(tree: Any, by: float, path: str = "") -> Any:
+        if isinstance(tree, dict):
+            return {n: moved(x, by, f"{path}.{n}") for n, x in tree.items()}
+        return tree + by * direction[path]
+
+    step = 1e-6
+    slope = (model.unconstrained(*data, moved(u, step)) - model.unconstrained(*data, moved(u, -step))) / (2 * step)
+    assert slope == pytest.approx(sum((g * direction[p]).sum() for p, g in leaves(gradient).items()), rel=1e-5)
+
+
+def test_draws() -> None:
+    """What is drawn is in the support, is the same for the same key, and has the spread of its distribution."""
+    sigma, y = np.full(20_000, 3.0), np.zeros(20_000)
+    draw = MODULE.schools.prior(sigma, y, KEY)
+    assert_equal(draw, MODULE.schools.prior(sigma, y, KEY, target="cpu"), 1e-12)
+    z = (draw["theta"] - draw["mu"]) / draw["tau"]
+    assert abs(z.mean()) < 4 / 20_000**0.5
+    assert z.std() == pytest.approx(1, abs=0.02)
+    new = MODULE.schools.predict(sigma, y, draw, KEY)["y"]
+    noise = (new - draw["theta"]) / 3.0
+    assert noise.std() == pytest.approx(1, abs=0.02)
+    assert abs(np.corrcoef(noise, z)[0, 1]) < 4 / 20_000**0.5  # each site has a key of its own
+    other = MODULE.schools.prior(sigma, y, np.array([0, 43], np.uint32))
+    assert other["mu"] != draw["mu"]
+
+
+def test_a_site_more_changes_no_draw() -> None:
+    text = "import dist\nfun m (x : f32[n]) = let {} val b ~ for i < n, j < n + k => dist.normal x[i] 1.0 in b end"
+    before, more, wider = (
+        axon.compile(text.format(first).replace("n + k", end)).m.prior(np.arange(3, dtype=np.float32), KEY)["b"]
+        for first, end in (("", "n"), ("val a ~ dist.half_cauchy 1.0", "n"), ("", "n + 2"))
+    )
+    np.testing.assert_array_equal(before, more)
+    np.testing.assert_array_equal(before, wider[:, :3])  # nor do more indices
+
+
+def test_two_sites_with_the_same_distribution_differ() -> None:
+    m = axon.compile("import dist\nfun m (s : f32) = let val a ~ dist.normal 0.0 s val b ~ dist.normal 0.0 s in (a, b) end").m
+    draw = m.prior(1.0, KEY)
+    assert draw["a"] != draw["b"]
+    assert m.value(1.0, draw) == (draw["a"], draw["b"])
+
+
+def test_sites() -> None:
+    """What Python knows of a model, and inference asks."""
+    model = MODULE.studies
+    assert isinstance(model, axon.Model)
+    assert (model.latents, model.observed) == (("group", "first", "scale"), ("group", "first", "z"))
+    assert [(s.name, s.kind, s.plates) for s in model.sites] == [
+        ("group", "model", ("g",)), ("first", "model", ()), ("scale", "latent", ()), ("z", "observed", ()),
+    ]  # fmt: skip
+    assert [(s.name, s.plates) for s in model.sites[0].sites] == [("mu", ()), ("tau", ()), ("theta", ("n",)), ("y", ("",))]
+    assert pickle.loads(pickle.dumps(model)).sites == model.sites
+    assert MODULE["studies"] == model
+    assert "studies" in dir(MODULE)
+    assert set(model._declared.functions) <= set(dir(model))
+    with pytest.raises(TypeError, match="call one of its functions"):
+        model(1.0)
+    with pytest.raises(AttributeError, match=r"did you mean .prior"):
+        model.priors  # noqa: B018
+
+
+def test_a_discrete_latent_leaves_a_model_without_transforms() -> None:
+    text = """import dist
+fun coin (p : 'a) =
+  { sample = fn (key : u32[2]) (i : 'i) => 1, log_density = fn (k : i32) => if k = 1 then log p else log1p (-p),
+    support = { contains = fn (k : i32) => k = 0 orelse k = 1 } }
+fun m (y : f32) = let val k ~ coin 0.25 observe y ~ dist.normal (cast f32 k) 1.0 in k end
+fun outer (y : f32) = let val inner ~ m y in inner end"""
+    module = axon.compile(text)
+    for model in (module.m, module.outer):
+        assert model._declared.functions == ("value", "log_density", "prior", "likelihood", "predict")
+    density = module.outer.log_density(2.0, {"inner": {"k": 0}})
+    assert density == pytest.approx(np.log(0.75) - 2.0 - 0.5 * np.log(2 * np.pi), rel=1e-6)
+    with pytest.raises(AttributeError, match="has no 'unconstrained': it has value"):
+        module.m.unconstrained  # noqa: B018
+
+
+def test_a_model_of_data_alone() -> None:
+    """No latents: the record of them is the unit."""
+    m = axon.compile("import dist\nfun m (y : f64[n]) = let observe y ~ for i => dist.normal 0.0 2.0 in () end").m
+    y = np.array([1.0, -2.0])
+    assert m.log_density(y, ()) == pytest.approx(-0.5 * (0.25 + 1.0) - 2 * np.log(2 * (2 * np.pi) ** 0.5), rel=1e-14)
+    assert m.prior(y, KEY) == ()
+    assert m.predict(y, (), KEY)["y"].shape == (2,)
+
+
+def test_names_of_the_users_stay_theirs() -> None:
+    """Parameters and values called `latents`, `u` and `key`, shadowed latents, and names of models in imports."""
+    text = """import dist
+fun m (key : f64) (latents : f64) u =
+  let val mu ~ dist.normal latents key
+      val mu_again = mu + u
+      val x ~ dist.normal mu_again 1.0
+      val mu = 2.0 * mu
+      observe u ~ dist.normal (x + mu) 1.0
+  in mu end"""
+    m = axon.compile(text).m
+
+    def normal(x: float, mu: float, sigma: float) -> float:
+        return float(-0.5 * ((x - mu) / sigma) ** 2 - np.log(sigma * np.sqrt(2 * np.pi)))
+
+    found = m.log_density(2.0, 0.5, 1.5, {"mu": 0.25, "x": -0.5})
+    assert found == pytest.approx(normal(0.25, 0.5, 2.0) + normal(-0.5, 1.75, 1.0) + normal(1.5, 0.0, 1.0), rel=1e-14)
+    assert m.value(2.0, 0.5, 1.5, {"mu": 0.25, "x": -0.5}) == 0.5
+    assert set(m.prior(2.0, 0.5, 1.5, key_=KEY)) == {"mu", "x"}
+
+
+def test_sizes_are_those_of_the_plates() -> None:
+    sigma = np.ones(3)
+    latents = {"mu": 0.0, "tau": 1.0, "theta": np.zeros(4)}
+    with pytest.raises(axon.ShapeError, match=r"theta"):
+        MODULE.schools.log_density(sigma, sigma, latents)
+    with pytest.raises(axon.ShapeError):
+        MODULE.schools.prior(sigma, np.ones(4), KEY)  # of the data, the sizes count
