@@ -39,7 +39,7 @@ def check(text: str, tries: bool) -> str:
         _answer(checked.diagnostics)
         | {
             "signatures": dict(checked.signatures),
-            "modules": {name: dict(module.signatures) for name, module in checked.imports.items()},
+            "modules": {name: dict(m.signatures) for name, m in checked.imports.items() if name.isidentifier()},
             "inner": list(_inner(checked)),
             "words": list(_words(checked.source)),
         }
