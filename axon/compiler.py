@@ -357,6 +357,20 @@ def explain(
         )
 
 
+def shared(
+    program: core.Program, mesh: Mapping[str, int], split: Mapping[str, str], sizes: Mapping[Symbol, int], link: str
+) -> str:
+    """How a program is shared among the devices of a mesh, with the sizes `split` over its axes: what is exchanged at these sizes,
+    why, and how long it is predicted to take over a link of `LINKS`."""
+    with _phase("sharing a program"):
+        from axon.core.sharding import Mesh, shard
+        from axon.core.sharding.layouts import LINKS
+        from axon.core.sharding.report import report as phase
+
+        made = shard(program, Mesh(tuple(mesh.items())), split, sizes, LINKS[link])
+        return phase(made, sizes, LINKS[link])
+
+
 def cost(
     program: core.Program,
     target: str,

@@ -26,6 +26,7 @@ from axon.base.diagnostics import counted
 from axon.base.passes import watched
 from axon.core.ir import Block, Loop, Program
 from axon.core.passes.parts import Parts, everything, parts, straights, verify_parts
+from axon.core.sharding.verify import verify as verify_sharded
 from axon.core.verify import verify, verify_rewritten
 
 
@@ -98,6 +99,10 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
         Stage("roles", "tiles", "roles", roles.verify, "who copies and who computes", CUT),
         Stage("lower_roles", "roles", "barriers", prove, "proved while it is compiled, or before it is simulated", CUT),
         Stage("emit", "barriers", "Python", verify_module, "plain kernels are emitted from their nests", "kernel and mapping"),
+    ),
+    "mesh": (
+        LOWER,
+        Stage("shard", "core", "sharded", verify_sharded, "programs over blocks, each for a target; after derivatives"),
     ),
 }
 

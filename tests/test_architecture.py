@@ -21,11 +21,11 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 MAY_IMPORT: dict[str, set[str]] = {
     "axon": {"base", "checker", "host", "tools"},
     # what every phase of the pipeline is, and who puts them together
-    "axon.compiler": {"base", "grammar", "checker", "lower", "core", "core.passes", "interpret", "pass_table"}
+    "axon.compiler": {"base", "grammar", "checker", "lower", "core", "core.passes", "core.sharding", "interpret", "pass_table"}
     | {"backend", "backend.cpu", "backend.c"}
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "runtime", "report")},
     # the list of passes by target
-    "axon.pass_table": {"base", "core", "core.passes", "backend.cpu", "backend.kernel", "backend.plan"}
+    "axon.pass_table": {"base", "core", "core.passes", "core.sharding", "backend.cpu", "backend.kernel", "backend.plan"}
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "runtime")},
     "axon.base": set(),
     "axon.grammar": {"base"},
@@ -46,6 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.interpret": {"base", "shapes", "core"},
     "axon.core.passes": {"base", "shapes", "shapes.contracts", "core", "interpret"},
     "axon.core.gradients": {"base", "shapes", "shapes.algebra", "core", "core.passes"},
+    "axon.core.sharding": {"base", "shapes", "shapes.algebra", "shapes.contracts", "core", "interpret"},
     "axon.lower": {"core.gradients", "core.passes"}
     | {"base", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "types", "explain", "checker", "core"},
     # backends

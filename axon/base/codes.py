@@ -113,6 +113,8 @@ CODES: dict[str, str] = {
     "AX0805": "a model is not a value",
     "AX0806": "a latent outside its model",
     "AX0807": "a plate is counted by single indices",
+    # many devices
+    "AX0901": "a program cannot be shared among the devices of a mesh",
 }
 
 

@@ -289,6 +289,13 @@ def _explain(arguments: argparse.Namespace) -> int:
             return _explain_shapes(path, name)
         session = Session(_checked(path), chip=arguments.chip)
         callee = the_function(session, path, name)
+        if arguments.mesh is not None or arguments.shard is not None:
+            from axon.tools.commands.meshes import on_mesh
+
+            with progress(f"sharing {callee.name}"):
+                told = on_mesh(session, callee, arguments.mesh, arguments.shard, arguments.arguments, arguments.link)
+            print(told)
+            return 0
         phase = partial(compiler.explain, schedule=session.schedule(callee), measure=arguments.measure, name=session.chip)
         with progress(f"explaining {callee.name}"):
             told = listing.of_kernels(session, callee, arguments.arguments, phase)

@@ -9,6 +9,7 @@ from axon import __version__
 from axon.tools.commands.listing import STAGES
 
 TARGETS = ("cpu", "cuda", "simulate", "interpret")
+LINKS = ("nvlink", "infiniband")
 Command = Callable[[argparse.Namespace], int]
 
 
@@ -72,6 +73,9 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     explain = add("explain", "explain a code such as AX0301, or how a function becomes GPU kernels")
     explain.add_argument("code", metavar="CODE|PATH[:NAME]", help="an error, or a program and a function of it")
     explain.add_argument("--shapes", action="store_true", help="how each dimension of a declaration was derived, and from where")
+    explain.add_argument("--mesh", metavar="AXIS=DEVICES,…", help="what devices exchange: data=2,model=4")
+    explain.add_argument("--shard", metavar="SIZE=AXIS,…", help="with --mesh: sizes, and over which axis each is split")
+    explain.add_argument("--link", choices=LINKS, default=LINKS[0], help="between the devices of a mesh (default: nvlink)")
     explain.add_argument("--measure", action="store_true", help="run the kernels on this machine's GPU too, and time them")
     add_call(explain)
     add_chip(explain)

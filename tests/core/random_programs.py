@@ -28,8 +28,9 @@ class Scope:
 
 
 class Generator:
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, sizes: tuple[int, ...] = SIZES) -> None:
         self.random = random
+        self.choices = sizes
         self.build = Build("random")
         self.sizes: dict[Symbol, int] = {}
         self.tensors: list[Value] = []
@@ -45,7 +46,7 @@ class Generator:
     def program(self):
         """A program and inputs that satisfy its contract."""
         for name in "nm":
-            self.sizes[fresh(name)] = self.pick(*SIZES)
+            self.sizes[fresh(name)] = self.pick(*self.choices)
         for i in range(self.random.randint(1, 3)):
             shape = [self.extent() for _ in range(self.pick(0, 1, 1, 2, 2, 3))]
             self.tensors.append(self.build.input(f"x{i}", self.pick(*Element), *shape))

@@ -155,7 +155,7 @@ def test_passes(axon_cli: Cli, here: Path) -> None:
     """Which run for which target, what verifies them, and what they make of a function."""
     (here / "good.axon").write_text("fun f (x : f32[n, n]) = (sum i j => (x @ x)[i, j]) + sum i => (x @ x)[i, i]\n")
     general = axon_cli("emit", "--stages").out
-    assert [line for line in general.splitlines() if line.endswith(":")] == ["interpret:", "cpu:", "cuda:"]
+    assert [line for line in general.splitlines() if line.endswith(":")] == ["interpret:", "cpu:", "cuda:", "mesh:"]
     assert re.search(r"^  \d+\. fuse +core → plan +backend\.plan\.verify\.verify_fused$", general, re.MULTILINE)
     of_f = axon_cli("emit", "--stages", "good.axon:f").out
     assert len(of_f.splitlines()) == len(general.splitlines())

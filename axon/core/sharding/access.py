@@ -1,0 +1,231 @@
+"""Where what is read lies: whether a block of a result needs only a block of a tensor, and how far beyond it its indices reach.
+
+With the axis `i` of an operation cut into blocks of B, its index is `c * B + i` on the device at coordinate c. A dimension of a
+tensor cut into blocks of A begins there at `c * A`. So a subscript is local if, less `c * A`, it no longer mentions c: `i`, and
+`i * k + j` of a merged dimension, `i / k` of a split one; Dim's normal form decides, and the prover where it needs a fact of the
+contract (`h % g = 0`). How far it ranges says whether it stays inside the block: `i + 1` reaches one element beyond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from axon.base.data import dataclass
+from axon.base.names import Symbol
+from axon.core.ir import Axis
+from axon.shapes.algebra.facts import Facts
+from axon.shapes.algebra.prove import nonnegative, proves
+from axon.shapes.dimension import Dim, Minimum, Quotient, maximum, replaced
+from axon.shapes.relation import Relation
+
+ZERO = Dim.of(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A mesh as the pass sees it: of each axis its devices, its coordinate, and the local sizes that are split over it."""
+
+    axes: tuple[tuple[str, int, Symbol, frozenset[Symbol]], ...]
+    facts: Facts  # of the contract, in local sizes
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, *_ in self.axes)
+
+    def devices(self, axis: str) -> int:
+        return next(p for name, p, _, _ in self.axes if name == axis)
+
+    def coordinate(self, axis: str) -> Symbol:
+        return next(c for name, _, c, _ in self.axes if name == axis)
+
+    def block(self, extent: Dim, axis: str) -> Dim | None:
+        """The size of the blocks into which an axis of the mesh cuts an extent; None where it does not: no size that is split over
+        it makes the extent. The blocks hold at least the extent: those of `n - 2` are those of `n`, so that they begin alike."""
+        p, sizes = next((p, sizes) for name, p, _, sizes in self.axes if name == axis)
+        if extent.variables.isdisjoint(sizes):
+            return None
+        rest, offset = extent - extent.offset, extent.offset
+        if any(k % p for k in rest.mapping.values()):
+            return None
+        return Dim({m: k // p for m, k in rest.mapping.items()}) + max(0, -(-offset // p))
+
+    def exact(self, extent: Dim, axis: str) -> bool:
+        """Whether the blocks hold no more than the extent."""
+        block = self.block(extent, axis)
+        return block is not None and block * self.devices(axis) == extent
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An axis of an operation, split over one of the mesh: `begin` is where a device's block begins, `beyond` whether blocks may
+    reach beyond the extent."""
+
+    axis: Symbol
+    mesh: str
+    block: Dim
+    begin: Dim
+    extent: Dim
+    beyond: bool
+
+
+def cut(axis: Axis, mesh: str, grid: Grid) -> Cut | None:
+    block = grid.block(axis.extent, mesh)
+    if block is None:
+        return None
+    return Cut(axis.symbol, mesh, block, block * grid.coordinate(mesh), axis.extent, not grid.exact(axis.extent, mesh))
+
+
+def shifted(cuts: Sequence[Cut]) -> dict[Symbol, Dim]:
+    """Where the index of each cut axis is in the whole."""
+    return {c.axis: c.begin + c.axis for c in cuts}
+
+
+@dataclass(frozen=True, slots=True)
+class Residue:
+    """That wherever something is read the index of an axis is `rest` more than a multiple of `step`."""
+
+    axis: Symbol
+    step: int
+    rest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A subscript in a block: the local index, and how far it goes beyond the block's ends."""
+
+    index: Dim
+    left: Dim
+    right: Dim
+
+    @property
+    def inside(self) -> bool:
+        return self.left == ZERO == self.right
+
+
+def reach(
+    subscript: Dim,
+    block: Dim,
+    mesh: str,
+    grid: Grid,
+    moved: Mapping[Symbol, Dim],
+    extents: Mapping[Symbol, Dim],
+    residues: Sequence[Residue] = (),
+) -> Reach | None:
+    """How a subscript reaches into the blocks of a dimension; None if it follows no block. `moved` are the cut axes as they are in
+    the whole, `extents` those of all axes, of cut ones the blocks'. Only axes that are not cut have `residues`."""
+    coordinate = grid.coordinate(mesh)
+    index = subscript.substitute(moved) - block * coordinate
+    if coordinate in index.variables:
+        split = index.linear_in(coordinate)
+        if split is None or not proves(grid.facts, Relation(split[0], "=", ZERO)):
+            return None
+        index = split[1]
+    if any(c in index.variables for _, _, c, _ in grid.axes):
+        return None  # it follows another axis of the mesh as well
+    place, extents = _thinned(index, extents, residues)
+    used = {axis: extent for axis, extent in extents.items() if axis in place.variables}
+    facts = grid.facts.assume(*(Relation(e, ">=", Dim.of(1)) for e in used.values() if e.variables.isdisjoint(extents)))
+    ends = extremes(place, extents, facts)
+    if ends is None:
+        return None
+    low, high = ends
+    left = ZERO if _at_least_0(low, facts) else maximum(-low, 0)
+    over = high - block + 1
+    right = ZERO if _at_least_0(-over, facts) else maximum(over, 0)
+    return Reach(index, left, right)
+
+
+def _thinned(index: Dim, extents: Mapping[Symbol, Dim], residues: Sequence[Residue]) -> tuple[Dim, Mapping[Symbol, Dim]]:
+    """An index over axes of which some have residues, as one over how often the step fits into them."""
+    for r in residues:
+        if r.axis in index.variables and not any(r.axis in extent.variables for extent in extents.values()):
+            index = index.substitute({r.axis: r.step * Dim.of(r.axis) + r.rest})
+            extents = {**extents, r.axis: (extents[r.axis] - r.rest + r.step - 1) // r.step}
+    return index, extents
+
+
+def extremes(dim: Dim, extents: Mapping[Symbol, Dim], facts: Facts) -> tuple[Dim, Dim] | None:
+    """Between which sizes a Dim over axes lies, both ends free of them; None where that is not found."""
+    dim, extents = _remainders(dim, dict(extents), facts)
+    low = high = dim
+    for axis in reversed(list(extents)):  # the extent of one may mention those before it
+        ends = []
+        for end, is_low in ((low, True), (high, False)):
+            at = _turned(end, axis, extents[axis], is_low, facts)
+            if at is None:
+                return None
+            ends.append(at)
+        low, high = ends
+    return low, high
+
+
+def _remainders(dim: Dim, extents: dict[Symbol, Dim], facts: Facts) -> tuple[Dim, dict[Symbol, Dim]]:
+    """Remainders of axes, `a - b * (a / b)`, as axes of their own that run from 0 to b - 1."""
+    for atom in sorted((a for a in dim.atoms if isinstance(a, Quotient)), key=lambda q: (q.dividend.sort_key, q.divisor.sort_key)):
+        if atom.dividend.variables.isdisjoint(extents) or not _at_least_0(atom.divisor - 1, facts):
+            continue
+        split = dim.split(atom)
+        times = None if split is None else (-split[0]).plain_quotient(atom.divisor)
+        if split is None or times is None or not times.mapping:
+            continue
+        rest = split[1] - times * atom.dividend
+        before = {v for v in dim.variables if v in extents}
+        if {v for v in rest.variables if v in extents} < before:
+            remainder = Symbol("remainder", -1 - len(extents))
+            dim, extents = rest + times * remainder, {**extents, remainder: atom.divisor}
+    return dim, extents
+
+
+def _turned(dim: Dim, axis: Symbol, extent: Dim, low: bool, facts: Facts) -> Dim | None:
+    """The least (or greatest) a Dim is along an axis."""
+    if axis not in dim.variables:
+        return dim
+    split = dim.linear_in(axis)
+    if split is not None:
+        coefficient, rest = split
+        if _at_least_0(coefficient, facts):
+            return rest if low else rest + coefficient * (extent - 1)
+        if _at_least_0(-coefficient, facts):
+            return rest + coefficient * (extent - 1) if low else rest
+        return None
+    for atom in dim.atoms:  # a quotient or a minimum grows with what is in it
+        if isinstance(atom, Symbol) or all(axis not in v.variables for v in _inner(atom)):
+            continue
+        by = dim.split(atom)
+        if by is None or axis in by[0].variables:
+            return None
+        upward = _at_least_0(by[0], facts)
+        if not upward and not _at_least_0(-by[0], facts):
+            return None
+        image = _turned_atom(atom, axis, extent, low == upward, facts)
+        return None if image is None else _turned(replaced(dim, atom, image), axis, extent, low, facts)
+    return None
+
+
+def _inner(atom: Quotient | Minimum) -> tuple[Dim, ...]:
+    return (atom.dividend, atom.divisor) if isinstance(atom, Quotient) else atom.items
+
+
+def _turned_atom(atom: Quotient | Minimum, axis: Symbol, extent: Dim, low: bool, facts: Facts) -> Dim | None:
+    if isinstance(atom, Minimum):
+        items = [_turned(item, axis, extent, low, facts) for item in atom.items]
+        found = [item for item in items if item is not None]
+        if len(found) < len(items):
+            return None
+        total = found[0]
+        for item in found[1:]:
+            total = -maximum(-total, -item)
+        return total
+    if axis in atom.divisor.variables or not _at_least_0(atom.divisor - 1, facts):
+        return None
+    dividend = _turned(atom.dividend, axis, extent, low, facts)
+    return None if dividend is None else dividend // atom.divisor
+
+
+def _at_least_0(dim: Dim, facts: Facts) -> bool:
+    constant = dim.constant
+    if constant is not None:
+        return constant >= 0
+    if all(k > 0 for k in dim.mapping.values()) and all(isinstance(a, Symbol) for a in dim.atoms):
+        return True  # of sizes
+    return nonnegative(facts, dim)

@@ -1,0 +1,201 @@
+"""What a sharded program costs, in words: `axon explain --mesh`.
+
+Bytes are those that one device sends, as a formula of the whole sizes and at some. Times are predicted from the rates of a table:
+that of a link, whose latency each collective pays, and those of a device for what it computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from axon.base.data import dataclass
+from axon.base.names import Symbol
+from axon.base.source import Span
+from axon.core.ir import Compute, Value
+from axon.core.operation_count import flops
+from axon.core.sharding.ir import Collective, Local, Placed, Repeat, Sharded, Step
+from axon.core.sharding.layouts import Rates, elements, exchanged, rings
+from axon.core.sharding.plan import TRIPS, literal
+from axon.core.sharding.printer import told
+from axon.core.walk import results_of
+from axon.shapes.dimension import Dim
+from axon.shapes.pretty import render
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one collective costs: `factor * count` bytes, `count` in local sizes, `times` of it in a call."""
+
+    step: Collective
+    factor: Fraction
+    count: Dim
+    bytes: int
+    seconds: float
+    times: int
+    loops: tuple[str, ...]  # around it, in words
+
+
+def costs(made: Sharded, dims: Mapping[Symbol, int], rates: Rates) -> list[Cost]:
+    """What each collective of a call costs, of the whole sizes `dims`."""
+    sizes = made.environment(dims, {axis: 0 for axis, _ in made.mesh.axes})
+    values = {one.local.symbol: one.local for one in made.inputs}
+    return list(_costs(made, made.steps, values, sizes, _literals(made.steps), rates, 1, ()))
+
+
+def _costs(
+    made: Sharded,
+    steps: Sequence[Step],
+    values: dict[Symbol, Value],
+    sizes: dict[Symbol, int],
+    literals: Mapping[Symbol, int],
+    rates: Rates,
+    times: int,
+    loops: tuple[str, ...],
+) -> Iterator[Cost]:
+    for step in steps:
+        match step:
+            case Local(program=program):
+                values.update({value.symbol: value for value in results_of(program)})
+                for size, _ in step.defines:
+                    sizes.setdefault(size, _guess(Dim.of(size), sizes))
+            case Collective():
+                source = values[step.source]
+                values[step.result.symbol] = step.result
+                if step.kind == "slice":
+                    continue
+                count = exchanged(step.kind, source.shape, step.dimension, step.left + step.right)
+                factor = rings(step.kind, made.mesh.size(step.axis)) * (source.element.bits // 8)
+                sent = int(factor * _guess(count, sizes))
+                yield Cost(step, factor, count, sent, rates.latency + sent / rates.bandwidth, times, loops)
+            case Repeat():
+                values.update({v.symbol: v for v in (*step.states, *step.outs)})
+                trips = _trips(step, sizes, literals)
+                around = render(step.trip) if isinstance(step.trip, Dim) else str(literals.get(step.trip, f"`{step.trip.name}`"))
+                inside = {**sizes, step.counter: trips // 2}
+                yield from _costs(made, step.steps, values, inside, literals, rates, times * trips, (*loops, around))
+
+
+def _literals(steps: Sequence[Step]) -> dict[Symbol, int]:
+    """The scalars of which a program states the value: trip counts, mostly."""
+    programs = [step.program for step in steps if isinstance(step, Local)]
+    found = ((op.outs[0].symbol, literal(op)) for p in programs for op in p.block.ops if isinstance(op, Compute))
+    return {symbol: value for symbol, value in found if value is not None}
+
+
+def _trips(step: Repeat, sizes: Mapping[Symbol, int], literals: Mapping[Symbol, int]) -> int:
+    return _guess(step.trip, sizes) if isinstance(step.trip, Dim) else literals.get(step.trip, TRIPS)
+
+
+def _guess(dim: Dim, sizes: Mapping[Symbol, int]) -> int:
+    """A size; of one that data decide, 1."""
+    try:
+        return max(0, dim.evaluate(sizes))
+    except (KeyError, ZeroDivisionError):
+        return 1
+
+
+def computed(steps: Sequence[Step], sizes: Mapping[Symbol, int], literals: Mapping[Symbol, int]) -> int:
+    """The floating-point operations of one device."""
+    total = 0
+    for step in steps:
+        match step:
+            case Local(program=program):
+                total += sum(_guess(flops(op), sizes) for op in program.block.ops)
+            case Repeat():
+                trips = _trips(step, sizes, literals)
+                total += trips * computed(step.steps, {**sizes, step.counter: trips // 2}, literals)
+            case _:
+                pass
+    return total
+
+
+# ── as text ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def report(made: Sharded, dims: Mapping[Symbol, int], rates: Rates) -> str:
+    """How a program is shared: what lies where, each collective with its reason, its bytes and its time, and their sums."""
+    sizes = made.environment(dims, {axis: 0 for axis, _ in made.mesh.axes})
+    split = ", ".join(f"{size.name} over {axis}" for size, axis, _ in made.sizes) or "nothing is split"
+    lines = [f"{made.source.name} over {made.mesh}: {split}"]
+    named = sorted({s for s in dims if s.name}, key=lambda s: s.id)
+    lines.append(f"  at {', '.join(f'{s.name} = {dims[s]:,}' for s in named)}" if named else "")
+    held = sum(_bytes(one.local, sizes) for one in made.inputs)
+    whole = sum(_bytes(one.whole, dims) for one in made.inputs)
+    lines.append(f"  a device holds {held:,} bytes of the {whole:,} of the parameters")
+    lines += _table(made.inputs)
+    lines.append("  and gives")
+    lines += _table(made.results)
+    found = costs(made, dims, rates)
+    for number, cost in enumerate(found, 1):
+        lines += _one(number, cost, made)
+    sent, seconds = sum(c.bytes * c.times for c in found), sum(c.seconds * c.times for c in found)
+    count = sum(c.times for c in found)
+    work = computed(made.steps, sizes, _literals(made.steps))
+    if found:
+        plural = "collective" if count == 1 else "collectives"
+        lines.append(f"  in all {count:,} {plural}; a device sends {sent:,} bytes, {_time(seconds)} over {rates.name} (predicted)")
+    else:
+        lines.append("  nothing is exchanged")
+    at = f"{_time(work / rates.flops)} at {rates.flops / 1e12:g} TFLOP/s"
+    lines.append(f"  a device computes {work:,} floating-point operations, {at}")
+    return "\n".join(line for line in lines if line) + "\n"
+
+
+def _table(values: Sequence[Placed]) -> list[str]:
+    rows = []
+    for one in values:
+        shape = f"[{', '.join(render(d) for d in one.whole.shape)}]" if one.whole.shape else ""
+        layout = told(one.layout) if any(one.layout.splits) else ""
+        rows.append((one.whole.symbol.name, f"{one.whole.element.value}{shape}", layout))
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
+    return [f"    {name:<{widths[0]}}  {type_:<{widths[1]}}  {layout}".rstrip() for name, type_, layout in rows]
+
+
+def _bytes(value: Value, sizes: Mapping[Symbol, int]) -> int:
+    return _guess(elements(value.shape), sizes) * (value.element.bits // 8)
+
+
+def _one(number: int, cost: Cost, made: Sharded) -> Iterator[str]:
+    step = cost.step
+    combining = f"{step.monoid} of " if step.monoid else ""
+    along = "" if step.dimension is None else f", dimension {step.dimension}"
+    along += "" if step.target is None else f" to {step.target}"
+    each = "".join(f", in each of {around} steps" for around in cost.loops)
+    yield f"  {number}. {step.kind} over {step.axis}: {combining}{step.result.symbol.name}{along}{each}"
+    formula = _formula(cost, made)
+    sends = f"{formula} = {cost.bytes:,}" if cost.count.constant is None else f"{cost.bytes:,}"
+    yield f"       sends {sends} bytes, {_time(cost.seconds)}"
+    yield f"       {step.reason}"
+    if step.span is not None:
+        yield f"       {_place(step.span)}"
+
+
+def _formula(cost: Cost, made: Sharded) -> str:
+    """The bytes of a collective by the whole sizes: `3/2 * b * s * d`."""
+    devices = {local: (Dim.of(whole), made.mesh.size(axis)) for whole, axis, local in made.sizes}
+    inside = {local: whole // p for local, (whole, p) in devices.items()}
+    parts = []
+    for coefficient, monomial in cost.count.terms:
+        factor, of = cost.factor * coefficient, Dim.of(1)
+        for atom in monomial:
+            if isinstance(atom, Symbol) and atom in devices:
+                whole, p = devices[atom]
+                factor, of = factor / p, of * whole
+            else:
+                of = of * Dim({(atom,): 1}).substitute(inside)
+        parts.append(f"{factor} * {render(of)}" if monomial and factor != 1 else render(of) if monomial else str(factor))
+    return " + ".join(parts) or "0"
+
+
+def _time(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def _place(span: Span) -> str:
+    line, _ = span.file.position(span.start)
+    text = " ".join(span.text.split())
+    return f"line {line} of {span.file.path}: {text if len(text) <= 80 else text[:77] + '...'}"

@@ -1,0 +1,189 @@
+"""The pass: a program of core, a mesh, and which sizes are split over which of its axes -> a sharded program.
+
+    whole sizes -> local ones    `b` over two devices is `2 * b`                 here
+    reads                        which blocks a block of a result needs          access
+    strategies                   the ways to share an operation                  strategies
+    moves                        collectives between layouts, and their cost     layouts
+    a search                     one way for each operation                      plan
+    steps                        programs over blocks, and collectives           local, emit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from axon.base.data import replace
+from axon.base.diagnostics import Diagnostic
+from axon.base.errors import AxonError
+from axon.base.names import Symbol, fresh
+from axon.base.nearest import hint
+from axon.base.passes import verified
+from axon.core.ir import (
+    Axis,
+    Block,
+    Check,
+    Compress,
+    Compute,
+    Loop,
+    Op,
+    Program,
+    Scan,
+    Sort,
+    Value,
+)
+from axon.core.scalar_facts import mapped, substitute
+from axon.core.sharding.access import Grid
+from axon.core.sharding.emit import Emitter, grouped
+from axon.core.sharding.ir import Layout, Mesh, Placed, Sharded
+from axon.core.sharding.layouts import LINKS, Rates, natural
+from axon.core.sharding.plan import Available, Planner
+from axon.core.sharding.verify import verify
+from axon.core.walk import outs_of
+from axon.shapes.algebra.facts import Facts
+from axon.shapes.dimension import Dim
+from axon.shapes.relation import Relation
+
+CODE = "AX0901"
+
+
+@verified("shard", lambda made, *_, **__: verify(made), gives="sharded")
+def shard(
+    program: Program, mesh: Mesh, split: Mapping[str, str], dims: Mapping[Symbol, int], rates: Rates = LINKS["nvlink"]
+) -> Sharded:
+    """The program on a mesh, with the sizes `split` over axes of it. `dims` are whole sizes, for which costs are counted: the steps
+    are right for others, too. Raises AxonError for sizes or axes that there are not, and where sizes do not divide."""
+    check_divides(program, mesh, split, dims)
+    sizes, grid = _grid(program, mesh, split)
+    change = {whole: Dim.of(local) * mesh.size(axis) for whole, axis, local in sizes}
+    inputs = tuple(_resized_value(value, change) for value in program.inputs)
+    block = _resized(program.block, change)
+    values = {value.symbol: value for value in inputs}
+    given = tuple(natural(value.shape, grid) for value in inputs)
+    guide = dict(dims) | {local: dims[whole] // mesh.size(axis) for whole, axis, local in sizes}
+    guide |= {grid.coordinate(axis): 0 for axis in grid.names}
+    planner = Planner(values, grid, guide, rates)
+    shapes = _shapes(block, inputs)
+    wanted = tuple(natural(shapes[symbol].shape, grid) for symbol in block.results)
+    start: Available = {value.symbol: planner.number(layout) for value, layout in zip(inputs, given, strict=True)}
+    plan, _ = planner.block(block, start, wanted)
+    emitter = Emitter(program.name, planner.values, grid)
+    for value, layout in zip(inputs, given, strict=True):
+        emitter.place(value, layout)
+    emitter.plan(plan, block, "the result")
+    taken = [emitter.version(value.symbol, layout) for value, layout in zip(inputs, given, strict=True)]
+    made = [emitter.version(symbol, layout) for symbol, layout in zip(block.results, wanted, strict=True)]
+    steps = grouped(program.name, emitter.raw, [v.symbol for v in made], {v.symbol: v for v in taken})
+    before = _shapes(program.block, program.inputs)
+    return Sharded(
+        program,
+        mesh,
+        sizes,
+        tuple((axis, grid.coordinate(axis)) for axis in grid.names),
+        tuple(map(Placed, program.inputs, given, taken)),
+        steps,
+        tuple(Placed(before[s], layout, local) for s, layout, local in zip(program.block.results, wanted, made, strict=True)),
+        tuple(emitter.requires),
+    )
+
+
+def layouts(program: Program, mesh: Mesh, split: Mapping[str, str]) -> tuple[Layout, ...]:
+    """The layouts of a program's inputs, whatever the sizes are."""
+    sizes, grid = _grid(program, mesh, split)
+    change = {whole: Dim.of(local) * mesh.size(axis) for whole, axis, local in sizes}
+    return tuple(natural(_resized_value(value, change).shape, grid) for value in program.inputs)
+
+
+def check_divides(program: Program, mesh: Mesh, split: Mapping[str, str], dims: Mapping[Symbol, int]) -> None:
+    """Raises AxonError where a size that is split is no multiple of the devices of its axis."""
+    for whole, axis in _split(program, mesh, split):
+        p, size = mesh.size(axis), dims[whole]
+        if size % p:
+            below, above = size // p * p, -(-size // p) * p
+            nearest = f"{below} or {above}" if below else f"{above}"
+            message = f"`{whole.name}` = {size} cannot be split over the {p} devices of `{axis}`"
+            raise _refused(program, mesh, message, f"the nearest that can: {nearest}")
+
+
+def _split(program: Program, mesh: Mesh, split: Mapping[str, str]) -> list[tuple[Symbol, str]]:
+    """The sizes that are split, and over what."""
+    names: dict[str, list[Symbol]] = {}
+    for symbol in sorted(_sizes(program), key=lambda s: s.id):
+        names.setdefault(symbol.name, []).append(symbol)
+    names.pop("", None)
+    found = []
+    axes = dict(mesh.axes)
+    for name, axis in split.items():
+        if name not in names:
+            known = ", ".join(f"`{n}`" for n in sorted(names))
+            said = f"its sizes are {known}" if known else "it has no sizes with names"
+            raise _refused(program, mesh, f"`{program.name}` has no size `{name}`{hint(name, names)}", said)
+        if axis not in axes:
+            raise _refused(program, mesh, f"the mesh has no axis `{axis}`{hint(axis, axes)}", f"`{name}` was to be split over it")
+        if len(names[name]) > 1:
+            many = f"`{name}` names {len(names[name])} sizes of `{program.name}`"
+            raise _refused(program, mesh, many, "give them different names")
+        found.append((names[name][0], axis))
+    return found
+
+
+def _sizes(program: Program) -> set[Symbol]:
+    """The variables that sizes of a call are computed for."""
+    return {*program.explicit, *program.contract.determined()}
+
+
+def _refused(program: Program, mesh: Mesh, message: str, *notes: str) -> AxonError:
+    return AxonError((Diagnostic(CODE, message, (), (*notes, f"the mesh is {mesh}, for `{program.name}`")),))
+
+
+def _grid(program: Program, mesh: Mesh, split: Mapping[str, str]) -> tuple[tuple[tuple[Symbol, str, Symbol], ...], Grid]:
+    sizes = tuple((whole, axis, fresh(whole.name)) for whole, axis in _split(program, mesh, split))
+    change = {whole: Dim.of(local) * mesh.size(axis) for whole, axis, local in sizes}
+    facts = [fact.relation.substitute(change) for fact in program.contract.facts]
+    axes = []
+    for name, p in mesh.axes:
+        own = frozenset(local for _, axis, local in sizes if axis == name)
+        axes.append((name, p, fresh(name), own))
+    known = Facts().assume(*facts, *(Relation(Dim.of(local), ">=", Dim.of(0)) for _, _, local in sizes))
+    return sizes, Grid(tuple(axes), known)
+
+
+# ── whole sizes as local ones ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _resized_value(value: Value, change: Mapping[Symbol, Dim]) -> Value:
+    return replace(value, shape=tuple(d.substitute(change) for d in value.shape))
+
+
+def _resized(block: Block, change: Mapping[Symbol, Dim]) -> Block:
+    return Block(tuple(_resized_op(op, change) for op in block.ops), block.results)
+
+
+def _resized_op(op: Op, change: Mapping[Symbol, Dim]) -> Op:
+    def values(given: Sequence[Value]) -> tuple[Value, ...]:
+        return tuple(_resized_value(value, change) for value in given)
+
+    def axes(given: Sequence[Axis]) -> tuple[Axis, ...]:
+        return tuple(Axis(axis.symbol, axis.extent.substitute(change)) for axis in given)
+
+    match op:
+        case Compute() | Scan():
+            made = mapped(op, lambda scalar: substitute(scalar, change))
+            made = replace(made, outs=values(made.outs), axes=axes(made.axes))
+            if isinstance(made, Compute) and made.reduction is not None:
+                made = replace(made, reduction=replace(made.reduction, axes=axes(made.reduction.axes)))
+            return made
+        case Loop():
+            trip = substitute(op.trip, change)
+            return replace(op, outs=values(op.outs), states=values(op.states), trip=trip, body=_resized(op.body, change))
+        case Sort():
+            return replace(op, values=_resized_value(op.values, change), indices=_resized_value(op.indices, change))
+        case Compress():
+            return replace(op, out=_resized_value(op.out, change))
+        case Check():
+            left, right = op.left.substitute(change), op.right.substitute(change)
+            return replace(op, left=left, right=right, given=tuple(r.substitute(change) for r in op.given))
+
+
+def _shapes(block: Block, inputs: Sequence[Value]) -> dict[Symbol, Value]:
+    found = {value.symbol: value for value in inputs}
+    return found | {out.symbol: out for op in block.ops for out in outs_of(op)}

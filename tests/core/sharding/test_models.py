@@ -1,0 +1,70 @@
+"""The example models on meshes, each size split that its users would split, and others."""
+
+from __future__ import annotations
+
+import pytest
+
+import axon
+from axon.core.sharding import Mesh, collectives
+from tests import ROOT
+from tests.core.sharding.whole import arguments, bound, compare, lowered, mesh, nvlink, sharded
+from tests.sample import drawn
+
+MODELS = ROOT / "examples" / "models"
+LLAMA = {"b": 4, "c": 4, "d": 8, "f": 8, "g": 4, "h": 8, "n": 2, "s": 4, "v": 8}
+# A model, a function, its sizes, and what is split over the axis (of two, `data` and `model`, the first size goes over `data`).
+CASES = [
+    ("gcn", "logits", {"i": 8, "c": 4, "f": 4, "h": 8}, ["i", "h", "f", "i h"]),
+    ("gpt2", "logits", {"b": 4, "d": 8, "h": 4, "n": 2, "s": 4, "t": 4, "v": 8}, ["b", "h", "v", "s", "d", "b d"]),
+    ("llama3", "logits", LLAMA, ["b", "f h g", "s", "b f h g", "s f"]),
+    ("mixtral", "logits", {**LLAMA, "e": 4}, ["e", "f h g", "s", "b e"]),
+    ("mamba", "logits", {"b": 4, "d": 4, "e": 8, "m": 2, "n": 4, "r": 4, "s": 8, "v": 8, "w": 4}, ["b", "e", "s", "b e"]),
+    ("seq2seq", "logits", {"b": 4, "d": 4, "n": 4, "s": 4, "t": 4, "u": 8, "v": 8}, ["b", "d", "s", "n"]),
+    ("seq2seq", "translate", {"b": 4, "d": 4, "n": 4, "s": 4, "t": 4, "u": 8, "v": 8}, ["b", "v"]),
+    ("unet", "conv", {"n": 4, "c": 4, "o": 4, "h": 8, "w": 8, "r": 3, "s": 3}, ["n", "h", "c", "o", "n c", "h w"]),
+    ("unet", "halve", {"b": 4, "c": 4, "i": 8, "j": 8}, ["b", "i", "b j"]),
+    ("vit", "logits", {"b": 4, "c": 4, "d": 8, "h": 4, "heads": 4, "k": 4, "m": 8, "n": 2, "r": 2, "w": 4}, ["b", "m", "heads"]),
+    ("whisper", "encode", {"b": 4, "d": 8, "h": 4, "m": 4, "n": 2, "t": 4}, ["b", "d", "h", "t"]),
+    ("resnet50", "bottleneck", {"n": 4, "h": 8, "w": 8, "c": 4, "m": 4, "s": 2}, ["n", "h", "m"]),
+]
+MESHES = [mesh(m=2), mesh(m=4), mesh(data=2, model=2)]
+ALL = [
+    (name, function, sizes, split, on)
+    for name, function, sizes, splits in CASES
+    for split in splits
+    for on in MESHES
+    if len(on.axes) == 1 or " " in split
+]
+
+
+def over(split: str, on: Mesh) -> dict[str, str]:
+    first, *rest = split.split()
+    axes = [axis for axis, _ in on.axes]
+    return {first: axes[0]} | dict.fromkeys(rest, axes[-1])
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "sizes", "split", "on"),
+    [case for case in ALL if drawn(f"{case[:2]} {case[3]} {case[4]}", 12)],
+    ids=lambda value: str(value) if isinstance(value, str | Mesh) else "",
+)
+def test_a_model(name: str, function: str, sizes: dict[str, int], split: str, on: Mesh) -> None:
+    program = lowered(axon.load(MODELS / f"{name}.axon"), function)
+    dims = bound(program, **sizes)
+    made = sharded(program, on, over(split, on), dims, scale=64)
+    compare(made, arguments(program, dims), dims, 1e-4)
+
+
+def test_a_block_of_a_transformer_has_the_all_reduces_of_megatron() -> None:
+    """One for each of its halves, of the activations, forward; of tensors split by rows and columns that their sizes name."""
+    program = lowered(axon.load(MODELS / "llama3.axon"), "block")
+    sizes = {"b": 8, "s": 4096, "d": 4096, "h": 32, "g": 8, "c": 128, "f": 14336}
+    known = {*program.explicit, *program.contract.determined()}
+    dims = {s: sizes.get(s.name, 1) for s in known}
+    for devices in (2, 4, 8):
+        split = dict.fromkeys(("h", "g", "f"), "model")
+        made = sharded(program, mesh(model=devices), split, dims, nvlink())
+        found = list(collectives(made.steps))
+        assert [(c.kind, c.monoid) for c in found] == [("all_reduce", "sum")] * 2
+        widths = [tuple(d.evaluate(dims) for d in c.result.shape[-1:]) for c in found]
+        assert widths == [(4096,)] * 2
