@@ -10,6 +10,11 @@ llvmlite, their settings, and the name and features of this machine's processor.
 Note [One engine for each object]
     Objects come from several processes, and numba names symbols by a number that each process counts for itself: a name means other
     code in another object, and helpers are weak, so that a linker would take the first of a name. No two objects are linked.
+
+Note [Apart]
+    What a function makes overlaps with nothing that it reads: each tensor has memory of its own. LLVM must know it of a loop's
+    kernels too. Else what does not depend on the innermost index is loaded again at every step, and the vectorizer, which asks of
+    each operand whether it is the same for all lanes, and of the operands of that, takes minutes for a random number.
 """
 
 from __future__ import annotations
@@ -154,7 +159,14 @@ def function(source: ModuleSource) -> Any:
 
         from axon.backend.cpu.passes import Passes
 
-        settings = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": Passes}
+        class Apart(Passes):
+            """With arguments that do not overlap: `njit` has no setting for it. See Note [Apart]."""
+
+            def define_pipelines(self) -> Any:
+                self.state.flags.noalias = True
+                return super().define_pipelines()
+
+        settings = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": Apart}
         for helper in source.helpers:
             globals[helper] = njit(globals[helper], **settings)
     return globals[source.entry]
