@@ -79,6 +79,7 @@ class Case:
 
 
 CASES: list[Case] = []
+ELSEWHERE: dict[str, str] = {}  # functions that a test file here holds to other things than one result
 
 
 def case(name: str, program: str | None = None) -> Callable[[Callable[[Drawn], Comparison]], Callable[[Drawn], Comparison]]:

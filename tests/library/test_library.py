@@ -17,6 +17,7 @@ from tests.library import (  # noqa: F401  (cases register themselves)
     dist_cases,
     fft_cases,
     image_cases,
+    infer_cases,
     linalg_cases,
     nn_cases,
     optim_cases,
@@ -25,7 +26,7 @@ from tests.library import (  # noqa: F401  (cases register themselves)
     stats_cases,
     tensor_cases,
 )
-from tests.library.library_case import CASES, Case, Drawn, check
+from tests.library.library_case import CASES, ELSEWHERE, Case, Drawn, check
 
 EXAMPLES = 500 if os.environ.get("AXON_SOAK") else 10
 SIGNATURES = Path(__file__).with_name("signatures.txt")
@@ -51,7 +52,9 @@ def signatures() -> str:
 
 def test_every_function_has_a_case() -> None:
     wanted = {f"{name}.{function}" for name in library_modules() for function in axon.load(stdlib_root() / f"{name}.axon")}
-    assert sorted(wanted) == sorted(case.name for case in CASES)
+    assert sorted(wanted) == sorted([*(case.name for case in CASES), *ELSEWHERE])
+    for name, file in ELSEWHERE.items():
+        assert name in Path(__file__).with_name(file).read_text(encoding="utf-8")
 
 
 def test_signatures() -> None:

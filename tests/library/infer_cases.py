@@ -1,0 +1,142 @@
+"""`infer`'s steps against NumPy; what only many draws show is in test_infer.py."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special
+
+from tests.library.library_case import ELSEWHERE, Array, Comparison, Drawn, case, of
+from tests.library.random_cases import normal, uniform
+
+ELSEWHERE |= dict.fromkeys(
+    [
+        *("infer.particle_filter", "infer.bootstrap", "infer.scattered", "infer.moved", "infer.untuned", "infer.learned"),
+        *("infer.sampled", "infer.without", "infer.hmc", "infer.chees"),
+    ],
+    "test_infer.py",
+)
+
+
+def weights(d: Drawn, low: int = 0) -> Array:
+    """Logarithms, -inf and NaN among them, but not alone."""
+    w = d.real(d.size(low), scale=3.0)
+    for i in range(1, len(w)):
+        if d.size(0, 3) == 0:
+            w[i] = (-np.inf, np.nan)[d.size(0, 1)]
+    return w
+
+
+def key(d: Drawn) -> Array:
+    return d.rng.integers(0, 2**32, 2, np.uint32)
+
+
+def plain(w: Array) -> Array:
+    return np.exp(np.where(np.isnan(w), -np.inf, w).astype(np.float64))
+
+
+@case("infer.weight", "fun f x = for i => infer.weight x[i]")
+def _(d: Drawn) -> Comparison:
+    w = weights(d)
+    return of(w, wanted=np.where(np.isnan(w), -np.inf, w).astype(w.dtype), slack=0)
+
+
+@case("infer.log_mean")
+def _(d: Drawn) -> Comparison:
+    w = weights(d)
+    with np.errstate(divide="ignore"):
+        return of(w, wanted=np.log(plain(w).mean()) if len(w) else -np.inf)
+
+
+@case("infer.effective")
+def _(d: Drawn) -> Comparison:
+    w = weights(d)
+    p = plain(w)
+    return of(w, wanted=p.sum() ** 2 / (p**2).sum() if len(w) else 0.0)
+
+
+@case("infer.shares")
+def _(d: Drawn) -> Comparison:
+    w = weights(d)
+    p = plain(w)
+    return of(w, wanted=(p / p.sum() if len(w) else p).astype(w.dtype))
+
+
+@case("infer.resample")
+def _(d: Drawn) -> Comparison:
+    """Each as often as the points (i + u) / n hit its piece of the whole; the last piece also has what rounding left out."""
+    w, k = weights(d, 1), key(d)
+    ends = np.cumsum(plain(w - np.nanmax(w)).astype(w.dtype).astype(np.float64))
+    points = (np.arange(len(w)) + 1 - uniform(k, 0, np.float64)) / len(w) * ends[-1]
+    places = [next(i for i, end in enumerate(ends) if point <= end) for point in points]
+    return of(w, k, wanted=np.array(places, np.int32))
+
+
+@case(
+    "infer.importance",
+    """
+import random
+fun f {n} (a : 'a[k]) key =
+  infer.importance {n} (fn key i => let val x = for j < k => random.normal key (i * k + j) in (x, sum j => -0.5 * x[j] * x[j]) end)
+    (fn x => sum j => a[j] * x[j]) key""",
+)
+def _(d: Drawn) -> Comparison:
+    k, n, a = key(d), d.size(1), d.real(d.size())
+    x = np.array([[normal(k, i * len(a) + j, d.element) for j in range(len(a))] for i in range(n)], d.element).reshape(n, len(a))
+    w = x @ a + 0.5 * (x**2).sum(1)
+    p = plain(w)
+    wanted = {"draws": x, "weights": w, "evidence": special.logsumexp(w) - np.log(n), "effective": p.sum() ** 2 / (p**2).sum()}
+    return of(a, k, wanted=wanted, sizes=(n,), slack=10)
+
+
+@case("infer.begun", "fun f a u = infer.begun (fn x => sum j => a[j] * x[j] ** 2.0) u")
+def _(d: Drawn) -> Comparison:
+    a, u = d.real(d.size()), d.size()
+    x = d.real(u, len(a))
+    return of(a, x, wanted={"u": x, "density": (a * x**2).sum(1), "slope": 2 * a * x}, slack=3)
+
+
+@case(
+    "infer.leapfrog",
+    "fun f a step scale n u p = infer.leapfrog (fn x => sum j => a[j] * x[j] ** 2.0) step scale n u p (2.0 * a * u)",
+)
+def _(d: Drawn) -> Comparison:
+    """Half a kick, then drifts and kicks in turn, the last of which is half of one (Verlet)."""
+    k, n = d.size(), d.size()
+    a, u, p, scale, step = d.real(k), d.real(k), d.real(k), d.uniform(k, low=0.5), d.uniform(low=0.1, high=0.4)
+    x, q = u.astype(np.float64), p.astype(np.float64)
+    for _ in range(n):
+        q = q + step / 2 * scale * 2 * a * x
+        x = x + step * scale * q
+        q = q + step / 2 * scale * 2 * a * x
+    return of(a, step, scale, np.int32(n), u, p, wanted=tuple(y.astype(u.dtype) for y in (x, q, 2 * a * x)), slack=10)
+
+
+@case("infer.jitter")
+def _(d: Drawn) -> Comparison:
+    """Twice Halton's sequence of base 2: the digits of t + 1, from the point to the right."""
+    t = d.size(0, 1000)
+    return of(np.int32(t), wanted=np.float32(2 * int(f"{t + 1:b}"[::-1], 2) / 2 ** len(f"{t + 1:b}")), single=True)
+
+
+@case("infer.steps_of")
+def _(d: Drawn) -> Comparison:
+    step, length, t = np.log(d.uniform(low=0.01, high=1.0)), np.log(d.uniform(low=0.1, high=20.0)), d.size(0, 50)
+    halton = 2 * int(f"{t + 1:b}"[::-1], 2) / 2 ** len(f"{t + 1:b}")
+    return of(step, length, np.int32(t), wanted=np.int32(min(1000, max(1, np.ceil(halton * np.exp(length - step))))))
+
+
+def ends(warmup: int) -> list[int]:
+    """Where windows end, as Stan's reference manual tells it: 75, 25, 50, 100, …, 50, of which the last is stretched."""
+    found, at, size = [], 75, 25
+    while at < warmup - 50:
+        at = at + size if at + size + 2 * size <= warmup - 50 else warmup - 50
+        found.append(at)
+        size *= 2
+    return found
+
+
+@case("infer.windows", "fun f {n} = for t < n => infer.windows n t")
+def _(d: Drawn) -> Comparison:
+    n = d.rng.integers(150, 2000)
+    rows = np.full(n, 75, np.int32), np.full(n, n - 50, np.int32), np.isin(np.arange(n) + 1, ends(n))
+    return of(wanted=rows, sizes=(int(n),))
