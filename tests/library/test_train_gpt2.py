@@ -61,12 +61,12 @@ def test_loss(example: Any) -> None:
     m, model = axon.load(FOLDER / "train.axon"), axon.load(ROOT / "examples" / "models" / "gpt2.axon")
     p = example.initial(2, 16, 12, 3)
     ids = np.random.default_rng(1).integers(0, 257, (3, 13)).astype(np.int32)
-    logits = model.logits[4](p, ids[:, :-1]).astype(np.float64)
+    logits = model.logits[4](p, ids[:, :-1], target="interpret").astype(np.float64)
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     wanted = -np.take_along_axis(logs, ids[:, 1:, None], -1).mean()
-    assert m.loss[4](p, ids) == pytest.approx(wanted, rel=1e-5)
+    assert m.loss[4](p, ids, target="interpret") == pytest.approx(wanted, rel=1e-5)
     assert m.loss_in_bf16[4](p, ids) == pytest.approx(wanted, rel=1e-2)
-    exact, rounded = m.loss[4].grad("p")(p, ids), m.loss_in_bf16[4].grad("p")(p, ids)
+    exact, rounded = m.loss[4].grad("p")(p, ids, target="interpret"), m.loss_in_bf16[4].grad("p")(p, ids)
     for (path, x), y in zip(example.flat(exact).items(), example.flat(rounded).values(), strict=True):
         assert y.dtype == np.float32
         if path != "blocks.attention.qkv.b":  # of which that of the keys has none

@@ -45,15 +45,34 @@ def test_another_process_finds_the_function_and_never_imports_numba(tmp_path):
     assert entry.read_bytes() == before
 
 
-def test_damaged_entries_are_made_again(tmp_path):
-    process(tmp_path)
+TEXT = "def f(x, n, first, last):\n    for i in range(n):\n        store_f32(x, i, exp(load_f32(x, i)))\n    return 0\n"
+SOURCE = build.ModuleSource("f", TEXT, (build.Element.F32, None, None, None))
+
+
+def test_damaged_entries_are_made_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("AXON_CACHE", str(tmp_path))
+    compiled, compile_source = [], build.compile_source
+    monkeypatch.setattr(build, "compile_source", lambda source: compiled.append(source) or compile_source(source))
+
+    def new():
+        """Whether a process that knows of no function compiles this one."""
+        monkeypatch.setattr(build, "_loaded", {})
+        compiled.clear()
+        x = np.linspace(-1, 1, 101, dtype=np.float32)
+        wanted = np.exp(x)
+        assert build.build(SOURCE).call(x.ctypes.data, len(x), 0, 0) == 0
+        np.testing.assert_allclose(x, wanted, rtol=1e-5)
+        return bool(compiled)
+
+    assert new()
+    assert not new()
     (entry,) = entries(tmp_path)
     whole = entry.read_bytes()
     truncated, flipped = whole[: len(whole) // 2], whole[:-20] + bytes([whole[-20] ^ 1]) + whole[-19:]
     for damaged in (truncated, flipped, b"", whole.replace(b'"entry": "', b'"entry": "x', 1)):
         entry.write_bytes(damaged)
-        assert process(tmp_path)
-        assert not process(tmp_path)
+        assert new()
+        assert not new()
 
 
 def test_the_key_depends_on_text_and_types():
@@ -69,8 +88,7 @@ def test_the_key_depends_on_text_and_types():
 
 def test_objects_refer_to_nothing_of_python():
     """Machine code is kept beyond the process: it must not hold addresses or names of this one."""
-    text = "def f(x, n, first, last):\n    for i in range(n):\n        store_f32(x, i, exp(load_f32(x, i)))\n    return 0\n"
-    _, code = build.compile_source(build.ModuleSource("f", text, (build.Element.F32, None, None, None)))
+    _, code = build.compile_source(SOURCE)
     assert b"Py" not in code
     assert b"NRT" not in code
     assert b"numba" not in code.replace(b"__main__", b"")

@@ -20,6 +20,8 @@ class Effects:
         self.facts: dict[tuple[object, ...], int] = {}
         self.who = list(agents(program))
         self.path: tuple[bool, ...] = ()  # the decisions taken so far
+        self._pieces: dict[Ring, list[tuple[int, int]]] = {}
+        self._readers: dict[Ring, list[tuple[int, int]]] = {}
         operations = [op for role in program.roles for op in b.operations(role.body)]
         self.corrections = {op.stream.product for op in operations if isinstance(op, t.Fold)}
         self.begun = {op.stream.score for op in operations if isinstance(op, t.Fold)}
@@ -36,17 +38,24 @@ class Effects:
 
     def pieces(self, ring: Ring) -> list[tuple[int, int]]:
         """The parts of a stage that copies fill: their place, and from which block of the cluster (-1: its own)."""
+        if (known := self._pieces.get(ring)) is not None:
+            return known
         copies = [op for role in self.program.roles for op in b.operations(role.body) if isinstance(op, b.Copy) and op.ring == ring]
         pieces = ((c.offset, rank) for c in copies for rank in (range(self.program.cluster) if c.multicast else (-1,)))
-        return list(dict.fromkeys(pieces))
+        found = self._pieces[ring] = list(dict.fromkeys(pieces))
+        return found
 
     def readers(self, ring: Ring) -> list[tuple[int, int]]:
-        return [
+        """The warpgroups whose products read what a ring holds: their roles, and which of them."""
+        if (known := self._readers.get(ring)) is not None:
+            return known
+        found = self._readers[ring] = [
             (r, instance)
             for r, role in enumerate(self.program.roles)
             if any(isinstance(op, b.Product) and ring in op.rings for op in b.operations(role.body))
             for instance in range(role.instances)
         ]
+        return found
 
     def together(self, state: State, who: Who) -> bool:
         """Whether every agent of the warpgroup stands at the same place."""
@@ -64,7 +73,8 @@ class Effects:
         keep = ~facts
         for agent in state.agents:
             agent.knows &= keep
-            agent.groups = tuple(flight.knowing(flight.known & keep) for flight in agent.groups)
+            if agent.groups:
+                agent.groups = tuple(flight.knowing(flight.known & keep) for flight in agent.groups)
             if agent.open:
                 agent.open = agent.open.knowing(agent.open.known & keep)
         for barrier in state.barriers.values():

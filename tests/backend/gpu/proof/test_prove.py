@@ -36,6 +36,7 @@ from tests.backend.gpu.proof.mutants import (
     with_field,
     with_ring,
 )
+from tests.sample import ALL
 
 SMALL = TileMapping(128, 128, 64, stages=3, cluster=2, slots=2)
 TOGETHER = replace(SMALL, stages=4, specialized=False)
@@ -311,9 +312,11 @@ def test_what_is_about_other_data_is_refused(
 def test_every_other_place_is_refused(axes: str, stores: str, mapping: TileMapping) -> None:
     """Copies and stores of another box, another tensor, or from another place along any dimension."""
     program = lowered(contraction(axes), mapping, stores=stores)
-    descriptors = program.descriptors
+    changes = []
     for number, op in sites(program, (b.Copy, b.Send)):
         assert isinstance(op, b.Copy | b.Send)
-        for changed in elsewhere(op, descriptors):
-            what = f"{op} at {number}: {changed}"
-            refused(mutate(program, number, lambda _, changed=changed: (changed,)), {"content", "layout", "bytes", "buffer"}, what)
+        changes += [(number, op, changed) for changed in elsewhere(op, program.descriptors)]
+    # One role fills its stages in as many operations before it begins, which are alike.
+    for number, op, changed in changes if ALL or mapping.specialized else changes[::4]:
+        what = f"{op} at {number}: {changed}"
+        refused(mutate(program, number, lambda _, changed=changed: (changed,)), {"content", "layout", "bytes", "buffer"}, what)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -14,10 +13,7 @@ from axon.backend.gpu.report.show import explain, show
 from axon.base.names import Symbol
 from axon.core.ir import Program
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AXON_CACHE", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("module_cache")
 
 
 def program(text: str) -> Program:
