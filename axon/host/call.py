@@ -141,8 +141,7 @@ class Session:
         explicit = check_sizes(callee, sizes)
         key = key_of(callee.name, explicit, args, kwargs or {}) if out is None and target in (None, "cpu") else None
         if (known := self._seen.find(key)) is not None:
-            with _in_call(callee):
-                results = self._compute(callee, known.program, known.inputs(args), explicit, target)
+            results = self._results(callee, known.program, known.inputs(args), explicit, target)
             return values.assemble(known.program.result, list(map(values.number if numbers else values.array, results)))
         if out is not None and any(p.name == "out" for p in callee.parameters):
             kwargs, out = {**(kwargs or {}), "out": out}, None  # the function's own parameter of that name
@@ -156,15 +155,19 @@ class Session:
         original = given
         if library is not None:
             given = [_on_host(callee, p.name, value) for p, value in zip(callee.parameters, given, strict=True)]
+            if out is None and target in (None, "cpu"):
+                key = key_of(callee.name, explicit, given, {})
+                if (known := self._seen.find(key)) is not None:
+                    results = self._results(callee, known.program, known.inputs(given), explicit, target)
+                    return values.assemble(known.program.result, [_given_back(callee, library, values.array(r)) for r in results])
         program, inputs, bound = self.bound(callee, explicit, given, original)
-        self._seen.learn(key, program, args, inputs)
+        self._seen.learn(key, program, given, inputs)
         own = output_buffers.matched(callee.name, program.result, out)
         buffers = None if own is None else [(path, _on_host(callee, path, x)) for path, x in own]
         if own is not None and buffers is not None:
             output_buffers.check(callee.name, buffers, own)
             output_buffers.fits(callee.name, buffers, own, compiler.result_types(program, bound))
-        with _in_call(callee):
-            results = self._compute(callee, program, inputs, explicit, target)
+        results = self._results(callee, program, inputs, explicit, target)
         if own is not None and buffers is not None:
             output_buffers.fill(callee.name, buffers, own, results)
             return out
@@ -204,6 +207,13 @@ class Session:
             return [unpacked(value, whole=True) for value in given]
         except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
             raise wrong(callee, "AX0505", f"an argument of `{callee.name}` cannot be read from its file: {error}") from None
+
+    def _results(
+        self, callee: Callee, program: core.Program, inputs: list[Any], explicit: list[int], target: str | None
+    ) -> list[Any]:
+        """What `_compute` gives; its errors say of which call they are."""
+        with _in_call(callee):
+            return self._compute(callee, program, inputs, explicit, target)
 
     def _compute(
         self, callee: Callee, program: core.Program, inputs: list[Any], explicit: list[int], target: str | None

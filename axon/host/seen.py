@@ -1,7 +1,8 @@
-"""Calls on NumPy arrays such as a function was called with before: they are not matched again.
+"""Calls on arrays such as a function was called with before: they are not matched again.
 
 What matching asks of an array that has an element type (its type, element type and shape) is the key; so what it found for one such
-call, it would find for the next. Numbers, lists, structures and arrays of other libraries are matched in each call.
+call, it would find for the next. Tensors on the host are NumPy's arrays by then. Numbers, lists and structures are matched in each
+call.
 """
 
 from __future__ import annotations

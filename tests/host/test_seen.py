@@ -33,6 +33,20 @@ def test_the_second_call_is_not_matched(matched):
     assert len(matched) == 2
 
 
+def test_tensors_are_known_too(matched):
+    torch = pytest.importorskip("torch")
+    f = axon.compile("fun f (a : 'a[n]) b = for i => a[i] + b").f
+    x, y = torch.arange(3.0), torch.tensor(2.0)
+    for n in range(3):
+        assert torch.equal(f(x + n, y), x + n + y)
+        assert list(f((x + n).numpy(), y.numpy())) == [n + 2, n + 3, n + 4]
+    assert len(matched) == 1
+    with pytest.raises(AxonError, match="AX0504"):
+        f(x, y.double())
+    assert torch.equal(f(x[:2], y), x[:2] + y)
+    assert len(matched) == 3
+
+
 def test_other_sizes_types_and_kinds_are_matched():
     f = axon.compile("fun f (a : 't[n]) (b : 't[n]) = for i => a[i] + b[i]").f
     assert list(f(f32(3), f32(3), target="cpu")) == list(f32(3) * 2)

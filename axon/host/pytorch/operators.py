@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import keyword
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import combinations
@@ -30,7 +30,7 @@ from axon.backend import libraries
 from axon.base.data import dataclass, replace
 from axon.base.element import Element, usual
 from axon.base.errors import AxonError
-from axon.core.ir import Block, Compress, Const, Index, Leaf, Loop, Param, Program, RecordOf, Structure, TupleOf
+from axon.core.ir import Block, Compress, Const, Index, Leaf, Loop, Param, Program, RecordOf, Structure, TupleOf, Value
 from axon.core.walk import results_of
 from axon.host import autograd, values
 from axon.host.call import Callee, Session, check_target, wrong
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from axon.checker.module import CheckedModule
 
 LIBRARY = torch.library.Library("axon", "FRAGMENT")
-_LOCK = RLock()
+LOCK = RLock()
 _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
 
 
@@ -81,7 +81,7 @@ class Operator:
 
     def form(self, leaves: Sequence[Any], batched: Sequence[bool] = ()) -> Form:
         """What a call of these leaves is as a node of PyTorch's graphs; those that are batched have a dimension more than in it."""
-        held = [_hollow(x, less) for x, less in zip(leaves, batched or (False,) * len(leaves), strict=True)]
+        held = [hollow(x, less) for x, less in zip(leaves, batched or (False,) * len(leaves), strict=True)]
         return found_form(self.session, self.callee, (None,), self.given(held))
 
     def recorded(self, args: Sequence[Any], batched: Sequence[bool] = ()) -> tuple[Recorded, list[Any]]:
@@ -119,7 +119,7 @@ class Operator:
 
     def hollow(self, args: Sequence[Any]) -> Any:
         sizes, leaves = self.split(args)
-        _, program = self.session.specialize(self.callee, self.given(list(map(_hollow, leaves))), self.given(leaves))
+        _, program = self.session.specialize(self.callee, self.given(list(map(hollow, leaves))), self.given(leaves))
         known = dict(bound(self.session, self.callee, program, sizes, [getattr(x, "shape", ()) for x in leaves]))
         device = next((x.device for x in leaves if isinstance(x, torch.Tensor)), torch.device("cpu"))
         made = []
@@ -127,12 +127,15 @@ class Operator:
             for symbol in sorted(frozenset().union(*(d.variables for d in result.shape)) - known.keys(), key=lambda s: s.id):
                 known[symbol] = torch.library.get_ctx().new_dynamic_size(min=0)
             shape = [value(dim, known) for dim in result.shape]
-            made.append(torch.empty(shape, dtype=_dtype(result.element), device=device))
+            made.append(torch.empty(shape, dtype=dtype_of(result.element), device=device))
         return self.back(made)
 
     def autograd(self, keyset: Any, *args: Any) -> Any:
         if not torch._C._are_functorch_transforms_active():
             args = torch._functorch.utils.unwrap_dead_wrappers(args)
+            if not _differentiated(args):  # as in a compiled graph, whose backward is a graph of its own
+                with torch._C._AutoDispatchBelowAutograd():
+                    return self.op.redispatch(keyset & torch._C._after_autograd_keyset, *args)
             return _Node.apply(self, keyset, *args)
         with torch._functorch.utils.enable_single_level_autograd_function():
             return _Node.apply(self, keyset, *args)
@@ -158,6 +161,13 @@ class Operator:
     def back(self, results: list[Any]) -> Any:
         """The results as an operator gives them: one alone is no tuple."""
         return results[0] if len(results) == 1 else tuple(results)
+
+
+def _differentiated(args: Sequence[Any]) -> bool:
+    """Whether a derivative by one of these may be asked for, outside of `torch.func`: in reverse, or forward."""
+    if torch.is_grad_enabled() and torch._C._any_requires_grad(*args):
+        return True
+    return bool(torch.autograd.forward_ad._current_level >= 0)
 
 
 class _Node(torch.autograd.function._SingleLevelFunction):  # type: ignore[misc]
@@ -215,7 +225,7 @@ def _operating(sizes: tuple[Any, ...], session: Session, callee: Callee) -> Any:
     return call
 
 
-def _hollow(leaf: Any, less: bool = False) -> Any:
+def hollow(leaf: Any, less: bool = False) -> Any:
     """What stands for a leaf where its element type and rank alone are asked: an array of one element, and a number."""
     if isinstance(leaf, torch.Tensor):
         return _stand_in(leaf.dtype, leaf.ndim - less, leaf)
@@ -230,7 +240,7 @@ def _stand_in(dtype: Any, rank: int, otherwise: Any) -> Any:
     return otherwise if element is None else np.broadcast_to(np.zeros((), element.dtype), (1,) * rank)
 
 
-def _dtype(element: Element) -> Any:
+def dtype_of(element: Element) -> Any:
     library = libraries.of_type(torch.Tensor)
     assert isinstance(library, libraries.Torch)
     return library.dtypes[element]
@@ -239,12 +249,20 @@ def _dtype(element: Element) -> Any:
 # ── which operator a call is of ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+# Operators with what stands for the leaves of a call, for every form of calls that there was. `again` looks here.
+asked: list[tuple[Operator, tuple[Any, ...]]] = []
+
+
+def _ask(operator: Operator, program: Program, numbers: Mapping[int, Any]) -> None:
+    asked.append((operator, tuple(numbers[n] if n in numbers else example(x) for n, x in enumerate(program.inputs))))
+
+
 def found(session: Session, callee: Callee, target: str | None, keys: tuple[Any, ...]) -> tuple[Any, ...]:
     """The operator of arguments with these keys (see `traced`), made if there is none: its two names, the order in which it takes
     the leaves, the element types of lists, and the structure of its results. Raises AxonError for what does not fit."""
     known = (callee.name, target, torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda"), repr(keys))
     if known not in session.operators:
-        with _LOCK:
+        with LOCK:
             session.operators[known] = _found(session, callee, target, keys)
     answer: tuple[Any, ...] = session.operators[known]
     return answer
@@ -266,7 +284,8 @@ def _found(session: Session, callee: Callee, target: str | None, keys: tuple[Any
     numbers = frozenset(n for n, place in enumerate(places) if kinds[place] == "number")
     operator = made(session, callee, target, program, numbers)
     lists = (program.inputs[n].element if kinds[place] == "list" else None for n, place in enumerate(places))
-    dtypes = tuple(None if element is None else _dtype(element) for element in lists)
+    dtypes = tuple(None if element is None else dtype_of(element) for element in lists)
+    _ask(operator, program, {n: leaves[places[n]] for n in numbers})
     return operator.packet, operator.overload, places, dtypes, _coded(program.result, len(results_of(program)))
 
 
@@ -334,7 +353,7 @@ def _emptied(given: Any) -> Any:
         case dict():
             return {name: _emptied(item) for name, item in given.items()}
         case _:
-            return _hollow(given)
+            return hollow(given)
 
 
 def _count(structure: Structure) -> int:
@@ -345,6 +364,11 @@ def _count(structure: Structure) -> int:
             return sum(map(_count, items))
         case RecordOf(fields):
             return sum(_count(item) for _, item in fields)
+
+
+def example(value: Value) -> Any:
+    """A tensor that has the element type and the rank of a value, and no memory."""
+    return torch.empty((1,) * len(value.shape), dtype=dtype_of(value.element), device="meta")
 
 
 def _coded(structure: Structure, count: int) -> Any:
@@ -367,8 +391,8 @@ def register(session: Session, names: Sequence[str], prefix: str) -> None:
     """Call the operators of these functions `<prefix>_<function>`, and make those that the signatures decide. Raises ValueError for
     a name that another program has."""
     own = digest(session.checked)
-    with _LOCK:
-        packets = {name: f"{prefix}_{_word(name)}" for name in names}
+    with LOCK:
+        packets = {name: f"{prefix}_{word(name)}" for name in names}
         for packet in packets.values():
             if _registered.setdefault(packet, own) != own:
                 whose = "another program, or of this one before it was edited"
@@ -383,7 +407,8 @@ def register(session: Session, names: Sequence[str], prefix: str) -> None:
                 scalars = [n for n, value in enumerate(program.inputs) if not value.shape or Leaf(n) in alone][:_MOST_NUMBERS]
                 for count in range(len(scalars) + 1):
                     for numbers in combinations(scalars, count):
-                        made(session, callee, None, program, frozenset(numbers))
+                        operator = made(session, callee, None, program, frozenset(numbers))
+                        _ask(operator, program, {n: program.inputs[n].element.dtype.type(1).item() for n in numbers})
 
 
 _registered: dict[str, str] = {}  # packets, and the digests of their programs
@@ -409,6 +434,7 @@ def _example(callee: Callee, type: t.Type) -> Any:
 # ── making one ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _operators: dict[tuple[str, str], Operator] = {}
+registering: list[str] = []  # names that PyTorch is being told, which asks whether there is such an operator
 
 
 def made(session: Session, callee: Callee, target: str | None, program: Program, numbers: frozenset[int]) -> Operator:
@@ -416,16 +442,23 @@ def made(session: Session, callee: Callee, target: str | None, program: Program,
     packet = f"{session.names.get(callee.name) or _name(session, callee)}{f'_{target}' if target else ''}"
     odd = _odd(callee, program)
     overload = "_".join(filter(None, [odd, f"numbers_{'_'.join(map(str, sorted(numbers)))}" if numbers else ""])) or "default"
-    with _LOCK:
+    with LOCK:
         if (packet, overload) not in _operators:
             leaves = len(program.inputs)
             operator = Operator(session, callee, target, program.params, program.result, leaves, numbers, packet, overload)
-            _register(operator, program)
+            registering.append(packet)
+            try:
+                _register(operator, program)
+            finally:
+                registering.remove(packet)
             _operators[packet, overload] = operator
         return _operators[packet, overload]
 
 
 def _register(operator: Operator, program: Program) -> None:
+    from axon.host.pytorch import again
+
+    again.watch()
     name = f"{operator.packet}.{operator.overload}" if operator.overload != "default" else operator.packet
     tags = [torch.Tag.pt2_compliant_tag]
     known = {*program.explicit}.union(*(d.variables for value in program.inputs for d in value.shape))
@@ -462,14 +495,14 @@ def schema_of(operator: Operator, *, into: bool = False) -> str:
 
 
 def _free(path: str, taken: set[str]) -> str:
-    name = _word(path)
+    name = word(path)
     while name in taken or keyword.iskeyword(name) or name in ("self", "out"):
         name += "_"
     taken.add(name)
     return name
 
 
-def _word(text: str) -> str:
+def word(text: str) -> str:
     """A text as a name: what no name may hold is `_`."""
     found = re.sub(r"\W", "_", text, flags=re.ASCII)
     return found if not found[:1].isdigit() else f"_{found}"
@@ -479,7 +512,7 @@ def _name(session: Session, callee: Callee) -> str:
     """What the operators of a function are called if nobody has said it."""
     path = session.checked.source.path
     stem = "text" if path == compiler.TEXT else Path(path).stem
-    return f"{_word(stem)}_{digest(session.checked)}_{_word(callee.name)}"
+    return f"{word(stem)}_{digest(session.checked)}_{word(callee.name)}"
 
 
 def digest(checked: CheckedModule) -> str:

@@ -107,9 +107,10 @@ from {package} import model
 axon check {package}            # what is wrong with it; axon watch {package}: on every save
 axon sig {package}/model.axon   # what was inferred
 axon test {package}             # the examples in comments
-python -m pytest                # the tests in Python
-axon bench {package}/model.axon:predict "p.w=randn(f32[d, k])" "p.b=randn(f32[k])" "x=randn(f32[n, d])" n=64,256,1024 d=128 k=64
 axon stub {package}/model.axon  # types for type checkers of Python
+pip install -e '.[dev]'
+python -m pytest  # the tests in Python
+axon bench {package}/model.axon:predict "p.w=randn(f32[d, k])" "p.b=randn(f32[k])" "x=randn(f32[n, d])" n=64,256,1024 d=128 k=64
 ```
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -242,6 +243,34 @@ def test_structures_are_overloads() -> None:
     schema = str(operator_of(m.heads[2], torch.ones(4))[0]._schema)
     assert schema.endswith("_heads(SymInt h, Tensor x) -> Tensor")
     assert operator_of(m.scaled, 2.0, x)[0]._overloadname == "numbers_0"
+
+
+CACHED = """
+import axon, torch
+from torch._dynamo.utils import counters
+
+m = axon.compile("fun cube k (x : 'a[n]) = for i => k * x[i] ** 3")
+step = torch.compile(lambda k, x: m.cube(k, x), fullgraph=True)
+for k in (2.0, torch.tensor(3.0)):  # two overloads
+    x = torch.ones(4, requires_grad=True)
+    step(k, x).sum().backward()
+    torch.testing.assert_close(x.grad, torch.full((4,), 3 * float(k)))
+"""
+
+
+def test_a_graph_from_the_cache_finds_its_operators(tmp_path: Path) -> None:
+    """A second process takes the graph of a derivative as `torch.compile` has kept it, and traces only the call."""
+    for what in ("saved", "hit"):
+        code = f"{CACHED}\nassert counters['aot_autograd']['autograd_cache_{what}'] == 2, counters"
+        environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+        subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=300)
+
+
+def test_what_no_call_has_traced_has_no_operator() -> None:
+    module().cube(torch.ones(3))
+    for name in ("cube_vjp_0_of_0", "text_0123456789_cube_vjp_0_of_0", "text_0123456789_cube_vjp_7_of_9", "nothing"):
+        with pytest.raises(AttributeError, match=name):
+            getattr(torch.ops.axon, name)
 
 
 def test_operators_with_names_that_stay(tmp_path: Path) -> None:
