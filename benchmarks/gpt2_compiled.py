@@ -192,7 +192,7 @@ def main() -> None:
     torch.set_num_threads(1)
     size = f"{options.layers} layers, width {options.width}, {options.heads} heads, {options.batch} rows of {options.length} tokens"
     about = f"{date.today()}, PyTorch {torch.__version__}, Python {platform.python_version()}; {size}; {options.rounds} rounds."
-    head = ["# GPT-2 with three functions of Axon's in a compiled graph", "", about, "Times of the processor, by one thread."]
+    head = ["# GPT-2 with three functions of Axon's in a compiled graph", "", about, "Times of the processor, by one thread.", ""]
     report([*head, *training(options), "", *calls(options.rounds)], options.out)
 
 
