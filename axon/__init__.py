@@ -8,6 +8,7 @@
     m.f.sizes, m.f.solve(out=(8, 64)), m.f.cost()   # sizes as SymPy has them; which give a result; what a call costs
     axon.register(m, "model")                # functions as torch.ops.axon.model_f, by these names wherever it is loaded
     axon.torch_module(m.f, "p", {"d": 8})    # a torch.nn.Module with the fields of the record `p` as parameters
+    axon.shard(m.f, mesh, {"b": "data"})     # the function over several devices, its size b cut over an axis of the mesh
     axon.check("fun f x = y")                # list[Diagnostic]; never raises on bad input
 
 The map of the architecture; data flows one way, and each arrow is one folder (docs/architecture.md draws it and walks through it):
@@ -34,21 +35,22 @@ if TYPE_CHECKING:
     from axon.base.diagnostics import Diagnostic
     from axon.base.errors import AxonError, ShapeError
     from axon.host.models import Model
-    from axon.host.module import Function, Module, check, compile, load, register, synchronize, torch_module
+    from axon.host.module import Function, Module, check, compile, load, register, shard, synchronize, torch_module
     from axon.host.traced import jax_targets
     from axon.host.weights import load_weights
 
 __version__ = "0.1.0"
 __all__ = [
     "AxonError", "Diagnostic", "Function", "Model", "Module", "ShapeError", "check", "compile", "jax_targets", "load",
-    "load_weights", "register", "synchronize", "torch_module",
+    "load_weights", "register", "shard", "synchronize", "torch_module",
 ]  # fmt: skip
 
 _HOME = {
     "AxonError": "base.errors", "Diagnostic": "base.diagnostics", "ShapeError": "base.errors",
     "Function": "host.module", "Model": "host.models", "Module": "host.module",
     "check": "host.module", "compile": "host.module", "load": "host.module", "register": "host.module",
-    "synchronize": "host.module", "torch_module": "host.module", "load_weights": "host.weights", "jax_targets": "host.traced",
+    "shard": "host.module", "synchronize": "host.module", "torch_module": "host.module",
+    "load_weights": "host.weights", "jax_targets": "host.traced",
     "load_ipython_extension": "tools.notebook", "unload_ipython_extension": "tools.notebook",
 }  # fmt: skip
 

@@ -93,7 +93,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "simt", "build", "sorting", "runtime")},
     # faces
     "axon.host": {"base", "chance", "shapes", "shapes.algebra", "shapes.contracts", "types", "explain", "checker"}
-    | {"core", "lower", "backend", "backend.c", "compiler", "host.pytorch"},
+    | {"core", "lower", "backend", "backend.c", "compiler", "host.pytorch", "host.devices"},
+    "axon.host.devices": {"", "base", "core", "core.sharding", "checker", "backend", "compiler", "host"},
     "axon.host.pytorch": {"base", "shapes", "shapes.contracts", "types", "core", "backend", "compiler", "host"},
     "axon.tools": {"", "base", "checker", "host", "compiler"}
     | {f"tools.{folder}" for folder in ("commands", "onnx", "playground", "prompt", "lsp", "view")},
@@ -142,7 +143,7 @@ ONLY = {
     "rich": ["axon.base.render", "axon.base.progress", "axon.tools.cli", "axon.tools.commands.timings"],
     "numba": ["axon.backend.*"],
     "cuda": ["axon.backend.*"],
-    "torch": ["axon.host.pytorch.*"],
+    "torch": ["axon.host.pytorch.*", "axon.host.devices.*"],
     "prompt_toolkit": ["axon.tools.prompt.terminal"],
     "IPython": ["axon.tools.notebook"],
     "pygments": ["axon.host.lexer", "axon.tools.prompt.terminal"],

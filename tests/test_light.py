@@ -100,6 +100,7 @@ def test_the_public_names() -> None:
         "load",
         "load_weights",
         "register",
+        "shard",
         "synchronize",
         "torch_module",
     ]

@@ -115,6 +115,8 @@ CODES: dict[str, str] = {
     "AX0807": "a plate is counted by single indices",
     # many devices
     "AX0901": "a program cannot be shared among the devices of a mesh",
+    "AX0902": "the processes of a mesh would do different things",
+    "AX0903": "a process of a mesh has ended, hangs or failed",
 }
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from axon.backend.gpu.runtime.variants import Variants
     from axon.checker.module import CheckedModule
     from axon.host.cost import Cost
+    from axon.host.devices.function import ShardedFunction
+    from axon.host.devices.interpreted import InterpretedShards
     from axon.host.sizes import Sizes, Unranked
     from axon.host.solve import Solutions
     from axon.types.resolve import Entity
@@ -117,6 +119,28 @@ def torch_module(
     with _needing_torch("torch_module"):
         from axon.host.pytorch.modules import torch_module
     return torch_module(function, params, sizes or {}, ranks, dtype, device, init)
+
+
+@untraced
+def shard(
+    function: Function, mesh: Any, split: Mapping[str, str], *, timeout: float = 300.0, deterministic: bool = False
+) -> ShardedFunction | InterpretedShards:
+    """A function over several devices, one process for each: `split` says which of its sizes are cut over which axes of the mesh.
+
+    `mesh` is a `DeviceMesh` of torch.distributed whose axes have names, and every process of it calls the function alike, with
+    DTensors or with its own blocks. A process that dies, that makes another call than the others, or that they wait for longer
+    than `timeout` seconds ends all of them with an error that names it. With `deterministic`, sums over devices are in the order
+    of the ranks. With a mesh in words, `{"data": 2, "model": 2}`, one process plays all devices, on whole arguments.
+    """
+    if not isinstance(function, Function):
+        raise TypeError(f"axon.shard takes a function of a module, not {type(function).__name__}")
+    if isinstance(mesh, Mapping):
+        from axon.host.devices.interpreted import interpreted
+
+        return interpreted(function, mesh, split)
+    with _needing_torch("shard"):
+        from axon.host.devices.function import sharded
+    return sharded(function, mesh, split, timeout, deterministic)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ GENERATED = {
 # Bugs in Axon itself and what depends on the machine (tests of `axon.compiler` make them happen), what a machine lacks
 # (tests/tools/test_targets.py), what its GPU refuses (tests/gpu), and commands of the prompt (tests of `axon.tools.prompt.repl`).
 NOT_PROGRAMS = {"AX0001", "AX0002", "AX0003", "AX0510", "AX0511", "AX0604", "AX0611", "AX0612", "AX0613"} | {
-    *("AX0512", "AX0513", "AX0614", "AX0701", "AX0702", "AX0703", "AX0901"),
+    *("AX0512", "AX0513", "AX0614", "AX0701", "AX0702", "AX0703", "AX0901", "AX0902", "AX0903"),
 }
 
 

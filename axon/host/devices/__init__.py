@@ -1,0 +1,1 @@
+"""Functions over several devices, one process for each: see docs/devices.md."""

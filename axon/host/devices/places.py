@@ -1,0 +1,165 @@
+"""Where a process computes: on its processor, in NumPy's arrays, or on its GPU, in PyTorch's tensors on the current stream."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from axon import compiler
+from axon.backend import libraries
+from axon.base.element import Element
+from axon.base.identity import IdentityMap
+from axon.core.ir import Program
+from axon.host import values
+from axon.host.call import Callee, Session, wrong
+from axon.host.devices.watch import Watch
+
+
+class Place(Protocol):
+    """Values are what programs run on there, whatever that is."""
+
+    def taken(self, session: Session, callee: Callee, blocks: Sequence[Any]) -> tuple[Program, list[Any]]:
+        """The specialization for these arguments, and the values of its inputs. Raises AxonError for arguments that do not fit."""
+
+    def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
+        """The results of a program."""
+
+    def given_back(self, results: Sequence[Any], inputs: Sequence[Any], blocks: Sequence[Any]) -> list[Any]:
+        """Results of a call as the caller gets them, which share no memory with what was given."""
+
+    def tensor(self, value: Any) -> torch.Tensor:
+        """A value as PyTorch has it, perhaps in the same memory; it is only read."""
+
+    def value(self, tensor: torch.Tensor) -> Any:
+        """A value of a tensor."""
+
+    def wait(self, work: Any, watch: Watch) -> None:
+        """Have what comes next see what a collective makes."""
+
+    def stack(self, found: Sequence[Any], element: Element, shape: tuple[int, ...]) -> Any:
+        """Values one after the other along a new first dimension: a value of this shape, also if there are none."""
+
+    def scalar(self, number: int) -> Any:
+        """An i32 of rank 0."""
+
+    def item(self, value: Any) -> int:
+        """The number in a value of rank 0."""
+
+
+class Processor:
+    """NumPy's arrays, on which programs are interpreted or compiled as their sizes ask for, or as a target says."""
+
+    def __init__(self, target: str | None, chip: str | None) -> None:
+        self._target, self._chip = target, chip
+        self._hosts: IdentityMap[Program, Any] = IdentityMap()
+        self._library: Any = libraries.of(torch.empty(0))
+
+    def taken(self, session: Session, callee: Callee, blocks: Sequence[Any]) -> tuple[Program, list[Any]]:
+        try:
+            hosted = [libraries.hosted(x) for x in blocks]
+        except TypeError as error:
+            raise wrong(callee, "AX0505", f"an argument of `{callee.name}` is {error}") from None
+        matched, program = session.specialize(callee, hosted, blocks)
+        flat = values.flatten(program.params, matched)
+        return program, [flat[n][1] for n in range(len(flat))]
+
+    def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
+        given = [np.asarray(x) for x in inputs]
+        match self._target:
+            case "interpret":
+                return compiler.interpret(program, given, explicit)
+            case "simulate":
+                return compiler.simulate(program, given, explicit, chip=self._chip)
+        if program not in self._hosts:
+            self._hosts[program] = compiler.host(program)
+        return compiler.run(self._hosts[program], given, explicit, compiled=self._target == "cpu")
+
+    def given_back(self, results: Sequence[Any], inputs: Sequence[Any], blocks: Sequence[Any]) -> list[Any]:
+        arrays = map(np.asarray, results)
+        own = [x.copy() if any(np.may_share_memory(x, given) for given in inputs) else x for x in arrays]
+        if any(library is self._library for x in blocks for library, _ in libraries.arrays(x)):
+            return [self._library.from_host(x if x.flags.c_contiguous else x.copy()) for x in own]
+        return list(map(values.number, own))
+
+    def tensor(self, value: Any) -> torch.Tensor:
+        array = np.asarray(value)
+        plain = array if array.flags.writeable and all(s >= 0 for s in array.strides) else array.copy()  # which PyTorch asks for
+        made: torch.Tensor = self._library.from_host(plain)
+        return made
+
+    def value(self, tensor: torch.Tensor) -> Any:
+        return self._library.to_host(tensor)
+
+    def wait(self, work: Any, watch: Watch) -> None:
+        watch.wait(work)
+
+    def stack(self, found: Sequence[Any], element: Element, shape: tuple[int, ...]) -> Any:
+        out = np.empty(shape, element.dtype)
+        for n, value in enumerate(found):
+            out[n] = value
+        return out
+
+    def scalar(self, number: int) -> Any:
+        return np.array(number, np.int32)
+
+    def item(self, value: Any) -> int:
+        return int(np.asarray(value))
+
+
+class Gpu:
+    """PyTorch's tensors on a GPU. A call is prepared once for each form of its inputs."""
+
+    def __init__(self, device: torch.device, chip: str | None) -> None:
+        self._device = device
+        self._target = compiler.chip(chip, device.index or 0)
+        self._made: IdentityMap[Program, Any] = IdentityMap()
+        self._calls: IdentityMap[Program, dict[Hashable, Any]] = IdentityMap()
+        self._library: Any = libraries.of(torch.empty(0))
+
+    def taken(self, session: Session, callee: Callee, blocks: Sequence[Any]) -> tuple[Program, list[Any]]:
+        matched, program = session.specialize(callee, list(map(values.stand_in, blocks)), blocks)
+        given, stood = values.flatten(program.params, blocks), values.flatten(program.params, matched)
+        return program, [self._there(given[n][1], stood[n][1]) for n in range(len(given))]
+
+    def _there(self, given: Any, matched: Any) -> torch.Tensor:
+        tensor = given if isinstance(given, torch.Tensor) else self._library.from_host(np.array(matched))
+        return tensor.to(self._device)
+
+    def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
+        if program not in self._made:
+            self._made[program], self._calls[program] = compiler.executable(program, self._target), {}
+        key = (*explicit, *map(self._library.key, inputs))
+        call = self._calls[program].get(key)
+        if call is None:
+            shapes = [self._library.shape(x) for x in inputs]
+            given = [(value.symbol.name, x) for value, x in zip(program.inputs, inputs, strict=True)]
+            matched = list(map(values.stand_in, inputs))
+            call = compiler.prepare(self._made[program], given, matched, program.contract.bind(explicit, shapes), None)
+            self._calls[program][key] = call
+        return compiler.launch(call, inputs, None)
+
+    def given_back(self, results: Sequence[Any], inputs: Sequence[Any], blocks: Sequence[Any]) -> list[Any]:
+        memories = {x.untyped_storage().data_ptr() for x in inputs}
+        return [x.clone() if x.untyped_storage().data_ptr() in memories else x for x in results]
+
+    def tensor(self, value: Any) -> torch.Tensor:
+        made: torch.Tensor = value
+        return made
+
+    def value(self, tensor: torch.Tensor) -> Any:
+        return tensor
+
+    def wait(self, work: Any, watch: Watch) -> None:
+        work.wait()  # on the stream, not here: who hangs is found by the next call, which begins on processors
+
+    def stack(self, found: Sequence[Any], element: Element, shape: tuple[int, ...]) -> Any:
+        return torch.stack(list(found)) if found else torch.empty(shape, dtype=self._library.dtypes[element], device=self._device)
+
+    def scalar(self, number: int) -> Any:
+        return torch.tensor(number, dtype=torch.int32, device=self._device)
+
+    def item(self, value: Any) -> int:
+        return int(value.item())

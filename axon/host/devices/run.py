@@ -1,0 +1,179 @@
+"""One process's part of a sharded program: its local programs in order, and the collectives between them.
+
+A collective begins when its operand is there, and is waited for when a step needs its result: what stands in between runs
+meanwhile. All processes take the same steps, so they begin and end them in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from axon.base.data import dataclass
+from axon.base.names import Symbol
+from axon.core.ir import Value
+from axon.core.sharding.ir import Collective, Local, Repeat, Sharded, Step
+from axon.host.devices import collectives as c
+from axon.host.devices.places import Place
+from axon.host.devices.watch import Watch
+
+
+class Pending:
+    """A collective under way."""
+
+    def __init__(self, steps: c.Steps, place: Place, watch: Watch) -> None:
+        self._steps, self._place, self._watch = steps, place, watch
+        self._result: Any = None
+        self._work: Any = None
+        self._advance()
+
+    def _advance(self) -> None:
+        try:
+            self._work = next(self._steps)
+        except StopIteration as done:
+            self._work, self._result = None, self._place.value(done.value)
+        except RuntimeError as error:  # a connection that is known to be broken
+            self._watch.broken(error)
+
+    def result(self) -> Any:
+        while self._work is not None:
+            self._place.wait(self._work, self._watch)
+            self._advance()
+        return self._result
+
+
+@dataclass(slots=True)
+class Running:
+    """A call of a sharded program in this process. `sizes` are those of this device, its coordinates among them."""
+
+    lines: Mapping[str, c.Line]
+    place: Place
+    watch: Watch
+    settle: Callable[[], None]  # raises AxonError where processes make different calls
+    sizes: dict[Symbol, int]
+    values: dict[Symbol, Any]
+    step: int = 0
+
+    def call(self, sharded: Sharded, inputs: Sequence[Any]) -> list[Any]:
+        """The results as this device has them, of its blocks of the inputs."""
+        self.values.update(zip((placed.local.symbol for placed in sharded.inputs), inputs, strict=True))
+        results = [placed.local.symbol for placed in sharded.results]
+        self._block(sharded.steps, results)
+        return [self._value(symbol) for symbol in results]
+
+    def _block(self, steps: Sequence[Step], results: Sequence[Symbol]) -> None:
+        last = _last_uses(steps, results)
+        for n, step in enumerate(steps):
+            self.step += 1
+            match step:
+                case Local():
+                    self.watch.at(self.step, f"`{', '.join(s.name for s in step.results)}`")
+                    self._local(step)
+                case Collective():
+                    self.watch.at(self.step, f"{step.kind} of `{step.source.name}` over `{step.axis}`")
+                    self.values[step.result.symbol] = self._exchanged(step)
+                case Repeat():
+                    self._repeat(step)
+            for symbol in last[n]:
+                self.values.pop(symbol, None)
+
+    def _value(self, symbol: Symbol) -> Any:
+        value = self.values[symbol]
+        if isinstance(value, Pending):
+            value = self.values[symbol] = value.result()
+        return value
+
+    def _local(self, step: Local) -> None:
+        explicit = [self.sizes[symbol] for symbol in step.program.explicit]
+        found = self.place.run(step.program, [self._value(symbol) for symbol in step.reads], explicit)
+        self.values.update(zip(step.results, found, strict=True))
+        for size, result in step.defines:
+            self.sizes[size] = int(self.values[result].shape[0])
+
+    def _exchanged(self, step: Collective) -> Any:
+        x, line = self.place.tensor(self._value(step.source)), self.lines[step.axis]
+        extent = step.extent.evaluate(self.sizes)
+        shape = self._shape(step.result)
+        if step.kind == "slice":
+            assert step.dimension is not None
+            return self.place.value(c.sliced(line, x, step.dimension, shape[step.dimension]))
+        self.settle()
+        return Pending(self._steps(step, line, x, extent, shape), self.place, self.watch)
+
+    def _steps(self, step: Collective, line: c.Line, x: Any, extent: int, shape: tuple[int, ...]) -> c.Steps:
+        if step.kind == "all_reduce":
+            assert step.monoid is not None
+            return c.all_reduce(line, x, step.monoid)
+        assert step.dimension is not None
+        match step.kind:
+            case "reduce_scatter":
+                assert step.monoid is not None
+                return c.reduce_scatter(line, x, step.monoid, step.dimension, shape[step.dimension])
+            case "all_gather":
+                return c.all_gather(line, x, step.dimension, extent)
+            case "all_to_all":
+                assert step.target is not None
+                return c.all_to_all(line, x, step.dimension, extent, step.target, shape[step.target])
+            case "halo":
+                left, right = step.left.evaluate(self.sizes), step.right.evaluate(self.sizes)
+                return c.halo(line, x, step.dimension, extent, left, right)
+        raise AssertionError(step.kind)
+
+    def _shape(self, value: Value) -> tuple[int, ...]:
+        return tuple(max(0, extent.evaluate(self.sizes)) for extent in value.shape)
+
+    def _repeat(self, step: Repeat) -> None:
+        trip = self.place.item(self._value(step.trip)) if isinstance(step.trip, Symbol) else step.trip.evaluate(self.sizes)
+        states = [self._value(symbol) for symbol in step.initial]
+        stacks: list[list[Any]] = [[] for _ in states]
+        for i in range(max(0, trip)):
+            if step.conditional and not self.place.item(states[-1]):
+                break
+            self.sizes[step.counter] = i
+            self.values[step.counter] = self.place.scalar(i)
+            self.values.update(zip((state.symbol for state in step.states), states, strict=True))
+            self._block(step.steps, step.results)
+            states = [self._value(symbol) for symbol in step.results]
+            for stack, state in zip(stacks, states, strict=True):
+                stack.append(state)
+        if step.stacked:
+            outs = zip(stacks, step.outs, strict=True)
+            states = [self.place.stack(stack, value.element, self._shape(value)) for stack, value in outs]
+        self.values.update(zip((value.symbol for value in step.outs), states, strict=True))
+
+
+def _last_uses(steps: Sequence[Step], results: Sequence[Symbol]) -> list[list[Symbol]]:
+    """For each step, which of the values that these steps make are not read after it."""
+    made = [set(_made(step)) for step in steps]
+    own = set().union(*made) - set(results)
+    out: list[list[Symbol]] = [[] for _ in steps]
+    seen: set[Symbol] = set()
+    for n in reversed(range(len(steps))):
+        for symbol in (*_read(steps[n]), *_made(steps[n])):
+            if symbol in own and symbol not in seen:
+                seen.add(symbol)
+                out[n].append(symbol)
+    return out
+
+
+def _made(step: Step) -> Sequence[Symbol]:
+    match step:
+        case Local():
+            return step.results
+        case Collective():
+            return (step.result.symbol,)
+        case Repeat():
+            return [value.symbol for value in step.outs]
+
+
+def _read(step: Step) -> Sequence[Symbol]:
+    match step:
+        case Local():
+            return step.reads
+        case Collective():
+            return (step.source,)
+        case Repeat():
+            trip = [step.trip] if isinstance(step.trip, Symbol) else []
+            inner = [symbol for each in step.steps for symbol in _read(each)]
+            return [*trip, *step.initial, *step.results, *inner]
+

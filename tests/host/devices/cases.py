@@ -1,0 +1,286 @@
+"""What processes do in the tests of functions over a mesh. Each group is forked once; see `processes`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+
+import axon
+from axon.backend import libraries
+from axon.base.errors import AxonError
+from axon.host.devices import collectives as c
+from axon.host.devices.function import mapped, settled
+from axon.host.devices.grid import grid_of
+from tests.sample import SOAK
+
+TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.int64, torch.int32, torch.int16,
+         torch.int8, torch.uint64, torch.uint32, torch.uint16, torch.uint8, torch.bool)  # fmt: skip
+
+
+def values_of(dtype: torch.dtype, rank: int, shape: tuple[int, ...], seed: int) -> torch.Tensor:
+    """What a process has: small numbers of any type, with NaN among those that can be."""
+    found = np.random.default_rng((seed, rank)).integers(0, 7, shape)
+    if dtype.is_floating_point and found.ndim:
+        x = torch.from_numpy(found / 3 - 1.0).to(dtype)
+        x.view(-1)[rank] = float("nan") if seed % 2 else 2.0
+        return x
+    return torch.from_numpy(found).to(dtype)
+
+
+def finished(steps: c.Steps) -> np.ndarray:
+    while True:
+        try:
+            next(steps).wait()
+        except StopIteration as done:
+            return as_numpy(done.value)
+
+
+def as_numpy(x: torch.Tensor) -> np.ndarray:
+    library: Any = libraries.of(x)
+    found: np.ndarray = library.to_host(x).copy()
+    return found
+
+
+def monoids(dtype: torch.dtype) -> tuple[str, ...]:
+    return ("any", "all") if dtype is torch.bool else ("sum", "prod", "max", "min")
+
+
+def collectives(rank: int) -> dict[str, Any]:
+    """Each collective over a line of three, of all element types."""
+    mesh = init_device_mesh("cpu", (3,), mesh_dim_names=("a",))
+    out: dict[str, Any] = {}
+    for deterministic in (False, True):
+        line = grid_of(mesh).lines(deterministic)["a"]
+        for seed, dtype in enumerate(TYPES):
+            x = values_of(dtype, rank, (4, 5), seed)
+            for monoid in monoids(dtype):
+                out[f"all_reduce {dtype} {monoid} {deterministic}"] = finished(c.all_reduce(line, x, monoid))
+                out[f"reduce_scatter {dtype} {monoid} {deterministic}"] = finished(c.reduce_scatter(line, x.T, monoid, 1, 2))
+            out[f"scalar {dtype} {deterministic}"] = finished(c.all_reduce(line, x[0, 0], monoids(dtype)[0]))
+            out[f"gather {dtype}"] = finished(c.all_gather(line, x, 1, 14))
+            out[f"exchange {dtype}"] = finished(c.all_to_all(line, x, 1, 14, 0, 2))
+            out[f"halo {dtype}"] = finished(c.halo(line, x, 1, 14, 2, 7))
+            out[f"slice {dtype}"] = as_numpy(c.sliced(line, x, 1, 2))
+    empty = torch.empty(0, 5)
+    out["empty"] = [finished(c.all_reduce(line, empty, "sum")), finished(c.halo(line, empty, 1, 15, 1, 1)),
+                    finished(c.all_gather(line, empty, 0, 0)), finished(c.all_to_all(line, empty, 1, 15, 0, 0))]  # fmt: skip
+    return out
+
+
+def told(error: AxonError) -> str:
+    """An error as its code, what it says, and notes."""
+    found = error.diagnostics[0]
+    return "\n".join((f"{found.code}: {found.message}", *found.notes))
+
+
+class Meeting:
+    """Processes that meet in collectives under a watch."""
+
+    def __init__(self, count: int, timeout: float) -> None:
+        self.watch = grid_of(init_device_mesh("cpu", (count,), mesh_dim_names=("a",))).watch(timeout)
+
+    def call(self, said: str) -> list[dict[str, str]] | None:
+        self.watch.begin(said)
+        self.watch.ask({"sizes": said})
+        if others := self.watch.settle():
+            return others
+        self.watch.at(1, "all_reduce of `x` over `a`")
+        self.watch.wait(dist.all_reduce(torch.ones(2), async_op=True))
+        self.watch.finish()
+        return None
+
+    def until_stopped(self, said: str) -> tuple[str, float]:
+        """What ends a call, and after how many seconds."""
+        began = time.monotonic()
+        try:
+            self.call(said)
+        except AxonError as error:
+            return told(error), time.monotonic() - began
+        return "", time.monotonic() - began
+
+
+def dies(rank: int) -> Any:
+    """One process is killed while others wait for it."""
+    meeting = Meeting(3, 6.0)
+    meeting.call("`f` at n = 1")
+    if rank == 1:
+        os.kill(os.getpid(), 9)
+    return meeting.until_stopped("`f` at n = 1")
+
+
+def stops(rank: int) -> Any:
+    """One process beats no more, though its connections are open."""
+    meeting = Meeting(3, 6.0)
+    meeting.call("`f` at n = 1")
+    if rank == 1:
+        meeting.watch._end.set()
+        time.sleep(12)
+        return None
+    return meeting.until_stopped("`f` at n = 1")
+
+
+def hangs(rank: int) -> Any:
+    """One process does something else for ever; it is ended."""
+    meeting = Meeting(3, 4.0)
+    meeting.call("`f` at n = 1")
+    if rank == 2:
+        time.sleep(60)
+    return meeting.until_stopped("`f` at n = 1")
+
+
+def leaves(rank: int) -> Any:
+    """One process ends its program early."""
+    meeting = Meeting(3, 60.0)
+    meeting.call("`f` at n = 1")
+    if rank == 0:
+        meeting.watch.close("ValueError: no more data")
+        time.sleep(3)  # its connections are open until it has ended
+        return None
+    return meeting.until_stopped("`f` at n = 1")
+
+
+def fails(rank: int) -> Any:
+    """One process meets an error in the middle of a call."""
+    meeting = Meeting(3, 60.0)
+    meeting.call("`f` at n = 1")
+    if rank == 2:
+        meeting.watch.begin("`f` at n = 1")
+        time.sleep(1)
+        return told(meeting.watch.failed(ValueError("no such row"))), 1.0
+    return meeting.until_stopped("`f` at n = 1")
+
+
+def agrees(rank: int) -> Any:
+    """Processes compare what they would do at every call, and go on after they differed."""
+    meeting = Meeting(3, 60.0)
+    return [meeting.call(f"n = {n}") for n in (1, rank % 2, 3, rank, 1)]
+
+
+def is_late(rank: int) -> Any:
+    """One process never comes to the first call."""
+    meeting = Meeting(3, 4.0) if rank else None
+    if meeting is None:
+        time.sleep(9)
+        return None
+    return meeting.until_stopped("`f` at n = 1")
+
+
+# ── functions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+SOURCE = """
+type net[d, h, o] = { w : f32[d, h], v : f32[h, o] }
+fun apply (p : net[d, h, o]) (x : f32[b, d]) = tanh (x @ p.w) @ p.v
+fun loss (p : net[d, h, o]) (x : f32[b, d]) (rate : f32) = rate * (sum i j => (apply p x)[i, j] ** 2.0)
+fun steps {k} (w : f32[h, h]) (x : f32[b, h]) = loop (y = x) for i < k => tanh (y @ w) + cast f32 i
+fun blur (x : f32[n]) = for i < n => (x[i - 1 | 0.0] + x[i] + x[i + 1 | 0.0]) / 3.0
+fun best (x : f32[b, n]) = (for i => argmax j => x[i, j], max i j => x[i, j])
+fun narrow (x : bf16[b, n]) = for j => sum i => x[i, j]
+fun chosen (x : f32[b, n]) (ids : i32[b]) = sum i => x[i, ids[i]]
+"""
+SPLIT = {"b": "data", "h": "model"}
+
+
+def given() -> dict[str, tuple[Any, ...]]:
+    """Whole arguments of each function, the same in every process."""
+    rng = np.random.default_rng(7)
+
+    def normal(*shape: int) -> np.ndarray:
+        return rng.standard_normal(shape).astype(np.float32)
+
+    p = {"w": normal(3, 4), "v": normal(4, 5)}
+    return {
+        "apply": (p, normal(6, 3)),
+        "loss": (p, normal(6, 3), 0.5),
+        "steps": (normal(4, 4), normal(6, 4)),
+        "blur": (normal(8),),
+        "best": (normal(6, 4),),
+        "narrow": (normal(6, 3).astype(ml_dtypes.bfloat16),),
+        "chosen": (normal(6, 3), np.array([0, 1, 2, 2, 1, 0], np.int32)),
+    }
+
+
+@cache
+def module() -> axon.Module:
+    return axon.compile(SOURCE)
+
+
+def in_one_process() -> dict[str, Any]:
+    """What the functions give of whole arguments. Processes that are forked afterwards need not check and lower them again."""
+    m = module()
+    out = {name: (m[name][3] if name == "steps" else m[name])(*args) for name, args in given().items()}
+    ordered = axon.shard(m.loss, {"data": 2, "model": 2}, SPLIT)(*given()["loss"])
+    return out | {"slope": m.loss.value_and_grad("p")(*given()["loss"]), "ordered": ordered}
+
+
+def functions(rank: int) -> dict[str, Any]:
+    """Calls over 2 × 2 processes with DTensors, blocks of NumPy and of PyTorch; gradients; what is refused."""
+    m, whole, out = module(), given(), dict[str, Any]()
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "model"))
+    made = {name: axon.shard(m[name][3] if name == "steps" else m[name], mesh, _split(name)) for name in whole}
+    for name, f in made.items():
+        placed = f.distributed(*whole[name])
+        result = f(*placed)
+        out[name] = mapped(result, lambda x: as_numpy(settled(x.full_tensor())))
+        out[f"{name} placed"] = mapped(result, lambda x: str(x.placements))
+        blocks = [mapped(x, block_of) for x in placed]
+        out[f"{name} blocks"] = f(*[mapped(x, lambda x: as_numpy(x) if isinstance(x, torch.Tensor) else x) for x in blocks])
+        out[f"{name} tensors"] = mapped(f(*blocks), lambda x: (type(x).__name__, as_numpy(x)))
+    loss, (p, x, rate) = made["loss"], made["loss"].distributed(*whole["loss"])
+    value, slope = loss.value_and_grad("p")(p, x, rate)
+    out["value_and_grad"] = (float(value.to_local()), mapped(slope, lambda x: (str(x.placements), as_numpy(x.full_tensor()))))
+    p = mapped(p, lambda x: x.detach().requires_grad_())
+    loss(p, x, rate).backward()
+    out["autograd"] = mapped(p, lambda x: (str(x.grad.placements), as_numpy(x.grad.full_tensor())))
+    blocks = mapped(p, lambda x: x.to_local().detach().requires_grad_())
+    loss(blocks, x.to_local(), rate).backward()
+    out["autograd of blocks"] = mapped(blocks, lambda x: as_numpy(x.grad))
+    ordered = axon.shard(m.loss, mesh, SPLIT, deterministic=True)
+    out["deterministic"] = float(ordered(*ordered.distributed(*whole["loss"])).to_local())
+    p, x = made["apply"].distributed(*whole["apply"])
+    other = axon.compile(SOURCE + "\nfun more x = x + 1.0")
+    short = mapped(p, lambda x: as_numpy(x.to_local())[:-1] if rank == 2 else as_numpy(x.to_local()))
+    turned = mapped(p, lambda x: x.redistribute(placements=x.placements[::-1]))
+    for key, call in {
+        "another source": lambda: axon.shard((other if rank == 3 else m).apply, mesh, SPLIT)(p, x),
+        "another size": lambda: made["apply"](p, as_numpy(x.to_local())[: 2 if rank == 1 else 3]),
+        "a broken contract": lambda: made["apply"](short, as_numpy(x.to_local())),
+        "broken in all": lambda: made["apply"](mapped(p, lambda x: as_numpy(x.to_local())[:-1]), as_numpy(x.to_local())),
+        "other placements": lambda: made["apply"](turned, x),
+        "no multiple": lambda: made["apply"].distributed(whole["apply"][0], whole["apply"][1][:5]),
+        "no such size": lambda: axon.shard(m.apply, mesh, {"q": "data"})(p, x),
+        "and on": lambda: as_numpy(made["apply"](p, x).full_tensor()),
+    }.items():
+        try:
+            out[key] = call()
+        except AxonError as error:
+            out[key] = told(error)
+    x, ids = (as_numpy(x.to_local()) for x in made["chosen"].distributed(*whole["chosen"]))
+    ids[1] = 7 if rank in (2, 3) else 1
+    try:  # it ends all: some wait in the middle of a call
+        out["an index"] = made["chosen"](x, ids)
+    except AxonError as error:
+        out["an index"] = told(error)
+    return out
+
+
+def _split(name: str) -> dict[str, str]:
+    return {"n": "data"} if name == "blur" else SPLIT if name in ("apply", "loss", "steps") else {"b": "data"}
+
+
+def block_of(x: Any) -> Any:
+    return x.to_local() if hasattr(x, "to_local") else x
+
+
+GROUPS: dict[str, tuple[int, Callable[[int], Any]]] = {
+    "functions": (4, functions),
+    **{work.__name__: (3, work) for work in (collectives, agrees, dies, hangs, fails, *((stops, leaves, is_late) if SOAK else ()))},
+}

@@ -1,0 +1,247 @@
+"""Functions over a mesh of gloo processes, the collectives they are made of, and how processes end that wait for one another."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests import ROOT
+from tests.sample import SOAK
+
+if find_spec("torch") is None:
+    pytest.skip("needs PyTorch", allow_module_level=True)
+if sys.platform == "win32":
+    pytest.skip("processes are forked", allow_module_level=True)
+
+COUNT = 3
+soaked = pytest.mark.skipif(not SOAK, reason="in the soak")
+ELEMENTS = {
+    "float32": np.float32, "float64": np.float64, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16,
+    "float8_e4m3fn": ml_dtypes.float8_e4m3fn, "int64": np.int64, "int32": np.int32, "int16": np.int16, "int8": np.int8,
+    "uint64": np.uint64, "uint32": np.uint32, "uint16": np.uint16, "uint8": np.uint8, "bool": np.bool_,
+}  # fmt: skip
+WIDE = {"bfloat16": np.float32, "float16": np.float32, "float8_e4m3fn": np.float32}
+COMBINE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or, "all": np.logical_and}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the processes of each group returned."""
+    folder = tmp_path_factory.mktemp("processes")
+    subprocess.run([sys.executable, "-m", "tests.host.devices.processes", folder], cwd=ROOT, check=True, timeout=300)
+    from tests.host.devices.processes import results
+
+    return lambda name, count=COUNT: results(folder, name, count)
+
+
+def value(name: str, rank: int, seed: int) -> np.ndarray:
+    """What a process has, made as `cases.values_of` makes it, in NumPy."""
+    numbers = np.random.default_rng((seed, rank)).integers(0, 7, (4, 5))
+    dtype = ELEMENTS[name]
+    if name.startswith(("float", "bfloat")):
+        x = (numbers / 3 - 1.0).astype(dtype)
+        x.reshape(-1)[rank] = np.nan if seed % 2 else 2.0
+        return x
+    return numbers.astype(dtype)
+
+
+def combined(name: str, monoid: str, seed: int) -> np.ndarray:
+    """In the order of the ranks, narrow floats in f32 and rounded once."""
+    values = [value(name, rank, seed).astype(WIDE.get(name, ELEMENTS[name])) for rank in range(COUNT)]
+    with np.errstate(all="ignore"):
+        return functools.reduce(COMBINE[monoid], values).astype(ELEMENTS[name])
+
+
+def same(found: np.ndarray, wanted: np.ndarray, *, exact: bool = True) -> None:
+    assert found.dtype == wanted.dtype
+    assert found.shape == wanted.shape
+    if exact:
+        assert found.tobytes() == np.ascontiguousarray(wanted).tobytes() or np.array_equal(
+            found.astype(np.float64), wanted.astype(np.float64), equal_nan=True
+        )
+    else:
+        np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_reductions(found: Any, name: str) -> None:
+    """Of all element types. Where the backend chooses the order of a sum of floats, it is near; everything else is exact."""
+    seed = list(ELEMENTS).index(name)
+    for rank, got in enumerate(found("collectives")):
+        assert isinstance(got, dict), got
+        for deterministic in (False, True):
+            for monoid in ("any", "all") if name == "bool" else ("sum", "prod", "max", "min"):
+                exact = deterministic or monoid in ("max", "min") or name not in ("float32", "float64")
+                key, wanted = f"torch.{name} {monoid} {deterministic}", combined(name, monoid, seed)
+                same(got[f"all_reduce {key}"], wanted, exact=exact)
+                rows = np.zeros((5, 6), wanted.dtype)
+                rows[:, :4] = wanted.T
+                block = got[f"reduce_scatter {key}"]
+                same(block[:, : max(0, 4 - 2 * rank)], rows[:, 2 * rank : min(2 * rank + 2, 4)], exact=exact)
+            monoid = "any" if name == "bool" else "sum"
+            same(got[f"scalar torch.{name} {deterministic}"], combined(name, monoid, seed)[0, 0, ...], exact=False)
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_moves(found: Any, name: str) -> None:
+    """14 columns lie as blocks of 5, of which the last one has 4 that count."""
+    seed = list(ELEMENTS).index(name)
+    whole = np.concatenate([value(name, rank, seed) for rank in range(COUNT)], 1)[:, :14]
+    for rank, got in enumerate(found("collectives")):
+        same(got[f"gather torch.{name}"], whole)
+        rows = np.zeros((6, 14), whole.dtype)
+        rows[:4] = whole
+        same(got[f"exchange torch.{name}"][: max(0, 4 - 2 * rank)], rows[2 * rank : min(2 * rank + 2, 4)])
+        around = np.zeros((4, 2 + 20 + 7), whole.dtype)
+        around[:, 2 : 2 + 14] = whole
+        same(got[f"halo torch.{name}"], around[:, 5 * rank : 5 * rank + 14])
+        blocks = np.zeros((4, 6), whole.dtype)
+        blocks[:, :5] = value(name, rank, seed)
+        same(got[f"slice torch.{name}"], blocks[:, 2 * rank : 2 * rank + 2])
+
+
+def test_of_nothing(found: Any) -> None:
+    for got in found("collectives"):
+        assert [x.shape for x in got["empty"]] == [(0, 5), (0, 7), (0, 5), (0, 15)]
+
+
+def ends(found: Any, name: str, at_fault: int, text: str, most: float) -> None:
+    """All processes but one end within a time, with one error that names it."""
+    told = [one for rank, one in enumerate(found(name)) if rank != at_fault]
+    for error, seconds in told:
+        assert error == told[0][0], "one error"
+        assert error.startswith(f"AX0903: rank {at_fault} (a {at_fault}) {text}")
+        assert seconds < most, "a loaded machine takes longer, but not that long"
+
+
+def test_one_dies(found: Any) -> None:
+    ends(found, "dies", 1, "has died, or is stopped", 30)
+
+
+@soaked
+def test_one_is_stopped(found: Any) -> None:
+    ends(found, "stops", 1, "has died, or is stopped", 30)
+
+
+def test_one_hangs(found: Any) -> None:
+    ends(found, "hangs", 2, "hangs", 30)
+    assert found("hangs")[2] is None, "the process that hangs is ended"
+
+
+@soaked
+def test_one_ends_its_program(found: Any) -> None:
+    ends(found, "leaves", 0, "has ended its program\nValueError: no more data", 20)
+
+
+def test_one_fails(found: Any) -> None:
+    ends(found, "fails", 2, "failed\nValueError: no such row", 20)
+
+
+@soaked
+def test_one_never_comes(found: Any) -> None:
+    ends(found, "is_late", 0, "has not begun", 30)
+
+
+def test_different_calls(found: Any) -> None:
+    """Each process hears what all would do; after that they go on."""
+    for got in found("agrees"):
+        assert got == [None, [{"sizes": f"n = {n}"} for n in (0, 1, 0)], None, [{"sizes": f"n = {n}"} for n in range(3)], None]
+
+
+# ── functions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def whole(found: Any) -> Any:
+    """What the functions give of whole arguments in one process."""
+    return found("whole", 1)[0]
+
+
+def leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [leaf for item in value.values() for leaf in leaves(item)]
+    return [leaf for item in value for leaf in leaves(item)] if isinstance(value, tuple) else [value]
+
+
+def near(found: Any, wanted: Any) -> None:
+    for x, y in zip(leaves(found), leaves(wanted), strict=True):
+        np.testing.assert_allclose(np.asarray(x, np.float64), np.asarray(y, np.float64), rtol=1e-5, atol=1e-6)
+
+
+PLACES = {
+    "apply": "(Shard(dim=0), Replicate())", "loss": "(Replicate(), Replicate())", "steps": "(Shard(dim=0), Shard(dim=1))",
+    "blur": "(Shard(dim=0), Replicate())", "best": ("(Shard(dim=0), Replicate())", "(Replicate(), Replicate())"),
+    "narrow": "(Replicate(), Replicate())", "chosen": "(Replicate(), Replicate())",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_calls(found: Any, whole: dict[str, Any], name: str) -> None:
+    """Whole results of DTensors are those of one process, and blocks are parts of them, in the library of the arguments."""
+    for rank, got in enumerate(found("functions", 4)):
+        assert isinstance(got, dict), got
+        near(got[name], whole[name])
+        assert got[f"{name} placed"] == PLACES[name]
+        blocks, tensors = leaves(got[f"{name} blocks"]), got[f"{name} tensors"]
+        for x, y, at, kind in zip(blocks, leaves(whole[name]), leaves(PLACES[name]), leaves(tensors)[::2], strict=True):
+            near(x, block(np.asarray(y), at, rank))
+            assert kind == "Tensor"
+        near(tuple(leaves(tensors)[1::2]), tuple(blocks))
+
+
+def block(x: np.ndarray, placed: str, rank: int) -> np.ndarray:
+    for place, at in zip(placed[1:-1].split(", "), divmod(rank, 2), strict=True):
+        if place.startswith("Shard"):
+            x = np.split(x, 2, int(place[10:-1]))[at]
+    return x
+
+
+def test_gradients(found: Any, whole: dict[str, Any]) -> None:
+    """Of the function itself, and by PyTorch, of DTensors and of blocks; each lies as its parameter does."""
+    value, slope = whole["slope"]
+    for rank, got in enumerate(found("functions", 4)):
+        near(got["value_and_grad"][0], value)
+        for had in (got["value_and_grad"][1], got["autograd"]):
+            assert [had["w"][0], had["v"][0]] == ["(Replicate(), Shard(dim=1))", "(Replicate(), Shard(dim=0))"]
+            near({name: x for name, (_, x) in had.items()}, slope)
+        w, v = np.split(slope["w"], 2, 1)[rank % 2], np.split(slope["v"], 2, 0)[rank % 2]
+        near(got["autograd of blocks"], {"w": w, "v": v})
+
+
+def test_deterministic(found: Any, whole: dict[str, Any]) -> None:
+    """Sums in the order of the ranks are those of the interpreter, bit for bit."""
+    assert [got["deterministic"] for got in found("functions", 4)] == [whole["ordered"]] * 4
+
+
+def test_disagreements(found: Any, whole: dict[str, Any]) -> None:
+    """One error in all processes, that names who differs and in what; then they go on."""
+    wanted = {
+        "another source": "AX0902: rank 3 (data 1, model 1) would call `apply` with another source than the others",
+        "another size": "AX0902: rank 1 (data 0, model 1) would call `apply` with other sizes than the others",
+        "a broken contract": "AX0902: rank 2 (data 1, model 0) cannot make a call of `apply`",
+        "broken in all": "AX0501: ",
+        "other placements": "AX0505: `p.w` is a DTensor placed",
+        "no multiple": "AX0901: `b` = 5 cannot be split over the 2 devices of `data`",
+        "no such size": "AX0901: `apply` has no size `q`",
+    }
+    results = found("functions", 4)
+    for key, text in wanted.items():
+        assert [got[key].startswith(text) for got in results] == [True] * 4, results[0][key]
+        assert len({got[key] for got in results}) == 1
+    for got in results:
+        near(got["and on"], whole["apply"])
+
+
+def test_an_index_outside(found: Any) -> None:
+    """Who meets it raises it; the others hear whose it was."""
+    results = [got["an index"] for got in found("functions", 4)]
+    assert all("AX0502" in text for text in results)
+    assert all(text.startswith(("AX0502: ", "AX0903: rank 2", "AX0903: rank 3")) for text in results)
+    assert {text[:6] for text in results[:2]} == {"AX0903"}
