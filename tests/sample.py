@@ -18,6 +18,11 @@ def chosen(file: Path, one_in: int) -> bool:
     return ALL or not file.is_file() or crc32(file.read_bytes()) % one_in == 0
 
 
+def named(files: Sequence[Path], one_in: int) -> list[Path]:
+    """Some files, by their names alone: one more or one less changes nothing for the others, as every so many-th would."""
+    return [file for file in files if SOAK or crc32(file.name.encode()) % one_in == 0]
+
+
 def drawn(text: str, one_in: int) -> bool:
     """Whether a case is looked at, by a text that tells it from those like it."""
     return ALL or crc32(text.encode("utf-8", "surrogatepass")) % one_in == 0

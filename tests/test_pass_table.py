@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -42,9 +41,9 @@ from tests import form_mutants as m
 from tests.backend.gpu.programs import contraction
 from tests.backend.gpu.test_stages import SMALL
 from tests.backend.gpu.test_stages import made as stages_of
+from tests.sample import named
 
 ACCEPTED = ROOT / "tests" / "corpus" / "accepted"
-SAMPLE = 80 if os.environ.get("AXON_SOAK") else 5
 
 ATTENTION = """
 fun attention (q : f32[n, d]) (k : f32[m, d]) (v : f32[m, e]) =
@@ -78,7 +77,7 @@ def lowered(text: str, name: str) -> Program:
 def sample() -> tuple[Program, ...]:
     """Programs of the corpus, and some of which one has everything that a pass can break."""
     found = []
-    for file in Random(7).sample(sorted(ACCEPTED.glob("*.axon")), SAMPLE):
+    for file in named(sorted(ACCEPTED.glob("*.axon")), 10):
         checked = compiler.check(FileLoader(), str(file))
         for name in list(checked.signatures)[:2]:
             with suppress(AxonError):  # it has no general variant

@@ -16,6 +16,7 @@ from axon.tools.editor.places import declarations, definition, references
 from axon.tools.editor.rename import Refused, rename, renamed_at
 from axon.types import typed as T
 from axon.types.show import signature
+from tests.sample import named
 from tests.tools.editor.programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, analysed, cursor, informed, text_of
 
 
@@ -58,7 +59,7 @@ def test_where_a_field_is_defined(marked: str, line: int) -> None:
     assert all(span.text == found.name for _, span in places)
 
 
-PROGRAMS = [*EXAMPLES, *LIBRARY, *ACCEPTED] if SOAK else [*EXAMPLES[:2], *LIBRARY[:1], *ACCEPTED[::10]]
+PROGRAMS = [*EXAMPLES, *LIBRARY, *ACCEPTED] if SOAK else [*EXAMPLES[:2], *LIBRARY[:1], *named(ACCEPTED, 10)]
 
 
 def bound_symbols(checked: Checked) -> dict[Symbol, Span]:
@@ -217,7 +218,7 @@ def test_rename_is_refused(before: str, new: str, why: str) -> None:
         renamed(before, new)
 
 
-@pytest.mark.parametrize("file", [*EXAMPLES, *ACCEPTED] if SOAK else [*EXAMPLES[:2], *ACCEPTED[::20]], ids=lambda f: f.stem)
+@pytest.mark.parametrize("file", [*EXAMPLES, *ACCEPTED] if SOAK else [*EXAMPLES[:2], *named(ACCEPTED, 20)], ids=lambda f: f.stem)
 def test_renaming_any_binding_keeps_the_types(file: Path) -> None:
     """Whatever is bound inside a declaration can be renamed; the types stay, up to the name and the order of terms."""
     text = text_of(file)
