@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 from mpmath import mp
-from scipy import stats
+from scipy import special, stats
 
 Number = Any  # of mpmath, or a float
-
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class Law:
     """A family of distributions of one number. The first of its parameters are ordinary ones, from which is drawn too."""
 
     name: str
-    domain: str  # a letter for each parameter: `r` any number, `p` above 0
+    domain: str  # a letter for each parameter, see WRONG
     parameters: list[tuple[float, ...]]
     log_density: Callable[..., Number]  # by its definition, of a number that may be, and of parameters
     scipy: Callable[..., Any]
@@ -30,6 +29,19 @@ class Law:
 
 
 LAWS: dict[str, Law] = {}
+
+# What parameters cannot be: a number, a number or infinity, one above 0, from 0 on, from 0 to 1, above 0 and up to 1; an integer
+# from 0 on, any integer.
+WRONG: dict[str, tuple[float, ...]] = {
+    "r": (np.nan,),
+    "f": (np.nan,),
+    "p": (0, -1, np.inf, np.nan),
+    "n": (-1, np.inf, np.nan),
+    "u": (-0.1, 1.1, np.nan),
+    "v": (0, -0.1, 1.1, np.nan),
+    "i": (-1,),
+    "j": (),
+}
 
 
 def law(name: str, domain: str, parameters: list[tuple[float, ...]], log_density: Any, scipy: Any, **more: Any) -> None:
@@ -66,6 +78,42 @@ class Folded:
 
     def isf(self, q: float) -> Any:
         return self.whole.isf(q / 2)
+
+
+@dataclass(frozen=True)
+class Kumaraswamy:
+    a: float
+    b: float
+
+    def cdf(self, x: Any) -> Any:
+        return -np.expm1(self.b * np.log1p(-(x**self.a)))
+
+    def logpdf(self, x: Any) -> Any:
+        return np.log(self.a * self.b) + (self.a - 1) * np.log(x) + (self.b - 1) * np.log1p(-(x**self.a))
+
+    def ppf(self, q: Any) -> Any:
+        return (-np.expm1(np.log1p(-q) / self.b)) ** (1 / self.a)
+
+    def isf(self, q: float) -> Any:
+        return (1 - q ** (1 / self.b)) ** (1 / self.a)
+
+
+@dataclass(frozen=True)
+class ZeroInflated:
+    p: float
+    rest: Any
+
+    def pmf(self, k: Any) -> Any:
+        return (k == 0) * self.p + (1 - self.p) * self.rest.pmf(k)
+
+    def logpmf(self, k: Any) -> Any:
+        return special.logsumexp([np.where(k == 0, np.log(self.p), -np.inf), np.log1p(-self.p) + self.rest.logpmf(k)], 0)
+
+    def ppf(self, q: Any) -> Any:
+        return self.rest.ppf(np.maximum(0, (q - self.p) / (1 - self.p)))
+
+    def isf(self, q: float) -> Any:
+        return self.rest.isf(q / (1 - self.p))
 
 
 def log_normal(z: Number) -> Number:
@@ -233,3 +281,235 @@ law(
     edges=(0, 0.5),
 )
 
+law(
+    "weibull",
+    "pp",
+    [(1.5, 2), (1, 1), (0.4, 3), (20, 0.1)],
+    lambda x, k, s: mp.log(k / s) + power(x / s, k - 1) - (x / s) ** k,
+    lambda k, s: stats.weibull_min(k, scale=s),
+    support=above_0,
+    edges=(1e-6, 0.3, 50),
+)
+law(
+    "pareto",
+    "pp",
+    [(1, 3), (0.01, 0.5)],
+    lambda x, m, a: mp.log(a) + a * mp.log(m) - (a + 1) * mp.log(x),
+    lambda m, a: stats.pareto(a, scale=m),
+    support=lambda m, a: (m, np.inf),
+    edges=(1, 1e12),
+)
+law(
+    "kumaraswamy",
+    "pp",
+    [(2, 3), (0.5, 0.5), (1, 1), (40, 7)],
+    lambda x, a, b: mp.log(a * b) + power(x, a - 1) + power(1 - x**a, b - 1),
+    lambda a, b: Kumaraswamy(a, b),
+    support=lambda *_: (0, 1),
+    edges=(1e-30, 1e-6, 0.5, 0.99999),
+)
+law(
+    "von_mises",
+    "rn",
+    [(0, 1.5), (0, 20), (1, 0.3), (-2, 7.9), (0.5, 1e5)],
+    lambda x, m, k: k * mp.cos(x - m) - mp.log(2 * mp.pi * mp.besseli(0, k)),
+    lambda m, k: stats.vonmises(k, loc=m),
+    support=lambda *_: (-np.pi, np.pi),
+    edges=(-3, 0, 1e-9, 2),
+)
+law(
+    "triangular",
+    "rrr",
+    [(0, 1, 3), (-1, -1, 2), (0, 4, 4)],
+    lambda x, low, m, high: mp.log(2 / (high - low) * ((x - low) / (m - low) if x < m else (high - x) / (high - m))),
+    lambda low, m, high: stats.triang((m - low) / (high - low), low, high - low),
+    support=lambda low, m, high: (low, high),
+    edges=(0.5, 1.5),
+)
+law(
+    "truncated_normal",
+    "rpff",
+    [(0, 1, -1, 2), (0, 1, 2, np.inf), (1, 2, -np.inf, -3), (0, 1, 8, 9), (0, 3, -np.inf, np.inf), (5, 1, -8, -7.5)],
+    lambda x, m, s, low, high: log_normal((x - m) / s) - mp.log(s) - mp.log(mp.ncdf((high - m) / s) - mp.ncdf((low - m) / s)),
+    lambda m, s, low, high: stats.truncnorm((low - m) / s, (high - m) / s, m, s),
+    support=lambda m, s, low, high: (low, high),
+    edges=(0, -3, 8),
+)
+law(
+    "skew_normal",
+    "rpr",
+    [(0, 1, 2), (1, 3, -5), (0, 1, 0)],
+    lambda x, m, s, a: mp.log(2) + log_normal((x - m) / s) - mp.log(s) + mp.log(mp.erfc(-a * (x - m) / s / mp.sqrt(2)) / 2),
+    lambda m, s, a: stats.skewnorm(a, m, s),
+    edges=(-10, -2, 10),
+)
+law(
+    "exponentially_modified_normal",
+    "rpp",
+    [(0, 1, 1), (2, 0.5, 3), (0, 1, 40), (-1, 2, 0.001)],
+    lambda x, m, s, r: (
+        mp.log(r / 2) + r / 2 * (2 * m + r * s * s - 2 * x) + mp.log(mp.erfc((m + r * s * s - x) / (mp.sqrt(2) * s)))
+    ),
+    lambda m, s, r: stats.exponnorm(1 / (s * r), m, s),
+    edges=(-20, 0, 30),
+)
+law(
+    "inverse_gaussian",
+    "pp",
+    [(1, 1), (3, 0.2), (0.5, 500)],
+    lambda x, m, s: (mp.log(s) - mp.log(2 * mp.pi) - 3 * mp.log(x)) / 2 - s * (x - m) ** 2 / (2 * m * m * x),
+    lambda m, s: stats.invgauss(m / s, scale=s),
+    support=above_0,
+    edges=(1e-3, 1e4),
+)
+law(
+    "beta_prime",
+    "pp",
+    [(2, 3), (0.5, 0.5), (50, 40), (1e4, 3)],
+    lambda x, a, b: power(x, a - 1) - (a + b) * mp.log1p(x) - log_beta(a, b),
+    stats.betaprime,
+    support=above_0,
+    edges=TAIL,
+)
+law(
+    "f",
+    "pp",
+    [(3, 8), (1, 1), (40, 60)],
+    lambda x, d, e: power(d * x / e, d / 2 - 1) - (d + e) / 2 * mp.log1p(d * x / e) - log_beta(d / 2, e / 2) + mp.log(d / e),
+    stats.f,
+    support=above_0,
+    edges=TAIL,
+)
+
+
+# ── of integers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def choices(n: Number, k: Number) -> Number:
+    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
+
+
+def log_poisson(k: Number, rate: Number) -> Number:
+    return power(rate, k) - rate - lgamma(k + 1)
+
+
+def log_bernoulli(k: Number, p: Number) -> Number:
+    return mp.log(p if k else 1 - p)
+
+
+def inverse_logit(x: Number) -> Number:
+    return 1 / (1 + mp.exp(-x))
+
+
+def from_0(*_: float) -> tuple[float, float]:
+    return (0, np.inf)
+
+
+def up_to(n: float, *_: float) -> tuple[float, float]:
+    return (0, n)
+
+
+def bits(*_: float) -> tuple[float, float]:
+    return (0, 1)
+
+
+law("bernoulli", "u", [(0.3,), (0.9,), (1e-9,)], log_bernoulli, stats.bernoulli, support=bits, edges=(0, 1), discrete=True)
+law(
+    "bernoulli_logit",
+    "r",
+    [(0.3,), (-2,), (50,), (-80,)],
+    lambda k, x: log_bernoulli(k, inverse_logit(x)),
+    lambda x: stats.bernoulli(special.expit(x)),
+    support=bits,
+    edges=(0, 1),
+    discrete=True,
+)
+law(
+    "binomial",
+    "iu",
+    [(10, 0.3), (60, 0.7), (1_000_000, 0.25), (1000, 1e-6), (0, 0.5)],
+    lambda k, n, p: choices(n, k) + power(p, k) + power(1 - p, n - k),
+    stats.binom,
+    support=up_to,
+    edges=(0, 10, 1000),
+    discrete=True,
+)
+law(
+    "binomial_logit",
+    "ir",
+    [(10, -0.8), (60, 0.7), (1_000_000, -1), (1000, -30)],
+    lambda k, n, x: choices(n, k) + power(inverse_logit(x), k) + power(inverse_logit(-x), n - k),
+    lambda n, x: stats.binom(n, special.expit(x)),
+    support=up_to,
+    edges=(0, 10, 1000),
+    discrete=True,
+)
+law("poisson", "n", [(3.5,), (40,), (1e6,), (1e-9,)], log_poisson, stats.poisson, support=from_0, edges=(0, 1, 50), discrete=True)
+law(
+    "poisson_log",
+    "r",
+    [(1,), (4,), (13.8,), (-30,)],
+    lambda k, x: k * x - mp.exp(x) - lgamma(k + 1),
+    lambda x: stats.poisson(np.exp(x)),
+    support=from_0,
+    edges=(0, 1, 50),
+    discrete=True,
+)
+law(
+    "geometric",
+    "v",
+    [(0.3,), (0.02,), (0.999,)],
+    lambda k, p: mp.log(p) + k * mp.log1p(-p),
+    lambda p: stats.geom(p, loc=-1),
+    support=from_0,
+    edges=(0, 100),
+    discrete=True,
+)
+law(
+    "negative_binomial",
+    "pp",
+    [(4, 1.5), (30, 20), (5, 1e8), (1e5, 1e3), (0.01, 0.01)],
+    lambda k, m, d: lgamma(k + d) - lgamma(d) - lgamma(k + 1) + d * mp.log(d / (d + m)) + k * mp.log(m / (d + m)),
+    lambda m, d: stats.nbinom(d, d / (d + m)),
+    support=from_0,
+    edges=(0, 50),
+    discrete=True,
+)
+law(
+    "beta_binomial",
+    "ipp",
+    [(10, 2, 3), (60, 0.5, 0.7), (1000, 1e5, 2e5), (30, 400, 300)],
+    lambda k, n, a, b: choices(n, k) + log_beta(k + a, n - k + b) - log_beta(a, b),
+    stats.betabinom,
+    support=up_to,
+    edges=(0, 10),
+    discrete=True,
+)
+law(
+    "hypergeometric",
+    "iii",
+    [(20, 7, 12), (300, 100, 50), (100_000, 40_000, 3_000), (5, 5, 5)],
+    lambda k, n, good, draws: choices(good, k) + choices(n - good, draws - k) - choices(n, draws),
+    stats.hypergeom,
+    support=lambda n, good, draws: (max(0, draws + good - n), min(good, draws)),
+    discrete=True,
+)
+law(
+    "discrete_uniform",
+    "jj",
+    [(1, 6), (-5, 20)],
+    lambda k, low, high: -mp.log(high - low + 1),
+    lambda low, high: stats.randint(low, high + 1),
+    support=lambda low, high: (low, high),
+    discrete=True,
+)
+law(
+    "zero_inflated_poisson",
+    "un",
+    [(0.3, 2.5), (0.05, 20), (1e-9, 600)],
+    lambda k, p, rate: mp.log(1 - p) + log_poisson(k, rate) if k else mp.log(p + (1 - p) * mp.exp(-rate)),
+    lambda p, rate: ZeroInflated(p, stats.poisson(rate)),
+    support=from_0,
+    edges=(0, 1),
+    discrete=True,
+)

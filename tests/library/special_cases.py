@@ -64,6 +64,12 @@ over_reals("log_ndtr", exact(lambda x: mp.log(mp.ncdf(x))), (-30, 9))
 over_reals("log_i0e", exact(lambda x: mp.log(mp.besseli(0, x)) - x), (1e-3, 1e5))
 
 
+@case("special.log_sum_exp")
+def _(d: Drawn) -> Comparison:
+    x = d.real(d.size(), scale=100)
+    return of(x, wanted=special.logsumexp(x.astype(np.float64)) if len(x) else -np.inf, slack=3)
+
+
 def of_beta(name: str, arguments: str, result: str, low: float, wanted: Callable[[Any, Any, Any], Any]) -> None:
     """Functions of two numbers from `low` on and of x and 1 - x, near the quotient of the first and their sum."""
 

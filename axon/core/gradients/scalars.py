@@ -18,7 +18,7 @@ from axon.base.names import Symbol, fresh
 from axon.core.gradients.rules import BINARY, UNARY, number, plus, scaled, times
 from axon.core.ir import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
 from axon.core.scalar_facts import comparison, conjunction
-from axon.core.walk import children, converted, nodes, rewrite, with_children
+from axon.core.walk import children, converted, rewrite, with_children
 from axon.shapes.dimension import Dim
 
 
@@ -98,6 +98,7 @@ class _Tape:
     def __init__(self, active: Active, tangents: Mapping[Symbol, Scalar] = MappingProxyType({})) -> None:
         self.active, self.tangents = active, tangents
         self.moving = IdentityMap[Scalar, bool]()
+        self.mentioned = IdentityMap[Scalar, frozenset[Symbol]]()
         self.home: dict[Symbol, _Scope | None] = dict.fromkeys(active.locals)
         self.steps: list[_Step] = []
         self.found: list[Contribution] = []
@@ -156,7 +157,7 @@ class _Tape:
                     return self.atom(Select(self.inside(scalar), replace(scalar, padding=None), padding), scope)
                 return scalar
             case Bind():
-                bindings, body = _sunk(scalar)
+                bindings, body = _sunk(scalar, self.mentioned)
                 for symbol, value in bindings:
                     if self.moves(value):
                         self.home[symbol] = scope
@@ -250,26 +251,23 @@ class _Tape:
         return (isinstance(atom, Local) and atom.symbol in self.home) or (isinstance(atom, Read) and self.moves(atom))
 
 
-def _sunk(bind: Bind) -> tuple[tuple[tuple[Symbol, Scalar], ...], Scalar]:
+def _sunk(bind: Bind, known: IdentityMap[Scalar, frozenset[Symbol]]) -> tuple[tuple[tuple[Symbol, Scalar], ...], Scalar]:
     """The bindings and the body of a `let`, of which what one branch alone uses is bound in that branch: its adjoint is 0 in the
     other, but 0 times a slope that is not finite is NaN."""
-    known = IdentityMap[Scalar, frozenset[Symbol]]()
-    kept: list[tuple[Symbol, Scalar]] = []
-    body = bind.body
-    for symbol, value in reversed(bind.bindings):
-        inner = None if any(symbol in _mentioned(v, known) for _, v in kept) else _into_branch(symbol, value, body, known)
-        if inner is None:
-            kept.append((symbol, value))
-        else:
-            body = inner
-    return tuple(reversed(kept)), body
+    names, parts = [symbol for symbol, _ in bind.bindings], list(children(bind))
+    for k in reversed(range(len(names))):
+        whole = Bind(tuple(zip(names[k + 1 :], parts[k + 1 : -1], strict=True)), parts[-1])
+        inner = _into_branch(names[k], parts[k], whole, known)
+        if inner is not None:
+            names[k:], parts[k:] = names[k + 1 :], children(inner)
+    return tuple(zip(names, parts[:-1], strict=True)), parts[-1]
 
 
 def _into_branch(symbol: Symbol, value: Scalar, body: Scalar, known: IdentityMap[Scalar, frozenset[Symbol]]) -> Scalar | None:
     """The body with a name bound as far inside as all its uses stand; None if they stand in no branch."""
     parts = list(children(body))
     users = [k for k, part in enumerate(parts) if symbol in _mentioned(part, known)]
-    if len(users) != 1 or (isinstance(body, Bind) and users[0] < len(body.bindings)):
+    if len(users) != 1:
         return None
     (k,) = users
     inner = _into_branch(symbol, value, parts[k], known)
@@ -353,6 +351,7 @@ def _closed(read: Read, scope: _Scope) -> Read:
 
 def tidied(scalar: Scalar) -> Scalar:
     """The same expression: names that are used once, or stand for what costs nothing, are gone, and the others are its own."""
+    uses_in = _uses(scalar)
 
     def go(s: Scalar, known: dict[Symbol, Scalar]) -> Scalar:
         match s:
@@ -366,7 +365,7 @@ def tidied(scalar: Scalar) -> Scalar:
                 return with_children(s, [go(child, known) for child in children(s)])
 
     def bind(s: Bind, known: dict[Symbol, Scalar]) -> Scalar:
-        uses = _uses(s)
+        uses = uses_in[s]
         known, kept = dict(known), []
         for symbol, value in s.bindings:
             count = uses[symbol]
@@ -385,17 +384,28 @@ def tidied(scalar: Scalar) -> Scalar:
     return go(scalar, {})
 
 
-def _uses(s: Bind) -> Counter[Symbol]:
-    """How often each name will be used, those that stand for what costs nothing aside."""
-    uses: Counter[Symbol] = Counter(n.symbol for n in nodes(s.body) if isinstance(n, Local))
-    for symbol, value in reversed(s.bindings):
-        count = uses[symbol]
-        if count:
-            often = count if _costs_nothing(value) else 1
-            for node in nodes(value):
-                if isinstance(node, Local):
-                    uses[node.symbol] += often
-    return uses
+def _uses(scalar: Scalar) -> IdentityMap[Bind, dict[Symbol, int]]:
+    """How often each name will be used in its `let`, those that stand for what costs nothing aside; of what is used at all."""
+    open_uses: Counter[Symbol] = Counter()
+    found = IdentityMap[Bind, dict[Symbol, int]]()
+
+    def go(s: Scalar, often: int) -> None:
+        match s:
+            case Local(symbol=symbol):
+                open_uses[symbol] += often
+            case Bind(bindings=bindings, body=body):
+                go(body, 1)
+                own = found[s] = {}
+                for symbol, value in reversed(bindings):
+                    count = own[symbol] = open_uses.pop(symbol, 0)
+                    if count:
+                        go(value, count if _costs_nothing(value) else 1)
+            case _:
+                for child in children(s):
+                    go(child, often)
+
+    go(scalar, 1)
+    return found
 
 
 def _costs_nothing(scalar: Scalar) -> bool:
