@@ -28,8 +28,11 @@ _COMBINE: Mapping[str, Callable[[Array, Array], Array]] = {
 
 
 def run(sharded: Sharded, inputs: Sequence[Array], explicit: Sequence[int] = (), runner: Runner = run_core) -> list[Array]:
-    """The whole results of a call, of whole inputs. Raises what a call of the unsharded program raises."""
+    """The whole results of a call, of whole inputs. Raises what a call of the unsharded program raises, and ValueError for sizes
+    that the steps do not serve."""
     dims = sharded.source.contract.bind(explicit, [array.shape for array in inputs])
+    if not sharded.serves(dims):
+        raise ValueError(f"{sharded.source.name} was put on the mesh for other sizes")
     devices = [_Device(sharded.environment(dims, place), place) for place in sharded.mesh.coordinates()]
     for one, array in zip(sharded.inputs, inputs, strict=True):
         for device in devices:

@@ -187,6 +187,13 @@ class Sharded:
             found[local] = dims[whole] // self.mesh.size(axis)
         return found | {symbol: place[axis] for axis, symbol in self.coordinates}
 
+    def serves(self, dims: Mapping[Symbol, int]) -> bool:
+        """Whether the steps are those of calls with these whole sizes."""
+        if any(dims[whole] % self.mesh.size(axis) for whole, axis, _ in self.sizes):
+            return False
+        sizes = self.environment(dims, {axis: 0 for axis, _ in self.mesh.axes})
+        return all(relation.holds(sizes) for relation in self.requires)
+
 
 def collectives(steps: Sequence[Step], *, slices: bool = False) -> Iterator[Collective]:
     """What is exchanged, in order; of a loop once."""

@@ -8,7 +8,7 @@ import axon
 from axon.core.sharding import Mesh, collectives
 from tests import ROOT
 from tests.core.sharding.whole import arguments, bound, compare, lowered, mesh, nvlink, sharded
-from tests.sample import drawn
+from tests.sample import SOAK, drawn
 
 MODELS = ROOT / "examples" / "models"
 LLAMA = {"b": 4, "c": 4, "d": 8, "f": 8, "g": 4, "h": 8, "n": 2, "s": 4, "v": 8}
@@ -61,7 +61,7 @@ def test_a_block_of_a_transformer_has_the_all_reduces_of_megatron() -> None:
     sizes = {"b": 8, "s": 4096, "d": 4096, "h": 32, "g": 8, "c": 128, "f": 14336}
     known = {*program.explicit, *program.contract.determined()}
     dims = {s: sizes.get(s.name, 1) for s in known}
-    for devices in (2, 4, 8):
+    for devices in (2, 4, 8) if SOAK else (4,):
         split = dict.fromkeys(("h", "g", "f"), "model")
         made = sharded(program, mesh(model=devices), split, dims, nvlink())
         found = list(collectives(made.steps))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from axon.core.sharding import Sharded, collectives
+from tests import ROOT
 from tests.core.sharding.whole import arguments, compare, mesh, of, sharded
 
 TEXT = """
@@ -70,3 +75,18 @@ def kinds(found: Sharded, **more: bool) -> list[str]:
 @pytest.mark.parametrize("devices", [2, 4])
 def test_what_is_exchanged(name: str, split: dict[str, str], expected: list[str], devices: int) -> None:
     assert kinds(made(name, split, scale=1 << 12, m=devices)) == expected
+
+
+def test_every_process_decides_alike() -> None:
+    """Whatever the seed of its hashes is: devices exchange what each of them has decided by itself."""
+    asks = (
+        "from tests.core.sharding.test_steps import made; from axon.core.sharding import print_sharded;"
+        "print(print_sharded(made('scaled', {'h': 'm', 'b': 'd'}, scale=4096, d=2, m=2)))"
+    )
+    texts = set()
+    for seed in "12":
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        ran = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, cwd=ROOT, env=environment, check=True)
+        texts.add(ran.stdout)
+    assert len(texts) == 1
+    assert "all_reduce over m" in texts.pop()
