@@ -469,6 +469,7 @@ _WRITERS: dict[str, _Writer] = {
         "fun NAME (p : nn.batch_norm[c]) (x : f32[n, c, ..s]) ="
         " for n k ..i => (x[n, k, ..i] - p.mean[k]) * (p.scale[k] * rsqrt (p.variance[k] + EPSILON)) + p.shift[k]",
     ),
+    "instance_norm": lambda s, o, a: o[0].then(f"nn.instance_norm {a.record(s)}"),
     "conv": _conv, "conv_transpose": _conv_transpose,
     "call": _call, "with_number": _with_number, "binary": _binary, "slice": _slice, "rearrange": _rearrange,
     "rope": lambda s, o, a: o[0].then(f"nn.rope {o[1].closed}"),

@@ -242,6 +242,19 @@ def _batch_norm(t: Translation, node: Node, inputs: Sequence[Value | None]) -> S
     return [t.add("batch_norm", [t.result(x)], x.shape, layer=layer, data=[epsilon])]
 
 
+def _instance_norm(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Of each channel; a group normalization is exported as one of groups for channels, whose weights say nothing."""
+    x, scale, shift = t.view(inputs[0]), _weight(t, node, 1), _weight(t, node, 2)
+    if single(node.attributes.get("epsilon", 1e-5)) != 1e-5:
+        raise Refused("an epsilon other than 1e-5 is not translated: the library's `nn.instance_norm` has that one")
+    if scale is None or shift is None:
+        raise Refused("only the weights of the file, a scale and a shift, are translated")
+    if (scale.read() == 1.0).all() and (shift.read() == 0.0).all():
+        return [t.add("call", [t.result(x)], x.shape, data=["nn.instance_standardize"])]
+    layer = t.layer(_norm_path(t, node, scale), {"scale": (scale.name, "same"), "shift": (shift.name, "same")})
+    return [t.add("instance_norm", [t.result(x)], x.shape, layer=layer)]
+
+
 # ── convolutions and pools ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -431,7 +444,7 @@ def _recurrent(t: Translation, node: Node) -> Path:
 OPERATORS: dict[str, Operator] = {
     "Linear": _linear, "Gemm": _gemm, "MatMul": _matmul, "Attention": _fused_attention, "Softmax": _softmax, "LogSoftmax": _softmax,
     "LayerNormalization": _layer_norm, "RMSNormalization": _rms_norm, "SimplifiedLayerNormalization": _rms_norm,
-    "BatchNormalization": _batch_norm, "Conv": _conv, "ConvTranspose": _conv_transpose,
+    "BatchNormalization": _batch_norm, "InstanceNormalization": _instance_norm, "Conv": _conv, "ConvTranspose": _conv_transpose,
     "MaxPool": _pool, "AveragePool": _pool, "GlobalAveragePool": _global_pool,
     "Resize": _resize, "ReduceMean": _reduce("mean"), "ReduceSum": _reduce("sum"), "ReduceMax": _reduce("max"),
     "ReduceMin": _reduce("min"), "ReduceProd": _reduce("prod"), "ArgMax": _best("argmax"), "ArgMin": _best("argmin"), "LSTM": _lstm,

@@ -11,7 +11,7 @@ from axon.shapes.dimension import Dim
 from axon.shapes.pretty import render
 from axon.tools.onnx import views
 from axon.tools.onnx.graph import Node
-from axon.tools.onnx.scalars import Number, Read, Scalar, Whole, whole
+from axon.tools.onnx.scalars import Compute, Number, Read, Scalar, Whole, whole
 from axon.tools.onnx.steps import Places, Refused, Value
 from axon.tools.onnx.translate import ONE, Operator, Translation
 from axon.tools.onnx.views import View
@@ -396,11 +396,28 @@ def _gather_nd(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Se
 
 
 def _range(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    start, limit, delta = (t.dims(_given(inputs, i), "a range")[0] for i in range(3))
+    given = [_given(inputs, i) for i in range(3)]
+    element = t.as_places(given[0]).element
+    start, limit, delta = (_size(t, x) for x in given)
     step = delta.constant
     if step is None or step < 1:
         raise Refused("a range by other steps than positive numbers is not translated")
-    return [t.places([(limit - start + (step - 1)) // step], lambda axes: Whole(Dim.of(axes[0]) * step + start), "i32")]
+
+    def place(axes: Sequence[Symbol]) -> Scalar:
+        along = Whole(Dim.of(axes[0]) * step + start)
+        return along if element == "i32" else t.compute(f"cast {element}", along)
+
+    return [t.places([(limit - start + (step - 1)) // step], place, element)]
+
+
+def _size(t: Translation, value: Value) -> Dim:
+    """A whole number, which may be given as a float: `torch.arange` of a size casts all of its arguments."""
+    match t.contents(value, "a range"):
+        case [Number(n)] if n == int(n):
+            return Dim.of(int(n))
+        case [Compute("cast f32" | "cast f64", (Whole(dim),))]:
+            return dim
+    return t.dims(value, "a range")[0]
 
 
 def _filled(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

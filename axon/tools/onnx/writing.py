@@ -367,7 +367,10 @@ def _of_element(text: str, element: str) -> str:
     return text.replace("f32[", f"{element}[")
 
 
-_TYPES = {"dense": "nn.linear", "conv2": "nn.conv", "layer_norm": "nn.norm", "batch_norm": "nn.batch_norm", "lstm": "nn.lstm"}
+_TYPES = {
+    "dense": "nn.linear", "conv2": "nn.conv", "layer_norm": "nn.norm", "instance_norm": "nn.norm", "batch_norm": "nn.batch_norm",
+    "lstm": "nn.lstm",
+}  # fmt: skip
 
 
 def _layer_type(kind: str, lead: list[str], dims: list[str], element: str) -> str:

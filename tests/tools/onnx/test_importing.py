@@ -494,3 +494,41 @@ def test_functions_of_the_model_are_written_out(tmp_path: Path) -> None:
     made.functions.append(helper.make_function("own", "Twice", ["a"], ["b"], body, [helper.make_opsetid("", 20)]))
     made.opset_import.append(helper.make_opsetid("own", 1))
     compared(tmp_path, made, np.arange(3, dtype=np.float32))
+
+
+def test_a_range_of_floats_up_to_a_size(tmp_path: Path) -> None:
+    """As `torch.arange(x.shape[0], dtype=torch.float32)` is exported."""
+    nodes = [
+        node("Shape", ["x"], ["n"], start=0, end=1),
+        node("Squeeze", ["n"], ["n_"]),
+        node("Cast", ["n_"], ["limit"], to=TensorProto.FLOAT),
+        node("Range", ["zero", "limit", "two"], ["at"]),
+        node("Mul", ["at", "half"], ["y"]),
+    ]
+    weights = {name: np.array(value, np.float32) for name, value in (("zero", 0.0), ("two", 2.0), ("half", 0.5))}
+    made = model(nodes, {"x": ["n"]}, {"y": ["m"]}, weights)
+    compared(tmp_path, made, np.ones(7, np.float32))
+    compared(tmp_path, made, np.ones(4, np.float32))
+
+
+def test_instance_and_group_normalization(tmp_path: Path) -> None:
+    """Groups are exported as channels, whose scale is 1 and shift 0."""
+    rng = np.random.default_rng(3)
+    weights = {
+        "norm.weight": rng.standard_normal(4, dtype=np.float32), "norm.bias": rng.standard_normal(4, dtype=np.float32),
+        "ones": np.ones(2, np.float32), "zeros": np.zeros(2, np.float32), "groups": np.array([0, 2, -1]),
+        "back": np.array([-1, 4, 3, 5]),
+    }  # fmt: skip
+    nodes = [
+        node("InstanceNormalization", ["x", "norm.weight", "norm.bias"], ["a"], "/norm/InstanceNormalization"),
+        node("Reshape", ["a", "groups"], ["b"]),
+        node("InstanceNormalization", ["b", "ones", "zeros"], ["c"]),
+        node("Reshape", ["c", "back"], ["y"]),
+    ]
+    made = model(nodes, {"x": ["n", 4, 3, 5]}, {"y": ["n", 4, 3, 5]}, weights)
+    text = compared(tmp_path, made, rng.standard_normal((2, 4, 3, 5), dtype=np.float32))
+    assert "nn.instance_norm p.norm" in text
+    assert "nn.instance_standardize" in text
+    nodes = [node("InstanceNormalization", ["x", "norm.weight", "norm.bias"], ["y"], "near", epsilon=1e-3)]
+    (found,) = refused(tmp_path, nodes, {"x": ["n", 4, 3, 5]}, {"y": ["n", 4, 3, 5]}, weights)
+    assert found.message.startswith("`near` (InstanceNormalization) cannot be translated: an epsilon other than 1e-5")
