@@ -398,7 +398,7 @@ def _gather_nd(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Se
 def _range(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     given = [_given(inputs, i) for i in range(3)]
     element = t.as_places(given[0]).element
-    start, limit, delta = (_size(t, x) for x in given)
+    start, limit, delta = (_whole_number(t, x) for x in given)
     step = delta.constant
     if step is None or step < 1:
         raise Refused("a range by other steps than positive numbers is not translated")
@@ -410,7 +410,7 @@ def _range(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequen
     return [t.places([(limit - start + (step - 1)) // step], place, element)]
 
 
-def _size(t: Translation, value: Value) -> Dim:
+def _whole_number(t: Translation, value: Value) -> Dim:
     """A whole number, which may be given as a float: `torch.arange` of a size casts all of its arguments."""
     match t.contents(value, "a range"):
         case [Number(n)] if n == int(n):

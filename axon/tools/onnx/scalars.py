@@ -131,6 +131,12 @@ def compute(op: str, arguments: tuple[Scalar, ...], bounds: Bounds) -> Scalar:
             return TRUE
         case "if", (Number(value), then, otherwise):
             return then if value else otherwise
+        case "if", (condition, Number(True), Number(False)) if is_bool(condition):
+            return condition
+        case "if", (condition, Number(False), Number(True)) if is_bool(condition):
+            return compute("not", (condition,), bounds)
+        case "if", (Compute("not", (condition,)), then, otherwise):
+            return compute("if", (condition, otherwise, then), bounds)
         case "if", (_, then, otherwise) if then == otherwise:
             return then
         case "cast bool", (a,) if is_bool(a):

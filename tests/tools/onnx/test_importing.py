@@ -532,3 +532,19 @@ def test_instance_and_group_normalization(tmp_path: Path) -> None:
     nodes = [node("InstanceNormalization", ["x", "norm.weight", "norm.bias"], ["y"], "near", epsilon=1e-3)]
     (found,) = refused(tmp_path, nodes, {"x": ["n", 4, 3, 5]}, {"y": ["n", 4, 3, 5]}, weights)
     assert found.message.startswith("`near` (InstanceNormalization) cannot be translated: an epsilon other than 1e-5")
+
+
+def test_a_choice_by_a_choice_of_truths_is_one(tmp_path: Path) -> None:
+    """As a mask that is true where a position is not seen."""
+    weights = {"yes": np.array(True), "no": np.array(False), "low": np.float32(-9), "zero": np.float32(0), "one": np.float32(1)}
+    nodes = [
+        node("Less", ["x", "zero"], ["seen"]),
+        node("Where", ["seen", "no", "yes"], ["unseen"]),
+        node("Where", ["unseen", "low", "x"], ["a"]),
+        node("Where", ["seen", "zero", "one"], ["b"]),
+        node("Mul", ["a", "b"], ["y"]),
+    ]
+    made = model(nodes, {"x": ["n"]}, {"y": ["n"]}, {name: np.array(value) for name, value in weights.items()})
+    text = compared(tmp_path, made, np.array([-2, 0, 3], np.float32))
+    assert "if if" not in text
+    assert "not" not in text
