@@ -93,7 +93,9 @@ def register(what: Module | Function, name: str) -> None:
     session = what._session
     functions = [f for f in session.checked.signatures if session.callee(f).is_function]
     with _needing_torch("register"):
+        from axon.host.pytorch.again import watch
         from axon.host.pytorch.operators import register
+    watch()
     register(session, functions if isinstance(what, Module) else [what.__name__], name)
 
 

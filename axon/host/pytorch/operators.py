@@ -456,9 +456,6 @@ def made(session: Session, callee: Callee, target: str | None, program: Program,
 
 
 def _register(operator: Operator, program: Program) -> None:
-    from axon.host.pytorch import again
-
-    again.watch()
     name = f"{operator.packet}.{operator.overload}" if operator.overload != "default" else operator.packet
     tags = [torch.Tag.pt2_compliant_tag]
     known = {*program.explicit}.union(*(d.variables for value in program.inputs for d in value.shape))

@@ -95,8 +95,10 @@ def order_of(token: str, name: str, count: int, names: tuple[str, ...]) -> tuple
 @constant
 def operator_of(token: str, name: str, target: str | None, keys: tuple[Any, ...]) -> tuple[Any, ...]:
     """The operator of a call, by its names; which of the leaves it takes, the element types of lists, the result's structure."""
+    from axon.host.pytorch.again import watch
     from axon.host.pytorch.operators import found
 
+    watch()
     session = session_of(token)
     try:
         return found(session, session.callee(name), target, keys)
