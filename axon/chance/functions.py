@@ -49,7 +49,8 @@ class _Maker:
             pattern = S.PatternName("key.given", span=span) if takes == "key" else self._given(span)
             first.append(S.Val(pattern, S.Var(own(takes), span=span), span=span))
         body = S.Let(tuple(first), self._spine(decl.body), span=decl.body.span)
-        return S.Fun(S.Name(f"{decl.name.text}.{self.kind}", span), tuple(params), None, decl.where, body, span=decl.span)
+        name, result = S.Name(f"{decl.name.text}.{self.kind}", span), decl.result if self.kind == "value" else None
+        return S.Fun(name, tuple(params), result, decl.where, body, span=decl.span)
 
     def _given(self, span: Span) -> S.Pattern:
         names = [site.name for site in self.model.latents]
@@ -91,24 +92,24 @@ class _Maker:
         name, at = bound.name, bound.span
         model = self.called(head_of(leaf_of(site)))
         here = _Named(name, at, site)
-        latents = name if model is None else f"{name}.latents"
+        latents: S.Expr = S.Var(name, span=here.span) if model is None else here.var("latents")
         if self.kind == "prior":
             yield here.key()
             value = _over(site, lambda leaf, i: self._sampled(leaf, here.var("key"), i))
         elif self.kind in ("unconstrained", "constrain"):
             free = _over(site, lambda leaf, i: self._free(leaf, self._sampled(leaf, _no_key(site.span), i)))
-            yield here.val("free", S.Like(here.var("given"), free, False, span=at))
+            yield here.val("free", S.Like(here.var("given"), free, False, span=here.span))
             value = _over(site, lambda leaf, i: self._constrained(leaf, _at(here.var("free"), i, model)))
         else:
             drawn = _over(site, lambda leaf, i: self._sampled(leaf, _no_key(site.span), i))
-            value = S.Like(here.var("given"), drawn, False, span=at)
+            value = S.Like(here.var("given"), drawn, False, span=here.span)
         if model is None:
             yield S.Val(pattern, value, span=site.span)
         else:
             yield here.val("latents", value)
-            inner = _over(site, lambda leaf, i: _of_model(leaf, "value", _at(S.Var(latents, span=at), i, model)))
+            inner = _over(site, lambda leaf, i: _of_model(leaf, "value", _at(latents, i, model)))
             yield S.Val(pattern, inner, span=site.span)
-        drawn_at: At = lambda leaf, i: _at(S.Var(latents, span=at), i, model)
+        drawn_at: At = lambda leaf, i: _at(latents, i, model)
         yield here.val("density", _over(site, lambda leaf, i: self._density(leaf, "log_density", drawn_at(leaf, i)), total=True))
         if self.kind == "unconstrained":
             free_at: At = lambda leaf, i: _at(here.var("free"), i, model)
@@ -124,7 +125,7 @@ class _Maker:
             yield here.val("free", _over(site, lambda leaf, i: self._free(leaf, drawn_at(leaf, i))))
             self.parts.append((S.Name(name, at), here.var("free")))
         elif self.kind in ("prior", "constrain"):
-            yield here.val("latent", S.Var(latents, span=at))
+            yield here.val("latent", latents)
             self.parts.append((S.Name(name, at), here.var("latent")))
         elif self.kind == "predict" and model is not None and "predict" in model.functions:
             yield here.key()
@@ -189,21 +190,21 @@ _TAKES = {
 
 
 class _Named:
-    """What is made for one site: names after its own, at its place."""
+    """What is made for one site, with names after its own. Its place is that of `mu ~ dist.normal 0.0 1.0`, and no other's."""
 
     def __init__(self, name: str, at: Span, site: S.Expr) -> None:
-        self.name, self.at, self.span = name, at, site.span
+        self.name, self.span = name, at.to(site.span)
 
     def var(self, of: str) -> S.Expr:
-        return S.Var(f"{self.name}.{of}", span=self.at)
+        return S.Var(f"{self.name}.{of}", span=self.span)
 
     def val(self, of: str, value: S.Expr) -> S.Decl:
-        return S.Val(S.PatternName(f"{self.name}.{of}", span=self.at), value, span=self.span)
+        return S.Val(S.PatternName(f"{self.name}.{of}", span=self.span), value, span=self.span)
 
     def key(self) -> S.Decl:
         """See Note [Keys]."""
-        folded = _call(S.Var(FOLD_IN, span=self.at), S.Var("key.given", span=self.at), S.Int(number(self.name), span=self.at))
-        return self.val("key", folded)
+        digest = S.Int(number(self.name), span=self.span)
+        return self.val("key", _call(S.Var(FOLD_IN, span=self.span), S.Var("key.given", span=self.span), digest))
 
 
 # ── syntax ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

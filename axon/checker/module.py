@@ -9,8 +9,9 @@ from axon.base.data import dataclass, field
 from axon.base.diagnostics import Diagnostic
 from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span
+from axon.chance.model import Model
 from axon.types import typed as T
-from axon.types.resolve import Module
+from axon.types.resolve import ModelName, Module
 from axon.types.type import Scheme, Type
 from axon.types.unify import State
 
@@ -56,6 +57,11 @@ class CheckedModule:
     @property
     def ok(self) -> bool:
         return not any(d.severity == "error" for d in self.diagnostics)
+
+    def model(self, name: str) -> Model | None:
+        """The model that has a name, which is no value: its functions are."""
+        entity = self.exports.values.get(name) if self.exports is not None else None
+        return entity.model if isinstance(entity, ModelName) else None
 
     @property
     def was_read(self) -> bool:

@@ -18,7 +18,6 @@ from axon.base.nearest import hint
 from axon.host.call import Callee, Session, arguments, check_sizes, check_target, named, opened, session_of, wrong
 from axon.host.described import Documented, brief, documentation, shortened, signature
 from axon.host.models import Model
-from axon.types.resolve import ModelName
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from axon.host.devices.interpreted import InterpretedShards
     from axon.host.sizes import Sizes, Unranked
     from axon.host.solve import Solutions
-    from axon.types.resolve import Entity
 
 
 @untraced
@@ -252,8 +250,8 @@ class Module(_Shared):
 
     @untraced
     def _item(self, name: str) -> Any:
-        if isinstance(model := self._models.get(name), ModelName):
-            return Model(self, model.model)
+        if (model := self._session.checked.model(name)) is not None:
+            return Model(self, model)
         if name not in self._session.checked.signatures:
             raise KeyError(f"{self!r} declares no {name!r}{hint(name, self) if isinstance(name, str) else ''}")
         callee = self._session.callee(name)
@@ -267,14 +265,7 @@ class Module(_Shared):
         return iter(self._session.checked.signatures)
 
     def __dir__(self) -> list[str]:
-        models = [name for name, entity in self._models.items() if isinstance(entity, ModelName)]
-        return [*(name for name in self if "." not in name), *models]
-
-    @property
-    def _models(self) -> Mapping[str, Entity]:
-        """What names stand for, those of models among them."""
-        exports = self._session.checked.exports
-        return exports.values if exports is not None else {}
+        return list(dict.fromkeys(name.partition(".")[0] for name in self))
 
     def __repr__(self) -> str:
         return f"<axon module {self._path}>"

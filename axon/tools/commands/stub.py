@@ -36,6 +36,7 @@ _OWN = (
     "np",
     "Sequence",
     "Function",
+    "Model",
     "NDArray",
     "DeviceArray",
     "Target",
@@ -71,9 +72,15 @@ def stub(session: Session, path: str) -> str:
             continue  # only getattr gets at it
         callee = session.callee(name)
         bodies.append(writer.function(callee) if callee.is_function else writer.value(callee))
+    models: dict[str, list[str]] = {}
+    for name in session.checked.signatures:
+        model, dot, function = name.partition(".")
+        if dot:
+            models.setdefault(model, []).append(function)
+    bodies += [writer.model(name, functions) for name, functions in models.items()]
     variables = "\n".join(f'{v} = TypeVar("{v}", bound=np.generic)' for v in _VARIABLES[: writer.most])
     targets = ", ".join(f'"{target}"' for target in TARGETS)
-    head = HEAD.format(name=path.replace("\\", "/").rpartition("/")[2], imports=own.imports())
+    head = HEAD.format(name=path.replace("\\", "/").rpartition("/")[2], imports=own.imports(bool(models)))
     helpers = own(HELPERS.format(targets=targets, variables=variables)).rstrip()
     return "\n\n".join([head + helpers, *writer.records, *bodies]) + "\n"
 
@@ -94,7 +101,7 @@ class _Own:
         """A type, or other text of the stub's, in these names."""
         return re.sub(r"[^\W\d]\w*", lambda match: self.renamed.get(match[0], match[0]), text) if self.renamed else text
 
-    def imports(self) -> str:
+    def imports(self, models: bool) -> str:
         def line(module: str, *names: str) -> str:
             return f"from {module} import " + ", ".join(f"{n} as {self.renamed[n]}" if n in self.renamed else n for n in names)
 
@@ -102,7 +109,7 @@ class _Own:
         numpy = f"import numpy as {self('np')}"
         above = [line("builtins", *lost)] if lost else []
         own = [line("collections.abc", "Sequence"), line("typing", *_TYPING)]
-        return "\n".join([*above, *own, "", numpy, line("axon", "Function"), line("numpy.typing", "NDArray")])
+        return "\n".join([*above, *own, "", numpy, line("axon", "Function", *["Model"] * models), line("numpy.typing", "NDArray")])
 
 
 @dataclass
@@ -115,13 +122,14 @@ class _Writer:
     most: int = 0  # element variables of one signature
     _known: dict[object, str] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
+    owners: dict[str, str] = field(default_factory=dict)  # the class of each function
 
     def value(self, callee: Callee) -> str:
         return f"{callee.name}: {self.own(self._result(callee.scheme.type, callee.name))}"
 
     def function(self, callee: Callee) -> str:
         """A class with the function's calls, and the function as an instance of it; before it those of its derivatives."""
-        owner = f"_{callee.name}"
+        owner = f"_{_plain(callee.name)}"
         while owner in self._names or f"{owner}_at" in self._names:
             owner += "_"
         self._names |= {owner, f"{owner}_at"}
@@ -130,11 +138,25 @@ class _Writer:
         body = "\n\n".join([*methods, self._calls(callee)])
         base = self.own("Function")
         if not callee.dimensions:
-            return "\n\n".join([*before, f"class {owner}({base}):\n{doc}\n{body}\n\n{callee.name}: {owner}"])
+            return "\n\n".join([*before, f"class {owner}({base}):\n{doc}\n{body}{self._named(callee.name, owner)}"])
         sizes = "int" if len(callee.dimensions) == 1 else f"tuple[{', '.join('int' for _ in callee.dimensions)}]"
         at = f"    def __getitem__(self, sizes: {self.own(sizes)}) -> {owner}_at: ..."
-        both = f"class {owner}_at({base}):\n{doc}\n{body}\n\nclass {owner}({base}):\n{doc}\n{at}\n\n{callee.name}: {owner}"
+        both = f"class {owner}_at({base}):\n{doc}\n{body}\n\nclass {owner}({base}):\n{doc}\n{at}{self._named(callee.name, owner)}"
         return "\n\n".join([*before, both])
+
+    def _named(self, name: str, owner: str) -> str:
+        """A function of a model is an attribute of that, which stands at the end."""
+        self.owners[name] = owner
+        return "" if "." in name else f"\n\n{name}: {owner}"
+
+    def model(self, name: str, functions: list[str]) -> str:
+        """A class with a model's functions, and the model as an instance of it."""
+        owner = f"_{name}"
+        while owner in self._names:
+            owner += "_"
+        self._names.add(owner)
+        attributes = "\n".join(f"    {f}: {self.owners[f'{name}.{f}']}" for f in functions)
+        return f"class {owner}({self.own('Model')}):\n{attributes}\n\n{name}: {owner}"
 
     def _derivatives(self, callee: Callee, owner: str) -> tuple[list[str], list[str]]:
         """Of a function that gives a number: a class for each parameter that holds floats, and the methods that give these."""
@@ -265,7 +287,7 @@ class _Writer:
         if any(f"{v}]" in word for _, word in fields for v in _VARIABLES):
             return "dict[str, Any]"  # a TypedDict of a variable would have to be generic
         if key not in self._known:
-            name = "_" + "".join(part.capitalize() for part in path.replace(" ", "_").split("_"))
+            name = "_" + "".join(part.capitalize() for part in _plain(path).replace(" ", "_").split("_"))
             while name in self._names:
                 name += "_"
             self._names.add(name)
@@ -287,6 +309,11 @@ class _Writer:
                 return "Any"
             self._letters[element.symbol] = _VARIABLES[len(self._letters)]
         return self._letters[element.symbol]
+
+
+def _plain(name: str) -> str:
+    """The name of a model's function as one that Python can write."""
+    return name.replace(".", "_")
 
 
 def _call(own: _Own, callee: Callee, types: list[str], result: str) -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from enum import Enum, auto
 
-from axon.base.data import dataclass
+from axon.base.data import dataclass, replace
 from axon.checker.check import binds
 from axon.checker.loader import SUFFIX, library_modules
 from axon.grammar import syntax as S
@@ -19,6 +19,7 @@ from axon.tools.editor.places import declarations, is_function, parts, records, 
 from axon.tools.editor.repair import HOLE, Mended, mend, partial
 from axon.tools.editor.workspace import Workspace
 from axon.types import builtins
+from axon.types.resolve import ModelName
 from axon.types.show import signature
 from axon.types.symbolic import tells_sizes
 from axon.types.type import Function, RecordType, Tensor, TupleType, Type
@@ -161,6 +162,8 @@ def _declarations(analysis: Analysis, offset: int) -> Iterator[tuple[Item, Check
             break
         for decl in whole(chunk).decls:
             for name, _ in binds(decl) if isinstance(decl, S.Fun | S.Val) else ():
+                if "." in name:  # a function of a model, which that offers
+                    continue
                 checked = analysis.table.get((False, name))
                 if checked is not None:
                     yield _declared(checked, name, analysis), checked
@@ -212,12 +215,15 @@ def _members(analysis: Analysis, tokens: list[Token], mended: Mended | None, fac
     if before is not None and before.kind in ("INT", "FLOAT") and before.end == tokens[-1].start:
         return []  # the point of a number
     owner = before.text if before is not None else ""
+    functions = list(_of_model(analysis, tokens))
+    if functions and (mended is None or not _is_bound(mended, owner)):
+        return functions
     module = analysis.imports.get(owner)
     if module is not None and (mended is None or not _is_bound(mended, owner)):
         in_type = mended is not None and _where(mended) is _Where.TYPE
         if in_type:
             return _types(module)
-        return [_declared(c, name, module) for (is_type, name), c in module.table.items() if not is_type]
+        return [_declared(c, name, module) for (is_type, name), c in module.table.items() if not is_type and "." not in name]
     record = _record(mended) if mended is not None else None
     found = _typed(analysis, facts, record) if facts is not None and record is not None else None
     match found:
@@ -228,6 +234,18 @@ def _members(analysis: Analysis, tokens: list[Token], mended: Mended | None, fac
         case _, Tensor() | Function():
             return []
     return _all_fields(analysis)
+
+
+def _of_model(analysis: Analysis, tokens: list[Token]) -> Iterator[Item]:
+    """The functions of the model before a dot, `schools.` or `lib.schools.`."""
+    *before, name = [t.text for t in tokens[-4:-1] if t.kind == "NAME"] or [""]
+    dotted = len(tokens) > 3 and tokens[-3].kind == "."
+    module = analysis.imports.get(before[-1]) if dotted and before else analysis if not dotted else None
+    checked = module.table.get((False, name)) if module is not None else None
+    entity = checked.entities.get(name) if checked is not None else None
+    if module is not None and checked is not None and isinstance(entity, ModelName):
+        for function in entity.model.functions:
+            yield replace(_declared(checked, f"{name}.{function}", module), label=function)
 
 
 def _typed(analysis: Analysis, facts: Facts, e: S.Expr) -> tuple[Facts, Type] | None:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from axon.base.data import dataclass
 from axon.base.element import FLOAT, INT, NUM, Element
 from axon.base.source import Span
+from axon.chance.model import Model
 from axon.grammar import syntax as S
 from axon.grammar.comments import words
 from axon.grammar.format import print_declaration
-from axon.tools.editor.analysis import Analysis
+from axon.tools.editor.analysis import Analysis, Checked
 from axon.tools.editor.chunks import Chunk
 from axon.tools.editor.facts import Facts, listed
 from axon.tools.editor.names import Binding, Kind, Occurrence
 from axon.tools.editor.places import Definition, Spot, resolve, spot, whole
 from axon.types import builtins
 from axon.types import typed as T
+from axon.types.resolve import ModelName
 from axon.types.show import show_shape, signature
-from axon.types.type import Type
+from axon.types.type import Function, Type
 
 ELEMENT_WORDS = {
     Element.F64: "a float of 64 bits", Element.F32: "a float of 32 bits", Element.F16: "a float of 16 bits, 5 of exponent",
@@ -157,6 +160,9 @@ def _global(found: Definition, o: Occurrence, facts: Facts | None, here: Type | 
     scheme = checked.facts.scheme(found.name)
     word = "fun" if isinstance(checked.decl, S.Fun) else "val"
     doc = documentation(checked.chunk, checked.decl)
+    model = checked.entities.get(found.name)
+    if isinstance(model, ModelName):
+        return Hover(tuple(_model(checked, model.model)), ("model", *doc), o.span)
     if scheme is None:
         return Hover((f"{word} {found.name}",), ("its declaration has errors", *doc), o.span)
     code = [f"{word} {found.name} : {signature(checked.state, scheme)}"]
@@ -164,6 +170,19 @@ def _global(found: Definition, o: Occurrence, facts: Facts | None, here: Type | 
     if here is not None and facts is not None and scheme.quantified and not own:
         code.append(f"here {facts.show(here)}")
     return Hover(tuple(code), (*doc, *(origins(checked.facts, scheme.type, seen) if own else ())), o.span)
+
+
+def _model(checked: Checked, model: Model) -> Iterator[str]:
+    """The latents of a model, what it observes, and its functions."""
+    yield f"fun {model.name}"
+    for function, what in (("prior", "latents"), ("predict", "observes")):
+        scheme = checked.facts.scheme(f"{model.name}.{function}") if function in model.functions else None
+        t = scheme.type if scheme is not None else None
+        while isinstance(t, Function):
+            t = checked.state.prune(t.result)
+        if t is not None:
+            yield f"{what} : {checked.facts.show(t)}"
+    yield "functions : " + " ".join(model.functions)
 
 
 def _index(found: Definition, o: Occurrence, facts: Facts | None) -> Hover:

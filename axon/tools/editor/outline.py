@@ -57,6 +57,8 @@ def entries(decl: S.Decl, checked: Checked | None) -> Iterator[Entry]:
         return
     children = tuple(_local(decl.body if isinstance(decl, S.Fun) else decl.value)) if isinstance(decl, S.Fun | S.Val) else ()
     for name, span in binds(decl):
+        if "." in name:  # a function that a model is made into
+            continue
         detail = ""
         kind = Kind.TYPE if isinstance(decl, S.TypeDecl) else Kind.FUNCTION if isinstance(decl, S.Fun) else Kind.VALUE
         if checked is not None and kind is not Kind.TYPE:

@@ -235,8 +235,11 @@ class Interactive:
             tuple(w for p in parts for w in p.warnings),
             tuple(d for d in self._unfit() if d not in unfit),
             parts[-1].forgotten if parts else (),
-            tuple(name for p in parts for name in p.waiting if name not in self.signatures),
+            tuple(name for p in parts for name in p.waiting if not self._is_usable(name)),
         )
+
+    def _is_usable(self, name: str) -> bool:
+        return name in self.signatures or self.session.checked.model(name) is not None
 
     def bind(self, name: str, value: Any) -> str:
         """Bind data to a name for expressions to use; its type. Raises AxonError for what is no value of Axon's."""
@@ -362,7 +365,8 @@ class Interactive:
         if errors:
             raise AxonError(tuple(self._data_noted(d) for d in errors))
         known = self._unfit()
-        waiting = tuple(n for u in new if isinstance(u.decl, S.Fun | S.Val) for n in u.names if n not in checked.signatures)
+        declared = [n for u in new if isinstance(u.decl, S.Fun | S.Val) for n in u.names if "." not in n]
+        waiting = tuple(n for n in declared if n not in checked.signatures and checked.model(n) is None)
         self._now = (state, session)
         unfit = tuple(d for d in self._unfit() if d not in known)
         lines = tuple(line for unit in new for line in lines_of(unit, checked))

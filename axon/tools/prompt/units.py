@@ -125,7 +125,10 @@ def lines_of(unit: Unit, checked: CheckedModule) -> Iterator[str]:
             yield f"type {name.text}"
         case _:
             for name in unit.names:
-                if name in checked.signatures:
+                model = checked.model(name)
+                if model is not None:
+                    yield f"{name} : model of {', '.join(map(str, model.sites))}"
+                elif name in checked.signatures and "." not in name:
                     yield f"{name} : {checked.signatures[name]}"
 
 
