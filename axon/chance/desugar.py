@@ -21,6 +21,11 @@ Note [All functions of a model have one type]
     Each has the same declarations, whether it needs them or not, and only its latents come from elsewhere. So all agree on the
     types and sizes of data and latents, and what one of them asks of a call, all do. What nothing uses is not evaluated.
 
+Note [Chains]
+    `unfold (x = start) for t => dist.normal x 1.0` draws each step from what the last has drawn. To draw, and to make latents of
+    real numbers, it is an `unfold`. Where all that was drawn is known, as for a density, it is a plate: the state before step t is
+    the element t - 1, or `start`. So the steps of a density, and of its gradient, do not wait for each other.
+
 Note [Names with a dot]
     No name that a user writes has a dot in it. Names that are made here have one, and so hide nothing.
 

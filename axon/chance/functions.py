@@ -93,15 +93,16 @@ class _Maker:
         model = self.called(head_of(leaf_of(site)))
         here = _Named(name, at, site)
         latents: S.Expr = S.Var(name, span=here.span) if model is None else here.var("latents")
+        drawn = _over(site, lambda leaf, i: self._sampled(leaf, _no_key(site.span), i))
         if self.kind == "prior":
             yield here.key()
             value = _over(site, lambda leaf, i: self._sampled(leaf, here.var("key"), i))
         elif self.kind in ("unconstrained", "constrain"):
-            free = _over(site, lambda leaf, i: self._free(leaf, self._sampled(leaf, _no_key(site.span), i)))
+            yield here.val("drawn", drawn)
+            free = _over(site, lambda leaf, i: self._free(leaf, _at(here.var("drawn"), i, model)), chain=here.var("drawn"))
             yield here.val("free", S.Like(here.var("given"), free, False, span=here.span))
             value = _over(site, lambda leaf, i: self._constrained(leaf, _at(here.var("free"), i, model)))
         else:
-            drawn = _over(site, lambda leaf, i: self._sampled(leaf, _no_key(site.span), i))
             value = S.Like(here.var("given"), drawn, False, span=here.span)
         if model is None:
             yield S.Val(pattern, value, span=site.span)
@@ -110,23 +111,30 @@ class _Maker:
             inner = _over(site, lambda leaf, i: _of_model(leaf, "value", _at(latents, i, model)))
             yield S.Val(pattern, inner, span=site.span)
         drawn_at: At = lambda leaf, i: _at(latents, i, model)
-        yield here.val("density", _over(site, lambda leaf, i: self._density(leaf, "log_density", drawn_at(leaf, i)), total=True))
+        density: At = lambda leaf, i: self._density(leaf, "log_density", drawn_at(leaf, i))
+        yield here.val("density", _over(site, density, total=True, chain=latents))
         if self.kind == "unconstrained":
             free_at: At = lambda leaf, i: _at(here.var("free"), i, model)
-            moved = _over(site, lambda leaf, i: self._with_jacobian(leaf, drawn_at(leaf, i), free_at(leaf, i)), total=True)
+            both: At = lambda leaf, i: self._with_jacobian(leaf, drawn_at(leaf, i), free_at(leaf, i))
+            moved = _over(site, both, total=True, chain=latents)
             yield here.val("unconstrained", moved)
             self.terms.append(here.var("unconstrained"))
         elif self.kind == "log_density":
             self.terms.append(here.var("density"))
+        elif self.kind == "densities":
+            self.parts.append((S.Name(name, at), here.var("density")))
         elif self.kind == "likelihood" and model is not None and "likelihood" in model.functions:
             yield here.val("likelihood", _over(site, lambda leaf, i: _of_model(leaf, "likelihood", drawn_at(leaf, i)), total=True))
             self.terms.append(here.var("likelihood"))
         elif self.kind == "free":
-            yield here.val("free", _over(site, lambda leaf, i: self._free(leaf, drawn_at(leaf, i))))
+            yield here.val("free", _over(site, lambda leaf, i: self._free(leaf, drawn_at(leaf, i)), chain=latents))
             self.parts.append((S.Name(name, at), here.var("free")))
         elif self.kind in ("prior", "constrain"):
             yield here.val("latent", latents)
             self.parts.append((S.Name(name, at), here.var("latent")))
+        elif self.kind == "pointwise" and model is not None and "pointwise" in model.functions:
+            yield here.val("pointwise", _over(site, lambda leaf, i: _of_model(leaf, "pointwise", drawn_at(leaf, i))))
+            self.parts.append((S.Name(name, at), here.var("pointwise")))
         elif self.kind == "predict" and model is not None and "predict" in model.functions:
             yield here.key()
             new = _over(site, lambda leaf, i: _of_model(leaf, "predict", drawn_at(leaf, i), _folded(here.var("key"), i)))
@@ -141,8 +149,14 @@ class _Maker:
         )
         yield here.val("seen", S.Like(data, drawn, True, span=name.span))
         seen = here.var("seen")
-        yield here.val("density", _over(site, lambda leaf, i: self._density(leaf, "log_density", _at(seen, i, None)), total=True))
-        if self.kind in ("log_density", "likelihood", "unconstrained"):
+        density: At = lambda leaf, i: self._density(leaf, "log_density", _at(seen, i, None))
+        yield here.val("density", _over(site, density, total=True, chain=seen))
+        if self.kind == "densities":
+            self.parts.append((name, here.var("density")))
+        elif self.kind == "pointwise":
+            yield here.val("pointwise", _over(site, density, chain=seen))
+            self.parts.append((name, here.var("pointwise")))
+        elif self.kind in ("log_density", "likelihood", "unconstrained"):
             self.terms.append(here.var("density"))
         elif self.kind == "predict":
             yield here.key()
@@ -185,6 +199,7 @@ class _Maker:
 
 _TAKES = {
     "value": ("latents",), "log_density": ("latents",), "likelihood": ("latents",), "free": ("latents",), "prior": ("key",),
+    "densities": ("latents",), "pointwise": ("latents",),
     "predict": ("latents", "key"), "unconstrained": ("u",), "constrain": ("u",),
 }  # fmt: skip
 
@@ -210,19 +225,46 @@ class _Named:
 # ── syntax ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _over(site: S.Expr, at: At, total: bool = False, indices: tuple[Index, ...] = ()) -> S.Expr:
-    """What is made of each distribution of a site, in its place; `total`: summed over the plates."""
+def _over(
+    site: S.Expr, at: At, total: bool = False, chain: S.Expr | None = None, indices: tuple[Index, ...] = ()
+) -> S.Expr:  # fmt: skip
+    """What is made of each distribution of a site, in its place; `total`: summed over the plates. `chain` is what was drawn, if all
+    of it is known: see Note [Chains]."""
     match site:
         case S.For(groups, body):
             groups, own = _with_names(groups, len(indices))
-            inner = _over(body, at, total, (*indices, *own))
-            if total:
-                return S.Reduce(S.Name("sum", site.span), None, groups, None, inner, span=site.span)
-            return S.For(groups, inner, span=site.span)
+            return _plate(groups, _over(body, at, total, chain, (*indices, *own)), total, site.span)
         case S.If(condition, then, otherwise):
-            return S.If(condition, *(_over(branch, at, total, indices) for branch in (then, otherwise)), span=site.span)
+            return S.If(condition, *(_over(branch, at, total, chain, indices) for branch in (then, otherwise)), span=site.span)
+        case S.Loop("unfold", ((state, start),), None, groups, body):
+            groups, own = _with_names(groups, len(indices))
+            inner = _over(body, at, total, chain, (*indices, *own))
+            if chain is None:
+                return replace(site, groups=groups, body=inner)
+            before = S.If(_first(own, site.span), start, _before(chain, indices, own), span=start.span)
+            return _plate(groups, S.Let((S.Val(state, before, span=start.span),), inner, span=site.span), total, site.span)
         case _:
             return at(site, indices)
+
+
+def _plate(groups: tuple[S.BinderGroup, ...], body: S.Expr, total: bool, span: Span) -> S.Expr:
+    if total:
+        return S.Reduce(S.Name("sum", span), None, groups, None, body, span=span)
+    return S.For(groups, body, span=span)
+
+
+def _first(step: list[Index], span: Span) -> S.Expr:
+    """Whether a step is the first."""
+    return S.Binary("=", S.Var(step[-1][-1], span=span), S.Int(0, span=span), span, span=span)
+
+
+def _before(chain: S.Expr, indices: tuple[Index, ...], step: list[Index]) -> S.Expr:
+    """What was drawn in the step before one."""
+    at = _at(chain, (*indices, *step), None)
+    assert isinstance(at, S.Access)
+    *outer, last, rest = at.subscripts
+    s = S.Binary("-", S.Var(step[-1][-1], span=chain.span), S.Int(1, span=chain.span), chain.span, span=chain.span)
+    return replace(at, subscripts=(*outer, replace(last, value=s), rest))
 
 
 def _with_names(groups: tuple[S.BinderGroup, ...], count: int) -> tuple[tuple[S.BinderGroup, ...], list[Index]]:

@@ -9,8 +9,10 @@ from axon.base.data import dataclass
 from axon.base.source import Span
 
 # Every function that a model may have, in the order in which they are made. The first has all of the model's text.
-FUNCTIONS = ("value", "log_density", "prior", "likelihood", "predict", "unconstrained", "constrain", "free")
-OBSERVED = ("likelihood", "predict")  # of models that observe something
+FUNCTIONS = (
+    "value", "log_density", "prior", "likelihood", "predict", "densities", "pointwise", "unconstrained", "constrain", "free",
+)  # fmt: skip
+OBSERVED = ("likelihood", "predict", "pointwise")  # of models that observe something
 CONTINUOUS = ("unconstrained", "constrain", "free")  # of models whose latents are continuous
 
 
@@ -65,6 +67,8 @@ class Mistake(Enum):
     SITE_INSIDE = auto()
     SITE_TWICE = auto()
     SITE_PATTERN = auto()
+    SITE_CHAIN = auto()
+    CHAIN_OF_MODEL = auto()
     PLATE_OF_RUN = auto()
 
 

@@ -47,8 +47,8 @@ def name_of(pattern: S.Pattern) -> S.PatternName | None:
 
 def leaf_of(site: S.Expr) -> S.Expr:
     """The distribution of a site, or the first of several."""
-    while isinstance(site, S.For | S.If):
-        site = site.body if isinstance(site, S.For) else site.then
+    while isinstance(site, S.For | S.If | S.Loop):
+        site = site.then if isinstance(site, S.If) else site.body
     return site
 
 
@@ -98,13 +98,23 @@ class Sites:
         self.places[name] = span
         self._none_in(site, site)
         plates: list[str] = []
-        while isinstance(site, S.For | S.If):
-            if isinstance(site, S.For):
+        while isinstance(site, S.For | S.If | S.Loop):
+            if isinstance(site, S.Loop):
+                self._chain(site)
+            if not isinstance(site, S.If):
                 plates += self._plates(site.groups)
-            site = site.body if isinstance(site, S.For) else site.then
+            site = site.then if isinstance(site, S.If) else site.body
         model = self.called(head_of(site)) if kind == "latent" else None
         kind = "model" if model is not None else kind
         self.sites.append(Site(name, kind, tuple(plates), model.sites if model is not None else ()))
+
+    def _chain(self, site: S.Loop) -> None:
+        """A chain is an `unfold` of one state, of which each step is drawn from a distribution."""
+        if site.kind != "unfold" or len(site.states) != 1 or site.condition is not None:
+            head = Span(site.span.file, site.span.start, site.body.span.start)
+            self.mistakes.append(Mistaken(Mistake.SITE_CHAIN, head, (site.kind,)))
+        elif self.called(head_of(leaf_of(site))) is not None:
+            self.mistakes.append(Mistaken(Mistake.CHAIN_OF_MODEL, leaf_of(site).span))
 
     def _plates(self, groups: Sequence[S.BinderGroup]) -> Iterator[str]:
         for group in groups:

@@ -169,7 +169,7 @@ ROWS: dict[R, _Row] = {
     ),
     R.SITE_UNDER_LOOP: _Row(
         "AX0801", "a `~` cannot stand in a `{0}`", "how often this is drawn would depend on the steps", "this `{0}`",
-        help="draw all that the steps need outside, `val z ~ for t < n => …`, and use `z[t]`",
+        help="draw what the steps need outside: in a plate, `val z ~ for t < n => …`, or a chain, `val z ~ unfold (x = a) for …`",
     ),
     R.SITE_UNDER_FOR: _Row(
         "AX0801", "a `~` cannot stand under a `for`", "this would be drawn for each index", "these indices",
@@ -190,6 +190,15 @@ ROWS: dict[R, _Row] = {
     R.SITE_PATTERN: _Row(
         "AX0801", "what is drawn has one name", "this is not a name",
         help="draw it as `val z ~ …`, and take that apart: `val (a, b) = z`",
+    ),
+    R.SITE_CHAIN: _Row(
+        "AX0801", "a chain of draws is an `unfold` of one state, without `while`", "this `{0}` is none",
+        note="its states are what is drawn, each from the one before",
+        help="write `val z ~ unfold (x = start) for t < n => …`",
+    ),
+    R.CHAIN_OF_MODEL: _Row(
+        "AX0801", "each step of a chain is drawn from a distribution", "this is a model",
+        help="draw what its steps need in a plate, `val z ~ for t < n => …`, and `unfold` over that",
     ),
     R.PLATE_OF_RUN: _Row(
         "AX0807", "a plate is counted by single indices, and `{0}` is a run of them", "here", help="name each index: `for i j => …`"

@@ -150,6 +150,8 @@ class Rule(Enum):
     SITE_INSIDE = auto()
     SITE_TWICE = auto()
     SITE_PATTERN = auto()
+    SITE_CHAIN = auto()
+    CHAIN_OF_MODEL = auto()
     PLATE_OF_RUN = auto()
 
 

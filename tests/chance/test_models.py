@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import axon
 from tests.chance import reference
@@ -18,11 +19,16 @@ from tests.sample import SOAK
 MODULE = axon.load(Path(__file__).with_name("models.axon"))
 TABLE: dict[str, dict[str, float]] = json.loads(reference.TABLE.read_text())
 KEY = np.array([0, 42], np.uint32)
-MODELS = (*reference.data(), "pairs")
+OTHERS: dict[str, tuple[Any, ...]] = {
+    "pairs": (np.array([0.3, 1.2]),),
+    "volatility": (np.array([0.3, 1.2, -0.4, 2.0]),),
+    "waits": (np.array([[0.3, 1.2, 0.4], [2.0, 0.1, 0.2]]),),
+    "track": (np.array([[0.3, 1.2], [-0.4, 2.0], [0.1, 0.2]]),),
+}
 
 
 def given(name: str) -> tuple[Any, ...]:
-    return reference.data().get(name) or (np.array([0.3, 1.2]),)
+    return reference.data().get(name) or OTHERS[name]
 
 
 def leaves(value: Any, path: str = "") -> dict[str, Any]:
@@ -38,8 +44,7 @@ def assert_equal(a: Any, b: Any, tolerance: float = 0.0) -> None:
         np.testing.assert_allclose(leaf, other[path], rtol=tolerance, err_msg=path)
 
 
-@pytest.mark.parametrize("name", reference.data())
-@pytest.mark.parametrize("target", ["interpret", "cpu"])
+@pytest.mark.parametrize(("name", "target"), [*((name, "interpret") for name in reference.data()), ("regression", "cpu")])
 def test_densities_are_numpyros(name: str, target: str) -> None:
     model, data, u = getattr(MODULE, name), reference.data()[name], reference.unconstrained()[name]
     latents = reference.constrained(u)
@@ -48,6 +53,11 @@ def test_densities_are_numpyros(name: str, target: str) -> None:
         "likelihood": model.likelihood(*data, latents, target=target),
         "unconstrained": model.unconstrained(*data, u, target=target),
     }
+    parts, points = model.densities(*data, latents, target=target), model.pointwise(*data, latents, target=target)
+    assert parts.keys() == {site.name for site in model.sites}
+    assert sum(parts.values()) == pytest.approx(TABLE[name]["log_density"], rel=1e-13)
+    assert points.keys() == set(model.observed)
+    assert sum(part.sum() for part in leaves(points).values()) == pytest.approx(TABLE[name]["likelihood"], rel=1e-13)
     assert found == pytest.approx(TABLE[name], rel=1e-13)
     assert_equal(model.constrain(*data, u), latents, 1e-15)
     assert_equal(model.free(*data, latents), u, 1e-15)
@@ -59,11 +69,11 @@ def test_the_table_is_numpyros() -> None:
         assert numbers == pytest.approx(TABLE[name], rel=1e-13), name
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["studies", *OTHERS])
 def test_the_jacobian_is_that_of_constrain(name: str) -> None:
     """The log of the determinant of differences, taken by all numbers at once: transforms of one site may mix."""
     model, data = getattr(MODULE, name), given(name)
-    u = reference.unconstrained().get(name) or {"p": np.random.default_rng(3).normal(size=(3, 2))}
+    u = reference.unconstrained().get(name) or model.free(*data, model.prior(*data, KEY))
     names = [(p, leaf.shape) for p, leaf in leaves(u).items()]
     flat = np.concatenate([leaf.ravel() for leaf in leaves(u).values()])
 
@@ -101,11 +111,36 @@ def test_the_gradient_is_that_of_differences(name: str) -> None:
     assert slope == pytest.approx(sum((g * direction[p]).sum() for p, g in leaves(gradient).items()), rel=1e-5)
 
 
+def test_a_chain_is_drawn_step_by_step() -> None:
+    """The densities of the steps are those of their states, whatever has the chain for its parts; draws follow the chain."""
+    (y,) = given("volatility")
+    at = {"phi": 0.7, "sigma": 0.3, "h": np.array([0.2, -0.1, 0.4, 0.9])}
+    states = np.array([0.5, *at["h"][:-1]])
+    steps = stats.norm(0.7 * states, 0.3).logpdf(at["h"])
+    found = MODULE.volatility.densities(y, at)
+    assert found["h"] == pytest.approx(steps.sum(), rel=1e-13)
+    assert found["y"] == pytest.approx(stats.norm(0, np.exp(at["h"] / 2)).logpdf(y).sum(), rel=1e-13)
+    terms = MODULE.series.pointwise(y, 2.0, {"phi": 0.5})["y"]
+    np.testing.assert_allclose(terms, stats.norm(0.5 * np.array([2.0, *y[:-1]]), 1).logpdf(y), rtol=1e-13)
+    (z,) = given("waits")
+    before = np.concatenate([np.zeros((2, 1)), z[:, :-1]], 1)
+    assert MODULE.waits.densities(z, {"z": z})["z"] == pytest.approx(stats.expon(scale=1 / (1 + before)).logpdf(z).sum(), rel=1e-13)
+    (w,) = given("track")
+    moved = stats.norm(np.concatenate([np.zeros((1, 2)), w[:-1]]), 0.5).logpdf(w).sum()
+    assert MODULE.track.densities(w, {"z": w})["z"] == pytest.approx(moved, rel=1e-13)
+    long = np.zeros(300)
+    draw = MODULE.volatility.prior(long, KEY)
+    noise = (draw["h"] - draw["phi"] * np.array([0.5, *draw["h"][:-1]])) / draw["sigma"]
+    assert stats.kstest(noise, "norm").pvalue > 1e-4
+    new = MODULE.series.predict(long, 0.0, {"phi": 0.9}, KEY)["y"]
+    assert stats.kstest(new - 0.9 * np.array([0.0, *new[:-1]]), "norm").pvalue > 1e-4
+
+
 def test_draws() -> None:
     """What is drawn is in the support, is the same for the same key, and has the spread of its distribution."""
     sigma, y = np.full(20_000, 3.0), np.zeros(20_000)
     draw = MODULE.schools.prior(sigma, y, KEY)
-    assert_equal(draw, MODULE.schools.prior(sigma, y, KEY, target="cpu"), 1e-12)
+    assert_equal(draw, MODULE.schools.prior(sigma, y, KEY))
     z = (draw["theta"] - draw["mu"]) / draw["tau"]
     assert abs(z.mean()) < 4 / 20_000**0.5
     assert z.std() == pytest.approx(1, abs=0.02)
@@ -162,7 +197,7 @@ fun m (y : f32) = let val k ~ coin 0.25 observe y ~ dist.normal (cast f32 k) 1.0
 fun outer (y : f32) = let val inner ~ m y in inner end"""
     module = axon.compile(text)
     for model in (module.m, module.outer):
-        assert model._declared.functions == ("value", "log_density", "prior", "likelihood", "predict")
+        assert model._declared.functions == ("value", "log_density", "prior", "likelihood", "predict", "densities", "pointwise")
     density = module.outer.log_density(2.0, {"inner": {"k": 0}})
     assert density == pytest.approx(np.log(0.75) - 2.0 - 0.5 * np.log(2 * np.pi), rel=1e-6)
     with pytest.raises(AttributeError, match="has no 'unconstrained': it has value"):
