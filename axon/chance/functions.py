@@ -262,9 +262,9 @@ def _before(chain: S.Expr, indices: tuple[Index, ...], step: list[Index]) -> S.E
     """What was drawn in the step before one."""
     at = _at(chain, (*indices, *step), None)
     assert isinstance(at, S.Access)
-    *outer, last, rest = at.subscripts
+    *outer, _, rest = at.subscripts
     s = S.Binary("-", S.Var(step[-1][-1], span=chain.span), S.Int(1, span=chain.span), chain.span, span=chain.span)
-    return replace(at, subscripts=(*outer, replace(last, value=s), rest))
+    return replace(at, subscripts=(*outer, S.IndexAt(s, span=chain.span), rest))
 
 
 def _with_names(groups: tuple[S.BinderGroup, ...], count: int) -> tuple[tuple[S.BinderGroup, ...], list[Index]]:
