@@ -140,6 +140,8 @@ KINDS = (
     ("AX05", "Calls"),
     ("AX06", "Backends"),
     ("AX07", "Models of other systems"),
+    ("AX08", "Models with chance"),
+    ("AX09", "Many devices"),
 )
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 import axon
+from axon.base.names import Symbol
+from axon.core.ir import Program
 from axon.core.sharding import Mesh, collectives
+from axon.core.sharding.report import costs
 from tests import ROOT
 from tests.core.sharding.whole import arguments, bound, compare, lowered, mesh, nvlink, sharded
 from tests.sample import SOAK, drawn
@@ -55,16 +58,28 @@ def test_a_model(name: str, function: str, sizes: dict[str, int], split: str, on
     compare(made, arguments(program, dims), dims, 1e-4)
 
 
+def block_of_llama(b: int) -> tuple[Program, dict[Symbol, int]]:
+    """A block, and the sizes of the published 8B model."""
+    program = lowered(axon.load(MODELS / "llama3.axon"), "block")
+    return program, bound(program, b=b, i=4096, d=4096, h=32, g=8, c=128, f=14336)
+
+
 def test_a_block_of_a_transformer_has_the_all_reduces_of_megatron() -> None:
     """One for each of its halves, of the activations, forward; of tensors split by rows and columns that their sizes name."""
-    program = lowered(axon.load(MODELS / "llama3.axon"), "block")
-    sizes = {"b": 8, "s": 4096, "d": 4096, "h": 32, "g": 8, "c": 128, "f": 14336}
-    known = {*program.explicit, *program.contract.determined()}
-    dims = {s: sizes.get(s.name, 1) for s in known}
+    program, dims = block_of_llama(8)
     for devices in (2, 4, 8) if SOAK else (4,):
         split = dict.fromkeys(("h", "g", "f"), "model")
         made = sharded(program, mesh(model=devices), split, dims, nvlink())
         found = list(collectives(made.steps))
         assert [(c.kind, c.monoid) for c in found] == [("all_reduce", "sum")] * 2
-        widths = [tuple(d.evaluate(dims) for d in c.result.shape[-1:]) for c in found]
-        assert widths == [(4096,)] * 2
+        of_all = [cost.bytes for cost in costs(made, dims, nvlink())]
+        assert of_all == [2 * (devices - 1) * 4 * 8 * 4096 * 4096 // devices] * 2
+
+
+def test_with_the_sequence_split_as_well_each_is_a_gather_and_a_scatter_of_the_same_bytes() -> None:
+    """Sequence parallelism: what stands between the halves is shared by positions, which are fewer here than the weights."""
+    program, dims = block_of_llama(1)
+    made = sharded(program, mesh(model=4), dict.fromkeys(("i", "h", "g", "f"), "model"), dims, nvlink())
+    found = [(cost.step.kind, cost.bytes) for cost in costs(made, dims, nvlink())]
+    half = 3 * 4 * 4096 * 4096 // 4
+    assert found == [("all_gather", half), ("reduce_scatter", half)] * 2
