@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import pytest
 
 import axon
@@ -11,7 +13,7 @@ from axon.core.sharding import Mesh, collectives
 from axon.core.sharding.report import costs
 from tests import ROOT
 from tests.core.sharding.whole import arguments, bound, compare, lowered, mesh, nvlink, sharded
-from tests.sample import SOAK, drawn
+from tests.sample import SOAK
 
 MODELS = ROOT / "examples" / "models"
 LLAMA = {"b": 4, "c": 4, "d": 8, "f": 8, "g": 4, "h": 8, "n": 2, "s": 4, "v": 8}
@@ -48,7 +50,7 @@ def over(split: str, on: Mesh) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("name", "function", "sizes", "split", "on"),
-    [case for case in ALL if drawn(f"{case[:2]} {case[3]} {case[4]}", 12)],
+    [case for case in ALL if SOAK or crc32(f"{case[:2]} {case[3]} {case[4]}".encode()) % 12 == 0],  # all take a minute
     ids=lambda value: str(value) if isinstance(value, str | Mesh) else "",
 )
 def test_a_model(name: str, function: str, sizes: dict[str, int], split: str, on: Mesh) -> None:
