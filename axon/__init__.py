@@ -9,6 +9,7 @@
     axon.register(m, "model")                # functions as torch.ops.axon.model_f, by these names wherever it is loaded
     axon.torch_module(m.f, "p", {"d": 8})    # a torch.nn.Module with the fields of the record `p` as parameters
     axon.shard(m.f, mesh, {"b": "data"})     # the function over several devices, its size b cut over an axis of the mesh
+    axon.infer(m.schools, {"y": y, "sigma": sigma}) # a model's posterior, as ArviZ's InferenceData
     axon.check("fun f x = y")                # list[Diagnostic]; never raises on bad input
 
 The map of the architecture; data flows one way, and each arrow is one folder (docs/architecture.md draws it and walks through it):
@@ -34,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from axon.base.diagnostics import Diagnostic
     from axon.base.errors import AxonError, ShapeError
+    from axon.host.inference.run import infer
     from axon.host.models import Model
     from axon.host.module import Function, Module, check, compile, load, register, shard, synchronize, torch_module
     from axon.host.traced import jax_targets
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "AxonError", "Diagnostic", "Function", "Model", "Module", "ShapeError", "check", "compile", "jax_targets", "load",
+    "AxonError", "Diagnostic", "Function", "Model", "Module", "ShapeError", "check", "compile", "infer", "jax_targets", "load",
     "load_weights", "register", "shard", "synchronize", "torch_module",
 ]  # fmt: skip
 
@@ -49,7 +51,7 @@ _HOME = {
     "AxonError": "base.errors", "Diagnostic": "base.diagnostics", "ShapeError": "base.errors",
     "Function": "host.module", "Model": "host.models", "Module": "host.module",
     "check": "host.module", "compile": "host.module", "load": "host.module", "register": "host.module",
-    "shard": "host.module", "synchronize": "host.module", "torch_module": "host.module",
+    "infer": "host.inference.run", "shard": "host.module", "synchronize": "host.module", "torch_module": "host.module",
     "load_weights": "host.weights", "jax_targets": "host.traced",
     "load_ipython_extension": "tools.notebook", "unload_ipython_extension": "tools.notebook",
 }  # fmt: skip

@@ -95,6 +95,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.host": {"base", "chance", "shapes", "shapes.algebra", "shapes.contracts", "types", "explain", "checker"}
     | {"core", "lower", "backend", "backend.c", "compiler", "host.pytorch", "host.devices"},
     "axon.host.devices": {"", "base", "core", "core.sharding", "checker", "backend", "compiler", "host"},
+    "axon.host.inference": {"", "base", "backend", "compiler", "host"},
     "axon.host.pytorch": {"base", "shapes", "shapes.contracts", "types", "core", "backend", "compiler", "host"},
     "axon.tools": {"", "base", "checker", "host", "compiler"}
     | {f"tools.{folder}" for folder in ("commands", "onnx", "playground", "prompt", "lsp", "view")},
@@ -144,6 +145,7 @@ ONLY = {
     "numba": ["axon.backend.*"],
     "cuda": ["axon.backend.*"],
     "torch": ["axon.host.pytorch.*", "axon.host.devices.*"],
+    "arviz": ["axon.host.inference.report"],
     "prompt_toolkit": ["axon.tools.prompt.terminal"],
     "IPython": ["axon.tools.notebook"],
     "pygments": ["axon.host.lexer", "axon.tools.prompt.terminal"],

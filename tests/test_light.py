@@ -96,6 +96,7 @@ def test_the_public_names() -> None:
         "ShapeError",
         "check",
         "compile",
+        "infer",
         "jax_targets",
         "load",
         "load_weights",

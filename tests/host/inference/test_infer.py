@@ -1,0 +1,148 @@
+"""`axon.infer`: what it gives, by name and shape; its errors; that its key, and not where it is cut, says what it draws.
+
+Whether the draws are the posterior's is seen in tests/library/test_infer.py and by benchmarks.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import axon
+from axon.host.inference import latents, run
+
+arviz = pytest.importorskip("arviz")
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:arviz", "ignore::FutureWarning:arviz")  # of so few draws
+
+PROGRAM = """
+import dist
+fun waits (y : f64[n]) =
+  let val rate ~ dist.gamma 2.0 1.0
+      observe y ~ for i < n => dist.gamma 2.0 rate
+  in rate end
+type latents = { scale : f64, w : { up : f64[2, 3], down : f64 } }
+fun density (x : f64[n]) (spread : f64) (p : latents) =
+  -0.5 * (p.scale ** 2.0 + p.w.down ** 2.0 + sum i j => (p.w.up[i, j] / spread) ** 2.0) - 0.0 * sum i => x[i]
+fun plain (u : f64[k]) = -0.5 * sum i => u[i] ** 2.0
+fun single (x : f32[n]) (m : f32) = -0.5 * sum i => (x[i] - m) ** 2.0
+fun never (x : f64[n]) (p : { mu : f64, s : f64 }) = (sum i => log (x[i] - exp p.mu)) - p.s ** 2.0
+fun kinked (p : { a : f64, b : f64[2] }) = -0.5 * p.a ** 2.0 - with_vjp (fn x => x) (fn _ dy => nan * dy) p.b[1]
+fun steep (u : f64[1]) = -1.0e9 * u[0] ** 2.0
+"""
+START = {"scale": 0.0, "w": {"up": np.zeros((2, 3)), "down": 0.0}}
+FEW = {"chains": 2, "draws": 4, "warmup": 2, "target": "interpret"}
+
+
+@pytest.fixture(scope="module")
+def m() -> axon.Module:
+    return axon.compile(PROGRAM)
+
+
+def drawn(*args: Any, **kwargs: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # so few draws have not mixed
+        return axon.infer(*args, **{**FEW, **kwargs})
+
+
+def test_draws_have_the_names_of_latents_and_are_those_of_the_key(m: axon.Module) -> None:
+    data = {"spread": np.float64(0.1), "x": np.ones(3)}
+    one, again = drawn(m.density, data, start=START, key=3), drawn((m.density, START), (np.ones(3), np.float64(0.1)), key=3)
+    shapes = {name: one.posterior[name].shape for name in one.posterior}
+    assert shapes == {"scale": (2, 4), "w.up": (2, 4, 2, 3), "w.down": (2, 4)}
+    assert set(one.sample_stats) == {"lp", "acceptance_rate", "energy", "diverging", "n_steps", "step_size"}
+    for name in one.posterior:
+        np.testing.assert_array_equal(one.posterior[name], again.posterior[name])
+    other = drawn(m.density, data, start=START, key=4, method="hmc", length=1.0)
+    assert (other.posterior["scale"] != one.posterior["scale"]).all()
+    row = {"scale": one.posterior["scale"][1, 3], "w": {name: one.posterior[f"w.{name}"][1, 3] for name in ("up", "down")}}
+    row = {"scale": np.asarray(row["scale"]), "w": {name: np.asarray(part) for name, part in row["w"].items()}}
+    assert m.density(np.ones(3), 0.1, row, target="interpret") == pytest.approx(float(one.sample_stats["lp"][1, 3]))
+    assert one.posterior.attrs["method"] == "chees"
+    assert arviz.summary(one).shape[0] == 8
+
+
+def test_a_model_gives_its_latents_as_it_declares_them(m: axon.Module) -> None:
+    y = np.array([0.5, 1.5, 2.0])
+    found = drawn(m.waits, {"y": y})
+    assert (found.posterior["rate"] > 0).all()
+    np.testing.assert_array_equal(found.observed_data["y"], y)
+    last = {"rate": float(found.posterior["rate"][1, 3])}
+    wanted = m.waits.log_density(y, last, target="interpret") + np.log(last["rate"])  # exp is what makes it positive
+    assert float(found.sample_stats["lp"][1, 3]) == pytest.approx(wanted)
+
+
+def test_vectors_and_narrow_floats(m: axon.Module) -> None:
+    assert drawn(m.plain, start=np.zeros(2)).posterior["u"].shape == (2, 4, 2)
+    assert drawn(m.single, (np.ones(3, np.float32),), start=np.float32(0)).posterior["u"].dtype == np.float32
+
+
+def test_ctrl_c_keeps_what_was_drawn(m: axon.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = drawn(m.plain, start=np.zeros(2), key=5)
+    call, calls = run._call, []
+
+    def interrupted(made: Any, function: str, *args: Any, **kwargs: Any) -> Any:
+        calls.append(function)
+        if calls.count("chains") > last:
+            raise KeyboardInterrupt
+        return call(made, function, *args, **kwargs)
+
+    monkeypatch.setattr(run, "_call", interrupted)
+    last = 5  # of six steps, two of which are warm-up
+    with pytest.warns(RuntimeWarning, match="interrupted: 3 of 4 draws"):
+        part = drawn_aloud(m)
+    np.testing.assert_array_equal(part.posterior["u"], whole.posterior["u"][:, :3])
+    calls.clear()
+    last = 2
+    with pytest.raises(KeyboardInterrupt):
+        drawn_aloud(m)
+
+
+def drawn_aloud(m: axon.Module) -> Any:
+    return axon.infer(m.plain, start=np.zeros(2), key=5, **FEW)
+
+
+WRONG = {
+    "never": (("never", (-np.ones(3),)), {"start": {"mu": 0.0, "s": 0.0}}, "`never` is NaN wherever chain 1 could begin"),
+    "impossible": (("waits", {"y": -np.ones(3)}), {}, "what is observed of `y` has the log density -inf"),
+    "nan": (("never", (np.array([9.0, np.nan]),)), {"start": {"mu": 0.0, "s": 0.0}}, "`x` holds NaN or infinities"),
+    "slope": (("kinked",), {"start": {"a": 0.0, "b": np.zeros(2)}}, "the gradient of `kinked` by `b` is NaN wherever chain 1"),
+    "no data": (("never", {"z": 1.0}), {"start": 0.0}, "`never` has no data `z`"),
+    "little data": (("density", {"x": np.ones(3)}), {"start": START}, "`density` needs data for `spread`"),
+    "much data": (("plain", (1.0, 2.0)), {"start": 0.0}, "takes 0 data, none, and 2 are given"),
+    "no start": (("plain",), {}, "`plain` needs a place to begin"),
+    "a field": (("kinked",), {"start": {"a": 0.0}}, "this record lacks `b`, in `axon.infer` of `kinked`"),
+    "method": (("plain",), {"start": np.zeros(2), "method": "chess"}, "there is no method `chess`; did you mean 'chees'?"),
+    "one chain": (("plain",), {"start": np.zeros(2), "chains": 1}, "`chains` must be an integer of 2 or more"),
+    "key": (("plain",), {"start": np.zeros(2), "key": -1}, "`key` is a seed"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_one_error(m: axon.Module, name: str) -> None:
+    (function, *data), keywords, words = WRONG[name]
+    with pytest.raises(axon.AxonError) as caught:
+        drawn(m[function], *data, **keywords)
+    assert words in str(caught.value)
+    assert len(caught.value.diagnostics) == 1
+
+
+def test_divergences_are_told(m: axon.Module) -> None:
+    """Without a warm-up the step is 1, a thousand times too long."""
+    with pytest.warns(RuntimeWarning, match="transitions diverged"):
+        found = axon.infer(m.steep, start=np.ones(1), **{**FEW, "warmup": 0})
+    assert found.sample_stats["diverging"].sum() == found.posterior.attrs["divergences"] == 8
+
+
+def test_latents_as_a_vector() -> None:
+    """Leaves stand one after the other; the text reads them back."""
+    value = {"a": 1.0, "b": (np.arange(6.0).reshape(2, 3), np.float64(9))}
+    tree = latents.tree_of(value)
+    u = latents.vector(value, "f64")
+    np.testing.assert_array_equal(u, [1, 0, 1, 2, 3, 4, 5, 9])
+    assert [leaf.path for leaf in latents.leaves(tree)] == ["a", "b.1", "b.2"]
+    back = axon.compile(f"fun f (u : f64[8]) = {latents.text(tree, 'u')}").f(u, target="interpret")
+    np.testing.assert_array_equal(back["b"][0], value["b"][0])
+    assert (back["a"], back["b"][1]) == (1, 9)
