@@ -20,6 +20,7 @@ from axon.base.errors import AxonError
 from axon.host.devices import collectives as c
 from axon.host.devices.function import mapped, settled
 from axon.host.devices.grid import grid_of
+from tests import ROOT
 from tests.sample import SOAK
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.int64, torch.int32, torch.int16,
@@ -217,6 +218,8 @@ def in_one_process() -> dict[str, Any]:
     """What the functions give of whole arguments. Processes that are forked afterwards need not check and lower them again."""
     m = module()
     out = {name: (m[name][3] if name == "steps" else m[name])(*args) for name, args in given().items()}
+    if SOAK:
+        out["llama"] = llama_module().logits[HEADS, GROUPS_OF_HEADS](*llama_arguments())
     ordered = axon.shard(m.loss, {"data": 2, "model": 2}, SPLIT)(*given()["loss"])
     return out | {"slope": m.loss.value_and_grad("p")(*given()["loss"]), "ordered": ordered}
 
@@ -272,6 +275,47 @@ def functions(rank: int) -> dict[str, Any]:
     return out
 
 
+# What Llama 3 is split by: data, tensor and sequence parallelism, and the first two together.
+PARALLEL: dict[str, dict[str, str]] = {
+    "data": {"b": "data"},
+    "tensor": dict.fromkeys(("h", "g", "f"), "model"),
+    "sequence": {"s": "data"},
+    "both": {"b": "data", **dict.fromkeys(("h", "g", "f"), "model")},
+}
+HEADS, GROUPS_OF_HEADS = 4, 2
+
+
+def llama_arguments() -> tuple[dict[str, Any], np.ndarray]:
+    """Weights of two small layers, and tokens."""
+    rng, n, d, c, f = np.random.default_rng(3), 2, 8, 4, 12
+
+    def normal(*shape: int) -> np.ndarray:
+        return (0.5 * rng.standard_normal(shape)).astype(np.float32)
+
+    attention = {"q": normal(n, d, HEADS * c), "k": normal(n, d, GROUPS_OF_HEADS * c), "v": normal(n, d, GROUPS_OF_HEADS * c),
+                 "out": normal(n, HEADS * c, d)}  # fmt: skip
+    feed_forward = {"gate": normal(n, d, f), "up": normal(n, d, f), "down": normal(n, f, d)}
+    norm1, norm2 = normal(n, d), normal(n, d)
+    blocks = {"norm1": norm1, "attention": attention, "norm2": norm2, "feed_forward": feed_forward}
+    p = {"tokens": normal(10, d), "blocks": blocks, "norm": normal(d), "out": normal(d, 10)}
+    return p, rng.integers(0, 10, (4, 6)).astype(np.int32)
+
+
+@cache
+def llama_module() -> axon.Module:
+    return axon.load(ROOT / "examples" / "models" / "llama3.axon")
+
+
+def llama(rank: int) -> dict[str, Any]:
+    """The logits of Llama 3, whose text says nothing of devices."""
+    mesh, out = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "model")), dict[str, Any]()
+    for name, split in PARALLEL.items():
+        f = axon.shard(llama_module().logits[HEADS, GROUPS_OF_HEADS], mesh, split)
+        result = f(*f.distributed(*llama_arguments()))
+        out[name] = str(result.placements), as_numpy(settled(result.full_tensor()))
+    return out
+
+
 def _split(name: str) -> dict[str, str]:
     return {"n": "data"} if name == "blur" else SPLIT if name in ("apply", "loss", "steps") else {"b": "data"}
 
@@ -282,5 +326,6 @@ def block_of(x: Any) -> Any:
 
 GROUPS: dict[str, tuple[int, Callable[[int], Any]]] = {
     "functions": (4, functions),
+    **({"llama": (4, llama)} if SOAK else {}),
     **{work.__name__: (3, work) for work in (collectives, agrees, dies, hangs, fails, *((stops, leaves, is_late) if SOAK else ()))},
 }

@@ -245,3 +245,15 @@ def test_an_index_outside(found: Any) -> None:
     assert all("AX0502" in text for text in results)
     assert all(text.startswith(("AX0502: ", "AX0903: rank 2", "AX0903: rank 3")) for text in results)
     assert {text[:6] for text in results[:2]} == {"AX0903"}
+
+
+@soaked
+@pytest.mark.parametrize("name", ["data", "tensor", "sequence", "both"])
+def test_llama(found: Any, whole: dict[str, Any], name: str) -> None:
+    """Under data, tensor and sequence parallelism it computes what it does in one process."""
+    places = {"tensor": "(Replicate(), Replicate())", "sequence": "(Shard(dim=1), Replicate())"}
+    for got in found("llama", 4):
+        assert isinstance(got, dict), got
+        placed, logits = got[name]
+        assert placed == places.get(name, "(Shard(dim=0), Replicate())")
+        np.testing.assert_allclose(logits, whole["llama"], rtol=1e-4, atol=1e-5)
