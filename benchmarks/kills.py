@@ -35,7 +35,7 @@ import train  # noqa: E402
 import axon  # noqa: E402
 import axon.host.devices.function  # noqa: E402
 
-SIZES = ["--layers", "2", "--width", "16", "--length", "8", "--batch", "4", "--every", "2", "--timeout", "60"]
+SIZES = ["--layers", "2", "--width", "16", "--length", "8", "--batch", "4", "--every", "2", "--timeout", "20"]
 SIZES += ["--target", "interpret"]
 LONGEST = 600  # seconds, for one training
 

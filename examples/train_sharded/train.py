@@ -139,6 +139,8 @@ def main(arguments: list[str] | None = None) -> list[float]:
         o.checkpoint.mkdir(parents=True, exist_ok=True)
         print(f"{count} processes, data {data} and model {count // data}; from step {done}", flush=True)
     tokens, own = corpus(o.text), o.batch // data
+    if len(tokens) <= o.length:
+        raise SystemExit(f"{o.text} holds {len(tokens)} bytes of text in .md files, fewer than a row of {o.length}")
     rows = slice(mesh.get_local_rank("data") * own, (mesh.get_local_rank("data") + 1) * own)
     losses, began = [], perf_counter()
     for k in range(done + 1, o.steps + 1):

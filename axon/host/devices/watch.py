@@ -44,6 +44,7 @@ SUSPECT = 1.0
 SILENCE = 12.0  # at most: a shorter timeout makes it shorter
 MANY = 16  # processes at which one looks at a time
 GRACE = 3.0  # what a process that hangs has after it was blamed, before it is ended
+LINGER = 10.0  # what any process has in which a call does not hear that all are stopped, for it waits where nothing reaches it
 FAULT = "AX0903"
 DISAGREE = "AX0902"
 
@@ -157,7 +158,7 @@ class Watch:
             try:
                 self._group = dist.new_group([*self.ranks], longest, "gloo", use_local_synchronization=True, group_desc="axon")
             except RuntimeError as error:
-                looking.began -= self.timeout
+                looking.began = monotonic() - self.timeout - BEAT  # the group's own timeout has passed
                 self._look(looking)
                 self.broken(error)
         return self._group
@@ -245,19 +246,22 @@ class Watch:
     # ── the thread ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _beat(self) -> None:
-        store, beat, blamed = _Guarded(self._beating), 0, 0.0
+        store, beat, since, blamed = _Guarded(self._beating), 0, 0.0, False
         while not self._end.wait(BEAT if beat else 0):
             beat += 1
             try:
                 self._write(store, replace(self.status, beat=beat))
                 if self._stopped is None and store.check(["stop"]):
                     self._stopped = _told(store.get("stop"))
-                if self._stopped is not None and not blamed and store.check(["stop/blamed"]):
-                    blamed = monotonic() if store.get("stop/blamed") == str(self.rank).encode() else -1.0
+                if self._stopped is not None and not since:
+                    since = monotonic()
+                    blamed = store.check(["stop/blamed"]) and store.get("stop/blamed") == str(self.rank).encode()
             except AxonError as error:
                 self._stopped = self._stopped or error.diagnostics[0]
                 return
-            if blamed > 0 and monotonic() - blamed > GRACE and self._stopped is not None and not self._raised:
+            if self._stopped is None or self._raised or not (blamed or self.status.state != "idle"):
+                continue
+            if monotonic() - since > (GRACE if blamed else LINGER):
                 print(f"error[{self._stopped.code}]: {self._stopped.message}; this process ends", file=sys.stderr, flush=True)
                 os._exit(70)  # it hangs where no exception reaches it
 
