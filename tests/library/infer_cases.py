@@ -140,3 +140,31 @@ def _(d: Drawn) -> Comparison:
     n = d.rng.integers(150, 2000)
     rows = np.full(n, 75, np.int32), np.full(n, n - 50, np.int32), np.isin(np.arange(n) + 1, ends(n))
     return of(wanted=rows, sizes=(int(n),))
+
+
+PEAK = """
+fun density (a : 'a[d, d]) (m : 'a[d]) (x : 'a[d]) = -0.5 * sum i j => (x[i] - m[i]) * a[i, j] * (x[j] - m[j])
+"""
+
+
+def bent(d: Drawn) -> tuple[Array, Array]:
+    """A positive matrix and a place."""
+    n = d.size(1, 4)
+    root = d.real(n, n, scale=0.3) + np.eye(n, dtype=d.element)
+    return (root @ root.T).astype(np.float64), d.real(n).astype(np.float64)
+
+
+@case("infer.peak", PEAK + "fun f a m u = infer.peak (fn x => -log1p (-density a m x)) 200 u")
+def _(d: Drawn) -> Comparison:
+    """A density that is no quadratic: steps of Newton's alone would leave it."""
+    a, m = bent(d)
+    return of(a, m, m + d.rng.normal(size=len(m)), wanted=m, slack=1e7, double=True)
+
+
+@case("infer.laplace", PEAK + "fun f a m = infer.laplace (density a m) m")
+def _(d: Drawn) -> Comparison:
+    a, m = bent(d)
+    covariance = np.linalg.inv(a)
+    evidence = 0.5 * np.linalg.slogdet(2 * np.pi * covariance)[1]
+    wanted = {"covariance": covariance, "root": np.linalg.cholesky(covariance), "evidence": evidence}
+    return of(a, m, wanted=wanted, slack=1e4, double=True)
