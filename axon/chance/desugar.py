@@ -8,10 +8,12 @@
 
     fun schools.log_density (sigma : f32[n]) (y : f32[n]) latents =
       let val { mu = mu.given, theta = theta.given } = latents
-      in let val mu = (mu.given like (dist.normal 0.0 5.0).sample [| 0, 0 |] 0)
-             val mu.density = (dist.normal 0.0 5.0).log_density mu
-             val theta = (theta.given like for i < n => (dist.normal mu 1.0).sample [| 0, 0 |] i)
-             val theta.density = sum for i < n => (dist.normal mu 1.0).log_density theta[i, ..]
+      in let val mu.latents = (mu.given like (dist.normal 0.0 5.0).sample [| 0, 0 |] 0)
+             val mu.density = (dist.normal 0.0 5.0).log_density mu.latents
+             val mu = mu.latents
+             val theta.latents = (theta.given like for i < n => (dist.normal mu 1.0).sample [| 0, 0 |] i)
+             val theta.density = sum for i < n => (dist.normal mu 1.0).log_density theta.latents[i, ..]
+             val theta = theta.latents
              …
          in mu.density + theta.density + y.density end end
 
@@ -27,7 +29,9 @@ Note [Chains]
     the element t - 1, or `start`. So the steps of a density, and of its gradient, do not wait for each other.
 
 Note [Names with a dot]
-    No name that a user writes has a dot in it. Names that are made here have one, and so hide nothing.
+    No name that a user writes has a dot in it. Names that are made here have one, and so hide nothing. What a site draws gets its
+    own name last: the site may mention another value of that name, as `mu` in `val mu ~ dist.normal mu 1.0`, an index or a state.
+    Parameters have names that a caller knows, `latents`, `u` and `key`, with a `_` where the model means something else by them.
 
 Note [Keys]
     A site draws from the key of the model with a digest of its name folded in, so that one that joins changes no other. In a plate,

@@ -35,7 +35,7 @@ class _Maker:
 
     def function(self) -> S.Fun:
         decl, span = self.decl, self.decl.name.span
-        taken = {p.name for param in decl.params for p in inside(param) if isinstance(p, S.PatternName)}
+        taken = {p.name for param in decl.params for p in inside(param) if isinstance(p, S.PatternName)} | _from_around(decl.body)
 
         def own(name: str) -> str:
             while name in taken:
@@ -92,7 +92,7 @@ class _Maker:
         name, at = bound.name, bound.span
         model = self.called(head_of(leaf_of(site)))
         here = _Named(name, at, site)
-        latents: S.Expr = S.Var(name, span=here.span) if model is None else here.var("latents")
+        latents = here.var("latents")  # not by its own name, which may be another value's in the site
         drawn = _over(site, lambda leaf, i: self._sampled(leaf, _no_key(site.span), i))
         if self.kind == "prior":
             yield here.key()
@@ -104,12 +104,7 @@ class _Maker:
             value = _over(site, lambda leaf, i: self._constrained(leaf, _at(here.var("free"), i, model)))
         else:
             value = S.Like(here.var("given"), drawn, False, span=here.span)
-        if model is None:
-            yield S.Val(pattern, value, span=site.span)
-        else:
-            yield here.val("latents", value)
-            inner = _over(site, lambda leaf, i: _of_model(leaf, "value", _at(latents, i, model)))
-            yield S.Val(pattern, inner, span=site.span)
+        yield here.val("latents", value)
         drawn_at: At = lambda leaf, i: _at(latents, i, model)
         density: At = lambda leaf, i: self._density(leaf, "log_density", drawn_at(leaf, i))
         yield here.val("density", _over(site, density, total=True, chain=latents))
@@ -130,8 +125,7 @@ class _Maker:
             yield here.val("free", _over(site, lambda leaf, i: self._free(leaf, drawn_at(leaf, i)), chain=latents))
             self.parts.append((S.Name(name, at), here.var("free")))
         elif self.kind in ("prior", "constrain"):
-            yield here.val("latent", latents)
-            self.parts.append((S.Name(name, at), here.var("latent")))
+            self.parts.append((S.Name(name, at), latents))
         elif self.kind == "pointwise" and model is not None and "pointwise" in model.functions:
             yield here.val("pointwise", _over(site, lambda leaf, i: _of_model(leaf, "pointwise", drawn_at(leaf, i))))
             self.parts.append((S.Name(name, at), here.var("pointwise")))
@@ -140,9 +134,13 @@ class _Maker:
             new = _over(site, lambda leaf, i: _of_model(leaf, "predict", drawn_at(leaf, i), _folded(here.var("key"), i)))
             yield here.val("new", new)
             self.parts.append((S.Name(name, at), here.var("new")))
+        inner = latents if model is None else _over(site, lambda leaf, i: _of_model(leaf, "value", drawn_at(leaf, i)))
+        yield S.Val(pattern, inner, span=site.span)
 
     def _observe(self, name: S.Name, site: S.Expr) -> Iterator[S.Decl]:
-        here, data = _Named(name.text, name.span, site), S.Var(name.text, span=name.span)
+        here = _Named(name.text, name.span, site)
+        data = S.Var(f"{name.text}.data", span=name.span)
+        yield S.Val(S.PatternName(data.name, span=name.span), S.Var(name.text, span=name.span), span=name.span)
         # Each element beside its draw gives an index its range, and the whole the data theirs.
         drawn = _over(
             site, lambda leaf, i: S.Like(_at(data, i, None), self._sampled(leaf, _no_key(site.span), i), True, span=name.span)
@@ -225,6 +223,29 @@ class _Named:
 # ── syntax ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _from_around(body: S.Expr) -> set[str]:
+    """The names that a model's body may have from outside: those that it mentions before they are bound in its `let`s."""
+    found: set[str] = set()
+    bound: set[str] = set()
+
+    def mentioned(node: S.Node) -> None:
+        names = {n.name for n in inside(node) if isinstance(n, S.Var)}
+        if isinstance(node, S.Observe):
+            names.add(node.name.text)
+        found.update(names - bound)
+
+    while isinstance(body, S.Let):
+        for decl in body.decls:
+            mentioned(decl)
+            if isinstance(decl, S.Val | S.Draw):
+                bound |= {p.name for p in inside(decl.pattern) if isinstance(p, S.PatternName)}
+            elif isinstance(decl, S.Fun):
+                bound.add(decl.name.text)
+        body = body.body
+    mentioned(body)
+    return found
+
+
 def _over(
     site: S.Expr, at: At, total: bool = False, chain: S.Expr | None = None, indices: tuple[Index, ...] = ()
 ) -> S.Expr:  # fmt: skip
@@ -241,8 +262,10 @@ def _over(
             inner = _over(body, at, total, chain, (*indices, *own))
             if chain is None:
                 return replace(site, groups=groups, body=inner)
-            before = S.If(_first(own, site.span), start, _before(chain, indices, own), span=start.span)
-            return _plate(groups, S.Let((S.Val(state, before, span=start.span),), inner, span=site.span), total, site.span)
+            first = S.Var(f"_.start.{len(indices)}", span=start.span)
+            before = S.If(_first(own, site.span), first, _before(chain, indices, own), span=start.span)
+            steps = _plate(groups, S.Let((S.Val(state, before, span=start.span),), inner, span=site.span), total, site.span)
+            return S.Let((S.Val(S.PatternName(first.name, span=start.span), start, span=start.span),), steps, span=site.span)
         case _:
             return at(site, indices)
 

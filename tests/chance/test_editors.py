@@ -88,17 +88,19 @@ fun schools.prior (sigma : f32[n]) (y : f32[n]) key =
   let val key.given = key
   in
     let val mu.key = random.fold_in key.given 212344659
-        val mu = (dist.normal 0.0 5.0).sample mu.key 0
-        val mu.density = (dist.normal 0.0 5.0).log_density mu
-        val mu.latent = mu
+        val mu.latents = (dist.normal 0.0 5.0).sample mu.key 0
+        val mu.density = (dist.normal 0.0 5.0).log_density mu.latents
+        val mu = mu.latents
         val theta.key = random.fold_in key.given 1268715802
-        val theta = for i < n => (dist.normal mu 1.0).sample theta.key i
-        val theta.density = sum for i < n => (dist.normal mu 1.0).log_density theta[i, ..]
-        val theta.latent = theta
+        val theta.latents = for i < n => (dist.normal mu 1.0).sample theta.key i
+        val theta.density = sum for i < n => (dist.normal mu 1.0).log_density theta.latents[i, ..]
+        val theta = theta.latents
+        val y.data = y
         val y.seen =
-          (y like for i => (y[i, ..] like (dist.normal theta[i] sigma[i]).sample [| 0, 0 |] i))
+          (y.data
+           like for i => (y.data[i, ..] like (dist.normal theta[i] sigma[i]).sample [| 0, 0 |] i))
         val y.density = sum i => (dist.normal theta[i] sigma[i]).log_density y.seen[i, ..]
-    in { mu = mu.latent, theta = theta.latent } end
+    in { mu = mu.latents, theta = theta.latents } end
   end"""
 
 

@@ -234,6 +234,40 @@ fun m (key : f64) (latents : f64) u =
     assert set(m.prior(2.0, 0.5, 1.5, key_=KEY)) == {"mu", "x"}
 
 
+SHADOWS = """import dist
+val u = (3.0 : f64)
+val latents = (4.0 : f64)
+fun key () = (5.0 : f64)
+fun parameter (mu : f64[n]) = let val mu ~ for i => dist.normal mu[i] 2.0 in mu end
+fun index (y : f64[n]) = let val i ~ for i < n => dist.normal y[i] 1.0 observe y ~ for y => dist.normal i[y] 2.0 in i end
+fun chain (s : f64) (x : f64) = let val x ~ unfold (x = s * x) for s < 3 => dist.normal x 1.0 in x end
+fun around (y : f64[n]) =
+  let val mu ~ dist.normal (u + latents + key ()) (cast f64 n)
+      val u ~ dist.normal mu 1.0
+  in u end
+fun size (y : f64[u]) = let val mu ~ dist.normal (cast f64 u) 1.0 in mu end
+"""
+
+
+def test_what_a_site_says_is_of_the_names_before_it() -> None:
+    """A latent may be called as something that its own site mentions, as an index and as a state; parameters that a function of a
+    model takes hide nothing that the model mentions."""
+    m, normal = axon.compile(SHADOWS), stats.norm.logpdf
+    y, z = np.array([0.5, -1.0, 2.0]), np.array([1.0, 3.0, -0.5])
+    cases: list[tuple[Any, tuple[Any, ...], dict[str, Any], float]] = [
+        (m.parameter, (y,), {"mu": z}, normal(z, y, 2).sum()),
+        (m.index, (y,), {"i": z}, normal(z, y, 1).sum() + normal(y, z, 2).sum()),
+        (m.chain, (2.0, 3.0), {"x": z}, normal(z, [6.0, *z[:-1]], 1).sum()),
+        (m.around, (y,), {"mu": 1.0, "u": 0.5}, normal(1, 12, 3) + normal(0.5, 1, 1)),
+        (m.size, (y,), {"mu": 1.0}, normal(1, 3, 1)),
+    ]
+    for model, data, latents, density in cases:
+        assert model.log_density(*data, latents) == pytest.approx(density, rel=1e-13), model
+        assert model.unconstrained(*data, model.free(*data, latents)) == pytest.approx(density, rel=1e-13), model
+        assert model.prior(*data, KEY).keys() == latents.keys()
+    assert abs(m.chain.prior(1.0, 1e6, KEY)["x"] - 1e6).max() < 20
+
+
 def test_sizes_are_those_of_the_plates() -> None:
     sigma = np.ones(3)
     latents = {"mu": 0.0, "tau": 1.0, "theta": np.zeros(4)}
