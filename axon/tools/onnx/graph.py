@@ -11,6 +11,7 @@ Path: TypeAlias = "tuple[str, ...]"  # of a module or a weight: ("encoder", "lay
 
 
 TRANSPOSED = "^T"  # at the end of the name of a constant that is another transposed
+PART = "["  # in the name of a constant that is a part of another, before which part: "in_proj_weight[0, 0:24]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,12 @@ def _matmul(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Seque
         raise Refused(f"the sizes {render(a.shape[-1])} and {render(b.shape[-2])} are not known to be equal")
     if a.shape[-1] == ONE:  # the sum of one product, such as the angles of positions
         return [binary(t, "*", _given(inputs, 0), _given(inputs, 1))]
+    if len(a.axes) > 2 and len(b.axes) == 2:  # one matrix for the whole batch
+        keys = replace(b, axes=b.axes[::-1], scale=1.0) if _turned(b) else replace(b, scale=1.0)
+        made = t.along_last(
+            t.last(replace(a, scale=1.0)), "product_transposed" if _turned(b) else "product", [t.result(keys)], width=b.shape[-1]
+        )
+        return [replace(made, scale=a.scale * b.scale)]
     if len(b.axes) > 2 and a.shape[:-2] != b.shape[:-2]:
         raise Refused("a product whose batches differ is not translated")
     scale = a.scale * b.scale

@@ -11,7 +11,7 @@ from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic
 from axon.base.errors import AxonError
 from axon.base.extras import require
-from axon.tools.onnx.graph import TRANSPOSED, Constant, Graph, Node, Path, Port
+from axon.tools.onnx.graph import PART, TRANSPOSED, Constant, Graph, Node, Path, Port
 
 OLDEST = 13  # the operator set from which axes are inputs and Softmax is of one axis: older models are raised to it
 _ELEMENTS = {
@@ -74,6 +74,11 @@ def _graph(model: Any, opset: int, folder: str, name: str) -> Graph:
             found = _transposed(constants[node.input[0]])  # which was too large for the exporter to fold
             constants[node.output[0]] = constants[found.name] = found
             continue
+        parts = _parts(node, attributes, constants)
+        if parts is not None:
+            for output, found in zip(node.output, parts, strict=True):
+                constants[output] = constants[found.name] = found
+            continue
         op = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
         scope = _scope(node, classes)
         nodes.append(Node(op, node.name or f"node {number}", tuple(node.input), tuple(node.output), attributes, scope))
@@ -120,6 +125,37 @@ def _literal(name: str, attributes: Mapping[str, Any]) -> Constant:
 
 def _transposed(matrix: Constant) -> Constant:
     return Constant(matrix.name + TRANSPOSED, matrix.element, matrix.shape[::-1], lambda: matrix.read().T)
+
+
+def _parts(node: Any, attributes: Mapping[str, Any], constants: Mapping[str, Constant]) -> list[Constant] | None:
+    """The results of a node that takes a weight apart at places which the file says, as PyTorch's cross-attention does of one
+    matrix for queries, keys and values: each is a weight of its own. None of any other node."""
+    whole = constants.get(node.input[0]) if node.op_type in ("Split", "Slice") else None
+    if whole is None or not whole.element.startswith(("f", "bf")):
+        return None
+    given = [constants[name].read().tolist() if name in constants else None for name in node.input[1:] if name]
+    if None in given or len(given) < len(node.input) - 1:
+        return None
+    rank = len(whole.shape)
+    if node.op_type == "Slice":
+        starts, ends, *more = given
+        axes, steps = more[0] if more else list(range(len(starts))), more[1] if len(more) > 1 else [1]
+        if len(starts) != 1 or steps != [1]:
+            return None
+        start, end, _ = slice(starts[0], ends[0]).indices(whole.shape[axes[0] % rank])
+        return [_part(whole, axes[0] % rank, start, max(start, end))]
+    axis = attributes.get("axis", 0) % rank
+    each = -(-whole.shape[axis] // len(node.output))
+    lengths = given[0] if given else [min(each, whole.shape[axis] - each * n) for n in range(len(node.output))]
+    return [_part(whole, axis, sum(lengths[:n]), sum(lengths[: n + 1])) for n in range(len(lengths))]
+
+
+def _part(whole: Constant, axis: int, start: int, end: int) -> Constant:
+    if (start, end) == (0, whole.shape[axis]):
+        return whole
+    shape = (*whole.shape[:axis], end - start, *whole.shape[axis + 1 :])
+    cut = (*(slice(None),) * axis, slice(start, end))
+    return Constant(f"{whole.name}{PART}{axis}, {start}:{end}]", whole.element, shape, lambda: whole.read()[cut])
 
 
 def _held(name: str, element: str, array: Any) -> Constant:

@@ -13,7 +13,7 @@ from axon.base.errors import AxonError
 from axon.base.names import Symbol, fresh
 from axon.shapes.dimension import Dim
 from axon.tools.onnx import views
-from axon.tools.onnx.graph import TRANSPOSED, Constant, Graph, Node, Path, Port
+from axon.tools.onnx.graph import PART, TRANSPOSED, Constant, Graph, Node, Path, Port
 from axon.tools.onnx.names import Sizes
 from axon.tools.onnx.scalars import Compute, Number, Read, Scalar, Whole, compute, reads, renamed, substituted, variables, whole
 from axon.tools.onnx.steps import Flow, Places, Refused, Shape, Step, Value
@@ -168,7 +168,7 @@ class Translation:
 
     def path_of(self, name: str) -> Path:
         """The module's path and name of a weight, from its own name, or where it has none from the node that reads it."""
-        name = name.removesuffix(TRANSPOSED)
+        name = name.removesuffix(TRANSPOSED).partition(PART)[0]
         if not _ANONYMOUS.match(name):
             return tuple(part for part in re.split(r"[./]", name) if part)
         beside = next((n for n in self.node.inputs if n.endswith(("bias", "_bias")) and n in self.graph.constants), None)

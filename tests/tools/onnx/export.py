@@ -137,6 +137,13 @@ def lstm() -> Exported:
     return Exported(Classifier(), {"ids": tokens()}, {"ids": {0: BATCH, 1: SEQUENCE}})
 
 
+def transformer() -> Exported:
+    """PyTorch's own, whose cross-attention splits one matrix into that of the queries and those of the keys and values."""
+    model = nn.Transformer(24, 3, 2, 2, 40, batch_first=True)
+    example = {"src": torch.randn(2, 7, 24), "tgt": torch.randn(2, 5, 24)}
+    return Exported(model, example, {"src": {0: BATCH, 1: SEQUENCE}, "tgt": {0: BATCH, 1: Dim("target", max=32)}})
+
+
 class Conv(nn.Module):
     def __init__(self, c: int, o: int, k: int = 1, s: int = 1) -> None:
         super().__init__()
@@ -173,7 +180,7 @@ def yolo() -> Exported:
 
 
 MODELS: dict[str, Callable[[], Exported]] = {
-    model.__name__: model for model in (resnet50, gpt2, bert, vit, vit_b16, whisper, t5, llama, lstm, yolo)
+    model.__name__: model for model in (resnet50, gpt2, bert, vit, vit_b16, whisper, t5, llama, lstm, transformer, yolo)
 }
 
 

@@ -21,6 +21,7 @@ _IMAGES = ({"batch": 2}, {"batch": 3})
 SIZES: dict[str, tuple[Mapping[str, int], Mapping[str, int]]] = {
     **dict.fromkeys(("gpt2", "bert", "t5", "llama", "lstm"), _TOKENS),
     **dict.fromkeys(("resnet50", "vit", "vit_b16", "whisper"), _IMAGES),
+    "transformer": ({"batch": 2, "sequence": 7, "target": 5}, {"batch": 3, "sequence": 4, "target": 9}),
     "yolo": ({"batch": 2, "h": 8, "w": 12}, {"batch": 3, "h": 5, "w": 6}),
 }
 SMALLEST = 17  # elements of a tensor of floats that is left out
