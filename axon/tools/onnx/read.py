@@ -133,9 +133,9 @@ def _parts(node: Any, attributes: Mapping[str, Any], constants: Mapping[str, Con
     whole = constants.get(node.input[0]) if node.op_type in ("Split", "Slice") else None
     if whole is None or not whole.element.startswith(("f", "bf")):
         return None
-    given = [constants[name].read().tolist() if name in constants else None for name in node.input[1:] if name]
-    if None in given or len(given) < len(node.input) - 1:
+    if any(name not in constants for name in node.input):
         return None
+    given: list[list[int]] = [constants[name].read().tolist() for name in node.input[1:]]
     rank = len(whole.shape)
     if node.op_type == "Slice":
         starts, ends, *more = given

@@ -109,6 +109,9 @@ class Translation:
         self.sizes = Sizes()
         self.node = Node("", "", (), (), {})
         self.written: dict[Hashable, int] = {}
+        known = {node.scope for node in graph.nodes}
+        known |= {owner(tuple(name.split("."))) for name in graph.constants if not _ANONYMOUS.match(name)}
+        self.holding = {path[:n] for path in known for n in range(len(path))}  # modules with others inside
 
     # ── what comes in ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -174,9 +177,15 @@ class Translation:
         beside = next((n for n in self.node.inputs if n.endswith(("bias", "_bias")) and n in self.graph.constants), None)
         if beside is not None:
             *module, last = beside.split(".")
+            last = last[: -len("bias")] + "weight"
             if tuple(module[: len(self.node.scope)]) == self.node.scope:
-                return (*module, last[: -len("bias")] + "weight")
-        return (*self.node.scope, "weight") if self.node.scope else (re.sub(r"\W+", "_", name),)
+                return (*module, last)
+            if last != "weight":  # exporters keep equal tensors once, so that the bias may be another module's
+                return (*self.node.scope, last)
+        if not self.node.scope:
+            return (re.sub(r"\W+", "_", name),)
+        inside = ("linear",) if self.node.scope in self.holding else ()
+        return (*self.node.scope, *inside, "weight")
 
     def layer(self, path: Path, fields: Mapping[str, tuple[str, str]]) -> Path:
         """The record of a layer: its fields, each made of a constant by a change. Registered once, however often it is used."""

@@ -1,4 +1,4 @@
-"""Small graphs, made by hand."""
+"""Small graphs, made by hand, and what ONNX's own reference evaluator makes of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
+from onnx.reference import ReferenceEvaluator
+
+import axon
+from axon.tools.onnx.importing import imported
 
 Shape = Sequence[int | str]
 
@@ -40,3 +44,20 @@ def written(path: Path, *arguments: Any, **more: Any) -> str:
     """The path of a file with such a model."""
     save(model(*arguments, **more), path)
     return str(path)
+
+
+def compared(path: Path, made: Any, *arguments: np.ndarray, atol: float = 1e-5) -> str:
+    """Imports a model, calls it, and holds the results to those of ONNX's reference; the text."""
+    save(made, path / "f.onnx")
+    found = imported(str(path / "f.onnx"))
+    beside = found.save(path / "f.axon")
+    function = axon.compile(found.text)["f"]
+    weights = [axon.load_weights(beside, function)] if found.fields else []
+    given = [a.astype(np.int32) if a.dtype == np.int64 else a for a in arguments]
+    results = function(*weights, *given, target="interpret")
+    names = [port.name for port in made.graph.input]
+    wanted = ReferenceEvaluator(made).run(None, dict(zip(names, arguments, strict=True)))
+    for result, expected in zip(results if isinstance(results, tuple) else (results,), wanted, strict=True):
+        assert np.shape(result) == expected.shape
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=atol)
+    return found.text

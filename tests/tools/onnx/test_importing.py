@@ -13,30 +13,12 @@ import axon
 pytest.importorskip("onnx")
 import onnx
 from onnx import TensorProto, helper
-from onnx.reference import ReferenceEvaluator
 
 from axon.tools.cli import main
 from axon.tools.onnx.importing import imported
-from tests.tools.onnx.graphs import model, written
+from tests.tools.onnx.graphs import compared, model, written
 
 node = helper.make_node
-
-
-def compared(path: Path, made: Any, *arguments: np.ndarray, atol: float = 1e-5) -> str:
-    """Imports a model, calls it, and holds the results to those of ONNX's reference; the text."""
-    onnx.save(made, path / "f.onnx")
-    found = imported(str(path / "f.onnx"))
-    beside = found.save(path / "f.axon")
-    function = axon.compile(found.text)["f"]
-    weights = [axon.load_weights(beside, function)] if found.fields else []
-    given = [a.astype(np.int32) if a.dtype == np.int64 else a for a in arguments]
-    results = function(*weights, *given, target="interpret")
-    names = [port.name for port in made.graph.input]
-    wanted = ReferenceEvaluator(made).run(None, dict(zip(names, arguments, strict=True)))
-    for result, expected in zip(results if isinstance(results, tuple) else (results,), wanted, strict=True):
-        assert np.shape(result) == expected.shape
-        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=atol)
-    return found.text
 
 
 def refused(path: Path, *arguments: Any, **more: Any) -> list[axon.Diagnostic]:
