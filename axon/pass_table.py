@@ -64,6 +64,7 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
     "interpret": (LOWER,),
     "cpu": (
         LOWER,
+        _core("narrow", "what is the same along a dimension loses it; first, for the copies that it leaves are computed once then"),
         CSE,
         _core("factor", FACTOR),
         _core("loop_order", "sums go through memory as it lies; after factoring, which makes sums"),

@@ -235,7 +235,7 @@ def test_what_is_freed_too_early() -> None:
     chain = """fun f (x : f32[n, n]) = let val a = for i j => exp x[j, i]
       val b = for i j => a[j, i] + 1.0 / a[i, j] in for i j => b[j, i] / a[j, i] end"""
     program = lowered(chain, "f")
-    given = [np.ones((3, 3), np.float32)]
+    given = [np.ones((400, 400), np.float32)]  # so large that kernels stay apart
     run = compiler.host(program)
 
     def call(_: Program) -> object:

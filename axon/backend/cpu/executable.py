@@ -5,25 +5,33 @@ What plans and what writes functions is imported where there is something to pla
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import Any, TypeVar
 
 from axon.backend.cpu import build
-from axon.backend.cpu.function import Function, LoopFunction
+from axon.backend.cpu.function import Function, LoopFunction, WorkAmount
+from axon.backend.cpu.launch import Launch, asked, launch_of
 from axon.backend.cpu.products import Products, is_window, is_with_vector
+from axon.backend.cpu.straight import is_straight, together
+from axon.backend.cpu.threads import WORTH_SHARING
 from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.plan.deaths import lives_of
-from axon.backend.plan.ir import Contraction, Kernels, Nest, Plan, Repeat, as_program, operations, values_in
+from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Plan, Repeat, as_program, operations, values_in, values_of
 from axon.backend.plan.walk import Lives
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
-from axon.core.ir import Compute, Program
+from axon.core.ir import Compute, Program, Scalar, Value
 from axon.core.passes.orders import DEFAULT, Order
+from axon.core.passes.parts import as_size
+from axon.core.scalar_facts import at_least_0
 
 K = TypeVar("K")
+SMALL = 2 * WORTH_SHARING  # additions of a kernel that no second thread would take a part of
+SMALL_PRODUCT = 100_000  # additions of a product as machine code, in whose time BLAS is called from Python
+MOST = 64  # launches of a function that are kept; then they are forgotten, and made anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +44,26 @@ class WrittenProgram:
     nests: tuple[tuple[Nest, Function], ...] = ()
     products: tuple[tuple[Contraction, Function], ...] = ()
     loops: tuple[tuple[Repeat, LoopFunction | str], ...] = ()
+    bodies: tuple[tuple[tuple[bool, ...], Kernels], ...] = ()  # what calls run at which those kernels are small
 
 
-@dataclass(slots=True)
 class Compiled:
-    """A nest's function, and its machine code from the first launch on."""
+    """A nest's function, and its machine code from the first launch on; and its launches at sizes that calls had."""
 
-    function: Function
-    source: build.ModuleSource
-    native: build.Native | None = None
+    def __init__(self, function: Function, source: build.ModuleSource) -> None:
+        self.function, self.source = function, source
+        self.native: build.Native | None = None
+        self._asked = asked(function)
+        self._launches: dict[tuple[int, ...], Launch] = {}
+
+    def at(self, sizes: Mapping[Symbol, int], threads: int) -> Launch:
+        key = (threads, *[sizes[symbol] for symbol in self._asked])
+        found = self._launches.get(key)
+        if found is None:
+            if len(self._launches) >= MOST:
+                self._launches.clear()
+            found = self._launches[key] = launch_of(self.function, sizes, threads)
+        return found
 
 
 class CpuExecutable:
@@ -71,13 +90,26 @@ class CpuExecutable:
         self.products: IdentityMap[Contraction, tuple[Products, Compiled | None]] = IdentityMap(
             (kernel, (Products(kernel, True), self._compiled(function))) for kernel, function in made.products
         )
+        self._sizes = frozenset(program.explicit).union(*(dim.variables for value in program.inputs for dim in value.shape))
+        self._shapes: dict[tuple[int, ...], dict[Symbol, tuple[int, ...]]] = {}
+        self._scalars = {
+            out.symbol: body
+            for kernel in self.plan.body.kernels
+            if isinstance(kernel, Nest)
+            for step in kernel.steps
+            if isinstance(step, Compute) and not step.axes and step.reduction is None
+            for out, body in zip(step.outs, step.body, strict=True)
+        }
+        self._work: IdentityMap[Kernel, WorkAmount | None] = IdentityMap()
+        self._bodies: dict[tuple[int, ...], Kernels] = {}
+        self._together = dict(made.bodies)
         # A text says why a loop has no function.
         self.loops = IdentityMap((kernel, self._native(loop)) for kernel, loop in made.loops)
 
     @property
     def count(self) -> int:
         """How many kernels have run: as long as it stays, so does what is `made`."""
-        return len(self.compiled) + len(self.products) + len(self.loops)
+        return len(self.compiled) + len(self.products) + len(self.loops) + len(self._together)
 
     @property
     def made(self) -> WrittenProgram:
@@ -85,13 +117,53 @@ class CpuExecutable:
         with self.lock:
             before = self._made
             products = [(kernel, nest) for kernel, (_, nest) in self.products.items() if nest is not None]
-            parts = ((before.nests, self.compiled), (before.products, products), (before.loops, self.loops))
+            bodies = (before.bodies, self._together)
+            parts = ((before.nests, self.compiled), (before.products, products), (before.loops, self.loops), bodies)
             if any(len(had) != len(have) for had, have in parts):
                 loops = ((kernel, loop if isinstance(loop, str) else loop.written) for kernel, loop in self.loops.items())
                 self._made = replace(
-                    before, nests=_functions(self.compiled.items()), products=_functions(products), loops=tuple(loops)
+                    before,
+                    nests=_functions(self.compiled.items()),
+                    products=_functions(products),
+                    loops=tuple(loops),
+                    bodies=tuple(self._together.items()),
                 )
             return self._made
+
+    def shapes(self, dims: Mapping[Symbol, int]) -> dict[Symbol, tuple[int, ...]]:
+        """The shapes of what calls of these sizes make, as far as they have asked for them."""
+        if len(self._shapes) >= MOST:
+            self._shapes.clear()
+        return self._shapes.setdefault(tuple(dims.values()), {})
+
+    def body(self, dims: Mapping[Symbol, int]) -> Kernels:
+        """What a call of these sizes runs: the plan's kernels, of which small ones that follow each other are one."""
+        sizes = tuple(dims.values())
+        found = self._bodies.get(sizes)
+        if found is None:
+            small = tuple(self._is_small(kernel, dims) for kernel in self.plan.body.kernels)
+            with self.lock:
+                found = self._together.get(small)
+                if found is None:
+                    found = self._together[small] = together(self.plan.body, small)
+                if len(self._bodies) >= MOST:
+                    self._bodies.clear()
+                self._bodies[sizes] = found
+        return found
+
+    def _is_small(self, kernel: Kernel, dims: Mapping[Symbol, int]) -> bool:
+        """Whether one thread computes a kernel alone, and a product in less time than it takes to ask BLAS for it."""
+        if kernel not in self._work:
+            self._work[kernel] = _work_of(kernel, self._scalars)
+        cost = self._work[kernel]
+        if cost is None or not cost.variables <= self._sizes or not all(map(self.is_settled, values_of(kernel))):
+            return False
+        limit = SMALL_PRODUCT if isinstance(kernel, Contraction) else SMALL
+        return cost.evaluate(dims) < limit
+
+    def is_settled(self, value: Value) -> bool:
+        """Whether a value's shape follows from the sizes of a call, and neither from data nor from the number of a step."""
+        return all(dim.variables <= self._sizes for dim in value.shape)
 
     def lives(self, kernels: Kernels) -> Lives:
         found = self._lives.get(kernels)
@@ -127,7 +199,7 @@ class CpuExecutable:
                 from axon.backend.cpu.loops import write
                 from axon.core.printer import print_op
 
-                lines = print_op(as_program(self.plan), kernel.op).splitlines()
+                lines = [] if is_straight(kernel) else print_op(as_program(self.plan), kernel.op).splitlines()
                 found = self.loops[kernel] = self._native(write(kernel, self.values, "loop", lines))
             return found
 
@@ -159,6 +231,28 @@ class CpuExecutable:
 
 def _functions(compiled: Iterable[tuple[K, Compiled]]) -> tuple[tuple[K, Function], ...]:
     return tuple((kernel, found.function) for kernel, found in compiled)
+
+
+def _work_of(kernel: Kernel, scalars: Mapping[Symbol, Scalar]) -> WorkAmount | None:
+    """About how many additions a kernel takes as machine code; None where that is not known before, or it has none. `scalars` are
+    tensors of rank 0, of which some say how often a loop runs."""
+    from axon.backend.cpu.nests import work
+
+    match kernel:
+        case Nest(steps=steps):
+            return work(steps)[0]
+        case Contraction(op=op, epilogue=epilogue):
+            return work((op, *epilogue))[0]
+        case Repeat(op=op, body=body) if (trip := as_size(op.trip, scalars)) is not None:
+            total = WorkAmount.of(1)
+            for inner in body.kernels:
+                one = _work_of(inner, scalars)
+                if one is None or op.counter in one.variables:
+                    return None
+                total = total + one
+            return total * at_least_0(trip)
+        case _:
+            return None
 
 
 def may_be_nest(kernel: Contraction) -> bool:

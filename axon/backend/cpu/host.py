@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TINY = 20_000  # points of all operations of a call, which counts each operation for some: at most about 20 ms
 OVERHEAD = 500  # points in whose time the interpreter prepares an operation
-SIZES = 64  # of calls, of which it is kept which orders they ask for; then they are forgotten, and asked again
+SIZES = 64  # of calls, of which it is kept what they compute, and in which orders; then they are forgotten, and asked again
 MANY = 1_000_000  # points interpreted in all, about a second, after which it is said that machine code would be quicker
 
 
@@ -42,6 +42,7 @@ class Host:
         self._interpreted = 0.0  # points
         self._counted = 0  # functions, when it was last looked whether there is something to keep
         self._orders: dict[tuple[Any, ...], Order] = {}  # by sizes that were called with
+        self._works: dict[tuple[Any, ...], float] = {}
 
     def __call__(self, inputs: Sequence[Any], explicit: Sequence[int] = (), *, compiled: bool = False) -> list[Any]:
         """The flat results for flat inputs, as fresh arrays. Raises what `interpret.run` raises."""
@@ -114,7 +115,14 @@ class Host:
         """The points that a call computes, as far as its sizes tell; infinity for more than TINY numbers."""
         if sum(array.size for array in inputs) > TINY:
             return inf
-        return _work(self.program.block, self.program.contract.bind(explicit, [array.shape for array in inputs]))
+        sizes = (*explicit, *[array.shape for array in inputs])
+        work = self._works.get(sizes)
+        if work is None:
+            if len(self._works) >= SIZES:
+                self._works.clear()
+            work = _work(self.program.block, self.program.contract.bind(explicit, sizes[len(explicit) :]))
+            self._works[sizes] = work
+        return work
 
     def _count(self, work: float) -> None:
         """Say once that many calls on little data are interpreted: what a call computes does not depend on how many there were."""

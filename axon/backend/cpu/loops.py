@@ -27,6 +27,7 @@ from typing import assert_never
 from axon.backend.cpu import nests, scatters
 from axon.backend.cpu.function import AGAIN, BufferParameter, Function, LanesParameter, LoopFunction, WorkAmount
 from axon.backend.cpu.parameters import Parameters
+from axon.backend.cpu.straight import is_straight
 from axon.backend.kernel.ir import FALSE, Expression, Like, Name, Operator, both, call, same
 from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.backend.kernel.writer import Held, Writer
@@ -86,6 +87,8 @@ class _Writer(Parameters):
         self.values, self.name = values, name
         self.functions: list[Function] = []
         self.made: dict[Symbol, Value] = {}
+        self.inner: dict[Symbol, Name] = {}  # what nobody needs afterwards, in memory of the thread alone
+        self.needed: frozenset[Symbol] | None = None  # all; else those of what is made that somebody needs afterwards
         self.counters: dict[Symbol, Name] = {}
         self.loops = 0
         self.progress = fresh("progress")
@@ -93,6 +96,8 @@ class _Writer(Parameters):
 
     def write(self, kernel: Repeat, comments: Sequence[str]) -> LoopFunction:
         size = 2 + _loops(kernel)
+        if is_straight(kernel):
+            self.needed = frozenset(out.symbol for out in kernel.op.outs)
         progress = self.made[self.progress] = Value(self.progress, Element.I64, (Dim.of(size),))
         self.code.assign(self.code.bad, FALSE)
         self.code.assign(self.spent, 0)
@@ -132,6 +137,16 @@ class _Writer(Parameters):
 
     def variable(self, symbol: Symbol) -> Expression:
         return self.counters[symbol] if symbol in self.counters else self.size(Dim.of(symbol))
+
+    def hold(self, value: Value) -> None:
+        """What is made, once for each tensor: the host makes room for it, if it is needed afterwards."""
+        if self.needed is None or value.symbol in self.needed:
+            self.made[value.symbol] = value
+        elif value.symbol not in self.inner:
+            self.inner[value.symbol] = self.buffer(value.symbol.name, value.element, _elements(value))
+
+    def pointer(self, tensor: Symbol) -> Name:
+        return self.inner.get(tensor) or super().pointer(tensor)
 
     # ── progress ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -198,7 +213,9 @@ class _Writer(Parameters):
         function = write_nest(nest, self.values, f"kernel_{len(self.functions) + 1}")
         self.functions.append(function)
         for step in nest.steps:
-            self.made.update((out.symbol, out) for out in step.outs if out.symbol in nest.stored)
+            for out in step.outs:
+                if out.symbol in nest.stored:
+                    self.hold(out)
         arguments: list[Like] = []
         for parameter in function.parameters:
             match parameter:
@@ -225,8 +242,8 @@ class _Writer(Parameters):
         self.loops += 1
         number = self.loops
         counter = code.named(op.counter.name)
-        for value in (*op.states, *op.outs, Value(op.counter, Element.I32, ())):
-            self.made[value.symbol] = value
+        for value in (*op.states, *(() if is_straight(kernel) else op.outs), Value(op.counter, Element.I32, ())):
+            self.hold(value)
         start = code.let(0, "start_")
         with code.when(same(self.place, 0)):
             self.begin(op)
@@ -258,7 +275,7 @@ class _Writer(Parameters):
         else:
             code.assign(stop, steps)
             code.extend(written)
-        if not op.stacked:
+        if not op.stacked and not is_straight(kernel):
             for out, state in zip(op.outs, op.states, strict=True):
                 self.copy(out, self.pointer(out.symbol), self.pointer(state.symbol))
         return cost

@@ -114,7 +114,7 @@ class NestWriter(Parameters):
         parameters, text = self.written(self.name, comments)
         how = f"by lanes of {self.nest.rows[-1].symbol.name}" if self.lanes else "by rows"
         lane = self.nest.rows[-1].extent if self.lanes else None
-        cost, points = self._cost()
+        cost, points = work(self.nest.steps)
         return Function(self.name, text, parameters, rows, lane, self.lane_count, cost, points, how)
 
     def _rows(self, blocks: Expression | None) -> None:
@@ -478,18 +478,17 @@ class NestWriter(Parameters):
                 failed |= writer.fails
         return failed
 
-    # ── cost ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _cost(self) -> tuple[WorkAmount, WorkAmount]:
-        """About how many additions all rows take, and at how many points."""
-        total, everywhere = WorkAmount.of(0), WorkAmount.of(0)
-        for step in self.nest.steps:
-            axes = all_axes(step)
-            bounds: dict[Symbol, Dim] = {}
-            for axis in axes:
-                bounds[axis.symbol] = axis.extent.substitute(bounds)
-            symbols = frozenset(axis.symbol for axis in axes)
-            points = WorkAmount.of(*bounds.values())
-            everywhere = everywhere + points
-            total = total + points * Dim.of(1 + sum(weight(s, symbols or None) for s in scalars(step)))
-        return total, everywhere
+def work(steps: Sequence[Compute | Scan]) -> tuple[WorkAmount, WorkAmount]:
+    """About how many additions all rows of some steps take, and at how many points."""
+    total, everywhere = WorkAmount.of(0), WorkAmount.of(0)
+    for step in steps:
+        axes = all_axes(step)
+        bounds: dict[Symbol, Dim] = {}
+        for axis in axes:
+            bounds[axis.symbol] = axis.extent.substitute(bounds)
+        symbols = frozenset(axis.symbol for axis in axes)
+        points = WorkAmount.of(*bounds.values())
+        everywhere = everywhere + points
+        total = total + points * Dim.of(1 + sum(weight(s, symbols or None) for s in scalars(step)))
+    return total, everywhere

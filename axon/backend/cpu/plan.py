@@ -10,6 +10,7 @@ from axon.core.passes.cse import deduplicated
 from axon.core.passes.factor import HOST, choices, factored
 from axon.core.passes.hoist import HOST as WORTH
 from axon.core.passes.loop_order import in_memory_order
+from axon.core.passes.narrow import narrowed
 from axon.core.passes.orders import DEFAULT, Order, OrderChoice
 from axon.core.passes.tables import without_tables
 
@@ -30,4 +31,4 @@ def choices_of(program: Program) -> tuple[OrderChoice, ...]:
 
 def _before_sums(program: Program) -> Program:
     """What the orders of sums are chosen in: what `factored` is given and what `choices` looks at are the same."""
-    return deduplicated(program)
+    return deduplicated(narrowed(program))

@@ -3,7 +3,8 @@
 Note [Two kinds of loops]
     A loop whose steps cost little is one native function (`loops`), which comes back to Python after many of them. A loop whose
     steps are large is stepped by the host: each kernel of its body is then shared by all threads, and products are BLAS's. The cost
-    of a step at the call's sizes decides.
+    of a step at the call's sizes decides, and how many kernels it has: to launch one takes the time of some 100,000 additions, and
+    one that takes less is not shared.
 
 Note [Memory]
     What a kernel makes is forgotten after its last reader, and its memory is used again: within the call, and by the next one.
@@ -22,20 +23,20 @@ import numpy as np
 from axon.backend.cpu import build, threads
 from axon.backend.cpu.arena import make
 from axon.backend.cpu.executable import Compiled, CpuExecutable, NativeLoop
-from axon.backend.cpu.function import AGAIN, BufferParameter, LanesParameter
-from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
+from axon.backend.cpu.function import AGAIN
+from axon.backend.cpu.straight import is_straight
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in
 from axon.backend.plan.walk import Lives, Make, Walk
 from axon.base.data import dataclass
 from axon.base.names import Symbol
-from axon.core.ir import Check, Compress, Loop, Sort, Value
+from axon.core.ir import Check, Compress, Index, Loop, Sort, Value
 from axon.interpret.box import allocate
 from axon.interpret.program import bound
 from axon.interpret.program import run as interpret
 
 Array = Any
 LONG = 100_000_000  # additions, about a tenth of a second, after which a native loop comes back: Ctrl-C is seen then
-SMALL_STEP = 100_000  # additions of a loop's step, below which the loop is one native function
+SMALL_STEP = 100_000  # additions of a loop's step for each launch that it would take, below which the loop is one native function
 
 
 class Stopped(Exception):
@@ -63,9 +64,9 @@ def run(executable: CpuExecutable, inputs: Sequence[Array], explicit: Sequence[i
     program = executable.program
     dims = bound(program, inputs, explicit)
     given = dict(zip((v.symbol for v in program.inputs), inputs, strict=True))
-    call = CpuRun(dims, {**executable.tables, **given}, executable)
+    call = CpuRun(dims, {**executable.tables, **given}, executable, threads.available(), executable.shapes(dims))
     try:
-        return call.block(executable.plan.body, [_fresh(executable.values[symbol]) for symbol in executable.plan.body.results])
+        return call.block(executable.body(dims), [_fresh(executable.values[symbol]) for symbol in executable.plan.body.results])
     except (Stopped, ZeroDivisionError):
         interpret(program, inputs, explicit)  # raises it in words
         raise AssertionError("a kernel stopped the program, and the interpreter did not") from None
@@ -81,6 +82,8 @@ class CpuRun(Walk[Array]):
     """One call."""
 
     executable: CpuExecutable
+    threads: int
+    shapes: dict[Symbol, tuple[int, ...]]  # of what was made in calls of these sizes
 
     def lives(self, block: Kernels) -> Lives:
         return self.executable.lives(block)
@@ -127,6 +130,14 @@ class CpuRun(Walk[Array]):
     def allocate(self, value: Value, shape: tuple[int, ...]) -> Array:
         return make(shape, value.element.dtype)
 
+    def shape(self, value: Value) -> tuple[int, ...]:
+        found = self.shapes.get(value.symbol)
+        if found is None:
+            found = Walk.shape(self, value)
+            if self.executable.is_settled(value):
+                self.shapes[value.symbol] = found
+        return found
+
     def copied(self, held: Array, make: Make[Array]) -> Array:
         room = make(held.shape)
         room[...] = held
@@ -164,43 +175,27 @@ class CpuRun(Walk[Array]):
 
     def launch(self, compiled: Compiled, steps: int | None = None) -> bool:
         """Run a function on all of its items, or a loop of so many steps; whether that came back before its end."""
-        function = compiled.function
-        cost = function.cost.evaluate(self.sizes)
-        items, lanes = function.pieces(self.sizes, threads.available() if function.lane is not None else 1, cost)
-        if items <= 0:
+        ready = compiled.at(self.sizes, self.threads if compiled.function.lane is not None else 1)
+        if ready.items <= 0:
             return False
         if compiled.native is None:
             compiled.native = build.build(compiled.source)
-        arguments: list[int] = []
-        buffers: list[tuple[int, int]] = []  # position among the arguments, bytes before it in the scratch
-        total = 0
-        for parameter in function.parameters:
-            match parameter:
-                case PointerParameter(tensor=tensor):
-                    array = self.contiguous(tensor)
-                    arguments.append(array.ctypes.data if array.size else ctypes.addressof(_EMPTY))
-                case BufferParameter(element=element, size=size):
-                    buffers.append((len(arguments), total))
-                    arguments.append(0)
-                    total += (max(0, size.evaluate(self.sizes)) * max(1, element.bits // 8) + 63) // 64 * 64
-                case ExtentParameter(size=dim):
-                    arguments.append(dim.evaluate(self.sizes))
-                case LanesParameter():
-                    arguments.append(lanes)
-                case _:
-                    assert_never(parameter)
+        arguments = list(ready.arguments)
+        for position, tensor in ready.pointers:
+            array = self.contiguous(tensor)
+            arguments[position] = array.ctypes.data if array.size else ctypes.addressof(_EMPTY)
         call = compiled.native.call
 
         def work(thread: int, first: int, last: int) -> int:
             mine = arguments
-            if buffers:
+            if ready.buffers:
                 mine = list(arguments)
-                start = _scratch.address(total)
-                for position, offset in buffers:
+                start = _scratch.address(ready.scratch)
+                for position, offset in ready.buffers:
                     mine[position] = start + offset
             return call(*mine, first, last)
 
-        answer = threads.share(work, items, cost) if steps is None else work(0, 0, steps)
+        answer = threads.share(work, ready.items, ready.cost) if steps is None else work(0, 0, steps)
         if answer not in (0, AGAIN):
             raise Stopped
         return answer == AGAIN
@@ -213,10 +208,26 @@ class CpuRun(Walk[Array]):
         if not isinstance(loop, str):
             self.sizes.update((inner.op.counter, 0) for inner in kernels_in(kernel.body) if isinstance(inner, Repeat))
             self.sizes[kernel.op.counter] = 0
-            if loop.compiled.function.cost.evaluate(self.sizes) < SMALL_STEP:
+            if is_straight(kernel) or self.small(kernel, loop):
                 self.native_loop(kernel, loop, wanted)
                 return
         self.loop(kernel.op, kernel.body, wanted, dying)
+
+    def small(self, kernel: Repeat, loop: NativeLoop) -> bool:
+        """Whether machine code takes less for a step than the host for launching what is in it."""
+        return loop.compiled.function.cost.evaluate(self.sizes) < SMALL_STEP * self.launches(kernel.body)
+
+    def launches(self, body: Kernels) -> int:
+        """How many kernels the host launches for a step: those of a loop inside with every step of it, unless it is native."""
+        count = 0
+        for kernel in body.kernels:
+            if isinstance(kernel, Repeat) and isinstance(kernel.op.trip, Index):
+                loop = self.executable.loop(kernel)
+                native = not isinstance(loop, str) and self.small(kernel, loop)
+                count += 1 if native else self.trip(kernel.op) * self.launches(kernel.body)
+            else:
+                count += 1
+        return max(1, count)
 
     def native_loop(self, kernel: Repeat, loop: NativeLoop, wanted: dict[Symbol, Make[Array]]) -> None:
         for value in loop.written.made:

@@ -48,7 +48,7 @@ def _decision(executable: CpuExecutable, kernel: Kernel) -> str:
             loop = executable.loop(kernel)
             if isinstance(loop, str):
                 return f"stepped by the host: {loop}"
-            return f"one native function where a step takes less than {SMALL_STEP:,} additions, else stepped by the host"
+            return f"one native function where a step takes less than {SMALL_STEP:,} additions a kernel, else stepped by the host"
         case Whole(op=op):
             match op:
                 case Sort():

@@ -254,29 +254,33 @@ class _Factoring:
         else:
             mine, theirs = map(leaves, tree)
             lie = shape.is_product(mine, theirs)
-            part, points = self.side(tree[0], lie) * self.side(tree[1], lie), shape.points(mine, theirs)
+            batch = shape.axes(mine) & shape.axes(theirs) & shape.kept if lie else frozenset()
+            part, points = self.side(tree[0], lie, batch) * self.side(tree[1], lie, batch), shape.points(mine, theirs)
         over = points - shape.axes(leaves(tree))
         return part, tuple(axis for axis in self.summed if axis.symbol in over)
 
-    def side(self, tree: Tree, lies: bool) -> _Part:
-        """A node for its parent: a read of what it makes if it sums, or should lie in memory; else its factors."""
+    def side(self, tree: Tree, lies: bool, batch: frozenset[Symbol]) -> _Part:
+        """A node for its parent: a read of what it makes if it sums, or should lie in memory; else its factors. Along the axes of
+        `batch` its parent is many products."""
         part, over = self.node(tree)
         if not over and (not lies or (isinstance(tree, int) and self.sum.shape.plain[tree])):
             return part
         inside = self.sum.shape.axes(leaves(tree))
-        axes = self.laid(part, frozenset(axis.symbol for axis in over), inside)
+        axes = self.laid(part, frozenset(axis.symbol for axis in over), inside, batch)
         own = element_of(part.factors[0])
         element = own if not over and len(part.factors) == 1 else own.accumulator
         out = Value(fresh("partial" if over else "factor"), element, tuple(axis.extent for axis in axes))
         self.compute(out, axes, over, part)
         return _Part((_at(out, axes),), part.summed.union(axis.symbol for axis in over), unsafe=False)
 
-    def laid(self, part: _Part, over: frozenset[Symbol], inside: frozenset[Symbol]) -> tuple[Axis, ...]:
-        """The axes of an intermediate in the order in which its factors have them; in front those of which no factor is without."""
+    def laid(self, part: _Part, over: frozenset[Symbol], inside: frozenset[Symbol], batch: frozenset[Symbol]) -> tuple[Axis, ...]:
+        """The axes of an intermediate in the order in which its factors have them; in front those of which no factor is without,
+        and before them the batch's, so that BLAS finds each product's matrix in one piece."""
         found = [dict.fromkeys(s for read in reads(f) for d in read.subscripts for s in _in(d)) for f in part.factors]
         order = dict.fromkeys(symbol for each in found for symbol in each if symbol in inside)
         extents = {axis.symbol: axis for axis in all_axes(self.sum.op)}
-        outer = [symbol for symbol in order if over and all(symbol in each for each in found)]
+        outer = [axis.symbol for axis in self.sum.op.axes if axis.symbol in batch and axis.symbol in inside]
+        outer += [symbol for symbol in order if symbol not in batch and over and all(symbol in each for each in found)]
         rest = [symbol for symbol in order if symbol not in outer]
         return tuple(extents[symbol] for symbol in (*outer, *rest, *sorted(inside - order.keys(), key=_id)))
 

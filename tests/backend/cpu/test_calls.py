@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import axon
-from axon.backend.cpu import build, host, run
+from axon.backend.cpu import build, executable, host, run
 from axon.base.errors import AxonError
 from axon.interpret import run as interpret
 from tests.corpus.test_values import CASES, module, same
@@ -278,6 +278,7 @@ fun deep {n} (x : f32[k]) =
 def test_loops(way, steps, monkeypatch):
     """Small steps in one native function and large ones step by step give the same: here small ones both ways."""
     monkeypatch.setattr(run, "SMALL_STEP", -1 if way == "stepped" else 10**9)
+    monkeypatch.setattr(executable, "SMALL", 0 if way == "stepped" else executable.SMALL)
     if "back" in way:
         monkeypatch.setattr(run, "LONG", 1 if "each" in way else 23)
     m = axon.compile(LOOPS)
