@@ -21,7 +21,8 @@
 
 Note [All functions of a model have one type]
     Each has the same declarations, whether it needs them or not, and only its latents come from elsewhere. So all agree on the
-    types and sizes of data and latents, and what one of them asks of a call, all do. What nothing uses is not evaluated.
+    types and sizes of data and latents, and what one of them asks of a call, all do. `_.density`, the sum over all sites, is among
+    them for its float type alone. What nothing uses is not evaluated.
 
 Note [Chains]
     `unfold (x = start) for t => dist.normal x 1.0` draws each step from what the last has drawn. To draw, and to make latents of
@@ -43,7 +44,7 @@ from __future__ import annotations
 from axon.base.data import dataclass
 from axon.chance.functions import function_of
 from axon.chance.model import CONTINUOUS, FUNCTIONS, OBSERVED, Mistaken, Model
-from axon.chance.sites import Called, Sites, head_of, leaf_of
+from axon.chance.sites import Called, Sites, bindings, head_of, leaf_of
 from axon.grammar import syntax as S
 
 
@@ -61,8 +62,17 @@ def function_names(decl: S.Fun) -> list[str]:
     return [f"{decl.name.text}.{function}" for function in FUNCTIONS]
 
 
-def desugared(decl: S.Fun, called: Called) -> Made:
-    """The functions of a model. `called` says which expressions name models."""
+def desugared(decl: S.Fun, outside: Called) -> Made:
+    """The functions of a model. `outside` says which expressions name models, where the model itself means nothing else by them."""
+    places: dict[str, int] = {}
+    for own, place in bindings(decl):
+        places.setdefault(own, place)
+
+    def called(e: S.Expr) -> Model | None:
+        owner = e.record if isinstance(e, S.Field) else e
+        hidden = isinstance(owner, S.Var) and places.get(owner.name, e.span.start) < e.span.start
+        return None if hidden else outside(e)
+
     found = Sites(called)
     found.spine(decl.body)
     inner = (called(head_of(leaf_of(site))) for site in found.written)

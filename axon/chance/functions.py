@@ -9,7 +9,7 @@ from typing import TypeAlias
 from axon.base.data import replace
 from axon.base.source import Span
 from axon.chance.model import Model
-from axon.chance.sites import Called, head_of, inside, leaf_of, name_of
+from axon.chance.sites import Called, bound_in, head_of, inside, leaf_of, name_of
 from axon.grammar import syntax as S
 
 FOLD_IN = "random.fold_in"  # stands for the function of the standard library, wherever a model stands
@@ -31,11 +31,12 @@ class _Maker:
     def __init__(self, decl: S.Fun, model: Model, kind: str, called: Called) -> None:
         self.decl, self.model, self.kind, self.called = decl, model, kind, called
         self.terms: list[S.Expr] = []  # of the density that is asked for
+        self.densities: list[S.Expr] = []  # of all sites
         self.parts: list[tuple[S.Name, S.Expr]] = []  # of the record that is asked for
 
     def function(self) -> S.Fun:
         decl, span = self.decl, self.decl.name.span
-        taken = {p.name for param in decl.params for p in inside(param) if isinstance(p, S.PatternName)} | _from_around(decl.body)
+        taken = {p.name for param in decl.params for p in bound_in(param)} | _from_around(decl.body)
 
         def own(name: str) -> str:
             while name in taken:
@@ -70,6 +71,8 @@ class _Maker:
                     decls += self._observe(name, site)
                 case _:
                     decls.append(decl)
+        if not isinstance(body.body, S.Let) and len(self.densities) > 1:
+            decls.append(S.Val(S.PatternName("_.density", span=body.body.span), _sum(self.densities), span=body.body.span))
         return S.Let(tuple(decls), self._spine(body.body), span=body.span)
 
     def _result(self, body: S.Expr) -> S.Expr:
@@ -77,10 +80,7 @@ class _Maker:
             case "value":
                 return body
             case "log_density" | "likelihood" | "unconstrained":
-                total, *rest = self.terms
-                for term in rest:
-                    total = S.Binary("+", total, term, term.span, span=body.span)
-                return total
+                return _sum(self.terms)
             case _:
                 return S.Record(tuple(self.parts), span=body.span) if self.parts else S.Tuple((), span=body.span)
 
@@ -108,6 +108,7 @@ class _Maker:
         drawn_at: At = lambda leaf, i: _at(latents, i, model)
         density: At = lambda leaf, i: self._density(leaf, "log_density", drawn_at(leaf, i))
         yield here.val("density", _over(site, density, total=True, chain=latents))
+        self.densities.append(here.var("density"))
         if self.kind == "unconstrained":
             free_at: At = lambda leaf, i: _at(here.var("free"), i, model)
             both: At = lambda leaf, i: self._with_jacobian(leaf, drawn_at(leaf, i), free_at(leaf, i))
@@ -149,6 +150,7 @@ class _Maker:
         seen = here.var("seen")
         density: At = lambda leaf, i: self._density(leaf, "log_density", _at(seen, i, None))
         yield here.val("density", _over(site, density, total=True, chain=seen))
+        self.densities.append(here.var("density"))
         if self.kind == "densities":
             self.parts.append((name, here.var("density")))
         elif self.kind == "pointwise":
@@ -238,7 +240,7 @@ def _from_around(body: S.Expr) -> set[str]:
         for decl in body.decls:
             mentioned(decl)
             if isinstance(decl, S.Val | S.Draw):
-                bound |= {p.name for p in inside(decl.pattern) if isinstance(p, S.PatternName)}
+                bound |= {p.name for p in bound_in(decl.pattern)}
             elif isinstance(decl, S.Fun):
                 bound.add(decl.name.text)
         body = body.body
@@ -268,6 +270,13 @@ def _over(
             return S.Let((S.Val(S.PatternName(first.name, span=start.span), start, span=start.span),), steps, span=site.span)
         case _:
             return at(site, indices)
+
+
+def _sum(terms: list[S.Expr]) -> S.Expr:
+    total, *rest = terms
+    for term in rest:
+        total = S.Binary("+", total, term, term.span, span=term.span)
+    return total
 
 
 def _plate(groups: tuple[S.BinderGroup, ...], body: S.Expr, total: bool, span: Span) -> S.Expr:

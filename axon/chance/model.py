@@ -70,6 +70,8 @@ class Mistake(Enum):
     SITE_CHAIN = auto()
     CHAIN_OF_MODEL = auto()
     PLATE_OF_RUN = auto()
+    SITE_OF_MODELS = auto()
+    INDEX_BOUND_TWICE = auto()
 
 
 @dataclass(frozen=True, slots=True)

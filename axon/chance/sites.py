@@ -45,11 +45,51 @@ def name_of(pattern: S.Pattern) -> S.PatternName | None:
     return pattern if isinstance(pattern, S.PatternName) and pattern.name != "_" else None
 
 
+def bound_in(pattern: S.Node) -> Iterator[S.PatternName]:
+    """The names that a pattern binds."""
+    return (p for p in inside(pattern) if isinstance(p, S.PatternName))
+
+
+def bindings(decl: S.Fun) -> Iterator[tuple[str, int]]:
+    """The names that a model binds itself, parameters and those of its `let`s, and the places from which on they stand for that."""
+    yield from ((name.name, decl.span.start) for param in decl.params for name in bound_in(param))
+    body = decl.body
+    while isinstance(body, S.Let):
+        for d in body.decls:
+            if isinstance(d, S.Val | S.Draw):
+                yield from ((name.name, d.span.end) for name in bound_in(d.pattern))
+            elif isinstance(d, S.Fun):
+                yield d.name.text, d.span.start
+        body = body.body
+
+
 def leaf_of(site: S.Expr) -> S.Expr:
     """The distribution of a site, or the first of several."""
     while isinstance(site, S.For | S.If | S.Loop):
         site = site.then if isinstance(site, S.If) else site.body
     return site
+
+
+def leaves_of(site: S.Expr) -> Iterator[S.Expr]:
+    """The distributions of a site, one for each of its branches."""
+    match site:
+        case S.If(_, then, otherwise):
+            yield from leaves_of(then)
+            yield from leaves_of(otherwise)
+        case S.For() | S.Loop():
+            yield from leaves_of(site.body)
+        case _:
+            yield site
+
+
+def names_of(binder: S.Binder) -> list[str]:
+    match binder:
+        case S.ProductBinder(names):
+            return [n.text for n in names]
+        case S.IndexBinder(name) if name != "_":
+            return [name]
+        case _:
+            return []
 
 
 def head_of(leaf: S.Expr) -> S.Expr:
@@ -97,16 +137,45 @@ class Sites:
             return
         self.places[name] = span
         self._none_in(site, site)
-        plates: list[str] = []
-        while isinstance(site, S.For | S.If | S.Loop):
-            if isinstance(site, S.Loop):
-                self._chain(site)
-            if not isinstance(site, S.If):
-                plates += self._plates(site.groups)
-            site = site.then if isinstance(site, S.If) else site.body
-        model = self.called(head_of(site)) if kind == "latent" else None
+        plates = self._within(site, {})
+        model = self._model_of(site) if kind == "latent" else None
         kind = "model" if model is not None else kind
         self.sites.append(Site(name, kind, tuple(plates), model.sites if model is not None else ()))
+
+    def _within(self, site: S.Expr, indices: dict[str, Span]) -> list[str]:
+        """The plates of a site, of whose branches those of the first; `indices` are around it."""
+        match site:
+            case S.If(_, then, otherwise):
+                plates = self._within(then, indices)
+                self._within(otherwise, indices)
+                return plates
+            case S.For(groups, body):
+                return [*self._plates(groups, indices := {**indices}), *self._within(body, indices)]
+            case S.Loop(_, states, _, groups, body):
+                self._chain(site)
+                plates = [*self._plates(groups, indices := {**indices})]
+                for pattern, _ in states:
+                    for name in bound_in(pattern):
+                        self._once(name.name, name.span, indices)
+                return [*plates, *self._within(body, indices)]
+            case _:
+                return []
+
+    def _once(self, name: str, span: Span, indices: dict[str, Span]) -> None:
+        """Each index tells draws apart by its name, so nothing around the distribution may have it a second time."""
+        if name in indices:
+            self.mistakes.append(Mistaken(Mistake.INDEX_BOUND_TWICE, span, (name,), indices[name]))
+
+    def _model_of(self, site: S.Expr) -> Model | None:
+        """The model that all branches of a site are drawn from, if they are drawn from one."""
+        first, *others = leaves_of(site)
+        model = self.called(head_of(first))
+        for leaf in others:
+            other = self.called(head_of(leaf))
+            if other != model:
+                self.mistakes.append(Mistaken(Mistake.SITE_OF_MODELS, leaf.span, (), first.span))
+                break
+        return model
 
     def _chain(self, site: S.Loop) -> None:
         """A chain is an `unfold` of one state, of which each step is drawn from a distribution."""
@@ -116,12 +185,17 @@ class Sites:
         elif self.called(head_of(leaf_of(site))) is not None:
             self.mistakes.append(Mistaken(Mistake.CHAIN_OF_MODEL, leaf_of(site).span))
 
-    def _plates(self, groups: Sequence[S.BinderGroup]) -> Iterator[str]:
+    def _plates(self, groups: Sequence[S.BinderGroup], indices: dict[str, Span]) -> Iterator[str]:
+        own: dict[str, Span] = {}
         for group in groups:
             for binder in group.binders:
+                for name in names_of(binder):
+                    self._once(name, binder.span, indices)
+                    own[name] = binder.span
                 if isinstance(binder, S.RunBinder):
                     self.mistakes.append(Mistaken(Mistake.PLATE_OF_RUN, binder.span, (binder.span.text,)))
                 yield group.bound.span.text if group.bound is not None else ""
+        indices.update(own)
 
     def _none_in(self, node: S.Node, around: S.Node) -> None:
         """Report each `~` in a node; `around` is the innermost thing that it may not stand in."""

@@ -203,6 +203,11 @@ ROWS: dict[R, _Row] = {
     R.PLATE_OF_RUN: _Row(
         "AX0807", "a plate is counted by single indices, and `{0}` is a run of them", "here", help="name each index: `for i j => …`"
     ),
+    R.SITE_OF_MODELS: _Row(
+        "AX0801", "the branches of a site draw from distributions, or all from one model", "this is another thing to draw from",
+        "than this", note="what a model draws and observes are sites, which are the same in every run",
+        help="draw from both, and choose what they give: `val z = if … then a else b`",
+    ),
     R.STEP: _Row(
         "AX0303", "the step of a slice is at least 1", "this step is {0}", help="to reverse, write `for i < n => {1}[n - 1 - i]`"
     ),

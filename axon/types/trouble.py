@@ -153,6 +153,7 @@ class Rule(Enum):
     SITE_CHAIN = auto()
     CHAIN_OF_MODEL = auto()
     PLATE_OF_RUN = auto()
+    SITE_OF_MODELS = auto()
 
 
 NO_DISTRIBUTION = "AX0803"  # the code of what a site lacks to be drawn, or to be mapped to the reals

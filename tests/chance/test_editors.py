@@ -100,6 +100,7 @@ fun schools.prior (sigma : f32[n]) (y : f32[n]) key =
           (y.data
            like for i => (y.data[i, ..] like (dist.normal theta[i] sigma[i]).sample [| 0, 0 |] i))
         val y.density = sum i => (dist.normal theta[i] sigma[i]).log_density y.seen[i, ..]
+        val _.density = mu.density + theta.density + y.density
     in { mu = mu.latents, theta = theta.latents } end
   end"""
 

@@ -268,6 +268,29 @@ def test_what_a_site_says_is_of_the_names_before_it() -> None:
     assert abs(m.chain.prior(1.0, 1e6, KEY)["x"] - 1e6).max() < 20
 
 
+def test_a_name_that_hides_a_model_is_no_model() -> None:
+    text = """import dist
+fun line (y : f64) = let val q ~ dist.normal y 1.0 in q end
+fun m (y : f64) =
+  let val line ~ line y
+      val z ~ dist.normal line 1.0
+  in z end
+fun own (y : f64) = let fun line x = dist.normal x 1.0 val z ~ line y in z end"""
+    m, normal = axon.compile(text), stats.norm.logpdf
+    assert m.m.log_density(0.5, {"line": {"q": 1.0}, "z": -1.0}) == pytest.approx(normal(1, 0.5) + normal(-1, 1), rel=1e-13)
+    assert m.own.log_density(0.5, {"z": 1.0}) == pytest.approx(normal(1, 0.5), rel=1e-13)
+
+
+def test_what_a_model_draws_has_the_floats_of_its_density() -> None:
+    """A latent that nothing else says the type of has that of the others, whichever function is asked."""
+    text = """import dist
+fun m (y : f64[n]) = let val z ~ for _ < 2 => dist.normal 0.0 1.0 observe y ~ for i => dist.normal 0.0 1.0 in z end"""
+    m = axon.compile(text).m
+    draw = m.prior(np.zeros(3), KEY)
+    assert draw["z"].dtype == np.float64
+    assert np.isfinite(m.log_density(np.zeros(3), draw))
+
+
 def test_sizes_are_those_of_the_plates() -> None:
     sigma = np.ones(3)
     latents = {"mu": 0.0, "tau": 1.0, "theta": np.zeros(4)}
