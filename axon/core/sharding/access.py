@@ -123,16 +123,19 @@ def reach(
     if any(c in index.variables for _, _, c, _ in grid.axes):
         return None  # it follows another axis of the mesh as well
     place, extents = _thinned(index, extents, residues)
+    extents = {c: Dim.of(p) for _, p, c, _ in grid.axes} | dict(extents)  # borders are as wide on all devices, extents may not be
     used = {axis: extent for axis, extent in extents.items() if axis in place.variables}
     facts = grid.facts.assume(*(Relation(e, ">=", Dim.of(1)) for e in used.values() if e.variables.isdisjoint(extents)))
     ends = extremes(place, extents, facts)
     if ends is None:
         return None
     low, high = ends
-    left = ZERO if _at_least_0(low, facts) else maximum(-low, 0)
-    over = high - block + 1
-    right = ZERO if _at_least_0(-over, facts) else maximum(over, 0)
-    return Reach(index, left, right)
+    return Reach(index, _over(-low, facts), _over(high - block + 1, facts))
+
+
+def _over(reach: Dim, facts: Facts) -> Dim:
+    """How many elements beyond an end are read."""
+    return ZERO if _at_least_0(-reach, facts) else reach if _at_least_0(reach, facts) else maximum(reach, 0)
 
 
 def _thinned(index: Dim, extents: Mapping[Symbol, Dim], residues: Sequence[Residue]) -> tuple[Dim, Mapping[Symbol, Dim]]:

@@ -30,6 +30,7 @@ fun kept (x : i32[n]) = nonzero (for i => x[i] > 0)
 fun scaled (x : f32[b, h]) (w : f32[h, k]) (s : f32) = for i j => s * (sum c => x[i, c] * w[c, j]) - (sum c => x[i, c])
 fun narrow (x : bf16[b, h]) = for i => sum c => x[i, c]
 fun triangle (x : f32[n]) = for i < n => sum for j < i + 1 => x[j]
+fun ahead (x : i32[n]) = for i < n => sum for j < n - i => x[i + j] * j
 fun powers (x : f32[n, n]) (k : i32) = loop (y = x) for _ < k => for i j => sum c => y[i, c] * x[c, j]
 """
 SIZES = {"b": 4, "h": 8, "k": 4, "n": 8, "c": 2}
@@ -75,6 +76,12 @@ def kinds(found: Sharded, **more: bool) -> list[str]:
 @pytest.mark.parametrize("devices", [2, 4])
 def test_what_is_exchanged(name: str, split: dict[str, str], expected: list[str], devices: int) -> None:
     assert kinds(made(name, split, scale=1 << 12, m=devices)) == expected
+
+
+def test_borders_are_as_wide_on_all_devices() -> None:
+    """However far the extent of an index, which mentions where the device stands, lets each of them reach."""
+    assert kinds(made("ahead", {"n": "m"}, scale=1 << 12, m=2)) == ["halo"]
+    assert kinds(made("ahead", {"n": "m"}, scale=1 << 12, m=4)) == ["all_gather"]
 
 
 def test_every_process_decides_alike() -> None:
