@@ -27,6 +27,7 @@ class Grid:
 
     axes: tuple[tuple[str, int, Symbol, frozenset[Symbol]], ...]
     facts: Facts  # of the contract, in local sizes
+    sizes: frozenset[Symbol]  # of a call, local ones in place of those that are split
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,7 +131,8 @@ def reach(
     if ends is None:
         return None
     low, high = ends
-    return Reach(index, _over(-low, facts), _over(high - block + 1, facts))
+    left, right = _over(-low, facts), _over(high - block + 1, facts)
+    return Reach(index, left, right) if left.variables | right.variables <= grid.sizes else None  # not those of a step of a loop
 
 
 def _over(reach: Dim, facts: Facts) -> Dim:

@@ -141,10 +141,11 @@ def _grid(program: Program, mesh: Mesh, split: Mapping[str, str]) -> tuple[tuple
     facts = [fact.relation.substitute(change) for fact in program.contract.facts]
     axes = []
     for name, p in mesh.axes:
-        own = frozenset(local for _, axis, local in sizes if axis == name)
-        axes.append((name, p, fresh(name), own))
+        mine = frozenset(local for _, axis, local in sizes if axis == name)
+        axes.append((name, p, fresh(name), mine))
     known = Facts().assume(*facts, *(Relation(Dim.of(local), ">=", Dim.of(0)) for _, _, local in sizes))
-    return sizes, Grid(tuple(axes), known)
+    own = _sizes(program) - {whole for whole, _, _ in sizes} | {local for _, _, local in sizes}
+    return sizes, Grid(tuple(axes), known, frozenset(own))
 
 
 # ── whole sizes as local ones ───────────────────────────────────────────────────────────────────────────────────────────

@@ -31,6 +31,7 @@ fun scaled (x : f32[b, h]) (w : f32[h, k]) (s : f32) = for i j => s * (sum c => 
 fun narrow (x : bf16[b, h]) = for i => sum c => x[i, c]
 fun triangle (x : f32[n]) = for i < n => sum for j < i + 1 => x[j]
 fun ahead (x : i32[n]) = for i < n => sum for j < n - i => x[i + j] * j
+fun later (x : i32[n]) = loop (y = x) for t < 3 => for i < n => x[i + t | 0] + y[i - t | 1]
 fun powers (x : f32[n, n]) (k : i32) = loop (y = x) for _ < k => for i j => sum c => y[i, c] * x[c, j]
 """
 SIZES = {"b": 4, "h": 8, "k": 4, "n": 8, "c": 2}
@@ -82,6 +83,12 @@ def test_borders_are_as_wide_on_all_devices() -> None:
     """However far the extent of an index, which mentions where the device stands, lets each of them reach."""
     assert kinds(made("ahead", {"n": "m"}, scale=1 << 12, m=2)) == ["halo"]
     assert kinds(made("ahead", {"n": "m"}, scale=1 << 12, m=4)) == ["all_gather"]
+
+
+@pytest.mark.parametrize("scale", [1, 1 << 12])
+def test_borders_are_as_wide_in_all_steps(scale: int) -> None:
+    """Where it is a step of a loop that says how far an index reaches, there is none."""
+    assert "halo" not in kinds(made("later", {"n": "m"}, scale=scale, m=2))
 
 
 def test_every_process_decides_alike() -> None:
