@@ -34,7 +34,7 @@ from axon.core.sharding.layouts import Move, local_shape
 from axon.core.sharding.local import Held, Localizer, combined, cut_of, fixed, operation, parts, prefixes, totals
 from axon.core.sharding.plan import Decision, Moving, Plan
 from axon.core.sharding.strategies import Strategy, narrow
-from axon.core.walk import dimensions_of, outs_of, tensors_of, trip_of
+from axon.core.walk import dimensions_of, needs_of, outs_of, tensors_of, trip_of
 from axon.shapes.contracts.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
 from axon.shapes.pretty import render
@@ -290,7 +290,7 @@ def grouped(name: str, raw: Sequence[Raw], results: Iterable[Symbol], around: Ma
         if isinstance(item, Collective):
             at -= 1
             if item.result.symbol in needed:
-                needed.add(item.source)
+                needed |= {item.source, *_sizes(item)}
                 steps.append(item)
         elif isinstance(item, _Body):
             at -= 1
@@ -298,9 +298,7 @@ def grouped(name: str, raw: Sequence[Raw], results: Iterable[Symbol], around: Ma
             inside[item.repeat.counter] = Value(item.repeat.counter, Element.I32, ())
             inner = grouped(name, item.raw, item.repeat.results, inside)
             own = {item.repeat.counter, *(v.symbol for v in item.repeat.states)}
-            needed |= {*item.repeat.initial, *(_reads(inner, item.repeat.results) - own)}
-            if isinstance(item.repeat.trip, Symbol):
-                needed.add(item.repeat.trip)
+            needed |= {*item.repeat.initial, *(_reads(inner, item.repeat.results) - own), *_trip(item.repeat)}
             steps.append(replace(item.repeat, steps=inner))
         else:
             ops: list[Op] = []
@@ -312,7 +310,7 @@ def grouped(name: str, raw: Sequence[Raw], results: Iterable[Symbol], around: Ma
             step = _program(name, ops[::-1], needed, values)
             if step is not None:
                 steps.append(step)
-                needed |= set(step.reads)
+                needed |= {*step.reads, *step.program.explicit}
     return tuple(reversed(steps))
 
 
@@ -327,31 +325,44 @@ def _made(item: Raw) -> tuple[Value, ...]:
 
 
 def _reads(steps: Sequence[Step], results: Iterable[Symbol]) -> set[Symbol]:
-    """The values that steps read and do not make."""
+    """The values that steps read and do not make, and the sizes that they mention."""
     needed = set(results)
     for step in reversed(steps):
         match step:
             case Local():
-                needed = (needed - set(step.results)) | set(step.reads)
+                needed = (needed - {*step.results, *dict(step.defines)}) | {*step.reads, *step.program.explicit}
             case Collective():
-                needed = (needed - {step.result.symbol}) | {step.source}
+                needed = (needed - {step.result.symbol}) | {step.source, *_sizes(step)}
             case Repeat():
                 own = {step.counter, *(v.symbol for v in step.states)}
                 inner = _reads(step.steps, step.results) - own
-                needed = (needed - {v.symbol for v in step.outs}) | inner | set(step.initial)
-                needed |= {step.trip} if isinstance(step.trip, Symbol) else set()
+                needed = (needed - {v.symbol for v in step.outs}) | inner | {*step.initial, *_trip(step)}
     return needed
 
 
+def _sizes(step: Collective) -> Iterable[Symbol]:
+    """Those that a collective mentions."""
+    dims = (*step.result.shape, step.extent, step.target_extent, step.left, step.right)
+    return (symbol for dim in dims for symbol in dim.variables)
+
+
+def _trip(step: Repeat) -> Iterable[Symbol]:
+    """The value, or the sizes, that say how often a loop runs; and the sizes of what it gives."""
+    sizes = (symbol for value in step.outs for dim in value.shape for symbol in dim.variables)
+    return {*sizes, *({step.trip} if isinstance(step.trip, Symbol) else step.trip.variables)}
+
+
 def _program(name: str, ops: Sequence[Op], needed: set[Symbol], values: Mapping[Symbol, Value]) -> Local | None:
-    """Operations as a program, without what nobody needs; checks stay, and what may stop the program where it is needed."""
+    """Operations as a program, without what nobody needs, by its values or by its size; checks stay, and what may stop the program
+    where it is needed."""
     wanted = set(needed)
     kept: list[Op] = []
     for op in reversed(ops):
         stops = isinstance(op, Check) or (isinstance(op, Compute | Scan) and may_stop(op))
-        if stops or any(out.symbol in wanted for out in outs_of(op)):
+        counts = isinstance(op, Compress) and op.size in wanted
+        if stops or counts or any(out.symbol in wanted for out in outs_of(op)):
             kept.append(op)
-            wanted |= tensors_of(op)
+            wanted |= needs_of(op)
     if not kept:
         return None
     kept.reverse()

@@ -32,6 +32,10 @@ fun narrow (x : bf16[b, h]) = for i => sum c => x[i, c]
 fun triangle (x : f32[n]) = for i < n => sum for j < i + 1 => x[j]
 fun ahead (x : i32[n]) = for i < n => sum for j < n - i => x[i + j] * j
 fun later (x : i32[n]) = loop (y = x) for t < 3 => for i < n => x[i + t | 0] + y[i - t | 1]
+fun counted (x : i32[n]) =
+  let val (k : i32[c]) = nonzero (for i => x[i] > 0)
+      val longer = for i < n + 2 * c => x[i % n]
+  in (sum i => longer[i] * i, loop (y = x) for _ < c => for i < n => y[i - 1 | 0] + (sum j => y[j])) end
 fun powers (x : f32[n, n]) (k : i32) = loop (y = x) for _ < k => for i j => sum c => y[i, c] * x[c, j]
 """
 SIZES = {"b": 4, "h": 8, "k": 4, "n": 8, "c": 2}
@@ -89,6 +93,11 @@ def test_borders_are_as_wide_on_all_devices() -> None:
 def test_borders_are_as_wide_in_all_steps(scale: int) -> None:
     """Where it is a step of a loop that says how far an index reaches, there is none."""
     assert "halo" not in kinds(made("later", {"n": "m"}, scale=scale, m=2))
+
+
+@pytest.mark.parametrize("scale", [1, 1 << 12])
+def test_sizes_that_data_decide_are_known_where_their_indices_are_not_read(scale: int) -> None:
+    made("counted", {"n": "m"}, scale=scale, m=2)
 
 
 def test_every_process_decides_alike() -> None:
