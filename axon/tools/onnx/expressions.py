@@ -315,17 +315,34 @@ def _reduce(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
     return Text(f"for {' '.join(kept)} => {inner}" if kept else inner)
 
 
-def _lstm(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
-    zeros, part = step.data[0], (1, *step.data[1:])[-1] if step.op == "lstm_last" else 0
-    result = ".1" if step.op == "lstm" else f".2.{part}"
+_RESET_FIRST = """
+fun NAME (p : nn.gru[d, h]) start (x : f32[t, n, d]) =
+  let val gates = for t i g j => (sum c => x[t, i, c] * p.input[c, g, j]) + p.b[g, j] + p.c[g, j]
+      fun step (input : f32[n, 3, h]) state =
+        let val own = for i, g < 2, j => input[i, g, j] + sum k => state[i, k] * p.state[k, g, j]
+            val kept = for i j => nn.sigmoid own[i, 0, j] * state[i, j]
+            val new = for i j => tanh (input[i, 2, j] + sum k => kept[i, k] * p.state[k, 2, j])
+        in for i j => let val update = nn.sigmoid own[i, 1, j] in (1.0 - update) * new[i, j] + update * state[i, j] end end
+      val states = unfold (s = start) for i < t => step gates[i, ..] s
+  in (states, if t >= 1 then states[t - 1, ..] else start) end
+"""
+
+
+def _recurrent(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    kind, _, last = step.op.partition("_")
+    zeros, reset_first, *place = step.data
+    result = ".1" if not last else ".2" if kind == "gru" else f".2.{place[0]}"
+    function = around.helper("gru_reset_first", _RESET_FIRST.strip()) if reset_first else f"nn.{kind}"
     if zeros:
+        start = "(zeros, zeros)" if kind == "lstm" else "zeros"
         text = (
-            "fun NAME (p : nn.lstm[d, h]) (x : f32[t, n, d]) ="
-            f" let val zeros = for i < n, j < h => 0.0 in (nn.lstm p (zeros, zeros) x){result} end"
+            f"fun NAME (p : nn.{kind}[d, h]) (x : f32[t, n, d]) ="
+            f" let val zeros = for i < n, j < h => 0.0 in ({function} p {start} x){result} end"
         )
-        return operands[0].then(f"{around.helper('lstm' if step.op == 'lstm' else 'lstm_last', text)} {around.record(step)}")
-    x, h, c = (o.closed for o in operands)
-    return atom(f"(nn.lstm {around.record(step)} ({h}, {c}) {x}){result}")
+        return operands[0].then(f"{around.helper(step.op, text)} {around.record(step)}")
+    x, *given = (o.closed for o in operands)
+    start = f"({', '.join(given)})" if kind == "lstm" else given[0]
+    return atom(f"({function} {around.record(step)} {start} {x}){result}")
 
 
 def _part(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
@@ -473,7 +490,8 @@ _WRITERS: dict[str, _Writer] = {
     "conv": _conv, "conv_transpose": _conv_transpose,
     "call": _call, "with_number": _with_number, "binary": _binary, "slice": _slice, "rearrange": _rearrange,
     "rope": lambda s, o, a: o[0].then(f"nn.rope {o[1].closed}"),
-    "upsample": _upsample, "concat": _concat, "embedding": _embedding, "reduce": _reduce, "lstm": _lstm, "lstm_last": _lstm,
+    "upsample": _upsample, "concat": _concat, "embedding": _embedding, "reduce": _reduce,
+    "lstm": _recurrent, "lstm_last": _recurrent, "gru": _recurrent, "gru_last": _recurrent,
     "part": _part, "module": _module, "loop": _module, "places": _places,
 }  # fmt: skip
 

@@ -24,7 +24,7 @@ BRACES = {
 }  # fmt: skip
 LETTERS = {
     "dense": "dk", "conv1": "ocr", "conv2": "ocrs", "conv3": "octrs", "kernel1": "ocr", "kernel2": "ocrs", "kernel3": "octrs",
-    "layer_norm": "d", "batch_norm": "c", "instance_norm": "c", "lstm": "dh", "weight": "nd",
+    "layer_norm": "d", "batch_norm": "c", "instance_norm": "c", "lstm": "dh", "gru": "dh", "weight": "nd",
 }  # fmt: skip
 
 

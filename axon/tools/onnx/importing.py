@@ -10,7 +10,7 @@ from axon.base.diagnostics import Diagnostic, counted
 from axon.base.errors import AxonError
 from axon.base.output import write_text
 from axon.base.source import SourceFile
-from axon.tools.onnx import layers, moving, pointwise, weights
+from axon.tools.onnx import layers, moving, pointwise, recurrences, weights
 from axon.tools.onnx.families import Families, Field, fields_of
 from axon.tools.onnx.graph import Graph
 from axon.tools.onnx.idioms import fused
@@ -20,7 +20,7 @@ from axon.tools.onnx.read import read
 from axon.tools.onnx.translate import Operator, translated
 from axon.tools.onnx.writing import program
 
-OPERATORS: dict[str, Operator] = {**moving.OPERATORS, **pointwise.OPERATORS, **layers.OPERATORS}
+OPERATORS: dict[str, Operator] = {**moving.OPERATORS, **pointwise.OPERATORS, **layers.OPERATORS, **recurrences.OPERATORS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Operators with weights, and those that look along axes: products, convolutions, normalizations, attention, recurrences."""
+"""Operators with weights, and those that look along axes: products, convolutions, normalizations, attention."""
 
 from __future__ import annotations
 
@@ -405,53 +405,11 @@ def _best(function: str) -> Operator:
     return operator
 
 
-# ── recurrences ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _lstm(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    x, (w, r, b) = t.view(inputs[0]), (_weight(t, node, i) for i in (1, 2, 3))
-    if w is None or r is None or b is None or w.shape[0] != 1:
-        raise Refused("only one direction, with the weights of the file, is translated")
-    if node.attributes.get("direction", "forward") != "forward" or node.attributes.get("layout", 0):
-        raise Refused("only a forward direction, with the steps first, is translated")
-    if "activations" in node.attributes or node.attributes.get("input_forget", 0) or "clip" in node.attributes:
-        raise Refused("other activations, clipping and coupled gates are not translated")
-    if any(len(inputs) > i and inputs[i] is not None for i in (4, 7)):
-        raise Refused("lengths of sequences and peepholes are not translated")
-    units = Dim.of(r.shape[2])
-    fields = {"input": (w.name, "lstm_input"), "state": (r.name, "lstm_input"), "b": (b.name, "lstm_bias")}
-    layer = t.layer(_recurrent(t, node), fields)
-    steps, examples = x.shape[:2]
-    start = []
-    for i in (5, 6):
-        given = inputs[i] if len(inputs) > i else None
-        zero = t.places([examples, units], lambda _: Number(0.0), "f32")
-        value = zero if given is None else views.removed(t.view(given), [0]) if isinstance(given, View) else given
-        if not isinstance(value, View) and t.number(value) == 0:
-            value = zero
-        start.append(value)
-    zeros = all(t.number(s) == 0 for s in start)
-    operands = [t.result(x)] if zeros else [t.result(x), *(t.result(s) for s in start)]
-    made = t.add("lstm", operands, (steps, examples, units), layer=layer, data=[zeros])
-    outputs: list[Value] = [views.inserted(made, [1])]
-    for number in (1, 2):
-        if len(node.outputs) > number and node.outputs[number]:
-            last = t.add("lstm_last", operands, (examples, units), layer=layer, data=[zeros, number])
-            outputs.append(views.inserted(last, [0]))
-    return outputs
-
-
-def _recurrent(t: Translation, node: Node) -> Path:
-    names = [n for n in node.inputs[1:4] if n]
-    found = t.path_of(names[0])
-    return node.scope or owner(found)
-
-
 OPERATORS: dict[str, Operator] = {
     "Linear": _linear, "Gemm": _gemm, "MatMul": _matmul, "Attention": _fused_attention, "Softmax": _softmax, "LogSoftmax": _softmax,
     "LayerNormalization": _layer_norm, "RMSNormalization": _rms_norm, "SimplifiedLayerNormalization": _rms_norm,
     "BatchNormalization": _batch_norm, "InstanceNormalization": _instance_norm, "Conv": _conv, "ConvTranspose": _conv_transpose,
     "MaxPool": _pool, "AveragePool": _pool, "GlobalAveragePool": _global_pool,
     "Resize": _resize, "ReduceMean": _reduce("mean"), "ReduceSum": _reduce("sum"), "ReduceMax": _reduce("max"),
-    "ReduceMin": _reduce("min"), "ReduceProd": _reduce("prod"), "ArgMax": _best("argmax"), "ArgMin": _best("argmin"), "LSTM": _lstm,
+    "ReduceMin": _reduce("min"), "ReduceProd": _reduce("prod"), "ArgMax": _best("argmax"), "ArgMin": _best("argmin"),
 }  # fmt: skip

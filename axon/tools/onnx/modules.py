@@ -373,7 +373,7 @@ def layer_kind(step: Step) -> str:
     if step.op in ("conv", "conv_transpose"):
         rank, biased = step.data[0], step.data[-1]
         return (f"conv{rank}" if step.op == "conv" else f"transposed{rank}") if biased else f"kernel{rank}"
-    return {"rms_norm": "weight", "lstm_last": "lstm"}.get(step.op, step.op)
+    return {"rms_norm": "weight", "lstm_last": "lstm", "gru_last": "gru"}.get(step.op, step.op)
 
 
 def _dims(step: Step, weights: Mapping[Path, Weight]) -> tuple[int, ...]:
@@ -387,7 +387,7 @@ def _dims(step: Step, weights: Mapping[Path, Weight]) -> tuple[int, ...]:
             return (*weights[(*step.layer, "k")].shape, *weights[(*step.layer, "b")].shape)
         case "layer_norm" | "batch_norm" | "instance_norm":
             return weights[(*step.layer, "scale")].shape
-        case "lstm":
+        case "lstm" | "gru":
             shape = weights[(*step.layer, "input")].shape
             return shape[0], shape[2]
         case _:

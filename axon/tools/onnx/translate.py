@@ -188,14 +188,15 @@ class Translation:
         return (*self.node.scope, *inside, "weight")
 
     def layer(self, path: Path, fields: Mapping[str, tuple[str, str]]) -> Path:
-        """The record of a layer: its fields, each made of a constant by a change. Registered once, however often it is used."""
+        """The record of a layer: its fields, each made of a constant by a change; `a.b` is a field of a record inside. Registered
+        once, however often it is used."""
         key = (path, *fields.values())
         if key not in self.paths:
             path = self._free(path)
             for field, (source, change) in fields.items():
                 constant = self.graph.constants[source]
                 shape = changed_shape(change, constant.shape)
-                self.weights[(*path, field) if field else path] = Weight(source, change, shape, constant.element)
+                self.weights[(*path, *field.split(".")) if field else path] = Weight(source, change, shape, constant.element)
             self.paths[key] = path
         return self.paths[key]
 
@@ -492,16 +493,20 @@ def _form(view: View) -> Hashable:
 
 def changed_shape(change: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of what a change gives."""
-    match change:
+    name = change.partition(" ")[0]  # after which stands a direction
+    gates = 4 if name.startswith("lstm") else 3
+    match name:
         case "same":
             return shape
         case "transpose":
             return shape[::-1]
         case "squeeze":
             return tuple(extent for extent in shape if extent != 1)
-        case "lstm_input":
-            return (shape[2], 4, shape[1] // 4)
-        case "lstm_bias":
-            return (4, shape[1] // 8)
+        case "lstm_input" | "gru_input":
+            return (shape[2], gates, shape[1] // gates)
+        case "lstm_zeros" | "gru_zeros":
+            return (gates, shape[1] // gates)
+        case "lstm_b" | "gru_b" | "gru_c":
+            return (gates, shape[1] // gates // 2)
         case _:
             raise AssertionError(change)

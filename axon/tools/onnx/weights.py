@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path as File
-from typing import Any
+from typing import Any, TypeAlias
 
 from axon.base.diagnostics import Diagnostic
 from axon.base.element import Element
@@ -15,27 +15,46 @@ from axon.tools.onnx.families import Field
 from axon.tools.onnx.graph import Constant
 from axon.tools.onnx.translate import Weight
 
-_GATES = [0, 2, 3, 1]  # ONNX has input, output, forget, candidate; Axon input, forget, candidate, output
+# ONNX has input, output, forget, candidate, and update, reset, candidate; Axon input, forget, candidate, output, and reset, update,
+# candidate.
+_GATES = {"lstm": [0, 2, 3, 1], "gru": [1, 0, 2]}
 
 
-def _lstm_input(array: Any) -> Any:
-    """[1, 4 * h, d] to [d, 4, h]."""
+def _input(order: list[int], number: int, array: Any) -> Any:
+    """[directions, gates * h, d] to [d, gates, h]."""
     _, rows, width = array.shape
-    return array.reshape(4, rows // 4, width)[_GATES].transpose(2, 0, 1)
+    return array[number].reshape(len(order), rows // len(order), width)[order].transpose(2, 0, 1)
 
 
-def _lstm_bias(array: Any) -> Any:
-    """The two biases of each gate, [1, 8 * h], to their sum, [4, h]."""
-    both = array.reshape(2, 4, -1)
-    return (both[0] + both[1])[_GATES]
+def _biases(order: list[int], number: int, which: int | None, array: Any) -> Any:
+    """[directions, 2 * gates * h] to [gates, h]: the input's, the state's, or their sum."""
+    both = array[number].reshape(2, len(order), -1)[:, order]
+    return both.sum(0, dtype=both.dtype) if which is None else both[which]
 
 
-CHANGES: dict[str, Callable[[Any], Any]] = {
+def _zeros(order: list[int], number: int, array: Any) -> Any:
+    """The biases of a layer without, [gates, h], by its matrix."""
+    return array[number, :, 0].reshape(len(order), -1) * 0
+
+
+_Change: TypeAlias = "Callable[[Any], Any]"
+
+
+def _recurrent() -> Iterator[tuple[str, _Change]]:
+    for number in (0, 1):  # directions
+        for kind, order in _GATES.items():
+            yield f"{kind}_input {number}", partial(_input, order, number)
+            yield f"{kind}_zeros {number}", partial(_zeros, order, number)
+        yield f"lstm_b {number}", partial(_biases, _GATES["lstm"], number, None)
+        yield f"gru_b {number}", partial(_biases, _GATES["gru"], number, 0)
+        yield f"gru_c {number}", partial(_biases, _GATES["gru"], number, 1)
+
+
+CHANGES: dict[str, _Change] = {
     "same": lambda array: array,
     "transpose": lambda array: array.T,
     "squeeze": lambda array: array.squeeze(),
-    "lstm_input": _lstm_input,
-    "lstm_bias": _lstm_bias,
+    **dict(_recurrent()),
 }
 
 

@@ -363,13 +363,13 @@ def _of_element(text: str, element: str) -> str:
     """A helper for weights of another element type than f32."""
     if element == "f32":
         return text
-    text = re.sub(r"\bnn\.(conv|norm|batch_norm|lstm)\[", rf"nn.\1_of[{element}, ", text)
+    text = re.sub(r"\bnn\.(conv|norm|batch_norm|lstm|gru)\[", rf"nn.\1_of[{element}, ", text)
     return text.replace("f32[", f"{element}[")
 
 
 _TYPES = {
     "dense": "nn.linear", "conv2": "nn.conv", "layer_norm": "nn.norm", "instance_norm": "nn.norm", "batch_norm": "nn.batch_norm",
-    "lstm": "nn.lstm",
+    "lstm": "nn.lstm", "gru": "nn.gru",
 }  # fmt: skip
 
 

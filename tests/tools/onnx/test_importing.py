@@ -315,19 +315,6 @@ def test_weights_of_other_element_types(tmp_path: Path, kind: Any) -> None:
     assert ("0.3333333333333333" in text) == (kind is np.float64)
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_an_lstm_and_its_last_state(tmp_path: Path, given: bool) -> None:
-    rng = np.random.default_rng(17)
-    shapes = {"w": (1, 12, 2), "r": (1, 12, 3), "b": (1, 24)}
-    weights = {name: rng.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
-    start = ["h", "c"] if given else []
-    nodes = [node("LSTM", ["x", "w", "r", "b", *(["", *start] if given else [])], ["y", "last", "memory"], hidden_size=3)]
-    inputs = {"x": ["t", "n", 2], **{name: [1, "n", 3] for name in start}}
-    outputs = {"y": ["t", 1, "n", 3], "last": [1, "n", 3], "memory": [1, "n", 3]}
-    arrays = [rng.standard_normal(shape, dtype=np.float32) for shape in [(4, 2, 2), *[(1, 2, 3)] * len(start)]]
-    compared(tmp_path, model(nodes, inputs, outputs, weights), *arrays)
-
-
 @pytest.mark.parametrize("mask", ["none", "causal", "bool", "float"])
 @pytest.mark.parametrize("heads", [4, 2])
 def test_attention_as_an_operator(tmp_path: Path, mask: str, heads: int) -> None:
