@@ -287,6 +287,27 @@ def _upsample(step: Step, operands: Sequence[Text], around: Surroundings) -> Tex
     return operands[0].then(f"{around.helper('upsample', text)} {braced(around.braces)}".rstrip())
 
 
+_CORNERS = """
+fun NAME {p, q} (x : 'a[..b, h, w]) where h >= 1, w >= 1 =
+  let fun low {old, new} k = cast i32 (cast i64 k * (cast i64 old - 1) / max (cast i64 new - 1) 1)
+      fun share {old, new} k = cast f64 (cast i64 k * (cast i64 old - 1) % max (cast i64 new - 1) 1) / max (cast f64 new - 1.0) 1.0
+      val rows = for i < p => low {h, p} i
+      val columns = for j < q => low {w, q} j
+      fun mix part a b = (1.0 - cast 'a part) * a + cast 'a part * b
+  in for ..b, i < p, j < q =>
+    let fun pixel y z = x[..b, min (max y 0) (h - 1), min (max z 0) (w - 1)]
+        fun row y = mix (share {w, q} j) (pixel y columns[j]) (pixel y (columns[j] + 1))
+    in mix (share {h, p} i) (row rows[i]) (row (rows[i] + 1)) end
+  end
+"""
+
+
+def _resize(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
+    (corners,) = step.data
+    name = around.helper("resize_corners", _CORNERS.strip()) if corners else "image.resize"
+    return operands[0].then(f"{name} {braced(around.braces)}".rstrip())
+
+
 def _concat(step: Step, operands: Sequence[Text], around: Surroundings) -> Text:
     axis, rank = step.data
     if axis == (rank if isinstance(rank, int) else 0) - 1:
@@ -490,7 +511,7 @@ _WRITERS: dict[str, _Writer] = {
     "conv": _conv, "conv_transpose": _conv_transpose,
     "call": _call, "with_number": _with_number, "binary": _binary, "slice": _slice, "rearrange": _rearrange,
     "rope": lambda s, o, a: o[0].then(f"nn.rope {o[1].closed}"),
-    "upsample": _upsample, "concat": _concat, "embedding": _embedding, "reduce": _reduce,
+    "upsample": _upsample, "resize": _resize, "concat": _concat, "embedding": _embedding, "reduce": _reduce,
     "lstm": _recurrent, "lstm_last": _recurrent, "gru": _recurrent, "gru_last": _recurrent,
     "part": _part, "module": _module, "loop": _module, "places": _places,
 }  # fmt: skip

@@ -19,7 +19,7 @@ V = TypeVar("V", int, Dim)
 BRACES = {
     "conv": ("stride", "padding", "dilation", "groups"),
     "conv_transpose": ("stride", "padding", "dilation", "groups", "extra"),
-    "upsample": ("scale",), "rearrange": ("heads", "parts"),
+    "upsample": ("scale",), "resize": ("rows", "columns"), "rearrange": ("heads", "parts"),
     "call": ("window", "stride", "padding", "dilation"),
 }  # fmt: skip
 LETTERS = {

@@ -347,22 +347,49 @@ def _global_pool(t: Translation, node: Node, inputs: Sequence[Value | None]) -> 
 
 
 def _resize(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    x = t.view(inputs[0])
-    factors: list[int] = []
-    scales = _weight(t, node, 2)
-    if scales is not None and scales.count:
-        factors = [int(s) if float(s).is_integer() else 0 for s in scales.read()]
-    elif len(inputs) > 3 and inputs[3] is not None:
-        for extent, new in zip(x.shape, t.dims(inputs[3], "the sizes"), strict=True):
-            quotient = exact_quotient(new, extent)
-            factors.append(quotient.constant or 0 if quotient is not None else 0)
-    mode = [node.attributes.get(n, d) for n, d in (("mode", "nearest"), ("coordinate_transformation_mode", "half_pixel"))]
+    x, mode = t.view(inputs[0]), node.attributes.get("mode", "nearest")
+    place = node.attributes.get("coordinate_transformation_mode", "half_pixel")
+    stretched = node.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+    if not stretched or any(node.attributes.get(name, 0) for name in ("antialias", "axes")):
+        raise Refused("smoothing (antialias), aspect ratios and axes are not translated: give the sizes of all axes")
+    new = _resized(t, node, x, inputs)
+    if len(new) < 3 or new[:-2] != x.shape[:-2]:
+        raise Refused("only the last two axes, the rows and columns of images, are resized")
+    if mode == "linear":
+        if place not in ("half_pixel", "pytorch_half_pixel", "align_corners"):
+            raise Refused(f"`{place}` is not translated: export with `align_corners=True` or `align_corners=False`")
+        if place == "pytorch_half_pixel" and any(d == ONE for d in new[-2:]):
+            raise Refused("one row or column of an image by `pytorch_half_pixel` is not translated: export with `half_pixel`")
+        return [t.add("resize", [t.result(x)], new, sizes=new[-2:], data=[place == "align_corners"])]
+    factors = [exact_quotient(a, b) for a, b in zip(new[-2:], x.shape[-2:], strict=True)]
+    factor = factors[0].constant if factors[0] is not None and factors[0] == factors[1] else None
     rounding = node.attributes.get("nearest_mode", "round_prefer_floor")
-    nearest = mode[0] == "nearest" and (rounding, mode[1]) in (("floor", "asymmetric"), ("round_prefer_floor", "half_pixel"))
-    if len(factors) != 4 or factors[:2] != [1, 1] or factors[2] != factors[3] or factors[2] < 1 or not nearest:
-        raise Refused("only the nearest pixel at a whole multiple of an image's size is translated")
-    shape = (*x.shape[:2], x.shape[2] * factors[2], x.shape[3] * factors[3])
-    return [t.add("upsample", [t.result(x)], shape, sizes=[factors[2]])]
+    if mode != "nearest" or (rounding, place) not in (("floor", "asymmetric"), ("round_prefer_floor", "half_pixel")):
+        raise Refused(f'`{mode}` is not translated so: export with `mode="nearest"` or `mode="bilinear"`')
+    if factor is None or len(new) != 4:
+        raise Refused('the nearest pixel is translated only at a whole multiple of an image\'s size: export with `mode="bilinear"`')
+    return [t.add("upsample", [t.result(x)], new, sizes=[factor])]
+
+
+def _resized(t: Translation, node: Node, x: View, inputs: Sequence[Value | None]) -> tuple[Dim, ...]:
+    """The sizes of the result. Where they are a scale's, it is theirs exactly, so that the pixels lie where the sizes say."""
+    scales = _weight(t, node, 2)
+    if scales is None or not scales.count:
+        if len(inputs) < 4 or inputs[3] is None:
+            raise Refused("scales that depend on data are not translated: export with the sizes of the result")
+        return tuple(t.dims(inputs[3], "the sizes"))
+    new = []
+    for scale, extent in zip(map(float, scales.read()), x.shape, strict=True):
+        wide = scale * extent.constant if extent.constant is not None else None
+        if scale.is_integer() and scale >= 1:
+            new.append(extent * int(scale))
+        elif wide is not None and wide.is_integer() and wide >= 1:
+            new.append(Dim.of(int(wide)))
+        else:
+            raise Refused(
+                f"{render(extent)} pixels times {scale:g} are no whole number, as far as one can tell: export with `size=`"
+            )
+    return tuple(new)
 
 
 # ── reductions ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -19,7 +19,7 @@ from axon.tools.onnx.translate import Weight
 
 _INFIX = ("binary", "with_number", "scale", "slice", "product", "matmul", "product_transposed")
 LONG = 72  # characters of an expression from which its operand gets a name
-_IMPORTS = ("nn", "tensor", "linalg", "stats")
+_IMPORTS = ("nn", "tensor", "linalg", "stats", "image")
 
 
 def program(graph: Graph, inputs: Sequence[tuple[Port, int]], families: Families, weights: Mapping[Path, Weight]) -> str:
@@ -42,6 +42,9 @@ class _Program:
         self.named: dict[str, str] = {}
         self.signatures: dict[Family, _Signature] = {}
         self.taken = {family.name for family in families} | {*_IMPORTS}
+        steps = (step for family in families for module in family.modules for step in module.steps)
+        resized = any(step.op == "resize" and not step.data[0] for step in steps)
+        self.taken -= set() if resized else {"image"}  # which is a good name for what goes into a model
         self.sizes = {s.name for shape, _ in families.main.parameters for d in shape for s in d.variables}
 
     def text(self) -> str:
