@@ -15,6 +15,7 @@ from mpmath import mp
 from scipy import stats
 
 import axon
+from axon import compiler
 from tests.library.dist_laws import LAWS, WRONG, Law
 from tests.library.library_case import TARGET, Array
 from tests.sample import SOAK
@@ -201,3 +202,18 @@ def test_without_bounds(name: str) -> None:
     assert inside.all()
     assert np.isfinite(jacobian).all()
     assert not np.isnan(density).any()
+
+
+COUNTS = (
+    "binomial 3 p", "binomial_logit 3 p", "poisson p", "poisson_log p", "geometric p", "negative_binomial p p",
+    "beta_binomial 4 p p", "hypergeometric 5 3 2", "categorical [| p, p |]", "categorical_logit [| p, p |]", "discrete_uniform 0 3",
+    "ordered_logistic p [| p, p |]", "zero_inflated_poisson p p",
+)  # fmt: skip
+
+
+def test_counts_are_integers() -> None:
+    """1.5 is no count, so that a density of floats would be a wrong one. Bernoulli's numbers are 0 and 1 of any type."""
+    for law in COUNTS:
+        text = f"import dist\nfun f (p : f64) (x : f64) : f64 = (dist.{law}).log_density x\n"
+        assert [d.code for d in compiler.check_text(text).diagnostics] == ["AX0202"], law
+        assert compiler.check_text(text.replace("(x : f64)", "(x : i32)")).ok, law
