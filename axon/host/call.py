@@ -411,7 +411,7 @@ def arguments(callee: Callee, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
         if name in given:
             raise wrong(callee, "AX0505", f"`{name}` is given twice in a call of `{callee.name}`")
         given[name] = value
-    given = {p.name: () for p in callee.parameters if _is_unit(p.type)} | given
+    given = {p.name: () for p in callee.parameters if is_unit(p.type)} | given
     missing = [p for p in callee.parameters if p.name not in given]
     if missing:
         notes = ["from Python a function takes all of its arguments at once"] if given else []
@@ -433,7 +433,7 @@ def opened(value: Any) -> Any:
     return value
 
 
-def _is_unit(type: Type) -> bool:
+def is_unit(type: Type) -> bool:
     """The type of `()`, of which there is one value, so that a caller may leave it out."""
     return getattr(type, "items", None) == ()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from axon import compiler
 from axon.base.data import dataclass
 from axon.base.errors import AxonError
-from axon.host.call import Callee, Origin, Session
+from axon.host.call import Callee, Origin, Session, wrong
 from axon.host.inference.latents import Leaf, Tree, leaves, text
+
+_USED = ("scattered", "untuned", "sampled")  # of the library's module
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,13 @@ def program(session: Session, density: Callee, constrain: Callee | None, tree: T
     size = sum(leaf.size for leaf in leaves(tree))
     u, made = f"{prefix}_u", text(tree, f"{prefix}_u")
     many = f"({u} : {element}[{prefix}_c, {size}])"
-    lines = [] if re.search(r"^\s*import\s+infer\b", source.text, re.MULTILINE) else ["import infer"]
-    lines += [
+    imported = session.checked.imports.get("infer")
+    known = imported.exports.values if imported is not None and imported.exports is not None else ()
+    if "infer" in taken or (imported is not None and any(name not in known for name in _USED)):
+        message = f"`axon.infer` needs the library's `infer`, which is another thing where `{density.name}` stands"
+        raise wrong(density, "AX0505", message)
+    lines = [
+        *(["import infer"] if imported is None else []),
         f"fun {prefix}_density{data} ({u} : {element}[{size}]) = {density.name}{data} {made if _parted(tree) else u}",
         f"fun {prefix}_starts{data} {many} key = infer.scattered ({prefix}_density{data}) {u} key",
         f"fun {prefix}_untuned (length : {element}) = infer.untuned {{{size}}} length",

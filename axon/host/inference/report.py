@@ -58,7 +58,8 @@ def _warn(name: str, found: Any, divergences: int) -> None:
     if divergences:
         said.append(f"{divergences} transitions diverged: where the density bends sharply, draws are missing")
     if found.posterior.sizes["chain"] > 1 and found.posterior.sizes["draw"] >= 4:
-        hats, sizes = arviz.rhat(found), arviz.ess(found)
+        kept = [path for path in found.posterior if found.posterior[path].size]
+        hats, sizes = arviz.rhat(found, var_names=kept), arviz.ess(found, var_names=kept)
         worst = {path: float(hats[path].max()) for path in hats}
         path = max(worst, key=lambda p: worst[p] if np.isfinite(worst[p]) else np.inf)
         found.posterior.attrs.update(r_hat=worst[path], ess=min(float(sizes[p].min()) for p in sizes))

@@ -15,7 +15,7 @@ from axon.base.errors import AxonError
 from axon.base.extras import require
 from axon.base.nearest import hint
 from axon.base.progress import progress
-from axon.host.call import Callee, wrong
+from axon.host.call import Callee, is_unit, wrong
 from axon.host.described import brief
 from axon.host.inference import latents
 from axon.host.inference.latents import Array, Tree, leaves
@@ -181,6 +181,8 @@ def _data(callee: Callee, data: Any) -> tuple[Any, ...]:
             raise wrong(callee, "AX0505", f"`{callee.name}` needs data for `{missing[0]}`")
         return tuple(data[name] for name in names)
     given = tuple(data) if isinstance(data, tuple | list) else (data,)
+    if not given:
+        given = tuple(() for p in callee.parameters[:-1] if is_unit(p.type))
     if len(given) != len(names):
         raise wrong(
             callee, "AX0505", f"`{callee.name}` takes {len(names)} data, {', '.join(names) or 'none'}, and {len(given)} are given"

@@ -79,6 +79,26 @@ def test_vectors_and_narrow_floats(m: axon.Module) -> None:
     assert drawn(m.single, (np.ones(3, np.float32),), start=np.float32(0)).posterior["u"].dtype == np.float32
 
 
+def test_modules_and_models_of_all_kinds() -> None:
+    """An import that is a comment, data of no elements, no data at all."""
+    text = """(*
+import infer
+*)
+import dist
+fun none (y : f64[n]) =
+  let val z ~ for i < n => dist.normal 0.0 1.0
+      val s ~ dist.half_normal 1.0
+      observe y ~ for i => dist.normal z[i] s
+  in s end
+fun alone () = let val z ~ dist.normal 0.0 1.0 in z end"""
+    m = axon.compile(text)
+    found = drawn(m.none, (np.zeros(0),))
+    assert (found.posterior["z"].shape, found.posterior["s"].shape) == ((2, 4, 0), (2, 4))
+    assert drawn(m.alone).posterior["z"].shape == (2, 4)
+    with pytest.raises(axon.AxonError, match="needs the library's `infer`"):
+        drawn(axon.compile("fun infer x = x + 1.0\nfun plain (u : f64[k]) = -0.5 * sum i => u[i] ** 2.0").plain, start=np.zeros(2))
+
+
 def test_ctrl_c_keeps_what_was_drawn(m: axon.Module, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = drawn(m.plain, start=np.zeros(2), key=5)
     call, calls = run._call, []
