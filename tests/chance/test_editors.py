@@ -14,7 +14,7 @@ from axon.base.source import SourceFile
 from axon.checker import kept
 from axon.checker.check import Session
 from axon.checker.loader import FileLoader
-from axon.tools.commands.listing import made_of
+from axon.tools.commands.listing import made_of, require_name
 from axon.tools.editor.complete import complete
 from axon.tools.editor.hover import hover
 from axon.tools.editor.outline import outline
@@ -103,6 +103,11 @@ fun schools.prior (sigma : f32[n]) (y : f32[n]) key =
         val _.density = mu.density + theta.density + y.density
     in { mu = mu.latents, theta = theta.latents } end
   end"""
+
+
+def test_a_model_is_not_what_a_command_works_on() -> None:
+    with pytest.raises(axon.AxonError, match=r"`schools` is a model: name one of its functions\n.*`schools.prior`"):
+        require_name(compiler.check_text(SCHOOLS), "schools.axon", "schools")
 
 
 def test_at_the_prompt() -> None:

@@ -32,6 +32,9 @@ def require_stage(stage: str) -> None:
 def require_name(checked: CheckedModule, place: str | None, name: str) -> None:
     """Raises AxonError unless a module, which messages call `place`, declares a name; without a place it is that of a prompt."""
     if name not in checked.signatures:
+        if (model := checked.model(name)) is not None:
+            has = "it has " + ", ".join(f"`{name}.{function}`" for function in model.functions)
+            raise AxonError((Diagnostic("AX0507", f"`{name}` is a model: name one of its functions", notes=(has,)),))
         known = ", ".join(f"`{n}`" for n in checked.signatures)
         if place is None:
             message, note = f"nothing declares `{name}`", f"declared are {known}" if known else "nothing is declared yet"
