@@ -154,16 +154,16 @@ class Session:
         library = next((library for value in (*given, out) for library, _ in libraries.arrays(value)), None)
         original = given
         if library is not None:
-            given = [_on_host(callee, p.name, value) for p, value in zip(callee.parameters, given, strict=True)]
+            given = [on_host(callee, p.name, value) for p, value in zip(callee.parameters, given, strict=True)]
             if out is None and target in (None, "cpu"):
                 key = key_of(callee.name, explicit, given, {})
                 if (known := self._seen.find(key)) is not None:
                     results = self._results(callee, known.program, known.inputs(given), explicit, target)
-                    return values.assemble(known.program.result, [_given_back(callee, library, values.array(r)) for r in results])
+                    return values.assemble(known.program.result, [given_back(callee, library, values.array(r)) for r in results])
         program, inputs, bound = self.bound(callee, explicit, given, original)
         self._seen.learn(key, program, given, inputs)
         own = output_buffers.matched(callee.name, program.result, out)
-        buffers = None if own is None else [(path, _on_host(callee, path, x)) for path, x in own]
+        buffers = None if own is None else [(path, on_host(callee, path, x)) for path, x in own]
         if own is not None and buffers is not None:
             output_buffers.check(callee.name, buffers, own)
             output_buffers.fits(callee.name, buffers, own, compiler.result_types(program, bound))
@@ -172,7 +172,7 @@ class Session:
             output_buffers.fill(callee.name, buffers, own, results)
             return out
         if library is not None:
-            return values.assemble(program.result, [_given_back(callee, library, values.array(r)) for r in results])
+            return values.assemble(program.result, [given_back(callee, library, values.array(r)) for r in results])
         return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
 
     def seen_or_called(
@@ -203,7 +203,7 @@ class Session:
             return given
         try:
             looked = [unpacked(value, whole=False) for value in given]
-            self.bound(callee, explicit, [_on_host(callee, p.name, x) for p, x in zip(callee.parameters, looked, strict=True)])
+            self.bound(callee, explicit, [on_host(callee, p.name, x) for p, x in zip(callee.parameters, looked, strict=True)])
             return [unpacked(value, whole=True) for value in given]
         except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
             raise wrong(callee, "AX0505", f"an argument of `{callee.name}` cannot be read from its file: {error}") from None
@@ -507,7 +507,7 @@ def _check_readable(callee: Callee, path: str, value: Any) -> None:
         raise wrong(callee, "AX0505", f"`{path}` holds {error}") from None
 
 
-def _on_host(callee: Callee, path: str, value: Any) -> Any:
+def on_host(callee: Callee, path: str, value: Any) -> Any:
     """An argument whose arrays, of whatever library, are NumPy's."""
     try:
         return libraries.hosted(value)
@@ -515,7 +515,7 @@ def _on_host(callee: Callee, path: str, value: Any) -> Any:
         raise wrong(callee, "AX0505", f"`{path}` holds {error}") from None
 
 
-def _given_back(callee: Callee, library: Library, array: Any) -> Any:
+def given_back(callee: Callee, library: Library, array: Any) -> Any:
     """A result as the library's array that the arguments are of."""
     try:
         return library.from_host(array)

@@ -134,6 +134,11 @@ def shard(
     """
     if not isinstance(function, Function):
         raise TypeError(f"axon.shard takes a function of a module, not {type(function).__name__}")
+    if not isinstance(split, Mapping):
+        raise TypeError(f'axon.shard takes axes by size, {{"b": "data"}}, not {type(split).__name__}')
+    for size, axis in split.items():
+        if not isinstance(size, str) or not isinstance(axis, str):
+            raise TypeError(f"axon.shard takes one axis for each size, both by name, not {size!r}: {axis!r}")
     if isinstance(mesh, Mapping):
         from axon.host.devices.interpreted import interpreted
 

@@ -10,7 +10,8 @@ from axon.base.errors import AxonError
 from axon.core.sharding.interpret import run
 from axon.core.sharding.ir import Mesh
 from axon.host import values
-from axon.host.call import arguments, check_sizes, named, opened
+from axon.host.autograd import recorded
+from axon.host.call import Callee, Session, arguments, check_sizes, given_back, named, on_host, opened
 from axon.host.devices.forms import Forms
 
 if TYPE_CHECKING:
@@ -49,20 +50,36 @@ class InterpretedShards:
         return InterpretedShards(self._function.value_and_grad(wrt), self._mesh, self._split)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Whole results, in the library of the arguments."""
+        session, callee = self._function._session, self._function._callee
+        given = [opened(x) for x in arguments(callee, args, kwargs)]
+        if not libraries.differentiated(given):
+            return self._run(tuple(given))
+
+        def make(session: Session, callee: Callee) -> Any:
+            beside = InterpretedShards(self._function._beside(session, callee), self._mesh, self._split)
+            return lambda *args, target: beside(*args)
+
+        return recorded(session, callee, check_sizes(callee, self._function._sizes), given, self._run, make, None)
+
+    def _run(self, given: tuple[Any, ...], target: str | None = None) -> Any:
         session, callee = self._function._session, self._function._callee
         explicit = check_sizes(callee, self._function._sizes)
-        given = [opened(x) for x in arguments(callee, args, kwargs)]
-        program, inputs, sizes = session.bound(callee, explicit, [libraries.hosted(x) for x in given], given)
+        hosted = [on_host(callee, p.name, x) for p, x in zip(callee.parameters, given, strict=True)]
+        program, inputs, sizes = session.bound(callee, explicit, hosted, list(given))
         try:
             results = run(self._forms.sharded(program, sizes), inputs, explicit)
         except AxonError as error:
             raise named(callee, error) from None
-        return values.assemble(program.result, list(map(values.number, results)))
+        library = next((library for x in given for library, _ in libraries.arrays(x)), None)
+        if library is None:
+            return values.assemble(program.result, list(map(values.number, results)))
+        return values.assemble(program.result, [given_back(callee, library, values.array(r)) for r in results])
 
 
 def interpreted(function: Function, mesh: Mapping[str, int], split: Mapping[str, str]) -> InterpretedShards:
     """Raises TypeError for what is no mesh in words."""
     for axis, size in mesh.items():
-        if not isinstance(axis, str) or not isinstance(size, int) or size < 1:
+        if not isinstance(axis, str) or not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise TypeError(f"the axes of a mesh in words have sizes from 1 on, not {axis!r}: {size!r}")
     return InterpretedShards(function, Mesh(tuple(mesh.items())), dict(split))

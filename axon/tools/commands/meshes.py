@@ -20,7 +20,7 @@ CODE = "AX0901"
 TYPICAL = 1024  # of a size that is not given, or the next multiple of its axis
 MOST = 1 << 20  # devices
 _MESH = "a mesh is written data=2,model=4: axes by name, each with its devices"
-_SHARD = "what is split is written b=data,h=model: sizes by name, each with an axis of the mesh"
+_SHARD = "what is split is written b=data,h=model: sizes by name, each with one axis of the mesh"
 
 
 def on_mesh(session: Session, callee: Callee, mesh: str | None, split: str | None, arguments: Sequence[str], link: str) -> str:
@@ -46,7 +46,7 @@ def _pairs(text: str, form: str) -> dict[str, str]:
         name, equals, value = part.partition("=")
         name, value = name.strip(), value.strip()
         if not equals or not name.isidentifier() or not value:
-            said = f"`{part.strip()}` says nothing" if part.strip() else "nothing is said here"
+            said = f"`{part.strip()}` is no name with a value, NAME=VALUE" if part.strip() else "nothing is said here"
             raise _wrong(text, at, at + len(part), said, form)
         if name in found:
             raise _wrong(text, at, at + len(part), f"`{name}` is given twice", form)

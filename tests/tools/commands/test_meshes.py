@@ -48,11 +48,12 @@ def test_what_a_loop_exchanges_counts_for_each_step() -> None:
     ("mesh", "split", "arguments", "code", "said"),
     [
         (None, "b=data", [], "AX0901", "there is no mesh"),
-        ("data", "b=data", [], "AX0901", "`data` says nothing"),
+        ("data", "b=data", [], "AX0901", "`data` is no name with a value"),
         ("data=2,", "b=data", [], "AX0901", "nothing is said here"),
         ("data=0", "b=data", [], "AX0901", "a number from 1 to"),
         ("data=2,data=2", "b=data", [], "AX0901", "`data` is given twice"),
         ("data=2", "b", [], "AX0901", "what is split is written"),
+        ("data=2,model=2", "b=data,b=model", [], "AX0901", "each with one axis of the mesh"),
         ("data=2", "b=date", [], "AX0901", "the mesh has no axis `date`"),
         ("data=2", "q=data", [], "AX0901", "`f` has no size `q`"),
         ("data=3", "b=data", ["b=8"], "AX0901", "the nearest that can: 6 or 9"),

@@ -1,0 +1,51 @@
+"""All devices in one process: a function of whole arguments, in their library, and what it refuses."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+import axon
+
+TEXT = "fun f (x : f32[n]) (s : f32) = for i => s * x[i] * x[i] - (sum j => x[j])"
+X = np.arange(4, dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def f() -> Any:
+    return axon.shard(axon.compile(TEXT).f, {"a": 2}, {"n": "a"})
+
+
+def test_arrays_of_numpy(f: Any) -> None:
+    np.testing.assert_array_equal(f(X, 3.0), 3 * X * X - 6)
+    np.testing.assert_array_equal(f(X, s=3.0), 3 * X * X - 6)
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
+def test_tensors_of_pytorch_and_their_derivatives(f: Any) -> None:
+    import torch
+
+    x = torch.tensor(X, requires_grad=True)
+    made = f(x, 3.0)
+    assert isinstance(made, torch.Tensor)
+    made.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), 6 * X - 4)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "split", "said"),
+    [
+        ({"a": 2}, None, "takes axes by size"),
+        ({"a": 2}, ["n"], "takes axes by size"),
+        ({"a": 2}, {"n": ("a", "b")}, "one axis for each size"),
+        ({"a": 2}, {3: "a"}, "one axis for each size"),
+        ({"a": True}, {"n": "a"}, "have sizes from 1 on"),
+        ({"a": 0}, {"n": "a"}, "have sizes from 1 on"),
+    ],
+)
+def test_what_is_no_mesh_and_no_split(mesh: Any, split: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        axon.shard(axon.compile(TEXT).f, mesh, split)
