@@ -227,3 +227,51 @@ def test_starts_and_walls() -> None:
     assert (moved["chance"][outside] == 0).all()
     np.testing.assert_array_equal(moved["chains"]["u"][outside], u[outside])
     assert (moved["chains"]["u"] <= 1).all()
+
+
+# ── tempering: infer.tempered ────────────────────────────────────────────────────────────────────────────────────────────
+
+TEMPERED = """
+import infer
+import random
+
+fun log_normal (x : f64) mean scale = let val z = (x - mean) / scale in -0.5 * z * z - log scale - 0.9189385332046727 end
+fun run {keys, n} (y : f64[d]) (noise : f64) (stages : i32) (seed : u32[2]) =
+  let fun one key =
+        let val start = for i < n, j < d => random.normal (random.split key 0) (cast i64 i * cast i64 d + cast i64 j)
+            fun prior (u : f64[d]) = sum j => log_normal u[j] 0.0 1.0
+            fun likelihood (u : f64[d]) = sum j => if u[j] > 4.0 then -inf else log_normal y[j] u[j] noise
+        in infer.tempered prior likelihood 3 stages start (random.split key 1) end
+  in for k < keys => one (random.split seed k) end
+"""
+
+
+@cache
+def tempering() -> axon.Module:
+    return axon.compile(TEMPERED)
+
+
+def test_tempered_particles_have_the_evidence_and_the_posterior_of_normal_numbers() -> None:
+    """Eight deviations away from where they begin; what is 4 and more, a posterior chance of 1e-15, is impossible."""
+    y, noise, keys = np.array([1.0, -4.0, 0.5]), 0.3, 24
+    found = tempering().run[keys, 200](y, noise, np.int32(50), np.array([0, 5], np.uint32), target="interpret")
+    ratio = np.exp(found["evidence"] - stats.norm.logpdf(y, 0, np.hypot(1, noise)).sum())
+    assert abs(ratio.mean() - 1) < 4 * ratio.std(ddof=1) / np.sqrt(keys) < 0.5
+    assert (found["exponent"] == 1).all()
+    assert (found["stages"] > 3).all()
+    means, scale = y / (1 + noise**2), noise / np.hypot(1, noise)
+    error = found["draws"].mean(1).std(0, ddof=1) / np.sqrt(keys)
+    assert (abs(found["draws"].mean((0, 1)) - means) < 4 * error).all()
+    np.testing.assert_allclose(found["draws"].std((0, 1)), scale, rtol=0.1)
+    wanted = stats.norm.logpdf(y, found["draws"], noise).sum(-1)
+    np.testing.assert_allclose(found["likelihood"], wanted)
+
+
+def test_tempering_that_cannot_end() -> None:
+    """Stages that are too few are told by the exponent; an impossible observation by the evidence."""
+    key = np.array([0, 5], np.uint32)
+    found = tempering().run[2, 50](np.array([-4.0]), 0.1, np.int32(2), key, target="interpret")
+    assert ((found["exponent"] > 0) & (found["exponent"] < 1)).all()
+    found = tempering().run[2, 50](np.array([np.inf]), 0.1, np.int32(50), key, target="interpret")
+    assert (found["evidence"] == -np.inf).all()
+    assert np.isfinite(found["draws"]).all()

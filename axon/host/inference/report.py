@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from axon import __version__
-from axon.host.inference.latents import Array
+from axon.host.inference.density import Density
+from axon.host.inference.latents import Array, leaves
+from axon.host.inference.program import Program
 
 LARGEST = 1.01  # R-hat, beyond which chains have not mixed (Vehtari et al. 2021)
 
 
 def reported(
-    name: str,
-    draws: dict[str, Array],
-    sample: dict[str, Array],
-    step: float,
-    observed: dict[str, Array],
-    attributes: dict[str, Any],
+    name: str, draws: dict[str, Array], stats: dict[str, Array], seen: dict[str, Array], attributes: dict[str, Any], said: list[str]
 ) -> Any:
-    """`draws` and `sample` are [draws, chains, …]; ArviZ wants chains first."""
+    """`draws` and `stats` are [draws, chains, …]; ArviZ wants chains first. What is said is warned of."""
     import arviz
 
+    attributes = {"inference_library": "axon", "inference_library_version": __version__, **attributes}
+    found = arviz.from_dict(
+        posterior={path: np.swapaxes(part, 0, 1) for path, part in draws.items()},
+        sample_stats={path: np.swapaxes(part, 0, 1) for path, part in stats.items()} or None,
+        observed_data=seen or None,
+        posterior_attrs=attributes,
+        sample_stats_attrs=attributes,
+    )
+    _warn(name, found, said)
+    return found
+
+
+def of_chains(sample: dict[str, Array], step: float) -> dict[str, Array]:
+    """What ArviZ calls that which chains tell beside their draws."""
     chains = sample["chance"].shape[1]
     counts = np.repeat(sample["steps"][:, None], chains, 1)
-    stats = {
+    return {
         "lp": sample["density"],
         "acceptance_rate": sample["chance"],
         "energy": sample["energy"],
@@ -34,29 +46,12 @@ def reported(
         "n_steps": counts,
         "step_size": np.full(counts.shape, step),
     }
-    attributes = {
-        "inference_library": "axon",
-        "inference_library_version": __version__,
-        "divergences": int(sample["diverging"].sum()),
-        **attributes,
-    }
-    found = arviz.from_dict(
-        posterior={path: np.swapaxes(part, 0, 1) for path, part in draws.items()},
-        sample_stats={path: np.swapaxes(part, 0, 1) for path, part in stats.items()},
-        observed_data=observed or None,
-        posterior_attrs=attributes,
-        sample_stats_attrs=attributes,
-    )
-    _warn(name, found, attributes["divergences"])
-    return found
 
 
-def _warn(name: str, found: Any, divergences: int) -> None:
+def _warn(name: str, found: Any, said: list[str]) -> None:
     import arviz
 
-    said = []
-    if divergences:
-        said.append(f"{divergences} transitions diverged: where the density bends sharply, draws are missing")
+    said = list(said)
     if found.posterior.sizes["chain"] > 1 and found.posterior.sizes["draw"] >= 4:
         kept = [path for path in found.posterior if found.posterior[path].size]
         hats, sizes = arviz.rhat(found, var_names=kept), arviz.ess(found, var_names=kept)
@@ -65,6 +60,27 @@ def _warn(name: str, found: Any, divergences: int) -> None:
         found.posterior.attrs.update(r_hat=worst[path], ess=min(float(sizes[p].min()) for p in sizes))
         if not worst[path] <= LARGEST:
             hat = f"R-hat of `{path}` is {worst[path]:.2f}, above {LARGEST}"
-            said.append(f"chains have not mixed, {hat}: a longer warm-up may help")
+            advice = "a longer warm-up" if "tuning_steps" in found.posterior.attrs else "more draws"
+            said.append(f"chains have not mixed, {hat}: {advice} may help")
     for line in said:
         warnings.warn(f"{name}: {line}", RuntimeWarning, stacklevel=5)  # where `axon.infer` was called
+
+
+def posterior(density: Density, made: Program, u: Array, target: str | None) -> dict[str, Array]:
+    """Draws by name, [draws, chains, …]: constrained, if there is a way."""
+    if density.constrain is None:
+        return {leaf.path: leaf.of(u) for leaf in leaves(density.tree)}
+    flat = np.ascontiguousarray(u.reshape(-1, u.shape[-1]))
+    found = made.call("latents", (), *density.data, flat, target=target)
+    return {path: part.reshape(*u.shape[:2], *part.shape[1:]) for path, part in paths(found)}
+
+
+def paths(value: Any, path: str = "") -> Iterator[tuple[str, Array]]:
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from paths(part, f"{path}.{name}" if path else name)
+    elif isinstance(value, tuple):
+        for n, part in enumerate(value, 1):
+            yield from paths(part, f"{path}.{n}" if path else str(n))
+    else:
+        yield path, np.asarray(value)

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal, norm, poisson
 
 import axon
-from axon.host.inference import latents, run
+from axon.host.inference import latents, program
 
 arviz = pytest.importorskip("arviz")
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:arviz", "ignore::FutureWarning:arviz")  # of so few draws
@@ -30,6 +31,15 @@ fun plain (u : f64[k]) = -0.5 * sum i => u[i] ** 2.0
 fun single (x : f32[n]) (m : f32) = -0.5 * sum i => (x[i] - m) ** 2.0
 fun never (x : f64[n]) (p : { mu : f64, s : f64 }) = (sum i => log (x[i] - exp p.mu)) - p.s ** 2.0
 fun kinked (p : { a : f64, b : f64[2] }) = -0.5 * p.a ** 2.0 - with_vjp (fn x => x) (fn _ dy => nan * dy) p.b[1]
+fun line (x : f64[n]) (y : f64[n]) =
+  let val slope ~ dist.normal 0.0 1.0
+      val base ~ dist.normal 0.0 1.0
+      observe y ~ for i => dist.normal (base + slope * x[i]) 0.5
+  in slope end
+fun events (y : f64) = let val k ~ dist.poisson 2.0 observe y ~ dist.normal (cast f64 k) 1.0 in k end
+fun blind (x : f64) = let val slope ~ dist.normal x 1.0 in slope end
+fun slope (u : f64[2]) = u[0] - u[1] ** 2.0
+fun ridge (p : { a : f64, b : f64 }) = -(p.a ** 2.0) - 0.0 * p.b
 fun steep (u : f64[1]) = -1.0e9 * u[0] ** 2.0
 """
 START = {"scale": 0.0, "w": {"up": np.zeros((2, 3)), "down": 0.0}}
@@ -101,7 +111,7 @@ fun alone () = let val z ~ dist.normal 0.0 1.0 in z end"""
 
 def test_ctrl_c_keeps_what_was_drawn(m: axon.Module, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = drawn(m.plain, start=np.zeros(2), key=5)
-    call, calls = run._call, []
+    call, calls = program.Program.call, []
 
     def interrupted(made: Any, function: str, *args: Any, **kwargs: Any) -> Any:
         calls.append(function)
@@ -109,7 +119,7 @@ def test_ctrl_c_keeps_what_was_drawn(m: axon.Module, monkeypatch: pytest.MonkeyP
             raise KeyboardInterrupt
         return call(made, function, *args, **kwargs)
 
-    monkeypatch.setattr(run, "_call", interrupted)
+    monkeypatch.setattr(program.Program, "call", interrupted)
     last = 5  # of six steps, two of which are warm-up
     with pytest.warns(RuntimeWarning, match="interrupted: 3 of 4 draws"):
         part = drawn_aloud(m)
@@ -124,6 +134,51 @@ def drawn_aloud(m: axon.Module) -> Any:
     return axon.infer(m.plain, start=np.zeros(2), key=5, **FEW)
 
 
+X = np.linspace(-1, 1, 6)
+Y = 1 + 2 * X + np.array([0.3, -0.4, 0.2, 0.1, -0.5, 0.2])
+
+
+def conjugate() -> tuple[float, np.ndarray, np.ndarray]:
+    """The evidence of `line`, and the mean and the covariance of its slope and base."""
+    a = np.stack([X, np.ones(6)], 1)
+    covariance = np.linalg.inv(a.T @ a / 0.25 + np.eye(2))
+    return float(multivariate_normal(np.zeros(6), a @ a.T + 0.25 * np.eye(6)).logpdf(Y)), covariance @ a.T @ Y / 0.25, covariance
+
+
+@pytest.mark.parametrize("method", ["smc", "importance", "map", "laplace"])
+def test_methods_beside_chains(m: axon.Module, method: str) -> None:
+    """A regression whose posterior is normal; the same key gives the same draws."""
+    evidence, mean, covariance = conjugate()
+    draws = {"importance": 6000, "smc": 100}.get(method, 300)
+    few: dict[str, Any] = {"draws": draws, "chains": 2, "key": 3, "method": method, "target": "interpret"}
+    found, again = axon.infer(m.line, (X, Y), **few), axon.infer(m.line, {"y": Y, "x": X}, **few)
+    u = np.stack([found.posterior["slope"], found.posterior["base"]], -1)
+    assert u.shape == ((1, 1, 2) if method == "map" else (2, draws, 2))
+    np.testing.assert_array_equal(u[..., 0], again.posterior["slope"])
+    np.testing.assert_array_equal(found.observed_data["y"], Y)
+    np.testing.assert_allclose(u.mean((0, 1)), mean, atol=1e-5 if method == "map" else 0.1)
+    if method != "map":
+        assert found.posterior.attrs["evidence"] == pytest.approx(evidence, abs=1e-6 if method == "laplace" else 0.4)
+        np.testing.assert_allclose(u.std((0, 1)), np.sqrt(np.diag(covariance)), rtol=0.2)
+
+
+def test_the_peak_is_that_of_the_latents(m: axon.Module) -> None:
+    """Without the Jacobian of what makes them positive: a gamma's mode."""
+    found = axon.infer(m.waits, (np.array([0.5, 1.5, 2.0]),), method="map", target="interpret")
+    assert float(found.posterior["rate"][0, 0]) == pytest.approx((2 + 3 * 2 - 1) / (1 + 4))
+
+
+def test_importance_needs_no_gradient(m: axon.Module) -> None:
+    found = axon.infer(m.events, (3.0,), method="importance", draws=4000, target="interpret")
+    k = np.arange(30)
+    weight = poisson.pmf(k, 2) * norm.pdf(3, k, 1)
+    assert found.posterior["k"].dtype.kind == "i"
+    assert float(found.posterior["k"].mean()) == pytest.approx((k * weight).sum() / weight.sum(), abs=0.15)
+    assert found.posterior.attrs["evidence"] == pytest.approx(np.log(weight.sum()), abs=0.1)
+    with pytest.warns(RuntimeWarning, match="4 draws of the prior are worth"):
+        axon.infer(m.events, (3.0,), method="importance", draws=4, target="interpret")
+
+
 WRONG = {
     "never": (("never", (-np.ones(3),)), {"start": {"mu": 0.0, "s": 0.0}}, "`never` is NaN wherever chain 1 could begin"),
     "impossible": (("waits", {"y": -np.ones(3)}), {}, "what is observed of `y` has the log density -inf"),
@@ -136,6 +191,18 @@ WRONG = {
     "a field": (("kinked",), {"start": {"a": 0.0}}, "this record lacks `b`, in `axon.infer` of `kinked`"),
     "method": (("plain",), {"start": np.zeros(2), "method": "chess"}, "there is no method `chess`; did you mean 'chees'?"),
     "one chain": (("plain",), {"start": np.zeros(2), "chains": 1}, "`chains` must be an integer of 2 or more"),
+    "length": (("plain",), {"start": np.zeros(2), "method": "map", "length": 1.0}, "method `map` has no trajectories"),
+    "a function": (("plain",), {"start": np.zeros(2), "method": "smc"}, "begins with draws of a model's prior, and `plain` is a"),
+    "nothing seen": (("blind", (1.0,)), {"method": "importance"}, "`blind` observes nothing"),
+    "discrete": (("events", (3.0,)), {"method": "smc"}, "`events` has a discrete latent, along which there is no gradient"),
+    "impossible draws": (
+        ("waits", {"y": -np.ones(3)}),
+        {"method": "importance"},
+        "`y` has the log density -inf at each of 4 draws",
+    ),
+    "impossible particles": (("waits", {"y": -np.ones(3)}), {"method": "smc"}, "`y` has the log density -inf at each of 4 draws"),
+    "no peak": (("slope",), {"start": np.zeros(2), "method": "map"}, "`slope` has no peak that 1000 steps reach from 2 starts"),
+    "a ridge": (("ridge",), {"start": {"a": 0.0, "b": 0.0}, "method": "laplace"}, "`ridge` does not bend down on every side"),
     "key": (("plain",), {"start": np.zeros(2), "key": -1}, "`key` is a seed"),
 }
 

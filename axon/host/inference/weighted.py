@@ -1,0 +1,96 @@
+"""Methods that begin with draws of the prior, and weigh them: importance sampling, and tempered sequential Monte Carlo."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from axon.host.call import wrong
+from axon.host.inference import latents
+from axon.host.inference.asked import OTHERS, Asked, Found
+from axon.host.inference.density import Density, named, suspects
+from axon.host.inference.latents import Array
+from axon.host.inference.report import paths, posterior
+
+MOVES = 4  # of each particle, after each exponent
+STAGES = 200  # exponents from the prior to the posterior, at most: each halves the particles' worth
+FEW = 100  # draws that are worth fewer are warned of
+
+
+def possible(density: Density, method: str) -> None:
+    """Raises AxonError where there is no prior to draw from, or nothing to weigh draws by."""
+    if density.model is None:
+        message = f"method `{method}` begins with draws of a model's prior, and `{density.callee.name}` is a function"
+        raise wrong(density.callee, "AX0505", message, "methods of a density: chees, hmc, map, laplace")
+    if density.likelihood is None:
+        message = f"method `{method}` weighs draws of the prior by what is observed, and `{density.model}` observes nothing"
+        raise wrong(density.callee, "AX0505", message, f"`{density.model}.prior` draws from it")
+
+
+def importance(asked: Asked) -> Found:
+    """Draws of the prior, as many as are wanted, and of those as many again by their weights."""
+    chosen, evidences, worths = [], [], []
+    for key in _keys(asked):
+        rows, weights = asked.call("weighted", key, sizes=(asked.draws,))
+        w = np.asarray(weights, np.float64)
+        places, evidence, worth = asked.made.call("weighed", (), w, key ^ OTHERS, target=asked.target)
+        if float(evidence) == -np.inf:
+            _impossible(asked)
+        evidences.append(float(evidence))
+        worths.append(float(worth))
+        chosen.append({path: part[np.asarray(places)] for path, part in paths(rows)})
+    worth = sum(worths)
+    said = []
+    if worth < FEW:
+        many = asked.draws * asked.chains
+        said = [f"{many} draws of the prior are worth {worth:.1f} of the posterior: method `smc` goes there step by step"]
+    return Found(_stacked(chosen), {}, {"evidence": _mean(evidences), "effective": worth}, said)
+
+
+def tempered(asked: Asked) -> Found:
+    """A population of particles for each chain."""
+    density, kind = asked.density, latents.DTYPES[asked.density.element]
+    u, found = [], []
+    for key in _keys(asked):
+        rows = asked.call("particles", key, sizes=(asked.draws,))
+        parts = [np.asarray(part, kind).reshape(asked.draws, -1) for part in latents.values(rows)]
+        begin = np.concatenate(parts, axis=1)
+        run = asked.call("tempered", np.int32(MOVES), np.int32(STAGES), begin, key ^ OTHERS)
+        if float(run["evidence"]) == -np.inf:
+            _impossible(asked)
+        if not (float(run["exponent"]) == 1 and np.isfinite(run["evidence"])):
+            reached = float(run["exponent"])
+            message = f"method `smc` came to the exponent {reached:.2g} of the likelihood in {run['stages']} stages"
+            raise wrong(density.callee, "AX0503", message, "more draws, or a prior nearer to the posterior", *suspects(density))
+        u.append(np.asarray(run["draws"]))
+        found.append(run)
+    draws = posterior(density, asked.made, np.stack(u, 1), asked.target)
+    stats = {"observed_lp": np.stack([np.asarray(run["likelihood"]) for run in found], 1)}
+    attributes = {
+        "evidence": _mean([float(run["evidence"]) for run in found]),
+        "stages": [int(run["stages"]) for run in found],
+        "acceptance_rate": [float(run["chance"]) for run in found],
+    }
+    return Found(draws, stats, attributes, [])
+
+
+def _keys(asked: Asked) -> list[Array]:
+    """A key for each chain."""
+    words = np.random.SeedSequence([int(word) for word in asked.seed]).generate_state(2 * asked.chains, np.uint32)
+    return list(words.reshape(asked.chains, 2))
+
+
+def _mean(evidences: list[float]) -> float:
+    """The logarithm of the mean of what these are logarithms of, which is unbiased if each is."""
+    return float(np.logaddexp.reduce(evidences) - np.log(len(evidences)))
+
+
+def _stacked(chains: list[dict[str, Array]]) -> dict[str, Array]:
+    return {path: np.stack([chain[path] for chain in chains], 1) for path in chains[0]}
+
+
+def _impossible(asked: Asked) -> Any:
+    density = asked.density
+    message = f"what is observed of {named(density.observed)} has the log density -inf at each of {asked.draws} draws of the prior"
+    raise wrong(density.callee, "AX0503", message, *suspects(density))
