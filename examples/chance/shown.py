@@ -1,0 +1,57 @@
+"""What the examples of this folder draw: intervals of numbers, and a curve over years, as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+STYLE = "<style>text { font: 11px sans-serif; fill: #555 }</style>"
+BLUE, GREY = "#2563eb", "#9ca3af"
+
+
+def intervals(names: Sequence[str], draws: Any, points: Any, width: int = 640) -> str:
+    """For each name its draws, [draws, names]: their mean, on a line from their 5% to their 95%; and a point, in grey."""
+    low, high = np.quantile(draws, [0.05, 0.95], axis=0)
+    least, most = min(low.min(), np.min(points)), max(high.max(), np.max(points))
+
+    def x(value: float) -> float:
+        return 110 + (value - least) / (most - least) * (width - 130)
+
+    marks = []
+    for row, name in enumerate(names):
+        y = 14 + 16 * row
+        marks.append(f'<text x="4" y="{y + 4}">{name}</text>')
+        marks.append(f'<path d="M{x(low[row]):.1f} {y}H{x(high[row]):.1f}" stroke="{BLUE}" stroke-width="1.5"/>')
+        marks.append(f'<circle cx="{x(draws[:, row].mean()):.1f}" cy="{y}" r="3.5" fill="{BLUE}"/>')
+        marks.append(f'<circle cx="{x(points[row]):.1f}" cy="{y}" r="3" fill="{GREY}"/>')
+    ends = f'<text x="104" y="{18 + 16 * len(names)}">{least:.3g}</text>'
+    ends += f'<text x="{width - 40}" y="{18 + 16 * len(names)}">{most:.3g}</text>'
+    return _picture("".join(marks) + ends, width, 24 + 16 * len(names))
+
+
+def over_years(years: Any, points: Any, curve: Any, width: int = 640, height: int = 240) -> str:
+    """Points in grey, between their least and most; and a curve from 0 to 1 over them."""
+    x = np.linspace(40, width - 10, len(years))
+    share = (points - np.min(points)) / (np.max(points) - np.min(points))
+
+    def places(shares: Any) -> list[tuple[float, float]]:
+        return [(a, height - 30 - b * (height - 40)) for a, b in zip(x, shares, strict=True)]
+
+    dots = [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="2" fill="{GREY}"/>' for a, b in places(share)]
+    line = " ".join(f"{a:.1f},{b:.1f}" for a, b in places(curve))
+    marks = "".join(dots) + f'<polyline points="{line}" fill="none" stroke="{BLUE}" stroke-width="1.5"/>'
+    ends = f'<text x="40" y="{height - 8}">{years[0]}</text><text x="{width - 40}" y="{height - 8}">{years[-1]}</text>'
+    return _picture(marks + ends, width, height)
+
+
+def _picture(marks: str, width: int, height: int) -> str:
+    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">{STYLE}{marks}</svg>\n'
+
+
+def save(path: Path | None, text: str) -> None:
+    if path:
+        path.write_text(text, encoding="utf-8")
+        print(f"drawn in {path}")
