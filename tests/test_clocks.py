@@ -15,6 +15,7 @@ PACKAGE = ROOT / "axon"
 MAY = {
     "backend/gpu/build/cubin.py": "waits for what other processes are making",
     "host/devices/watch.py": "how long processes wait for one another, which only ends them",
+    "host/inference/run.py": "the sampling time, which ArviZ shows beside draws",
     "base/disk.py": "the age of files, of which the oldest go first",
     "tools/commands/bench.py": "`axon bench` is asked for times",
     "tools/commands/batch.py": "says that it is looking for files when that takes long",

@@ -15,6 +15,7 @@ from axon.backend.cpu.launch import Launch, asked, launch_of
 from axon.backend.cpu.products import Products, is_window, is_with_vector
 from axon.backend.cpu.straight import is_straight, together
 from axon.backend.cpu.threads import WORTH_SHARING
+from axon.backend.cpu.work import work
 from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.plan.deaths import lives_of
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Plan, Repeat, as_program, operations, values_in, values_of
@@ -236,8 +237,6 @@ def _functions(compiled: Iterable[tuple[K, Compiled]]) -> tuple[tuple[K, Functio
 def _work_of(kernel: Kernel, scalars: Mapping[Symbol, Scalar]) -> WorkAmount | None:
     """About how many additions a kernel takes as machine code; None where that is not known before, or it has none. `scalars` are
     tensors of rank 0, of which some say how often a loop runs."""
-    from axon.backend.cpu.nests import work
-
     match kernel:
         case Nest(steps=steps):
             return work(steps)[0]

@@ -18,8 +18,9 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from axon.backend.cpu.argmax import split_best
-from axon.backend.cpu.function import Function, WorkAmount
+from axon.backend.cpu.function import Function
 from axon.backend.cpu.parameters import Parameters
+from axon.backend.cpu.work import work
 from axon.backend.kernel.ir import FALSE, Constant, Expression, Name, call
 from axon.backend.kernel.reducers import Reducer, Slots, reducer
 from axon.backend.kernel.writer import Held, Writer
@@ -29,8 +30,8 @@ from axon.backend.plan.ir import Nest
 from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Compute, Read, Reduction, Scan, Value
-from axon.core.scalar_facts import at_least_0, weight
-from axon.core.walk import all_axes, nodes, scalars
+from axon.core.scalar_facts import at_least_0
+from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim
 
 LANES = 4096  # at most, of a block in a nest by lanes that keeps something for each: what it keeps stays in the cache
@@ -477,18 +478,3 @@ class NestWriter(Parameters):
                     self.define(writer, out, value, step.axes, True)
                 failed |= writer.fails
         return failed
-
-
-def work(steps: Sequence[Compute | Scan]) -> tuple[WorkAmount, WorkAmount]:
-    """About how many additions all rows of some steps take, and at how many points."""
-    total, everywhere = WorkAmount.of(0), WorkAmount.of(0)
-    for step in steps:
-        axes = all_axes(step)
-        bounds: dict[Symbol, Dim] = {}
-        for axis in axes:
-            bounds[axis.symbol] = axis.extent.substitute(bounds)
-        symbols = frozenset(axis.symbol for axis in axes)
-        points = WorkAmount.of(*bounds.values())
-        everywhere = everywhere + points
-        total = total + points * Dim.of(1 + sum(weight(s, symbols or None) for s in scalars(step)))
-    return total, everywhere
