@@ -104,6 +104,7 @@ class Session:
         self._callees: dict[str, Callee] = {}
         self._seen = SeenCalls()
         self.derived: dict[tuple[Any, ...], tuple[Session, Callee]] = {}  # see `gradients`
+        self.inferred: dict[tuple[Any, ...], Any] = {}  # see `inference.program`
         self.forms: dict[tuple[Any, ...], Form] = {}  # see `recorded`
         self.traced: dict[tuple[Any, ...], Traced] = {}  # see `traced`
         self.operators: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # see `pytorch.operators`

@@ -223,7 +223,8 @@ def _reach(
     block = grid.block(extent, c.mesh)
     if block is None:
         return None
-    alone = sum(other.axis in subscript.variables for other in cuts) == 1  # then the other cuts change nothing
+    seen = subscript.variables.union(*(extents[axis].variables for axis in subscript.variables if axis in extents))
+    alone = sum(other.axis in seen for other in cuts) == 1  # then the other cuts change nothing
     if not alone or (key, d, c) not in cached:
         cached[key, d, c] = reach(subscript, block, c.mesh, grid, moved, extents, sorted(guards, key=lambda r: r.axis.id))
     return cached[key, d, c]

@@ -54,8 +54,18 @@ def program(what: Density, method: str) -> Program:
         PREFIX_particles {n} data key              n draws of the prior, unconstrained
         PREFIX_tempered      data moves stages u key   `infer.tempered` of particles u
 
-    Raises AxonError in terms of what the user wrote.
+    Made once for each form of latents. Raises AxonError in terms of what the user wrote.
     """
+    session, tree = what.function._session, what.tree
+    size = sum(leaf.size for leaf in leaves(tree))
+    key = (what.callee.name, method, what.model, what.element, size, text(tree, "u") if _parted(tree) else None)
+    if key not in session.inferred:
+        session.inferred[key] = _made(what, method, size)
+    found: Program = session.inferred[key]
+    return found
+
+
+def _made(what: Density, method: str, size: int) -> Program:
     density, session, tree, element = what.callee, what.function._session, what.tree, what.element
     source, taken = session.checked.source, session.checked.signatures
     p = f"infer_{density.name.replace('.', '_')}"
@@ -63,7 +73,6 @@ def program(what: Density, method: str) -> Program:
         p += "_"
     count = len(density.parameters) - 1
     data = "".join(f" {p}_x{n}" for n in range(1, count + 1))
-    size = sum(leaf.size for leaf in leaves(tree))
     u, made = f"{p}_u", text(tree, f"{p}_u") if _parted(tree) else f"{p}_u"
     vector, many = f"({u} : {element}[{size}])", f"({u} : {element}[{p}_c, {size}])"
     lines = []

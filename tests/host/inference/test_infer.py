@@ -74,6 +74,18 @@ def test_draws_have_the_names_of_latents_and_are_those_of_the_key(m: axon.Module
     assert arviz.summary(one).shape[0] == 8
 
 
+def test_the_program_of_a_density_is_made_once(m: axon.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each size of its latents: other draws of the same check and compile nothing."""
+    drawn(m.plain, (), start=np.zeros(2))
+    checked: list[str] = []
+    check = program.compiler.check_text
+    monkeypatch.setattr(program.compiler, "check_text", lambda text, path: checked.append(text) or check(text, path))
+    drawn(m.plain, (), start=np.ones(2), key=5)
+    assert not checked
+    drawn(m.plain, (), start=np.zeros(3))
+    assert len(checked) == 1
+
+
 def test_a_model_gives_its_latents_as_it_declares_them(m: axon.Module) -> None:
     y = np.array([0.5, 1.5, 2.0])
     found = drawn(m.waits, {"y": y})
