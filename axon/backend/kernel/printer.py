@@ -146,16 +146,22 @@ def texts(names: Sequence[Name], taken: Collection[str]) -> dict[Name, str]:
             found[name] = free(f"{found[name.of] if name.of else ''}{name.like}", used)
         elif name.kind is Kind.NUMBERED:
             number += 1
-            while f"{name.like}{number}" in used:
+            stem = name.like if name.like.isidentifier() else f"x{_word(name.like)}"
+            while f"{stem}{number}" in used:
                 number += 1
-            found[name] = f"{name.like}{number}"
+            found[name] = f"{stem}{number}"
         used.add(found[name])
     return found
 
 
+def _word(like: str) -> str:
+    """Without what no name of Python's has: those that models make of a user's have a dot."""
+    return re.sub(r"[^A-Za-z0-9_]", "", like)
+
+
 def free(like: str, used: Collection[str]) -> str:
     """The first text that reads like this one and is not used: a letter and word characters."""
-    stem = re.sub(r"[^A-Za-z0-9_]", "", like)[:_LONGEST].strip("_") or "x"
+    stem = _word(like)[:_LONGEST].strip("_") or "x"
     stem = stem if stem[0].isalpha() else f"x{stem}"
     name, number = stem, 2
     while name in used:

@@ -20,6 +20,7 @@ from axon.backend.kernel.ir import (
     Function,
     Import,
     Item,
+    Kind,
     Module,
     Name,
     Operator,
@@ -29,7 +30,7 @@ from axon.backend.kernel.ir import (
     lift,
     same,
 )
-from axon.backend.kernel.printer import bare, printed, written
+from axon.backend.kernel.printer import bare, printed, texts, written
 from axon.backend.kernel.tidy import inlined
 from axon.backend.kernel.verify import KernelInvalid, verify, verify_module
 
@@ -318,3 +319,11 @@ def test_what_is_read_once_stands_where_it_is_read() -> None:
     for space, lines in zip(spaces, (text, "\n".join(written(function).lines)), strict=True):
         exec(lines, space)
     assert all(len({space["f"](n) for space in spaces}) == 1 for n in range(-9, 9))
+
+
+def test_every_name_is_one_of_pythons() -> None:
+    """Of an index without a name, which a model calls `_.0`, a GPU kernel was written that does not parse."""
+    names = [Name(like, kind) for like in ("_.0_", "theta.given", "2", "i_", "_") for kind in (Kind.NUMBERED, Kind.READABLE)]
+    spelled = texts(names, ())
+    assert all(text.isidentifier() for text in spelled.values())
+    assert len(set(spelled.values())) == len(names)
