@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from axon.base.names import Symbol, fresh
 from axon.shapes.dimension import Dim, DimensionTooLarge, atom_key, dim_sum, maximum, minimum, occurs, replaced
 from axon.shapes.pretty import render
-from tests.shapes.clock import within
+from tests.clock import within
 from tests.shapes.generate import Tree, assignments, parse, sets
 
 SYMBOLS = tuple(fresh(name) for name in "abc")

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from tests import ROOT
-from tests.shapes.clock import within
+from tests.clock import within
 
 GENEROUS = 2.5  # times the benchmark's target, for machines that do other things as well
 

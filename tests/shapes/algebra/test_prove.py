@@ -13,7 +13,7 @@ from axon.shapes.algebra import polynomials
 from axon.shapes.algebra.prove import Answer, Facts, counterexample, nonnegative, positive, prove, reduced, unsatisfiable
 from axon.shapes.dimension import Dim, dim_sum
 from axon.shapes.relation import Relation
-from tests.shapes.clock import within
+from tests.clock import within
 from tests.shapes.generate import assignments, holds, parse, relation, sets
 
 NAMES = {name: Dim.of(fresh(name)) for name in ["h", "r", "s", "n", "m", "d", "k", "i", "j", "w", "c", "a", "b"]}

@@ -15,7 +15,7 @@ from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 from axon.shapes.solving.equations import Equation, Solution, solve
 from axon.shapes.solving.simplify import simplify
-from tests.shapes.clock import within
+from tests.clock import within
 from tests.shapes.generate import assignments, holds, parse, relation, sets, tree
 
 NAMES = {name: Dim.of(fresh(name)) for name in ["h", "r", "s", "n", "m", "d", "k", "e", "w", "a", "b", "c"]}

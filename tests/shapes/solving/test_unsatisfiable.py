@@ -13,7 +13,7 @@ from axon.shapes.contracts.legal import satisfied
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 from axon.shapes.solving.unsatisfiable import contradictory, core
-from tests.shapes.clock import within
+from tests.clock import within
 from tests.shapes.generate import assignments, relation, sets
 
 SYMBOLS = tuple(fresh(name) for name in "abc")

@@ -6,7 +6,6 @@ Every other prefix of an example that ends at a token; AXON_SOAK=1 looks at ever
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from axon.tools.editor.signatures import signature_help
 from axon.tools.editor.tokens import words
 from axon.tools.editor.workspace import Workspace
 from axon.tools.lsp.convert import Converter
+from tests.clock import at_most
 from tests.sample import thinned
 from tests.tools.editor.programs import ACCEPTED, EXAMPLES, LIBRARY, SOAK, informed, text_of
 
@@ -54,9 +54,8 @@ def buffers(workspace: Workspace) -> Iterator[Callable[[Path, str], Analysis]]:
         path = str(file.with_name(name or file.name))
         opened.add(path)
         workspace.open(path, text)
-        begin = time.process_time()
-        analysis = workspace.analysis(path)
-        assert time.process_time() - begin < LONGEST
+        with at_most(LONGEST):
+            analysis = workspace.analysis(path)
         assert analysis is not None
         return analysis
 
