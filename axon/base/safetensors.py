@@ -49,6 +49,15 @@ class Stored:
         return np.asarray(raw).view(self.element.dtype).reshape(self.shape)
 
 
+# What makes safetensors of other files that weights come in.
+_PYTORCH = 'of a file of PyTorch\'s, `safetensors.torch.save_file(model.state_dict(), "model.safetensors")` makes one'
+_OTHERS = {
+    ".onnx": "of a model in ONNX, `axon import` makes a program and its weights as safetensors",
+    ".npz": 'of arrays of NumPy\'s, `safetensors.numpy.save_file(dict(numpy.load("model.npz")), "model.safetensors")` makes one',
+    **dict.fromkeys((".pt", ".pth", ".bin", ".ckpt"), _PYTORCH),
+}
+
+
 def read(path: Path) -> dict[str, Stored]:
     """The tensors of a file by name; of `model.safetensors.index.json`, those of all files that it lists. Raises AxonError."""
     try:
@@ -62,7 +71,8 @@ def read(path: Path) -> dict[str, Stored]:
     except OSError as error:
         raise AxonError((Diagnostic("AX0408", f"cannot read `{path}`", notes=(error.strerror or str(error),)),)) from None
     except (ValueError, KeyError, TypeError, struct.error, AttributeError) as error:
-        raise AxonError((Diagnostic("AX0408", f"`{path}` is no file of safetensors", notes=(str(error),)),)) from None
+        notes = (str(error), _OTHERS[path.suffix]) if path.suffix in _OTHERS else (str(error),)
+        raise AxonError((Diagnostic("AX0408", f"`{path}` is no file of safetensors", notes=notes),)) from None
 
 
 def _header(path: Path) -> dict[str, Stored]:

@@ -290,7 +290,10 @@ def _member(module: Module, name: str) -> Any:
 @constant
 def _known_callee(token: str, name: str) -> Callee | None:
     """A function by name; None for a plain value. Raises KeyError."""
-    callee = session_of(token).callee(name)
+    session = session_of(token)
+    if name not in session.checked.signatures:
+        raise KeyError(f"the module declares no {name!r}{hint(name, session.checked.signatures)}")
+    callee = session.callee(name)
     return callee if callee.is_function else None
 
 

@@ -15,7 +15,7 @@ from axon.base.names import Symbol
 from axon.base.nearest import hint
 from axon.base.safetensors import Stored, read
 from axon.host.call import wrong
-from axon.host.module import Function
+from axon.host.module import Function, Module
 from axon.shapes.dimension import Dim
 from axon.shapes.pretty import render
 from axon.types import type as t
@@ -37,7 +37,7 @@ def load_weights(
     another shape or element type, and, if `strict`, what the function has no use for.
     """
     if not isinstance(function, Function):
-        raise TypeError(f"axon.load_weights takes a function of a module, not {type(function).__name__}")
+        raise _no_function(function)
     callee = function._callee
     wanted = _record(callee, parameter)
     name = os.fspath(path)
@@ -47,6 +47,15 @@ def load_weights(
     if notes:
         raise wrong(callee, "AX0512", f"the weights in `{name}` do not fit `{wanted.name}`", *notes, span=wanted.span)
     return weights
+
+
+def _no_function(given: object) -> TypeError:
+    which = ""
+    if isinstance(given, Module):
+        callees = {name: given._session.callee(name) for name in given}
+        taking = [n for n, c in callees.items() if any(isinstance(p.type, t.RecordType) for p in c.parameters)]
+        which = f": say which, such as `m.{taking[-1]}`" if taking else ", and none of its functions takes a record"
+    return TypeError(f"axon.load_weights takes a function of a module, not {type(given).__name__}{which}")
 
 
 def _record(callee: Callee, parameter: str | None) -> Any:

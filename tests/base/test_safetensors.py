@@ -91,6 +91,16 @@ def test_what_is_broken(tmp_path: Path, header: Any, data: bytes) -> None:
     assert caught.value.diagnostics[0].code == "AX0408"
 
 
+@pytest.mark.parametrize(("name", "help"), [("m.onnx", "`axon import`"), ("m.pth", "`safetensors.torch.save_file"), ("m", None)])
+def test_another_kind_of_file(tmp_path: Path, name: str, help: str | None) -> None:
+    """What makes safetensors of it is said."""
+    (tmp_path / name).write_bytes(b"\xff" * 32)
+    with pytest.raises(axon.AxonError) as caught:
+        read(tmp_path / name)
+    notes = caught.value.diagnostics[0].notes
+    assert help in notes[-1] if help is not None else len(notes) == 1
+
+
 def test_a_header_that_is_longer_than_the_file(tmp_path: Path) -> None:
     (tmp_path / "m.safetensors").write_bytes(struct.pack("<Q", 2**40) + b"{}")
     with pytest.raises(axon.AxonError, match="no file of safetensors"):

@@ -115,5 +115,5 @@ def test_which_record_is_meant(tmp_path: Path) -> None:
 
 
 def test_what_is_no_function() -> None:
-    with pytest.raises(TypeError, match=r"axon\.load_weights takes a function of a module, not Module"):
+    with pytest.raises(TypeError, match=r"takes a function of a module, not Module: say which, such as `m\.\w+`"):
         axon.load_weights("m.safetensors", axon.compile(PROGRAM))  # type: ignore[arg-type]

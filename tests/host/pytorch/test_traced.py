@@ -108,6 +108,12 @@ def test_what_does_not_fit_is_said_while_it_is_traced(name: str) -> None:
         compiled(function, dynamic=True)(M)
 
 
+def test_a_name_that_is_not_there() -> None:
+    """As outside: with the one that was meant."""
+    with pytest.raises(Exception, match="declares no 'prodct'; did you mean 'product'"):
+        compiled(lambda a, b: P.prodct(a, b))(M, W)
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_memory_of_the_callers(backend: str) -> None:
     out = torch.empty(12)
