@@ -23,7 +23,7 @@ from axon.core.ir import Axis, Binary, Compute, Const, Index, Monoid, Reduction,
 from axon.core.scalar_facts import comparison, conjunction, operands, substitute
 from axon.core.walk import mentions
 from axon.shapes.algebra.prove import Facts, proves
-from axon.shapes.dimension import Dim, Quotient, replaced
+from axon.shapes.dimension import Atom, Dim, Quotient, dim_sum, rebuilt, replaced
 from axon.shapes.relation import Relation
 
 ZERO, ONE = Dim.of(0), Dim.of(1)
@@ -157,7 +157,22 @@ def _within(index: Dim, extent: Dim, facts: Facts) -> Iterator[Scalar]:
 
 
 def _equal(a: Dim, b: Dim, facts: Facts) -> bool:
-    return proves(facts, Relation(a, "=", b))
+    return proves(facts, Relation(a, "=", b)) or _less(a, facts) == _less(b, facts)
+
+
+def _less(dim: Dim, facts: Facts) -> Dim:
+    """A Dim without quotients of what is less than the divisor, which are 0."""
+
+    def image(atom: Atom) -> Dim:
+        if isinstance(atom, Symbol):
+            return Dim.of(atom)
+        whole = rebuilt(atom, lambda part: _less(part, facts))
+        found = whole.atom
+        if isinstance(found, Quotient) and not any(_within(found.dividend, found.divisor, facts)):
+            return ZERO
+        return whole
+
+    return dim.rewrite(image)
 
 
 @dataclass(slots=True, eq=False)
@@ -184,7 +199,7 @@ class _Solver:
 
     def rules(self) -> tuple[Callable[[_Equation], bool], ...]:
         """From those that lose nothing to those that leave conditions."""
-        return (self.single, self.mixed_radix, self.quotient, self.shared_quotient, self.several)
+        return (self.single, self.mixed_radix, self.digits, self.quotient, self.shared_quotient, self.several)
 
     def own(self, dim: Dim) -> list[Axis]:
         return [axis for axis in self.left if axis.symbol in dim.variables]
@@ -249,16 +264,41 @@ class _Solver:
             return True
         return False
 
+    def digits(self, equation: _Equation) -> bool:
+        """`c * h + 2 * j + 1` where `2 * j + 1` is below c: that is the remainder by c, and h the quotient."""
+        mine = self.own(equation.subscript)
+        found = {axis: equation.subscript.linear_in(axis.symbol) for axis in mine}
+        coefficients = {axis: split[0] for axis, split in found.items() if split is not None}
+        names = {axis.symbol for axis in self.axes}
+        if len(coefficients) < len(mine) or any(not c.variables.isdisjoint(names) for c in coefficients.values()):
+            return False
+        for base in dict.fromkeys(coefficients.values()):
+            above = dim_sum(c * axis.symbol for axis, c in coefficients.items() if c.plain_quotient(base) is not None)
+            below, times = equation.subscript - above, above.plain_quotient(base)
+            least = self.own(below)
+            if times is None or not least or any(not axis.extent.variables.isdisjoint(names) for axis in least):
+                continue
+            facts = self.known
+            for axis in least:
+                facts = facts.index(axis.symbol, axis.extent)
+            if proves(facts, Relation(below, ">=", ZERO)) and proves(facts, Relation(below, "<", base)):
+                self.divisors.append(base)
+                self.equations.append(_Equation(below, equation.at % base))
+                equation.subscript, equation.at = times, equation.at // base
+                return True
+        return False
+
     def quotient(self, equation: _Equation) -> bool:
         """A quotient that another subscript has too: `k / n` beside `k % n`, which is `k - n * (k / n)`."""
-        atom = equation.subscript.atom
-        if not isinstance(atom, Quotient) or not self.own(equation.subscript):
-            return False
-        for other in self.equations:
-            if other is not equation and atom in other.subscript.atoms:
+        for atom in (a for a in equation.subscript.atoms if isinstance(a, Quotient)):
+            split = equation.subscript.split(atom)
+            if split is None or split[0] != ONE or self.own(split[1]) or not self.own(equation.subscript):
+                continue
+            value = equation.at - split[1]
+            if any(other is not equation and atom in other.subscript.atoms for other in self.equations):
                 for each in self.equations:
                     if each is not equation:
-                        each.subscript = replaced(each.subscript, atom, equation.at)
+                        each.subscript = replaced(each.subscript, atom, value)
                 equation.subscript = equation.at  # asked again at the end
                 return True
         return False

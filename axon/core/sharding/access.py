@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from axon.base.data import dataclass
-from axon.base.names import Symbol
+from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis
 from axon.shapes.algebra.facts import Facts
 from axon.shapes.algebra.prove import nonnegative, proves
@@ -114,13 +114,9 @@ def reach(
 ) -> Reach | None:
     """How a subscript reaches into the blocks of a dimension; None if it follows no block. `moved` are the cut axes as they are in
     the whole, `extents` those of all axes, of cut ones the blocks'. Only axes that are not cut have `residues`."""
-    coordinate = grid.coordinate(mesh)
-    index = subscript.substitute(moved) - block * coordinate
-    if coordinate in index.variables:
-        split = index.linear_in(coordinate)
-        if split is None or not proves(grid.facts, Relation(split[0], "=", ZERO)):
-            return None
-        index = split[1]
+    index = placed(subscript.substitute(moved), block, mesh, grid)
+    if index is None:
+        return None
     if any(c in index.variables for _, _, c, _ in grid.axes):
         return None  # it follows another axis of the mesh as well
     place, extents = _thinned(index, extents, residues)
@@ -133,6 +129,24 @@ def reach(
     low, high = ends
     left, right = _over(-low, facts), _over(high - block + 1, facts)
     return Reach(index, left, right) if left.variables | right.variables <= grid.sizes else None  # not those of a step of a loop
+
+
+def placed(index: Dim, block: Dim, mesh: str, grid: Grid) -> Dim | None:
+    """An index of the whole, less where a device's block begins; None where the coordinate does not go away."""
+    coordinate = grid.coordinate(mesh)
+    local = index - block * coordinate
+    if coordinate not in local.variables:
+        return local
+    split = local.linear_in(coordinate)
+    if split is not None and proves(grid.facts, Relation(split[0], "=", ZERO)):
+        return split[1]
+    for q in sorted(local.quotients, key=lambda q: (q.dividend.sort_key, q.divisor.sort_key)):
+        size = q.dividend.symbol  # h, where h % g = 0, is g * (h / g)
+        times = Dim({(q,): 1})
+        if size in grid.sizes and size is not None and proves(grid.facts, Relation(Dim.of(size), "=", q.divisor * times)):
+            one = fresh("")
+            local = replaced(local, q, Dim.of(one)).substitute({size: q.divisor * one}).substitute({one: times})
+    return None if coordinate in local.variables else local
 
 
 def _over(reach: Dim, facts: Facts) -> Dim:

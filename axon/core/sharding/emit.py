@@ -163,6 +163,8 @@ class Emitter:
             for moving in decision.moving:
                 self.bring(moving, decision.op, "")
             self.decision(decision)
+            for moving in decision.settled:
+                self.bring(moving, None, what)
         for moving in plan.moving:
             self.bring(moving, None, what)
 

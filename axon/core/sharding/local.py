@@ -29,7 +29,7 @@ from axon.core.ir import (
     element_of,
 )
 from axon.core.scalar_facts import comparison, conjunction, freshened, mapped, renamed, substitute
-from axon.core.sharding.access import ZERO, Cut, Grid, shifted
+from axon.core.sharding.access import ZERO, Cut, Grid, placed, shifted
 from axon.core.sharding.ir import Layout
 from axon.core.sharding.strategies import Key, Strategy, key_of, narrow
 from axon.core.walk import converted, rewrite
@@ -95,15 +95,12 @@ class Localizer:
             if split is None:
                 subscripts.append(index)
                 continue
-            block, coordinate = self.grid.block(extent, split.axis), self.grid.coordinate(split.axis)
+            block = self.grid.block(extent, split.axis)
             assert block is not None
             if split.left != ZERO or split.right != ZERO or not self.grid.exact(extent, split.axis):
                 asked += [comparison("ge", index, ZERO), comparison("lt", index, extent)]
-            local = index - block * coordinate
-            if coordinate in local.variables:  # times what the contract says is 0
-                linear = local.linear_in(coordinate)
-                assert linear is not None
-                local = linear[1]
+            local = placed(index, block, split.axis, self.grid)
+            assert local is not None
             subscripts.append(local + split.left)
         padding = None if read.padding is None else self.scalar(read.padding)
         made = Read(held.local.symbol, tuple(subscripts), held.local.element, padding, read.checked)

@@ -10,7 +10,7 @@ What a loop's body moves of a value from before the loop is moved once, before i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from axon.base.data import dataclass, replace
@@ -21,6 +21,7 @@ from axon.core.operation_count import flops, other_operations
 from axon.core.sharding.access import Grid
 from axon.core.sharding.ir import Layout
 from axon.core.sharding.layouts import Move, Rates, elements, local_shape, natural, path, seconds, whole
+from axon.core.sharding.order import early, last_uses
 from axon.core.sharding.strategies import Key, Need, Strategy, all_of, of_sort, strategies
 from axon.core.walk import nodes, outs_of, tensors_of, trip_of
 from axon.shapes.dimension import Dim
@@ -50,6 +51,7 @@ class Decision:
     moving: tuple[Moving, ...]
     body: Plan | None = None  # of a loop
     states: tuple[Layout, ...] = ()
+    settled: tuple[Moving, ...] = ()  # after it, of results of the block that nobody reads any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,8 @@ class Planner:
         """The plan of a block whose results are wanted in some layouts, and where its values and those before it are afterwards.
         `inside` are those that the block itself begins with; what moves of others moves before it."""
         own = set(available if inside is None else inside)
-        live = self._live(block)
+        block = early(block)
+        live, over = self._live(block), last_uses(block)
         states = [_State(0.0, dict(available), None, None)]
         beam = BEAM if inside is None else INSIDE
         for number, op in enumerate(block.ops):
@@ -128,6 +131,9 @@ class Planner:
             found: list[_State] = []
             for state in states[:INSIDE] if isinstance(op, Loop) else states:
                 found += self._after(op, state, weight, own)
+            for symbol, one in zip(block.results, wanted, strict=True):
+                if symbol in over[number] and one is not None:
+                    found = [self._settled(state, symbol, one) for state in found]
             states = self._kept(found, live[number + 1], available, beam)
         ends = []
         for state in states:
@@ -150,6 +156,17 @@ class Planner:
             at = at.decided
         return Plan(tuple(reversed(decisions)), moving, hoisted, layouts, cost), after
 
+    def _settled(self, state: _State, symbol: Symbol, layout: Layout) -> _State:
+        """The state in which a result of the block is there as it is wanted."""
+        mover = _Mover(self, state.available)
+        mover.bring(Need((symbol, ()), (layout,)))
+        if not mover.moving:
+            return state
+        decision = state.decision
+        assert decision is not None
+        decision = replace(decision, settled=(*decision.settled, *mover.moving))
+        return replace(state, cost=state.cost + mover.cost, available=mover.available, decision=decision)
+
     def _live(self, block: Block) -> list[frozenset[Symbol]]:
         """Before each operation, and at the end, the tensors that are still named."""
         found = [frozenset(block.results)]
@@ -162,14 +179,28 @@ class Planner:
         kept = [s for s in states[0].available if s in live or s in before]
         looked = [s for s in kept if s in live and s in self.varying]
         best: dict[tuple[int, ...], tuple[float, int, _State]] = {}
+        combining: dict[tuple[int, ...], frozenset[Symbol]] = {}  # what is only partial
         for number, state in enumerate(states):
             available = state.available
             key = tuple([available[s] for s in looked])
-            cost = state.cost + sum(self._pending(s, n) for s, n in zip(looked, key, strict=True))
+            cost = state.cost + self._all_pending(zip(looked, key, strict=True))
             if key not in best or cost < best[key][0]:
                 best[key] = (cost, number, state)
-        chosen = [state for _, _, state in sorted(best.values(), key=lambda entry: entry[:2])[:beam]]
+                combining[key] = frozenset(s for s, n in zip(looked, key, strict=True) if self._pending(s, n) > 0.0)
+        ordered = sorted(best, key=lambda key: best[key][:2])
+        first = {combining[key]: key for key in reversed(ordered)}  # the cheapest of each: they differ in what matters later
+        ordered.sort(key=lambda key: first[combining[key]] != key)
+        chosen = [best[key][2] for key in ordered[:beam]]
         return [replace(state, available={s: state.available[s] for s in kept}) for state in chosen]
+
+    def _all_pending(self, there: Iterable[tuple[Symbol, int]]) -> float:
+        """What it will cost at least to combine all values that are only partial: those of one shape may be added before."""
+        found: dict[tuple[tuple[Dim, ...], tuple[Layout, ...]], float] = {}
+        for symbol, number in there:
+            if (cost := self._pending(symbol, number)) > 0.0:
+                key = (self.values[symbol].shape, self.sets[number])
+                found[key] = max(found.get(key, 0.0), cost)
+        return sum(found.values())
 
     def _pending(self, symbol: Symbol, number: int) -> float:
         """At least half of what it costs to combine a value that is only partial."""

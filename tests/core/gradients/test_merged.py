@@ -23,6 +23,24 @@ def test_no_sum_has_a_condition() -> None:
     assert all(op.reduction is not None and op.reduction.where is None for op in sums)
 
 
+PAIRS = """
+fun f (x : f64[s, h * c]) (y : f64[s, g, h / g, c / 2]) where c % 2 = 0, h % g = 0 = vjp (fn x =>
+  let val odd = for k < h, i, j < c / 2 => x[i, c * k + 2 * j + 1]
+  in for i group, member < h / g, j => odd[(group, member), i, j] end) x y
+"""
+
+
+def test_digits_with_a_stride_are_no_sum() -> None:
+    """What stands at every second place of a head, `c * k + 2 * j + 1`, and heads in groups: each index is known."""
+    program = compiler.lower(checked(PAIRS), "f", None)
+    assert all(op.reduction is None for op in program.block.ops if isinstance(op, Compute))
+    x, y = np.zeros((3, 24)), np.arange(36.0).reshape(3, 2, 2, 3)
+    wanted = np.zeros((3, 2, 2, 3, 2))
+    wanted[..., 1] = y
+    _, by = axon.compile(PAIRS).f(x, y, target="interpret")
+    np.testing.assert_array_equal(by, wanted.reshape(3, -1))
+
+
 def test_the_numbers() -> None:
     chance = np.random.default_rng(0)
     s, h, d = 5, 3, 4

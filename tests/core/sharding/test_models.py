@@ -12,7 +12,7 @@ from axon.core.ir import Program
 from axon.core.sharding import Mesh, collectives
 from axon.core.sharding.report import costs
 from tests import ROOT
-from tests.core.sharding.whole import arguments, bound, compare, lowered, mesh, nvlink, sharded
+from tests.core.sharding.whole import arguments, bound, compare, lowered, mesh, nvlink, of, sharded
 from tests.sample import SOAK
 
 MODELS = ROOT / "examples" / "models"
@@ -85,3 +85,33 @@ def test_with_the_sequence_split_as_well_each_is_a_gather_and_a_scatter_of_the_s
     found = [(cost.step.kind, cost.bytes) for cost in costs(made, dims, nvlink())]
     half = 3 * 4 * 4096 * 4096 // 4
     assert found == [("all_gather", half), ("reduce_scatter", half)] * 2
+
+
+BACK = """
+fun back {h, g} (p : block[d, h, g, c, f]) (x : f32[b, i, d]) (y : f32[b, i, d]) =
+  grad (fn (p, x) => sum b i k => (block {h, g} p x)[b, i, k] * y[b, i, k]) (p, x)
+"""
+
+
+def test_a_block_of_a_transformer_has_the_all_reduces_of_megatron_backward() -> None:
+    """One for each half, of the derivatives by what enters it; and of what is computed again that of attention."""
+    program = of((MODELS / "llama3.axon").read_text(encoding="utf-8") + BACK, "back")
+    dims = bound(program, b=8, i=4096, d=4096, h=32, g=8, c=128, f=14336)
+    made = sharded(program, mesh(model=4), dict.fromkeys(("h", "g", "f"), "model"), dims, nvlink())
+    assert [(c.kind, c.monoid) for c in collectives(made.steps)] == [("all_reduce", "sum")] * 3
+    assert [cost.bytes for cost in costs(made, dims, nvlink())] == [2 * 3 * 4 * 8 * 4096 * 4096 // 4] * 3
+    small = bound(program, b=2, i=4, d=4, h=8, g=4, c=4, f=8)
+    compare(made, arguments(program, small), small, 1e-4)
+
+
+@pytest.mark.skipif(not SOAK, reason="a minute")
+def test_in_a_loop_of_blocks_it_has_them_in_each_step() -> None:
+    text = """
+    fun back {h, g} (p : llama3[v, n, d, h, g, c, f]) (ids : i32[b, s]) (y : f32[b, s, v]) =
+      grad (fn p => sum i j k => (logits {h, g} p ids)[i, j, k] * y[i, j, k]) p
+    """
+    program = of((MODELS / "llama3.axon").read_text(encoding="utf-8") + text, "back")
+    dims = bound(program, v=128256, n=32, b=8, s=4096, d=4096, h=32, g=8, c=128, f=14336)
+    made = sharded(program, mesh(model=4), dict.fromkeys(("h", "g", "f"), "model"), dims, nvlink())
+    found = [(cost.step.kind, cost.times) for cost in costs(made, dims, nvlink())]
+    assert found == [("all_reduce", 32)] * 7  # forward 2, twice: of the result, of what is kept; backward 1 again, and 2
