@@ -417,16 +417,31 @@ def _refuse_program(out: str | None, source: str) -> None:
 
 def _view(arguments: argparse.Namespace) -> int:
     from axon.host.call import Session
+    from axon.tools.view.model import model_page, the_graph, the_model
     from axon.tools.view.page import page
 
     path, name = _split(arguments.path)
     _refuse_program(arguments.out, path)
-    session = Session(_checked(path), chip=arguments.chip)
-    callee = the_function(session, path, name)
-    with progress(f"drawing {callee.name}"):
-        seed = arguments.seed if arguments.measure else None
-        text = page(session, callee, arguments.arguments, arguments.target, seed)
-    out = arguments.out or f"{callee.name}.html"
+    checked = _checked(path)
+    model = the_model(checked, name)
+    if model is not None:
+        called = [*arguments.arguments, *["--measure"] * arguments.measure]
+        shown, analysis = the_graph(checked, model, called)
+        if arguments.text:
+            print(shown)
+            return 0
+        text = model_page(checked, shown, analysis)
+    else:
+        session = Session(checked, chip=arguments.chip)
+        callee = the_function(session, path, name)
+        model = callee.name
+        if arguments.text:
+            note = "`axon emit --stage core` prints the operations of a function"
+            raise AxonError((Diagnostic("AX0507", f"`{model}` is no model, and `--text` prints the graph of one", notes=(note,)),))
+        with progress(f"drawing {model}"):
+            seed = arguments.seed if arguments.measure else None
+            text = page(session, callee, arguments.arguments, arguments.target, seed)
+    out = arguments.out or f"{model}.html"
     write_text(Path(out), text)
     _note(f"wrote {out}")
     if arguments.open:

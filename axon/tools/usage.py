@@ -109,13 +109,14 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     bench.add_argument("--plot", metavar="FILE.svg", help="draw the times")
     bench.add_argument("--format", choices=formats, default="text")
 
-    view = add("view", "draw a function as one page of HTML: its source, operations, kernels and roles")
+    view = add("view", "draw a function or a model as one page of HTML: operations, kernels and roles; sites, arrows and plates")
     view.add_argument("path", metavar="PATH[:NAME]", help=a_function)
     add_call(view)
     view.add_argument("--target", choices=("cpu", "cuda"), help="whose kernels (default: the GPU's, if the function has such)")
     add_chip(view)
     view.add_argument("--measure", action="store_true", help="time the call on this machine's processor too: a roofline")
     view.add_argument("--out", metavar="FILE", help="where to write it (default: NAME.html)")
+    view.add_argument("--text", action="store_true", help="print the graph of a model, and write no page")
     view.add_argument("--open", action="store_true", help="open it in a browser")
 
     repl = add("repl", "open a prompt that evaluates what is typed")

@@ -60,7 +60,10 @@ def test_editors_say_what_a_check_says(text: str) -> None:
 @pytest.mark.parametrize(
     ("marked", "parts"),
     [
-        (SCHOOLS.replace("fun schools", "fun ▮schools"), ["latents : { mu : f32, theta : f32[n] }", "observes : { y : f32[n] }"]),
+        (
+            SCHOOLS.replace("fun schools", "fun ▮schools"),
+            ["latents : { mu : f32, theta : f32[n] }", "observes : { y : f32[n] }", "i < n\n  theta ~ mu\n  observe"],
+        ),
         (SCHOOLS.replace("val theta", "val ▮theta"), ["theta : f32[n]"]),
         (SCHOOLS.replace("theta[i] s", "▮theta[i] s"), ["theta : f32[n]"]),
         (SCHOOLS.replace("for i => dist.normal", "for i => dist.▮normal"), ["normal", "here f32 -> f32 ->"]),

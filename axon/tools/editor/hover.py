@@ -15,6 +15,7 @@ from axon.grammar.format import print_declaration
 from axon.tools.editor.analysis import Analysis, Checked
 from axon.tools.editor.chunks import Chunk
 from axon.tools.editor.facts import Facts, listed
+from axon.tools.editor.graphical import graph
 from axon.tools.editor.names import Binding, Kind, Occurrence
 from axon.tools.editor.places import Definition, Spot, resolve, spot, whole
 from axon.types import builtins
@@ -162,7 +163,9 @@ def _global(found: Definition, o: Occurrence, facts: Facts | None, here: Type | 
     doc = documentation(checked.chunk, checked.decl)
     model = checked.entities.get(found.name)
     if isinstance(model, ModelName):
-        return Hover(tuple(_model(checked, model.model)), ("model", *doc), o.span)
+        drawn = graph(found.analysis, found.name) if found.analysis is not None else None
+        shown = (f"```text\n{drawn}\n```",) if drawn is not None else ()
+        return Hover(tuple(_model(checked, model.model)), ("model", *doc, *shown), o.span)
     if scheme is None:
         return Hover((f"{word} {found.name}",), ("its declaration has errors", *doc), o.span)
     code = [f"{word} {found.name} : {signature(checked.state, scheme)}"]

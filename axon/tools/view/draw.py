@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from itertools import pairwise
 from math import prod
@@ -159,13 +159,18 @@ def draw_graph(graph: Graph, words: Words) -> str:
 
     walk(root)
     for a, b, value in graph.edges:
-        out.append(_edge(boxes[a], boxes[b], bends.get((a, b), []), a, b, f"{graph.names[value.symbol]} : {words.whole(value)}"))
+        out.append(edge(boxes[a], boxes[b], bends.get((a, b), []), a, b, f"{graph.names[value.symbol]} : {words.whole(value)}"))
     out += heads
     out += [_card(card, boxes[key], words) for key, card in cards.items()]
+    return framed(root, out)
+
+
+def framed(root: Box, drawn: Sequence[str]) -> str:
+    """The picture of a graph."""
     size = f'width="{root.width:.0f}" height="{root.height:.0f}" viewBox="0 0 {root.width:.0f} {root.height:.0f}"'
     arrow = '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     arrow += '<path d="M0 0.8 L7.5 4 L0 7.2 z" class="head"/></marker></defs>'
-    return f'<svg class="graph" xmlns="http://www.w3.org/2000/svg" {size} role="img">{arrow}{"".join(out)}</svg>'
+    return f'<svg class="graph" xmlns="http://www.w3.org/2000/svg" {size} role="img">{arrow}{"".join(drawn)}</svg>'
 
 
 def _head(kernel: KernelCards) -> str:
@@ -194,7 +199,7 @@ def _group(kernel: KernelCards, box: Box, words: Words) -> str:
     kind = kernel.title.split(",")[0].split()[0]
     tip = "\n".join([f"kernel {_head(kernel)}", ", ".join(_costs(kernel, words)), *kernel.reasons])
     return (
-        f'<rect class="kernel {escape(kind)}" data-tip="{_attribute(tip)}" '
+        f'<rect class="kernel {escape(kind)}" data-tip="{attribute(tip)}" '
         f'x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="9"/>'
     )
 
@@ -219,10 +224,10 @@ def _card(card: Card, box: Box, words: Words) -> str:
         f"{name} : {words.whole(value)}"
         for name, value in zip(card.labels or (card.title,) * len(card.made), card.made, strict=False)
     ]
-    span = f' data-span="{card.span.start},{card.span.end},{_attribute(card.span.file.path)}"' if card.span is not None else ""
+    span = f' data-span="{card.span.start},{card.span.end},{attribute(card.span.file.path)}"' if card.span is not None else ""
     inner = box.height - PILL * len(card.made)
     parts = [
-        f'<g class="card {card.kind}" data-key="{card.key}"{span} data-tip="{_attribute(chr(10).join(tip))}">',
+        f'<g class="card {card.kind}" data-key="{card.key}"{span} data-tip="{attribute(chr(10).join(tip))}">',
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{inner:.1f}" rx="6"/>',
         f'<text class="title" x="{box.x:.1f}" y="{y + 16:.1f}">{escape(card.title)}</text>',
     ]
@@ -241,7 +246,7 @@ def _pills(card: Card, words: Words) -> list[str]:
     return [f"{name} : {shape}" for name, shape in zip(card.labels, shapes, strict=True)] if card.labels else shapes
 
 
-def _edge(a: Box, b: Box, bends: list[Point], source: str, to: str, tip: str) -> str:
+def edge(a: Box, b: Box, bends: list[Point], source: str, to: str, tip: str) -> str:
     """A curve from the foot of one card through the bends to the head of another; it leaves and arrives upright."""
     points = [(a.x, a.bottom), *bends, (b.x, b.y - 1)]
     path = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
@@ -252,7 +257,7 @@ def _edge(a: Box, b: Box, bends: list[Point], source: str, to: str, tip: str) ->
             middle = max((y1 - y0) / 2, 12.0)
             path.append(f"C{x0:.1f} {y0 + middle:.1f} {x1:.1f} {y1 - middle:.1f} {x1:.1f} {y1:.1f}")
     return (
-        f'<path class="edge" d="{"".join(path)}" data-from="{source}" data-to="{to}" data-tip="{_attribute(tip)}" '
+        f'<path class="edge" d="{"".join(path)}" data-from="{source}" data-to="{to}" data-tip="{attribute(tip)}" '
         f'marker-end="url(#arrow)"/>'
     )
 
@@ -285,7 +290,7 @@ def draw_timeline(timeline: Timeline) -> str:
             top, tall = (y + 8, 6) if s.kind == "wait" else (y, 22)
             out.append(
                 f'<rect class="{s.kind}{slot}" x="{x:.2f}" y="{top:.1f}" width="{wide:.2f}" height="{tall}" '
-                f'data-tip="{_attribute(tip)}"/>'
+                f'data-tip="{attribute(tip)}"/>'
             )
             if s.stage is not None and s.kind in ("copy", "product") and wide > 11:
                 out.append(f'<text class="slot" x="{x + wide / 2:.1f}" y="{y + 15:.1f}">{s.stage}</text>')
@@ -296,5 +301,5 @@ def draw_timeline(timeline: Timeline) -> str:
 SLOTS = 6  # colours
 
 
-def _attribute(text: str) -> str:
+def attribute(text: str) -> str:
     return escape(text).replace("\n", "&#10;")

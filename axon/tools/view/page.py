@@ -81,26 +81,36 @@ def _fill(
     source = session.checked.source
     names = shown.sizes.names
     words = Words(lambda dim: render(shown.sizes.short(dim), lambda symbol: names.get(symbol, symbol.name)), _numbers(sizes))
-    text, hovers = pieces(source.path, source.text)
     schedule = session.schedule(callee) if shown.tiled else None
-    start, end = _declared_at(session, callee)
+    below = f'<section>\n<h2>Kernels</h2>\n<div class="panel" style="padding: 6px 14px">{_table(shown, words)}</div>\n</section>\n'
+    below += summary(program, "cpu" if shown.whose == CPU else "cuda", at, schedule, words, names, session.chip) + timed + "\n"
+    below += _pipelines(program, shown, at, sizes is None, schedule or NOTHING, chip)
     parts = {
-        "title": f"{escape(callee.name)} · {escape(source.path)}",
         "name": escape(callee.name),
         "signature": html.source(callee.signature),
         "facts": _facts(source.path, shown, sizes) + _general(callee, shown, sizes),
-        "source": "".join(_lines(text, start, end)),
+        "heading": "Operations and kernels",
         "graph": draw_graph(shown, words),
-        "whose": shown.whose,
+        "legend": f"Boxes are operations, colours around them kernels of {shown.whose}.",
         "sizes": _definitions(shown),
-        "kernels": _table(shown, words),
-        "summary": summary(program, "cpu" if shown.whose == CPU else "cuda", at, schedule, words, names, session.chip) + timed,
-        "pipelines": _pipelines(program, shown, at, sizes is None, schedule or NOTHING, chip),
-        "tips": json.dumps([_tip(found) for found in hovers]).replace("<", "\\u003c"),
+        "below": below,
+    }
+    start, end = _declared_at(session, callee)
+    return filled(source.path, source.text, start, end, parts)
+
+
+def filled(path: str, text: str, start: int, end: int, parts: Mapping[str, str]) -> str:
+    """A page with the source of a module, of which it is about what stands from `start` to `end`."""
+    found, hovers = pieces(path, text)
+    whole = {
+        **parts,
+        "title": f"{parts['name']} · {escape(path)}",
+        "source": "".join(_lines(found, start, end)),
+        "tips": json.dumps([_tip(hover) for hover in hovers]).replace("<", "\\u003c"),
     }
     template = files("axon.tools.view").joinpath("page.html").read_text(encoding="utf-8")
-    filled = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
-    return filled.replace('class="panel source"', f'class="panel source" data-path="{escape(source.path)}"', 1)
+    page = re.sub(r"\{\{(\w+)\}\}", lambda match: whole[match[1]], template)
+    return page.replace('class="panel source"', f'class="panel source" data-path="{escape(path)}"', 1)
 
 
 def _definitions(shown: Graph) -> str:

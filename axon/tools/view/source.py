@@ -6,6 +6,7 @@ import os
 
 from axon.base.data import dataclass
 from axon.host.html import coloured
+from axon.tools.editor.analysis import Analysis
 from axon.tools.editor.hover import Hover, hover
 from axon.tools.editor.workspace import Workspace
 
@@ -22,12 +23,17 @@ class Piece:
     tip: int | None
 
 
-def pieces(path: str, text: str) -> tuple[list[Piece], list[Hover]]:
-    """The pieces of a module's text, in order, and what they say. The module may import from beside its path."""
+def analysed(path: str, text: str) -> Analysis | None:
+    """What an editor knows of a module. It may import from beside its path."""
     workspace = Workspace()
     place = path if path.startswith("<") else os.path.abspath(path)
     workspace.open(place, text)
-    analysis = workspace.analysis(place)
+    return workspace.analysis(place)
+
+
+def pieces(path: str, text: str) -> tuple[list[Piece], list[Hover]]:
+    """The pieces of a module's text, in order, and what they say. The module may import from beside its path."""
+    analysis = analysed(path, text)
     out: list[Piece] = []
     tips: dict[tuple[object, ...], int] = {}
     known: list[Hover] = []
