@@ -42,6 +42,8 @@ from axon.core.gradients.operations import (
 from axon.core.gradients.reads import gathered
 from axon.core.gradients.rules import number, plus
 from axon.core.gradients.scalars import Active, Contribution, adjoints, tidied
+from axon.core.gradients.sharing import shared
+from axon.core.gradients.slices import place_in_step, with_part
 from axon.core.ir import (
     Axis,
     Binary,
@@ -63,8 +65,10 @@ from axon.core.ir import (
     Value,
     element_of,
 )
+from axon.core.passes.dissolve import copied, with_tensors
+from axon.core.passes.live import live
 from axon.core.passes.parts import as_size
-from axon.core.scalar_facts import comparison, substitute, varies
+from axon.core.scalar_facts import above_0, comparison, substitute, varies
 from axon.core.walk import converted, outs_of, reads
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
@@ -134,7 +138,12 @@ class Reverse(Maker):
         demand = disjunction([d.at([Dim.of(a.symbol) for a in axes[: len(d.places)]]) for d in self.here]) if self.here else None
         if demand is not None and varies(demand, frozenset(axis.symbol for axis in axes)):
             bodies, demand = [(Select(demand, body, number(0, body)), adjoint) for body, adjoint in bodies], None
-        self.give(axes, adjoints(bodies, self.own()).reads, last, demand)
+        found = adjoints(bodies, self.own()).reads
+        if not last:
+            made, expressions = shared([contribution.adjoint for contribution in found], axes)
+            self.ops += made
+            found = tuple(replace(c, adjoint=adjoint) for c, adjoint in zip(found, expressions, strict=True))
+        self.give(axes, found, last, demand)
 
     def same_demand(self, read: Read, demand: Scalar) -> bool:
         own, places = self.demands.get(read.tensor), [s for s in read.subscripts if isinstance(s, Dim)]
@@ -313,38 +322,93 @@ class Reverse(Maker):
         counter = fresh("step")
         step = trip - 1 - Dim.of(counter)
         grads = {n: Value(fresh(f"d_{op.states[n].symbol.name}"), op.states[n].element, op.states[n].shape) for n in moving}
-        sums = {s: Value(fresh(f"d_{s.name}"), self.active[s].element, self.active[s].shape) for s in outside}
         renamed_states, before, ops, results = self._body(op, kept, step)
-        by = [renamed_states[n] for n in moving] + [self.active[s] for s in outside]
-        inner = Reverse(ops, by, self.known.index(counter, trip), self.shapes, self.stopped, self.rules)
+        parts: dict[Symbol, tuple[Value, Dim]] = {}  # of what each step reads at a place of its own
+        for s in outside:
+            place = place_in_step(ops, results, s, counter)
+            if place is not None and not any(s in rule.mentions for rule in self.rules):
+                part, made, ops = with_part(ops, self.active[s], place)
+                parts[s], before = (part, place), (*before, made)
+        stacked = bool(parts) and len(parts) == len(outside)
+        whole = {s: parts[s][0] if stacked else self.active[s] for s in outside}
+        sums = {s: Value(fresh(f"d_{s.name}"), value.element, value.shape) for s, value in whole.items()}
+        of = {s: parts[s][0] if s in parts else self.active[s] for s in outside}
+        shapes = {**self.shapes, **{part.symbol: part.shape for part, _ in parts.values()}}
+        by = [*(renamed_states[n] for n in moving), *of.values()]
+        inner = Reverse(ops, by, self.known.index(counter, trip), shapes, self.stopped, self.rules)
         seeds: list[tuple[Symbol, Value]] = []
         for n, grad in grads.items():
-            seed, whole = grad, wholes[n]
-            if op.stacked and whole is not None:
+            seed, given = grad, wholes[n]
+            if op.stacked and given is not None:
                 axes = axes_of(grad)
-                seed = inner.compute("seed", axes, plus(at(grad, axes), self.read(whole, (step, *axes))))
+                seed = inner.compute("seed", axes, plus(at(grad, axes), self.read(given, (step, *axes))))
             seeds.append((results[n], seed))
         inner.run(seeds)
         after = [inner.adjoint(renamed_states[n]) for n in moving]
-        for s in outside:
-            given = inner._whole(self.active[s])
-            axes = axes_of(sums[s])
-            total = at(sums[s], axes) if given is None else plus(at(sums[s], axes), self.read(given, axes))
-            after.append(inner.compute(f"d_{s.name}", axes, total))
+        if stacked:
+            after += [inner.adjoint(part) for part, _ in parts.values()]
+        else:
+            after += [inner.step_of_sum(of[s], sums[s], parts[s][1] if s in parts else None) for s in outside]
         states = (*grads.values(), *sums.values())
         starts = []
         for n, grad in grads.items():
-            whole = None if op.stacked else wholes[n]
-            starts.append(self.copy(whole) if whole is not None else self.constant(grad, 0.0))
+            given = None if op.stacked else wholes[n]
+            starts.append(self.copy(given) if given is not None else self.constant(grad, 0.0))
         starts += [self.constant(total, 0.0) for total in sums.values()]
-        outs = tuple(Value(fresh(state.symbol.name), state.element, state.shape) for state in states)
-        block = Block((*before, *ops, *inner.ops), tuple(value.symbol for value in after))
-        self.ops.append(Loop(outs, tuple(v.symbol for v in starts), states, counter, op.trip, block, stacked=False, span=op.span))
-        for n, out in zip(moving, outs, strict=False):
+        outs = tuple(Value(fresh(v.symbol.name), v.element, (trip, *v.shape) if stacked else v.shape) for v in states)
+        known, names = self._known_results(ops, results, kept, step)
+        inside = (*before, *known, *(with_tensors(o, names) for o in (*ops, *inner.ops)))
+        block = live(Block(inside, tuple(value.symbol for value in after)))
+        self.ops.append(Loop(outs, tuple(v.symbol for v in starts), states, counter, op.trip, block, stacked, span=op.span))
+        for n, out, start in zip(moving, outs, starts, strict=False):
             if op.initial[n] in self.active:
-                self.parts.setdefault(op.initial[n], []).append(out)
+                self.parts.setdefault(op.initial[n], []).append(self._last(out, start, trip) if stacked else out)
         for s, out in zip(outside, outs[len(moving) :], strict=True):
-            self.parts.setdefault(s, []).append(out)
+            if stacked:
+                self._of_steps(s, out, parts[s][1], counter)
+            else:
+                self.parts.setdefault(s, []).append(out)
+
+    def step_of_sum(self, of: Value, total: Value, place: Dim | None) -> Value:
+        """What a step makes of a sum over steps; at a place of the step it stands alone."""
+        given, axes = self._whole(of), axes_of(total)
+        before = at(total, axes)
+        if place is None:
+            return self.compute(total.symbol.name, axes, before if given is None else plus(before, self.read(given, axes)))
+        here = comparison("eq", Dim.of(axes[0].symbol), place)
+        mine = number(0, before) if given is None else self.read(given, axes[1:])
+        return self.compute(total.symbol.name, axes, Select(here, mine, before))
+
+    def _known_results(
+        self, ops: Sequence[Op], results: Sequence[Symbol], kept: Sequence[Value], step: Dim
+    ) -> tuple[list[Op], dict[Symbol, Symbol]]:
+        """What a step makes is kept: its results need not be computed again."""
+        made = {out.symbol: (op, out) for op in ops for out in outs_of(op)}
+        known: list[Op] = []
+        names: dict[Symbol, Symbol] = {}
+        for result, stack in zip(results, kept, strict=True):
+            symbol: Symbol | None = result
+            if symbol in made and symbol not in names:
+                copy = replace(made[symbol][1], symbol=fresh(symbol.name))
+                axes = axes_of(copy)
+                known.append(Compute((copy,), axes, None, (self.read(stack, (step, *axes)),)))
+                while symbol in made and symbol not in names and made[symbol][1].shape == copy.shape:
+                    names[symbol] = copy.symbol
+                    symbol = copied(made[symbol][0])  # which is known then, too
+        return known, names
+
+    def _last(self, stack: Value, start: Value, trip: Dim) -> Value:
+        """The state after the last of some steps, of which there may be none."""
+        axes = axes_of(start)
+        last = self.read(stack, (trip - 1, *axes))
+        return self.compute(start.symbol.name, axes, Select(above_0(trip), last, self.read(start, axes)))
+
+    def _of_steps(self, tensor: Symbol, stack: Value, place: Dim, counter: Symbol) -> None:
+        """What each step gives at a place of its own."""
+        axes = axes_of(stack)
+        value, index = self.active[tensor], place.substitute({counter: Dim.of(axes[0].symbol)})
+        read = Read(tensor, (index, *(Dim.of(a.symbol) for a in axes[1:])), value.element)
+        self.give(axes, [Contribution(read, self.read(stack, axes))], (), None)
 
     def _counted(self, op: Loop, bound: Dim) -> tuple[Loop, Dim]:
         """A loop under a condition as one of just so many steps as it makes: they are counted, as a size of its own."""

@@ -1,0 +1,86 @@
+"""Tensors of which each step of a loop reads a part of its own: `layers[t, …]` in step t.
+
+What such a tensor gets from a step is as large as that part. So the part becomes a tensor of the step, and the loop that runs
+backwards gives the part's adjoint, instead of adding zeros for all others to a sum over steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from axon.base.data import replace
+from axon.base.names import Symbol, fresh
+from axon.core.gradients.operations import axes_of
+from axon.core.ir import Block, Check, Compress, Compute, Loop, Op, Read, Scalar, Scan, Sort, Value
+from axon.core.scalar_facts import mapped
+from axon.core.walk import all_axes, nodes, rewrite, scalars
+from axon.shapes.dimension import Dim
+
+
+def place_in_step(ops: Sequence[Op], results: Iterable[Symbol], tensor: Symbol, counter: Symbol) -> Dim | None:
+    """The first index at which a step reads a tensor, if it is one alone, in every step another."""
+    places: set[Dim] = set()
+    inside: set[Symbol] = set()
+    whole = tensor in results
+    for op in _all(ops):
+        match op:
+            case Compute() | Scan():
+                inside |= {axis.symbol for axis in all_axes(op)}
+                for node in (node for scalar in scalars(op) for node in nodes(scalar)):
+                    if isinstance(node, Read) and node.tensor == tensor:
+                        first = node.subscripts[0] if node.subscripts else None
+                        whole |= node.padding is not None or node.checked is not None or not isinstance(first, Dim)
+                        if isinstance(first, Dim):
+                            places.add(first)
+            case Loop():
+                inside.add(op.counter)
+                counted = any(isinstance(node, Read) and node.tensor == tensor for node in nodes(op.trip))
+                whole |= counted or tensor in op.initial or tensor in op.body.results
+            case Sort():
+                whole |= op.input == tensor
+            case Compress():
+                whole |= op.mask == tensor
+            case Check():
+                pass
+    if whole or len(places) != 1:
+        return None
+    (place,) = places
+    split = place.linear_in(counter)
+    if split is None or split[0].constant not in (1, -1) or not place.variables.isdisjoint(inside):
+        return None
+    return place
+
+
+def with_part(ops: Sequence[Op], value: Value, place: Dim) -> tuple[Value, Compute, tuple[Op, ...]]:
+    """The part of a tensor at a first index as a tensor, what makes it, and operations that read it instead."""
+    part = Value(fresh(value.symbol.name), value.element, value.shape[1:])
+    axes = axes_of(part)
+    made = Compute((part,), axes, None, (Read(value.symbol, (place, *(Dim.of(a.symbol) for a in axes)), value.element),))
+
+    def visit(node: Scalar) -> Scalar | None:
+        if not isinstance(node, Read) or node.tensor != value.symbol:
+            return None
+        rest = tuple(s if isinstance(s, Dim) else rewrite(s, visit) for s in node.subscripts[1:])
+        return replace(node, tensor=part.symbol, subscripts=rest)
+
+    return part, made, _changed(ops, lambda scalar: rewrite(scalar, visit))
+
+
+def _all(ops: Sequence[Op]) -> Iterator[Op]:
+    for op in ops:
+        yield op
+        if isinstance(op, Loop):
+            yield from _all(op.body.ops)
+
+
+def _changed(ops: Sequence[Op], change: Callable[[Scalar], Scalar]) -> tuple[Op, ...]:
+    def changed(op: Op) -> Op:
+        match op:
+            case Compute() | Scan():
+                return mapped(op, change)
+            case Loop():
+                return replace(op, body=Block(_changed(op.body.ops, change), op.body.results))
+            case _:
+                return op
+
+    return tuple(map(changed, ops))
