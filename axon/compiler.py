@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from axon.backend.c.library import Library
     from axon.backend.cpu.host import Host
     from axon.backend.cpu.kept import CachePlace
+    from axon.backend.cpu.run import Replay
     from axon.backend.gpu.layout.target import Target
     from axon.backend.gpu.runtime.arrays import ArrayCall as GpuCall
     from axon.backend.gpu.runtime.arrays import Quick
@@ -179,6 +180,24 @@ def run(host: Host, inputs: Sequence[Any], explicit: Sequence[int], *, compiled:
     """The results of a program on arrays that satisfy its contract; with `compiled`, of compiled kernels however small they are."""
     with _phase("running"):
         return host(inputs, explicit, compiled=compiled)
+
+
+def replay(host: Host, inputs: Sequence[Any], explicit: Sequence[int], *, compiled: bool) -> Replay | None:
+    """How calls like one that has run are computed, where that follows from sizes; None for those that go the ordinary way."""
+    with _phase("running"):
+        return host.replay(inputs, explicit, compiled=compiled)
+
+
+def replayed(replay: Callable[[Sequence[Any]], list[Any] | None], inputs: Sequence[Any]) -> list[Any] | None:
+    """The results of such a call; None if it stops."""
+    try:
+        return replay(inputs)
+    except (AxonError, MemoryError):  # which the ordinary way tells in words
+        return None
+    except Exception as error:
+        if os.environ.get("AXON_DEBUG"):
+            raise
+        raise AxonError((internal_error(error, "running"),)) from error
 
 
 def interpret(program: core.Program, inputs: Sequence[Any], explicit: Sequence[int]) -> list[Any]:

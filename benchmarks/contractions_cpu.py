@@ -203,6 +203,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--type", choices=("f32", "f64"))
+    parser.add_argument("--part", default="1/1", metavar="I/N", help="every N-th case, from the I-th on")
     chosen = parser.parse_args()
     others = ", ".join(f"{m.__name__} {m.__version__}" for m in (np, opt_einsum, torch) if m is not None)
     print(f"{datetime.now(UTC):%F %R} UTC, {platform.processor() or platform.machine()}, {os.cpu_count()} processors")
@@ -211,7 +212,8 @@ def main() -> int:
     head = f"{'case':30} {'equation':20} {'':4} {'axon':>8} {'numpy':>8} {'opt_e':>8} {'torch':>8} {'ratio':>6}"
     print(head, "-" * len(head), sep="\n")
     ratios = []
-    for case in [*CONTRACTIONS, *PRODUCTS, *generated(chosen.random, chosen.seed)]:
+    part, parts = map(int, chosen.part.split("/"))
+    for case in [*CONTRACTIONS, *PRODUCTS, *generated(chosen.random, chosen.seed)][part - 1 :: parts]:
         if chosen.words and not any(word in case.name or word in case.equation for word in chosen.words):
             continue
         for element, dtype in (("f32", np.float32), ("f64", np.float64)):

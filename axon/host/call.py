@@ -26,7 +26,7 @@ from axon.base.identity import IdentityMap
 from axon.base.nearest import meant
 from axon.base.source import SourceFile, Span
 from axon.checker.loader import FileLoader, schedule_beside
-from axon.host.seen import SeenCalls, key_of
+from axon.host.seen import NOT_READY, KnownCall, ReadyCall, SeenCalls, key_of
 
 if TYPE_CHECKING:
     from axon.backend.cpu.host import Host
@@ -143,6 +143,8 @@ class Session:
         key = key_of(callee.name, explicit, args, kwargs or {}) if out is None and target in (None, "cpu") else None
         if (known := self._seen.find(key)) is not None:
             results = self._results(callee, known.program, known.inputs(args), explicit, target)
+            make = partial(self._ready, known, known.inputs(args), explicit, target)
+            self._seen.make_ready(callee.name, target, explicit, args, make)
             return values.assemble(known.program.result, list(map(values.number if numbers else values.array, results)))
         if out is not None and any(p.name == "out" for p in callee.parameters):
             kwargs, out = {**(kwargs or {}), "out": out}, None  # the function's own parameter of that name
@@ -175,6 +177,29 @@ class Session:
         if library is not None:
             return values.assemble(program.result, [given_back(callee, library, values.array(r)) for r in results])
         return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
+
+    def ready(self, callee: Callee, sizes: Sequence[int], args: Sequence[Any], target: str | None) -> Any:
+        """What `call` gives on this machine's processor, of a call that is ready; else NOT_READY."""
+        from axon.host import values
+
+        call = self._seen.ready(callee.name, target, sizes, args)
+        if call is None:
+            return NOT_READY
+        results = compiler.replayed(call.replay, [args[n] for n in call.known.order])
+        if results is None:
+            return NOT_READY
+        if call.number is not None:
+            return values.number(results[call.number])
+        return values.assemble(call.known.program.result, list(map(values.number, results)))
+
+    def _ready(self, known: KnownCall, inputs: list[Any], explicit: list[int], target: str | None) -> ReadyCall | None:
+        """A call like one that has run, made ready."""
+        from axon.core.ir import Leaf
+
+        replay = compiler.replay(self._hosts[known.program], inputs, explicit, compiled=target == "cpu")
+        result = known.program.result
+        number = result.position if isinstance(result, Leaf) else None
+        return None if replay is None else ReadyCall(replay, known, number)
 
     def seen_or_called(
         self,

@@ -18,6 +18,7 @@ from axon.base.nearest import hint
 from axon.host.call import Callee, Session, arguments, check_sizes, check_target, named, opened, session_of, wrong
 from axon.host.described import Documented, brief, documentation, shortened, signature
 from axon.host.models import Model
+from axon.host.seen import NOT_READY
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -384,6 +385,10 @@ class Function(_Shared):
             return traced(self, args, kwargs, target, out)
         if target is not None and not isinstance(target, str) and any(p.name == "target" for p in self._callee.parameters):
             target, kwargs["target"] = None, target  # a text is no argument of any function
+        if not kwargs and out is None and (target is None or isinstance(target, str)):
+            result = self._session.ready(self._callee, self._sizes, args, target)
+            if result is not NOT_READY:
+                return result
         quick = self._quick
         if quick is not None and (target is None or target == "cuda") and not libraries.modes():
             try:

@@ -7,15 +7,17 @@ call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from axon.base.data import dataclass
 from axon.core.ir import Leaf, Program
 
+IN_ONE_PIECE = 0x101  # of NumPy's flags: contiguous as in C, and aligned
 MOST = 256  # calls that are remembered of a module; then they are forgotten, and learned anew
 
 Key = tuple[Any, ...]
+NOT_READY = object()  # what stands for the result of a call that is not ready, or stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,22 @@ class KnownCall:
         return [args[n] for n in self.order]
 
 
+@dataclass(frozen=True, slots=True)
+class ReadyCall:
+    """A call on arrays in one piece of which nothing is asked any more: `replay` gives the flat results, None where it stops."""
+
+    replay: Callable[[Sequence[Any]], list[Any] | None]
+    known: KnownCall
+    number: int | None  # of the result, where it is one array
+
+
 class SeenCalls:
     """The calls of a module's functions. Several threads may share it: each call reads or writes once."""
 
     def __init__(self) -> None:
         self._calls: dict[Key, KnownCall] = {}
+        self._ready: dict[Key | None, ReadyCall | None] = {}
+        self._array: Any = None  # NumPy's, once an array was seen
 
     def find(self, key: Key | None) -> KnownCall | None:
         return self._calls.get(key) if key is not None else None
@@ -46,7 +59,31 @@ class SeenCalls:
             return
         if len(self._calls) >= MOST:
             self._calls.clear()
+        self._array = type(inputs[0]) if inputs else None
         self._calls[key] = KnownCall(program, tuple(order[i] for i in range(len(inputs))))
+
+
+    def ready(self, name: str, target: str | None, sizes: Sequence[int], args: Sequence[Any]) -> ReadyCall | None:
+        return self._ready.get(self._ready_key(name, target, sizes, args)) if self._ready else None
+
+    def make_ready(
+        self, name: str, target: str | None, sizes: Sequence[int], args: Sequence[Any], make: Callable[[], ReadyCall | None]
+    ) -> None:
+        """So that calls like this need not ask anything, unless that was tried before."""
+        key = self._ready_key(name, target, sizes, args)
+        if key is not None and key not in self._ready:
+            if len(self._ready) >= MOST:
+                self._ready.clear()
+            self._ready[key] = make()
+
+    def _ready_key(self, name: str, target: str | None, sizes: Sequence[int], args: Sequence[Any]) -> Key | None:
+        parts: list[Any] = [name, target, *sizes]
+        for x in args:
+            if type(x) is not self._array or x.flags.num & IN_ONE_PIECE != IN_ONE_PIECE:
+                return None
+            parts.append(x.dtype)
+            parts.append(x.shape)
+        return tuple(parts)
 
 
 def key_of(name: str, sizes: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Key | None:

@@ -7,60 +7,76 @@ products that others in the process ask for meanwhile take longer, and may diffe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from threading import Lock
+from types import TracebackType
 from typing import Any
+
+from axon.base.data import dataclass
 
 _lock = Lock()
 _before: list[int] = []  # how many threads each library used when no kernel ran
 _running = 0  # kernels
 
 
+@dataclass(frozen=True, slots=True)
+class _Library:
+    """How many threads a BLAS uses; `each`, whether every thread has a count of its own."""
+
+    count: Callable[[], int]
+    use: Callable[[int], Any]
+    each: bool
+
+
 @cache
-def _libraries() -> list[Any]:
+def _libraries() -> tuple[_Library, ...]:
     """NumPy's BLAS, and others that are loaded."""
     from threadpoolctl import ThreadpoolController
 
-    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+    return tuple(map(_library, ThreadpoolController().select(user_api="blas").lib_controllers))
 
 
-def _set(library: Any, threads: int) -> None:
-    if library.get_num_threads() != threads:
-        library.set_num_threads(threads)
+def _library(found: Any) -> _Library:
+    """OpenBLAS's own functions where it has its own threads: threadpoolctl looks them up by name in every call, which takes as
+    long as a small product does, and lets no second thread set the count."""
+    count, use = found.get_num_threads, found.set_num_threads
+    layer = getattr(found, "threading_layer", "")
+    if found.internal_api == "openblas" and layer == "pthreads":
+        count = found._get_symbol("openblas_get_num_threads") or count
+        use = found._get_symbol("openblas_set_num_threads") or use
+    return _Library(count, use, layer == "openmp")
 
 
-def _of_each_thread(library: Any) -> bool:
-    return bool(getattr(library, "threading_layer", "") == "openmp")
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
+class one_thread:
     """BLAS computes what this thread asks of it on this thread."""
-    global _running
-    libraries = _libraries()
-    own = [library.get_num_threads() for library in libraries]
-    with _lock:
-        if _running == 0:
-            _before[:] = own
-        _running += 1
-        for library in libraries:
-            _set(library, 1)
-    try:
-        yield
-    finally:
+
+    __slots__ = ("own",)
+
+    def __enter__(self) -> None:
+        global _running
+        with _lock:
+            self.own = [library.count() for library in _libraries()]
+            if not _running:
+                _before[:] = self.own
+            _running += 1
+            if max(self.own, default=1) > 1:
+                for library in _libraries():
+                    library.use(1)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        global _running
         with _lock:
             _running -= 1
-            for library, count, mine in zip(libraries, _before, own, strict=True):
-                if _of_each_thread(library):
-                    _set(library, mine)
-                elif _running == 0:
-                    _set(library, count)
+            for library, before, mine in zip(_libraries(), _before, self.own, strict=True):
+                if library.each:
+                    library.use(mine)
+                elif not _running and before > 1:
+                    library.use(before)
 
 
 def alone() -> None:
     """In a thread of the pool, whose caller holds `one_thread`: there too, where the count is of each thread."""
     for library in _libraries():
-        if _of_each_thread(library):
-            _set(library, 1)
+        if library.each and library.count() != 1:
+            library.use(1)

@@ -20,6 +20,7 @@ from axon.core.ir import Axis, Block, Check, Compress, Compute, Index, Loop, Op,
 if TYPE_CHECKING:
     from axon.backend.cpu.executable import CpuExecutable
     from axon.backend.cpu.kept import CachePlace, Kept
+    from axon.backend.cpu.run import Replay
     from axon.core.passes.orders import Order, OrderChoice
 
 TINY = 20_000  # points of all operations of a call, which counts each operation for some: at most about 20 ms
@@ -58,6 +59,14 @@ class Host:
         results = run(self.executable(self._order(inputs, explicit)), inputs, explicit)
         self._keep()
         return results
+
+    def replay(self, inputs: Sequence[Any], explicit: Sequence[int], *, compiled: bool) -> Replay | None:
+        """How a call like one that has run is computed, where that follows from its sizes."""
+        if not compiled and self._work(inputs, explicit) <= TINY:
+            return None
+        from axon.backend.cpu.run import replay
+
+        return replay(self.executable(self._order(inputs, explicit)), inputs, explicit)
 
     def _keep(self) -> None:
         """Keep what was made, if there is more of it than was found or kept before."""

@@ -42,7 +42,7 @@ import numpy as np
 
 from axon.backend.cpu import blas, threads
 from axon.backend.cpu.arena import Scratch
-from axon.backend.cpu.views import Dims, PaddedSource, Piece, View, joined, must_copy, ordered, view_of
+from axon.backend.cpu.views import Dims, PaddedSource, Piece, View, is_buffer, joined, must_copy, ordered, view_of
 from axon.backend.plan.ir import Contraction
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
@@ -55,7 +55,8 @@ _scratch = Scratch()
 BLOCK = 1 << 18  # elements of a window that are copied at a time: about a core's cache; less costs more products
 MOST = 64  # preparations of a contraction that are kept; then they are forgotten, and made anew
 STRIP = 128  # rows of a product that repay packing its other operand
-SIDE = 16  # rows or columns of a tile, at least, for each tile that there is
+HALF = 32  # rows or columns of a tile, at least, where there are two
+SIDE = 160  # the same for each tile that there is, where there are more
 PIECE = 16  # what a piece costs at least, in what is worth sharing: about 0.1 ms
 PIECES = 64  # into which a product is cut, at most: enough for so many threads
 TAP = 4  # how many elements are copied in the time in which a product is added
@@ -71,15 +72,20 @@ BEGIN = 8  # elements that are copied in the time in which a nest begins a sum a
 class Prepared:
     """A contraction at sizes and strides: what is decided of it before anything is computed. See Note [Prepared]."""
 
-    left: PaddedSource
-    right: PaddedSource
+    sources: tuple[PaddedSource, PaddedSource] | None  # None where the operands are not read
     begin: Begin
     pieces: int
     cost: int
 
-    def run(self, memory: Memory) -> None:
+    def run(self, left: Array, right: Array, result: Array) -> None:
         """All pieces, each on one thread. See Note [Pieces]."""
-        compute = self.begin(*memory)
+        if self.sources is not None:
+            left, right = self.sources[0].of(left), self.sources[1].of(right)
+        compute = self.begin(left, right, result)
+        if self.pieces == 1:
+            with blas.one_thread(), np.errstate(all="ignore"):
+                compute(0)
+            return
 
         def work(thread: int, first: int, last: int) -> int:
             if thread:
@@ -105,37 +111,36 @@ class Products:
         self._dims = tuple(sorted(asked, key=lambda s: s.id))
         self._prepared: dict[tuple[Any, ...], Prepared | None] = {}
 
-    def contract(self, tensors: Mapping[Symbol, Array], dims: Dims, result: Array) -> bool:
+    def contract(self, left: Array, right: Array, dims: Dims, result: Array) -> bool:
         """The contraction into its result; or False, where it has a nest and that is cheaper."""
-        left, right = (tensors[o.read.tensor] for o in (self.kernel.left, self.kernel.right))
+        prepared = self.prepared(left, right, dims, result)
+        if prepared is not None:
+            prepared.run(left, right, result)
+        return prepared is not None
+
+    def prepared(self, left: Array, right: Array, dims: Dims, result: Array) -> Prepared | None:
+        """How it is computed; None as a nest."""
         key = (*[dims[s] for s in self._dims], left.shape, right.shape, left.strides, right.strides, result.strides)
         try:
-            prepared = self._prepared[key]
+            return self._prepared[key]
         except KeyError:
-            if self._is_zero(dims):
-                result[...] = 0
-                return True
             if len(self._prepared) >= MOST:
                 self._prepared.clear()
-            prepared, memory = prepare(self.kernel, left, right, dims, result, self.has_nest)
-            self._prepared[key] = prepared
-        else:
-            memory = None if prepared is None else (prepared.left.of(left), prepared.right.of(right), result)
-        if prepared is None or memory is None:
-            return False
-        prepared.run(memory)
-        return True
+            zero = self._is_zero(dims)
+            found = _ZERO if zero else prepare(self.kernel, left, right, dims, result, self.has_nest)
+            self._prepared[key] = found
+            return found
 
     def _is_zero(self, dims: Dims) -> bool:
         extents = (axis.extent for axis in (*self.kernel.op.axes, *self.kernel.depth))
         return any(extent.evaluate(dims) <= 0 for extent in (*extents, *self.kernel.given))
 
 
-Found = tuple[Prepared, "Memory"] | tuple[None, None]
+_ZERO = Prepared(None, lambda left, right, out: lambda piece: out.fill(0), 1, 0)
 
 
-def prepare(kernel: Contraction, left: Array, right: Array, dims: Dims, result: Array, has_nest: bool) -> Found:
-    """For tensors with the shapes and strides of these, and what the views are of; None where a nest is cheaper."""
+def prepare(kernel: Contraction, left: Array, right: Array, dims: Dims, result: Array, has_nest: bool) -> Prepared | None:
+    """For tensors with the shapes and strides of these; None where a nest is cheaper."""
     sizes = {axis.symbol: axis.extent.evaluate(dims) for axis in (*kernel.op.axes, *kernel.depth)}
     of_left, x, first = view_of(kernel.left, left, dims, sizes)
     of_right, y, second = view_of(kernel.right, right, dims, sizes)
@@ -145,11 +150,11 @@ def prepare(kernel: Contraction, left: Array, right: Array, dims: Dims, result: 
     problem = _in_place(problem, memory)
     way = _way(problem, memory, has_nest)
     if way is None:
-        return None, None
+        return None
     begin_with, steps = way
     cuts = [[slice(i, min(i + step, sizes[s])) for i in range(0, sizes[s], step)] for s, step in steps.items()]
     pieces = [dict(zip(steps, cut, strict=True)) for cut in box(*cuts)]
-    return Prepared(of_left, of_right, begin_with(problem, memory, pieces), len(pieces), _cost(problem, memory)), memory
+    return Prepared((of_left, of_right), begin_with(problem, memory, pieces), len(pieces), _cost(problem, memory))
 
 
 def is_window(kernel: Contraction) -> bool:
@@ -274,16 +279,17 @@ def _steps(axes: Sequence[Symbol], sizes: Mapping[Symbol, int], pieces: int) -> 
 def _tiles(problem: _Problem, pieces: int) -> dict[Symbol, int]:
     """Steps along the rows and the columns of one product that give tiles, about as high as wide: a power of two of them.
 
-    Each operand is packed again for every tile along it. For a second thread that may cost a good part of the work; the more
-    tiles there are, the less a further cut gains: so the sides of so many tiles are at least SIDE times their number. A
-    product with a vector goes through the lines of a matrix, which are worth less the shorter they are: there LINE stands for SIDE.
+    Each operand is packed again for every tile along it, which costs as much as some fifty rows of products (and more, where it is
+    cut along the columns). For a second thread that is worth it; the more tiles there are, the less a further cut gains: so the
+    sides of more than two tiles are at least SIDE times their number. A product with a vector goes through the lines of a matrix,
+    which are worth less the shorter they are: there LINE stands for SIDE.
     """
     high, wide = problem.count(problem.rows), problem.count(problem.columns)
     rows = columns = 1
     while (count := 2 * rows * columns) <= pieces:
-        along_rows = high // rows >= wide // columns
+        along_rows = 2 * (high // rows) >= wide // columns
         side = high // (2 * rows) if along_rows else wide // (2 * columns)
-        if side < (SIDE if min(high, wide) > 1 else LINE) * count:
+        if side < (LINE * count if min(high, wide) == 1 else HALF if count == 2 else SIDE * count):
             break
         rows, columns = (2 * rows, columns) if along_rows else (rows, 2 * columns)
     return _steps(problem.rows, problem.out.sizes, rows) | _steps(problem.columns, problem.out.sizes, columns)
@@ -327,6 +333,23 @@ class _Part:
             part = copy
         return part.reshape(self.shape)
 
+    def place(self, array: Array) -> _Place:
+        """Where the matrix lies, of a part that BLAS needs no copy of."""
+        matrix = array[self.taken].reshape(self.shape)
+        return _Place(self.shape, matrix.ctypes.data - array.ctypes.data, matrix.strides)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A matrix in a tensor that is all in one piece: its shape, after how many bytes it begins, and its strides."""
+
+    shape: tuple[int, ...]
+    offset: int
+    strides: tuple[int, ...]
+
+    def of(self, memory: Array) -> Array:
+        return np.ndarray(self.shape, memory.dtype, memory, self.offset, self.strides)
+
 
 def _product(problem: _Problem, memory: Memory, pieces: Sequence[Piece]) -> Begin:
     """Pieces as products of matrices."""
@@ -344,6 +367,9 @@ def _product(problem: _Problem, memory: Memory, pieces: Sequence[Piece]) -> Begi
         )
         for piece in pieces
     ]
+    if x.dtype == z.dtype and all(map(is_buffer, memory)) and all(part.copied is None for found in parts for part in found):
+        places = [tuple(part.place(array) for part, array in zip(found, (x, y, z), strict=True)) for found in parts]
+        return lambda x, y, z: lambda number: _multiply(*[place.of(m) for place, m in zip(places[number], (x, y, z), strict=True)])
 
     def begin(x: Array, y: Array, z: Array) -> Compute:
         x, y, z = left.over(x, of_left), right.over(y, of_right), out.over(z, of_out)
@@ -357,9 +383,11 @@ def _product(problem: _Problem, memory: Memory, pieces: Sequence[Piece]) -> Begi
     return begin
 
 
-def _multiply(a: Array, b: Array, out: Array, part: _Part) -> None:
-    """Products of matrices into a part of an array."""
-    if out.dtype == a.dtype and part.copied is None:
+def _multiply(a: Array, b: Array, out: Array, part: _Part | None = None) -> None:
+    """Products of matrices into an array, or into a part of it."""
+    if part is None:
+        np.matmul(a, b, out=out)
+    elif out.dtype == a.dtype and part.copied is None:
         np.matmul(a, b, out=out[part.taken].reshape(part.shape))
     else:
         made = _scratch.array("made", part.shape, a.dtype)

@@ -6,6 +6,12 @@ Note [Two kinds of loops]
     of a step at the call's sizes decides, and how many kernels it has: to launch one takes the time of some 100,000 additions, and
     one that takes less is not shared.
 
+Note [Replayed]
+    What a call does besides computing (which kernels, in how many pieces, on how much memory) follows from its sizes, and finding
+    that out takes Python longer than a small kernel takes. So calls that only run kernels, of tensors that lie in one piece, are
+    kept as steps on numbered places (`Replay`). Checks are not among the steps: they are of sizes, and have held. What
+    loops on the host, sorts, or has sizes that data decide goes the ordinary way.
+
 Note [Memory]
     What a kernel makes is forgotten after its last reader, and its memory is used again: within the call, and by the next one.
     What the caller gets is memory of its own, in which kernels make it (see Note [Where values lie] in `walk`).
@@ -14,7 +20,7 @@ Note [Memory]
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import local
 from typing import Any, assert_never
 
@@ -24,6 +30,8 @@ from axon.backend.cpu import build, threads
 from axon.backend.cpu.arena import make
 from axon.backend.cpu.executable import Compiled, CpuExecutable, NativeLoop
 from axon.backend.cpu.function import AGAIN
+from axon.backend.cpu.launch import Launch
+from axon.backend.cpu.products import Prepared
 from axon.backend.cpu.straight import is_straight
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in
 from axon.backend.plan.walk import Lives, Make, Walk
@@ -77,6 +85,180 @@ def _fresh(value: Value) -> Make[Array]:
     return lambda shape: allocate(shape, value.element.dtype)
 
 
+# ── calls that ran before ───────────────────────────────────────────────────────────────────────────────────────────────
+
+Step = Callable[[list[Any]], Any]  # makes what a kernel makes of the tensors that are held, or room for it
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A call on arrays in one piece, of sizes for which a call has run. See Note [Replayed]."""
+
+    constants: tuple[Array | None, ...]  # what is held beside the inputs: tables, and nothing yet of what is made
+    steps: tuple[Step, ...]
+    results: tuple[int, ...]
+
+    def __call__(self, inputs: Sequence[Array]) -> list[Array] | None:
+        """The flat results; None for a call that stops, which the ordinary way tells in words."""
+        held: list[Any] = [*inputs, *self.constants]
+        try:
+            for step in self.steps:
+                step(held)
+        except (Stopped, ZeroDivisionError):
+            return None
+        return [held[place] for place in self.results]
+
+
+def replay(executable: CpuExecutable, inputs: Sequence[Array], explicit: Sequence[int]) -> Replay | None:
+    """How calls with inputs like these are computed, if that follows from their sizes. One has run."""
+    sizes = bound(executable.program, inputs, explicit)
+    body = executable.body(sizes)
+    symbols = [*(v.symbol for v in executable.program.inputs), *executable.tables]
+    constants: list[Array | None] = list(executable.tables.values())
+    if not {*body.results}.isdisjoint(symbols) or len({*body.results}) < len(body.results):
+        return None
+    places = {symbol: n for n, symbol in enumerate(symbols)}
+    shapes: dict[int, tuple[int, ...]] = {n: array.shape for n, array in enumerate((*inputs, *executable.tables.values()))}
+    replayed = _Replayed(executable, sizes, places, shapes)
+    steps: list[Step] = []
+    for kernel, dying in zip(body.kernels, executable.lives(body).dying, strict=True):
+        made = replayed.steps(kernel, frozenset(body.results))
+        if made is None:
+            return None
+        steps += made
+        if dying and kernel is not body.kernels[-1]:
+            steps.append(_forgetting([places[symbol] for symbol in dying]))
+    return Replay((*constants, *[None] * (len(places) - len(symbols))), tuple(steps), tuple(places[s] for s in body.results))
+
+
+def _forgetting(places: Sequence[int]) -> Step:
+    def step(held: list[Any]) -> None:
+        for place in places:
+            held[place] = None
+
+    return step
+
+
+@dataclass(frozen=True, slots=True)
+class _Replayed:
+    """Kernels at some sizes as steps; `places` are those of the tensors, of the shapes in `shapes`."""
+
+    executable: CpuExecutable
+    sizes: dict[Symbol, int]
+    places: dict[Symbol, int]
+    shapes: dict[int, tuple[int, ...]]
+
+    def steps(self, kernel: Kernel, results: frozenset[Symbol]) -> list[Step] | None:
+        """None where data or the host decide."""
+        match kernel:
+            case Nest():
+                values = [out for step in kernel.steps for out in step.outs if out.symbol in kernel.stored]
+                made = self.rooms(values, results)
+                return None if made is None else [*made, *self.launch(self.executable.function(kernel), self.sizes)]
+            case Contraction(op=op):
+                made = self.rooms(op.outs, results)
+                return None if made is None else [*made, self.product(kernel)]
+            case Repeat() if is_straight(kernel) and not isinstance(loop := self.executable.loop(kernel), str):
+                made = self.rooms(loop.written.made, results)
+                counters = (each.op.counter for each in (kernel, *kernels_in(kernel.body)) if isinstance(each, Repeat))
+                return None if made is None else [*made, *self.straight(loop, counters)]
+            case Whole(op=Check()):
+                return []
+            case _:
+                return None
+
+    def rooms(self, values: Sequence[Value], results: frozenset[Symbol]) -> list[Step] | None:
+        """Room for what a kernel makes."""
+        if not all(map(self.executable.is_settled, values)):
+            return None
+        return [self.room(value, value.symbol in results) for value in values]
+
+    def room(self, value: Value, is_result: bool) -> Step:
+        place = self.places.setdefault(value.symbol, len(self.places))
+        shape, dtype = tuple([max(0, d.evaluate(self.sizes)) for d in value.shape]), value.element.dtype
+        self.shapes[place] = shape
+        maker = allocate if is_result else make
+
+        def step(held: list[Any]) -> None:
+            held[place] = maker(shape, dtype)
+
+        return step
+
+    def product(self, kernel: Contraction) -> Step:
+        products, nest = self.executable.product(kernel)
+        symbols = (kernel.left.read.tensor, kernel.right.read.tensor, kernel.op.outs[0].symbol)
+        left, right, out = (self.places[symbol] for symbol in symbols)
+        launches = self.launch(nest, self.sizes) if nest is not None else []
+        found: list[Prepared | None] = []  # when it has run: the strides are those of arrays in one piece each time
+
+        def step(held: list[Any]) -> None:
+            if not found:
+                found.append(products.prepared(held[left], held[right], self.sizes, held[out]))
+            if found[0] is not None:
+                found[0].run(held[left], held[right], held[out])
+            else:
+                for launch in launches:
+                    launch(held)
+
+        return step
+
+    def straight(self, loop: NativeLoop, counters: Iterable[Symbol]) -> list[Step]:
+        progress = self.places[loop.written.progress.symbol]
+        (count,) = self.shapes[progress]
+        begin = np.array([LONG, *[0] * (count - 1)], np.int64)
+        launches = self.launch(loop.compiled, self.sizes | dict.fromkeys(counters, 0), 1)
+
+        def step(held: list[Any]) -> None:
+            held[progress] = begin.copy()
+            for launch in launches:
+                while launch(held):
+                    pass
+
+        return [step]
+
+    def launch(self, compiled: Compiled, sizes: dict[Symbol, int], steps: int | None = None) -> list[Step]:
+        """Steps that run a function, and say whether it came back before its end; none where it has nothing to do."""
+        alone = compiled.at(sizes, 1)
+        if alone.items <= 0:
+            return []
+        shared = steps is None and alone.cost >= 2 * threads.WORTH_SHARING
+        pointers = [(position, self.places[symbol]) for position, symbol in alone.pointers]
+
+        def step(held: list[Any]) -> bool:
+            found = compiled.at(sizes, threads.available() if compiled.function.lane is not None else 1) if shared else alone
+            arguments = list(found.arguments)
+            for position, place in pointers:
+                arguments[position] = _address(held[place])
+            return _launched(compiled, found, arguments, steps)
+
+        return [step]
+
+
+def _address(array: Array) -> int:
+    return int(array.ctypes.data) if array.size else ctypes.addressof(_EMPTY)
+
+
+def _launched(compiled: Compiled, launch: Launch, arguments: list[int], steps: int | None) -> bool:
+    """Run a function on all of its items, or a loop of so many steps; whether that came back before its end."""
+    if compiled.native is None:
+        compiled.native = build.build(compiled.source)
+    call = compiled.native.call
+
+    def work(thread: int, first: int, last: int) -> int:
+        mine = arguments
+        if launch.buffers:
+            mine = list(arguments)
+            start = _scratch.address(launch.scratch)
+            for position, offset in launch.buffers:
+                mine[position] = start + offset
+        return call(*mine, first, last)
+
+    answer = threads.share(work, launch.items, launch.cost) if steps is None else work(0, 0, steps)
+    if answer not in (0, AGAIN):
+        raise Stopped
+    return answer == AGAIN
+
+
 @dataclass(slots=True)
 class CpuRun(Walk[Array]):
     """One call."""
@@ -122,7 +304,8 @@ class CpuRun(Walk[Array]):
         (out,) = kernel.op.outs
         result = self.room(out, wanted)
         products, nest = self.executable.product(kernel)
-        if not products.contract(self.held, self.sizes, result) and nest is not None:
+        left, right = self.held[kernel.left.read.tensor], self.held[kernel.right.read.tensor]
+        if not products.contract(left, right, self.sizes, result) and nest is not None:
             self.launch(nest)
 
     # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -178,27 +361,11 @@ class CpuRun(Walk[Array]):
         ready = compiled.at(self.sizes, self.threads if compiled.function.lane is not None else 1)
         if ready.items <= 0:
             return False
-        if compiled.native is None:
-            compiled.native = build.build(compiled.source)
         arguments = list(ready.arguments)
         for position, tensor in ready.pointers:
             array = self.contiguous(tensor)
-            arguments[position] = array.ctypes.data if array.size else ctypes.addressof(_EMPTY)
-        call = compiled.native.call
-
-        def work(thread: int, first: int, last: int) -> int:
-            mine = arguments
-            if ready.buffers:
-                mine = list(arguments)
-                start = _scratch.address(ready.scratch)
-                for position, offset in ready.buffers:
-                    mine[position] = start + offset
-            return call(*mine, first, last)
-
-        answer = threads.share(work, ready.items, ready.cost) if steps is None else work(0, 0, steps)
-        if answer not in (0, AGAIN):
-            raise Stopped
-        return answer == AGAIN
+            arguments[position] = _address(array)
+        return _launched(compiled, ready, arguments, steps)
 
     # ── loops ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -106,30 +106,30 @@ def test_of_any_number_of_threads(compiled, once, monkeypatch, count):
 def test_of_any_number_of_blas_threads(compiled, once):
     """A process may have set it, or its processors."""
     libraries = blas._libraries()
-    before = [library.get_num_threads() for library in libraries]
+    before = [library.count() for library in libraries]
     try:
         for count in (1, 3):
             for library in libraries:
-                library.set_num_threads(count)
+                library.use(count)
             compare(once, everything(compiled))
     finally:
         for library, count in zip(libraries, before, strict=True):
-            library.set_num_threads(count)
+            library.use(count)
 
 
 def test_of_what_is_interpreted_because_it_is_small():
     norm = axon.compile("fun norm (x : f64[n]) = sum i => x[i] * x[i]").norm
     x = np.random.default_rng(0).standard_normal(15_000)
     libraries, found = blas._libraries(), set()
-    before = [library.get_num_threads() for library in libraries]
+    before = [library.count() for library in libraries]
     try:
         for count in (1, 2, 3):
             for library in libraries:
-                library.set_num_threads(count)
+                library.use(count)
             found.add(norm(x))
     finally:
         for library, count in zip(libraries, before, strict=True):
-            library.set_num_threads(count)
+            library.use(count)
     assert len(found) == 1
 
 
