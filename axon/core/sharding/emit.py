@@ -29,10 +29,12 @@ from axon.core.ir import (
 )
 from axon.core.scalar_facts import may_stop
 from axon.core.sharding.access import Grid
+from axon.core.sharding.blocked import Blocked
 from axon.core.sharding.ir import Collective, Layout, Local, Repeat, Step
 from axon.core.sharding.layouts import Move, local_shape
 from axon.core.sharding.local import Held, Localizer, combined, cut_of, fixed, operation, parts, prefixes, totals
 from axon.core.sharding.plan import Decision, Moving, Plan
+from axon.core.sharding.ring import Way, ring
 from axon.core.sharding.strategies import Strategy, narrow
 from axon.core.walk import dimensions_of, needs_of, outs_of, tensors_of, trip_of
 from axon.shapes.contracts.contract import Contract, ParameterShape
@@ -55,8 +57,8 @@ class _Body:
 class Emitter:
     """Writes the steps of a plan. `values` are the unsharded tensors, in local sizes."""
 
-    def __init__(self, name: str, values: Mapping[Symbol, Value], grid: Grid) -> None:
-        self.name, self.values, self.grid = name, values, grid
+    def __init__(self, name: str, values: Mapping[Symbol, Value], grid: Grid, rings: Mapping[Symbol, Blocked]) -> None:
+        self.name, self.values, self.grid, self.rings = name, values, grid, rings
         self.versions: dict[tuple[Symbol, Layout], Value] = {}
         self.requires: dict[Relation, None] = {}
         self.raw: list[Raw] = []
@@ -174,6 +176,8 @@ class Emitter:
         match op:
             case Check():
                 self.raw.append(op)
+            case Loop() if decision.ring is not None:
+                self._ring(op, decision.ring)
             case Loop():
                 self._loop(op, decision)
             case Sort():
@@ -245,6 +249,11 @@ class Emitter:
         made = Value(fresh(row.symbol.name), row.element, (Dim.of(devices), *row.shape[1:]))
         self.raw.append(Collective("all_gather", axis, row.symbol, made, 0, Dim.of(devices), reason=reason, span=op.span))
         return made
+
+    def _ring(self, op: Loop, way: Way) -> None:
+        outs = [self.place(out, way.on_mesh(one)) for out, one in zip(op.outs, way.states, strict=True)]
+        repeat, raw = ring(op, self.rings[op.counter], way, self.values, self.versions, outs)
+        self.raw.append(_Body(repeat, tuple(raw)))
 
     def _loop(self, op: Loop, decision: Decision) -> None:
         plan, layouts = decision.body, decision.states

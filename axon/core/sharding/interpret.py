@@ -142,6 +142,9 @@ def exchange(step: Collective, given: Sequence[Array], sizes: Mapping[Symbol, in
         if step.kind == "all_reduce":
             return [total.copy() for _ in given]
         given = [total] * p
+    if step.kind == "shift":
+        distance = step.left.evaluate(sizes)
+        return [given[(c + distance) % p].copy() for c in range(p)]
     assert d is not None
     extent = step.extent.evaluate(sizes)
     match step.kind:

@@ -24,7 +24,7 @@ from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 
 REDUCED = ("sum", "prod", "max", "min", "any", "all")  # what all_reduce and reduce_scatter combine
-KINDS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "halo", "slice")
+KINDS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "halo", "shift", "slice")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,7 @@ class Collective:
         all_gather      the devices' blocks one after the other along `dimension`, of that the first `extent`
         all_to_all      all_gather along `dimension`, of which each gets block c of dimension `target` (`target_extent` in all)
         halo            block c with the `left` elements before it and the `right` ones behind it; zeros outside of `extent`
+        shift           what the device at c + `left` has, around the ends of the line; of 0 its own, without communication
         slice           block c of `dimension` of a value that all have; no communication
 
     Where block c reaches beyond the extent, what is there does not matter; it is filled with zeros.

@@ -147,9 +147,10 @@ LINKS = {
 
 
 def rings(kind: str, devices: int) -> Fraction:
-    """How many times what it holds a device sends; of borders, those elements alone."""
+    """How many times what it holds a device sends; of borders, those elements alone; of a shift, all of it."""
     p = devices
-    factors = {"all_reduce": Fraction(2 * (p - 1), p), "all_gather": Fraction(p - 1), "halo": Fraction(1), "slice": Fraction(0)}
+    factors = {"all_reduce": Fraction(2 * (p - 1), p), "all_gather": Fraction(p - 1), "slice": Fraction(0)}
+    factors |= {"halo": Fraction(1), "shift": Fraction(1)}
     return factors.get(kind, Fraction(p - 1, p))
 
 

@@ -10,7 +10,7 @@ What a loop's body moves of a value from before the loop is moved once, before i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from axon.base.data import dataclass, replace
@@ -19,9 +19,11 @@ from axon.base.names import Symbol
 from axon.core.ir import Block, Check, Compress, Compute, Const, Loop, Op, Read, Scan, Sort, Value
 from axon.core.operation_count import flops, other_operations
 from axon.core.sharding.access import Grid
+from axon.core.sharding.blocked import Blocked
 from axon.core.sharding.ir import Layout
 from axon.core.sharding.layouts import Move, Rates, elements, local_shape, natural, path, seconds, whole
 from axon.core.sharding.order import early, last_uses
+from axon.core.sharding.ring import Way, ways
 from axon.core.sharding.strategies import Key, Need, Strategy, all_of, of_sort, strategies
 from axon.core.walk import nodes, outs_of, tensors_of, trip_of
 from axon.shapes.dimension import Dim
@@ -51,6 +53,7 @@ class Decision:
     moving: tuple[Moving, ...]
     body: Plan | None = None  # of a loop
     states: tuple[Layout, ...] = ()
+    ring: Way | None = None  # of a loop over blocks
     settled: tuple[Moving, ...] = ()  # after it, of results of the block that nobody reads any more
 
 
@@ -77,8 +80,10 @@ class _State:
 class Planner:
     """A search through one program. `sizes` are those, whole and local, for which costs are counted."""
 
-    def __init__(self, values: dict[Symbol, Value], grid: Grid, sizes: dict[Symbol, int], rates: Rates) -> None:
-        self.values, self.grid, self.sizes, self.rates = values, grid, sizes, rates
+    def __init__(
+        self, values: dict[Symbol, Value], grid: Grid, sizes: dict[Symbol, int], rates: Rates, rings: Mapping[Symbol, Blocked]
+    ) -> None:
+        self.values, self.grid, self.sizes, self.rates, self.rings = values, grid, sizes, rates, rings
         self.weights: dict[Symbol, float] = {}  # how often the block runs that a value is made in
         self.bodies: dict[object, tuple[Plan, Available]] = {}
         self.known: IdentityMap[Op, dict[object, tuple[tuple[Strategy, float], ...]]] = IdentityMap()
@@ -87,6 +92,7 @@ class Planner:
         self.numbers: dict[tuple[Layout, ...], int] = {}
         self.pending: dict[tuple[Symbol, int], float] = {}
         self.counts: dict[Symbol, int] = {}  # of scalars that are literals
+        self.ways: dict[Symbol, list[tuple[Way, float]]] = {}  # of loops over blocks
         self.first: dict[Symbol, int] = {}  # in which layouts a value was first seen
         self.varying: set[Symbol] = set()  # those that were seen in others: states do not differ in the rest
 
@@ -218,7 +224,7 @@ class Planner:
     def _after(self, op: Op, state: _State, weight: float, own: set[Symbol]) -> list[_State]:
         match op:
             case Loop():
-                return self._loop(op, state, weight, own)
+                return (self._ring if op.counter in self.rings else self._loop)(op, state, weight, own)
             case Check():
                 return [replace(state, decided=state, decision=Decision(op, None, (), ()))]
             case Compress():
@@ -241,8 +247,38 @@ class Planner:
                 found = of_sort(op, self.values, self.grid)
             else:
                 found = strategies(op, self.values, self.grid, partial)
-            cached[key] = tuple((self._possible(s), self._work(op, s)) for s in found)
+            cached[key] = tuple((self._possible(s), self._work(op, s, self.grid)) for s in found)
         return cached[key]
+
+    def _ring(self, op: Loop, state: _State, weight: float, own: set[Symbol]) -> list[_State]:
+        """A loop over blocks: what goes round is under way while a device computes with what it has."""
+        self.sizes[op.counter] = 0
+        if op.counter not in self.ways:
+            found = ways(op, self.rings[op.counter], self.values, self.grid)
+            self.ways[op.counter] = [(way, self._turns(op, way)) for way in found]
+        states = []
+        for way, time in self.ways[op.counter]:
+            mover = _Mover(self, state.available)
+            for symbol, layout in way.outside(op):
+                mover.bring(Need((symbol, ()), (way.on_mesh(layout),)))
+            for symbol, layout in zip(op.initial, way.states, strict=True):
+                mover.bring(Need((symbol, ()), (way.on_mesh(layout),)))
+            for out, layout in zip(op.outs, way.states, strict=True):
+                mover.available[out.symbol] = self.seen(out.symbol, self.number(way.on_mesh(layout)))
+            inner = tuple(m for m in mover.moving if m.tensor in own)
+            hoisted = (*state.hoisted, *(m for m in mover.moving if m.tensor not in own))
+            decision = Decision(op, None, (), inner, ring=way)
+            states.append(_State(state.cost + mover.cost + time * weight, mover.available, state, decision, hoisted))
+        return states
+
+    def _turns(self, op: Loop, way: Way) -> float:
+        """How long a loop over blocks takes in all: in each step as long as what computes, or as what goes round."""
+        ops = [o for o in op.body.ops if isinstance(o, Compute)]
+        computed = sum(self._work(o, strategy, way.grid) for o, strategy in zip(ops, way.strategies, strict=True))
+        moving = [(self.values[s], one) for s, one in way.outside(op)] + list(zip(op.states, way.states, strict=True))
+        sent = [self._bytes(value, way.on_mesh(one), self.grid) for value, one in moving if way.goes_round(one)]
+        exchanged = len(sent) * self.rates.latency + sum(sent) / self.rates.bandwidth
+        return self.grid.devices(way.axis) * max(computed, exchanged)
 
     def _possible(self, strategy: Strategy) -> Strategy:
         """The strategy without layouts whose borders reach beyond the neighbours."""
@@ -258,24 +294,25 @@ class Planner:
                     return False
         return True
 
-    def _work(self, op: Compute | Scan | Sort, strategy: Strategy) -> float:
+    def _work(self, op: Compute | Scan | Sort, strategy: Strategy, grid: Grid) -> float:
         """What a device computes, and moves between itself and its memory; of what is joined, also over the link."""
         shared = 1
         for split in strategy.layout.splits if isinstance(op, Sort) else ():
-            shared *= self.grid.devices(split.axis) if split is not None else 1
+            shared *= grid.devices(split.axis) if split is not None else 1
         for c in strategy.cuts:
-            shared *= self.grid.devices(c.mesh)
+            shared *= grid.devices(c.mesh)
         count = self._guess(flops(op)) + self._guess(other_operations(op)) / 4
-        moved = sum(self._bytes(out, strategy.layout) for out in outs_of(op))
-        moved += sum(self._bytes(self.values[n.tensor], n.accepts[0]) for n in strategy.needs if n.accepts)
+        moved = sum(self._bytes(out, strategy.layout, grid) for out in outs_of(op))
+        needs = (n for n in strategy.needs if n.accepts and n.tensor in self.values)
+        moved += sum(self._bytes(self.values[n.tensor], n.accepts[0], grid) for n in needs)
         time = max(count / shared / self.rates.flops, moved / self.rates.memory)
         if strategy.joined is not None:
-            sent = sum(self._bytes(out, strategy.layout) for out in outs_of(op)) * (self.grid.devices(strategy.joined.mesh) - 1)
+            sent = sum(self._bytes(out, strategy.layout, grid) for out in outs_of(op)) * (grid.devices(strategy.joined.mesh) - 1)
             time += self.rates.latency * len(outs_of(op)) + sent / self.rates.bandwidth
         return time
 
-    def _bytes(self, value: Value, layout: Layout) -> float:
-        return self._guess(elements(local_shape(value.shape, layout, self.grid))) * value.element.bits // 8
+    def _bytes(self, value: Value, layout: Layout, grid: Grid) -> float:
+        return self._guess(elements(local_shape(value.shape, layout, grid))) * value.element.bits // 8
 
     def _guess(self, dim: Dim) -> int:
         try:

@@ -83,6 +83,8 @@ def _exchange(step: Collective, typed: Callable[[Value], str], name: Callable[[S
     match step.kind:
         case "all_to_all":
             along += f", split along {step.target}"
+        case "shift":
+            along = f", {render(step.left, name)} further"
         case "halo":
             along += f", {render(step.left, name)} before and {render(step.right, name)} behind"
     of = f"{step.monoid} of {name(step.source)}" if step.monoid else name(step.source)

@@ -40,7 +40,7 @@ def costs(made: Sharded, dims: Mapping[Symbol, int], rates: Rates) -> list[Cost]
     """What each collective of a call costs, of the whole sizes `dims`."""
     sizes = made.environment(dims, {axis: 0 for axis, _ in made.mesh.axes})
     values = {one.local.symbol: one.local for one in made.inputs}
-    return list(_costs(made, made.steps, values, sizes, _literals(made.steps), rates, 1, ()))
+    return list(_costs(made, made.steps, values, sizes, _literals(made.steps), rates, 1, (), None))
 
 
 def _costs(
@@ -52,6 +52,7 @@ def _costs(
     rates: Rates,
     times: int,
     loops: tuple[str, ...],
+    around: tuple[Symbol, int] | None,
 ) -> Iterator[Cost]:
     for step in steps:
         match step:
@@ -67,13 +68,18 @@ def _costs(
                 count = exchanged(step.kind, source.shape, step.dimension, step.left + step.right)
                 factor = rings(step.kind, made.mesh.size(step.axis)) * (source.element.bits // 8)
                 sent = int(factor * _guess(count, sizes))
-                yield Cost(step, factor, count, sent, rates.latency + sent / rates.bandwidth, times, loops)
+                often = times
+                if step.kind == "shift" and around is not None:  # not in the steps that ask for what the device has
+                    counter, trips = around
+                    often = times // trips * sum(_guess(step.left, {**sizes, counter: t}) > 0 for t in range(trips))
+                yield Cost(step, factor, count, sent, rates.latency + sent / rates.bandwidth, often, loops)
             case Repeat():
                 values.update({v.symbol: v for v in (*step.states, *step.outs)})
                 trips = _trips(step, sizes, literals)
-                around = render(step.trip) if isinstance(step.trip, Dim) else str(literals.get(step.trip, f"`{step.trip.name}`"))
+                many = render(step.trip) if isinstance(step.trip, Dim) else str(literals.get(step.trip, f"`{step.trip.name}`"))
                 inside = {**sizes, step.counter: trips // 2}
-                yield from _costs(made, step.steps, values, inside, literals, rates, times * trips, (*loops, around))
+                turn = (step.counter, trips) if trips else None
+                yield from _costs(made, step.steps, values, inside, literals, rates, times * trips, (*loops, many), turn)
 
 
 def _literals(steps: Sequence[Step]) -> dict[Symbol, int]:
@@ -104,7 +110,10 @@ def computed(steps: Sequence[Step], sizes: Mapping[Symbol, int], literals: Mappi
                 total += sum(_guess(flops(op), sizes) for op in program.block.ops)
             case Repeat():
                 trips = _trips(step, sizes, literals)
-                total += trips * computed(step.steps, {**sizes, step.counter: trips // 2}, literals)
+                if any(isinstance(s, Collective) and s.kind == "shift" for s in step.steps):  # a block may be left out
+                    total += sum(computed(step.steps, {**sizes, step.counter: t}, literals) for t in range(trips))
+                else:
+                    total += trips * computed(step.steps, {**sizes, step.counter: trips // 2}, literals)
             case _:
                 pass
     return total
@@ -131,7 +140,8 @@ def report(made: Sharded, dims: Mapping[Symbol, int], rates: Rates) -> str:
         lines += _one(number, cost, made)
     sent, seconds = sum(c.bytes * c.times for c in found), sum(c.seconds * c.times for c in found)
     count = sum(c.times for c in found)
-    work = computed(made.steps, sizes, _literals(made.steps))
+    last = made.environment(dims, {axis: size - 1 for axis, size in made.mesh.axes})  # of causal rows those with most to do
+    work = computed(made.steps, last, _literals(made.steps))
     if found:
         plural = "collective" if count == 1 else "collectives"
         lines.append(f"  in all {count:,} {plural}; a device sends {sent:,} bytes, {_time(seconds)} over {rates.name} (predicted)")

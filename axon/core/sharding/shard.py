@@ -1,6 +1,7 @@
 """The pass: a program of core, a mesh, and which sizes are split over which of its axes -> a sharded program.
 
     whole sizes -> local ones    `b` over two devices is `2 * b`                 here
+    rows and columns             in loops over blocks, if those are cheaper      blocked, scaling, ring
     reads                        which blocks a block of a result needs          access
     strategies                   the ways to share an operation                  strategies
     moves                        collectives between layouts, and their cost     layouts
@@ -10,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic
@@ -33,10 +34,11 @@ from axon.core.ir import (
 )
 from axon.core.scalar_facts import mapped, substitute
 from axon.core.sharding.access import Grid
+from axon.core.sharding.blocked import Blocked, blocked
 from axon.core.sharding.emit import Emitter, grouped
 from axon.core.sharding.ir import Layout, Mesh, Placed, Sharded
 from axon.core.sharding.layouts import LINKS, Rates, natural
-from axon.core.sharding.plan import Available, Planner
+from axon.core.sharding.plan import Available, Plan, Planner
 from axon.core.sharding.verify import verify
 from axon.core.walk import outs_of
 from axon.shapes.algebra.facts import Facts
@@ -61,12 +63,16 @@ def shard(
     given = tuple(natural(value.shape, grid) for value in inputs)
     guide = dict(dims) | {local: dims[whole] // mesh.size(axis) for whole, axis, local in sizes}
     guide |= {grid.coordinate(axis): 0 for axis in grid.names}
-    planner = Planner(values, grid, guide, rates)
     shapes = _shapes(block, inputs)
     wanted = tuple(natural(shapes[symbol].shape, grid) for symbol in block.results)
-    start: Available = {value.symbol: planner.number(layout) for value, layout in zip(inputs, given, strict=True)}
-    plan, _ = planner.block(block, start, wanted)
-    emitter = Emitter(program.name, planner.values, grid)
+    candidates: list[tuple[float, int, Plan, Planner, Block, dict[Symbol, Blocked]]] = []
+    for one, rings in _forms(block, grid):
+        planner = Planner(dict(values), grid, dict(guide), rates, rings)
+        start: Available = {value.symbol: planner.number(layout) for value, layout in zip(inputs, given, strict=True)}
+        plan, _ = planner.block(one, start, wanted)
+        candidates.append((plan.seconds, len(candidates), plan, planner, one, rings))
+    _, _, plan, planner, block, rings = min(candidates, key=lambda c: c[:2])
+    emitter = Emitter(program.name, planner.values, grid, rings)
     for value, layout in zip(inputs, given, strict=True):
         emitter.place(value, layout)
     emitter.plan(plan, block, "the result")
@@ -84,6 +90,17 @@ def shard(
         tuple(Placed(before[s], layout, local) for s, layout, local in zip(program.block.results, wanted, made, strict=True)),
         tuple(emitter.requires),
     )
+
+
+def _forms(block: Block, grid: Grid) -> Iterator[tuple[Block, dict[Symbol, Blocked]]]:
+    """A program as it is, and with loops over blocks of what has a row and a column of one axis."""
+    yield block, {}
+    made, rings = block, dict[Symbol, Blocked]()
+    for axis in grid.names:
+        made, more = blocked(made, grid, axis)
+        rings |= more
+    if rings:
+        yield made, rings
 
 
 def layouts(program: Program, mesh: Mesh, split: Mapping[str, str]) -> tuple[Layout, ...]:

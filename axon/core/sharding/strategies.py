@@ -73,11 +73,11 @@ def strategies(
         cuts = tuple(c for c in chosen if isinstance(c, Cut))
         if len({c.axis for c in cuts}) == len(cuts):
             passed = tuple(c for c in chosen if isinstance(c, str))
-            found_all.append(_strategy(op, cuts, passed, values, grid, partial, cached))
+            found_all.append(strategy_of(op, cuts, passed, values, grid, partial, cached))
     return tuple(found_all)
 
 
-def _strategy(
+def strategy_of(
     op: Compute | Scan,
     cuts: tuple[Cut, ...],
     passed: tuple[str, ...],

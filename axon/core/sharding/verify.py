@@ -86,8 +86,8 @@ def _collective(step: Collective, source: Value, made: Sharded) -> None:
     combines = step.kind in ("all_reduce", "reduce_scatter")
     require((step.monoid in REDUCED) if combines else step.monoid is None, "what is combined has a monoid, and nothing else")
     shape, p = list(source.shape), made.mesh.size(step.axis)
-    if step.kind == "all_reduce":
-        require(result.shape == source.shape, "an all_reduce changes the shape")
+    if step.kind in ("all_reduce", "shift"):
+        require(result.shape == source.shape, f"an {step.kind} changes the shape")
         return
     d = step.dimension
     require(d is not None and 0 <= d < len(shape) == len(result.shape), "a collective along no dimension")

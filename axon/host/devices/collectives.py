@@ -113,6 +113,17 @@ def halo(line: Line, x: torch.Tensor, dimension: int, extent: int, left: int, ri
     return out.movedim(0, dimension)
 
 
+def shift(line: Line, x: torch.Tensor, distance: int) -> Steps:
+    """What the process so much further along the line has, around its ends."""
+    to, of = (line.place - distance) % line.size, (line.place + distance) % line.size
+    if to == line.place:
+        return x
+    rows = x.reshape(1, -1)
+    counts = [int(r == of) for r in range(line.size)]
+    found = yield from _uneven(line, [rows[: int(r == to)] for r in range(line.size)], counts)
+    return found[of].reshape(x.shape)
+
+
 def sliced(line: Line, x: torch.Tensor, dimension: int, block: int) -> torch.Tensor:
     """This one's block of a value that all have."""
     return _blocks(line, x, dimension, block)[line.place].movedim(0, dimension)

@@ -97,6 +97,8 @@ class Running:
         if step.kind == "slice":
             assert step.dimension is not None
             return self.place.value(c.sliced(line, x, step.dimension, shape[step.dimension]))
+        if step.kind == "shift" and not step.left.evaluate(self.sizes):
+            return self.place.value(x)
         self.settle()
         return Pending(self._steps(step, line, x, extent, shape), self.place, self.watch)
 
@@ -104,6 +106,8 @@ class Running:
         if step.kind == "all_reduce":
             assert step.monoid is not None
             return c.all_reduce(line, x, step.monoid)
+        if step.kind == "shift":
+            return c.shift(line, x, step.left.evaluate(self.sizes))
         assert step.dimension is not None
         match step.kind:
             case "reduce_scatter":

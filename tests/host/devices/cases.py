@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from functools import cache
@@ -20,6 +21,8 @@ from axon.base.errors import AxonError
 from axon.host.devices import collectives as c
 from axon.host.devices.function import mapped, settled
 from axon.host.devices.grid import grid_of
+from axon.host.devices.places import Processor
+from axon.host.devices.run import Pending
 from tests import ROOT
 from tests.sample import SOAK
 
@@ -188,6 +191,13 @@ fun narrow (x : bf16[b, n]) = for j => sum i => x[i, j]
 fun chosen (x : f32[b, n]) (ids : i32[b]) = sum i => x[i, ids[i]]
 """
 SPLIT = {"b": "data", "h": "model"}
+ATTEND = """
+import nn
+fun attend (q : f32[h, s, c]) (k : f32[h, s, c]) (v : f32[h, s, c]) =
+  let val w = nn.softmax (nn.causal (for h i j => sum c => q[h, i, c] * k[h, j, c]))
+  in for h i c => sum j => w[h, i, j] * v[h, j, c] end
+fun back (q : f32[h, s, c]) (k : f32[h, s, c]) (v : f32[h, s, c]) y = vjp (fn (q, k, v) => attend q k v) (q, k, v) y
+"""
 
 
 def given() -> dict[str, tuple[Any, ...]]:
@@ -221,6 +231,7 @@ def in_one_process() -> dict[str, Any]:
     if SOAK:
         out["llama"] = llama_module().logits[HEADS, GROUPS_OF_HEADS](*llama_arguments())
     ordered = axon.shard(m.loss, {"data": 2, "model": 2}, SPLIT)(*given()["loss"])
+    out["ring"] = axon.compile(ATTEND).back(*qkv())
     return out | {"slope": m.loss.value_and_grad("p")(*given()["loss"]), "ordered": ordered}
 
 
@@ -275,6 +286,34 @@ def functions(rank: int) -> dict[str, Any]:
     return out
 
 
+def qkv() -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(5)
+    return tuple(rng.standard_normal((2, 8, 4)).astype(np.float32) for _ in range(4))
+
+
+def ring(rank: int) -> Any:
+    """Attention, backward, of which blocks go round; and when each exchange began, each program ran, and each was waited for."""
+    module, events = sys.modules["axon.core.sharding.shard"], list[tuple[str, float]]()
+    forms = module._forms
+    module._forms = lambda block, grid: list(forms(block, grid))[-1:]
+    begin, wait, run = Pending.__init__, Pending.result, Processor.run
+
+    def noted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def inner(*args: Any) -> Any:
+            events.append((f"{name} begins", time.monotonic()))
+            found = call(*args)
+            events.append((f"{name} ended", time.monotonic()))
+            return found
+
+        return inner
+
+    Pending.__init__, Pending.result = noted("exchange", begin), noted("wait", wait)
+    Processor.run = noted("program", run)
+    f = axon.shard(axon.compile(ATTEND).back, init_device_mesh("cpu", (2,), mesh_dim_names=("a",)), {"s": "a"})
+    result = f(*f.distributed(*qkv()), target="interpret")
+    return mapped(result, lambda x: as_numpy(settled(x.full_tensor()))), events
+
+
 # What Llama 3 is split by: data, tensor and sequence parallelism, and the first two together.
 PARALLEL: dict[str, dict[str, str]] = {
     "data": {"b": "data"},
@@ -326,6 +365,7 @@ def block_of(x: Any) -> Any:
 
 GROUPS: dict[str, tuple[int, Callable[[int], Any]]] = {
     "functions": (4, functions),
+    "ring": (2, ring),
     **({"llama": (4, llama)} if SOAK else {}),
     **{work.__name__: (3, work) for work in (collectives, agrees, dies, hangs, fails, *((stops, leaves, is_late) if SOAK else ()))},
 }

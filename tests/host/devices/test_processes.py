@@ -220,6 +220,18 @@ def test_deterministic(found: Any, whole: dict[str, Any]) -> None:
     assert [got["deterministic"] for got in found("functions", 4)] == [whole["ordered"]] * 4
 
 
+def test_a_ring_of_processes(found: Any, whole: dict[str, Any]) -> None:
+    """It computes what one process does; and programs run from beginning to end while blocks are under way."""
+    for got in found("ring", 2):
+        assert isinstance(got, tuple), got
+        near(got[0], whole["ring"])
+        names = [name for name, _ in got[1]]
+        under_way = [names[n : n + 4] for n in range(len(names)) if names[n] == "exchange begins"]
+        assert ["exchange begins", "exchange ended", "program begins", "program ended"] in under_way
+        times = [when for _, when in got[1]]
+        assert times == sorted(times)
+
+
 def test_disagreements(found: Any, whole: dict[str, Any]) -> None:
     """One error in all processes, that names who differs and in what; then they go on."""
     wanted = {

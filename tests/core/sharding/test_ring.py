@@ -1,0 +1,136 @@
+"""Attention of which queries and keys are split over one axis: blocks of keys and values go round, the same is computed."""
+
+from __future__ import annotations
+
+import sys
+from random import Random
+
+import numpy as np
+import pytest
+
+from axon.core.sharding import Sharded, collectives, print_sharded
+from axon.core.sharding.layouts import Rates
+from axon.core.sharding.report import costs, report
+from tests.core.sharding.whole import arguments, bound, compare, mesh, nvlink, of, sharded
+from tests.sample import SOAK
+
+# Of devices whose links are as fast as their memory: what may go round does.
+LINKED = Rates("linked", 1e12, 1e-9, 1e12, 1e12)
+TEXT = """
+import nn
+fun scores (q : f32[b, h, s, c]) (k : f32[b, h, t, c]) =
+  for b h i j => (sum c => q[b, h, i, c] * k[b, h, j, c]) * rsqrt (cast f32 c)
+fun means (w : f32[b, h, s, t]) (v : f32[b, h, t, c]) = for b h i c => sum j => w[b, h, i, j] * v[b, h, j, c]
+fun attend (q : f32[b, h, s, c]) (k : f32[b, h, s, c]) (v : f32[b, h, s, c]) = means (nn.softmax (nn.causal (scores q k))) v
+fun back (q : f32[b, h, s, c]) (k : f32[b, h, s, c]) (v : f32[b, h, s, c]) y = vjp (fn (q, k, v) => attend q k v) (q, k, v) y
+fun shown (q : f32[b, h, s, c]) (k : f32[b, h, t, c]) (v : f32[b, h, t, c]) =
+  let val w = nn.softmax (scores q k) in (w, means w v) end
+fun product (x : f32[s, c]) (y : f32[t, c]) (z : f32[t, d]) =
+  let val w = for i j => sum c => x[i, c] * y[j, c] in for i k => sum j => w[i, j] * z[j, k] end
+"""
+SIZES = {"b": 2, "h": 2, "s": 8, "t": 8, "c": 4, "d": 3}
+
+
+def made(name: str, split: dict[str, str], rates: Rates = LINKED, scale: int = 256, **axes: int) -> Sharded:
+    program = of(TEXT, name)
+    dims = bound(program, **SIZES)
+    large = {s: n * scale if s.name in ("s", "t") else n for s, n in dims.items()}
+    found = sharded(program, mesh(**axes), split, large, rates)
+    compare(found, arguments(program, dims), dims, 1e-5)
+    return found
+
+
+def shifts(found: Sharded) -> list[str]:
+    return [f"{c.kind} {c.source.name}" for c in collectives(found.steps)]
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_forward_keys_and_values_go_round_once(devices: int) -> None:
+    """The maximum, the sum and the means are one loop, and a block of which no key is seen is left out."""
+    found = made("attend", {"s": "m"}, m=devices)
+    assert shifts(found) == ["shift k", "shift v"]
+    assert "loop of" in print_sharded(found)
+    assert " once < (min (" in print_sharded(found)
+
+
+def test_backward_what_is_summed_for_keys_goes_with_them() -> None:
+    found = made("back", {"s": "m"}, m=4)
+    assert sorted(shifts(found)) == sorted(["shift k", "shift v"] * 3 + ["shift d_k", "shift d_v"])
+
+
+def test_beside_rows_and_heads() -> None:
+    for split in ({"s": "m", "b": "d"}, {"s": "m", "h": "d"}):
+        assert shifts(made("attend", split, m=2, d=2)) == ["shift k", "shift v"]
+        assert {kind[:5] for kind in shifts(made("back", split, m=2, d=2))} == {"shift"}
+
+
+def test_without_a_softmax() -> None:
+    assert shifts(made("product", {"s": "m", "t": "m"}, m=4)) == ["shift y", "shift z"]
+
+
+def test_weights_that_are_a_result_are_whole_rows() -> None:
+    assert "shift" not in "".join(shifts(made("shown", {"s": "m", "t": "m"}, m=2)))
+
+
+def test_by_cost_few_positions_are_gathered() -> None:
+    """A step of a ring waits for a message; only with enough to compute it is not waited for."""
+    assert "shift" not in "".join(shifts(made("attend", {"s": "m"}, nvlink(), 1, m=4)))
+    assert shifts(made("attend", {"s": "m"}, nvlink(), 1 << 14, m=4)) == ["shift k", "shift v"]
+
+
+def test_explained() -> None:
+    found = made("attend", {"s": "m"}, m=4)
+    dims = bound(found.source, **SIZES | {"s": 64})
+    assert [(c.times, c.bytes) for c in costs(found, dims, LINKED)] == [(3, 4 * 2 * 2 * 16 * 4)] * 2
+    text = report(found, dims, LINKED)
+    assert "shift over m: k, in each of 4 steps" in text
+    assert "blocks of `k` go round the 4 devices of m, each of which computes with one while the next is under way" in text
+
+
+MASKS = (
+    "w",
+    "nn.causal w",
+    "for ..b i j => if j < i then w[..b, i, j] else -inf",
+    "for ..b i j => if j <= i + 2 then w[..b, i, j] else -inf",
+    "for ..b i j => if i - j < 3 then w[..b, i, j] else -inf",
+    "for ..b i j => w[..b, i, j] - 0.1 * cast ELEMENT (i - j)",
+)
+WEIGHTS = (
+    "nn.softmax (mask w)",
+    "let val w = mask w in for ..b i j => tanh w[..b, i, j] end",
+    "let val w = mask w in for ..b i j => exp (w[..b, i, j] - 2.0) end",
+    "let val w = mask w val m = for ..b i => max j => w[..b, i, j] in for ..b i j => exp (w[..b, i, j] - m[..b, i]) end",
+    "let val l = for ..b i => 1.0 + sum j => w[..b, i, j] ** 2.0 in for ..b i j => w[..b, i, j] / l[..b, i] end",
+)
+RANDOM = """
+import nn
+fun mask (w : ELEMENT[..b, s, t]) = MASK
+fun weights (w : ELEMENT[..b, s, t]) = WEIGHTS
+fun attend (q : ELEMENT[b, g, m, s, c]) (k : ELEMENT[b, g, t, c]) (v : ELEMENT[b, g, t, c]) =
+  let val w = weights (for b g m i j => sum c => q[b, g, m, i, c] * k[b, g, j, c])
+  in for b g m i c => sum j => w[b, g, m, i, j] * v[b, g, j, c] end
+fun back (q : ELEMENT[b, g, m, s, c]) (k : ELEMENT[b, g, t, c]) (v : ELEMENT[b, g, t, c]) y =
+  vjp (fn (q, k, v) => attend q k v) (q, k, v) y
+"""
+
+
+@pytest.mark.parametrize("seed", range(60 if SOAK else 5))
+def test_random_attention(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Masks that leave whole blocks or whole rows out, weights that are scaled and that are not; forward and backward. Blocks go
+    round whatever it costs."""
+    module = sys.modules["axon.core.sharding.shard"]
+    forms = module._forms
+    monkeypatch.setattr(module, "_forms", lambda block, grid: list(forms(block, grid))[-1:])
+    random = Random(seed)
+    element, devices, weights = random.choice(("f32", "f64")), random.choice((2, 3, 4)), random.choice(WEIGHTS)
+    text = RANDOM.replace("MASK", random.choice(MASKS)).replace("WEIGHTS", weights).replace("ELEMENT", element)
+    name = random.choice(("attend", "back"))
+    program = of(text, name)
+    dims = bound(program, b=2, g=2, m=2, s=2 * devices, t=random.choice((1, 2)) * devices, c=3)
+    two = random.random() < 0.4
+    split = {"s": "r", "t": "r"} | ({random.choice("bg"): "d"} if two else {})
+    found = sharded(program, mesh(d=2, r=devices) if two else mesh(r=devices), split, dims, LINKED, scale=64)
+    if name == "attend" or "val m" not in weights:  # the slope of a maximum that is no softmax's asks where it is
+        assert {kind[:5] for kind in shifts(found)} == {"shift"}, print_sharded(found)
+    given = arguments(program, dims)
+    compare(found, [np.random.default_rng(seed).standard_normal(x.shape).astype(x.dtype) for x in given], dims, 1e-4)
