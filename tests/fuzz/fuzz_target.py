@@ -14,7 +14,7 @@ from axon.checker.loader import FileLoader
 from axon.checker.module import CheckedModule
 
 PATIENCE = 5.0  # seconds of this process's time
-LIBRARY = ("dist", "fft", "image", "linalg", "nn", "optim", "random", "special", "stats", "tensor")
+LIBRARY = ("dist", "fft", "image", "linalg", "nn", "optim", "quant", "random", "special", "stats", "tensor")
 
 
 class Hang(Exception):

@@ -21,6 +21,7 @@ from tests.library import (  # noqa: F401  (cases register themselves)
     linalg_cases,
     nn_cases,
     optim_cases,
+    quant_cases,
     random_cases,
     special_cases,
     stats_cases,

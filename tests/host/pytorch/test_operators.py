@@ -20,6 +20,7 @@ from tests.library import (  # noqa: F401  (cases register themselves)
     linalg_cases,
     nn_cases,
     optim_cases,
+    quant_cases,
     random_cases,
     stats_cases,
     tensor_cases,
