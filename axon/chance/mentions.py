@@ -214,9 +214,7 @@ class _Reading:
         mine = tuple(Index(i.name, i.bound, i.chain) for i in dims)  # as of any array: those of the node are its plates
         return Whole(frozenset({Mention(path, (*outer, *mine))}), mine)
 
-    def site(
-        self, site: S.Expr, env: Env, path: str, outer: tuple[Index, ...]
-    ) -> tuple[tuple[Index, ...], Mentions, S.Expr]:
+    def site(self, site: S.Expr, env: Env, path: str, outer: tuple[Index, ...]) -> tuple[tuple[Index, ...], Mentions, S.Expr]:
         """The plates of a site, what it mentions, and its first distribution."""
         match site:
             case S.If(condition, then, otherwise):

@@ -154,7 +154,8 @@ def _loop(v: Vertex, box: Box) -> str:
     path += f"{right + 1:.1f} {middle - 9:.1f}"
     tip = attribute(f"{v.name} needs {v.name}[{v.again}]")
     name = attribute(v.name)
-    return f'<path class="edge" d="{path}" data-from="{name}" data-to="{name}" data-tip="{tip}" marker-end="url(#arrow)"/>'
+    arrow = f'<path class="edge" d="{path}" data-from="{name}" data-to="{name}" data-tip="{tip}" marker-end="url(#arrow)"/>'
+    return f'{arrow}<text class="step" x="{right + LOOP:.1f}" y="{middle - 15:.1f}">{escape(v.again)}</text>'
 
 
 def _drawn(v: Vertex, box: Box, where: str) -> str:

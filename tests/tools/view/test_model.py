@@ -6,6 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,7 +84,9 @@ def overlap(a: Rectangle, b: Rectangle) -> bool:
 def test_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "walk.axon").write_text(WALK)
     assert main(["view", str(tmp_path / "walk.axon"), "--text"]) == 0
-    assert capsys.readouterr().out == """\
+    assert (
+        capsys.readouterr().out
+        == """\
 walk
 mu ~
 a < g
@@ -92,6 +95,7 @@ a < g
     observe y ~ z level
   level = z
 """
+    )
     assert list(tmp_path.iterdir()) == [tmp_path / "walk.axon"]
 
 
@@ -106,3 +110,20 @@ a < g
 def test_what_is_refused(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["view", *arguments]) == 1
     assert re.search(said, capsys.readouterr().out)
+
+
+def test_in_a_browser(browser: Any, page: Callable[..., str], tmp_path: Path) -> None:
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.by import By
+
+    page(WALK, "walk")
+    browser.get((tmp_path / "walk.html").as_uri())
+    node = browser.find_element(By.CSS_SELECTOR, '.node[data-key="y"]')
+    ActionChains(browser).move_to_element(node).perform()
+    lit = browser.find_elements(By.CSS_SELECTOR, ".edge.lit")
+    assert sorted(e.get_attribute("data-from") for e in lit) == ["level", "z"]
+    tip = browser.find_element(By.ID, "tip").text
+    assert tip == "observe y ~ dist.normal (z[a, s] + level[a]) 1.0\nfor a < g\nfor s < t"
+    source = "".join(e.text for e in browser.find_elements(By.CSS_SELECTOR, ".source .lit"))
+    assert source.replace(" ", "").startswith("observey~foras=>")
+    assert browser.get_log("browser") == []
