@@ -1,4 +1,4 @@
-"""What the examples of this folder draw: intervals of numbers, and a curve over years, as SVG."""
+"""What the examples of this folder draw, as SVG: intervals of numbers, curves and bands over years."""
 
 from __future__ import annotations
 
@@ -43,6 +43,24 @@ def over_years(years: Any, points: Any, curve: Any, width: int = 640, height: in
     dots = [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="2" fill="{GREY}"/>' for a, b in places(share)]
     line = " ".join(f"{a:.1f},{b:.1f}" for a, b in places(curve))
     marks = "".join(dots) + f'<polyline points="{line}" fill="none" stroke="{BLUE}" stroke-width="1.5"/>'
+    ends = f'<text x="40" y="{height - 8}">{years[0]}</text><text x="{width - 40}" y="{height - 8}">{years[-1]}</text>'
+    return _picture(marks + ends, width, height)
+
+
+def bands(years: Any, points: Any, known: Any, draws: Any, width: int = 640, height: int = 280) -> str:
+    """Draws, [draws, years], as a band from their 5% to their 95% and a line in the middle; points, in grey those not known."""
+    low, middle, high = np.quantile(draws, [0.05, 0.5, 0.95], axis=0)
+    least, most = min(low.min(), np.min(points)), max(high.max(), np.max(points))
+    x = np.linspace(40, width - 10, len(years))
+
+    def line(values: Any) -> list[str]:
+        return [f"{a:.1f},{height - 30 - (b - least) / (most - least) * (height - 40):.1f}" for a, b in zip(x, values, strict=True)]
+
+    marks = f'<polygon points="{" ".join([*line(low), *line(high)[::-1]])}" fill="{BLUE}" opacity="0.2"/>'
+    marks += f'<polyline points="{" ".join(line(middle))}" fill="none" stroke="{BLUE}" stroke-width="1.5"/>'
+    for place, is_known in zip(line(points), known, strict=True):
+        a, b = place.split(",")
+        marks += f'<circle cx="{a}" cy="{b}" r="2" fill="{"#111827" if is_known else GREY}"/>'
     ends = f'<text x="40" y="{height - 8}">{years[0]}</text><text x="{width - 40}" y="{height - 8}">{years[-1]}</text>'
     return _picture(marks + ends, width, height)
 

@@ -1,4 +1,5 @@
-"""The examples of examples/chance: what they print is so, by the forward algorithm, integrals over a grid and the season's rest."""
+"""The examples of examples/chance: what they print is so, by SciPy, the forward algorithm, integrals over a grid and what was left
+out."""
 
 from __future__ import annotations
 
@@ -64,3 +65,54 @@ def test_schools(monkeypatch: pytest.MonkeyPatch) -> None:
     first = (m.Y[0] / m.SIGMA[0] ** 2 + mu / tau**2) / (1 / m.SIGMA[0] ** 2 + 1 / tau**2)
     draws = m.effects(method="hmc", chains=4, draws=60, warmup=100, target="interpret")
     assert draws[:, 0].mean() == pytest.approx((weight * first).sum() / weight.sum(), abs=2.0)
+
+
+def test_warming(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The density is SciPy's, and the bands are those of the normal distribution given what is known, from its whole covariance."""
+    m = example("warming", monkeypatch)
+    x, y, at = m.decades(m.YEARS[:24:3]), m.CELSIUS[:24:3], m.decades(m.YEARS[1:24:5])
+    reach, height, noise = np.array([1.5, 3.0]), np.array([0.4, 0.9]), np.array([0.1, 0.3])
+
+    def covariance(a: Any, b: Any, n: int) -> Any:
+        return height[n] ** 2 * np.exp(-0.5 * ((a[:, None] - b) / reach[n]) ** 2)
+
+    program = axon.load(FOLDER / "warming.axon")
+    known = covariance(x, x, 0) + noise[0] ** 2 * np.eye(len(x))
+    wanted = stats.multivariate_normal(np.zeros(len(x)), known).logpdf(y) + stats.invgamma(5, scale=10).logpdf(1.5)
+    wanted += stats.halfnorm(0, 1).logpdf(0.4) + stats.halfnorm(0, 0.5).logpdf(0.1)
+    found = program.warming.log_density(x, y, {"reach": 1.5, "height": 0.4, "noise": 0.1}, target="interpret")
+    assert float(found) == pytest.approx(wanted)
+    mean, spread = program.bands(x, y, at, reach, height, noise, target="interpret")
+    for n in range(2):
+        known = covariance(x, x, n) + noise[n] ** 2 * np.eye(len(x))
+        across = covariance(at, x, n) @ np.linalg.inv(known)
+        left = covariance(at, at, n) + noise[n] ** 2 * np.eye(len(at)) - across @ covariance(x, at, n)
+        np.testing.assert_allclose(mean[n], across @ y, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(spread[n], np.sqrt(np.diag(left)), rtol=1e-8)
+    new = np.array([m.CELSIUS - 1, m.CELSIUS + 1])
+    assert (m.inside(new), m.inside(new + 2)) == (1, 0)
+    assert m.bands(m.YEARS, m.CELSIUS, m.KNOWN, new).count("<circle") == len(m.YEARS) == len(m.CELSIUS)
+    if SOAK:
+        assert 0.82 < m.inside(m.predicted(m.latents(key=1, chains=4, draws=250, warmup=250), 200)) < 0.98
+
+
+def test_the_pound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deviations and evidence are those of the forward algorithm over a grid of what the logarithm of the variance may be."""
+    m = example("pound", monkeypatch)
+    months, change = m.changes()
+    count = [int(year) * 12 + int(month) for year, month in (text.split("-") for text in months)]
+    assert np.all(np.diff(count) == 1)
+    change = change[:48]
+    stays, level = 0.9, np.log(np.var(change)) - m.WIDE**2 / 2
+    h = np.linspace(level - 5, level + 5, 400)
+    step = stats.norm(level + stays * (h - level), m.WIDE * np.sqrt(1 - stays**2)).pdf(h[:, None]) * (h[1] - h[0])
+    share, total, wanted = stats.norm(level, m.WIDE).pdf(h) * (h[1] - h[0]), 0.0, []
+    for now in change:
+        share = step @ share * stats.norm(0, np.exp(h / 2)).pdf(now)
+        total += np.log(share.sum())
+        share = share / share.sum()
+        wanted.append(np.exp(h / 2) @ share)
+    deviation, evidence = m.volatility(change, stays, 4000, seed=1, target="interpret")
+    np.testing.assert_allclose(deviation, wanted, rtol=0.1)
+    assert evidence == pytest.approx(total, abs=0.5)
+    assert m.constant(change) == pytest.approx(stats.norm(0, change.std()).logpdf(change).sum())
