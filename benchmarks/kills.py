@@ -1,11 +1,11 @@
 """Kill a process of a training at random moments, and see that nothing after the last checkpoint is lost.
 
-python benchmarks/kills.py [--kills 10] [--processes 4] [--steps 40] [--seed 0]
+python benchmarks/kills.py [--kills 10] [--processes 4] [--steps 40] [--layers 4] [--width 128] [--timeout 20] [--target interpret]
 
-`examples/train_sharded` is trained over gloo processes, forked from this one, small, with a checkpoint every second step. At a
-random moment one of them is killed; the others must end by themselves, with one error that names it (or PyTorch's own, where that
-was while it wrote a checkpoint). Then all are started again, as often as there are kills. At the end the losses must be those of a
-training that nobody disturbed, bit for bit.
+`examples/train_sharded` is trained over gloo processes, forked from this one, with short rows and a checkpoint every second step.
+At a random moment one of them is killed; the others must end by themselves, with one error that names it (or PyTorch's own, where
+that was while it wrote a checkpoint). Then all are started again, as often as there are kills. At the end the losses must be those
+of a training that nobody disturbed, bit for bit.
 """
 
 from __future__ import annotations
@@ -35,9 +35,14 @@ import train  # noqa: E402
 import axon  # noqa: E402
 import axon.host.devices.function  # noqa: E402
 
-SIZES = ["--layers", "2", "--width", "16", "--length", "8", "--batch", "4", "--every", "2", "--timeout", "20"]
-SIZES += ["--target", "interpret"]
+SIZES = ["--length", "8", "--batch", "4", "--every", "2"]
 LONGEST = 600  # seconds, for one training
+
+
+def sizes_of(o: argparse.Namespace) -> list[str]:
+    """The arguments of a training, but where its text and its checkpoints are."""
+    found = [str(o.steps), *SIZES, "--layers", str(o.layers), "--width", str(o.width), "--timeout", str(o.timeout)]
+    return [*found, "--target", o.target] if o.target else found
 
 
 class Training:
@@ -54,7 +59,7 @@ class Training:
             torch.set_num_threads(1)
             place = f"file://{self.folder}/store-{self.run}"
             dist.init_process_group("gloo", place, timedelta(seconds=LONGEST), o.processes, rank)
-            found = train.main([str(o.steps), *SIZES, "--text", o.text, "--checkpoint", str(self.folder / "checkpoint")])
+            found = train.main([*sizes_of(o), "--text", o.text, "--checkpoint", str(self.folder / "checkpoint")])
         except BaseException as error:
             found = f"{type(error).__name__}: {error}"
         finally:
@@ -93,7 +98,7 @@ class Training:
 
 def planned(o: argparse.Namespace) -> None:
     """Plan a step before processes are forked, which then need not."""
-    m, sizes = train.module(), train.options([str(o.steps), *SIZES])
+    m, sizes = train.module(), train.options(sizes_of(o))
     data = 2 if o.processes % 2 == 0 else 1
     state, ids = m.start[sizes.heads](train.initial(sizes)), np.zeros((sizes.batch, sizes.length + 1), np.int32)
     shards = axon.shard(m.step[sizes.heads], {"data": data, "model": o.processes // data}, {**train.WEIGHTS, "b": "data"})
@@ -103,8 +108,10 @@ def planned(o: argparse.Namespace) -> None:
 
 def main(arguments: list[str] | None = None) -> bool:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    for name, default in (("kills", 10), ("processes", 4), ("steps", 40), ("seed", 0)):
+    for name, default in (("kills", 10), ("processes", 4), ("steps", 40), ("layers", 4), ("width", 128), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--timeout", type=float, default=20.0, help="seconds for which processes wait for one")
+    parser.add_argument("--target", help="how blocks are computed, as of a call")
     o = parser.parse_args(arguments)
     planned(o)
     chance, good = random.Random(o.seed), True
@@ -113,19 +120,20 @@ def main(arguments: list[str] | None = None) -> bool:
         Path(o.text).mkdir()
         shutil.copy(ROOT / "README.md", o.text)
         calm = Training(Path(one), 0, o)
-        calm.end()
+        pace = calm.end() / o.steps
         wanted = calm.told()[0]
         if not isinstance(wanted, list):
             print(f"undisturbed, it ends with {wanted}")
             return False
-        print(f"{o.processes} processes, {o.steps} steps; undisturbed: loss {wanted[0]:.6f} at first, {wanted[-1]:.6f} at last\n")
+        print(f"{o.processes} processes, {o.steps} steps of {o.layers} layers of width {o.width}, {pace:.1f} s each")
+        print(f"undisturbed: loss {wanted[0]:.6f} at first, {wanted[-1]:.6f} at last\n", flush=True)
         print("| kill | last checkpoint | killed | the others ended after | with |\n|---|---|---|---|---|")
         for run in range(o.kills):
             training = Training(Path(other), run, o)
             goal = min(training.latest() + chance.randint(0, o.steps // (o.kills + 1)), o.steps - 4)  # so that there is work left
             while training.goes_on and (training.latest() < goal or not (training.folder / "checkpoint").exists()):
                 time.sleep(0.005)
-            time.sleep(chance.random())
+            time.sleep(chance.random() * max(1.0, pace))
             rank = chance.randrange(o.processes)
             training.kill(rank)
             seconds = training.end()

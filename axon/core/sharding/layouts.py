@@ -136,6 +136,11 @@ class Rates:
     latency: float  # seconds of one collective
     flops: float  # a second
     memory: float  # bytes a second
+    axes: tuple[tuple[str, Rates], ...] = ()  # of the mesh, over which devices exchange by another link
+
+    def over(self, axis: str) -> Rates:
+        """Those of the link along an axis of the mesh."""
+        return dict(self.axes).get(axis, self)
 
 
 # NVLink 4 of eight H100: 450 GB/s each way, about 370 after protocol in rings; InfiniBand NDR: 400 Gbit/s for each device.
@@ -176,4 +181,5 @@ def seconds(move: Move, value: Value, grid: Grid, element_bytes: int, sizes: Map
     borders = ZERO if split is None else split.left + split.right
     count = exchanged(move.kind, local_shape(value.shape, move.before, grid), move.dimension, borders)
     sent = rings(move.kind, grid.devices(move.axis)) * element_bytes * max(0, count.evaluate(sizes))
-    return rates.latency + float(sent) / rates.bandwidth
+    link = rates.over(move.axis)
+    return link.latency + float(sent) / link.bandwidth

@@ -277,7 +277,8 @@ class Planner:
         computed = sum(self._work(o, strategy, way.grid) for o, strategy in zip(ops, way.strategies, strict=True))
         moving = [(self.values[s], one) for s, one in way.outside(op)] + list(zip(op.states, way.states, strict=True))
         sent = [self._bytes(value, way.on_mesh(one), self.grid) for value, one in moving if way.goes_round(one)]
-        exchanged = len(sent) * self.rates.latency + sum(sent) / self.rates.bandwidth
+        link = self.rates.over(way.axis)
+        exchanged = len(sent) * link.latency + sum(sent) / link.bandwidth
         return self.grid.devices(way.axis) * max(computed, exchanged)
 
     def _possible(self, strategy: Strategy) -> Strategy:
@@ -308,7 +309,8 @@ class Planner:
         time = max(count / shared / self.rates.flops, moved / self.rates.memory)
         if strategy.joined is not None:
             sent = sum(self._bytes(out, strategy.layout, grid) for out in outs_of(op)) * (grid.devices(strategy.joined.mesh) - 1)
-            time += self.rates.latency * len(outs_of(op)) + sent / self.rates.bandwidth
+            link = self.rates.over(strategy.joined.mesh)
+            time += link.latency * len(outs_of(op)) + sent / link.bandwidth
         return time
 
     def _bytes(self, value: Value, layout: Layout, grid: Grid) -> float:

@@ -72,7 +72,8 @@ def _costs(
                 if step.kind == "shift" and around is not None:  # not in the steps that ask for what the device has
                     counter, trips = around
                     often = times // trips * sum(_guess(step.left, {**sizes, counter: t}) > 0 for t in range(trips))
-                yield Cost(step, factor, count, sent, rates.latency + sent / rates.bandwidth, often, loops)
+                link = rates.over(step.axis)
+                yield Cost(step, factor, count, sent, link.latency + sent / link.bandwidth, often, loops)
             case Repeat():
                 values.update({v.symbol: v for v in (*step.states, *step.outs)})
                 trips = _trips(step, sizes, literals)
