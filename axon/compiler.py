@@ -382,11 +382,14 @@ def shared(
     """How a program is shared among the devices of a mesh, with the sizes `split` over its axes: what is exchanged at these sizes,
     why, and how long it is predicted to take over a link of `LINKS`."""
     with _phase("sharing a program"):
-        from axon.core.sharding import Mesh, shard
+        from axon.core.sharding import Mesh, near, shard
         from axon.core.sharding.layouts import LINKS
         from axon.core.sharding.report import report as phase
 
-        made = shard(program, Mesh(tuple(mesh.items())), split, sizes, LINKS[link])
+        grid = Mesh(tuple(mesh.items()))
+        made = shard(program, grid, split, near(program, grid, split, sizes), LINKS[link])  # as a call would
+        if not made.serves(sizes):
+            made = shard(program, grid, split, sizes, LINKS[link])
         return phase(made, sizes, LINKS[link])
 
 

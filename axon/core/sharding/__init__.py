@@ -7,7 +7,7 @@
 
 from axon.core.sharding.ir import Collective, Layout, Local, Mesh, Placed, Repeat, Sharded, Split, collectives
 from axon.core.sharding.printer import print_sharded
-from axon.core.sharding.shard import check_divides, layouts, shard
+from axon.core.sharding.shard import check_divides, layouts, near, shard
 
 __all__ = [
     "Collective",
@@ -21,6 +21,7 @@ __all__ = [
     "check_divides",
     "collectives",
     "layouts",
+    "near",
     "print_sharded",
     "shard",
 ]

@@ -121,6 +121,20 @@ def check_divides(program: Program, mesh: Mesh, split: Mapping[str, str], dims: 
             raise _refused(program, mesh, message, f"the nearest that can: {nearest}")
 
 
+def near(program: Program, mesh: Mesh, split: Mapping[str, str], dims: Mapping[Symbol, int]) -> dict[Symbol, int]:
+    """The sizes for which a call of these is planned: of each, or of its part on a device, the power of two next to it. So calls of
+    many sizes have one plan, which follows from the sizes of each. Raises AxonError where sizes do not divide."""
+    check_divides(program, mesh, split, dims)
+    parts = {whole: mesh.size(axis) for whole, axis in _split(program, mesh, split)}
+    return {s: parts.get(s, 1) * _power(size // parts.get(s, 1)) for s, size in dims.items()}
+
+
+def _power(size: int) -> int:
+    """The power of two next to a size, by ratio; of 0 it is 0."""
+    below = 1 << max(0, size.bit_length() - 1)
+    return 0 if size <= 0 else below if size * size < 2 * below * below else 2 * below
+
+
 def _split(program: Program, mesh: Mesh, split: Mapping[str, str]) -> list[tuple[Symbol, str]]:
     """The sizes that are split, and over what."""
     names: dict[str, list[Symbol]] = {}

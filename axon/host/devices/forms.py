@@ -1,7 +1,8 @@
 """The sharded programs of a function, by its specialization and the sizes of calls.
 
-Which one a call runs follows from its sizes alone, never from what was called before: another choice would sum in another order. So
-the pass is asked for each sizes, and where it gives the same program, what was made of the first serves the others.
+Which one a call runs follows from its sizes alone, never from what was called before: another choice would sum in another order.
+The pass is asked for sizes near those of a call, the same for many calls, and for its own where borders would reach too far with
+these; where it gives the same program, what was made of the first serves the others.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.core.ir import Program
-from axon.core.sharding import check_divides, layouts, print_sharded, shard
+from axon.core.sharding import check_divides, layouts, near, print_sharded, shard
 from axon.core.sharding.ir import Layout, Mesh, Sharded
 
 
@@ -33,6 +34,10 @@ class Forms:
 
     def sharded(self, program: Program, sizes: Mapping[Symbol, int]) -> Sharded:
         """The program for a call with these whole sizes. Raises AxonError where they cannot be split."""
+        made = self._of(program, near(program, self.mesh, self.split, sizes))
+        return made if made.serves(sizes) else self._of(program, sizes)
+
+    def _of(self, program: Program, sizes: Mapping[Symbol, int]) -> Sharded:
         by_sizes, by_text = self._made.setdefault(program, ({}, {}))
         key = tuple(sizes.values())
         if key not in by_sizes:

@@ -24,6 +24,25 @@ def test_arrays_of_numpy(f: Any) -> None:
     np.testing.assert_array_equal(f(X, s=3.0), 3 * X * X - 6)
 
 
+def test_calls_of_many_sizes_have_one_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 3, 4 and 5 elements on a device that of 4; of 6 another. Borders of 2 are no plan for blocks of 1."""
+    from axon.host.devices import forms
+
+    asked = []
+    plan = forms.shard
+    monkeypatch.setattr(forms, "shard", lambda *given: asked.append(given) or plan(*given))
+    m = axon.compile(TEXT + "\nfun g (x : f32[n]) = for i < n => x[i + 2 | 0.0]")
+    f, g = (axon.shard(m[name], {"a": 2}, {"n": "a"}) for name in "fg")
+    for n in (8, 6, 10, 8):
+        x = np.arange(n, dtype=np.float32)
+        np.testing.assert_array_equal(f(x, 3.0), 3 * x * x - x.sum())
+    assert len(asked) == 1
+    f(np.ones(12, np.float32), 3.0)
+    assert len(asked) == 2
+    for n in (4, 2):
+        np.testing.assert_array_equal(g(np.arange(n, dtype=np.float32)), [*range(2, n), 0, 0])
+
+
 @pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
 def test_tensors_of_pytorch_and_their_derivatives(f: Any) -> None:
     import torch
