@@ -1,8 +1,8 @@
-"""What the examples of this folder draw, as SVG: intervals of numbers, curves and bands over years."""
+"""What the examples of this folder draw, as SVG: intervals, curves and bands over years, how sure and how often right."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,27 @@ def bands(years: Any, points: Any, known: Any, draws: Any, width: int = 640, hei
         marks += f'<circle cx="{a}" cy="{b}" r="2" fill="{"#111827" if is_known else GREY}"/>'
     ends = f'<text x="40" y="{height - 8}">{years[0]}</text><text x="{width - 40}" y="{height - 8}">{years[-1]}</text>'
     return _picture(marks + ends, width, height)
+
+
+def reliability(chances: Mapping[str, Any], labels: Any, size: int = 280) -> str:
+    """For each name its chances, [images, classes]: how often the likeliest class is right, over how sure it is, in ten bins."""
+
+    def at(share: float) -> float:
+        return 30 + share * (size - 40)
+
+    marks = [f'<path d="M{at(0)} {size - at(0)}L{at(1)} {size - at(1)}" stroke="{GREY}" stroke-dasharray="4 3"/>']
+    for (name, chance), colour, row in zip(chances.items(), (GREY, BLUE), range(2), strict=True):
+        sure, right = chance.max(1), chance.argmax(1) == labels
+        bins = np.minimum((sure * 10).astype(int), 9)
+        found = [(sure[bins == b].mean(), right[bins == b].mean(), np.sum(bins == b)) for b in range(10) if np.any(bins == b)]
+        line = " ".join(f"{at(a):.1f},{size - at(b):.1f}" for a, b, _ in found)
+        marks.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+        for a, b, n in found:
+            radius = 1.5 + n**0.5 / 4
+            marks.append(f'<circle cx="{at(a):.1f}" cy="{size - at(b):.1f}" r="{radius:.1f}" fill="{colour}"/>')
+        marks.append(f'<text x="36" y="{34 + 16 * row}" style="fill: {colour}">{name}</text>')
+    ends = f'<text x="{size / 2 - 20}" y="{size - 8}">how sure</text><text x="4" y="14">how often right</text>'
+    return _picture("".join(marks) + ends, size, size)
 
 
 def _picture(marks: str, width: int, height: int) -> str:

@@ -116,3 +116,29 @@ def test_the_pound(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(deviation, wanted, rtol=0.1)
     assert evidence == pytest.approx(total, abs=0.5)
     assert m.constant(change) == pytest.approx(stats.norm(0, change.std()).logpdf(change).sum())
+
+
+def test_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The density is SciPy's. In the soak: draws of the weights say more of the other digits than those that fit best."""
+    pytest.importorskip("sklearn")
+    m = example("network", monkeypatch)
+    x, y, others, labels = m.digits()
+    assert (x.shape, others.shape) == ((m.KNOWN, 16), (450, 16))
+    draw = np.random.default_rng(5)
+    shapes = {"into": ((16, 8), 5.0), "shift": (8, 1.0), "out": ((8, 10), 10.0), "usual": (10, 1.0)}
+    at = {name: draw.normal(0, 0.3 * wide, shape).astype(np.float32) for name, (shape, wide) in shapes.items()}
+    score = at["usual"] + np.tanh(at["shift"] + x[:9] @ at["into"]) @ at["out"]
+    share = np.exp(score) / np.exp(score).sum(1, keepdims=True)
+    wanted = np.log(share[np.arange(9), y[:9]]).sum()
+    wanted += sum(stats.norm(0, wide).logpdf(at[name]).sum() for name, (_, wide) in shapes.items())
+    found = axon.load(FOLDER / "network.axon").network.log_density(x[:9], y[:9], at, target="interpret")
+    assert float(found) == pytest.approx(wanted, rel=1e-5)
+    np.testing.assert_allclose(m.chances([at], x[:9], target="interpret"), share, rtol=1e-4, atol=1e-6)
+    sure = np.array([[0.9, 0.1], [0.9, 0.1], [0.3, 0.7], [0.45, 0.55]])
+    right, surprise, error = m.judged(sure, np.array([0, 1, 1, 1]))
+    assert (right, error) == (0.75, pytest.approx((0.8 + 0.3 + 0.45) / 4))
+    assert surprise == pytest.approx(-np.log([0.9, 0.1, 0.7, 0.55]).mean())
+    assert m.reliability({"a": sure, "b": sure}, np.array([0, 1, 1, 1])).count("<circle") == 6
+    if SOAK:
+        best, drawn = (m.judged(m.chances(m.weights(x, y, **how), others), labels) for how in (m.BEST, m.DRAWN))
+        assert drawn[1] < best[1]
