@@ -54,7 +54,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.backend.plan": {"base", "shapes", "shapes.algebra", "core", "core.passes"},
     "axon.backend.kernel": {"base", "shapes", "core"},
     "axon.backend.cpu": {"base", "shapes", "shapes.contracts", "core", "core.passes", "interpret"}
-    | {"backend", "backend.plan", "backend.kernel"},
+    | {"backend", "backend.plan", "backend.kernel", "backend.tiles"},
+    "axon.backend.tiles": {"base", "shapes", "core", "interpret", "backend.plan", "backend.kernel"},
     "axon.backend.c": {"base", "shapes", "shapes.contracts", "core", "core.passes"}
     | {"backend.plan", "backend.kernel", "backend.cpu", "backend.gpu.layout", "backend.gpu.runtime"},
     "axon.backend.gpu": set(),

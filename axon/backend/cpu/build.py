@@ -240,7 +240,8 @@ def machine_tools() -> str:
     features = llvm.get_host_cpu_features().flatten()
     here = Path(__file__)
     kernel = here.parents[1] / "kernel"
-    sources = (here, here.with_name("intrinsics.py"), here.with_name("passes.py"), kernel / "llvm.py", kernel / "verify.py")
+    own = (here, here.with_name("intrinsics.py"), here.with_name("passes.py"), here.parents[1] / "tiles" / "microkernel.py")
+    sources = (*own, kernel / "llvm.py", kernel / "special.py", kernel / "verify.py")
     intrinsics = "\0".join(file.read_text(encoding="utf-8") for file in sources)
     tools = [f"{name} {_version(name)}" for name in ("numba", "llvmlite")]
     machine = (llvm.get_default_triple(), llvm.get_host_cpu_name(), features)

@@ -19,6 +19,7 @@ from axon.backend.cpu.work import work
 from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.plan.deaths import lives_of
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Plan, Repeat, as_program, operations, values_in, values_of
+from axon.backend.plan.reshapes import reshapes
 from axon.backend.plan.walk import Lives
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
@@ -87,6 +88,7 @@ class CpuExecutable:
         self.lock = Lock()
         self._made = made
         self._lives: IdentityMap[Kernels, Lives] = IdentityMap()
+        self._reshapes: IdentityMap[Kernels, dict[Symbol, Value]] = IdentityMap()
         self.compiled = IdentityMap((nest, self._compiled(function)) for nest, function in made.nests)
         self.products: IdentityMap[Contraction, tuple[Products, Compiled | None]] = IdentityMap(
             (kernel, (Products(kernel, True), self._compiled(function))) for kernel, function in made.products
@@ -165,6 +167,12 @@ class CpuExecutable:
     def is_settled(self, value: Value) -> bool:
         """Whether a value's shape follows from the sizes of a call, and neither from data nor from the number of a step."""
         return all(dim.variables <= self._sizes for dim in value.shape)
+
+    def reshapes(self, kernels: Kernels) -> dict[Symbol, Value]:
+        found = self._reshapes.get(kernels)
+        if found is None:
+            found = self._reshapes[kernels] = reshapes(kernels)
+        return found
 
     def lives(self, kernels: Kernels) -> Lives:
         found = self._lives.get(kernels)

@@ -25,6 +25,7 @@ from axon.backend.cpu.passes import Passes
 from axon.backend.kernel import llvm
 from axon.backend.kernel.llvm import F32, F64, I8, I32, I64, Builder, Emit, Value, as_bits, as_float, call, fma, real, suffix, whole
 from axon.backend.kernel.special import Functions
+from axon.backend.tiles import microkernel
 
 __all__: list[str] = []
 
@@ -450,6 +451,11 @@ for _name, _emit in _UNARY.items():
 _intrinsic("power", _same_type, lambda b, x, y: call(b, f"llvm.pow.{suffix(x)}", x, y))
 _atan2_f32 = _through_f64(_SPECIAL.atan2)
 _intrinsic("atan2", _same_type, lambda b, y, x: _atan2_f32(b, y, x) if x.type == F32 else call(b, "atan2", y, x))
+
+for _name, _float in (("f32", F32), ("f64", F64)):
+    for _high, _wide in microkernel.shapes():
+        _lanes = microkernel.vector_bits() // (32 if _float == F32 else 64)
+        _intrinsic(f"tile_{_name}_{_high}x{_wide}", lambda *given: types.void, microkernel.tile(_float, _lanes, _high, _wide))
 
 
 def namespace() -> dict[str, Any]:

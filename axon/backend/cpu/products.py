@@ -42,8 +42,9 @@ import numpy as np
 
 from axon.backend.cpu import blas, threads
 from axon.backend.cpu.arena import Scratch
-from axon.backend.cpu.views import Dims, PaddedSource, Piece, View, is_buffer, joined, must_copy, ordered, view_of
+from axon.backend.cpu.windows import Tiled, tiled
 from axon.backend.plan.ir import Contraction
+from axon.backend.tiles.views import Dims, PaddedSource, Piece, View, is_buffer, joined, must_copy, ordered, view_of
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Axis
@@ -109,7 +110,7 @@ class Products:
         asked = frozenset[Symbol]().union(*(dim.variables for dim in (*extents, *subscripts, *kernel.given))) - own
         self.kernel, self.has_nest = kernel, has_nest
         self._dims = tuple(sorted(asked, key=lambda s: s.id))
-        self._prepared: dict[tuple[Any, ...], Prepared | None] = {}
+        self._prepared: dict[tuple[Any, ...], Prepared | Tiled | None] = {}
 
     def contract(self, left: Array, right: Array, dims: Dims, result: Array) -> bool:
         """The contraction into its result; or False, where it has a nest and that is cheaper."""
@@ -118,7 +119,7 @@ class Products:
             prepared.run(left, right, result)
         return prepared is not None
 
-    def prepared(self, left: Array, right: Array, dims: Dims, result: Array) -> Prepared | None:
+    def prepared(self, left: Array, right: Array, dims: Dims, result: Array) -> Prepared | Tiled | None:
         """How it is computed; None as a nest."""
         key = (*[dims[s] for s in self._dims], left.shape, right.shape, left.strides, right.strides, result.strides)
         try:
@@ -139,7 +140,7 @@ class Products:
 _ZERO = Prepared(None, lambda left, right, out: lambda piece: out.fill(0), 1, 0)
 
 
-def prepare(kernel: Contraction, left: Array, right: Array, dims: Dims, result: Array, has_nest: bool) -> Prepared | None:
+def prepare(kernel: Contraction, left: Array, right: Array, dims: Dims, result: Array, has_nest: bool) -> Prepared | Tiled | None:
     """For tensors with the shapes and strides of these; None where a nest is cheaper."""
     sizes = {axis.symbol: axis.extent.evaluate(dims) for axis in (*kernel.op.axes, *kernel.depth)}
     of_left, x, first = view_of(kernel.left, left, dims, sizes)
@@ -148,6 +149,10 @@ def prepare(kernel: Contraction, left: Array, right: Array, dims: Dims, result: 
     problem = _Problem(x, y, out, *map(_symbols, (kernel.batch, kernel.rows, kernel.columns, kernel.depth)))
     memory = (first, second, result)
     problem = _in_place(problem, memory)
+    if is_window(kernel) and any(_copied(problem, memory, left=side) for side in (True, False)):
+        in_tiles = tiled(kernel, left, right, dims, sizes, result)
+        if in_tiles is not None:
+            return in_tiles
     way = _way(problem, memory, has_nest)
     if way is None:
         return None

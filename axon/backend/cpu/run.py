@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
 from threading import local
 from typing import Any, assert_never
 
@@ -33,9 +34,10 @@ from axon.backend.cpu.function import AGAIN
 from axon.backend.cpu.launch import Launch
 from axon.backend.cpu.products import Prepared
 from axon.backend.cpu.straight import is_straight
+from axon.backend.cpu.windows import Tiled
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in
 from axon.backend.plan.walk import Lives, Make, Walk
-from axon.base.data import dataclass
+from axon.base.data import dataclass, field
 from axon.base.names import Symbol
 from axon.core.ir import Check, Compress, Index, Loop, Sort, Value
 from axon.interpret.box import allocate
@@ -119,7 +121,7 @@ def replay(executable: CpuExecutable, inputs: Sequence[Array], explicit: Sequenc
         return None
     places = {symbol: n for n, symbol in enumerate(symbols)}
     shapes: dict[int, tuple[int, ...]] = {n: array.shape for n, array in enumerate((*inputs, *executable.tables.values()))}
-    replayed = _Replayed(executable, sizes, places, shapes)
+    replayed = _Replayed(executable, sizes, places, shapes, executable.reshapes(body), set())
     steps: list[Step] = []
     for kernel, dying in zip(body.kernels, executable.lives(body).dying, strict=True):
         made = replayed.steps(kernel, frozenset(body.results))
@@ -147,10 +149,14 @@ class _Replayed:
     sizes: dict[Symbol, int]
     places: dict[Symbol, int]
     shapes: dict[int, tuple[int, ...]]
+    reshaped: dict[Symbol, Value]
+    made: set[Symbol]  # what lies where something else was made
 
     def steps(self, kernel: Kernel, results: frozenset[Symbol]) -> list[Step] | None:
         """None where data or the host decide."""
         match kernel:
+            case Nest() if not self.made.isdisjoint(kernel.stored):
+                return []
             case Nest():
                 values = [out for step in kernel.steps for out in step.outs if out.symbol in kernel.stored]
                 made = self.rooms(values, results)
@@ -171,7 +177,25 @@ class _Replayed:
         """Room for what a kernel makes."""
         if not all(map(self.executable.is_settled, values)):
             return None
-        return [self.room(value, value.symbol in results) for value in values]
+        return [step for value in values for step in self.room_or_other(value, results)]
+
+    def room_or_other(self, value: Value, results: frozenset[Symbol]) -> list[Step]:
+        """Of what is shown in another shape: its room is that of the other."""
+        other = self.reshaped.get(value.symbol)
+        if other is None or not self.executable.is_settled(other) or value.symbol in results:
+            return [self.room(value, value.symbol in results)]
+        room = self.room(other, other.symbol in results)
+        shape = tuple([max(0, d.evaluate(self.sizes)) for d in value.shape])
+        if prod(shape) != prod(self.shapes[self.places[other.symbol]]):
+            return [self.room(value, False)]
+        self.made.add(other.symbol)
+        place, source = self.places.setdefault(value.symbol, len(self.places)), self.places[other.symbol]
+        self.shapes[place] = shape
+
+        def step(held: list[Any]) -> None:
+            held[place] = held[source].reshape(shape)
+
+        return [room, step]
 
     def room(self, value: Value, is_result: bool) -> Step:
         place = self.places.setdefault(value.symbol, len(self.places))
@@ -189,7 +213,7 @@ class _Replayed:
         symbols = (kernel.left.read.tensor, kernel.right.read.tensor, kernel.op.outs[0].symbol)
         left, right, out = (self.places[symbol] for symbol in symbols)
         launches = self.launch(nest, self.sizes) if nest is not None else []
-        found: list[Prepared | None] = []  # when it has run: the strides are those of arrays in one piece each time
+        found: list[Prepared | Tiled | None] = []  # when it has run: the strides are those of arrays in one piece each time
 
         def step(held: list[Any]) -> None:
             if not found:
@@ -267,7 +291,11 @@ class CpuRun(Walk[Array]):
     threads: int
     shapes: dict[Symbol, tuple[int, ...]]  # of what was made in calls of these sizes
 
+    reshaped: dict[Symbol, Value] = field(default_factory=dict)  # see `reshapes`
+    made: set[Symbol] = field(default_factory=set)  # what lies where something else was made
+
     def lives(self, block: Kernels) -> Lives:
+        self.reshaped.update(self.executable.reshapes(block))
         return self.executable.lives(block)
 
     def item(self, item: Kernel, wanted: dict[Symbol, Make[Array]], dying: frozenset[Symbol]) -> None:
@@ -310,6 +338,20 @@ class CpuRun(Walk[Array]):
 
     # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def room(self, value: Value, wanted: dict[Symbol, Make[Array]]) -> Array:
+        """Of what is shown in another shape: its room is that of the other."""
+        other = self.reshaped.get(value.symbol)
+        shape = self.shape(value)
+        if other is None or value.symbol in wanted or prod(shape) != prod(self.shape(other)):
+            return Walk.room(self, value, wanted)
+        room = Walk.room(self, other, wanted)
+        if not room.flags.c_contiguous:
+            wanted[other.symbol] = lambda shape: room
+            return Walk.room(self, value, wanted)
+        self.made.add(other.symbol)
+        held = self.held[value.symbol] = room.reshape(shape)
+        return held
+
     def allocate(self, value: Value, shape: tuple[int, ...]) -> Array:
         return make(shape, value.element.dtype)
 
@@ -349,6 +391,9 @@ class CpuRun(Walk[Array]):
     # ── functions ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def nest(self, nest: Nest, wanted: dict[Symbol, Make[Array]]) -> None:
+        if len(nest.stored) == 1 and nest.stored[0] in self.made:
+            self.made.remove(nest.stored[0])
+            return
         compiled = self.executable.function(nest)
         for step in nest.steps:
             for out in step.outs:

@@ -205,10 +205,12 @@ def convolved(x, k, stride, dilation, padding):
     return out
 
 
-@pytest.mark.parametrize("way", ["taps", "blocks", "small blocks", "nest"])
+@pytest.mark.parametrize("way", ["tiles", "taps", "blocks", "small blocks", "nest"])
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
 def test_convolutions(kind, way, monkeypatch):
     body, *geometry = CONVOLUTIONS[kind]
+    if way != "tiles":  # as of narrow floats
+        monkeypatch.setattr(products, "tiled", lambda *arguments: None)
     monkeypatch.setattr(products, "TAP", 0 if way == "taps" else 10**9)
     monkeypatch.setattr(products, "BLOCK", 30 if way == "small blocks" else 1 << 18)
     monkeypatch.setattr(products, "BEGIN", 0 if way == "nest" else 10**9)
@@ -222,6 +224,7 @@ def test_convolutions(kind, way, monkeypatch):
 
 def test_the_window_of_a_filter_is_never_copied_as_a_whole(monkeypatch):
     """A window of one dimension merges trivially, and yet BLAS cannot read it: its rows overlap."""
+    monkeypatch.setattr(products, "tiled", lambda *arguments: None)  # as of narrow floats
     copied, array = [], products._scratch.array
     record = lambda slot, shape, dtype: copied.append(int(np.prod(shape))) or array(slot, shape, dtype)
     monkeypatch.setattr(products._scratch, "array", record)

@@ -74,9 +74,9 @@ def is_buffer(memory: Array) -> bool:
 
 def view_of(operand: Factor, tensor: Array, dims: Dims, sizes: Mapping[Symbol, int]) -> tuple[PaddedSource, View, Array]:
     """An operand as a view of what its source makes of a tensor with this shape and these strides, and that of this tensor."""
-    affine = [_affine(s, operand.axes, dims) for s in operand.read.subscripts if isinstance(s, Dim)]
+    affine = affine_of(operand, dims)
     padding, outside = operand.read.padding, False
-    ranges = tuple(_range(offset, terms, sizes) for offset, terms in affine)
+    ranges = tuple(range_of(offset, terms, sizes) for offset, terms in affine)
     if isinstance(padding, Const):
         outside = any(low < 0 or high >= size for (low, high), size in zip(ranges, tensor.shape, strict=True))
     if outside:
@@ -93,6 +93,11 @@ def view_of(operand: Factor, tensor: Array, dims: Dims, sizes: Mapping[Symbol, i
         if len(terms) > 1:
             shared |= frozenset(terms)
     return source, View(strides, sizes, shared), memory
+
+
+def affine_of(operand: Factor, dims: Dims) -> list[tuple[int, dict[Symbol, int]]]:
+    """An operand's subscripts, each as a constant and its coefficients over the axes."""
+    return [_affine(s, operand.axes, dims) for s in operand.read.subscripts if isinstance(s, Dim)]
 
 
 def _affine(dim: Dim, axes: frozenset[Symbol], dims: Dims) -> tuple[int, dict[Symbol, int]]:
@@ -119,7 +124,7 @@ def _evaluated(atom: Atom, dims: Dims) -> int:
     return values[0] // values[1] if type(atom).__name__ == "Quotient" else min(values)
 
 
-def _range(offset: int, terms: Mapping[Symbol, int], sizes: Mapping[Symbol, int]) -> tuple[int, int]:
+def range_of(offset: int, terms: Mapping[Symbol, int], sizes: Mapping[Symbol, int]) -> tuple[int, int]:
     """The least and the greatest index."""
     ends = [(min(0, c * (sizes[s] - 1)), max(0, c * (sizes[s] - 1))) for s, c in terms.items()]
     return offset + sum(low for low, _ in ends), offset + sum(high for _, high in ends)

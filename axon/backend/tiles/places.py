@@ -1,0 +1,98 @@
+"""Where the operands of a sum of products lie, as offsets of elements: lines of tables for register tiles.
+
+    Places      a tensor's offsets by the indices of axes
+    vectors     the innermost axes of a result as vectors: where each begins in the operand and in the result, and its lanes
+
+Note [Rows as one]
+    Vectors run along the innermost axis. Where that is short they may run on, across the operand's rows, into the next row: at the
+    operand's full width, of which the result keeps a part. The lanes in between are computed and left out (`kept`), if that is less
+    than what the ends of single rows would leave idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from axon.base.data import dataclass
+from axon.base.names import Symbol
+
+Array = Any
+Sizes = Mapping[Symbol, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """`strides` in elements over axes, from `start`. With `phases` above 1 the last dimension is kept by its remainders: what is
+    at `column` lies in the run of `column % phases`, runs being `width` long; `columns` are the steps of axes along it."""
+
+    strides: Mapping[Symbol, int]
+    start: int = 0
+    phases: int = 1
+    width: int = 0
+    columns: Mapping[Symbol, int] | None = None
+    column: int = 0
+
+    def of(self, axes: Sequence[Symbol], sizes: Sizes, *, started: bool = False) -> Array:
+        """The offset at each combination of indices, the last axis fastest; from the first element if it is `started`."""
+        shape = [sizes[s] for s in axes]
+        found = np.full(shape, self.start if started else 0, np.int64)
+        column = np.full(shape, self.column if started else 0, np.int64)
+        for s, index in zip(axes, np.indices(shape, np.int64), strict=True):
+            found += self.strides.get(s, 0) * index
+            if self.columns is not None:
+                column += self.columns.get(s, 0) * index
+        if self.columns is not None:
+            found += column % self.phases * self.width + column // self.phases
+        return found.reshape(-1)
+
+    def step(self, axis: Symbol) -> int:
+        """How far apart neighbours along an axis are that no other axis moves between runs; 0 if that is not the same for all."""
+        if self.columns is None or axis not in self.columns:
+            return self.strides.get(axis, 0)
+        return 0 if self.columns[axis] % self.phases or self.strides.get(axis, 0) else self.columns[axis] // self.phases
+
+
+def vectors(own: Sequence[Symbol], sizes: Sizes, operand: Places, out: Places, lanes: int) -> Array:
+    """The lines of the table of vectors along the innermost of an operand's own axes. See Note [Rows as one]."""
+    lines = _joined(own, sizes, operand, out, lanes)
+    full = lines[:, 3] == (1 << lanes) - 1
+    run = np.zeros(len(lines) + 1, np.int64)
+    for n in reversed(range(len(lines))):
+        run[n] = run[n + 1] + 1 if full[n] else 0
+    return np.concatenate([lines, run[:-1, None]], axis=1)
+
+
+def _joined(own: Sequence[Symbol], sizes: Sizes, operand: Places, out: Places, lanes: int) -> Array:
+    *outer, inner = own
+    width = sizes[inner]
+    single = _lines(outer, sizes, operand, out, _run(width, width, width, lanes))
+    if not outer:
+        return single
+    *rest, above = outer
+    full, high = operand.step(above), sizes[above]
+    if full < width or out.step(above) != width:
+        return single
+    joined = _lines(rest, sizes, operand, out, _run((high - 1) * full + width, full, width, lanes))
+    return joined if len(joined) < len(single) else single
+
+
+def _run(length: int, full: int, width: int, lanes: int) -> Array:
+    """Vectors along a run of so many elements, of which in each `full` ones the first `width` are kept."""
+    found = []
+    for start in range(0, length, lanes):
+        kept = [i for i in range(min(lanes, length - start)) if (start + i) % full < width]
+        if kept:
+            before = start // full * width + min(start % full, width)
+            found.append((start, before, (1 << (kept[-1] + 1)) - 1, sum(1 << i for i in kept)))
+    return np.array(found, np.int64)
+
+
+def _lines(axes: Sequence[Symbol], sizes: Sizes, operand: Places, out: Places, run: Array) -> Array:
+    starts = np.stack((operand.of(axes, sizes), out.of(axes, sizes)), axis=-1)
+    lines = np.repeat(run[None], prod(sizes[s] for s in axes), axis=0)
+    lines[..., :2] += starts[:, None, :]
+    return np.ascontiguousarray(lines.reshape(-1, 4))
