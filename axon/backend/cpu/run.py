@@ -283,6 +283,16 @@ def _launched(compiled: Compiled, launch: Launch, arguments: list[int], steps: i
     return answer == AGAIN
 
 
+def _all_differ(array: Array) -> bool:
+    """Whether elements that are sorted as equal have the same bits, so that nobody sees in which order they stand: there is no NaN,
+    and no zero with a sign. NumPy's sort that keeps no order is thirty times as fast."""
+    if array.dtype.kind in "iub":
+        return True
+    if array.dtype.kind != "f":  # narrow floats of ml_dtypes
+        return False
+    return not bool(np.isnan(array).any() or np.signbit(array[array == 0]).any())
+
+
 @dataclass(slots=True)
 class CpuRun(Walk[Array]):
     """One call."""
@@ -307,12 +317,14 @@ class CpuRun(Walk[Array]):
             case Repeat():
                 self.repeat(item, wanted, dying)
             case Whole(op=op):
-                self.whole(op)
+                self.whole(op, dying)
             case _:
                 assert_never(item)
 
-    def whole(self, op: Sort | Compress | Check) -> None:
+    def whole(self, op: Sort | Compress | Check, dying: frozenset[Symbol]) -> None:
         match op:
+            case Sort(values=values, indices=indices, input=input) if indices.symbol in dying and _all_differ(self.held[input]):
+                self.held[values.symbol] = np.sort(self.held[input], axis=-1)
             case Sort(values=values, indices=indices, input=input):
                 source = self.held[input]
                 wide = source.astype(np.float32) if values.element.accumulator is not values.element else source

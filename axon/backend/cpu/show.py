@@ -42,7 +42,7 @@ def _decision(executable: CpuExecutable, kernel: Kernel) -> str:
             return f"compiled, {executable.function(kernel).function.how}"
         case Contraction():
             nest = executable.product(kernel)[1]
-            how = ", a window by blocks or by taps" if is_window(kernel) else ""
+            how = ", a window in register tiles, by blocks or by taps" if is_window(kernel) else ""
             return f"BLAS through NumPy{how}" + ("" if nest is None else f"; or compiled, {nest.function.how}: the cheapest")
         case Repeat():
             loop = executable.loop(kernel)
