@@ -37,7 +37,7 @@ def digits() -> tuple[Any, Any, Any, Any]:
 def weights(x: Any, y: Any, **settings: Any) -> list[dict[str, Any]]:
     """Draws of the weights."""
     with warnings.catch_warnings():  # units may change places: chains need not agree about weights, but about digits
-        warnings.simplefilter("ignore", RuntimeWarning)
+        warnings.filterwarnings("ignore", ".*chains have not mixed", RuntimeWarning)
         found = axon.infer(axon.load(HERE / "network.axon").network, {"x": x, "y": y}, **settings).posterior
     columns = {name: found[name].to_numpy().reshape(-1, *found[name].shape[2:]).astype(np.float32) for name in NAMES}
     return [{name: columns[name][n] for name in NAMES} for n in range(len(columns["usual"]))]

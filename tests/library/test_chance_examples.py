@@ -119,7 +119,7 @@ def test_the_pound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The density is SciPy's. In the soak: draws of the weights say more of the other digits than those that fit best."""
+    """The density is SciPy's. In the soak: what the documentation says of both kinds of weights."""
     pytest.importorskip("sklearn")
     m = example("network", monkeypatch)
     x, y, others, labels = m.digits()
@@ -141,4 +141,4 @@ def test_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     assert m.reliability({"a": sure, "b": sure}, np.array([0, 1, 1, 1])).count("<circle") == 6
     if SOAK:
         best, drawn = (m.judged(m.chances(m.weights(x, y, **how), others), labels) for how in (m.BEST, m.DRAWN))
-        assert drawn[1] < best[1]
+        assert drawn[1] < best[1]  # of this prior, chosen for it; see docs/inference.md
