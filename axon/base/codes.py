@@ -113,6 +113,8 @@ CODES: dict[str, str] = {
     "AX0805": "a model is not a value",
     "AX0806": "a latent outside its model",
     "AX0807": "a plate is counted by single indices",
+    "AX0808": "a discrete latent cannot be summed out",
+    "AX0809": "a discrete latent has no values to sum over",
     # many devices
     "AX0901": "a program cannot be shared among the devices of a mesh",
     "AX0902": "the processes of a mesh would do different things",

@@ -76,6 +76,9 @@ class Span:
         text = " ".join(self.text.split())
         return text if len(text) <= 40 else text[:37] + "…"
 
+    def covers(self, other: Span) -> bool:
+        return self.file is other.file and self.start <= other.start and other.end <= self.end
+
     def followed(self, by: str) -> bool:
         """Whether this text comes next, after any white space."""
         return self.file.text[self.end :].lstrip().startswith(by)

@@ -43,8 +43,9 @@ from __future__ import annotations
 
 from axon.base.data import dataclass
 from axon.chance.functions import function_of
-from axon.chance.model import CONTINUOUS, FUNCTIONS, OBSERVED, Mistaken, Model
+from axon.chance.model import CONTINUOUS, FUNCTIONS, OBSERVED, SUMMED, Mistaken, Model, Unsummed
 from axon.chance.sites import Called, Sites, bindings, head_of, leaf_of
+from axon.chance.summed import Plan, planned
 from axon.grammar import syntax as S
 
 
@@ -62,8 +63,9 @@ def function_names(decl: S.Fun) -> list[str]:
     return [f"{decl.name.text}.{function}" for function in FUNCTIONS]
 
 
-def desugared(decl: S.Fun, outside: Called) -> Made:
-    """The functions of a model. `outside` says which expressions name models, where the model itself means nothing else by them."""
+def desugared(decl: S.Fun, outside: Called, discrete: frozenset[str] = frozenset()) -> Made:
+    """The functions of a model. `outside` says which expressions name models, where the model itself means nothing else by them;
+    `discrete` are those of its latents that have no transform to the reals, and are to be summed out."""
     places: dict[str, int] = {}
     for own, place in bindings(decl):
         places.setdefault(own, place)
@@ -75,13 +77,21 @@ def desugared(decl: S.Fun, outside: Called) -> Made:
 
     found = Sites(called)
     found.spine(decl.body)
-    inner = (called(head_of(leaf_of(site))) for site in found.written)
-    without = {f for model in inner if model is not None for f in CONTINUOUS if f not in model.functions}
-    if not any(s.observes for s in found.sites):
-        without |= {*OBSERVED}
-    functions = tuple(f for f in FUNCTIONS if f not in without)
     name, sites = decl.name.text, tuple(found.sites)
     if found.mistakes:
         return Made(Model(name, (), sites), (), tuple(found.mistakes))
-    model = Model(name, functions, sites)
-    return Made(model, tuple(function_of(decl, model, f, called) for f in functions))
+    summing = planned(decl, discrete, called) if discrete else None
+    plan = summing if isinstance(summing, Plan) else None
+    unsummed = summing if isinstance(summing, Unsummed) else None
+    without = {*SUMMED} - {*CONTINUOUS} if plan is None else set[str]()
+    without |= {*SUMMED} if unsummed is not None else set()
+    for inner in (called(head_of(leaf_of(site))) for site in found.written):
+        if inner is not None and (inner.summed or any(f not in inner.functions for f in CONTINUOUS)):
+            without |= {*SUMMED}
+            latent = inner.unsummed.names[0] if inner.unsummed is not None else (*inner.summed, name)[0]
+            unsummed = unsummed or Unsummed("inner", (latent, inner.name), decl.name.span)
+    if not any(s.observes for s in found.sites):
+        without |= {*OBSERVED}
+    functions = tuple(f for f in FUNCTIONS if f not in without)
+    model = Model(name, functions, sites, tuple(plan.latents) if plan is not None else (), unsummed)
+    return Made(model, tuple(function_of(decl, model, f, called, plan) for f in functions))

@@ -11,9 +11,11 @@ from axon.base.source import Span
 # Every function that a model may have, in the order in which they are made. The first has all of the model's text.
 FUNCTIONS = (
     "value", "log_density", "prior", "likelihood", "predict", "densities", "pointwise", "unconstrained", "constrain", "free",
+    "marginal", "complete",
 )  # fmt: skip
 OBSERVED = ("likelihood", "predict", "pointwise")  # of models that observe something
-CONTINUOUS = ("unconstrained", "constrain", "free")  # of models whose latents are continuous
+CONTINUOUS = ("unconstrained", "constrain", "free")  # of models whose latents are continuous, or can be summed out
+SUMMED = (*CONTINUOUS, "marginal", "complete")  # of models with discrete latents that can be summed out
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,34 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
+class Unsummed:
+    """Why a discrete latent cannot be summed out, and where that is seen: `why` is
+
+    infinite  a support without `values`               names: the latent
+    look      a site looks at many of its elements     the latent, the site
+    meet      latents whose elements meet in a site    the latents
+    site      draws that are not one plate or chain    the latent
+    inner     it is a latent of a model that is called the latent, the model
+    typed     what sums it out has no type             the latents, and what is wrong
+    """
+
+    why: str
+    names: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
-    """A function with `~` in it. `functions` are those that were made of it, each declared as `schools.log_density` is."""
+    """A function with `~` in it. `functions` are those that were made of it, each declared as `schools.log_density` is.
+
+    `summed` are its discrete latents, if they can be summed out of the density of the others; `unsummed` says why not.
+    """
 
     name: str
     functions: tuple[str, ...]
     sites: tuple[Site, ...]
+    summed: tuple[str, ...] = ()
+    unsummed: Unsummed | None = None
 
     @property
     def latents(self) -> Iterator[Site]:

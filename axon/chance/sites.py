@@ -63,6 +63,15 @@ def bindings(decl: S.Fun) -> Iterator[tuple[str, int]]:
         body = body.body
 
 
+def latents_of(body: S.Expr) -> Iterator[tuple[str, S.Expr]]:
+    """The names of a model's latents, and their sites."""
+    while isinstance(body, S.Let):
+        for d in body.decls:
+            if isinstance(d, S.Draw) and (name := name_of(d.pattern)) is not None:
+                yield name.name, d.site
+        body = body.body
+
+
 def leaf_of(site: S.Expr) -> S.Expr:
     """The distribution of a site, or the first of several."""
     while isinstance(site, S.For | S.If | S.Loop):
@@ -224,5 +233,3 @@ _FORBIDDEN = {
     S.Fn: Mistake.SITE_IN_FUNCTION,
     S.Fun: Mistake.SITE_IN_FUNCTION,
 }
-
-

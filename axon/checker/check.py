@@ -20,8 +20,8 @@ from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.base.source import SourceFile, Span, once
 from axon.chance.desugar import function_names
-from axon.chance.functions import FOLD_IN
 from axon.chance.sites import is_model
+from axon.chance.write import USED
 from axon.checker import kept
 from axon.checker.kept import LIBRARY, imports_the_same, read
 from axon.checker.loader import HIDDEN, Loader, is_library, library_modules
@@ -85,7 +85,6 @@ def _unreadable(path: str, problem: Diagnostic) -> CheckedModule:
     return CheckedModule(SourceFile(path, ""), (problem,), {}, {}, {}, {}, State(), {})
 
 
-_RANDOM = f"{HIDDEN}random"
 _whole: dict[tuple[str, bool], CheckedModule] = {}  # what this process had read, as it last checked it; see `checked_whole`
 
 
@@ -169,7 +168,7 @@ class Session:
         if syntax_errors:  # names that failed to parse would be unknown everywhere
             return self._finish(source, checker, scope, (), imports)
         if any(is_model(decl) for decl in wanted):
-            imports[_RANDOM] = self.hidden(scope, source)
+            imports |= self.hidden(scope, source)
         checker.importable = lambda name: isinstance(self.loader.find(name), SourceFile)
         checker.library = self.library
         checker.later = {n: span for d in wanted if not isinstance(d, S.Sig | S.TypeDecl) for n, span in binds(d)}
@@ -227,15 +226,20 @@ class Session:
         gone = declared ^ {place for step in former.steps for place in step.places}
         return Unchanged(former.steps, (*imported, *(name for _, name in gone)), blanks, checker.explains)
 
-    def hidden(self, scope: Scope, source: SourceFile) -> CheckedModule:
-        """Put what models are made of in the scope around a module's, under a name that nobody writes. The module that has it."""
-        found = self.loader.find(S.Name(_RANDOM, source.span(0, 0)))
-        assert isinstance(found, SourceFile), found
-        module = self.check(found)
-        assert module.exports is not None
+    def hidden(self, scope: Scope, source: SourceFile) -> dict[str, CheckedModule]:
+        """Put what models are made of in the scope around a module's, under names that nobody writes. The modules that have it."""
         assert scope.parent is not None
-        scope.parent.values[FOLD_IN] = module.exports.values["fold_in"]
-        return module
+        modules: dict[str, CheckedModule] = {}
+        for name in USED:
+            stem, _, function = name.partition(".")
+            if f"{HIDDEN}{stem}" not in modules:
+                found = self.loader.find(S.Name(f"{HIDDEN}{stem}", source.span(0, 0)))
+                assert isinstance(found, SourceFile), found
+                modules[f"{HIDDEN}{stem}"] = self.check(found)
+            exports = modules[f"{HIDDEN}{stem}"].exports
+            assert exports is not None
+            scope.parent.values[name] = exports.values[function]
+        return modules
 
     def library(self, name: str, at: Span) -> list[str]:
         """The modules of the standard library that declare a value. Those that may do so are parsed, none is checked."""

@@ -14,7 +14,7 @@ from axon.base.plain import ELEMENT, Forms, Kind, Malformed, NotPlain, as_list, 
 from axon.base.plain import Reader as PlainReader
 from axon.base.plain import Writer as PlainWriter
 from axon.base.source import SourceFile, Span
-from axon.chance.model import Model, Site
+from axon.chance.model import Model, Site, Unsummed
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Context
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, Quotient
@@ -111,7 +111,7 @@ class NotKept:
 
 
 _OTHERS: dict[str, type] = {
-    cls.__name__: cls for cls in (Symbol, Span, Element, Dim, Quotient, Minimum, Relation, Context, Model, Site)
+    cls.__name__: cls for cls in (Symbol, Span, Element, Dim, Quotient, Minimum, Relation, Context, Model, Site, Unsummed)
 }
 
 
@@ -128,7 +128,7 @@ def _named(cls: type, name: str) -> object:
 FORMS = Forms(
     {Symbol: Kind(Writer.symbol, Reader.symbol), Span: Kind(Writer.span, Reader.span), Element: ELEMENT, Dim: DIM},
     (
-        Quotient, Minimum, Relation, Context, ValueName, ModelName, Model, Site,
+        Quotient, Minimum, Relation, Context, ValueName, ModelName, Model, Site, Unsummed,
         Y.ElementVar, Y.Row, Y.TypeVar, Y.Tensor, Y.Function, Y.TupleType, Y.Written, Y.RecordType, Y.Exists,
         Y.SchemeFact, Y.SchemeLiteral, Y.OrScalar, Y.Scheme,
         T.Instance, T.Literal, T.Dimension, T.Variable, T.Builtin, T.Call, T.Unary, T.Binary, T.MatMul, T.Tuple, T.Record, T.Field,

@@ -6,12 +6,12 @@ from axon.base.diagnostics import Diagnostic, Label, Suggestion
 from axon.base.element import INT
 from axon.base.nearest import meant
 from axon.base.source import Span
-from axon.chance.model import CONTINUOUS, FUNCTIONS, OBSERVED, Model
+from axon.chance.model import FUNCTIONS, OBSERVED, SUMMED, Model, Unsummed
 from axon.explain.errors import sort_of
 from axon.grammar import syntax as S
 from axon.types.resolve import ModelName, Scope
 from axon.types.show import Namer, show_type
-from axon.types.trouble import NO_DISTRIBUTION, NotDrawn
+from axon.types.trouble import NO_DISTRIBUTION, NO_VALUES, NotDrawn
 from axon.types.type import Function, RecordType, Type
 from axon.types.unify import State
 
@@ -30,6 +30,8 @@ def no_distribution(state: State, t: Type, name: str, span: Span) -> Diagnostic:
     """A site, or its support, is of a type that lacks what is taken of it."""
     shown = span.excerpt
     t = state.prune(t)
+    if isinstance(t, RecordType) and name == "values":
+        return Diagnostic(NO_VALUES, f"`{shown}` cannot be summed over", (Label(span, "its support has no `values`"),))
     if isinstance(t, RecordType) and name in _SUPPORT:
         why = "its support has no transform to the reals, as that of a discrete distribution"
         return Diagnostic(NO_DISTRIBUTION, f"`{shown}` cannot be mapped to the reals", (Label(span, why),))
@@ -80,9 +82,39 @@ def not_of_model(model: Model, name: S.Name) -> Diagnostic:
     has = ", ".join(f"`{f}`" for f in model.functions)
     if name.text in OBSERVED:
         why = f"`{model.name}` observes nothing, and so has no `{name.text}`"
-    elif name.text in CONTINUOUS:
-        why = f"`{model.name}` has latents that no transform takes from the reals, and so no `{name.text}`"
+    elif name.text in SUMMED and model.unsummed is not None:
+        return not_summed(model.name, name.text, model.unsummed, name.span)
+    elif name.text in SUMMED:
+        why = f"all latents of `{model.name}` are continuous, and so it has no `{name.text}`"
     else:
         why = f"the model `{model.name}` has no `{name.text}`"
     help_ = () if name.text in FUNCTIONS else meant(name.text, model.functions, name.span)
     return Diagnostic("AX0805", why, (Label(name.span, "no function of the model"),), (f"it has {has}",), help_)
+
+
+def not_summed(model: str, function: str, why: Unsummed, span: Span) -> Diagnostic:
+    """A function of the latents that are not discrete, of a model whose discrete ones cannot be summed out."""
+    message = f"`{model}` has no `{function}`: its latent `{why.names[0]}` cannot be summed out"
+    about, help_ = reason(why)
+    code = NO_VALUES if why.why == "infinite" else "AX0808"
+    return Diagnostic(code, message, (Label(span, "asked for here"), Label(why.span, about)), (), (Suggestion(help_),))
+
+
+def reason(why: Unsummed) -> tuple[str, str]:
+    """Why a discrete latent cannot be summed out, and what to do."""
+    latent, *others = why.names
+    match why.why:
+        case "infinite":
+            about = "its support has no `values`, and no map from the reals"
+            return about, "method `importance` needs no sum; a distribution with few values says them: `support.values`"
+        case "look":
+            about = f"`{others[0]}` looks at more of `{latent}` than the element with its own indices"
+            return about, f"read `{latent}` at indices of the plate, as in `for i => dist.normal mu[{latent}[i]] 1.0`"
+        case "meet":
+            return f"elements of `{'` and `'.join(why.names)}` meet in one site", "method `importance` needs no sum"
+        case "site":
+            return f"`{latent}` is no draw, no plate, and no chain without plates in it", "write plates around a chain"
+        case "inner":
+            return f"`{latent}` is a latent of `{others[0]}`, which is called", "draw it in this model itself"
+        case _:
+            return others[-1], "what depends on it must have one type and the same sizes for all of its values"

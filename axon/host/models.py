@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from axon.base.nearest import hint
-from axon.chance.model import FUNCTIONS, Site
+from axon.chance.model import FUNCTIONS, SUMMED, Site
 from axon.chance.model import Model as Declared
+from axon.explain.models import reason
 
 if TYPE_CHECKING:
     from axon.host.module import Module
@@ -39,6 +40,17 @@ class Model:
     def observed(self) -> tuple[str, ...]:
         return tuple(s.name for s in self._declared.predicted)
 
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """The discrete latents that are summed out of `unconstrained` and `marginal`, and drawn by `complete`."""
+        return self._declared.summed
+
+    @property
+    def unsummed(self) -> str:
+        """Why a discrete latent cannot be summed out, if one cannot."""
+        why = self._declared.unsummed
+        return f"its latent `{why.names[0]}` cannot be summed out: {reason(why)[0]}" if why is not None else ""
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
@@ -49,6 +61,8 @@ class Model:
         why = f"{self!r} has no {name!r}{hint(name, functions)}"
         if name in FUNCTIONS:
             why = f"{self!r} has no {name!r}: it has {', '.join(functions)}"
+            if name in SUMMED and self.unsummed:
+                why += f"; {self.unsummed}"
         raise AttributeError(why, name=name, obj=None)
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
@@ -56,7 +70,7 @@ class Model:
         raise TypeError(f"`{name}` is a model, not a function: call one of its functions, such as {name}.prior")
 
     def __dir__(self) -> list[str]:
-        return ["latents", "observed", "sites", *self._declared.functions]
+        return ["latents", "observed", "sites", "summed", "unsummed", *self._declared.functions]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Model) and self._identity == other._identity

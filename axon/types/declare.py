@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from axon.base.data import replace
+from axon.base.diagnostics import Diagnostic
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
-from axon.chance.desugar import desugared
-from axon.chance.model import CONTINUOUS
-from axon.chance.sites import is_model
+from axon.chance.desugar import Made, desugared
+from axon.chance.model import SUMMED, Model, Unsummed
+from axon.chance.sites import Called, is_model, latents_of
 from axon.grammar import syntax as S
 from axon.shapes.constraint import Context, Obligation, Reason, Side
 from axon.shapes.dimension import Dim
@@ -45,7 +46,7 @@ from axon.types.resolve import (
 )
 from axon.types.scalars import marks, or_scalar, pointwise
 from axon.types.symbolic import says, size_of
-from axon.types.trouble import NO_DISTRIBUTION, Rule, RuleBroken, TypeTooLarge
+from axon.types.trouble import NO_DISTRIBUTION, NO_VALUES, Rule, RuleBroken, TypeTooLarge
 from axon.types.type import POISON, ElementVar, Exists, Poison, Scheme, Tensor, TupleType, Type, function
 from axon.types.undetermined import known_by_product, square_by_broadcast
 from axon.types.unify import State, size, subtypes
@@ -320,41 +321,80 @@ def _is_i32(state: State, t: Type) -> bool:
 def _model(inf: Inference, env: Env, decl: S.Fun, sig: S.Sig | None) -> list[T.Fun]:
     """The functions that a model is made into, each of which is inferred as one that a user writes.
 
-    What is wrong with a model is said of the first of them, which has all of its text. The functions of unconstrained latents may
-    lack something that the others do not need: a discrete latent has no transform, and such a model none of them.
+    What is wrong with a model is said of the first of them, which has all of its text. Latents that have no transform to the reals
+    are summed out of the functions of the others, as far as that is possible; a model where it is not has none of these.
     """
     name, values = decl.name.text, env.scope.values
     if sig is not None:
         wrong(inf, RuleBroken(Rule.SIG_OF_MODEL, sig.name.span, (name,), decl.name.span))
-    made = desugared(decl, lambda e: named_model(env.scope, e))
+    called: Called = lambda e: named_model(env.scope, e)
+    made = desugared(decl, called)
     for m in made.mistakes:
         wrong(inf, RuleBroken(Rule[m.mistake.name], m.span, m.words, m.also))
     out: list[T.Fun] = []
-    lacking: set[str] = set()
-    for kind, fun in zip(made.model.functions, made.functions, strict=False):
-        said, bound = len(inf.diagnostics), len(inf.inner)
-        typed = _fun(inf, env, fun, None)
-        inf.inner[bound:] = [entry for entry in inf.inner[bound:] if "." not in entry[0]] if not out else []
-        found = inf.diagnostics[said:]
-        inf.diagnostics[said:] = [d for n, d in enumerate(found) if d not in found[:n] and not (out and d.severity == "warning")]
-        errors = [d for d in found if d.severity == "error"]
-        if errors and kind in CONTINUOUS and all(d.code == NO_DISTRIBUTION for d in errors):
-            inf.diagnostics[said:] = []
-            lacking.add(kind)
-            values.pop(fun.name.text)
-        elif errors:
+    for kind, fun in zip(made.model.functions, made.functions, strict=True):
+        if kind in SUMMED:
+            continue
+        typed, errors = _function_of(inf, env, fun, first=not out)
+        if errors:
             break
-        else:
-            out.append(typed)
+        out.append(typed)
     else:
         if not made.mistakes:
-            functions = tuple(f for f in made.model.functions if f not in lacking)
-            values[name] = ModelName(replace(made.model, functions=functions))
-            return out
+            whole = _without_bounds(inf, env, decl, made, called)
+            if whole is not None:
+                values[name] = ModelName(whole[0])
+                return out + whole[1]
     for fun in made.functions:
         values.pop(fun.name.text, None)
     values[name] = BrokenName()
     return []
+
+
+def _function_of(inf: Inference, env: Env, fun: S.Fun, first: bool) -> tuple[T.Fun, list[Diagnostic]]:
+    """One of its functions, and the errors in it. What the first has said is not said again."""
+    said, bound = len(inf.diagnostics), len(inf.inner)
+    typed = _fun(inf, env, fun, None)
+    inf.inner[bound:] = [entry for entry in inf.inner[bound:] if "." not in entry[0]] if first else []
+    found = inf.diagnostics[said:]
+    inf.diagnostics[said:] = [d for n, d in enumerate(found) if d not in found[:n] and (first or d.severity != "warning")]
+    return typed, [d for d in found if d.severity == "error"]
+
+
+def _without_bounds(inf: Inference, env: Env, decl: S.Fun, made: Made, called: Called) -> tuple[Model, list[T.Fun]] | None:
+    """The model with the functions of unconstrained latents that it has, and these; None if there are errors in them.
+
+    Of which latents there is no transform, errors tell, of which nothing is said: those are summed out, which may show others.
+    """
+    discrete = frozenset[str]()
+    while True:
+        out: list[T.Fun] = []
+        errors: list[Diagnostic] = []
+        said = len(inf.diagnostics)
+        for kind, fun in zip(made.model.functions, made.functions, strict=True):
+            if kind in SUMMED and not errors:
+                typed, errors = _function_of(inf, env, fun, first=False)
+                out.append(typed)
+        if not errors:
+            return made.model, out
+        at = errors[0].labels[0].span if errors[0].labels else decl.name.span
+        sites = {n: site.span for n, site in latents_of(decl.body)}
+        more = {n for e in errors if e.code == NO_DISTRIBUTION for x in e.labels[:1] for n, s in sites.items() if s.covers(x.span)}
+        if not discrete and not more:
+            return None
+        del inf.diagnostics[said:]
+        for kind in SUMMED:
+            env.scope.values.pop(f"{made.model.name}.{kind}", None)
+        if more - discrete:
+            discrete |= more
+            made = desugared(decl, called, discrete)
+            continue
+        infinite = next((n for n, s in sites.items() if errors[0].code == NO_VALUES and s.covers(at)), None)
+        why = Unsummed("typed", (*made.model.summed, errors[0].message), at)
+        if infinite is not None:
+            why = Unsummed("infinite", (infinite,), at)
+        functions = tuple(f for f in made.model.functions if f not in SUMMED)
+        return replace(made.model, functions=functions, summed=(), unsummed=why), []
 
 
 def _misplaced(inf: Inference, env: Env, decl: S.Draw | S.Observe) -> None:

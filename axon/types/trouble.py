@@ -156,6 +156,7 @@ class Rule(Enum):
     SITE_OF_MODELS = auto()
 
 
+NO_VALUES = "AX0809"  # the code of a support that cannot be summed over
 NO_DISTRIBUTION = "AX0803"  # the code of what a site lacks to be drawn, or to be mapped to the reals
 
 

@@ -16,6 +16,7 @@ from axon.checker.loader import library_modules, stdlib_root
 from tests.library import (  # noqa: F401  (cases register themselves)
     dist_cases,
     fft_cases,
+    hmm_cases,
     image_cases,
     infer_cases,
     linalg_cases,

@@ -17,7 +17,7 @@ FLAT = 1e-2  # a peak is where a latent that doubles, or changes by 1 if it is s
 
 def peak(asked: Asked) -> Found:
     u, height = _highest(asked)
-    found = posterior(asked.density, asked.made, u[None, None], asked.target)
+    found = posterior(asked, u[None, None])
     return Found(found, {"lp": np.full((1, 1), height)}, {"height": height}, [])
 
 
@@ -32,7 +32,7 @@ def laplace(asked: Asked) -> Found:
         message = f"`{density.callee.name}` does not bend down on every side of its peak, so that no normal density is like it"
         raise wrong(density.callee, "AX0503", message + (f": see {named(where)}" if where else ""))
     draws = np.asarray(made["draws"]).reshape(asked.draws, asked.chains, -1)
-    found = posterior(density, asked.made, draws, asked.target)
+    found = posterior(asked, draws)
     return Found(found, {}, {"evidence": evidence, "height": height}, [])
 
 

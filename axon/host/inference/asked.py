@@ -12,6 +12,7 @@ from axon.host.inference.latents import Array
 from axon.host.inference.program import Program
 
 OTHERS = np.array([0x9E3779B9, 0x7F4A7C15], np.uint32)  # makes the key of what comes after from that of the starts
+LATENTS = np.array([0xD1B54A32, 0xD192ED03], np.uint32)  # and that of discrete latents, given the others
 
 
 @dataclass(frozen=True, slots=True)

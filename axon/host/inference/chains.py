@@ -49,7 +49,7 @@ def _drawn(asked: Asked, usual: float, goal: float, rate: float) -> Found:
             warnings.warn(f"interrupted: {done} of {asked.draws} draws were made", RuntimeWarning, stacklevel=5)
     names = ("draws", "density", "chance", "energy", "diverging", "steps")
     joined = {name: np.concatenate([np.asarray(piece[name]) for piece in pieces])[warmup:] for name in names}
-    found = posterior(density, asked.made, joined["draws"], asked.target)
+    found = posterior(asked, joined["draws"])
     divergences = int(joined["diverging"].sum())
     said = [f"{divergences} transitions diverged: where the density bends sharply, draws are missing"] if divergences else []
     stats = of_chains(joined, float(np.exp(tuning["mean_step"])))

@@ -29,6 +29,7 @@ class Density:
     likelihood: Function | None = None
     observed: tuple[str, ...] = ()
     model: str | None = None
+    summed: tuple[str, ...] = ()  # its discrete latents, which are summed out, and drawn given the others
 
 
 def density_of(what: Any, data: Any, start: Any, method: str, slopes: bool) -> Density:
@@ -39,6 +40,7 @@ def density_of(what: Any, data: Any, start: Any, method: str, slopes: bool) -> D
     smooth = hasattr(what, "unconstrained")
     if model and slopes and not smooth:
         message = f"`{what.__name__}` has a discrete latent, along which there is no gradient for method `{method}`"
+        message += f"; {what.unsummed}" if what.unsummed else ""
         raise wrong(what.log_density._callee, "AX0505", message, "method `importance` needs none")
     function = (what.unconstrained if smooth else what.log_density) if model else what
     if not isinstance(function, Function):
@@ -56,17 +58,23 @@ def density_of(what: Any, data: Any, start: Any, method: str, slopes: bool) -> D
     constrain = what.constrain if smooth else None
     if model:
         shape = what.prior(*given, np.zeros(2, np.uint32), target="interpret")
-        shape = what.free(*given, shape, target="interpret") if smooth else shape
+        if smooth:
+            rest = {name: part for name, part in shape.items() if name not in what.summed} if shape else shape
+            shape = what.free(*given, rest or (), target="interpret")
         tree = latents.tree_of(shape)
         begin = latents.vector(shape if start is None else what.free(*given, start, target="interpret"), element)
         begin = np.zeros_like(begin) if start is None else begin
     else:
         tree, begin = latents.tree_of(start), latents.vector(start, element)
     if not begin.size:
-        raise wrong(callee, "AX0505", f"`{callee.name}` has no latents")
+        message = f"`{callee.name}` has no latents"
+        if model and what.summed:
+            message = f"all latents of `{what.__name__}` are discrete: `{what.__name__}.complete` draws them"
+        raise wrong(callee, "AX0505", message)
     likelihood = getattr(what, "likelihood", None) if model else None
     names = tuple(what.observed) if model else ()
-    return Density(function, callee, given, tree, begin, element, constrain, likelihood, names, what.__name__ if model else None)
+    of_model = (what.__name__, what.summed) if model else (None, ())
+    return Density(function, callee, given, tree, begin, element, constrain, likelihood, names, *of_model)
 
 
 def _data(callee: Callee, data: Any) -> tuple[Any, ...]:

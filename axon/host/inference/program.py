@@ -41,7 +41,7 @@ def program(what: Density, method: str) -> Program:
     """What a method calls, functions of the data and of vectors of the latents' numbers:
 
         PREFIX_starts        data u key            places near u where the density is finite
-        PREFIX_latents       data u                what `constrain` makes of each vector, if there is one
+        PREFIX_latents       data u key            what `constrain` makes of each vector, if there is one, and `complete` of that
     chees, hmc
         PREFIX_untuned       length                what chains begin with
         PREFIX_chains {n}    data target rate warmup first u tuning key      n steps of `infer.sampled`
@@ -98,7 +98,9 @@ def _made(what: Density, method: str, size: int) -> Program:
         ]
         if what.constrain is not None:
             row = f"{what.model}.constrain{data} {text(tree, 'row')}"
-            lines.append(f"fun {p}_latents{data} {many} = for i => let val row = {u}[i, ..] in {row} end")
+            if what.summed:
+                row = f"{what.model}.complete{data} ({row}) (random.split key i)"
+            lines.append(f"fun {p}_latents{data} {many} (key : u32[2]) = for i => let val row = {u}[i, ..] in {row} end")
     if method in ("chees", "hmc"):
         lines += [
             f"fun {p}_untuned (length : {element}) = infer.untuned {{{size}}} length",
@@ -108,7 +110,7 @@ def _made(what: Density, method: str, size: int) -> Program:
     if method in ("map", "laplace"):
         height = f"{density.name}{data} {made}"
         if method == "map" and what.model:  # the peak of the latents themselves: without the Jacobian of what bounds them
-            height = f"{what.model}.log_density{data} ({what.model}.constrain{data} {made})"
+            height = f"{what.model}.{'marginal' if what.summed else 'log_density'}{data} ({what.model}.constrain{data} {made})"
         lines += [
             f"fun {p}_height{data} {vector} = {height}",
             f"fun {p}_peaks{data} most {many} = for i => let val v = infer.peak ({p}_height{data}) most {u}[i, ..]"

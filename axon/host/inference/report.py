@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from axon import __version__
-from axon.host.inference.density import Density
+from axon.host.inference.asked import LATENTS, Asked
 from axon.host.inference.latents import Array, leaves
-from axon.host.inference.program import Program
 
 LARGEST = 1.01  # R-hat, beyond which chains have not mixed (Vehtari et al. 2021)
 
@@ -53,7 +52,8 @@ def _warn(name: str, found: Any, said: list[str]) -> None:
 
     said = list(said)
     if found.posterior.sizes["chain"] > 1 and found.posterior.sizes["draw"] >= 4:
-        kept = [path for path in found.posterior if found.posterior[path].size]
+        every = [path for path in found.posterior if found.posterior[path].size]
+        kept = [path for path in every if found.posterior[path].dtype.kind == "f"] or every  # counts may be equal in all draws
         hats, sizes = arviz.rhat(found, var_names=kept), arviz.ess(found, var_names=kept)
         worst = {path: float(hats[path].max()) for path in hats}
         path = max(worst, key=lambda p: worst[p] if np.isfinite(worst[p]) else np.inf)
@@ -66,12 +66,13 @@ def _warn(name: str, found: Any, said: list[str]) -> None:
         warnings.warn(f"{name}: {line}", RuntimeWarning, stacklevel=5)  # where `axon.infer` was called
 
 
-def posterior(density: Density, made: Program, u: Array, target: str | None) -> dict[str, Array]:
-    """Draws by name, [draws, chains, …]: constrained, if there is a way."""
+def posterior(asked: Asked, u: Array) -> dict[str, Array]:
+    """Draws by name, [draws, chains, …]: constrained, if there is a way, and with the discrete latents that were summed out."""
+    density = asked.density
     if density.constrain is None:
         return {leaf.path: leaf.of(u) for leaf in leaves(density.tree)}
     flat = np.ascontiguousarray(u.reshape(-1, u.shape[-1]))
-    found = made.call("latents", (), *density.data, flat, target=target)
+    found = asked.call("latents", flat, asked.seed ^ LATENTS)
     return {path: part.reshape(*u.shape[:2], *part.shape[1:]) for path, part in paths(found)}
 
 

@@ -23,6 +23,9 @@ def possible(density: Density, method: str) -> None:
     if density.model is None:
         message = f"method `{method}` begins with draws of a model's prior, and `{density.callee.name}` is a function"
         raise wrong(density.callee, "AX0505", message, "methods of a density: chees, hmc, map, laplace")
+    if method == "smc" and density.summed:
+        message = f"method `smc` weighs by the data alone, of which `{density.model}` sums {named(density.summed)} out"
+        raise wrong(density.callee, "AX0505", message, "methods `chees`, `hmc`, `laplace` and `importance` can")
     if density.likelihood is None:
         message = f"method `{method}` weighs draws of the prior by what is observed, and `{density.model}` observes nothing"
         raise wrong(density.callee, "AX0505", message, f"`{density.model}.prior` draws from it")
@@ -65,7 +68,7 @@ def tempered(asked: Asked) -> Found:
             raise wrong(density.callee, "AX0503", message, "more draws, or a prior nearer to the posterior", *suspects(density))
         u.append(np.asarray(run["draws"]))
         found.append(run)
-    draws = posterior(density, asked.made, np.stack(u, 1), asked.target)
+    draws = posterior(asked, np.stack(u, 1))
     stats = {"observed_lp": np.stack([np.asarray(run["likelihood"]) for run in found], 1)}
     attributes = {
         "evidence": _mean([float(run["evidence"]) for run in found]),

@@ -82,7 +82,7 @@ def made_of(checked: CheckedModule, name: str) -> str:
     from axon.grammar import syntax
     from axon.grammar.format import print_declaration
     from axon.types.names import named_model
-    from axon.types.resolve import ModuleName, Scope
+    from axon.types.resolve import ModelName, ModuleName, Scope
 
     assert checked.exports is not None
     modules = {n: ModuleName(m.exports) for n, m in checked.imports.items() if m.exports is not None}
@@ -90,7 +90,9 @@ def made_of(checked: CheckedModule, name: str) -> str:
     model = name.partition(".")[0]
     for decl in compiler.parse(checked.source)[0].decls:
         if isinstance(decl, syntax.Fun) and decl.name.text == model:
-            made = desugared(decl, lambda e: named_model(scope, e))
+            known = scope.value(model)
+            discrete = frozenset(known.model.summed) if isinstance(known, ModelName) else frozenset[str]()
+            made = desugared(decl, lambda e: named_model(scope, e), discrete)
             return "\n".join(print_declaration(fun) for fun in made.functions if fun.name.text == name)
     raise AssertionError(name)
 
