@@ -2,7 +2,8 @@
 
 python benchmarks/contractions_cpu.py                 every case, in f32 and f64
 python benchmarks/contractions_cpu.py chain ->bhts    those whose name or equation contains one of the words
-python benchmarks/contractions_cpu.py --random 40     so many generated equations beside them, to find the slowest
+python benchmarks/contractions_cpu.py --random 60     so many generated equations instead, to find the slowest
+python benchmarks/contractions_cpu.py --part 2/5      the second, seventh, … case: a long table in slices
 
 A case is an equation in einsum's notation, and sizes; its `.axon` source is written from that. In each of ROUNDS rounds, with
 fresh inputs, every side takes a turn, in a random order: PAUSE seconds in which nothing runs, a call that does not count, and
@@ -213,7 +214,8 @@ def main() -> int:
     print(head, "-" * len(head), sep="\n")
     ratios = []
     part, parts = map(int, chosen.part.split("/"))
-    for case in [*CONTRACTIONS, *PRODUCTS, *generated(chosen.random, chosen.seed)][part - 1 :: parts]:
+    cases = list(generated(chosen.random, chosen.seed)) if chosen.random else [*CONTRACTIONS, *PRODUCTS]
+    for case in cases[part - 1 :: parts]:
         if chosen.words and not any(word in case.name or word in case.equation for word in chosen.words):
             continue
         for element, dtype in (("f32", np.float32), ("f64", np.float64)):

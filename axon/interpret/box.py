@@ -95,7 +95,9 @@ def points(bodies: tuple[Scalar, ...]) -> int:
 def allocate(sizes: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array to fill. Raises MemoryError where the machine has not so much memory left: the system would end the process."""
     size = prod(sizes) * dtype.itemsize
-    if prod(n for n in sizes if n) > MAX_ELEMENTS or (size > _WORTH_ASKING and size > _free_memory()):
+    if 0 < size <= _WORTH_ASKING:
+        return np.empty(sizes, dtype)
+    if prod(n for n in sizes if n) > MAX_ELEMENTS or size > max(_WORTH_ASKING, _free_memory()):
         raise too_large(sizes, size)
     return np.empty(sizes, dtype)
 

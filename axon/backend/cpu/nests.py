@@ -5,7 +5,8 @@
 Note [Sums of sums]
     A sum over several axes in one accumulator loses digits with every run of the innermost one: what the run adds is rounded to the
     size of all before it. So the sum over an axis is a sum of sums over the axes inside it, each with an accumulator of its own:
-    the error grows with the sum of the extents, and not with their product.
+    the error grows with the sum of the extents, and not with their product. Axes that every access takes together are one (see
+    `collapsed`), since a short run costs a vectorized loop more than its sums; such an axis is summed in runs of RUN.
 
 The function takes pointers to contiguous tensors, sizes, and a range of work items, so that threads share a kernel by calling it on
 ranges of their own. It returns 0, or 1 where the program must stop.
@@ -36,16 +37,22 @@ from axon.shapes.dimension import Dim
 
 LANES = 4096  # at most, of a block in a nest by lanes that keeps something for each: what it keeps stays in the cache
 BLOCK = 8192  # lanes where nothing is kept
+RUN = 2048  # of the elements of several axes as one that are summed in one accumulator
 JAM = 4  # reductions of a row that are computed at once
 
 
 def write(nest: Nest, values: dict[Symbol, Value], name: str, comments: Sequence[str] = ()) -> Function:
     """The function of a nest. `values` are all tensors that it names; `comments` head the text."""
-    made = collapsed(nest, values)
+    made = collapsed(nest, values, loops=True)
+    several = _reduced(made.nest) - _reduced(nest)
     nest, values = made.nest, dict(made.values)
     if not lanes.by_lanes(nest):
         nest = split_best(nest)
-    return NestWriter(nest, values, name).write(comments)
+    return NestWriter(nest, values, name, several).write(comments)
+
+
+def _reduced(nest: Nest) -> frozenset[Symbol]:
+    return frozenset(axis.symbol for step in nest.steps for axis in lanes.reduced(step))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +68,10 @@ class _Vector:
 class NestWriter(Parameters):
     """Writes the function of one nest."""
 
-    def __init__(self, nest: Nest, values: dict[Symbol, Value], name: str) -> None:
+    def __init__(self, nest: Nest, values: dict[Symbol, Value], name: str, several: frozenset[Symbol] = frozenset()) -> None:
+        """`several` are the axes that were more than one."""
         super().__init__()
-        self.nest, self.name = nest, name
+        self.nest, self.name, self.several = nest, name, several
         self.values = values | {out.symbol: out for step in nest.steps for out in step.outs}
         self.names: dict[Symbol, Name] = {}
         self.held: dict[Symbol, Held] = {}
@@ -363,6 +371,8 @@ class NestWriter(Parameters):
         body: Callable[[Sequence[Slots]], bool],
     ) -> bool:
         """Loops over what is reduced, with accumulators in variables. See Note [Sums of sums]."""
+        if len(axes) == 1 and reduce.in_parts and axes[0].symbol in self.several:
+            return self._in_runs(axes[0], reduce, slots, scope, body)
         if len(axes) == 1 or not reduce.in_parts:
             with self.loops(axes, scope) as fails:
                 return body(slots) | fails
@@ -373,6 +383,24 @@ class NestWriter(Parameters):
             for part in parts:
                 part.set(writer, None, reduce.nothing(writer))
             failed |= self._runs(axes[1:], reduce, parts, inside, body)
+            for mine, part in zip(slots, parts, strict=True):
+                mine.set(writer, None, reduce.merge(writer, mine.names, part.names))
+        return failed | writer.fails
+
+    def _in_runs(
+        self, axis: Axis, reduce: Reducer, slots: Sequence[Slots], scope: list[Axis], body: Callable[[Sequence[Slots]], bool]
+    ) -> bool:
+        """A loop over what was several axes, in runs of RUN."""
+        code, writer = self.code, self.writer(scope)
+        extent = writer.dim(axis.extent)
+        start, name = code.named("start"), code.named(axis.symbol.name)
+        self.names[axis.symbol] = name
+        with code.loop(start, 0, extent, RUN):
+            parts = [self._slots(reduce, None, "") for _ in slots]
+            for part in parts:
+                part.set(writer, None, reduce.nothing(writer))
+            with code.loop(name, start, call("min_int", start + RUN, extent)):
+                failed = body(parts)
             for mine, part in zip(slots, parts, strict=True):
                 mine.set(writer, None, reduce.merge(writer, mine.names, part.names))
         return failed | writer.fails

@@ -61,7 +61,7 @@ SIDE = 160  # the same for each tile that there is, where there are more
 PIECE = 16  # what a piece costs at least, in what is worth sharing: about 0.1 ms
 PIECES = 64  # into which a product is cut, at most: enough for so many threads
 TAP = 4  # how many elements are copied in the time in which a product is added
-LINE = 512  # the same in a product with a vector
+LINE = 512  # the same in a product with a vector, however many tiles there are
 RUN = 24  # rows or columns of an operand, at least, that are multiplied by themselves rather than copied
 PACKED = 4  # elements of an operand that BLAS packs in the time in which one is copied from afar
 MULTIPLIED = 4  # products that BLAS computes in the time of an addition elsewhere
@@ -251,6 +251,12 @@ def _copied(problem: _Problem, memory: Memory, *, left: bool) -> bool:
     return must_copy(view.over(held, (*problem.batch, *before, *after)), len(problem.batch), len(before))
 
 
+def _written(problem: _Problem, memory: Memory) -> bool:
+    """Whether BLAS writes the result where it lies."""
+    axes = (*problem.batch, *problem.rows, *problem.columns)
+    return not must_copy(problem.out.over(memory[2], axes), len(problem.batch), len(problem.rows))
+
+
 def _in_place(problem: _Problem, memory: Memory) -> _Problem:
     """An operand that BLAS would take from a copy, since its rows (or columns) are no single dimension, as one for each place along
     one of them, where BLAS takes those as they lie. That packs the other operand for each: so what is left must be long enough."""
@@ -264,7 +270,7 @@ def _in_place(problem: _Problem, memory: Memory) -> _Problem:
             if rest and problem.count(rest) >= max(RUN, problem.count(other) // PACKED):
                 batch = (*problem.batch, s)
                 moved = replace(problem, batch=batch, rows=rest) if left else replace(problem, batch=batch, columns=rest)
-                if not _copied(moved, memory, left=left):
+                if not _copied(moved, memory, left=left) and _written(moved, memory) >= _written(problem, memory):
                     problem = moved
                     break
     return problem
@@ -286,15 +292,15 @@ def _tiles(problem: _Problem, pieces: int) -> dict[Symbol, int]:
 
     Each operand is packed again for every tile along it, which costs as much as some fifty rows of products (and more, where it is
     cut along the columns). For a second thread that is worth it; the more tiles there are, the less a further cut gains: so the
-    sides of more than two tiles are at least SIDE times their number. A product with a vector goes through the lines of a matrix,
-    which are worth less the shorter they are: there LINE stands for SIDE.
+    sides of more than two tiles are at least SIDE times their number. A product with a vector packs nothing: its tiles are at
+    least LINE long, however many there are.
     """
     high, wide = problem.count(problem.rows), problem.count(problem.columns)
     rows = columns = 1
     while (count := 2 * rows * columns) <= pieces:
         along_rows = 2 * (high // rows) >= wide // columns
         side = high // (2 * rows) if along_rows else wide // (2 * columns)
-        if side < (LINE * count if min(high, wide) == 1 else HALF if count == 2 else SIDE * count):
+        if side < (LINE if min(high, wide) == 1 else HALF if count == 2 else SIDE * count):
             break
         rows, columns = (2 * rows, columns) if along_rows else (rows, 2 * columns)
     return _steps(problem.rows, problem.out.sizes, rows) | _steps(problem.columns, problem.out.sizes, columns)

@@ -28,7 +28,7 @@ from typing import Any, assert_never
 import numpy as np
 
 from axon.backend.cpu import build, threads
-from axon.backend.cpu.arena import make
+from axon.backend.cpu.arena import LARGE, make
 from axon.backend.cpu.executable import Compiled, CpuExecutable, NativeLoop
 from axon.backend.cpu.function import AGAIN
 from axon.backend.cpu.launch import Launch
@@ -201,7 +201,9 @@ class _Replayed:
         place = self.places.setdefault(value.symbol, len(self.places))
         shape, dtype = tuple([max(0, d.evaluate(self.sizes)) for d in value.shape]), value.element.dtype
         self.shapes[place] = shape
-        maker = allocate if is_result else make
+        maker: Callable[[tuple[int, ...], Any], Array] = allocate if is_result else make
+        if prod(shape) * dtype.itemsize < LARGE:  # neither asks anything of so little
+            maker = np.empty
 
         def step(held: list[Any]) -> None:
             held[place] = maker(shape, dtype)

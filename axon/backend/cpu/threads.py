@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
 from itertools import count
 from queue import SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Lock, Thread
 
 from axon.base.diagnostics import Diagnostic
 from axon.base.errors import AxonError
 
-PIECES = 4  # for each thread, so that one that is slow, or rows that differ, do not hold up the others
+PIECES = 4, 16  # for each thread, so that one that is late, or rows that differ, do not hold up the others: the more it is worth
 MOST = 1024  # threads
 WORTH_SHARING = 100_000  # additions, about what a thread does in the time that sharing costs
 
@@ -33,28 +32,62 @@ def available() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class _Task:
+    """A kernel that is shared: who takes part takes the next of its pieces until there are none."""
+
+    __slots__ = ("done", "items", "numbers", "pieces", "raised", "stopped", "work")
+
+    def __init__(self, work: Work, items: int, pieces: int) -> None:
+        self.work, self.items, self.pieces = work, items, pieces
+        self.numbers = count()  # taking the next one is atomic
+        self.stopped = False
+        self.raised: BaseException | None = None
+        self.done: SimpleQueue[None] = SimpleQueue()
+
+    def take(self, thread: int) -> None:
+        work, items, pieces = self.work, self.items, self.pieces
+        while not self.stopped and (piece := next(self.numbers)) < pieces:
+            if work(thread, items * piece // pieces, items * (piece + 1) // pieces):
+                self.stopped = True
+
+    def help_out(self, thread: int) -> None:
+        try:
+            self.take(thread)
+        except BaseException as error:
+            self.raised = error
+            self.stopped = True
+        finally:
+            self.done.put(None)
+
+
 class _Pool:
     """Threads that wait for tasks; they start when there is something to share, and again in a child process."""
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.tasks: SimpleQueue[tuple[_Task, int]] = SimpleQueue()
         self.started = 0
-        self.process = os.getpid()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
 
-    def want(self, threads: int) -> SimpleQueue[Callable[[], None]]:
-        with self.lock:
-            if self.process != os.getpid():  # threads do not survive a fork
-                self.tasks, self.started, self.process = SimpleQueue(), 0, os.getpid()
-            while self.started < threads:
-                Thread(target=self._serve, args=(self.tasks,), daemon=True, name=f"axon-{self.started}").start()
-                self.started += 1
-            return self.tasks
+    def _forget(self) -> None:
+        """Threads do not survive a fork."""
+        self.lock, self.tasks, self.started = Lock(), SimpleQueue(), 0
+
+    def want(self, threads: int) -> SimpleQueue[tuple[_Task, int]]:
+        if self.started < threads:
+            with self.lock:
+                while self.started < threads:
+                    Thread(target=self._serve, args=(self.tasks,), daemon=True, name=f"axon-{self.started}").start()
+                    self.started += 1
+        return self.tasks
 
     @staticmethod
-    def _serve(tasks: SimpleQueue[Callable[[], None]]) -> None:
+    def _serve(tasks: SimpleQueue[tuple[_Task, int]]) -> None:
         while True:
-            tasks.get()()
+            task, thread = tasks.get()
+            task.help_out(thread)
+            del task  # and what it holds, until the next one comes
 
 
 _pool = _Pool()
@@ -63,45 +96,26 @@ _pool = _Pool()
 def share(work: Work, items: int, cost: int) -> int:
     """Do the work for items 0 to items - 1 on as many threads as it is worth; 1 if any piece says to stop.
 
-    What a piece raises on another thread is raised here.
+    What a piece raises on another thread is raised here. The others are called before anything else is done: they take longer to
+    come than this thread to begin.
     """
     wanted = min(items, cost // WORTH_SHARING)
     threads = min(available(), wanted) if wanted > 1 else 1
     if threads <= 1:
         return work(0, 0, items)
-    pieces = min(items, threads * PIECES)
-    bounds = [items * i // pieces for i in range(pieces + 1)]
-    numbers = count()  # taking the next one is atomic
-    stopped: list[int] = []
-    raised: list[BaseException] = []
-
-    def take(thread: int) -> None:
-        while not stopped and (piece := next(numbers)) < pieces:
-            if work(thread, bounds[piece], bounds[piece + 1]):
-                stopped.append(1)
-
-    done = [Event() for _ in range(threads - 1)]
-
-    def help_out(thread: int) -> None:
-        try:
-            take(thread)
-        except BaseException as error:
-            raised.append(error)
-            stopped.append(1)
-        finally:
-            done[thread - 1].set()
-
+    least, most = PIECES
+    task = _Task(work, items, min(items, threads * max(least, min(most, wanted // threads))))
     tasks = _pool.want(threads - 1)
     for thread in range(1, threads):
-        tasks.put(partial(help_out, thread))
+        tasks.put((task, thread))
     try:
-        take(0)
+        task.take(0)
     except BaseException:
-        stopped.append(1)
+        task.stopped = True
         raise
     finally:
-        for event in done:
-            event.wait()
-    if raised:
-        raise raised[0]
-    return 1 if stopped else 0
+        for _ in range(1, threads):
+            task.done.get()
+    if task.raised is not None:
+        raise task.raised
+    return int(task.stopped)

@@ -19,9 +19,20 @@ def work(steps: Sequence[Compute | Scan]) -> tuple[WorkAmount, WorkAmount]:
         axes = all_axes(step)
         bounds: dict[Symbol, Dim] = {}
         for axis in axes:
-            bounds[axis.symbol] = axis.extent.substitute(bounds)
+            bounds[axis.symbol] = _in_the_mean(axis.extent, bounds)
         symbols = frozenset(axis.symbol for axis in axes)
         points = WorkAmount.of(*bounds.values())
         everywhere = everywhere + points
         total = total + points * Dim.of(1 + sum(weight(s, symbols or None) for s in scalars(step)))
     return total, everywhere
+
+
+def _in_the_mean(extent: Dim, bounds: dict[Symbol, Dim]) -> Dim:
+    """An extent that may differ along axes around it, between that of their first and of their last index, rounded up: where
+    sixty-four blocks share forty elements, each has one."""
+    own = {symbol: bound for symbol, bound in bounds.items() if symbol in extent.variables}
+    if not own:
+        return extent
+    first = extent.substitute(dict.fromkeys(own, Dim.of(0)))
+    last = extent.substitute({symbol: bound - 1 for symbol, bound in own.items()})
+    return (first + last + 1) // 2

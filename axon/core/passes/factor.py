@@ -265,22 +265,27 @@ class _Factoring:
         part, over = self.node(tree)
         if not over and (not lies or (isinstance(tree, int) and self.sum.shape.plain[tree])):
             return part
-        inside = self.sum.shape.axes(leaves(tree))
-        axes = self.laid(part, frozenset(axis.symbol for axis in over), inside, batch)
+        shape = self.sum.shape
+        inside = shape.axes(leaves(tree))
+        multiplies = not isinstance(tree, int) and shape.is_product(*map(leaves, tree))
+        axes = self.laid(part, multiplies, inside, batch)
         own = element_of(part.factors[0])
         element = own if not over and len(part.factors) == 1 else own.accumulator
         out = Value(fresh("partial" if over else "factor"), element, tuple(axis.extent for axis in axes))
         self.compute(out, axes, over, part)
         return _Part((_at(out, axes),), part.summed.union(axis.symbol for axis in over), unsafe=False)
 
-    def laid(self, part: _Part, over: frozenset[Symbol], inside: frozenset[Symbol], batch: frozenset[Symbol]) -> tuple[Axis, ...]:
-        """The axes of an intermediate in the order in which its factors have them; in front those of which no factor is without,
-        and before them the batch's, so that BLAS finds each product's matrix in one piece."""
+    def laid(self, part: _Part, multiplies: bool, inside: frozenset[Symbol], batch: frozenset[Symbol]) -> tuple[Axis, ...]:
+        """The axes of an intermediate in the order in which its factors have them, the largest first; in front, if it `multiplies`
+        matrices, those of which no factor is without, and before them the batch's, so that BLAS finds each product's matrix in one
+        piece."""
         found = [dict.fromkeys(s for read in reads(f) for d in read.subscripts for s in _in(d)) for f in part.factors]
+        if not multiplies:
+            found.sort(key=len, reverse=True)
         order = dict.fromkeys(symbol for each in found for symbol in each if symbol in inside)
         extents = {axis.symbol: axis for axis in all_axes(self.sum.op)}
         outer = [axis.symbol for axis in self.sum.op.axes if axis.symbol in batch and axis.symbol in inside]
-        outer += [symbol for symbol in order if symbol not in batch and over and all(symbol in each for each in found)]
+        outer += [symbol for symbol in order if symbol not in batch and multiplies and all(symbol in each for each in found)]
         rest = [symbol for symbol in order if symbol not in outer]
         return tuple(extents[symbol] for symbol in (*outer, *rest, *sorted(inside - order.keys(), key=_id)))
 
