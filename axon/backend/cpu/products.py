@@ -33,7 +33,9 @@ Note [Convolutions]
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import product as box
 from math import prod
 from typing import Any
@@ -58,6 +60,7 @@ MOST = 64  # preparations of a contraction that are kept; then they are forgotte
 STRIP = 128  # rows of a product that repay packing its other operand
 HALF = 32  # rows or columns of a tile, at least, where there are two
 SIDE = 160  # the same for each tile that there is, where there are more
+EARNED = 16  # the same, of tiles that the machine's processors take at once
 PIECE = 16  # what a piece costs at least, in what is worth sharing: about 0.1 ms
 PIECES = 64  # into which a product is cut, at most: enough for so many threads
 TAP = 4  # how many elements are copied in the time in which a product is added
@@ -292,18 +295,25 @@ def _tiles(problem: _Problem, pieces: int) -> dict[Symbol, int]:
 
     Each operand is packed again for every tile along it, which costs as much as some fifty rows of products (and more, where it is
     cut along the columns). For a second thread that is worth it; the more tiles there are, the less a further cut gains: so the
-    sides of more than two tiles are at least SIDE times their number. A product with a vector packs nothing: its tiles are at
-    least LINE long, however many there are.
+    sides of more than two tiles are at least SIDE times their number, or EARNED times it where the machine has so many processors
+    (all that it has, however many threads there are: bits do not follow from the process). A product with a vector packs nothing:
+    its tiles are at least LINE long, however many there are.
     """
     high, wide = problem.count(problem.rows), problem.count(problem.columns)
     rows = columns = 1
     while (count := 2 * rows * columns) <= pieces:
         along_rows = 2 * (high // rows) >= wide // columns
         side = high // (2 * rows) if along_rows else wide // (2 * columns)
-        if side < (LINE if min(high, wide) == 1 else HALF if count == 2 else SIDE * count):
+        each = min(SIDE, EARNED) if count <= _processors() else SIDE
+        if side < (LINE if min(high, wide) == 1 else HALF if count == 2 else each * count):
             break
         rows, columns = (2 * rows, columns) if along_rows else (rows, 2 * columns)
     return _steps(problem.rows, problem.out.sizes, rows) | _steps(problem.columns, problem.out.sizes, columns)
+
+
+@cache
+def _processors() -> int:
+    return os.cpu_count() or 1
 
 
 def _blocks(axes: Sequence[Symbol], sizes: Mapping[Symbol, int], deep: int, limit: int) -> dict[Symbol, int]:
