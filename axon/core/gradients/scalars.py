@@ -18,7 +18,7 @@ from axon.base.names import Symbol, fresh
 from axon.core.gradients.rules import BINARY, UNARY, number, plus, scaled, times
 from axon.core.ir import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
 from axon.core.scalar_facts import comparison, conjunction
-from axon.core.walk import children, converted, rewrite, with_children
+from axon.core.walk import children, converted, nodes, rewrite, with_children
 from axon.shapes.dimension import Dim
 
 
@@ -102,6 +102,7 @@ class _Tape:
         self.home: dict[Symbol, _Scope | None] = dict.fromkeys(active.locals)
         self.steps: list[_Step] = []
         self.found: list[Contribution] = []
+        self.whole: dict[Read, list[Scalar]] = {}  # what reads get outside of branches, without names around it
         self.parts: dict[Symbol, list[Scalar]] = {}
 
     def run(self, bodies: Sequence[tuple[Scalar, Scalar]]) -> Adjoints:
@@ -113,6 +114,7 @@ class _Tape:
             parts = self.parts.pop(step.symbol, [])
             if parts:
                 self.back(step, self.named(_total(parts), step.scope))
+        self.found += [Contribution(read, root.around(_total(parts))) for read, parts in self.whole.items()]
         own = {s: tidied(_total(self.parts[s])) for s in self.active.locals if s in self.parts}
         return Adjoints(tuple(_together(replace(c, adjoint=tidied(c.adjoint)) for c in self.found)), own)
 
@@ -221,12 +223,18 @@ class _Tape:
                 moved = self.tangents.get(tensor)
                 if moved is None:
                     reached = None if all(isinstance(s, Dim) for s in atom.subscripts) else _reached(scope)
+                    if scope.parent is None and reached is None:
+                        self.whole.setdefault(_closed(atom, scope), []).append(adjoint)
+                        return
                     self.found.append(Contribution(_closed(atom, scope), _outwards(adjoint, scope, None), reached))
                     return
                 assert isinstance(moved, Read)  # read where the tensor is
                 padding = None if atom.padding is None else number(0, atom)
                 here = replace(atom, tensor=moved.tensor, padding=padding)
-                self.found.append(Contribution(atom, _outwards(times(adjoint, here), scope, None)))
+                if scope.parent is None:
+                    self.whole.setdefault(atom, []).append(times(adjoint, here))
+                else:
+                    self.found.append(Contribution(atom, _outwards(times(adjoint, here), scope, None)))
 
     def back(self, step: _Step, adjoint: Scalar) -> None:
         scope, y = step.scope, Local(step.symbol, element_of(step.node))
@@ -255,10 +263,15 @@ def _sunk(bind: Bind, known: IdentityMap[Scalar, frozenset[Symbol]]) -> tuple[tu
     """The bindings and the body of a `let`, of which what one branch alone uses is bound in that branch: its adjoint is 0 in the
     other, but 0 times a slope that is not finite is NaN."""
     names, parts = [symbol for symbol, _ in bind.bindings], list(children(bind))
+    branches = [part for node in nodes(bind) if isinstance(node, Select) for part in (node.then, node.otherwise)]
+    used = set[Symbol]().union(*(_mentioned(branch, known) for branch in branches))  # also by names that have moved there
     for k in reversed(range(len(names))):
+        if names[k] not in used:
+            continue
         whole = Bind(tuple(zip(names[k + 1 :], parts[k + 1 : -1], strict=True)), parts[-1])
         inner = _into_branch(names[k], parts[k], whole, known)
         if inner is not None:
+            used |= _mentioned(parts[k], known)
             names[k:], parts[k:] = names[k + 1 :], children(inner)
     return tuple(zip(names, parts[:-1], strict=True)), parts[-1]
 

@@ -14,15 +14,21 @@ from axon.base.names import Symbol, fresh
 from axon.core.gradients.operations import apart
 from axon.core.gradients.scalars import tidied
 from axon.core.ir import Axis, Bind, Compute, Const, Local, Read, Scalar, Select, Value, element_of
-from axon.core.scalar_facts import may_fail, weight
+from axon.core.scalar_facts import may_fail, size, weight
 from axon.core.walk import children, nodes, with_children
 from axon.shapes.dimension import Dim
 
 WORTH = 24  # additions that are saved at each point, from which it is worth to write and read memory
 
+LARGE = 2_000  # nodes, from which nothing is sought: it takes time
+
 
 def shared(expressions: Sequence[Scalar], axes: Sequence[Axis]) -> tuple[tuple[Compute, ...], tuple[Scalar, ...]]:
     """Operations over the axes that make what the expressions over these have in common, and the expressions by them."""
+    costs = sorted((weight(expression, None) for expression in expressions), reverse=True)
+    possible = any(others * cost >= WORTH for others, cost in enumerate(costs))
+    if not possible or sum(size(e, LARGE) for e in expressions) >= LARGE:
+        return (), tuple(expressions)
     numbers = _Numbers()
     for expression in expressions:
         numbers.number(expression, ())

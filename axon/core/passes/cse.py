@@ -1,21 +1,23 @@
 """Common subexpressions: operations that compute the same are computed once.
 
-Two operations are the same if they are equal after their axes, and the operations they read, are called the same. What fails at run
-time keeps its place: only sorts and pure `Compute` operations are merged, into the earlier of the two, which may stand around the
-loop of the later one. It is the first pass of every target: nothing behind it looks for equal operations again.
+Two operations are the same if they are equal after their axes, and the operations they read, are called the same. Sorts and
+`Compute` operations are merged into the earlier of the two, which may stand around the loop of the later one: what fails at run
+time has failed there. A loop is merged into an earlier one that has all of its states among others, as a derivative has those of
+its function. It is the first pass of every target: nothing behind it looks for equal operations again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from axon.base.data import replace
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
-from axon.core.ir import Block, Compute, Loop, Op, Program, Read, Scalar, Sort, Value
-from axon.core.passes.dissolve import with_tensors
+from axon.core.ir import Bind, Block, Compute, Loop, Op, Program, Scalar, Sort, Value
+from axon.core.passes.dissolve import copied, with_tensors
+from axon.core.scalar_facts import may_stop, relabelled, renamed, substitute
 from axon.core.verify import verify_rewritten
-from axon.core.walk import children, outs_of, rename
+from axon.core.walk import nodes, outs_of, tensors_of
 from axon.shapes.dimension import Dim
 
 _CANONICAL = [fresh("axis") for _ in range(32)]
@@ -25,35 +27,105 @@ _CANONICAL = [fresh("axis") for _ in range(32)]
 def deduplicated(program: Program) -> Program:
     """The program without operations that another one has computed before. Its results keep their symbols: two that are computed
     alike stay two, since results never share memory."""
-    return replace(program, block=_block(program.block, {}))
+    shapes = {value.symbol: value.shape for value in program.inputs}
+    return replace(program, block=_Merger(dict(_copies(program.block, shapes))).block(program.block, {}))
 
 
-def _block(block: Block, around: Mapping[object, Compute | Sort]) -> Block:
-    """`around` are the operations before the block, by what is equal for those that compute the same."""
-    same: dict[Symbol, Symbol] = {}
-    seen = dict(around)
-    final: dict[Symbol, Symbol] = {}  # what is computed first takes the symbol of the result that is computed like it
-    results = set(block.results)
-    ops: list[Op] = []
+def _copies(block: Block, shapes: dict[Symbol, tuple[Dim, ...]]) -> Iterator[tuple[Symbol, Symbol]]:
+    """The tensors that are copies of others, and of which."""
     for op in block.ops:
-        op = with_tensors(op, same)
+        shapes.update((out.symbol, out.shape) for out in outs_of(op))
         if isinstance(op, Loop):
-            op = replace(op, body=_block(op.body, seen))
-        if not isinstance(op, Compute | Sort):
-            ops.append(op)
-            continue
-        key = _key(op)
-        first = seen.setdefault(key, op) if key is not None else op
-        pairs = [(out.symbol, other.symbol) for out, other in zip(outs_of(op), outs_of(first), strict=True)]
-        taken = any(key in around or other in results or other in final for out, other in pairs if out in results)
-        if first is op or taken:
-            ops.append(op)
-            continue
-        same |= dict(pairs)
-        final |= {other: out for out, other in pairs if out in results}
-    if final:
-        ops = [_called(with_tensors(op, final), final) for op in ops]
-    return Block(tuple(ops), block.results)
+            shapes.update((state.symbol, state.shape) for state in op.states)
+            yield from _copies(op.body, shapes)
+        source = copied(op)
+        if source is not None and shapes.get(source) == outs_of(op)[0].shape:
+            yield outs_of(op)[0].symbol, source
+
+
+class _Merger:
+    """`same` is what stands for what was merged, `copies` of which tensors others are copies: readers of either read the same."""
+
+    def __init__(self, copies: Mapping[Symbol, Symbol]) -> None:
+        self.copies = copies
+        self.same: dict[Symbol, Symbol] = {}
+
+    def origin(self, symbol: Symbol) -> Symbol:
+        found = self.same.get(symbol) or self.copies.get(symbol)
+        return symbol if found is None else self.origin(found)
+
+    def key(self, op: Compute | Sort) -> object | None:
+        names = {symbol: origin for symbol in tensors_of(op) if (origin := self.origin(symbol)) != symbol}
+        found = with_tensors(op, names)
+        assert isinstance(found, Compute | Sort)
+        return _key(found)
+
+    def block(self, block: Block, around: Mapping[object, Compute | Sort]) -> Block:
+        """`around` are the operations before the block, by what is equal for those that compute the same."""
+        seen = dict(around)
+        final: dict[Symbol, Symbol] = {}  # what is computed first takes the symbol of the result that is computed like it
+        results = set(block.results)
+        ops: list[Op] = []
+        loops: list[Loop] = []
+        for op in block.ops:
+            op = with_tensors(op, self.same)
+            if isinstance(op, Loop):
+                op = replace(op, body=self.block(op.body, seen))
+                merged = next((m for other in loops if (m := self.same_states(op, other)) is not None), None)
+                if merged is not None and results.isdisjoint(merged):
+                    self.same |= merged
+                    continue
+                loops.append(op)
+            if not isinstance(op, Compute | Sort):
+                ops.append(op)
+                continue
+            key = self.key(op)
+            first = seen.setdefault(key, op) if key is not None else op
+            pairs = [(out.symbol, other.symbol) for out, other in zip(outs_of(op), outs_of(first), strict=True)]
+            taken = any(key in around or other in results or other in final for out, other in pairs if out in results)
+            if first is op or taken:
+                ops.append(op)
+                continue
+            self.same |= dict(pairs)
+            final |= {other: out for out, other in pairs if out in results}
+        if final:
+            ops = [_called(with_tensors(op, final), final) for op in ops]
+        return Block(tuple(ops), block.results)
+
+    def same_states(self, loop: Loop, other: Loop) -> dict[Symbol, Symbol] | None:
+        """The results of an earlier loop that are those of a loop, if it makes all of them, among others."""
+        if loop.trip != other.trip or loop.stacked != other.stacked or loop.conditional or other.conditional:
+            return None
+        found: list[int] = []
+        for state, initial in zip(loop.states, loop.initial, strict=True):
+            wanted = (state.element, state.shape, self.origin(initial))
+            pairs = enumerate(zip(other.states, other.initial, strict=True))
+            alike = (n for n, (s, i) in pairs if (s.element, s.shape, self.origin(i)) == wanted and n not in found)
+            place = next(alike, None)
+            if place is None:
+                return None
+            found.append(place)
+        names = {state.symbol: other.states[n].symbol for state, n in zip(loop.states, found, strict=True)}
+        names[loop.counter] = other.counter
+        made = {key: op for op in other.body.ops if isinstance(op, Compute | Sort) and (key := self.key(op)) is not None}
+        for op in loop.body.ops:
+            if not isinstance(op, Compute | Sort):
+                return None
+            op = with_tensors(op, names)
+            assert isinstance(op, Compute | Sort)
+            if isinstance(op, Compute):
+                at_counter = renamed(op, {loop.counter: other.counter})
+                assert isinstance(at_counter, Compute)
+                op = at_counter
+            first = made.get(self.key(op))
+            if first is not None:
+                names |= {out.symbol: same.symbol for out, same in zip(outs_of(op), outs_of(first), strict=True)}
+            elif isinstance(op, Compute) and may_stop(op):
+                return None
+        results = tuple(names.get(result, result) for result in loop.body.results)
+        if results != tuple(other.body.results[n] for n in found):
+            return None
+        return {out.symbol: other.outs[n].symbol for out, n in zip(loop.outs, found, strict=True)}
 
 
 def _called(op: Op, names: Mapping[Symbol, Symbol]) -> Op:
@@ -75,9 +147,7 @@ def _key(op: Compute | Sort) -> object | None:
     """What is equal for operations that compute the same; None for those that are left alone."""
     if isinstance(op, Sort):
         return "sort", op.input
-    if op.reduction is not None and (op.reduction.monoid.kind == "custom" or op.reduction.where is not None or op.reduction.asked):
-        return None
-    if any(_checks(s) for s in op.body):
+    if op.reduction is not None and op.reduction.monoid.kind == "custom":
         return None
     axes = (*op.axes, *(op.reduction.axes if op.reduction else ()))
     if len(axes) > len(_CANONICAL):
@@ -85,11 +155,12 @@ def _key(op: Compute | Sort) -> object | None:
     names = {axis.symbol: Dim.of(other) for axis, other in zip(axes, _CANONICAL, strict=False)}
     extents = tuple(axis.extent.substitute(names) for axis in axes)
     kind = op.reduction.monoid.kind if op.reduction else ""
-    return len(op.axes), kind, extents, tuple(rename(s, names) for s in op.body), tuple(out.element for out in op.outs)
+    conditions = (op.reduction.where, op.reduction.asked) if op.reduction else (None, None)
+    parts = tuple(None if s is None else _canonical(substitute(s, names)) for s in (*op.body, *conditions))
+    return len(op.axes), kind, extents, parts, tuple(out.element for out in op.outs)
 
 
-def _checks(scalar: Scalar) -> bool:
-    """Whether a read may fail, or is at a place that is computed."""
-    if isinstance(scalar, Read) and (scalar.checked is not None or not all(isinstance(s, Dim) for s in scalar.subscripts)):
-        return True
-    return any(_checks(child) for child in children(scalar))
+def _canonical(scalar: Scalar) -> Scalar:
+    """The expression with names for its `let`s that follow from their places."""
+    bound = [symbol for node in nodes(scalar) if isinstance(node, Bind) for symbol, _ in node.bindings]
+    return relabelled(scalar, {symbol: Symbol("let", -1 - n) for n, symbol in enumerate(bound)}) if bound else scalar

@@ -3,8 +3,8 @@
     dissolve    a program -> one with the same results, in which each remaining operation is worth a step of its own
 
 A pointwise operation is computed where it is read if that costs less than keeping its values. Note [Dissolving] says when. Values
-that fail (a checked index, an integer division) are computed exactly where they were: what may stop the program neither moves nor
-disappears.
+that fail (a checked index, an integer division) are computed as often as they were: what may stop the program does not disappear,
+and moves only where one operation reads each of its values once.
 
 Note [Dissolving]
     A read recomputes if an axis of the reader does not occur in its subscripts: then one value is computed for many points. A
@@ -45,6 +45,7 @@ from axon.core.ir import (
 )
 from axon.core.scalar_facts import (
     bare,
+    certain,
     freshened,
     is_trivial,
     mapped,
@@ -204,7 +205,7 @@ def _dissolves(op: Compute, later: list[Op], results: tuple[Symbol, ...]) -> boo
     """Whether a pointwise operation should be computed where it is read. See Note [Dissolving]."""
     (out,) = op.outs
     (body,) = op.body
-    if out.symbol in results or may_fail(body):
+    if out.symbol in results or (may_fail(body) and not _moves_alone(op, later)):
         return False
     uses: set[tuple[int, Read]] = set()
     recomputes = False
@@ -238,6 +239,19 @@ def _dissolves(op: Compute, later: list[Op], results: tuple[Symbol, ...]) -> boo
     if recomputes:
         return False
     return len(uses) == 1 or (len(uses) <= MANY and weight(body, frozenset(axis.symbol for axis in op.axes)) <= CHEAP)
+
+
+def _moves_alone(op: Compute, later: list[Op]) -> bool:
+    """Whether a value is read by one pointwise operation, once and at every index: it is computed for the same ones there."""
+    if len(later) != 1 or not isinstance(other := later[0], Compute) or other.reduction is not None or len(other.outs) != 1:
+        return False
+    found = [node for node in nodes(other.body[0]) if isinstance(node, Read) and node.tensor == op.outs[0].symbol]
+    extents = {axis.symbol: axis.extent for axis in other.axes}
+    at = [bare(s) for node in found for s in node.subscripts]
+    if len(found) != 1 or {*at} != extents.keys() or len(at) != len(extents) or found[0].checked or found[0].padding:
+        return False
+    same = all(s is not None and extents[s] == axis.extent for s, axis in zip(at, op.axes, strict=True))
+    return same and found[0] in certain(other.body[0])
 
 
 def _mentions(scalar: Scalar, tensor: Symbol) -> bool:

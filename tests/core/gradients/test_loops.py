@@ -11,6 +11,7 @@ import axon
 from axon import compiler
 from axon.core.ir import Block, Compute, Loop, Unary
 from axon.core.walk import nodes, scalars
+from axon.interpret import run
 from tests.checked import checked
 
 TEXT = """
@@ -105,3 +106,19 @@ def test_adjoints_share() -> None:
     program = compiler.lower(checked(TEXT), "d_sums", None)
     forwards, backwards = (loop for loop, _ in loops(program.block))
     assert calls(forwards.body, "exp") == calls(backwards.body, "exp") == 1
+
+
+def test_a_long_expression() -> None:
+    """Of 300 names that are each read several times: what reads get is made for each tensor, and not for each read."""
+    names = "".join(f"val a{n + 1} = sin a{n} * a{max(0, n - 1)} + x\n" for n in range(300))
+    text = f"fun f (x : f64) = let val a0 = x\n{names} in a300 end\nfun d (x : f64) = grad f x"
+    program = compiler.lower(checked(text), "d", None)
+    (body,) = (op.body[0] for op in program.block.ops if isinstance(op, Compute))
+    assert sum(1 for _ in nodes(body)) < 20_000
+    (found,) = run(program, [np.float64(0.3)], [])
+    values, slopes = [0.3], [1.0]
+    for n in range(300):
+        a, b, da, db = values[n], values[max(0, n - 1)], slopes[n], slopes[max(0, n - 1)]
+        values.append(np.sin(a) * b + 0.3)
+        slopes.append(np.cos(a) * da * b + np.sin(a) * db + 1.0)
+    np.testing.assert_allclose(found, slopes[-1], rtol=1e-9)

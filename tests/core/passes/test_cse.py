@@ -10,6 +10,7 @@ import pytest
 import axon
 from axon import compiler
 from axon.base.element import Element
+from axon.base.errors import AxonError
 from axon.core.ir import Loop, Program
 from axon.core.passes.cse import deduplicated
 from axon.core.verify import verify
@@ -72,3 +73,30 @@ def test_sorts_of_one_tensor_are_one() -> None:
     x = np.array([3.0, 1.0, 2.0], np.float32)
     for found, wanted in zip(run(made, [x]), run(program, [x]), strict=True):
         np.testing.assert_array_equal(found, wanted)
+
+
+SEVERAL = """
+fun steps (x : f64[n]) (k : i32[n]) =
+  loop (y = x, p = k) for t < 3 => (for i => y[p[i]] * y[n - 1 - i] + cast f64 t, for i => p[p[i]])
+fun f (x : f64[n]) (k : i32[n]) (d : f64[n]) = (jvp (fn x => (steps x k).1) x d, {other})
+"""
+
+
+@pytest.mark.parametrize(("other", "loops"), [("(steps x k).1", 1), ("(steps x k).2", 1), ("(steps d k).1", 2)])
+def test_a_loop_is_a_part_of_another(other: str, loops: int) -> None:
+    """A derivative's loop has the states of its function's."""
+    text = SEVERAL.format(other=f"let val y = {other} in for i => y[i] + y[i] end")
+    program: Program = compiler.lower(compiler.check_text(text), "f", None)
+    merged = deduplicated(program)
+    verify(merged)
+    assert sum(isinstance(op, Loop) for op in merged.block.ops) == loops
+    x, d = np.random.default_rng(0).standard_normal((2, 5))
+    for k in (np.array([3, 1, 0, 2, 4], np.int32), np.array([3, 5, 0, 2, 4], np.int32)):
+        try:
+            wanted = run(program, [x, k, d], [])
+        except AxonError as error:
+            with pytest.raises(AxonError, match=error.diagnostics[0].code):
+                run(merged, [x, k, d], [])
+            continue
+        for got, want in zip(run(merged, [x, k, d], []), wanted, strict=True):
+            assert np.array_equal(got, want)
