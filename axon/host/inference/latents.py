@@ -91,3 +91,37 @@ def text(tree: Tree, u: str) -> str:
             return f"({', '.join(text(part, u) for part in tree)})"
         case dict():
             return f"{{ {', '.join(f'{name} = {text(part, u)}' for name, part in tree.items())} }}"
+
+
+def flat(tree: Tree, value: str) -> str:
+    """The vector of latents as an expression over a variable that holds them."""
+    parts = list(_parts(tree, value))
+    size = sum(leaf.size for leaf, _ in parts)
+    return f"(for {value}_k < {size} => {_chosen(parts, f'{value}_k')})"
+
+
+def _chosen(parts: list[tuple[Leaf, str]], k: str) -> str:
+    """Element k of the parts. Halved, so that no element is many conditions away."""
+    if len(parts) > 1:
+        middle = len(parts) // 2
+        return f"if {k} < {parts[middle][0].start} then {_chosen(parts[:middle], k)} else {_chosen(parts[middle:], k)}"
+    leaf, value = parts[0]
+    return value if leaf.shape == () else f"{value}[{k} - {leaf.start}]"
+
+
+def _parts(tree: Tree, value: str) -> Iterator[tuple[Leaf, str]]:
+    match tree:
+        case Leaf(size=0):
+            pass
+        case Leaf(shape=shape) if len(shape) < 2:
+            yield tree, value
+        case Leaf(shape=shape):
+            indices = [f"i{n}" for n in range(len(shape))]
+            bounds = ", ".join(f"{index} < {size}" for index, size in zip(indices, shape, strict=True))
+            yield tree, f"(for ({bounds}) => {value}[{', '.join(indices)}])"
+        case tuple():
+            for n, part in enumerate(tree, 1):
+                yield from _parts(part, f"{value}.{n}")
+        case dict():
+            for name, part in tree.items():
+                yield from _parts(part, f"{value}.{name}")

@@ -10,7 +10,7 @@ from axon.base.data import dataclass
 from axon.base.errors import AxonError
 from axon.host.call import Callee, Origin, Session, wrong
 from axon.host.inference.density import Density
-from axon.host.inference.latents import Leaf, Tree, leaves, text
+from axon.host.inference.latents import Leaf, Tree, flat, leaves, text
 from axon.host.module import Function
 
 _USED = {  # of the library's modules
@@ -94,7 +94,8 @@ def _made(what: Density, method: str, size: int) -> Program:
     else:
         lines += [
             f"fun {p}_density{data} {vector} = {density.name}{data} {made}",
-            f"fun {p}_starts{data} {many} key = infer.scattered ({p}_density{data}) {u} key",
+            f"fun {p}_slopes{data} {vector} = {_slopes(f'{density.name}{data}', tree, u, made)}",
+            f"fun {p}_starts{data} {many} key = infer.scattered ({p}_slopes{data}) {u} key",
         ]
         if what.constrain is not None:
             row = f"{what.model}.constrain{data} {text(tree, 'row')}"
@@ -105,7 +106,7 @@ def _made(what: Density, method: str, size: int) -> Program:
         lines += [
             f"fun {p}_untuned (length : {element}) = infer.untuned {{{size}}} length",
             f"fun {p}_chains {{steps}}{data} target rate warmup first {many} tuning key ="
-            f" infer.sampled {{steps}} ({p}_density{data}) target rate warmup first {u} tuning key",
+            f" infer.sampled {{steps}} ({p}_slopes{data}) target rate warmup first {u} tuning key",
         ]
     if method in ("map", "laplace"):
         height = f"{density.name}{data} {made}"
@@ -139,6 +140,13 @@ def _made(what: Density, method: str, size: int) -> Program:
     if errors:
         raise found.told(AxonError(errors), f"{p}_density")
     return Program(found, p)
+
+
+def _slopes(density: str, tree: Tree, u: str, made: str) -> str:
+    """The density at a vector and its gradient there, by the parts that latents have: by the vector, each would be padded with zeros."""
+    if not _parted(tree):
+        return f"value_and_grad ({density}) {u}"
+    return f"let val (y, g) = value_and_grad ({density}) {made} in (y, {flat(tree, 'g')}) end"
 
 
 def _parted(tree: Tree) -> bool:
