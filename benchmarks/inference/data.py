@@ -79,7 +79,4 @@ def sparse(rng: np.random.Generator) -> dict[str, Array]:
     return {"x": x, "y": x @ b + 0.5 * rng.normal(size=100)}
 
 
-MAKERS = {
-    f.__name__: f
-    for f in (schools, linear, logistic, grouped, counts, autoregression, volatility, mixture, process, sparse)
-}
+MAKERS = {f.__name__: f for f in (schools, linear, logistic, grouped, counts, autoregression, volatility, mixture, process, sparse)}

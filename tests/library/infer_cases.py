@@ -88,7 +88,7 @@ def _(d: Drawn) -> Comparison:
     return of(a, k, wanted=wanted, sizes=(n,), slack=10)
 
 
-@case("infer.begun", "fun f a u = infer.begun (fn x => sum j => a[j] * x[j] ** 2.0) u")
+@case("infer.begun", "fun f a u = infer.begun (value_and_grad (fn x => sum j => a[j] * x[j] ** 2.0)) u")
 def _(d: Drawn) -> Comparison:
     a, u = d.real(d.size()), d.size()
     x = d.real(u, len(a))
@@ -97,18 +97,50 @@ def _(d: Drawn) -> Comparison:
 
 @case(
     "infer.leapfrog",
-    "fun f a step scale n u p = infer.leapfrog (fn x => sum j => a[j] * x[j] ** 2.0) step scale n u p (2.0 * a * u)",
+    """fun f a step scale root n u p =
+      infer.leapfrog (value_and_grad (fn x => sum j => a[j] * x[j] ** 2.0)) step scale root n u p (2.0 * a * u)""",
 )
 def _(d: Drawn) -> Comparison:
-    """Half a kick, then drifts and kicks in turn, the last of which is half of one (Verlet)."""
+    """Half a kick, then drifts and kicks in turn, the last of which is half of one (Verlet); in a metric that is dense in part."""
     k, n = d.size(), d.size()
     a, u, p, scale, step = d.real(k), d.real(k), d.real(k), d.uniform(k, low=0.5), d.uniform(low=0.1, high=0.4)
     x, q = u.astype(np.float64), p.astype(np.float64)
+    r = d.size(0, k)
+    root = np.tril(d.real(r, r, scale=0.3))
+    metric = np.diag(scale.astype(np.float64)) @ np.block([[root, np.zeros((r, k - r))], [np.zeros((k - r, r)), np.eye(k - r)]])
     for _ in range(n):
-        q = q + step / 2 * scale * 2 * a * x
-        x = x + step * scale * q
-        q = q + step / 2 * scale * 2 * a * x
-    return of(a, step, scale, np.int32(n), u, p, wanted=tuple(y.astype(u.dtype) for y in (x, q, 2 * a * x)), slack=10)
+        q = q + step / 2 * metric.T @ (2 * a * x)
+        x = x + step * metric @ q
+        q = q + step / 2 * metric.T @ (2 * a * x)
+    return of(a, step, scale, root, np.int32(n), u, p, wanted=tuple(y.astype(u.dtype) for y in (x, q, 2 * a * x)), slack=10)
+
+
+def rooted(d: Drawn) -> tuple[Array, Array]:
+    """A matrix, and a vector that may be longer than its sides."""
+    k = d.size()
+    r = d.size(0, k)
+    return d.real(r, r), d.real(k)
+
+
+@case("infer.turned")
+def _(d: Drawn) -> Comparison:
+    root, p = rooted(d)
+    return of(root, p, wanted=np.append(root @ p[: len(root)], p[len(root) :]))
+
+
+@case("infer.turned_back")
+def _(d: Drawn) -> Comparison:
+    root, p = rooted(d)
+    return of(root, p, wanted=np.append(root.T @ p[: len(root)], p[len(root) :]))
+
+
+@case("infer.rooted")
+def _(d: Drawn) -> Comparison:
+    """A matrix that has no factor, or whose factor nobody wants, gives the other."""
+    k, kind = d.size(1), d.size(0, 2)
+    root, other = np.tril(d.real(k, k, scale=0.3)) + np.eye(k, dtype=d.element), d.real(k, k)
+    a = root @ root.T if kind else -root @ root.T
+    return of(np.bool_(kind != 2), a, other, wanted=np.linalg.cholesky(a) if kind == 1 else other, slack=100)
 
 
 @case("infer.jitter")
@@ -126,8 +158,8 @@ def _(d: Drawn) -> Comparison:
 
 
 def ends(warmup: int) -> list[int]:
-    """Where windows end, as Stan's reference manual tells it: 75, 25, 50, 100, …, 50, of which the last is stretched."""
-    found, at, size = [], 75, 25
+    """Where windows end, as Stan's reference manual tells it: 30, 20, 40, 80, …, 50, of which the last is stretched."""
+    found, at, size = [], 30, 20
     while at < warmup - 50:
         at = at + size if at + size + 2 * size <= warmup - 50 else warmup - 50
         found.append(at)
@@ -138,7 +170,7 @@ def ends(warmup: int) -> list[int]:
 @case("infer.windows", "fun f {n} = for t < n => infer.windows n t")
 def _(d: Drawn) -> Comparison:
     n = d.rng.integers(150, 2000)
-    rows = np.full(n, 75, np.int32), np.full(n, n - 50, np.int32), np.isin(np.arange(n) + 1, ends(n))
+    rows = np.full(n, 30, np.int32), np.full(n, n - 50, np.int32), np.isin(np.arange(n) + 1, ends(n))
     return of(wanted=rows, sizes=(int(n),))
 
 

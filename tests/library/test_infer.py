@@ -134,17 +134,21 @@ fun density (y : f64[8]) (sigma : f64[8]) (p : f64[3, 3]) (u : f64[13]) =
       val normal = -0.5 * sum for i < 3, j < 3 => u[10 + i] * p[i, j] * u[10 + j]
   in prior + data + normal end
 fun run {steps} y sigma p length target rate warmup (u : f64[c, 13]) key =
-  infer.sampled {steps} (density y sigma p) target rate warmup 0 u (infer.untuned {13} length) key
+  infer.sampled {steps} (value_and_grad (density y sigma p)) target rate warmup 0 u (infer.untuned {13, 0} length) key
+fun dense {steps} y sigma p length target rate warmup (u : f64[c, 13]) key =
+  infer.sampled {steps} (value_and_grad (density y sigma p)) target rate warmup 0 u (infer.untuned {13, 13} length) key
 
 fun one (u : 'a[2]) = -0.5 * (u[0] ** 2.0 + (u[1] / 10.0) ** 2.0)
 fun hmc {warmup, draws} (u : f64[c, 2]) key = infer.hmc {warmup, draws} one 2.0 u key
 fun chees {warmup, draws} (u : f64[c, 2]) key = infer.chees {warmup, draws} one u key
 fun either {steps} length target rate warmup (u : f64[c, 2]) key =
-  infer.sampled {steps} one target rate warmup 0 u (infer.untuned {2} length) key
-fun later {steps, d} warmup first (u : f64[c, 2]) tuning key = infer.sampled {steps} one 0.8 0.0 warmup first u tuning key
-fun scattered (u : 'a[c, 2]) key = infer.scattered (fn u => if u[0] > 0.0 then log u[0] else -inf) u key
+  infer.sampled {steps} (value_and_grad one) target rate warmup 0 u (infer.untuned {2, 0} length) key
+fun later {steps, d} warmup first (u : f64[c, 2]) tuning key =
+  infer.sampled {steps} (value_and_grad one) 0.8 0.0 warmup first u tuning key
+fun scattered (u : 'a[c, 2]) key = infer.scattered (value_and_grad (fn u => if u[0] > 0.0 then log u[0] else -inf)) u key
 fun walls (u : 'a[c, 1]) key =
-  infer.moved (fn u => if u[0] > 1.0 then -inf else u[0]) 1.0 [| 1.0 |] 1 (infer.begun (fn u => u[0]) u) key
+  let val start = infer.begun (value_and_grad (fn u => u[0])) u
+  in infer.moved (value_and_grad (fn u => if u[0] > 1.0 then -inf else u[0])) 1.0 [| 1.0 |] [| [| 1.0 |] |] 1 start key end
 """
 Y, SIGMA = np.array([28.0, 8, -3, 7, -1, 1, 18, 12]), np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
 COVARIANCE = np.array([[1.0, 0.95, 0.0], [0.95, 1.0, 0.3], [0.0, 0.3, 1.0]]) * np.outer([1e-3, 1, 50], [1e-3, 1, 50])
@@ -168,15 +172,16 @@ def schools() -> tuple[float, float, float, float]:
     return (*means, *(float(np.sqrt((weight * (x - mean) ** 2).sum())) for x, mean in zip((m, tau), means, strict=True)))
 
 
-@pytest.mark.parametrize("method", ["hmc", "chees"])
+@pytest.mark.parametrize("method", ["hmc", "chees", "dense"])
 def test_moments(method: str) -> None:
-    """Means within 4 Monte Carlo errors, deviations within 10%; the scale, the step and the length are found."""
+    """Means within 4 Monte Carlo errors, deviations within 10%; the metric, the step and the length are found."""
     warmup, draws = 300, 500
-    count = {"hmc": 4, "chees": 8}[method]
-    settings = {"hmc": (2.0, 0.8, 0.0), "chees": (1.0, 0.651, 0.025)}[method]
+    count = {"hmc": 4, "chees": 8, "dense": 8}[method]
+    settings = {"hmc": (2.0, 0.8, 0.0)}.get(method, (1.0, 0.651, 0.025))
     start = np.random.default_rng(1).uniform(-2, 2, (count, 13))
     start[:, 10] *= 1e-3
-    found = chains().run[warmup + draws](
+    start[:, 12] *= 25 if method == "dense" else 1
+    found = (chains().dense if method == "dense" else chains().run)[warmup + draws](
         Y, SIGMA, np.linalg.inv(COVARIANCE), *settings, np.int32(warmup), start, np.array([0, 1], np.uint32), target="cpu"
     )
     u = found["draws"][warmup:]
@@ -193,6 +198,11 @@ def test_moments(method: str) -> None:
     assert 0.7 < found["chance"][warmup:].mean() < 0.99
     small, _, large = found["tuning"]["scale"][10:]
     assert large > 1000 * small
+    if method == "dense":
+        root = found["tuning"]["root"]
+        np.testing.assert_allclose(np.diag(root @ root.T), 1)
+        assert (root @ root.T)[10, 11] == pytest.approx(0.95, abs=0.05)
+        assert found["steps"][warmup:].mean() < 30  # a diagonal metric takes 110
 
 
 def test_methods_are_one_sampler() -> None:

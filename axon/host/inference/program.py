@@ -37,7 +37,7 @@ class Program:
             raise self.session.told(error, callee.name) from None
 
 
-def program(what: Density, method: str) -> Program:
+def program(what: Density, method: str, dense: bool = False) -> Program:
     """What a method calls, functions of the data and of vectors of the latents' numbers:
 
         PREFIX_starts        data u key            places near u where the density is finite
@@ -58,14 +58,14 @@ def program(what: Density, method: str) -> Program:
     """
     session, tree = what.function._session, what.tree
     size = sum(leaf.size for leaf in leaves(tree))
-    key = (what.callee.name, method, what.model, what.element, size, text(tree, "u") if _parted(tree) else None)
+    key = (what.callee.name, method, dense, what.model, what.element, size, text(tree, "u") if _parted(tree) else None)
     if key not in session.inferred:
-        session.inferred[key] = _made(what, method, size)
+        session.inferred[key] = _made(what, method, dense, size)
     found: Program = session.inferred[key]
     return found
 
 
-def _made(what: Density, method: str, size: int) -> Program:
+def _made(what: Density, method: str, dense: bool, size: int) -> Program:
     density, session, tree, element = what.callee, what.function._session, what.tree, what.element
     source, taken = session.checked.source, session.checked.signatures
     p = f"infer_{density.name.replace('.', '_')}"
@@ -104,7 +104,7 @@ def _made(what: Density, method: str, size: int) -> Program:
             lines.append(f"fun {p}_latents{data} {many} (key : u32[2]) = for i => let val row = {u}[i, ..] in {row} end")
     if method in ("chees", "hmc"):
         lines += [
-            f"fun {p}_untuned (length : {element}) = infer.untuned {{{size}}} length",
+            f"fun {p}_untuned (length : {element}) = infer.untuned {{{size}, {size if dense else 0}}} length",
             f"fun {p}_chains {{steps}}{data} target rate warmup first {many} tuning key ="
             f" infer.sampled {{steps}} ({p}_slopes{data}) target rate warmup first {u} tuning key",
         ]
@@ -143,7 +143,7 @@ def _made(what: Density, method: str, size: int) -> Program:
 
 
 def _slopes(density: str, tree: Tree, u: str, made: str) -> str:
-    """The density at a vector and its gradient there, by the parts that latents have: by the vector, each would be padded with zeros."""
+    """The density at a vector and its gradient, by the parts that latents have: by the vector, each would be padded with zeros."""
     if not _parted(tree):
         return f"value_and_grad ({density}) {u}"
     return f"let val (y, g) = value_and_grad ({density}) {made} in (y, {flat(tree, 'g')}) end"

@@ -61,6 +61,8 @@ def _warn(name: str, found: Any, said: list[str]) -> None:
         if not worst[path] <= LARGEST:
             hat = f"R-hat of `{path}` is {worst[path]:.2f}, above {LARGEST}"
             advice = "a longer warm-up" if "tuning_steps" in found.posterior.attrs else "more draws"
+            if found.posterior.attrs.get("metric") == "diagonal":
+                advice = '`metric="dense"`, where latents depend on each other, or a longer warm-up'
             said.append(f"chains have not mixed, {hat}: {advice} may help")
     for line in said:
         warnings.warn(f"{name}: {line}", RuntimeWarning, stacklevel=5)  # where `axon.infer` was called

@@ -13,7 +13,7 @@ from axon.host.described import brief
 from axon.host.inference import approximate, weighted
 from axon.host.inference import chains as chained
 from axon.host.inference.asked import Asked
-from axon.host.inference.density import density_of, key_of, observed
+from axon.host.inference.density import Density, density_of, key_of, observed
 from axon.host.inference.program import program
 from axon.host.inference.report import reported
 
@@ -25,6 +25,8 @@ METHODS = {
     "map": approximate.peak,
     "laplace": approximate.laplace,
 }
+METRICS = ("dense", "diagonal")
+DENSE = 64  # latents, up to which a metric is dense unless something else is asked for
 CHAINS = {"chees": 16, "hmc": 4, "smc": 4, "importance": 1, "map": 4, "laplace": 4}
 
 
@@ -40,6 +42,7 @@ def infer(
     draws: int = 1000,
     warmup: int = 500,
     length: float | None = None,
+    metric: Literal["dense", "diagonal"] | None = None,
     key: Any = 0,
     target: str | None = None,
 ) -> Any:
@@ -48,10 +51,12 @@ def infer(
     `what` is a model, or a function that gives the logarithm of a density of data and, last, of latents, which are unconstrained: a
     tensor, or a record or tuple of them, as `start` is, around which chains begin at random. `data` are a tuple, or a dict by the
     names of parameters. Method "chees" has many chains (16), which learn how long their trajectories should be; those of "hmc" (4
-    chains) have the mean `length`, in units of the posterior's scale. "smc" has, for each of 4 chains, as many particles as draws,
-    which go from the prior to the posterior; "importance" weighs draws of the prior, and draws again from those: both are for
-    models, and tell the evidence. "map" is the highest of the peaks from so many starts (4), one draw of one chain; "laplace" draws
-    from the normal density that bends there as the posterior does. The same `key`, a seed or a u32[2], gives the same draws.
+    chains) have the mean `length`, in units of the posterior's scale. The `metric` of both is a covariance that warm-up learns,
+    "dense", as it is of 64 latents or fewer, or "diagonal", a scale for each latent alone. "smc" has, for each of 4 chains, as
+    many particles as draws, which go from the prior to the posterior; "importance" weighs draws of the prior, and draws again from
+    those: both are for models, and tell the evidence. "map" is the highest of the peaks from so many starts (4), one draw of one
+    chain; "laplace" draws from the normal density that bends there as the posterior does. The same `key`, a seed or a u32[2], gives
+    the same draws.
     Ctrl-C after the warm-up gives what was drawn so far. Needs ArviZ, `pip install '.[infer]'`. Raises AxonError where the density
     or its gradient is not finite wherever chains could begin, and where a method cannot do what is asked; warns of divergences, of
     chains that have not mixed, and of weights that are worth few draws.
@@ -71,10 +76,27 @@ def infer(
         raise wrong(density.callee, "AX0505", f"method `{method}` has no trajectories of a `length`")
     if method in ("smc", "importance"):
         weighted.possible(density, method)
+    chosen = _metric(density, method, metric)
     seed = key_of(density.callee, key)
-    made = program(density, method)
+    made = program(density, method, chosen == "dense")
     began = perf_counter()
     asked = Asked(density, made, count, draws, seed, target, warmup, length)
     found = METHODS[method](asked)
     attributes = {"method": method, "sampling_time": perf_counter() - began, "key": seed.tolist(), **found.attributes}
+    if chosen is not None:
+        attributes["metric"] = chosen
     return reported(density.callee.name, found.draws, found.stats, observed(density), attributes, found.said)
+
+
+def _metric(density: Density, method: str, metric: str | None) -> str | None:
+    """The metric of a method with chains: the one asked for, or the dense one where that costs little beside the density."""
+    if method not in ("chees", "hmc"):
+        if metric is not None:
+            raise wrong(density.callee, "AX0505", f"method `{method}` has no trajectories with a `metric`")
+        return None
+    if metric is None:
+        return "dense" if density.start.size <= DENSE else "diagonal"
+    if metric not in METRICS:
+        message = f"there is no metric `{metric}`{hint(str(metric), METRICS)}"
+        raise wrong(density.callee, "AX0505", message, f"metrics: {', '.join(METRICS)}")
+    return metric

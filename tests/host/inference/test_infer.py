@@ -203,6 +203,8 @@ WRONG = {
     "a field": (("kinked",), {"start": {"a": 0.0}}, "this record lacks `b`, in `axon.infer` of `kinked`"),
     "method": (("plain",), {"start": np.zeros(2), "method": "chess"}, "there is no method `chess`; did you mean 'chees'?"),
     "one chain": (("plain",), {"start": np.zeros(2), "chains": 1}, "`chains` must be an integer of 2 or more"),
+    "metric": (("plain",), {"start": np.zeros(2), "metric": "diagnal"}, "there is no metric `diagnal`; did you mean 'diagonal'?"),
+    "no metric": (("plain",), {"start": np.zeros(2), "method": "map", "metric": "dense"}, "no trajectories with a `metric`"),
     "length": (("plain",), {"start": np.zeros(2), "method": "map", "length": 1.0}, "method `map` has no trajectories"),
     "a function": (("plain",), {"start": np.zeros(2), "method": "smc"}, "begins with draws of a model's prior, and `plain` is a"),
     "nothing seen": (("blind", (1.0,)), {"method": "importance"}, "`blind` observes nothing"),
