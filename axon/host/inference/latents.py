@@ -117,8 +117,7 @@ def _parts(tree: Tree, value: str) -> Iterator[tuple[Leaf, str]]:
             yield tree, value
         case Leaf(shape=shape):
             indices = [f"i{n}" for n in range(len(shape))]
-            bounds = ", ".join(f"{index} < {size}" for index, size in zip(indices, shape, strict=True))
-            yield tree, f"(for ({bounds}) => {value}[{', '.join(indices)}])"
+            yield tree, f"(for ({', '.join(indices)}) => {value}[{', '.join(indices)}])"
         case tuple():
             for n, part in enumerate(tree, 1):
                 yield from _parts(part, f"{value}.{n}")

@@ -105,7 +105,8 @@ def _made(what: Density, method: str, dense: bool, size: int) -> Program:
     if method in ("chees", "hmc"):
         lines += [
             f"fun {p}_untuned (length : {element}) = infer.untuned {{{size}, {size if dense else 0}}} length",
-            f"fun {p}_chains {{steps}}{data} target rate warmup first {many} tuning key ="
+            f"fun {p}_chains {{steps}}{data} target rate warmup first {many}"
+            f" (tuning : infer.tuning[{element}, {size}, {size if dense else 0}]) key ="
             f" infer.sampled {{steps}} ({p}_slopes{data}) target rate warmup first {u} tuning key",
         ]
     if method in ("map", "laplace"):
