@@ -137,7 +137,7 @@ def _made(what: Density, method: str, dense: bool, size: int) -> Program:
     whole = f"{source.text}\n\n" + "\n\n".join(lines) + "\n"
     checked = compiler.check_text(whole, source.path)
     found = Session(checked, Origin(density, f", in `axon.infer` of `{density.name}`", source.path, len(source.text)), session.chip)
-    errors = tuple(d for d in checked.diagnostics if d.severity == "error")
+    errors = tuple(d for d in checked.diagnostics if d.severity == "error")[:1]  # the density's; its gradient has the same again
     if errors:
         raise found.told(AxonError(errors), f"{p}_density")
     return Program(found, p)

@@ -37,7 +37,7 @@ def _blamed(density: Density, made: Program, u: Array, target: str | None) -> st
     """Whether it is what was observed that cannot be, or the latents."""
     if density.likelihood is None or density.constrain is None:
         return ""
-    row = made.call("latents", (), *density.data, u[None], target=target)
+    row = made.call("latents", (), *density.data, u[None], np.zeros(2, np.uint32), target=target)
     value = float(density.likelihood(*density.data, _first(row), target=target))
     if np.isfinite(value):
         return ": the prior of " + named([leaf.path for leaf in leaves(density.tree)])
