@@ -46,6 +46,7 @@ from axon.chance.functions import function_of
 from axon.chance.model import CONTINUOUS, FUNCTIONS, OBSERVED, SUMMED, Mistaken, Model, Unsummed
 from axon.chance.sites import Called, Sites, bindings, head_of, leaf_of
 from axon.chance.summed import Plan, planned
+from axon.chance.supports import InLibrary
 from axon.grammar import syntax as S
 
 
@@ -63,24 +64,27 @@ def function_names(decl: S.Fun) -> list[str]:
     return [f"{decl.name.text}.{function}" for function in FUNCTIONS]
 
 
-def desugared(decl: S.Fun, outside: Called, discrete: frozenset[str] = frozenset()) -> Made:
-    """The functions of a model. `outside` says which expressions name models, where the model itself means nothing else by them;
-    `discrete` are those of its latents that have no transform to the reals, and are to be summed out."""
+def desugared(decl: S.Fun, outside: Called, in_library: InLibrary, discrete: frozenset[str] = frozenset()) -> Made:
+    """The functions of a model. `outside` says which expressions name models, and `in_library` which name functions of `dist`,
+    where the model itself means nothing else by them; `discrete` are those of its latents that have no transform to the reals, and
+    are to be summed out."""
     places: dict[str, int] = {}
     for own, place in bindings(decl):
         places.setdefault(own, place)
 
-    def called(e: S.Expr) -> Model | None:
+    def hidden(e: S.Expr) -> bool:
         owner = e.record if isinstance(e, S.Field) else e
-        hidden = isinstance(owner, S.Var) and places.get(owner.name, e.span.start) < e.span.start
-        return None if hidden else outside(e)
+        return isinstance(owner, S.Var) and places.get(owner.name, e.span.start) < e.span.start
+
+    def called(e: S.Expr) -> Model | None:
+        return None if hidden(e) else outside(e)
 
     found = Sites(called)
     found.spine(decl.body)
     name, sites = decl.name.text, tuple(found.sites)
     if found.mistakes:
         return Made(Model(name, (), sites), (), tuple(found.mistakes))
-    summing = planned(decl, discrete, called) if discrete else None
+    summing = planned(decl, discrete, called, lambda e: None if hidden(e) else in_library(e)) if discrete else None
     plan = summing if isinstance(summing, Plan) else None
     unsummed = summing if isinstance(summing, Unsummed) else None
     without = {*SUMMED} - {*CONTINUOUS} if plan is None else set[str]()

@@ -49,6 +49,7 @@ class Unsummed:
     meet      latents whose elements meet in a site    the latents
     site      draws that are not one plate or chain    the latent
     inner     it is a latent of a model that is called the latent, the model
+    support   another latent may have its values by it the latent, the other
     typed     what sums it out has no type             the latents, and what is wrong
     """
 

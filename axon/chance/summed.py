@@ -26,6 +26,7 @@ from axon.base.source import Span
 from axon.chance.dependence import Axis, Known, Look, Looks, Scope, axes_of, declared, hidden, joined, latent, looks_of
 from axon.chance.model import Unsummed
 from axon.chance.sites import Called, bound_in, head_of, leaf_of, name_of
+from axon.chance.supports import InLibrary, is_fixed
 from axon.grammar import syntax as S
 
 
@@ -70,9 +71,9 @@ def before(name: str) -> str:
     return f"{name}.before"
 
 
-def planned(decl: S.Fun, latents: frozenset[str], called: Called) -> Plan | Unsummed:
+def planned(decl: S.Fun, latents: frozenset[str], called: Called, in_library: InLibrary) -> Plan | Unsummed:
     """How to sum the discrete latents of a model out."""
-    return _Planner(latents, called).plan(decl)
+    return _Planner(latents, called, in_library).plan(decl)
 
 
 class _Cannot(Exception):
@@ -81,8 +82,8 @@ class _Cannot(Exception):
 
 
 class _Planner:
-    def __init__(self, latents: frozenset[str], called: Called) -> None:
-        self.latents, self.called = latents, called
+    def __init__(self, latents: frozenset[str], called: Called, in_library: InLibrary) -> None:
+        self.latents, self.called, self.in_library = latents, called, in_library
         self.plates: dict[str, int] = {}
         self.chains: set[str] = set()
         self.places: dict[str, Span] = {}
@@ -125,6 +126,8 @@ class _Planner:
             if inside is not None:
                 self.chains.add(name)
         looks, count = self._factor(name, site, scope)
+        if looks and not is_fixed(site, self.in_library):
+            raise _Cannot(Unsummed("support", (next(iter(looks)), name), leaf_of(site).span))
         scope = hidden(scope, [name])
         axes_ = tuple((f"{name}.{n}",) for n in range(count))
         if name in self.latents:

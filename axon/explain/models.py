@@ -114,6 +114,10 @@ def reason(why: Unsummed) -> tuple[str, str]:
             return f"elements of `{'` and `'.join(why.names)}` meet in one site", "method `importance` needs no sum"
         case "site":
             return f"`{latent}` is no draw, no plate, and no chain without plates in it", "write plates around a chain"
+        case "support":
+            about = f"which values `{others[0]}` may have could depend on `{latent}`"
+            fixed = "the support of `dist.normal`, `dist.gamma` or `dist.beta` is the same for all parameters"
+            return about, f"{fixed}; scale and shift such a latent in a `val` after it"
         case "inner":
             return f"`{latent}` is a latent of `{others[0]}`, which is called", "draw it in this model itself"
         case _:

@@ -30,7 +30,7 @@ from axon.types.annotate import (
 )
 from axon.types.generalize import enter, generalize
 from axon.types.inference import Env, Inference, defaults_at, infer, instantiate_type, unify, wrong
-from axon.types.names import named_model, open_size
+from axon.types.names import distribution, named_model, open_size
 from axon.types.patterns import bind_pattern
 from axon.types.resolve import (
     OF_NAMES,
@@ -328,7 +328,7 @@ def _model(inf: Inference, env: Env, decl: S.Fun, sig: S.Sig | None) -> list[T.F
     if sig is not None:
         wrong(inf, RuleBroken(Rule.SIG_OF_MODEL, sig.name.span, (name,), decl.name.span))
     called: Called = lambda e: named_model(env.scope, e)
-    made = desugared(decl, called)
+    made = desugared(decl, called, lambda e: distribution(env.scope, e))
     for m in made.mistakes:
         wrong(inf, RuleBroken(Rule[m.mistake.name], m.span, m.words, m.also))
     out: list[T.Fun] = []
@@ -387,7 +387,7 @@ def _without_bounds(inf: Inference, env: Env, decl: S.Fun, made: Made, called: C
             env.scope.values.pop(f"{made.model.name}.{kind}", None)
         if more - discrete:
             discrete |= more
-            made = desugared(decl, called, discrete)
+            made = desugared(decl, called, lambda e: distribution(env.scope, e), discrete)
             continue
         infinite = next((n for n, s in sites.items() if errors[0].code == NO_VALUES and s.covers(at)), None)
         why = Unsummed("typed", (*made.model.summed, errors[0].message), at)

@@ -198,6 +198,20 @@ def named_model(scope: Scope, e: S.Expr) -> Model | None:
     return entity.model if isinstance(entity, ModelName) else None
 
 
+_DISTRIBUTIONS = "stdlib/dist.axon"
+
+
+def distribution(scope: Scope, e: S.Expr) -> str | None:
+    """The function of the library's `dist` that an expression names."""
+    match e:
+        case S.Field(S.Var(owner), member) if isinstance(module := scope.value(owner), ModuleName):
+            entity = module.module.values.get(member.text)
+            ours = isinstance(entity, ValueName) and entity.span.file.path == _DISTRIBUTIONS
+            return member.text if ours else None
+        case _:
+            return None
+
+
 def _of_model(
     inf: Inference, env: Env, model: Model, value: Callable[[str], Entity | None], prefix: str, function: S.Name,
     dims: tuple[S.Dim, ...] | None, span: Span,
