@@ -81,7 +81,7 @@ def made_of(checked: CheckedModule, name: str) -> str:
     from axon.chance.desugar import desugared
     from axon.grammar import syntax
     from axon.grammar.format import print_declaration
-    from axon.types.names import named_model
+    from axon.types.names import distribution, named_model
     from axon.types.resolve import ModelName, ModuleName, Scope
 
     assert checked.exports is not None
@@ -92,7 +92,7 @@ def made_of(checked: CheckedModule, name: str) -> str:
         if isinstance(decl, syntax.Fun) and decl.name.text == model:
             known = scope.value(model)
             discrete = frozenset(known.model.summed) if isinstance(known, ModelName) else frozenset[str]()
-            made = desugared(decl, lambda e: named_model(scope, e), discrete)
+            made = desugared(decl, lambda e: named_model(scope, e), lambda e: distribution(scope, e), discrete)
             return "\n".join(print_declaration(fun) for fun in made.functions if fun.name.text == name)
     raise AssertionError(name)
 
