@@ -17,6 +17,8 @@ BOUNDS: list[tuple[str, Bound]] = [
     ("i % 3", lambda i, n: i % 3),
     ("i * i", lambda i, n: i * i),
     ("n / (i + 1)", lambda i, n: n // (i + 1)),
+    ("6 / (max n 1 - i)", lambda i, n: 6 // (max(n, 1) - i)),  # by 0 where i is n
+    ("6 / (i + 2 - n / 7)", lambda i, n: 6 // (i + 2 - n // 7)),
     ("max (3 - i) 0", lambda i, n: max(3 - i, 0)),
     ("i * (n - i)", lambda i, n: i * (n - i)),
     ("(7 - i) % 3 * i", lambda i, n: (7 - i) % 3 * i),
