@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from axon.base.nearest import hint
 from axon.chance.model import FUNCTIONS, SUMMED, Site
 from axon.chance.model import Model as Declared
-from axon.explain.models import reason
 
 if TYPE_CHECKING:
     from axon.host.module import Module
@@ -49,7 +48,11 @@ class Model:
     def unsummed(self) -> str:
         """Why a discrete latent cannot be summed out, if one cannot."""
         why = self._declared.unsummed
-        return f"its latent `{why.names[0]}` cannot be summed out: {reason(why)[0]}" if why is not None else ""
+        if why is None:
+            return ""
+        from axon.explain.models import reason
+
+        return f"its latent `{why.names[0]}` cannot be summed out: {reason(why)[0]}"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -22,7 +22,6 @@ import numpy as np
 from axon.backend.cpu import build, threads
 from axon.backend.cpu.arena import make
 from axon.backend.plan.ir import Contraction, Factor
-from axon.backend.tiles import microkernel
 from axon.backend.tiles.places import Places, vectors
 from axon.backend.tiles.views import Dims, affine_of, range_of, view_of
 from axon.base.data import dataclass
@@ -83,6 +82,8 @@ class Tiled:
 
 @cache
 def _native(element: Element, rows: int, vectors: int) -> Callable[..., int]:
+    from axon.backend.tiles import microkernel  # late, as llvmlite is
+
     name = element.value
     types = (element, element, element, *[Element.I64] * 4, *[None] * 8)
     return build.build(build.ModuleSource("tiles", microkernel.text(name, rows, vectors), types)).call
@@ -93,6 +94,8 @@ def tiled(kernel: Contraction, left: Array, right: Array, dims: Dims, sizes: Siz
     element = kernel.left.element.accumulator
     if kernel.op.outs[0].element is not element or element not in (Element.F32, Element.F64):
         return None
+    from axon.backend.tiles import microkernel
+
     item = result.itemsize
     out = Places({axis.symbol: stride // item for axis, stride in zip(kernel.op.axes, result.strides, strict=True)})
     batch, rows, columns, depth = (
