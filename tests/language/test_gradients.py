@@ -27,6 +27,8 @@ fun gathered (x : f64[n]) (ids : i32[k]) = grad (fn x => sum i => x[ids[i]] ** 3
 fun guarded (x : f64[n]) = grad (fn x => sum i => if x[i] > 0.0 then sqrt x[i] else 0.0) x
 fun triangle (x : f64[n]) = grad (fn x => sum for i < n => sum for j < i => x[j]) x
 fun multiplied (x : f64[n]) = grad (fn x => prod i => x[i]) x
+fun factors (x : f64[n]) (w : f64[n]) = grad (fn x => prod i =>
+  let val v = sin x[i] val u = tanh (if w[i] > 0.0 then v else v) in if w[i] > -1.0 then u else v end) x
 fun largest (x : f64[n]) = grad (fn x => max i => x[i]) x
 fun sorted (x : f64[n]) (w : f64[n]) = grad (fn x => let val s = sort x in sum i => w[i] * s[i] end) x
 fun kept (x : f64[n]) = grad (fn x => let val y = filter (x > 0.0) x in sum k => y[k] ** 2.0 end) x
@@ -121,6 +123,7 @@ CASES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "guarded": ((np.array([-1.0, 0.0, 4.0]),), np.array([0.0, 0.0, 0.25])),
     "triangle": ((X,), np.arange(4.0, -1.0, -1.0)),
     "multiplied": ((ZERO,), np.array([0.0, 1.3 * -2.0 * 0.5, 0.0, 0.0])),
+    "factors": ((X, W), numerically(lambda x: np.where(W > -1.0, np.tanh(np.sin(x)), np.sin(x)).prod(), X)[0]),
     "largest": ((np.array([1.0, 3.0, 3.0]),), np.array([0.0, 1.0, 0.0])),
     "sorted": ((X, W), W[np.argsort(np.argsort(X))]),
     "kept": ((X,), np.where(X > 0, 2 * X, 0)),

@@ -407,12 +407,14 @@ def _uses(scalar: Scalar) -> IdentityMap[Bind, dict[Symbol, int]]:
             case Local(symbol=symbol):
                 open_uses[symbol] += often
             case Bind(bindings=bindings, body=body):
+                outside = {symbol: open_uses.pop(symbol, 0) for symbol, _ in bindings}  # of an expression inside a copy of itself
                 go(body, 1)
                 own = found[s] = {}
                 for symbol, value in reversed(bindings):
                     count = own[symbol] = open_uses.pop(symbol, 0)
                     if count:
                         go(value, count if _costs_nothing(value) else 1)
+                open_uses.update(outside)
             case _:
                 for child in children(s):
                     go(child, often)
