@@ -29,7 +29,7 @@ from axon.base.data import replace  # noqa: E402
 from axon.base.names import Symbol  # noqa: E402
 from axon.core.ir import Value  # noqa: E402
 from axon.core.sharding import Local, Mesh, Repeat, Sharded, shard  # noqa: E402
-from axon.core.sharding.ir import Collective, Step  # noqa: E402
+from axon.core.sharding.ir import Collective, Step, made_by, read_by  # noqa: E402
 from axon.core.sharding.layouts import LINKS, Rates, elements  # noqa: E402
 from axon.core.sharding.report import computed, costs  # noqa: E402
 from axon.core.walk import results_of  # noqa: E402
@@ -59,39 +59,19 @@ def held(steps: Sequence[Step], sizes: Mapping[Symbol, int], results: Sequence[S
     for n, step in enumerate(steps):
         match step:
             case Local():
-                values, reads = results_of(step.program), step.reads
+                values = results_of(step.program)
             case Collective():
-                values, reads = (step.result,), (step.source,)
+                values = (step.result,)
             case Repeat():
-                values, reads = step.outs, tuple(_reads(step))
+                values = step.outs
                 inner[n] = held(step.steps, {**sizes, step.counter: 0}, step.results)
                 inner[n] += sum(count(v) for v in step.states if not step.stacked)
         made |= {v.symbol: count(v) for v in values}
-        last |= dict.fromkeys((s for s in (*reads, *(v.symbol for v in values)) if s in made), n)
+        last |= dict.fromkeys((s for s in (*read_by(step), *made_by(step)) if s in made), n)
     last |= dict.fromkeys((s for s in results if s in made), len(steps))
-    begins = {v: n for n, step in enumerate(steps) for v in _made(step)}
+    begins = {v: n for n, step in enumerate(steps) for v in made_by(step)}
     live = (sum(made[s] for s in made if begins[s] <= n <= last[s]) + inner[n] for n in range(len(steps)))
     return max(live, default=0)
-
-
-def _made(step: Step) -> Sequence[Symbol]:
-    match step:
-        case Local():
-            return step.results
-        case Collective():
-            return (step.result.symbol,)
-        case Repeat():
-            return [v.symbol for v in step.outs]
-
-
-def _reads(step: Step) -> Sequence[Symbol]:
-    match step:
-        case Local():
-            return step.reads
-        case Collective():
-            return (step.source,)
-        case Repeat():
-            return [*step.initial, *(s for each in step.steps for s in _reads(each))]
 
 
 def row(made: Sharded, dims: Mapping[Symbol, int], sequences: int) -> dict[str, Any]:

@@ -196,6 +196,30 @@ class Sharded:
         return all(relation.holds(sizes) for relation in self.requires)
 
 
+def made_by(step: Step) -> Sequence[Symbol]:
+    """The values that a step makes; of a loop those that are there after it."""
+    match step:
+        case Local():
+            return step.results
+        case Collective():
+            return (step.result.symbol,)
+        case Repeat():
+            return [value.symbol for value in step.outs]
+
+
+def read_by(step: Step) -> Sequence[Symbol]:
+    """The values that a step reads; of a loop also those that it makes itself."""
+    match step:
+        case Local():
+            return step.reads
+        case Collective():
+            return (step.source,)
+        case Repeat():
+            trip = [step.trip] if isinstance(step.trip, Symbol) else []
+            inner = [symbol for each in step.steps for symbol in read_by(each)]
+            return [*trip, *step.initial, *step.results, *inner]
+
+
 def collectives(steps: Sequence[Step], *, slices: bool = False) -> Iterator[Collective]:
     """What is exchanged, in order; of a loop once."""
     for step in steps:

@@ -12,7 +12,7 @@ from typing import Any
 from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.ir import Value
-from axon.core.sharding.ir import Collective, Local, Repeat, Sharded, Step
+from axon.core.sharding.ir import Collective, Local, Repeat, Sharded, Step, made_by, read_by
 from axon.host.devices import collectives as c
 from axon.host.devices.places import Place
 from axon.host.devices.watch import Watch
@@ -148,36 +148,13 @@ class Running:
 
 def _last_uses(steps: Sequence[Step], results: Sequence[Symbol]) -> list[list[Symbol]]:
     """For each step, which of the values that these steps make are not read after it."""
-    made = [set(_made(step)) for step in steps]
+    made = [set(made_by(step)) for step in steps]
     own = set().union(*made) - set(results)
     out: list[list[Symbol]] = [[] for _ in steps]
     seen: set[Symbol] = set()
     for n in reversed(range(len(steps))):
-        for symbol in (*_read(steps[n]), *_made(steps[n])):
+        for symbol in (*read_by(steps[n]), *made_by(steps[n])):
             if symbol in own and symbol not in seen:
                 seen.add(symbol)
                 out[n].append(symbol)
     return out
-
-
-def _made(step: Step) -> Sequence[Symbol]:
-    match step:
-        case Local():
-            return step.results
-        case Collective():
-            return (step.result.symbol,)
-        case Repeat():
-            return [value.symbol for value in step.outs]
-
-
-def _read(step: Step) -> Sequence[Symbol]:
-    match step:
-        case Local():
-            return step.reads
-        case Collective():
-            return (step.source,)
-        case Repeat():
-            trip = [step.trip] if isinstance(step.trip, Symbol) else []
-            inner = [symbol for each in step.steps for symbol in _read(each)]
-            return [*trip, *step.initial, *step.results, *inner]
-
