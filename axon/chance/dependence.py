@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from axon.base.data import dataclass, fields
+from axon.base.data import dataclass
 from axon.base.source import Span
-from axon.chance.sites import bound_in, names_of
+from axon.chance.sites import bound_in, names_of, parts_of
 from axon.grammar import syntax as S
 
 Axis: TypeAlias = tuple[str, ...]  # the names of one dimension's indices: several, where it is their product
@@ -166,7 +166,7 @@ def looks_of(e: S.Node, scope: Scope) -> Looks:
                 names += _bound(decl)
             return outside(joined(*found, looks_of(body, inner)), names)
         case _:
-            return joined(*(looks_of(part, scope) for part in _parts(e)))
+            return joined(*(looks_of(part, scope) for part in parts_of(e)))
 
 
 def declared(decl: S.Decl, scope: Scope) -> tuple[Scope, Looks]:
@@ -234,15 +234,3 @@ def _applied(e: S.Expr) -> tuple[S.Expr, list[S.Expr]]:
 
 def _named(binder: S.Binder) -> list[str]:
     return [binder.name] if isinstance(binder, S.RunBinder) and binder.name else names_of(binder)
-
-
-def _parts(node: S.Node) -> list[S.Node]:
-    found: list[S.Node] = []
-    values: list[object] = [getattr(node, f.name) for f in fields(node) if f.name not in ("span", "op_span")]
-    while values:
-        value = values.pop()
-        if isinstance(value, tuple):
-            values += value
-        elif isinstance(value, S.Node):
-            found.append(value)
-    return found

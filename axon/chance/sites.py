@@ -23,10 +23,11 @@ def inside(node: S.Node) -> Iterator[S.Node]:
     stack = [node]
     while stack:
         yield (node := stack.pop())
-        stack += _parts(node)
+        stack += parts_of(node)
 
 
-def _parts(node: S.Node) -> list[S.Node]:
+def parts_of(node: S.Node) -> list[S.Node]:
+    """The nodes that a node consists of, not those in them."""
     found: list[S.Node] = []
     values: list[object] = [getattr(node, f.name) for f in fields(node) if f.name not in ("span", "op_span")]
     while values:
@@ -221,7 +222,7 @@ class Sites:
                 place = Span(node.span.file, node.span.start, node.site.span.start)
                 self.mistakes.append(Mistaken(mistake, place, words, around.span))
                 return
-        for part in reversed(_parts(node)):
+        for part in reversed(parts_of(node)):
             self._none_in(part, around)
 
 
