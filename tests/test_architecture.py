@@ -162,7 +162,7 @@ ONLY = {
 # Text is never evaluated, except kernels, the guards of contracts and the `__init__` of dataclasses, which Axon has written, and
 # which hold nothing of a user's.
 FORBIDDEN = {"eval", "exec", "sympify", "parse_expr", "lambdify", "compile"}
-EMITTED = {"axon.base.data", "axon.backend.gpu.build.link", "axon.backend.cpu.build", "axon.shapes.contracts.guard"}
+EMITTED = {"axon.base.data", "axon.backend.gpu.build.link", "axon.shapes.contracts.guard"}
 
 
 def name_of(file: Path) -> str:

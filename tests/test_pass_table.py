@@ -317,7 +317,7 @@ def test_what_is_not_proved_is_not_simulated(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_emitted_kernels() -> None:
-    """A name that a writer forgets to assign would be a zero for numba."""
+    """A name that a writer forgets to assign would be a zero for numba, which compiles kernels of GPUs."""
 
     def function(write: Callable[[Code, Name, Name], None]) -> Function:
         code = Code()

@@ -95,7 +95,7 @@ def written(library: Prepared, folder: str, compiler: Sequence[str]) -> Library:
     write_text(place / f"{about.symbol}.h", library.header)
     write_text(place / f"{about.symbol}.c", library.source)
     kernels = list(library.kernels)
-    compiled = Compiler(about.cpu).compile if kernels else None  # which loads numba
+    compiled = Compiler(about.cpu).compile if kernels else None  # which loads LLVM
     objects = [(name, compiled(source, name)) for name, source in kernels if compiled is not None]
     return Library(tuple(str(place / name) for name in library_of(place, about, objects, compiler)), library.deciding)
 

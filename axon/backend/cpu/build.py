@@ -1,15 +1,15 @@
-"""Functions in Python to machine code, through numba's compiler for CPUs, kept on disk by content.
+"""Kernels' texts to machine code, through LLVM, kept on disk by content.
 
-A function becomes an object file (ELF, Mach-O, COFF) that refers to neither numba nor Python, at most to functions of the C
+A function becomes an object file (ELF, Mach-O, COFF) that refers to nothing of Python, at most to functions of the C
 library. The cache is the one of GPU kernels (`backend.cache`): nothing in it is evaluated or unpickled, and what is found there
-is loaded by LLVM's own linker, so that a process that finds everything in the cache never imports numba.
+is loaded by LLVM's own linker, so that a process that finds everything in the cache writes no IR.
 
-The key is a digest of the text, the types of its parameters, the intrinsics and what is in this file, the versions of numba and
-llvmlite, their settings, and the name and features of this machine's processor.
+The key is a digest of the text, the types of its parameters, the intrinsics and what is in this file, the version of
+llvmlite, and the name and features of this machine's processor.
 
 Note [One engine for each object]
-    Objects come from several processes, and numba names symbols by a number that each process counts for itself: a name means other
-    code in another object, and helpers are weak, so that a linker would take the first of a name. No two objects are linked.
+    Objects come from several processes, and a symbol has the name that its text has: in another object it means other code. No two
+    objects are linked.
 
 Note [Apart]
     What a function makes overlaps with nothing that it reads: each tensor has memory of its own. LLVM must know it of a loop's
@@ -21,14 +21,13 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import linecache
 import sys
 import warnings
 from collections.abc import Callable, Iterable
 from functools import cache as once
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any
 
 from axon.backend import kernel_cache as cache
@@ -116,60 +115,54 @@ def _warn(why: str) -> None:
 
 def compile_source(source: ModuleSource) -> tuple[str, bytes]:
     """The entry's name in the object, and the object; without the cache."""
-    from numba import types
-    from numba.core.compiler import compile_extra
-    from numba.core.registry import cpu_target
+    import llvmlite.binding as llvm
 
-    from axon.backend.cpu.passes import Passes
-
-    context, made, arguments = cpu_target.target_context, function(source), arguments_of(source)
-    result = compile_extra(cpu_target.typing_context, context, made, arguments, types.int64, flags_of(), {}, pipeline_class=Passes)
-    return str(result.fndesc.llvm_func_name), bytes(result.library._get_compiled_object())
-
-
-def arguments_of(source: ModuleSource) -> tuple[Any, ...]:
-    """The types of a function's parameters, as numba has them."""
-    from numba import types
-
-    return tuple(types.int64 if e is None else types.CPointer(getattr(types, POINTERS[e])) for e in source.types)
+    cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    reloc = "static" if llvm.get_process_triple().startswith(("x86", "i386", "i686")) else "default"
+    with alone:
+        machine = machine_of(cpu=cpu, features=features, reloc=reloc, codemodel="jitdefault", jit=True)
+        entry, module = optimized(source, machine)
+        return entry, bytes(machine.emit_object(module))
 
 
-def flags_of() -> Any:
-    """No wrappers for Python, no memory management, no exceptions; arguments that do not overlap."""
-    from numba.core.compiler import Flags
-
-    flags = Flags()
-    flags.no_cpython_wrapper = True
-    flags.no_cfunc_wrapper = True
-    flags.noalias = True
-    flags.error_model = "numpy"
-    return flags
+alone = RLock()  # held while LLVM works: modules of all threads are in one context
 
 
-def function(source: ModuleSource) -> Any:
-    """The Python function of a text, whose lines tracebacks and debuggers can show."""
-    from axon.backend.cpu.intrinsics import namespace
+def machine_of(**options: Any) -> Any:
+    """LLVM's description of a processor."""
+    import llvmlite.binding as llvm
 
-    name = f"<axon kernel {hashlib.sha256(source.text.encode()).hexdigest()[:12]}>"
-    linecache.cache[name] = (len(source.text), None, source.text.splitlines(keepends=True), name)
-    globals = namespace()
-    exec(compile(source.text, name, "exec"), globals)  # text that `nests` and `loops` have written
-    if source.helpers:
-        from numba import njit
+    _initialize()
+    if _vector_functions():
+        import numba  # noqa: F401 (tells LLVM of the vector functions, which can be done once)
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(opt=3, **options)
 
-        from axon.backend.cpu.passes import Passes
 
-        class Apart(Passes):
-            """With arguments that do not overlap: `njit` has no setting for it. See Note [Apart]."""
+def optimized(source: ModuleSource, machine: Any) -> tuple[str, Any]:
+    """A function's name in LLVM's module, and that module, as good as LLVM can make it for a machine."""
+    import llvmlite.binding as llvm
+    from llvmlite import ir
 
-            def define_pipelines(self) -> Any:
-                self.state.flags.noalias = True
-                return super().define_pipelines()
+    from axon.backend.cpu.intrinsics import SURROUNDINGS
+    from axon.backend.cpu.lowering import Pointer, lowered
 
-        settings = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": Apart}
-        for helper in source.helpers:
-            globals[helper] = njit(globals[helper], **settings)
-    return globals[source.entry]
+    written = ir.Module(source.entry)
+    written.triple, written.data_layout = llvm.get_process_triple(), str(machine.target_data)
+    types = [Element.I64 if element is None else Pointer(element) for element in source.types]
+    entry = lowered(source.text, source.entry, types, SURROUNDINGS, written)
+    module = llvm.parse_assembly(str(written))
+    module.verify()
+    for name, speed in (("first", 0), ("all", 3)):
+        options = llvm.create_pipeline_tuning_options(speed_level=speed)
+        options.loop_vectorization, options.slp_vectorization = name == "all", False
+        builder = llvm.create_pass_builder(machine, options)
+        passes = builder.getModulePassManager()
+        if name == "first":  # loops that are turned first are vectorized more often
+            passes.add_loop_rotate_pass()
+            passes.add_instruction_combine_pass()
+            passes.add_jump_threading_pass()
+        passes.run(module, builder)
+    return entry, module
 
 
 # ── loading ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -198,7 +191,7 @@ def _load(entry: str, code: bytes, arguments: Iterable[Element | None]) -> Nativ
     engine.finalize_object()
     _engines.append(engine)
     address = engine.get_function_address(entry)
-    # numba's convention: where the result and an exception go stands before the arguments.
+    # See Note [Convention] in `lowering`.
     pointer, integer = ctypes.c_void_p, ctypes.c_int64
     kinds = [integer if element is None else pointer for element in arguments]
     native = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, pointer, *kinds)(address)
@@ -218,8 +211,8 @@ def _key(source: ModuleSource) -> str:
 
 
 def _vector_functions() -> str:
-    """The library of vector functions that numba has loops call where there is one. It is loaded here, as numba does: what was
-    compiled with it refers to it, also in a process that does without numba."""
+    """The library of vector functions that numba brings with it on some machines, and that loops call then. It is loaded here: what
+    was compiled with it refers to it."""
     import llvmlite.binding as llvm
 
     name = "libsvml.dylib" if sys.platform == "darwin" else "libsvml.so"
@@ -240,12 +233,11 @@ def machine_tools() -> str:
     features = llvm.get_host_cpu_features().flatten()
     here = Path(__file__)
     kernel = here.parents[1] / "kernel"
-    own = (here, here.with_name("intrinsics.py"), here.with_name("passes.py"), here.parents[1] / "tiles" / "microkernel.py")
+    own = (here, here.with_name("intrinsics.py"), here.with_name("lowering.py"), here.parents[1] / "tiles" / "microkernel.py")
     sources = (*own, kernel / "llvm.py", kernel / "special.py", kernel / "verify.py")
     intrinsics = "\0".join(file.read_text(encoding="utf-8") for file in sources)
-    tools = [f"{name} {_version(name)}" for name in ("numba", "llvmlite")]
     machine = (llvm.get_default_triple(), llvm.get_host_cpu_name(), features)
-    return "\0".join((*tools, cache.settings(), _vector_functions(), *machine, intrinsics))
+    return "\0".join((f"llvmlite {_version('llvmlite')}", _vector_functions(), *machine, intrinsics))
 
 
 def _version(package: str) -> str:

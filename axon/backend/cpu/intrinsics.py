@@ -11,82 +11,42 @@ and never stops the process (the kernel has taken note of it).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from math import factorial
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.core.imputils import lower_constant
-from numba.extending import lower_builtin, models, register_model, typeof_impl
 
-from axon.backend.cpu.passes import Passes
+from axon.backend.cpu.lowering import Operation, Surroundings, Type
 from axon.backend.kernel import llvm
-from axon.backend.kernel.llvm import F32, F64, I8, I32, I64, Builder, Emit, Value, as_bits, as_float, call, fma, real, suffix, whole
+from axon.backend.kernel.llvm import (
+    F32,
+    F64,
+    I1,
+    I8,
+    I32,
+    I64,
+    Builder,
+    Emit,
+    Value,
+    as_bits,
+    as_float,
+    call,
+    fma,
+    real,
+    suffix,
+    whole,
+)
 from axon.backend.kernel.special import Functions
 from axon.backend.tiles import microkernel
+from axon.base.element import Element
 
-__all__: list[str] = []
-
-
-def _publish(name: str, function: Any) -> Any:
-    globals()[name] = function
-    __all__.append(name)
-    return function
+_operations: dict[str, Operation] = {}
 
 
-class Operation(types.Callable, types.Opaque):  # type: ignore[misc]
-    """The type of an operation. numba's own intrinsics look through all that it has registered, at every call of one."""
-
-    def __init__(self, name: str, typing: Callable[..., Any]) -> None:
-        self._typing = typing
-        self._signatures: dict[tuple[Any, ...], Any] = {}  # by the types of the arguments
-        super().__init__(f"axon.{name}")
-
-    def get_call_type(self, context: Any, args: tuple[Any, ...], kws: Mapping[str, Any]) -> Any:
-        if args not in self._signatures:
-            given = tuple(types.unliteral(argument) for argument in args)
-            self._signatures[args] = self._typing(*given)(*given)
-        return self._signatures[args]
-
-    def get_call_signatures(self) -> tuple[list[Any], bool]:
-        return list(self._signatures.values()), True
-
-    def get_impl_key(self, signature: Any) -> Any:
-        return self.name
-
-
-register_model(Operation)(models.OpaqueModel)
-
-
-class _Named:
-    """An operation as a kernel's globals hold it."""
-
-    def __init__(self, type: Operation) -> None:
-        self.type = type
-
-
-@typeof_impl.register(_Named)  # type: ignore[untyped-decorator]
-def _typeof(operation: _Named, context: Any) -> Operation:
-    return operation.type
-
-
-@lower_constant(Operation)  # type: ignore[untyped-decorator]
-def _constant(context: Any, builder: Builder, type: Operation, operation: _Named) -> Value:
-    return context.get_dummy_value()
-
-
-def _intrinsic(name: str, typing: Callable[..., Any], emit: Emit) -> None:
+def _intrinsic(name: str, typing: Callable[..., Type], emit: Emit) -> None:
     """An operation of emitted code: `typing` gives the result's type for the arguments', `emit` the IR."""
-    made = Operation(name, typing)
-
-    def generate(context: Any, builder: Builder, signature: Any, values: Sequence[Value]) -> Value:
-        result = emit(builder, *values)
-        return context.get_dummy_value() if result is None else result
-
-    lower_builtin(made.name, types.VarArg(types.Any))(generate)
-    _publish(name, _Named(made))
+    _operations[name] = Operation(typing, emit)
 
 
 def _horner(b: Builder, x: Value, coefficients: tuple[float, ...]) -> Value:
@@ -140,35 +100,35 @@ def _memory(name: str, value: Any, decode: Emit, encode: Emit) -> None:
         b.store(encode(b, given), _place(b, pointer, offset))
 
     _intrinsic(f"load_{name}", lambda p, o: value, load)
-    _intrinsic(f"store_{name}", lambda p, o, v: types.void, store)
+    _intrinsic(f"store_{name}", lambda p, o, v: None, store)
 
 
-_INTEGERS = (
-    ("i64", 64, types.int64), ("i32", 32, types.int32), ("i16", 16, types.int16), ("i8", 8, types.int8),
-    ("u64", 64, types.uint64), ("u32", 32, types.uint32), ("u16", 16, types.uint16), ("u8", 8, types.uint8),
-)  # fmt: skip
+_INTEGERS = tuple((element.value, element.bits, element) for element in Element if element.is_integer)
 _same = lambda b, x: x
 for _name, _type in (
-    ("f64", types.float64), ("f32", types.float32), *((name, type) for name, _, type in _INTEGERS),
+    ("f64", Element.F64), ("f32", Element.F32), *((name, type) for name, _, type in _INTEGERS),
 ):  # fmt: skip
     _memory(_name, _type, _same, _same)
-_memory("f16", types.float32, llvm.f16_decode, llvm.f16_encode)
-_memory("bf16", types.float32, llvm.bf16_decode, llvm.bf16_encode)
-_memory("f8e4m3", types.float32, llvm.E4M3.decode, llvm.E4M3.encode)
-_memory("f8e5m2", types.float32, llvm.E5M2.decode, llvm.E5M2.encode)
-_memory("bool", types.boolean, lambda b, x: b.icmp_unsigned("!=", x, whole(I8, 0)), lambda b, x: b.zext(x, I8))
+_memory("f16", Element.F32, llvm.f16_decode, llvm.f16_encode)
+_memory("bf16", Element.F32, llvm.bf16_decode, llvm.bf16_encode)
+_memory("f8e4m3", Element.F32, llvm.E4M3.decode, llvm.E4M3.encode)
+_memory("f8e5m2", Element.F32, llvm.E5M2.decode, llvm.E5M2.encode)
+_memory("bool", Element.BOOL, lambda b, x: b.icmp_unsigned("!=", x, whole(I8, 0)), lambda b, x: b.zext(x, I8))
 for _name, _emit in (
     ("f16", llvm.f16_round), ("bf16", llvm.bf16_round), ("f8e4m3", llvm.E4M3.round), ("f8e5m2", llvm.E5M2.round),
 ):  # fmt: skip
-    _intrinsic(f"round_{_name}", lambda x: types.float32, _emit)
+    _intrinsic(f"round_{_name}", lambda x: Element.F32, _emit)
 
 
 def _copy(b: Builder, target: Value, at: Value, source: Value, start: Value, count: Value) -> None:
-    item = cgutils.sizeof(b, target.type)
-    cgutils.raw_memcpy(b, _place(b, target, at), _place(b, source, start), count, item)
+    one = b.ptrtoint(b.gep(ir.Constant(target.type, None), [whole(I64, 1)]), I64)  # how many bytes an element takes
+    byte = I8.as_pointer()
+    places = (b.bitcast(_place(b, pointer, offset), byte) for pointer, offset in ((target, at), (source, start)))
+    memcpy = b.module.declare_intrinsic("llvm.memcpy", [byte, byte, I64])
+    b.call(memcpy, [*places, b.mul(count, one), whole(I1, 0)])
 
 
-_intrinsic("copy", lambda *arguments: types.void, _copy)
+_intrinsic("copy", lambda *arguments: None, _copy)
 
 
 # ── conversions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -187,15 +147,15 @@ for _name, _width, _type in _INTEGERS:
     _intrinsic(f"as_{_name}", lambda x, type=_type: type, llvm.resized(_width))
     _intrinsic(f"widen_{_name}", lambda x, type=_type: type, llvm.resized_unsigned(_width))
     _intrinsic(f"trunc_{_name}", lambda x, type=_type: type, _saturated(_width, _name[0] == "i"))
-_intrinsic("signed_f32", lambda x: types.float32, lambda b, x: b.sitofp(x, F32))
-_intrinsic("signed_f64", lambda x: types.float64, lambda b, x: b.sitofp(x, F64))
-_intrinsic("unsigned_f32", lambda x: types.float32, lambda b, x: b.uitofp(x, F32))
-_intrinsic("unsigned_f64", lambda x: types.float64, lambda b, x: b.uitofp(x, F64))
-_intrinsic("to_f32", lambda x: types.float32, lambda b, x: b.fptrunc(x, F32))
-_intrinsic("to_f64", lambda x: types.float64, lambda b, x: b.fpext(x, F64))
-_intrinsic("odd_f32", lambda x: types.float32, llvm.to_odd)
-_intrinsic("integer_odd_f32", lambda x: types.float32, llvm.integer_to_odd)
-_intrinsic("unsigned_odd_f32", lambda x: types.float32, llvm.unsigned_to_odd)
+_intrinsic("signed_f32", lambda x: Element.F32, lambda b, x: b.sitofp(x, F32))
+_intrinsic("signed_f64", lambda x: Element.F64, lambda b, x: b.sitofp(x, F64))
+_intrinsic("unsigned_f32", lambda x: Element.F32, lambda b, x: b.uitofp(x, F32))
+_intrinsic("unsigned_f64", lambda x: Element.F64, lambda b, x: b.uitofp(x, F64))
+_intrinsic("to_f32", lambda x: Element.F32, lambda b, x: b.fptrunc(x, F32))
+_intrinsic("to_f64", lambda x: Element.F64, lambda b, x: b.fpext(x, F64))
+_intrinsic("odd_f32", lambda x: Element.F32, llvm.to_odd)
+_intrinsic("integer_odd_f32", lambda x: Element.F32, llvm.integer_to_odd)
+_intrinsic("unsigned_odd_f32", lambda x: Element.F32, llvm.unsigned_to_odd)
 
 
 # ── arithmetic ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -249,28 +209,29 @@ _intrinsic("both", _same_type, lambda b, x, y: b.and_(x, y))
 _intrinsic("either", _same_type, lambda b, x, y: b.or_(x, y))
 _intrinsic("negation", _same_type, lambda b, x: b.not_(x))
 for _name, _sign_name in (("eq", "=="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
-    _boolean = lambda x, y: types.boolean
+    _boolean = lambda x, y: Element.BOOL
     _intrinsic(f"{_name}_float", _boolean, lambda b, x, y, op=_sign_name: b.fcmp_ordered(op, x, y))
     _intrinsic(f"{_name}_int", _boolean, lambda b, x, y, op=_sign_name: b.icmp_signed(op, x, y))
     _intrinsic(f"{_name}_unsigned", _boolean, lambda b, x, y, op=_sign_name: b.icmp_unsigned(op, x, y))
 for _name in ("int", "unsigned"):
-    _intrinsic(f"ne_{_name}", lambda x, y: types.boolean, lambda b, x, y: b.icmp_unsigned("!=", x, y))
-_intrinsic("ne_float", lambda x, y: types.boolean, lambda b, x, y: b.fcmp_unordered("une", x, y))
+    _intrinsic(f"ne_{_name}", lambda x, y: Element.BOOL, lambda b, x, y: b.icmp_unsigned("!=", x, y))
+_intrinsic("ne_float", lambda x, y: Element.BOOL, lambda b, x, y: b.fcmp_unordered("une", x, y))
 
 
-def _power(base: int, exponent: int) -> int:
-    """An integer power by squaring, which wraps; 1 where the exponent is negative."""
+# An integer power by squaring, which wraps; 1 where the exponent is negative.
+_POWER = """
+def integer_power(base, exponent):
     result = 1
-    while exponent > 0:
-        if exponent & 1:
-            result = mul(result, base)  # type: ignore[name-defined]  # noqa: F821
-        base = mul(base, base)  # type: ignore[name-defined]  # noqa: F821
-        exponent >>= 1
+    factor = base
+    left = exponent
+    while left > 0:
+        if left & 1:
+            result = mul(result, factor)
+        factor = mul(factor, factor)
+        left = left >> 1
     return result
-
-
-_publish("integer_power", njit(_power, pipeline_class=Passes))
-_intrinsic("signed_exponent", lambda x: types.int64, llvm.signed_exponent)
+"""
+_intrinsic("signed_exponent", lambda x: Element.I64, llvm.signed_exponent)
 
 
 # ── functions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -455,11 +416,8 @@ _intrinsic("atan2", _same_type, lambda b, y, x: _atan2_f32(b, y, x) if x.type ==
 for _name, _float in (("f32", F32), ("f64", F64)):
     for _high, _wide in microkernel.shapes():
         _lanes = microkernel.vector_bits() // (32 if _float == F32 else 64)
-        _intrinsic(f"tile_{_name}_{_high}x{_wide}", lambda *given: types.void, microkernel.tile(_float, _lanes, _high, _wide))
+        _intrinsic(f"tile_{_name}_{_high}x{_wide}", lambda *given: None, microkernel.tile(_float, _lanes, _high, _wide))
 
 
-def namespace() -> dict[str, Any]:
-    """What the globals of an emitted kernel hold."""
-    names: dict[str, Any] = {name: globals()[name] for name in __all__}
-    constants = {"f32": types.float32, "f64": types.float64, **{name: type for name, _, type in _INTEGERS}}
-    return names | constants | {"inf": float("inf"), "nan": float("nan"), "__builtins__": {"range": range}}
+_NUMBERS = (Element.F32, Element.F64, *(element for element in Element if element.is_integer))
+SURROUNDINGS = Surroundings(_operations, {element.value: element for element in _NUMBERS}, {"integer_power": _POWER})

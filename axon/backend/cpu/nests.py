@@ -1,4 +1,4 @@
-"""A nest of a plan as one function in Python, which numba compiles to machine code.
+"""A nest of a plan as one function in Python, which becomes machine code (`lowering`).
 
     write    a Nest -> its Function: text, parameters, and into how many pieces of work it can be cut
 

@@ -1,4 +1,4 @@
-"""Kernels as data: functions of statements over expressions, which `printer` writes as the Python that numba compiles.
+"""Kernels as data: functions of statements over expressions, which `printer` writes as Python that numba takes.
 
 A name is an object: two are the same only if they are one, and the printer chooses their texts. Expressions are built by Python's
 operators (`base + 8 * lane`); a comparison for equality, which Python keeps for itself, is `same`. What the text finds around it

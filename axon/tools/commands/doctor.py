@@ -146,7 +146,7 @@ def _processor() -> Iterator[Fact]:
         yield Fact("threads", f"AXON_THREADS is {os.environ['AXON_THREADS']!r}", "programs do not run", _said(error)[0])
     else:
         yield Fact("threads", f"{count} on {name}")
-    yield _needed("numba", "functions become machine code", "functions are interpreted, many times slower")
+    yield _needed("llvmlite", "functions become machine code", "functions are interpreted, many times slower")
     yield _blas()
     command = shlex.split(os.environ.get("CC", "cc"))
     compiler = shutil.which(command[0]) if command else None

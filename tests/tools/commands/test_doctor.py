@@ -110,7 +110,7 @@ def test_what_else_there_is_not(
         raise needs.Missing("NVIDIA's library `nvvm`", "pip install '.[cuda]'")
 
     changes: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-        "numba": lambda here: here.setattr(doctor, "_version", lambda package: "" if package == "numba" else kept(package)),
+        "llvmlite": lambda here: here.setattr(doctor, "_version", lambda package: "" if package == "llvmlite" else kept(package)),
         "pygls": lambda here: here.setattr(doctor, "_version", lambda package: "" if package == "pygls" else kept(package)),
         "C compiler": lambda here: here.setenv("CC", "no-such-compiler"),
         "tools": lambda here: here.setattr(needs, "toolchain", no_tools),
