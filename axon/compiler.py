@@ -15,8 +15,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from axon.base.data import replace
 from axon.base.diagnostics import Diagnostic
 from axon.base.errors import AxonError
 from axon.base.passes import FormInvalid
@@ -421,17 +423,29 @@ def build(program: core.Program, about: Described, folder: str, sizes: Mapping[S
 
 
 def device_library(
-    program: core.Program, about: Described, folder: str, sizes: Sequence[Mapping[Symbol, int]], compiler: Sequence[str]
+    program: core.Program,
+    about: Described,
+    folder: str,
+    sizes: Sequence[Mapping[Symbol, int]],
+    compiler: Sequence[str],
+    operator: Sequence[str] = (),
 ) -> Library:
-    """A program as a library for C in a folder, for GPUs and at some sizes; see `backend.c.cuda`."""
+    """A program as a library for C in a folder, for GPUs and at some sizes; see `backend.c.cuda`. With a compiler of C++ for it, an
+    operator of PyTorch beside that."""
     with _phase("building a library"):
         from axon.backend.c.cuda import build as phase
+        from axon.backend.c.torch_operator import build as operator_of
         from axon.backend.gpu.layout.target import HOPPER
         from axon.backend.gpu.runtime.shipped import shipped
         from axon.backend.gpu.runtime.steps import Ordered
 
         ordered = Ordered(program, HOPPER)
-        return phase(program, about, folder, HOPPER, [shipped(ordered, each) for each in sizes], compiler)
+        made = [shipped(ordered, each) for each in sizes]
+        library = phase(program, about, folder, HOPPER, made, compiler)
+        if not operator:
+            return library
+        more = operator_of(program, about, folder, operator, gpu=True, fails=any(each.fails for each in made))
+        return replace(library, files=(*library.files, *more))
 
 
 def operator(program: core.Program, about: Described, folder: str, compiler: Sequence[str]) -> tuple[str, ...]:
@@ -449,6 +463,13 @@ def handler(program: core.Program, about: Described, include: str, compiler: Seq
         from axon.backend.c.xla import built as phase
 
         return phase(prepared(program, about, {}), program, include, compiler)
+
+
+def lent() -> ModuleType:
+    """How calls use buffers that XLA lends them."""
+    from axon.backend.gpu.runtime import lent as found
+
+    return found
 
 
 def typical_size() -> int:

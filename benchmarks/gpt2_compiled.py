@@ -1,11 +1,12 @@
-"""GPT-2 of PyTorch's modules that trains with three functions of Axon's inside `torch.compile(fullgraph=True)`, on the processor.
+"""GPT-2 of PyTorch's modules that trains with three functions of Axon's inside `torch.compile(fullgraph=True)`.
 
-    python benchmarks/gpt2_compiled.py [--steps 12] [--rounds 15] [--layers 4 --width 128 --length 64 --batch 4] [--out FILE]
+    python benchmarks/gpt2_compiled.py [--device cuda] [--steps 12] [--rounds 15] [--layers 4 --width 128 …] [--out FILE]
 
 Four ways take the same steps of AdamW from the same weights, on the same tokens: the functions as operators in one compiled graph;
 the same with a graph that ends before each call; nothing compiled; and PyTorch's own functions in the compiled graph. The losses
 are compared step for step. Then steps are timed in turn, each round in another order, and last what calls cost on few elements.
-Times are those of the processor, by one thread: so what else a machine does falls on all alike, and little of it is counted.
+Times are those of the processor, by one thread: so what else a machine does falls on all alike, and little of it is counted. With
+`--device cuda` they are those of the clock, until the GPU is done; products are TF32's there.
 """
 
 from __future__ import annotations
@@ -110,17 +111,20 @@ def stepping(model: nn.Module, forward: Callable[[torch.Tensor], torch.Tensor], 
     return step
 
 
-def turns(sides: dict[str, Callable[[int], Any]], rounds: int, calls: int = 1) -> dict[str, list[float]]:
-    """Seconds of the processor for a call of each, in each round."""
+def turns(sides: dict[str, Callable[[int], Any]], rounds: int, calls: int = 1, device: str = "cpu") -> dict[str, list[float]]:
+    """Seconds of the processor, or by the clock of what a GPU does, for a call of each, in each round."""
+    now = time.process_time if device == "cpu" else time.perf_counter
     times: dict[str, list[float]] = {name: [] for name in sides}
     order = list(sides)
     for n in range(rounds):
         random.Random(n).shuffle(order)
         for name in order:
-            start = time.process_time()
+            start = now()
             for _ in range(calls):
                 sides[name](n)
-            times[name].append((time.process_time() - start) / calls)
+            if device == "cuda":
+                torch.cuda.synchronize()
+            times[name].append((now() - start) / calls)
     return times
 
 
@@ -133,7 +137,7 @@ def training(options: argparse.Namespace) -> list[str]:
     generator = torch.Generator().manual_seed(0)
     # Text that can be learned: each token follows from the one before it.
     first = torch.randint(0, VOCABULARY, (8, options.batch, 1), generator=generator)
-    batches = (first + 7 * torch.arange(options.length + 1)) % VOCABULARY
+    batches = ((first + 7 * torch.arange(options.length + 1)) % VOCABULARY).to(options.device)
     outside = {name: torch.compiler.disable(f) for name, f in AXON.items()}
     ways = {
         "Axon's functions in the graph": (AXON, {"fullgraph": True}),
@@ -143,13 +147,13 @@ def training(options: argparse.Namespace) -> list[str]:
     }
     sides = {}
     for name, (functions, how) in ways.items():
-        model = GPT2(options.layers, options.width, options.heads, options.length, functions)
+        model = GPT2(options.layers, options.width, options.heads, options.length, functions).to(options.device)
         forward = model if how is None else torch.compile(model, **how)
         sides[name] = stepping(model, forward, batches)
     losses = {name: [step(n).item() for n in range(options.steps)] for name, step in sides.items()}
     *_, peer = losses.values()
     apart = {name: max(abs(a - b) / b for a, b in zip(own, peer, strict=True)) for name, own in losses.items()}
-    times = turns(sides, options.rounds)
+    times = turns(sides, options.rounds, 1 if options.device == "cpu" else 5, options.device)
     inside = next(iter(times.values()))
     lines = ["| a step | ms | ratio to the first | last loss | apart from the last way |", "|---|---:|---:|---:|---:|"]
     for name, own in times.items():
@@ -159,7 +163,7 @@ def training(options: argparse.Namespace) -> list[str]:
 
 
 def calls(rounds: int) -> list[str]:
-    """Host time of a call on few elements, by how it is made."""
+    """Host time of a call on few elements of the host, by how it is made."""
     x, scale, shift = torch.randn(2, 8), torch.ones(8, requires_grad=True), torch.zeros(8, requires_grad=True)
     lines = ["| a call of `norm` on 16 elements | µs |", "|---|---:|"]
     for what, recorded in (("forward", False), ("forward and backward", True)):
@@ -187,13 +191,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for name, default in (("steps", 12), ("rounds", 15), ("layers", 4), ("width", 128), ("heads", 4), ("length", 64), ("batch", 4)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--no-calls", action="store_true", help="leave out what single calls cost")
     parser.add_argument("--out", help="a file for the result")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    torch.set_float32_matmul_precision("high")
     size = f"{options.layers} layers, width {options.width}, {options.heads} heads, {options.batch} rows of {options.length} tokens"
     about = f"{date.today()}, PyTorch {torch.__version__}, Python {platform.python_version()}; {size}; {options.rounds} rounds."
-    head = ["# GPT-2 with three functions of Axon's in a compiled graph", "", about, "Times of the processor, by one thread.", ""]
-    report([*head, *training(options), "", *calls(options.rounds)], options.out)
+    how = "Times of the processor, by one thread." if options.device == "cpu" else f"On an {torch.cuda.get_device_name()}."
+    head = ["# GPT-2 with three functions of Axon's in a compiled graph", "", about, how, ""]
+    report([*head, *training(options), *([] if options.no_calls else ["", *calls(options.rounds)])], options.out)
 
 
 if __name__ == "__main__":

@@ -616,6 +616,11 @@ def of_type(kind: type) -> Library | None:
     return _by_type[kind]
 
 
+def know(kind: type, library: Library) -> None:
+    """Arrays of a type of Axon's own are of this library."""
+    _by_type[kind] = library
+
+
 def _find(kind: type) -> Library | None:
     for base in kind.__mro__:
         package = base.__module__.partition(".")[0]

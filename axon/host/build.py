@@ -49,6 +49,7 @@ def build(
         raise wrong(callee, "AX0614", f"no function of C can be called `axon_{name}`, as `--name` says", note)
     source = os.path.basename(session.checked.source.path)
     compiler_ = cc or shlex.split(os.environ.get("CC", "cc"))
+    cxx = shlex.split(os.environ.get("CXX", "c++"))
 
     def answered(sizes: Mapping[Any, int]) -> tuple[Ranked, Mapping[Symbol, int]]:
         question = asked(session, callee, (), sizes, None, ranks, shapes, COMMAND_LINE, elements)
@@ -61,8 +62,6 @@ def build(
         return Described(symbol, callee.name, source, callee.signature, ranked.name, cpu)
 
     if target == "cuda":
-        if torch:
-            raise wrong(callee, "AX0614", "`axon build --torch` makes operators for processors, not for `--target cuda`")
         if not at:
             note = "kernels for GPUs are made for sizes: `--sizes n=4096,d=1024`, and again for each other set of them"
             raise wrong(callee, "AX0614", f"`axon build --target cuda` asks at which sizes `{callee.name}` is called", note)
@@ -78,10 +77,10 @@ def build(
             own = first.program.contract.determination.order  # each question has symbols of its own
             sets.append({symbol: known[other] for symbol, other in zip(own, order, strict=True)})
         assert first is not None
-        return compiler.device_library(first.program, described(first), folder, sets, compiler_)
+        return compiler.device_library(first.program, described(first), folder, sets, compiler_, cxx if torch else ())
     ranked, known = answered(given)
     made = compiler.build(ranked.program, described(ranked), folder, known, compiler_)
     if not torch:
         return made
-    more = compiler.operator(ranked.program, described(ranked), folder, shlex.split(os.environ.get("CXX", "c++")))
+    more = compiler.operator(ranked.program, described(ranked), folder, cxx)
     return replace(made, files=(*made.files, *more))

@@ -2,7 +2,8 @@
 
 What JAX asks of a primitive are its results' shapes, its tangents, their transposition, a batch, and code. Shapes are the
 signature's; the next three are calls of functions of the language, which `gradients` makes beside this one, so that they are
-primitives of the same kind again; code is a call of the library of `backend.c`, which XLA makes without Python.
+primitives of the same kind again; code is, for processors, a call of the library of `backend.c`, which XLA makes without Python,
+and for GPUs one of Python's, which launches kernels on XLA's stream.
 
     axon          results of arguments
     axon_tangent  tangents of results from arguments and their tangents: linear in these, so that JAX can transpose it
@@ -27,6 +28,7 @@ import numpy as np
 
 from axon import compiler
 from axon.backend import libraries
+from axon.base.element import Element
 from axon.base.errors import AxonError
 from axon.core.walk import results_of
 from axon.host import values
@@ -120,6 +122,11 @@ class Traced:
         found = dict(zip(self.order, self.program.inputs, strict=True))
         return [(found[n].element.dtype, len(found[n].shape)) for n in range(len(found))]
 
+    @cached_property
+    def _elements(self) -> list[Element]:
+        found = dict(zip(self.order, self.program.inputs, strict=True))
+        return [found[n].element for n in range(len(found))]
+
     # ── functions beside it ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def pushforward(self, by: tuple[int, ...]) -> Traced:
@@ -180,6 +187,33 @@ class Traced:
         numbers = {number_name(n): np.int64(size) for n, size in enumerate(self.sizes)}
         return _jax().ffi.ffi_call(self.registered(), results)(*(operands[n] for n in self.order), **numbers)
 
+    def launched(self, *operands: Any, results: Sequence[Any]) -> Any:
+        """The call in a program that XLA runs on a GPU: it lends its buffers to a call, which puts kernels on its stream. They are
+        built now, so that what has none is said now."""
+        if any(is_symbolic(size) for x in operands for size in x.shape):
+            message = f"`{self.callee.name}` is exported for GPUs, where a call of it is Python's"
+            raise wrong(self.callee, "AX0505", message, "export it for processors: `jax.export.export(f, platforms=['cpu'])`")
+        stand_ins = [_array(dtype, x.shape) for (dtype, _), x in zip(self._leaves, operands, strict=True)]
+        try:
+            self.session.warmup(self.callee, self.sizes, [built(tree, stand_ins) for tree in self.form.flat.arguments], {})
+        except AxonError as error:
+            raise self.session.told(error, self.callee.name) from None
+        called = import_module("jax.experimental.buffer_callback").buffer_callback
+        return called(self._called, list(results))(*operands)
+
+    def _called(self, context: Any, outs: Sequence[Any], *operands: Any) -> None:
+        """A call with buffers, on XLA's stream."""
+        lent = compiler.lent()
+        with lent.on_stream(_stream_of(context)):
+            leaves = [lent.borrowed(x, element) for x, element in zip(operands, self._elements, strict=True)]
+            room = [lent.borrowed(x, value.element) for x, value in zip(outs, self.results, strict=True)]
+            given = [built(tree, leaves) for tree in self.form.flat.arguments]
+            out = values.assemble(self.program.result, room)
+            try:
+                self.session.seen_or_called(self.callee, self.sizes, given, {}, "cuda", out)
+            except AxonError as error:
+                raise self.session.told(error, self.callee.name) from None
+
     @cached_property
     def jitted(self) -> Any:
         return _jax().jit(lambda *operands: _primitives().call.bind(*operands, call=self))
@@ -224,6 +258,11 @@ def _is_jax(x: Any) -> bool:
     return isinstance(libraries.of(x), libraries.Jax)
 
 
+def _stream_of(context: Any) -> int:
+    """The stream of XLA's on which a callback is to work."""
+    return int(context.stream)
+
+
 def _is_weak(x: Any) -> bool:
     """Whether it is one of Python's numbers, which JAX holds as an array."""
     return _is_jax(x) and x.ndim == 0 and bool(getattr(getattr(x, "aval", x), "weak_type", False))
@@ -255,7 +294,8 @@ class _Primitives:
             primitive.multiple_results = True
             primitive.def_impl(lambda *operands, of=of, **parameters: of(**parameters).jitted(*operands))
             primitive.def_abstract_eval(lambda *avals, of=of, **parameters: _abstract(of(**parameters), avals))
-            mlir.register_lowering(primitive, self._lowering(mlir, of), platform="cpu")
+            mlir.register_lowering(primitive, self._lowering(mlir, of, Traced.lowered), platform="cpu")
+            mlir.register_lowering(primitive, self._lowering(mlir, of, Traced.launched), platform="cuda")
             mlir.register_lowering(primitive, lambda *_, of=of, **parameters: _nowhere(of(**parameters)))
             batching.primitive_batchers[primitive] = lambda xs, dims, of=of, **parameters: self._batch(of(**parameters), xs, dims)
         ad.primitive_jvps[self.call] = self._tangents
@@ -264,10 +304,10 @@ class _Primitives:
         ad.primitive_transposes[self.call] = lambda adjoints, *operands, call: _not_linear(call)
 
     @staticmethod
-    def _lowering(mlir: Any, of: Callable[..., Traced]) -> Any:
+    def _lowering(mlir: Any, of: Callable[..., Traced], how: Callable[..., Any]) -> Any:
         def lower(context: Any, *operands: Any, **parameters: Any) -> Any:
             results = [_jax().ShapeDtypeStruct(aval.shape, aval.dtype) for aval in context.avals_out]
-            function = mlir.lower_fun(lambda *xs: of(**parameters).lowered(*xs, results=results), multiple_results=True)
+            function = mlir.lower_fun(lambda *xs: how(of(**parameters), *xs, results=results), multiple_results=True)
             return function(context, *operands)
 
         return lower
@@ -331,6 +371,6 @@ def _not_linear(call: Traced) -> Any:
 
 
 def _nowhere(call: Traced) -> Any:
-    message = f"`{call.callee.name}` is compiled by JAX for a device that is not this machine's processor"
-    note = "inside JAX's transformations, functions run on processors; outside, arrays on a GPU are computed there"
+    message = f"`{call.callee.name}` is compiled by JAX for a device that is neither a processor nor an NVIDIA GPU"
+    note = "functions run on processors and on NVIDIA's GPUs"
     raise wrong(call.callee, "AX0604", message, note)

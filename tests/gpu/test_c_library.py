@@ -101,6 +101,29 @@ def test_failures_are_asked_for(tmp_path: Path) -> None:
     assert [library.axon_pick_check(), library.axon_pick_check()] == [500, 0]
 
 
+@pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+def test_an_operator_of_pytorch(tmp_path: Path) -> None:
+    """`--torch`: on the current stream, tensors of any strides; what only data show is said by a later call."""
+    module = axon.compile(MODULE)
+    for name, sizes in (("product", {"n": 512, "k": 1024, "m": 768}), ("pick", {"n": 100, "k": 7})):
+        session = module._session
+        build(session, session.callee(name), str(tmp_path), {}, {}, {}, {}, target="cuda", at=[sizes], torch=True)
+        torch.ops.load_library(str(tmp_path / f"libaxon_{name}_torch.so"))
+    a, b = drawn(512, 1024, dtype=torch.bfloat16), drawn(768, 1024, dtype=torch.bfloat16).T
+    with torch.cuda.stream(torch.cuda.Stream()):
+        found = torch.ops.axon_built.product(a, b, 0.5)
+        torch.cuda.current_stream().synchronize()
+    torch.testing.assert_close(found, module.product(a, b.contiguous(), 0.5), rtol=2e-2, atol=2e-2)
+    with pytest.raises(RuntimeError, match=r"error\[AX0501\]: this library has no kernels for"):
+        torch.ops.axon_built.product(a[:256], b, 0.5)
+    x, ids = drawn(101)[1:], torch.arange(7, device="cuda", dtype=torch.int32)
+    assert torch.equal(torch.ops.axon_built.pick(x, ids)[0], x[:7])
+    torch.ops.axon_built.pick(x, ids + 96)
+    torch.cuda.synchronize()
+    with pytest.raises(RuntimeError, match=r"error\[AX0511\]"):
+        torch.ops.axon_built.pick(x, ids)
+
+
 HOST = r"""
 #include <time.h>
 #include "axon_NAME.h"

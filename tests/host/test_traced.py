@@ -135,7 +135,7 @@ def test_what_is_wrong_is_said_while_jax_traces(module: axon.Module) -> None:
     assert "JAX has no float64 here" in code_of(lambda: jax.jit(lambda x: module.both(x, np.ones(4)))(x))
     assert "called without `out`" in code_of(lambda: jax.jit(lambda x: module.same(x, x, target="cpu"))(x))
     lowered = jax.jit(module.same).trace(x, x)
-    assert code_of(lambda: lowered.lower(lowering_platforms=("cuda",))).startswith("AX0604 `same` is compiled by JAX for a device")
+    assert code_of(lambda: lowered.lower(lowering_platforms=("tpu",))).startswith("AX0604 `same` is compiled by JAX for a device")
 
 
 def test_what_only_the_data_show_is_said_by_the_run(module: axon.Module) -> None:

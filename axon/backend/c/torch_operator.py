@@ -1,7 +1,8 @@
 """A library's function as an operator of PyTorch that runs without Python: C++ between tensors and the library's structs, on
 PyTorch's stable ABI, and the Python that tells `torch.export` what it gives.
 
-It is for processors. Records and tuples are passed as their leaves, one argument each; results are tensors.
+It is for processors, or with a library for GPUs for those, on PyTorch's current stream. Records and tuples are passed as their
+leaves, one argument each; results are tensors.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import assert_never
 
 from axon.backend.c.header import Described
-from axon.backend.c.identifiers import Identifiers
+from axon.backend.c.identifiers import Identifiers, entries
 from axon.backend.c.library import cannot, operator_of, require
 from axon.backend.c.sizes import quoted
 from axon.backend.c.types import C_TYPES, ScalarType, Slot, interface
@@ -50,23 +51,48 @@ using torch::stable::Tensor;
 
 static void ax_expect(const Tensor &given, ScalarType type, int64_t rank, const char *path)
 {
-    STD_TORCH_CHECK(given.is_cpu(), "error[AX0505]: `", path, "` does not lie on the host");
+    STD_TORCH_CHECK(given.is_PLACE(), "error[AX0505]: `", path, "` does not lie on the DEVICE");
     STD_TORCH_CHECK(given.scalar_type() == type, "error[AX0504]: `", path, "` is of another element type than this operator");
     STD_TORCH_CHECK(given.dim() == rank, "error[AX0506]: `", path, "` has rank ", given.dim(), ", and must have ", rank);
 }
 """
 
+# PyTorch's part for GPUs is asked for its stream once it is there; a library linked with it would not load without.
+_STREAM = """\
 
-def build(program: Program, about: Described, folder: str, compiler: Sequence[str]) -> tuple[str, ...]:
+static void *ax_stream(int32_t device)
+{
+    typedef int32_t (*current)(int32_t, void **);
+    static const current found = [] {
+        void *library = dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_NOLOAD);
+        return reinterpret_cast<current>(library != nullptr ? dlsym(library, "aoti_torch_get_current_cuda_stream") : nullptr);
+    }();
+    void *stream = nullptr;
+    STD_TORCH_CHECK(found != nullptr && found(device, &stream) == 0, "error[AX0604]: PyTorch's libtorch_cuda.so tells no stream");
+    return stream;
+}
+
+/* As kernels take it: in rows, and at a multiple of 16 bytes. */
+static Tensor ax_in_rows_at_16(const Tensor &given)
+{
+    const Tensor rows = torch::stable::contiguous(given);
+    return reinterpret_cast<uintptr_t>(rows.data_ptr()) % 16 == 0 ? rows : torch::stable::clone(rows);
+}
+"""
+
+
+def build(
+    program: Program, about: Described, folder: str, compiler: Sequence[str], gpu: bool = False, fails: bool = False
+) -> tuple[str, ...]:
     """Beside a library for C that is there: C++, Python, and a shared library that holds both functions. AX0614 where something
-    is missing, or where the function has no such form."""
+    is missing, or where the function has no such form. A library for GPUs may be one that `fails` by what data show."""
     found = find_spec("torch")
     if found is None or found.origin is None:
         raise cannot(
             "PyTorch is not installed, with whose headers an operator is built", help="`pip install torch`, or leave out `--torch`"
         )
     require(compiler, about.cpu)
-    own, at = _Operator(program, about), Path(folder)
+    own, at = _Operator(program, about, gpu, fails), Path(folder)
     stem = f"{about.symbol}_torch"
     write_text(at / f"{stem}.cpp", own.cpp())
     write_text(at / f"{stem}.py", own.python())
@@ -75,8 +101,8 @@ def build(program: Program, about: Described, folder: str, compiler: Sequence[st
 
 
 class _Operator:
-    def __init__(self, program: Program, about: Described) -> None:
-        self.program, self.about = program, about
+    def __init__(self, program: Program, about: Described, gpu: bool, fails: bool) -> None:
+        self.program, self.about, self.gpu, self.fails = program, about, gpu, fails
         self.made = interface(program, about.symbol)
         names = Identifiers()
         self.explicit = [self._python(names.new(symbol.name)) for symbol in program.explicit]
@@ -102,7 +128,13 @@ class _Operator:
     # ── C++ ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def cpp(self) -> str:
-        return "\n".join([_HEAD.replace("SYMBOL", self.about.symbol), *self._function(), ""])
+        head = _HEAD.replace("SYMBOL", self.about.symbol)
+        place, device = ("cuda", "GPU") if self.gpu else ("cpu", "host")
+        head = head.replace("PLACE", place).replace("DEVICE", device)
+        if self.gpu:
+            includes = "#include <cstdint>", "#include <dlfcn.h>", "#include <torch/csrc/stable/accelerator.h>"
+            head = "\n".join([*includes, head + _STREAM])
+        return "\n".join([head, *self._function(), ""])
 
     def _function(self) -> Iterator[str]:
         symbol, made = self.about.symbol, self.made
@@ -113,6 +145,14 @@ class _Operator:
         for slot, own in self.tensors:
             kind = f"ScalarType::{_SCALAR_TYPES[slot.value.element]}"
             yield f"    ax_expect(given_{own}, {kind}, {len(slot.value.shape)}, {quoted(slot.path)});"
+        first = f"given_{self.tensors[0][1]}"
+        if self.gpu:
+            yield f"    const torch::stable::accelerator::DeviceGuard ax_on({first}.get_device_index());"
+            for slot, own in self.tensors[1:]:
+                other = f"error[AX0505]: `{slot.path}` lies on another GPU than `{self.tensors[0][0].path}`"
+                yield f"    STD_TORCH_CHECK(given_{own}.get_device_index() == {first}.get_device_index(), {quoted(other)});"
+            for _, own in self.tensors:
+                yield f"    const Tensor ax_lying_{own} = ax_in_rows_at_16(given_{own});"
         for inner, own in zip(made.explicit, self.explicit, strict=True):
             yield f"    const int64_t {inner} = given_{own};"
         for inner, type in made.params:
@@ -121,14 +161,18 @@ class _Operator:
             else:
                 yield from (f"    {type.name} ax_at_{inner};", f"    {type.name} *const {inner} = &ax_at_{inner};")
         for slot, own in self.given:
-            yield from (f"    {line}" for line in _passed(slot, f"given_{own}"))
+            lying = "ax_lying" if self.gpu and slot.value.shape else "given"
+            yield from (f"    {line}" for line in _passed(slot, f"{lying}_{own}"))
         assert made.result is not None
         yield from (f"    {made.result.name} ax_result;", f"    {made.result.name} *const out = &ax_result;")
-        arguments = ", ".join([*made.explicit, *(inner for inner, _ in made.params), "out"])
+        passed = ", ".join([*made.explicit, *(inner for inner, _ in made.params)])
+        arguments = f"{passed}, out"
         sized = any(slot.value.shape for slot in made.results)
+        *_, workspace, check = entries(symbol)
+        if self.fails:  # of an earlier call: nobody waits for this one
+            yield f"    STD_TORCH_CHECK({check}() == AXON_OK, {symbol}_error());"
         if sized:
             yield f"    STD_TORCH_CHECK({symbol}_shapes({arguments}) == AXON_OK, {symbol}_error());"
-        first = f"given_{self.tensors[0][1]}"
         for n, slot in enumerate(made.results):
             sizes = ", ".join(slot.at(f"sizes[{d}]") for d in range(len(slot.value.shape)))
             shape = f"std::initializer_list<int64_t>{{{sizes}}}"
@@ -136,7 +180,15 @@ class _Operator:
             yield f"    Tensor result_{n} = torch::stable::new_empty({first}, {shape}, {kind});"
             if slot.value.shape:
                 yield f"    {slot.at('data')} = static_cast<{C_TYPES[slot.value.element]} *>(result_{n}.data_ptr());"
-        yield f"    STD_TORCH_CHECK({symbol}{'_into' if sized else ''}({arguments}) == AXON_OK, {symbol}_error());"
+        if self.gpu:
+            yield "    size_t ax_bytes = 0;"
+            yield f"    STD_TORCH_CHECK({workspace}({passed}, &ax_bytes) == AXON_OK, {symbol}_error());"
+            yield "    const std::initializer_list<int64_t> ax_count{static_cast<int64_t>(ax_bytes)};"
+            yield f"    const Tensor ax_room = torch::stable::new_empty({first}, ax_count, ScalarType::Byte);"
+            call = f"{symbol}({arguments}, ax_room.data_ptr(), ax_stream({first}.get_device_index()))"
+        else:
+            call = f"{symbol}{'_into' if sized else ''}({arguments})"
+        yield f"    STD_TORCH_CHECK({call} == AXON_OK, {symbol}_error());"
         for n, slot in enumerate(made.results):
             if not slot.value.shape:
                 yield f"    *static_cast<{C_TYPES[slot.value.element]} *>(result_{n}.data_ptr()) = {slot.place};"
@@ -147,7 +199,7 @@ class _Operator:
         yield f"STABLE_TORCH_LIBRARY_FRAGMENT({NAMESPACE}, library)"
         declared = quoted(f"{self.name}({', '.join(schema)}) -> {gives}")
         yield from ("{", f"    library.def({declared});", "}", "")
-        yield f"STABLE_TORCH_LIBRARY_IMPL({NAMESPACE}, CPU, library)"
+        yield f"STABLE_TORCH_LIBRARY_IMPL({NAMESPACE}, {'CUDA' if self.gpu else 'CPU'}, library)"
         yield from ("{", f"    library.impl({quoted(self.name)}, TORCH_BOX(&ax_operator));", "}")
 
     # ── Python ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -296,6 +296,13 @@ class Driver:
     def free(self, pointer: int) -> None:
         self.ask("cuMemFree", pointer)
 
+    def take(self, size: int, stream: int) -> int:
+        """Memory for what is put on a stream from now on, which `give_back` frees behind it."""
+        return int(self.ask("cuMemAllocAsync", max(size, 1), self.bindings.CUstream(stream)))
+
+    def give_back(self, pointer: int, stream: int) -> None:
+        self.bindings.cuMemFreeAsync(pointer, self.bindings.CUstream(stream))  # refused where the process is ending
+
     def pinned(self, size: int) -> int:
         """Host memory that every GPU sees at the same address; it is never given back."""
         flags = self.bindings.CU_MEMHOSTALLOC_PORTABLE | self.bindings.CU_MEMHOSTALLOC_DEVICEMAP

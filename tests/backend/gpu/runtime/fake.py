@@ -163,6 +163,12 @@ class FakeDriver:
     def free(self, pointer: int) -> None:
         self.held.pop(pointer)[:] = 0xCD
 
+    def take(self, size: int, stream: int) -> int:
+        return self.allocate(size)
+
+    def give_back(self, pointer: int, stream: int) -> None:
+        self.free(pointer)
+
     def upload(self, pointer: int, address: int, size: int) -> None:
         self.uploaded.append(size)
         ctypes.memmove(pointer, address, size)
