@@ -1,4 +1,4 @@
-# `make demo` and `make test` do all of the set-up: they need Python 3.11 to 3.13, git and make.
+# `make demo` and `make test` do all of the set-up: they need Python 3.11 to 3.14, git and make.
 
 PYTHON ?= python3
 VENV := .venv
@@ -46,15 +46,15 @@ docs: $(STAMP)
 
 # The environment is made once, and again when the dependencies change.
 $(STAMP): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
-	  || { echo "Axon needs Python 3.11 to 3.13: make PYTHON=python3.12 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' \
+	  || { echo "Axon needs Python 3.11 to 3.14: make PYTHON=python3.12 …" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
 # The wheel, tried on every Python that numba takes: installed into an environment of its own, it makes a project, whose tests run.
 # `make wheels PYTHONS="python3.13 /opt/python3.12/bin/python3"` chooses; one that is not here is an error.
-PYTHONS ?= python3.11 python3.12 python3.13
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 wheels: $(STAMP)
 	rm -rf dist build/wheels && mkdir -p build/wheels
 	$(BIN)/python -I -m build --wheel --outdir dist  # -I: the folder build is not the package

@@ -15,7 +15,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from axon.base.data import replace
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from axon.backend.gpu.runtime.steps import Ordered
     from axon.backend.gpu.runtime.variants import Variants
     from axon.backend.gpu.tile.schedule_file import Schedule
+    from axon.backend.lent import Lending
     from axon.backend.plan.cost import PlanCost
     from axon.base.names import Symbol
     from axon.base.passes import Pass
@@ -465,11 +465,13 @@ def handler(program: core.Program, about: Described, include: str, compiler: Seq
         return phase(prepared(program, about, {}), program, include, compiler)
 
 
-def lent() -> ModuleType:
+@cache
+def lent() -> Lending:
     """How calls use buffers that XLA lends them."""
-    from axon.backend.gpu.runtime import lent as found
+    from axon.backend.gpu.runtime.driver import OutOfDeviceMemory, driver
+    from axon.backend.lent import Lending
 
-    return found
+    return Lending(lambda: driver(), (OutOfDeviceMemory,))
 
 
 def typical_size() -> int:

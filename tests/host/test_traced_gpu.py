@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import axon
-from axon.backend.gpu.runtime import lent
+from axon import compiler
 from axon.backend.gpu.runtime.failures import synchronize
 from axon.host import traced
 from tests.backend.gpu.runtime.emulated import EmulatedDriver, emulated
@@ -31,7 +31,7 @@ fun settled (x : f32[n]) =
 def gpu(monkeypatch: pytest.MonkeyPatch) -> EmulatedDriver:
     """XLA's device is a GPU from here on: what is compiled for the host is compiled as for that."""
     driver = emulated(monkeypatch)
-    monkeypatch.setattr(lent, "driver", lambda: driver)
+    monkeypatch.setattr(compiler.lent(), "driver", lambda: driver)
     monkeypatch.setattr(traced, "_stream_of", lambda context: 77)
     rules = mlir._platform_specific_lowerings
     for primitive in (traced._primitives().call, traced._primitives().tangent):

@@ -1,4 +1,5 @@
-"""Buffers that XLA lends to a call inside a program that it runs on a GPU, as arrays of a library: used where they lie, on XLA's stream.
+"""Buffers that XLA lends to a call inside a program that it runs on a GPU, as arrays of a library: used where they lie, on XLA's
+stream.
 
 A buffer is lent for one call: `borrowed` describes it, and nothing of it is kept. What lies between kernels is memory of the
 driver's, which is taken and given back in the order of the stream.
@@ -10,13 +11,18 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from threading import local
-from typing import Any
+from typing import Any, Protocol
 
 from axon.backend import libraries
-from axon.backend.gpu.runtime.driver import Driver, OutOfDeviceMemory, driver
 from axon.base.element import Element
 
-_now = local()  # the stream of the call that this thread makes
+
+class Taking(Protocol):
+    """A driver whose memory is taken for what is put on a stream from now on, and given back behind what is on it."""
+
+    def take(self, size: int, stream: int) -> int: ...
+
+    def give_back(self, pointer: int, stream: int) -> None: ...
 
 
 class Lent:
@@ -29,9 +35,30 @@ class Lent:
 
 
 class Lending:
-    """What `libraries.Library` asks, of `Lent`."""
+    """What `libraries.Library` asks, of `Lent`. `full` is what the driver raises when a GPU has no room."""
 
-    name, writable, full = "xla", True, (OutOfDeviceMemory,)
+    name, writable = "xla", True
+
+    def __init__(self, driver: Callable[[], Taking], full: tuple[type[BaseException], ...]) -> None:
+        self.driver, self.full = driver, full
+        self.now = local()  # the stream of the call that a thread makes
+        libraries.know(Lent, self)
+
+    @contextmanager
+    def on_stream(self, stream: int) -> Iterator[None]:
+        """Calls of this thread work on a stream of XLA's meanwhile."""
+        before = getattr(self.now, "stream", 0)
+        self.now.stream = stream
+        try:
+            yield
+        finally:
+            self.now.stream = before
+
+    def borrowed(self, buffer: Any, element: Element) -> Lent:
+        """A buffer of `jax.experimental.buffer_callback`, which lies in rows; `element` is what it holds."""
+        _, device = buffer.__dlpack_device__()
+        pointer, _ = libraries.dlpack_memory(buffer.__dlpack__(), buffer.ndim)
+        return Lent(pointer, tuple(buffer.shape), element, int(device))
 
     def device(self, x: Lent) -> int | None:
         return x.gpu
@@ -58,7 +85,7 @@ class Lending:
         return partial(self._made, size, shape, element, device)
 
     def _made(self, size: int, shape: tuple[int, ...], element: Element, device: int) -> Lent:
-        taken = _Taken(driver(), size, self.stream(device))
+        taken = _Taken(self.driver(), size, self.stream(device))
         return Lent(taken.pointer, shape, element, device, taken)
 
     def to_host(self, x: Lent) -> Any:
@@ -74,7 +101,7 @@ class Lending:
         pass
 
     def stream(self, device: int) -> int:
-        stream: int = _now.stream
+        stream: int = self.now.stream
         return stream
 
     def current(self) -> int | None:
@@ -93,31 +120,10 @@ class Lending:
 class _Taken:
     """Memory that is given back behind what is on its stream when nobody holds it any more."""
 
-    def __init__(self, cuda: Driver, size: int, stream: int) -> None:
+    def __init__(self, cuda: Taking, size: int, stream: int) -> None:
         self.cuda, self.stream = cuda, stream
         self.pointer = cuda.take(size, stream)
 
     def __del__(self) -> None:
         if hasattr(self, "pointer"):
             self.cuda.give_back(self.pointer, self.stream)
-
-
-libraries.know(Lent, Lending())
-
-
-@contextmanager
-def on_stream(stream: int) -> Iterator[None]:
-    """Calls of this thread work on a stream of XLA's meanwhile."""
-    before = getattr(_now, "stream", 0)
-    _now.stream = stream
-    try:
-        yield
-    finally:
-        _now.stream = before
-
-
-def borrowed(buffer: Any, element: Element) -> Lent:
-    """A buffer of `jax.experimental.buffer_callback`, which lies in rows; `element` is what it holds."""
-    _, device = buffer.__dlpack_device__()
-    pointer, _ = libraries.dlpack_memory(buffer.__dlpack__(), buffer.ndim)
-    return Lent(pointer, tuple(buffer.shape), element, int(device))
