@@ -126,7 +126,10 @@ class Gpu:
 
     def _there(self, given: Any, matched: Any) -> torch.Tensor:
         tensor = given if isinstance(given, torch.Tensor) else self._library.from_host(np.array(matched))
-        return tensor.to(self._device)
+        if tensor.device.type == "cpu" and not tensor.ndim:  # by a kernel, which a CUDA graph records
+            return torch.full((), tensor.item(), dtype=tensor.dtype, device=self._device)
+        there: torch.Tensor = tensor.to(self._device)
+        return there
 
     def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
         if program not in self._made:
@@ -159,7 +162,7 @@ class Gpu:
         return torch.stack(list(found)) if found else torch.empty(shape, dtype=self._library.dtypes[element], device=self._device)
 
     def scalar(self, number: int) -> Any:
-        return torch.tensor(number, dtype=torch.int32, device=self._device)
+        return torch.full((), number, dtype=torch.int32, device=self._device)  # by a kernel, which a CUDA graph records
 
     def item(self, value: Any) -> int:
         return int(value.item())
