@@ -56,7 +56,8 @@ class Here:
         self.rank, self.count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         if self.cuda:
             torch.cuda.set_device(self.rank)
-        dist.init_process_group("nccl" if self.cuda else "gloo")
+        where = {"device_id": torch.device("cuda", self.rank)} if self.cuda else {}
+        dist.init_process_group("nccl" if self.cuda else "gloo", **where)
         self.kind = "cuda" if self.cuda else "cpu"
         self.device = torch.device(self.kind, self.rank) if self.cuda else torch.device("cpu")
         self.target = None if self.cuda else o.target
@@ -520,7 +521,7 @@ def run(name: str, o: argparse.Namespace, folder: Path, port: int) -> dict[str, 
     """The figures of a slice, of processes that are ended when their time is over."""
     results, began = folder / f"{name}.json", time.time()
     command = [sys.executable, __file__, *sys.argv[1:], "--slice", name, "--results", str(results)]
-    around = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(o.processes), "NCCL_NVLS_ENABLE": "0"}
+    around = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(o.processes), "NCCL_NVLS_ENABLE": "0", "TORCH_CPP_LOG_LEVEL": "ERROR"}
     own = [{**os.environ, **around, "RANK": str(n), "LOCAL_RANK": str(n)} for n in range(o.processes)]
     children = [subprocess.Popen(command, env=each) for each in own]
     left, ends = {*children}, dict[int, float]()

@@ -1,8 +1,8 @@
 """Core -> core: what has a row and a column of one mesh axis, as the scores of attention, in loops over blocks of the columns.
 
-    max j => s[i, j]                              m' = max (m, max r => s[i, r])
-    sum j => exp (s[i, j] - m[i])                 l' = l * a + sum r => exp (s[i, r] - m'[i])     where a = exp (m - m')
-    sum j => exp (s[i, j] - m[i]) / l[i] * v[j]   o' = o * a + sum r => exp (s[i, r] - m'[i]) * v[r],  at the end o / l
+    max j => s[i, j]                              n = max r => s[i, r];  m' = max (m, n)
+    sum j => exp (s[i, j] - m[i])                 l' = l * exp (m - m') + exp (n - m') * sum r => exp (s[i, r] - n[i])
+    sum j => exp (s[i, j] - m[i]) / l[i] * v[j]   o' likewise of sum r => exp (s[i, r] - n[i]) * v[r], at the end o / l
     sum i => e[i, j]                              block t of the columns gets sum i => e[i, r]
 
 Values with both indices are computed again in each loop, block by block, and nobody holds a row of them. Reductions that need
@@ -233,8 +233,8 @@ class _Builder:
         self.rows: set[Symbol] = set()
         self.body: list[Op] = []
         self.copies: dict[Symbol, Symbol] = {}  # of values with a row and a column
-        self.running: dict[Symbol, Value] = {}  # maxima of the loop, as they are after a block
-        self.factors: dict[Symbol, Value] = {}  # by which what they scale is scaled
+        self.running: dict[Symbol, Value] = {}  # maxima of the block alone
+        self.factors: dict[Symbol, tuple[Value, Value]] = {}  # by which sums are scaled that the maximum before did, and the block's
         self.sums: set[Symbol] = set()
 
     def loop(self) -> tuple[list[Op], Symbol, Blocked]:
@@ -327,36 +327,38 @@ class _Builder:
         return [a.symbol for a in op.axes].index(self.schedule.pair(op)[0])
 
     def _greater(self, op: Compute, state: Value, part: Value) -> Symbol:
-        """The next of a running maximum; what reads it in the block, and by what sums that it scales are multiplied. Where it is
-        -inf still, nothing but exp (-inf) is subtracted from, so any finite number will do."""
+        """The next of a running maximum; what reads the block's own in the block; and by what sums are multiplied that the maximum
+        before scaled, or the block's. So a block by itself is a program without the loop, which a backend knows as it knows the whole.
+        Where a maximum is -inf, nothing but exp (-inf) is subtracted from, so any finite number will do."""
         row, least = self._row(op), Const(float("-inf"), state.element)
+        wide = replace(state, element=state.element.accumulator)
 
-        def pair(a: Value, b: Value, body: Sequence[str]) -> Value:
+        def pair(a: Value, b: Value, body: str) -> Value:
             axes = _axes(state)
             old, new = _at(a, axes), _at(b, axes)
             made: Scalar = Binary("max", old, new)
-            if "used" in body:
+            if body == "used":
                 made = Select(Binary("eq", new, least), Const(0.0, state.element), new)
-            elif "factor" in body:
-                made = Select(Binary("eq", old, new), Const(1.0, state.element), Unary("exp", Binary("sub", old, new)))
-            return self._pointwise(state, (made,), axes, row)
+            elif body == "factor":
+                apart = Binary("sub", converted(old, wide.element), converted(new, wide.element))
+                made = Select(Binary("eq", old, new), Const(1.0, wide.element), Unary("exp", apart))
+            return self._pointwise(wide if body == "factor" else state, (made,), axes, row)
 
-        grown = pair(state, part, ())
-        self.running[op.outs[0].symbol] = pair(grown, grown, ("used",))
-        self.factors[op.outs[0].symbol] = pair(state, grown, ("factor",))
+        grown = pair(state, part, "greater")
+        self.running[op.outs[0].symbol] = pair(part, part, "used")
+        self.factors[op.outs[0].symbol] = (pair(state, grown, "factor"), pair(part, grown, "factor"))
         return grown.symbol
 
     def _added(self, op: Compute, state: Value, part: Value, weights: Weights, row: Symbol) -> Symbol:
         axes = _axes(state)
         dims = {a.symbol: Dim.of(b.symbol) for a, b in zip(op.axes, axes, strict=True)}
-        total: Scalar = _at(state, axes)
+        terms: list[Scalar] = [_at(state, axes), _at(part, axes)]
         for (symbol, subscripts), power in weights.items():
-            if symbol in self.factors:
-                factor = self.factors[symbol]
+            for n, factor in enumerate(self.factors.get(symbol, ())):
                 read = Read(factor.symbol, tuple(s.substitute(dims) for s in subscripts), factor.element)
                 for _ in range(power):
-                    total = Binary("mul", total, converted(read, state.element))
-        return self._pointwise(state, (Binary("add", total, _at(part, axes)),), axes, self._row(op)).symbol
+                    terms[n] = Binary("mul", terms[n], converted(read, state.element))
+        return self._pointwise(state, (Binary("add", *terms),), axes, self._row(op)).symbol
 
     def _placed(self, state: Value, part: Value, column: int) -> Symbol:
         """A block of columns gets its part."""

@@ -110,7 +110,7 @@ class ShardedFunction:
     def distributed(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The arguments of a call as DTensors, of arguments that every process has whole; numbers stay as they are."""
         given = [mapped(opened(x), as_torch) for x in arguments(self._callee, args, kwargs)]
-        matched, program = self._session.specialize(self._callee, [libraries.hosted(x) for x in given], given)
+        matched, program = self._session.specialize(self._callee, list(map(values.stand_in, given)), given)
         arrays = values.flatten(program.params, matched)
         shapes = [arrays[n][1].shape for n in range(len(arrays))]
         self._forms.check(program, self._session.bind(self._callee, program, self._explicit, shapes))

@@ -13,9 +13,13 @@ from axon.backend import libraries
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.core.ir import Program
+from axon.core.walk import results_of
 from axon.host import values
 from axon.host.call import Callee, Session, wrong
 from axon.host.devices.watch import Watch
+
+
+KEPT = 512  # prepared calls of one program
 
 
 class Place(Protocol):
@@ -134,15 +138,23 @@ class Gpu:
     def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
         if program not in self._made:
             self._made[program], self._calls[program] = compiler.executable(program, self._target), {}
-        key = (*explicit, *map(self._library.key, inputs))
-        call = self._calls[program].get(key)
-        if call is None:
+        key, calls = (*explicit, *map(self._library.key, inputs)), self._calls[program]
+        room = None if inputs else self._room(program, explicit)  # without arguments nothing says where it runs
+        if (call := calls.get(key)) is None:
             shapes = [self._library.shape(x) for x in inputs]
             given = [(value.symbol.name, x) for value, x in zip(program.inputs, inputs, strict=True)]
             matched = list(map(values.stand_in, inputs))
-            call = compiler.prepare(self._made[program], given, matched, program.contract.bind(explicit, shapes), None)
-            self._calls[program][key] = call
-        return compiler.launch(call, inputs, None)
+            call = compiler.prepare(self._made[program], given, matched, program.contract.bind(explicit, shapes), room)
+            if len(calls) >= KEPT:
+                calls.pop(next(iter(calls)))
+            calls[key] = call
+        return compiler.launch(call, inputs, room)
+
+    def _room(self, program: Program, explicit: Sequence[int]) -> list[tuple[str, torch.Tensor]]:
+        """Memory for the results."""
+        sizes, dtypes = program.contract.bind(explicit, []), self._library.dtypes
+        found = [(v.symbol.name, v.element, tuple(d.evaluate(sizes) for d in v.shape)) for v in results_of(program)]
+        return [(name, torch.empty(shape, dtype=dtypes[element], device=self._device)) for name, element, shape in found]
 
     def given_back(self, results: Sequence[Any], inputs: Sequence[Any], blocks: Sequence[Any]) -> list[Any]:
         memories = {x.untyped_storage().data_ptr() for x in inputs}
