@@ -521,7 +521,8 @@ def run(name: str, o: argparse.Namespace, folder: Path, port: int) -> dict[str, 
     """The figures of a slice, of processes that are ended when their time is over."""
     results, began = folder / f"{name}.json", time.time()
     command = [sys.executable, __file__, *sys.argv[1:], "--slice", name, "--results", str(results)]
-    around = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(o.processes), "NCCL_NVLS_ENABLE": "0", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+    around = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(o.processes)}
+    around |= {"NCCL_NVLS_ENABLE": "0", "TORCH_CPP_LOG_LEVEL": "ERROR"}
     own = [{**os.environ, **around, "RANK": str(n), "LOCAL_RANK": str(n)} for n in range(o.processes)]
     children = [subprocess.Popen(command, env=each) for each in own]
     left, ends = {*children}, dict[int, float]()

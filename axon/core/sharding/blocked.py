@@ -234,7 +234,7 @@ class _Builder:
         self.body: list[Op] = []
         self.copies: dict[Symbol, Symbol] = {}  # of values with a row and a column
         self.running: dict[Symbol, Value] = {}  # maxima of the block alone
-        self.factors: dict[Symbol, tuple[Value, Value]] = {}  # by which sums are scaled that the maximum before did, and the block's
+        self.factors: dict[Symbol, tuple[Value, Value]] = {}  # of sums that a maximum scaled before, and of the block's
         self.sums: set[Symbol] = set()
 
     def loop(self) -> tuple[list[Op], Symbol, Blocked]:
@@ -327,9 +327,9 @@ class _Builder:
         return [a.symbol for a in op.axes].index(self.schedule.pair(op)[0])
 
     def _greater(self, op: Compute, state: Value, part: Value) -> Symbol:
-        """The next of a running maximum; what reads the block's own in the block; and by what sums are multiplied that the maximum
-        before scaled, or the block's. So a block by itself is a program without the loop, which a backend knows as it knows the whole.
-        Where a maximum is -inf, nothing but exp (-inf) is subtracted from, so any finite number will do."""
+        """The next of a running maximum. The block reads its own, so that it is a program without the loop, which a backend knows as
+        it knows the whole; where that is -inf, it is subtracted from -inf alone, so any finite number will do. Sums that the maximum
+        before scaled, or the block's, are multiplied by what makes of it the next."""
         row, least = self._row(op), Const(float("-inf"), state.element)
         wide = replace(state, element=state.element.accumulator)
 

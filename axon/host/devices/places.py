@@ -18,7 +18,6 @@ from axon.host import values
 from axon.host.call import Callee, Session, wrong
 from axon.host.devices.watch import Watch
 
-
 KEPT = 512  # prepared calls of one program
 
 
