@@ -327,9 +327,9 @@ class _Builder:
         return [a.symbol for a in op.axes].index(self.schedule.pair(op)[0])
 
     def _greater(self, op: Compute, state: Value, part: Value) -> Symbol:
-        """The next of a running maximum. The block reads its own, so that it is a program without the loop, which a backend knows as
-        it knows the whole; where that is -inf, it is subtracted from -inf alone, so any finite number will do. Sums that the maximum
-        before scaled, or the block's, are multiplied by what makes of it the next."""
+        """The next of a running maximum. The block reads its own, so that it is a program without the loop, which a backend knows
+        as it knows the whole; where that is -inf, it is subtracted from -inf alone, so any finite number will do. Sums that the
+        maximum before scaled, or the block's, are multiplied by what makes of it the next."""
         row, least = self._row(op), Const(float("-inf"), state.element)
         wide = replace(state, element=state.element.accumulator)
 
