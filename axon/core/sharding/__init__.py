@@ -5,7 +5,7 @@
     run        all devices in one process: what it means      interpret
 """
 
-from axon.core.sharding.ir import Collective, Layout, Local, Mesh, Placed, Repeat, Sharded, Split, collectives
+from axon.core.sharding.ir import Collective, Layout, Local, Mesh, Part, Placed, Repeat, Sharded, Split, collectives
 from axon.core.sharding.printer import print_sharded
 from axon.core.sharding.shard import check_divides, layouts, near, shard
 
@@ -14,6 +14,7 @@ __all__ = [
     "Layout",
     "Local",
     "Mesh",
+    "Part",
     "Placed",
     "Repeat",
     "Sharded",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from axon.base.data import dataclass, replace
@@ -30,7 +30,7 @@ from axon.core.ir import (
 from axon.core.scalar_facts import may_stop
 from axon.core.sharding.access import Grid
 from axon.core.sharding.blocked import Blocked
-from axon.core.sharding.ir import Collective, Layout, Local, Repeat, Step
+from axon.core.sharding.ir import Collective, Layout, Local, Part, Repeat, Step, made_by
 from axon.core.sharding.layouts import Move, local_shape
 from axon.core.sharding.local import Held, Localizer, combined, cut_of, fixed, operation, parts, prefixes, totals
 from axon.core.sharding.plan import Decision, Moving, Plan
@@ -43,7 +43,17 @@ from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 
 _WORDS = {"sum": "sum", "prod": "product", "max": "maximum", "min": "minimum", "any": "`any`", "all": "`all`"}
-Raw: TypeAlias = "Compute | Scan | Loop | Sort | Compress | Check | Collective | _Body"
+Raw: TypeAlias = "Compute | Scan | Loop | Sort | Compress | Check | Collective | Parted | _Body"
+
+Change: TypeAlias = "Callable[[Sequence[Raw], Sequence[Symbol]], list[Raw]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """Operations of which the last makes a part of a value: a program of its own."""
+
+    ops: tuple[Compute, ...]
+    part: Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +282,7 @@ class Emitter:
             count = op.trip
             if isinstance(trip, Symbol):
                 count = Read(self.version(trip, Layout(())).symbol, (), Element.I32)
-            ops = tuple(item for item in body if not isinstance(item, Collective | _Body))
+            ops = tuple(item for item in body if not isinstance(item, Collective | Parted | _Body))
             self.raw.append(replace(op, outs=outs, initial=initial, states=states, trip=count, body=Block(ops, results)))
             return
         many = trip if isinstance(trip, Dim) else self.version(trip, Layout(())).symbol
@@ -303,6 +313,13 @@ def grouped(name: str, raw: Sequence[Raw], results: Iterable[Symbol], around: Ma
             if item.result.symbol in needed:
                 needed |= {item.source, *_sizes(item)}
                 steps.append(item)
+        elif isinstance(item, Parted):
+            at -= 1
+            step = _program(name, item.ops, {out.symbol for out in item.ops[-1].outs}, values)
+            if item.part.of.symbol in needed and step is not None:
+                steps.append(replace(step, part=item.part))
+                sizes = (s for dim in (item.part.begin, *item.part.of.shape) for s in dim.variables)
+                needed |= {*step.reads, *step.program.explicit, *sizes}
         elif isinstance(item, _Body):
             at -= 1
             inside = {**values, **{v.symbol: v for v in item.repeat.states}}
@@ -313,9 +330,9 @@ def grouped(name: str, raw: Sequence[Raw], results: Iterable[Symbol], around: Ma
             steps.append(replace(item.repeat, steps=inner))
         else:
             ops: list[Op] = []
-            while at and not isinstance(raw[at - 1], Collective | _Body):
+            while at and not isinstance(raw[at - 1], Collective | Parted | _Body):
                 op = raw[at - 1]
-                assert not isinstance(op, Collective | _Body)
+                assert not isinstance(op, Collective | Parted | _Body)
                 ops.append(op)
                 at -= 1
             step = _program(name, ops[::-1], needed, values)
@@ -331,8 +348,33 @@ def _made(item: Raw) -> tuple[Value, ...]:
             return (result,)
         case _Body(repeat=repeat):
             return repeat.outs
+        case Parted(part=part):
+            return (part.of,)
         case _:
             return outs_of(item)
+
+
+def read_of_raw(item: Raw) -> Iterable[Symbol]:
+    """The values that an item reads; of a loop also those that it makes itself."""
+    match item:
+        case Collective(source=source):
+            return (source,)
+        case Parted(ops=ops):
+            return {s for op in ops for s in tensors_of(op)} - {out.symbol for op in ops for out in op.outs}
+        case _Body(repeat=repeat, raw=raw):
+            trip = [repeat.trip] if isinstance(repeat.trip, Symbol) else []
+            return (*trip, *repeat.initial, *repeat.results, *(s for inner in raw for s in read_of_raw(inner)))
+        case _:
+            return tensors_of(item)
+
+
+def each_row(raw: Sequence[Raw], results: Sequence[Symbol], change: Change) -> list[Raw]:
+    """A row of items, and those in its loops, changed; `results` are what is needed of a row."""
+
+    def inside(item: Raw) -> Raw:
+        return replace(item, raw=tuple(each_row(item.raw, item.repeat.results, change))) if isinstance(item, _Body) else item
+
+    return change(list(map(inside, raw)), results)
 
 
 def _reads(steps: Sequence[Step], results: Iterable[Symbol]) -> set[Symbol]:
@@ -341,7 +383,9 @@ def _reads(steps: Sequence[Step], results: Iterable[Symbol]) -> set[Symbol]:
     for step in reversed(steps):
         match step:
             case Local():
-                needed = (needed - {*step.results, *dict(step.defines)}) | {*step.reads, *step.program.explicit}
+                needed = (needed - {*made_by(step), *dict(step.defines)}) | {*step.reads, *step.program.explicit}
+                if step.part is not None:
+                    needed |= step.part.begin.variables.union(*(dim.variables for dim in step.part.of.shape))
             case Collective():
                 needed = (needed - {step.result.symbol}) | {step.source, *_sizes(step)}
             case Repeat():

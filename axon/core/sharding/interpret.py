@@ -15,7 +15,7 @@ import numpy as np
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Value
-from axon.core.sharding.ir import Collective, Layout, Local, Mesh, Repeat, Sharded, Step
+from axon.core.sharding.ir import Collective, Layout, Local, Mesh, Part, Repeat, Sharded, Step
 from axon.interpret import run as run_core
 from axon.shapes.dimension import Dim
 
@@ -92,9 +92,20 @@ class _Run:
     def _local(self, step: Local, device: _Device) -> None:
         explicit = [device.sizes[s] for s in step.program.explicit]
         made = self.runner(step.program, [device.values[s] for s in step.reads], explicit)
+        if step.part is not None:
+            self._part(step.part, made[0], device)
+            return
         device.values.update(zip(step.results, made, strict=True))
         for size, result in step.defines:
             device.sizes[size] = len(device.values[result])
+
+    def _part(self, part: Part, made: Array, device: _Device) -> None:
+        if part.first:
+            device.values[part.of.symbol] = np.empty([d.evaluate(device.sizes) for d in part.of.shape], part.of.element.dtype)
+        begin = part.begin.evaluate(device.sizes)
+        index = [slice(None)] * made.ndim
+        index[part.dimension] = slice(begin, begin + made.shape[part.dimension])
+        device.values[part.of.symbol][tuple(index)] = made
 
     def _lines(self, axis: str) -> list[list[_Device]]:
         """The devices that differ in their coordinate on an axis alone, in its order."""

@@ -90,16 +90,29 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A place in a value that several programs make: the elements from `begin` on, along a dimension. With `first` the value's
+    memory is new; it is there when all its parts are."""
+
+    of: Value
+    dimension: int
+    begin: Dim
+    first: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Local:
     """Each device runs a core program on what it holds.
 
     The program's inputs and results are values of the sharded program, by their symbols. Its explicit dimensions are sizes and
     coordinates, which the device has in its environment. `defines` are sizes that data decide (Compress), each the extent of
-    dimension 0 of a result: those are added to the environment. All devices find the same.
+    dimension 0 of a result: those are added to the environment. All devices find the same. With `part` the program has one result,
+    which is no value of its own, but a part of another.
     """
 
     program: Program
     defines: tuple[tuple[Symbol, Symbol], ...] = ()  # (size, the result whose first extent it is)
+    part: Part | None = None
 
     @property
     def reads(self) -> tuple[Symbol, ...]:
@@ -200,7 +213,7 @@ def made_by(step: Step) -> Sequence[Symbol]:
     """The values that a step makes; of a loop those that are there after it."""
     match step:
         case Local():
-            return step.results
+            return step.results if step.part is None else (step.part.of.symbol,)
         case Collective():
             return (step.result.symbol,)
         case Repeat():

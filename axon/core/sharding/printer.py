@@ -61,7 +61,9 @@ def _steps(
         head, below = f"{indent}{number}. ", indent + "     "
         match step:
             case Local(program=program):
-                lines.append(f"{head}local")
+                part = step.part
+                along = "" if part is None else f", a part along dimension {part.dimension}, from {render(part.begin, name)} on"
+                lines.append(f"{head}local" + ("" if part is None else f", of {typed(part.of)}{along}"))
                 lines += [below + line for op in program.block.ops for line in print_op(whole, op).splitlines()]
             case Collective():
                 lines.append(f"{head}{_exchange(step, typed, name)}")
@@ -99,6 +101,7 @@ def _together(made: Sharded) -> Program:
         match step:
             case Local(program=program):
                 ops += program.block.ops
+                values += [] if step.part is None else [step.part.of]
             case Collective(result=result):
                 values.append(result)
             case Repeat():

@@ -58,6 +58,7 @@ def _costs(
         match step:
             case Local(program=program):
                 values.update({value.symbol: value for value in results_of(program)})
+                values.update({} if step.part is None else {step.part.of.symbol: step.part.of})
                 for size, _ in step.defines:
                     sizes.setdefault(size, _guess(Dim.of(size), sizes))
             case Collective():

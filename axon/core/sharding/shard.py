@@ -7,6 +7,7 @@
     moves                        collectives between layouts, and their cost     layouts
     a search                     one way for each operation                      plan
     steps                        programs over blocks, and collectives           local, emit
+    all-gathers beside products  in pieces, where that pays                      pieces
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from axon.core.sharding.blocked import Blocked, blocked
 from axon.core.sharding.emit import Emitter, grouped
 from axon.core.sharding.ir import Layout, Mesh, Placed, Sharded
 from axon.core.sharding.layouts import LINKS, Rates, natural
+from axon.core.sharding.pieces import in_pieces
 from axon.core.sharding.plan import Available, Plan, Planner
 from axon.core.sharding.verify import verify
 from axon.core.walk import outs_of
@@ -78,7 +80,9 @@ def shard(
     emitter.plan(plan, block, "the result")
     taken = [emitter.version(value.symbol, layout) for value, layout in zip(inputs, given, strict=True)]
     made = [emitter.version(symbol, layout) for symbol, layout in zip(block.results, wanted, strict=True)]
-    steps = grouped(program.name, emitter.raw, [v.symbol for v in made], {v.symbol: v for v in taken})
+    needed, there = [v.symbol for v in made], {v.symbol: v for v in taken}
+    raw = in_pieces(emitter.raw, needed, there, grid, rates, planner.sizes)
+    steps = grouped(program.name, raw, needed, there)
     before = _shapes(program.block, program.inputs)
     return Sharded(
         program,

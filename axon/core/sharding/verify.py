@@ -2,6 +2,7 @@
 
 * what a step reads is an input or is made by a step before it; each value is made once;
 * a Local is a program of core, whose explicit dimensions are all that it mentions, and which reads values as they are held;
+* what several programs make in parts is there when they make all of its extent;
 * a collective's result has the shape that its kind makes of its source's, and only what can be combined is;
 * a parameter and a result are held in the shape of their layout, which is neither partial nor has borders.
 """
@@ -14,7 +15,7 @@ from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.passes import require
 from axon.core.ir import Value
-from axon.core.sharding.ir import KINDS, REDUCED, Collective, Local, Placed, Repeat, Sharded, Step
+from axon.core.sharding.ir import KINDS, REDUCED, Collective, Local, Part, Placed, Repeat, Sharded, Step
 from axon.core.verify import verify as verify_core
 from axon.core.walk import results_of
 from axon.shapes.dimension import Dim
@@ -53,24 +54,45 @@ def _placed(one: Placed, made: Sharded) -> None:
 
 
 def _steps(steps: Sequence[Step], values: dict[Symbol, Value], dims: set[Symbol], made: Sharded) -> None:
+    parts: dict[Symbol, Dim] = {}  # of values that several programs make, how much is there
     for step in steps:
         match step:
             case Local(program=program):
                 verify_core(program)
                 require(set(program.explicit) <= dims, "a program mentions a size that is not known")
+                require(step.part is None or not step.defines, "a part defines a size")
                 for value in program.inputs:
                     require(values.get(value.symbol) == value, "a program reads what is not there")
                 results = dict(zip(step.results, results_of(program), strict=True))
                 for size, result in step.defines:
                     require(result in results and results[result].shape[:1] == (Dim.of(size),), "a size is not its result's")
                     dims.add(size)
-                _define(results, values)
+                if step.part is None:
+                    _define(results, values)
+                else:
+                    _part(step.part, tuple(results.values()), parts, dims, values)
             case Collective():
                 require(step.source in values, "a collective takes what is not there")
                 _collective(step, values[step.source], made)
                 _define({step.result.symbol: step.result}, values)
             case Repeat():
                 _repeat(step, values, dims, made)
+
+
+def _part(
+    part: Part, results: Sequence[Value], parts: dict[Symbol, Dim], dims: set[Symbol], values: dict[Symbol, Value]
+) -> None:
+    """That a program makes a part of a value, which is there with its last one."""
+    of, d = part.of, part.dimension
+    require(len(results) == 1 and 0 <= d < len(of.shape) == len(results[0].shape), "a part of another rank, or with other results")
+    made = results[0]
+    rest = (*of.shape[:d], made.shape[d], *of.shape[d + 1 :])
+    require((made.element, made.shape) == (of.element, rest), "a part differs from its value")
+    require(part.begin.variables <= dims, "a part begins at a size that is not known")
+    require(part.first != (of.symbol in parts), "a value's first part is not the first")
+    parts[of.symbol] = parts.get(of.symbol, Dim.of(0)) + made.shape[d]
+    if parts[of.symbol] == of.shape[d]:
+        _define({of.symbol: of}, values)
 
 
 def _define(more: Mapping[Symbol, Value], values: dict[Symbol, Value]) -> None:

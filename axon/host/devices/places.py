@@ -30,6 +30,14 @@ class Place(Protocol):
     def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
         """The results of a program."""
 
+    def empty(self, element: Element, shape: tuple[int, ...]) -> Any:
+        """A value to be made in parts."""
+
+    def run_into(
+        self, program: Program, inputs: Sequence[Any], explicit: Sequence[int], whole: Any, dimension: int, begin: int
+    ) -> None:
+        """Run a program of one result, which is a part of a value that is being made, from `begin` on along a dimension."""
+
     def given_back(self, results: Sequence[Any], inputs: Sequence[Any], blocks: Sequence[Any]) -> list[Any]:
         """Results of a call as the caller gets them, which share no memory with what was given."""
 
@@ -79,6 +87,15 @@ class Processor:
         if program not in self._hosts:
             self._hosts[program] = compiler.host(program)
         return compiler.run(self._hosts[program], given, explicit, compiled=self._target == "cpu")
+
+    def empty(self, element: Element, shape: tuple[int, ...]) -> Any:
+        return np.empty(shape, element.dtype)
+
+    def run_into(
+        self, program: Program, inputs: Sequence[Any], explicit: Sequence[int], whole: Any, dimension: int, begin: int
+    ) -> None:
+        (found,) = self.run(program, inputs, explicit)
+        np.moveaxis(whole, dimension, 0)[begin : begin + found.shape[dimension]] = np.moveaxis(found, dimension, 0)
 
     def given_back(self, results: Sequence[Any], inputs: Sequence[Any], blocks: Sequence[Any]) -> list[Any]:
         arrays = map(np.asarray, results)
@@ -135,25 +152,40 @@ class Gpu:
         return there
 
     def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
+        if inputs:
+            return self._run(program, inputs, explicit, None)
+        sizes = program.contract.bind(explicit, [])  # without arguments nothing but results says where it runs
+        rooms = [self.empty(v.element, tuple(d.evaluate(sizes) for d in v.shape)) for v in results_of(program)]
+        return self._run(program, inputs, explicit, rooms)
+
+    def _run(
+        self, program: Program, inputs: Sequence[Any], explicit: Sequence[int], rooms: Sequence[torch.Tensor] | None
+    ) -> list[Any]:
+        """The results of a program, in fresh memory or in `rooms`."""
         if program not in self._made:
             self._made[program], self._calls[program] = compiler.executable(program, self._target), {}
-        key, calls = (*explicit, *map(self._library.key, inputs)), self._calls[program]
-        room = None if inputs else self._room(program, explicit)  # without arguments nothing says where it runs
+        key, calls = (*explicit, *map(self._library.key, (*inputs, *(rooms or ())))), self._calls[program]
+        names = [v.symbol.name for v in results_of(program)]
+        out = None if rooms is None else list(zip(names, rooms, strict=True))
         if (call := calls.get(key)) is None:
             shapes = [self._library.shape(x) for x in inputs]
             given = [(value.symbol.name, x) for value, x in zip(program.inputs, inputs, strict=True)]
             matched = list(map(values.stand_in, inputs))
-            call = compiler.prepare(self._made[program], given, matched, program.contract.bind(explicit, shapes), room)
+            call = compiler.prepare(self._made[program], given, matched, program.contract.bind(explicit, shapes), out)
             if len(calls) >= KEPT:
                 calls.pop(next(iter(calls)))
             calls[key] = call
-        return compiler.launch(call, inputs, room)
+        return compiler.launch(call, inputs, out)
 
-    def _room(self, program: Program, explicit: Sequence[int]) -> list[tuple[str, torch.Tensor]]:
-        """Memory for the results."""
-        sizes, dtypes = program.contract.bind(explicit, []), self._library.dtypes
-        found = [(v.symbol.name, v.element, tuple(d.evaluate(sizes) for d in v.shape)) for v in results_of(program)]
-        return [(name, torch.empty(shape, dtype=dtypes[element], device=self._device)) for name, element, shape in found]
+    def empty(self, element: Element, shape: tuple[int, ...]) -> Any:
+        return torch.empty(shape, dtype=self._library.dtypes[element], device=self._device)
+
+    def run_into(
+        self, program: Program, inputs: Sequence[Any], explicit: Sequence[int], whole: Any, dimension: int, begin: int
+    ) -> None:
+        extent = results_of(program)[0].shape[dimension]
+        sizes = program.contract.bind(explicit, [self._library.shape(x) for x in inputs])
+        self._run(program, inputs, explicit, [whole.narrow(dimension, begin, extent.evaluate(sizes))])
 
     def given_back(self, results: Sequence[Any], inputs: Sequence[Any], blocks: Sequence[Any]) -> list[Any]:
         memories = {x.untyped_storage().data_ptr() for x in inputs}

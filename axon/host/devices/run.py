@@ -11,8 +11,8 @@ from typing import Any
 
 from axon.base.data import dataclass
 from axon.base.names import Symbol
-from axon.core.ir import Value
-from axon.core.sharding.ir import Collective, Local, Repeat, Sharded, Step, made_by, read_by
+from axon.core.ir import Program, Value
+from axon.core.sharding.ir import Collective, Local, Part, Repeat, Sharded, Step, made_by, read_by
 from axon.host.devices import collectives as c
 from axon.host.devices.places import Place
 from axon.host.devices.watch import Watch
@@ -85,10 +85,20 @@ class Running:
 
     def _local(self, step: Local) -> None:
         explicit = [self.sizes[symbol] for symbol in step.program.explicit]
-        found = self.place.run(step.program, [self._value(symbol) for symbol in step.reads], explicit)
+        inputs = [self._value(symbol) for symbol in step.reads]
+        if step.part is not None:
+            self._part(step.part, step.program, inputs, explicit)
+            return
+        found = self.place.run(step.program, inputs, explicit)
         self.values.update(zip(step.results, found, strict=True))
         for size, result in step.defines:
             self.sizes[size] = int(self.values[result].shape[0])
+
+    def _part(self, part: Part, program: Program, inputs: Sequence[Any], explicit: Sequence[int]) -> None:
+        if part.first:
+            self.values[part.of.symbol] = self.place.empty(part.of.element, self._shape(part.of))
+        begin = part.begin.evaluate(self.sizes)
+        self.place.run_into(program, inputs, explicit, self.values[part.of.symbol], part.dimension, begin)
 
     def _exchanged(self, step: Collective) -> Any:
         x, line = self.place.tensor(self._value(step.source)), self.lines[step.axis]
