@@ -1,10 +1,10 @@
 """What sharding does on several GPUs of one machine, or, with `--target cpu --tiny`, on its processors.
 
-    python benchmarks/gpu_devices.py [--only correct tensor …] [--processes 2] [--out FILE] [--tiny] [--target cpu]
+    python benchmarks/gpu_devices.py [--only correct tensor+weak …] [--processes 2] [--out FILE] [--tiny] [--target cpu]
 
-Each slice is run by processes of its own, one for each GPU, on NCCL, and ended after `--limit` seconds; what one of them meets is
-printed. Times are the device's, between two events around several calls, the largest of the processes', and the median of several
-rounds. A ratio above 1 says Axon is faster.
+Each slice, or several with `+` between them, is run by processes of its own, one for each GPU, on NCCL, and ended after `--limit`
+seconds for each; what one of them meets is printed. Times are the device's, between two events around several calls, the largest
+of the processes', and the median of several rounds. A ratio above 1 says Axon is faster.
 
     correct     programs that exchange something in each of the ways there are, against one GPU, and twice the same bits
     tensor      a block of Llama 3 8B forward and backward, its heads and hidden units split: against one GPU
@@ -31,6 +31,7 @@ import time
 import traceback
 from collections.abc import Callable
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,7 @@ class Here:
         return (scale * torch.randn(shape, generator=made, device=self.device)).to(getattr(torch, dtype))
 
 
+@cache
 def module() -> Any:
     import axon
 
@@ -450,7 +452,7 @@ def kill(e: Here) -> dict[str, Any]:
         if number == 20:
             e.wait()
             print(f"rank {e.rank}: 20 calls", flush=True)
-            Path(e.o.results).with_suffix(f".{e.rank}.time").write_text(str(time.time()))
+            Path(e.o.results).with_name(f"killed.{e.rank}").write_text(str(time.time()))
             if e.rank == e.count - 1:
                 os.kill(os.getpid(), signal.SIGKILL)
         if e.o.synchronous and number > 20:
@@ -496,60 +498,69 @@ def graph(e: Here) -> dict[str, Any]:
 SLICES = {f.__name__: f for f in (correct, tensor, weak, peer, data, gather, ring, kill, graph)}
 
 
-def work(name: str, o: argparse.Namespace) -> None:
-    """One process of a slice."""
+def work(names: list[str], o: argparse.Namespace) -> None:
+    """One process of some slices."""
     import warnings
 
     warnings.filterwarnings("ignore")
-    try:
-        e = Here(o)
-        found = SLICES[name](e)
+    failed = False
+    e = Here(o)
+    for name in names:
+        began = time.time()
+        e.say(f"── {name}")
+        try:
+            found = SLICES[name](e)
+        except Exception:
+            failed, found = True, {"FAILED": True}
+            met = "".join(traceback.format_exc().splitlines(keepends=True)[-12:])
+            print(f"rank {e.rank} met, at {time.time():.1f}:\n{met}", flush=True)
         if e.rank == 0:
-            Path(o.results).write_text(json.dumps(found))
+            told = {k: round(v, 4) if isinstance(v, float) else v for k, v in found.items()}
+            with Path(o.results).open("a") as file:
+                file.write(f"{name}: {json.dumps(told)}\n")
+            e.say(f"{name}: {told}, {time.time() - began:.1f} s")
+    if not failed:
         import torch.distributed as dist
 
         dist.barrier()
         dist.destroy_process_group()
-    except BaseException:
-        met = "".join(traceback.format_exc().splitlines(keepends=True)[-12:])
-        print(f"rank {os.environ['RANK']} met, at {time.time():.1f}:\n{met}", flush=True)
-        sys.stdout.flush()
-        os._exit(1)
+    sys.stdout.flush()
+    os._exit(int(failed))
 
 
-def run(name: str, o: argparse.Namespace, folder: Path, port: int) -> dict[str, Any] | None:
-    """The figures of a slice, of processes that are ended when their time is over."""
-    results, began = folder / f"{name}.json", time.time()
-    command = [sys.executable, __file__, *sys.argv[1:], "--slice", name, "--results", str(results)]
+def run(names: list[str], o: argparse.Namespace, folder: Path, port: int) -> list[str]:
+    """The figures of slices, of processes that are ended when their time is over."""
+    results, began = folder / "+".join(names), time.time()
+    command = [sys.executable, __file__, *sys.argv[1:], "--slice", *names, "--results", str(results)]
     around = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(o.processes)}
     around |= {"NCCL_NVLS_ENABLE": "0", "TORCH_CPP_LOG_LEVEL": "ERROR"}
     own = [{**os.environ, **around, "RANK": str(n), "LOCAL_RANK": str(n)} for n in range(o.processes)]
     children = [subprocess.Popen(command, env=each) for each in own]
     left, ends = {*children}, dict[int, float]()
-    while left and time.time() - began < o.limit:
+    while left and time.time() - began < o.limit * len(names):
         for child in list(left):
             if child.poll() is not None:
                 left.remove(child)
                 ends[children.index(child)] = time.time()
         time.sleep(0.05)
     for child in left:
-        print(f"rank {children.index(child)} still runs after {o.limit} s: it is ended", flush=True)
+        print(f"rank {children.index(child)} still runs after {o.limit * len(names)} s: it is ended", flush=True)
         child.kill()
     for child in children:
         child.wait()
-    print(f"{name}: exit {[child.returncode for child in children]}, {time.time() - began:.1f} s in all", flush=True)
-    if name == "kill":
-        files = [results.with_suffix(f".{n}.time") for n in range(o.processes)]
+    print(f"{'+'.join(names)}: exit {[child.returncode for child in children]}, {time.time() - began:.1f} s in all", flush=True)
+    lines = results.read_text().splitlines() if results.exists() else []
+    if "kill" in names:
+        files = [folder / f"killed.{n}" for n in range(o.processes)]
         if files[-1].exists():
-            killed = float(files[-1].read_text())
-            after = {n: round(at - killed, 1) for n, at in ends.items() if n != o.processes - 1}
-            return {"the others ended after, s": after, "all": len(after) == o.processes - 1 and max(after.values()) < 30}
-    return json.loads(results.read_text()) if results.exists() else None
+            after = {n: round(at - float(files[-1].read_text()), 1) for n, at in ends.items() if n != o.processes - 1}
+            lines.append(f"kill: the others ended after {after} s" + ("" if len(after) == o.processes - 1 else ", not all did"))
+    return lines or [f"{'+'.join(names)}: FAILED"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=SLICES, default=[*SLICES])
+    parser.add_argument("--only", nargs="+", default=[*SLICES], help=f"of {', '.join(SLICES)}")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--limit", type=float, default=58.0, help="seconds for a slice")
     parser.add_argument("--target", default="cuda", help="or cpu, interpret, simulate: on processors, over gloo")
@@ -559,7 +570,7 @@ def main() -> None:
     parser.add_argument("--synchronous", action="store_true", help="of `kill`: the others wait for the device")
     parser.add_argument("--port", type=int, default=29611)
     parser.add_argument("--out", help="append the figures to this file")
-    parser.add_argument("--slice", help=argparse.SUPPRESS)
+    parser.add_argument("--slice", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--results", help=argparse.SUPPRESS)
     o = parser.parse_args()
     if o.slice:
@@ -568,11 +579,7 @@ def main() -> None:
     lines = [f"# {o.processes} processes, {o.target}, {date.today()}"]
     with tempfile.TemporaryDirectory() as folder:
         for number, name in enumerate(o.only):
-            print(f"── {name}", flush=True)
-            found = run(name, o, Path(folder), o.port + number)
-            told = {k: round(v, 4) if isinstance(v, float) else v for k, v in (found or {}).items()}
-            lines.append(f"{name}: {told if found else 'FAILED'}")
-            print(lines[-1], flush=True)
+            lines += run(name.split("+"), o, Path(folder), o.port + number)
     print("\n".join(["", *lines]))
     if o.out:
         with Path(o.out).open("a", encoding="utf-8") as file:

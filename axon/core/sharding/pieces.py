@@ -61,7 +61,7 @@ def in_pieces(
             if pair is None or source is None or not instead.keys().isdisjoint(pair.places):
                 continue
             if _pays(pair, source, grid, rates, sizes):
-                instead |= dict.fromkeys(pair.places, list[Raw]())
+                instead |= {place: [] for place in pair.places}
                 instead[n], instead[pair.places[-1]] = _split(pair, source, grid)
         return [made for n, item in enumerate(raw) for made in instead.get(n, [item])]
 
@@ -71,7 +71,8 @@ def in_pieces(
 def _pair(at: int, raw: Sequence[Raw], results: Sequence[Symbol], values: Values, grid: Grid) -> _Pair | None:
     """The product that a gather may stand beside: a sum that alone reads it, at one index of its result, along equal blocks."""
     gather = raw[at]
-    assert isinstance(gather, Collective) and gather.dimension is not None
+    assert isinstance(gather, Collective)
+    assert gather.dimension is not None
     d, found = gather.dimension, _only_reader(gather.result.symbol, at, raw, results)
     if found is None or gather.source not in values:
         return None

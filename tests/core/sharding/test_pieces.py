@@ -28,7 +28,7 @@ SIZES = {"d": 6, "e": 5, "f": 8, "s": 12}
 
 def made(name: str, split: dict[str, str], rates: Rates = SLOW, scale: int = 1 << 12, **axes: int) -> Sharded:
     program = of(TEXT, name)
-    dims = bound(program, **{n: size for n, size in SIZES.items()})
+    dims = bound(program, **SIZES)
     found = sharded(program, mesh(**axes), split, {s: n * scale for s, n in dims.items()}, rates)
     compare(found, arguments(program, dims), dims, 1e-5)
     return found
