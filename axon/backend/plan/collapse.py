@@ -1,7 +1,8 @@
 """Neighbouring axes of a nest as one, where no access tells them apart: a map over a whole tensor is one loop, whatever its rank,
 and so is the sum over several axes.
 
-    s[b] = sum c h w => x[b, c, h, w]    is    s[b] = sum k => x[b, k]    of x with its last three dimensions as one
+    s[b] = sum c h w => x[b, c, h, w]        is    s[b] = sum k => x[b, k]                 of x, its last three dimensions as one
+    s[b, g] = sum c h => x[b, g * n + c, h]  is    s[b, g] = sum k => x[b, g * n * m + k]  of x, its last two, the last of m
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _merge(made: Collapsed, pairs: Sequence[Pair | None], beside: Callable[[Symb
             if isinstance(node, Index) and not node.dim.variables.isdisjoint(own):
                 return None
             if isinstance(node, Read):
-                start = _place(node, pair, values)
+                start = _place(node, pair, values, node.tensor in inside)
                 if start is None or places.setdefault(node.tensor, start) != start:
                     return None
     taken = {symbol: start for symbol, start in places.items() if start >= 0}
@@ -112,8 +113,9 @@ def _merge(made: Collapsed, pairs: Sequence[Pair | None], beside: Callable[[Symb
     return Collapsed(replace(nest, rows=rows, steps=steps), {**values, **changed}, {**made.dimensions, **fewer})
 
 
-def _place(read: Read, pair: Pair | None, values: Mapping[Symbol, Value]) -> int | None:
-    """Where a read has both axes of a pair side by side, -1 if it has neither; None if it tells them apart."""
+def _place(read: Read, pair: Pair | None, values: Mapping[Symbol, Value], inside: bool) -> int | None:
+    """Where a read has both axes of a pair side by side, -1 if it has neither; None if it tells them apart. Of a tensor from
+    outside the first axis may begin anywhere; the second goes through all of its dimension."""
     if pair is None:
         return -1
     own = {axis.symbol for axis in pair}
@@ -122,9 +124,19 @@ def _place(read: Read, pair: Pair | None, values: Mapping[Symbol, Value]) -> int
         return -1
     first, second = pair
     start = mentioned[0]
-    here = read.subscripts[start : start + 2] == (Dim.of(first.symbol), Dim.of(second.symbol))
-    whole = values[read.tensor].shape[start : start + 2] == (first.extent, second.extent)
-    return start if here and whole and mentioned == [start, start + 1] else None
+    if mentioned != [start, start + 1] or read.subscripts[start + 1] != Dim.of(second.symbol):
+        return None
+    extents, begin = values[read.tensor].shape[start : start + 2], _begin(read, start, first)
+    if extents[1] != second.extent or begin is None or not begin.variables.isdisjoint(own):
+        return None
+    whole = begin == Dim.of(0) and extents[0] == first.extent
+    return start if whole or (not inside and read.padding is None and read.checked is None) else None
+
+
+def _begin(read: Read, start: int, first: Axis) -> Dim | None:
+    """Where the first axis of a pair begins in its dimension."""
+    subscript = read.subscripts[start]
+    return subscript - Dim.of(first.symbol) if isinstance(subscript, Dim) else None
 
 
 def _whole(pair: Pair) -> Axis:
@@ -156,7 +168,9 @@ def _changed(step: Step, pair: Pair, whole: Axis, taken: Mapping[Symbol, int], v
         subscripts = [s if isinstance(s, Dim) else rewrite(s, visit) for s in node.subscripts]
         start = taken.get(node.tensor)
         if start is not None:
-            subscripts[start : start + 2] = [Dim.of(whole.symbol)]
+            begin = _begin(node, start, pair[0])
+            assert begin is not None
+            subscripts[start : start + 2] = [begin * pair[1].extent + Dim.of(whole.symbol)]
         return replace(node, subscripts=tuple(subscripts), padding=padding)
 
     made = mapped(step, lambda scalar: rewrite(scalar, visit))

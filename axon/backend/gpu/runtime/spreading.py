@@ -1,4 +1,9 @@
-"""Which nests have so few and so long rows that each is worth many blocks: see `plan.spread`."""
+"""Which nests have rows so few, or so long, that each is worth many blocks: see `plan.spread`.
+
+Rows that are many enough to keep the chip busy, but too long to be held, are gone through once for each step. A block that does
+this alone has the registers of all steps and few loads under way; where the cache holds none of it for the next step either, a
+kernel for each step is faster.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +14,16 @@ from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.simt.mapping import choose, over_fewer_axes
 from axon.backend.plan.ir import Nest
-from axon.backend.plan.lanes import by_lanes, reduced
+from axon.backend.plan.lanes import by_lanes, inner, reduced
 from axon.backend.plan.spread import Cut, can_spread
 from axon.base.names import Symbol
 from axon.core.ir import Value
+from axon.core.walk import tensors_of
 
 LONG = 32_768  # elements of a row that is worth many blocks
 BLOCKS = 4  # of a multiprocessor, that are wanted
 PART = 2048  # elements of a part of a row, at least
+PARTS = 2  # of a row, where rows are many
 
 
 def rows_to_spread(
@@ -28,12 +35,22 @@ def rows_to_spread(
 ) -> Cut | None:
     """How the rows of a nest are cut so that the chip is busy; None where they are many enough, short, or held by clusters."""
     rows = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows)
-    if not 0 < rows < target.multiprocessors or not can_spread(nest):
+    if not rows or not can_spread(nest):
         return None
     extents = next([axis.extent.evaluate(sizes) for axis in reduced(step)] for step in nest.steps if reduced(step))
-    if prod(extents) < LONG or _held(nest, values, tensors, sizes, target):
+    few = rows < target.multiprocessors
+    if prod(extents) < LONG or not (few or _again(nest, tensors, prod(extents), target)):
         return None
-    return Cut.of(extents, min(BLOCKS * target.multiprocessors // rows, prod(extents) // PART))
+    if _held(nest, values, tensors, sizes, target):
+        return None
+    return Cut.of(extents, min(BLOCKS * target.multiprocessors // rows, prod(extents) // PART) if few else PARTS)
+
+
+def _again(nest: Nest, tensors: MappingOf[Symbol, DeviceTensor], elements: int, target: Target) -> bool:
+    """Whether several steps go through a row, and the cache does not hold what is read of one on each multiprocessor until then."""
+    loops = [step for step in nest.steps if reduced(step) or inner(step, len(nest.rows))]
+    outside = frozenset[Symbol]().union(*map(tensors_of, loops)) & tensors.keys()
+    return len(loops) > 1 and target.multiprocessors * elements * sum(tensors[s].element.bits // 8 for s in outside) > target.l2
 
 
 def _held(

@@ -25,6 +25,7 @@ from math import prod
 from typing import Literal
 
 from axon.backend.gpu.layout.memory import DeviceTensor
+from axon.backend.gpu.layout.target import CLUSTERS as HAS_CLUSTERS
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.simt.access import (
     ALONE,
@@ -38,7 +39,7 @@ from axon.backend.gpu.simt.access import (
     width_of,
 )
 from axon.backend.gpu.simt.halves import Halves, halved, halves
-from axon.backend.gpu.simt.pieces import EXCHANGED, TEAM, Pieces, keeping, pieces
+from axon.backend.gpu.simt.pieces import EXCHANGED, TEAM, Pieces, keeping, pieces, read_again
 from axon.backend.gpu.simt.register_tiles import TiledMapping, groups, pairs_of, register_tiles
 from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.gpu.simt.tiles import Across, across, power
@@ -47,7 +48,7 @@ from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import by_lanes, inner, reduced
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
-from axon.core.ir import Compute, Read, Scalar, Scan, Value
+from axon.core.ir import Compute, Convert, Read, Scalar, Scan, Value
 from axon.core.scalar_facts import ends_early
 from axon.core.walk import mentions, nodes, scalars
 from axon.shapes.dimension import Dim
@@ -171,7 +172,7 @@ def choose(
     if held_in_registers(nest) and not uneven(nest):
         cut = pieces(nest, values, tensors, sizes, width, target)
         found = _in_registers(nest, width, vectors, sizes, cut)
-        if found is None and cut is not None and not _at_once(nest):
+        if found is None and (cut is not None or (target.has(HAS_CLUSTERS) and read_again(nest))) and not _at_once(nest):
             found = _in_cluster(nest, values, tensors, width, vectors, sizes, cut, target)
         if found is not None:
             return found
@@ -314,6 +315,13 @@ def _in_registers(nest: Nest, width: Width, vectors: int, sizes: MappingOf[Symbo
     return None
 
 
+def _registers(nest: Nest, tensors: MappingOf[Symbol, DeviceTensor]) -> int:
+    """How many times the registers of a row's elements it takes to compute with them: in f64 with narrower ones the compiler keeps
+    both."""
+    wide = any(isinstance(n, Convert) and n.element.bits == 64 for step in nest.steps for s in scalars(step) for n in nodes(s))
+    return 2 if wide and any(tensors[a.tensor].element.bits < 64 for a in accesses(nest, False) if a.tensor in tensors) else 1
+
+
 def _at_once(nest: Nest) -> bool:
     """Whether a row is met once, though it is read for a maximum and for the sum below it."""
     return bool(peaks(nest)) and _reductions(nest) == 2 and not _stores(nest)
@@ -341,28 +349,33 @@ def _in_cluster(
     width: Width,
     vectors: int,
     sizes: MappingOf[Symbol, int],
-    cut: Pieces,
+    cut: Pieces | None,
     target: Target,
-) -> Mapping:
-    """Rows across a cluster, in registers if they are not too long for that.
+) -> Mapping | None:
+    """Rows across a cluster, in registers if they are not too long for that, else in shared memory if bulk copies can bring them.
 
     What is the same in each row (the scale of a layer norm) would come from the L2 cache for each, which takes as long as the row
     itself. If it fits into shared memory, blocks keep it there and take rows in turn, the next of which comes meanwhile. Else a
     cluster has one row, and several share a multiprocessor, so that one computes while others wait for memory. Which of these gain
     by asking for later rows was measured: those of 16 bits.
     """
-    chunks = CHUNKS[-1]
-    for blocks in (n for n in CLUSTERS if n <= target.largest_cluster):
+    chunks = max(CHUNKS[-1], HELD // width.vector) // _registers(nest, tensors)
+    for blocks in (n for n in CLUSTERS if cut is not None and n <= target.largest_cluster):
+        assert cut is not None
         team = -(-vectors // (blocks * chunks * WARP)) * WARP
         kept = keeping(nest, values, tensors, width, replace(cut, blocks=blocks, chunks=chunks), team * chunks, target)
         if kept is not None and team <= MOST // 2:
             return replace(_held(nest, width, "cluster", team, chunks, sizes, blocks), pieces=kept)
     for team in (SPREAD // (chunks * width.vector), 2 * SPREAD // (chunks * width.vector)):
+        if team > MOST:
+            continue
         blocks = power(-(-vectors // (team * chunks)))
         if blocks <= target.largest_cluster:
             team = -(-vectors // (blocks * chunks * WARP)) * WARP
             made = _held(nest, width, "cluster", team, chunks, sizes, blocks)
-            return replace(made, later=cut.reads if cut.bytes < 4 * width.vector else frozenset())
+            return replace(made, later=cut.reads if cut is not None and cut.bytes < 4 * width.vector else frozenset())
+    if cut is None:
+        return None
     whole = TEAM * cut.chunks * cut.blocks * width.vector == longest(nest, sizes)
     return Mapping("cluster", width.vector, width.beside, whole=whole, team=TEAM, pieces=cut)
 
@@ -393,10 +406,12 @@ def plainest(nest: Nest) -> Mapping:
 
 
 def roomier(mapping: Mapping) -> Mapping | None:
-    """The same with all the registers that a thread can have, or with a tile that needs fewer; None if there is none."""
+    """The same with all the registers that a thread can have, with a tile that needs fewer, or with rows that are not held; None if
+    there is none."""
     tiled = mapping.tiled
     if tiled is None:
-        return None
+        held = mapping.chunks or mapping.pieces is not None
+        return Mapping("block", mapping.vector, mapping.beside, team=MOST) if held and mapping.by in ("block", "cluster") else None
     smaller = tiled.tile.smaller
     if tiled.resident > 1:
         return replace(mapping, tiled=replace(tiled, resident=1))

@@ -23,8 +23,8 @@ from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
-from axon.core.ir import Axis, Read, Value
-from axon.core.scalar_facts import is_inside
+from axon.core.ir import Axis, Compute, Read, Scan, Value
+from axon.core.scalar_facts import certain, is_inside
 from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim
 
@@ -80,6 +80,13 @@ def _brought(
             shared = access.tensor, canonical(access.subscripts, access.lane.symbol)
             found.setdefault(shared, []).append((number, access))
     return found
+
+
+def read_again(nest: Nest) -> bool:
+    """Whether several steps read the same of a row."""
+    found: dict[Shared, Symbol] = {}
+    reads = (access for access in accesses(nest, False) if not access.store)
+    return any(found.setdefault((a.tensor, canonical(a.subscripts, a.lane.symbol)), a.lane.symbol) != a.lane.symbol for a in reads)
 
 
 def pieces(
@@ -147,10 +154,19 @@ def wholly(nest: Nest, values: MappingOf[Symbol, Value]) -> Iterator[tuple[Symbo
     for step in nest.steps:
         axes = reduced(step) or inner(step, len(nest.rows))
         extents = {a.symbol: a.extent for a in (*step.axes, *reduced(step))}
+        always = _always(step)
         for read in (n for s in scalars(step) for n in nodes(s) if axes and isinstance(n, Read)):
             plain = read.padding is None and read.tensor not in made and all(isinstance(s, Dim) for s in read.subscripts)
-            if plain and is_inside(read, values[read.tensor], extents):
+            evaluated = read.checked is None and any(read is other for other in always)
+            if plain and (evaluated or is_inside(read, values[read.tensor], extents)):
                 yield read.tensor, read.subscripts, axes[-1].symbol
+
+
+def _always(step: Compute | Scan) -> list[Read]:
+    """What a step reads at each element, whatever data say: that is inside, or the checker had refused it."""
+    if isinstance(step, Scan) or (step.reduction is not None and step.reduction.where is not None):
+        return []
+    return [node for body in step.body for node in certain(body) if isinstance(node, Read)]
 
 
 def barriers(nest: Nest, cut: Pieces) -> int:
