@@ -42,8 +42,12 @@ def run(
         held[value.symbol] = wide.to("cuda", TORCH[value.element])
     (out,) = (v for v in executable.values if v.symbol == result)
     held[result] = torch.full([d.evaluate(given.sizes) for d in out.shape], 7.0, device="cuda", dtype=TORCH[out.element])
+    for value in executable.values:  # what lies between its kernels
+        if value.symbol not in held:
+            shape = [d.evaluate(given.sizes) for d in value.shape]
+            held[value.symbol] = torch.full(shape, 7.0, device="cuda", dtype=TORCH[value.element])
     tensors = {v.symbol: DeviceTensor(x.data_ptr(), tuple(x.shape), tuple(x.stride()), v.element)
-               for v in executable.values if v.symbol in held for x in [held[v.symbol]]}  # fmt: skip
+               for v in executable.values for x in [held[v.symbol]]}  # fmt: skip
     executable(tensors, given.sizes, torch.cuda.current_stream().cuda_stream)
     torch.cuda.synchronize()
     return held[result].double().cpu().numpy(), expected(name, given)
