@@ -359,16 +359,14 @@ def _in_cluster(
     cluster has one row, and several share a multiprocessor, so that one computes while others wait for memory. Which of these gain
     by asking for later rows was measured: those of 16 bits.
     """
-    chunks = max(CHUNKS[-1], HELD // width.vector) // _registers(nest, tensors)
+    chunks = max(CHUNKS[-1], EACH // width.vector) // _registers(nest, tensors)
     for blocks in (n for n in CLUSTERS if cut is not None and n <= target.largest_cluster):
         assert cut is not None
         team = -(-vectors // (blocks * chunks * WARP)) * WARP
         kept = keeping(nest, values, tensors, width, replace(cut, blocks=blocks, chunks=chunks), team * chunks, target)
         if kept is not None and team <= MOST // 2:
             return replace(_held(nest, width, "cluster", team, chunks, sizes, blocks), pieces=kept)
-    for team in (SPREAD // (chunks * width.vector), 2 * SPREAD // (chunks * width.vector)):
-        if team > MOST:
-            continue
+    for team in (min(THREADS, SPREAD // (chunks * width.vector)), min(MOST, 2 * SPREAD // (chunks * width.vector))):
         blocks = power(-(-vectors // (team * chunks)))
         if blocks <= target.largest_cluster:
             team = -(-vectors // (blocks * chunks * WARP)) * WARP

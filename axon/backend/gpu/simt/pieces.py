@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from axon.backend.gpu.simt.mapping import Mapping
 
 GRID = External("cuda.gridDim.x")  # how many blocks there are
-BLOCKS = (1, 2, 4, 8)  # of a cluster
+BLOCKS = (1, 2, 4, 8, 16)  # of a cluster
 PIECE = 32 * 1024  # bytes of a block, so that a multiprocessor has six blocks
-MOST = 192 * 1024  # bytes of a block, where eight blocks have too little otherwise
+MOST = 192 * 1024  # bytes of a block, where so many blocks as a cluster can have have too little otherwise
 BARRIER = 8  # bytes of shared memory
 TEAM = 128  # threads of a block
 EXCHANGED = 4096  # bytes of a block for what it exchanges with others
@@ -109,10 +109,11 @@ def pieces(
     size = sum(width.vector * tensors[tensor].element.bits // 8 for tensor, _ in brought)
     vectors = -(-extent // width.vector)
     most = min(MOST, target.shared_per_block - EXCHANGED)
-    for blocks in BLOCKS:
+    possible = [blocks for blocks in BLOCKS if blocks <= target.largest_cluster]
+    for blocks in possible:
         chunks = -(-vectors // (blocks * TEAM))
         room = chunks * TEAM * size
-        if room <= (PIECE if blocks < BLOCKS[-1] else most):
+        if room <= (PIECE if blocks < possible[-1] else most):
             return Pieces(blocks, chunks, reads, size)
     return None
 

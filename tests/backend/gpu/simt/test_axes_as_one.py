@@ -21,10 +21,12 @@ fun centred (x : f32[a, b, c, d]) (g : f32[b]) = for a b c d => (x[a, b, c, d] -
 fun doubled (x : bf16[a, b, c]) = for b a c => x[a, b, c] + x[a, b, c]
 fun scaled (x : bf16[a, b, c]) (y : bf16[c]) = for a b c => x[a, b, c] * y[c]
 fun first_best (x : f32[a, b, c]) = for a => max b c => x[a, b, c]
+fun grouped (x : f32[a, 3 * b, c, d]) = for a, g < 3 => sum k < b, c d => x[a, g * b + k, c, d]
+fun between (x : f32[a + 2, b]) = for i < a, b => x[i + 1, b] * 2.0
 """
 MOST = 1 << 16 if ALL else 1 << 11  # elements
 MODULE = compiler.check_text(SOURCE)
-NAMES = ("turned", "to_front", "reversed", "total", "centred", "doubled", "scaled", "first_best")
+NAMES = ("turned", "to_front", "reversed", "total", "centred", "doubled", "scaled", "first_best", "grouped", "between")
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -50,4 +52,10 @@ def test_loops_over_several_axes_are_one() -> None:
     """So a block shares all of a row, not its last axis alone."""
     core = compiler.lower(MODULE, "total", None)
     given = side_by_side(plain(core), [np.zeros((2, 64, 8, 8), np.float32)], core.contract.bind((), [(2, 64, 8, 8)]))
+    assert str(choices(given)[0][0]).startswith("128 threads of a block for each row · 4 neighbours at a time")
+
+
+def test_a_part_of_an_axis_and_those_behind_it_are_one() -> None:
+    core = compiler.lower(MODULE, "grouped", None)
+    given = side_by_side(plain(core), [np.zeros((2, 192, 8, 8), np.float32)], core.contract.bind((), [(2, 192, 8, 8)]))
     assert str(choices(given)[0][0]).startswith("128 threads of a block for each row · 4 neighbours at a time")
