@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from math import prod
 
 from axon.base.data import replace
 from axon.base.element import Element
@@ -44,6 +45,7 @@ from axon.core.ir import (
     Value,
 )
 from axon.core.scalar_facts import (
+    at_least_0,
     bare,
     certain,
     freshened,
@@ -58,7 +60,7 @@ from axon.core.scalar_facts import (
     weight,
 )
 from axon.core.verify import verify_rewritten
-from axon.core.walk import all_axes, nodes, outs_of, rewrite, scalars, tensors_of
+from axon.core.walk import all_axes, converted, nodes, outs_of, rewrite, scalars, tensors_of
 from axon.shapes.dimension import Dim
 
 CHEAP = 4
@@ -126,7 +128,7 @@ def _without_copies(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> t
     known: dict[Op, tuple[Value, ...]] = {}  # operations by what they compute
     kept: list[Op] = []
     for op in block.ops:
-        op = with_tensors(op, same)
+        op = _counted(with_tensors(op, same))
         shapes.update((out.symbol, out.shape) for out in outs_of(op))
         if isinstance(op, Loop):
             inside = shapes | {state.symbol: state.shape for state in op.states} | {op.counter: ()}
@@ -143,6 +145,22 @@ def _without_copies(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> t
             known[meaning] = outs_of(op)
         kept.append(op)
     return kept, tuple(same.get(symbol, symbol) for symbol in block.results)
+
+
+def _counted(op: Op) -> Op:
+    """A sum of one whole number over ranges (`sum for ..i < ..s => 1`) as that number times how many there are, modulo 2^bits."""
+    if not isinstance(op, Compute) or op.reduction is None or len(op.outs) != 1:
+        return op
+    (body,), (out,), reduction = op.body, op.outs, op.reduction
+    own = {axis.symbol for axis in reduction.axes}
+    free = all(own.isdisjoint(axis.extent.variables) for axis in reduction.axes)
+    if reduction.monoid.kind != "sum" or reduction.where is not None or not isinstance(body, Const) or not free:
+        return op
+    if not out.element.is_integer or body.element is not out.element:
+        return op
+    count = prod((at_least_0(axis.extent) for axis in reduction.axes), start=Dim.of(1))
+    many = converted(Index(count, Element.I64), out.element)
+    return replace(op, reduction=None, body=(Binary("mul", many, body) if body.value != 1 else many,))
 
 
 def _meaning(op: Op) -> Op | None:
