@@ -23,7 +23,7 @@ def reductions(name: str) -> int:
     return sum(isinstance(op, Compute) and op.reduction is not None for op in core.block.ops)
 
 
-@pytest.mark.parametrize("name, left", [("many", 0), ("few", 0), ("uneven", 1), ("some", 1)])
+@pytest.mark.parametrize(("name", "left"), [("many", 0), ("few", 0), ("uneven", 1), ("some", 1)])
 def test_sums_that_are_left(name: str, left: int) -> None:
     assert reductions(name) == left
 
