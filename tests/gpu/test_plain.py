@@ -66,6 +66,8 @@ def _flat(x: Any) -> list[Any]:
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_floats(name: str, size: tuple[int, int]) -> None:
+    if name == "below" and size[1] > 4096:
+        pytest.skip("the interpreter goes through its square")
     for element in ("f32", "bf16") if size != (33, 4096) else TOLERANCE:
         check(SOURCE, name, element, size)
 
