@@ -11,8 +11,20 @@ from pathlib import Path
 
 import pytest
 
+from tests import sample
+
 os.environ["NO_COLOR"] = "1"
 os.environ.pop("AXON_DEBUG", None)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Some cases of tests that have many, unless all are wanted, or one is asked for by its name."""
+    if sample.ALL or any("[" in argument for argument in config.args):
+        return
+    kept = sample.of_each_kind(items, sample.CASES)
+    looked_at = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in looked_at])
+    items[:] = kept
 
 
 def pytest_collection_finish() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ import axon
 from tests.chance import reference
 from tests.sample import SOAK
 
-MODULE = axon.load(Path(__file__).with_name("models.axon"))
 TABLE: dict[str, dict[str, float]] = json.loads(reference.TABLE.read_text())
 KEY = np.array([0, 42], np.uint32)
 OTHERS: dict[str, tuple[Any, ...]] = {
@@ -25,6 +25,12 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "waits": (np.array([[0.3, 1.2, 0.4], [2.0, 0.1, 0.2]]),),
     "track": (np.array([[0.3, 1.2], [-0.4, 2.0], [0.1, 0.2]]),),
 }
+
+
+@cache
+def loaded() -> axon.Module:
+    """Not while tests are collected, which every worker does."""
+    return axon.load(Path(__file__).with_name("models.axon"))
 
 
 def given(name: str) -> tuple[Any, ...]:
@@ -46,7 +52,7 @@ def assert_equal(a: Any, b: Any, tolerance: float = 0.0) -> None:
 
 @pytest.mark.parametrize(("name", "target"), [*((name, "interpret") for name in reference.data()), ("regression", "cpu")])
 def test_densities_are_numpyros(name: str, target: str) -> None:
-    model, data, u = getattr(MODULE, name), reference.data()[name], reference.unconstrained()[name]
+    model, data, u = getattr(loaded(), name), reference.data()[name], reference.unconstrained()[name]
     latents = reference.constrained(u)
     found = {
         "log_density": model.log_density(*data, latents, target=target),
@@ -72,7 +78,7 @@ def test_the_table_is_numpyros() -> None:
 @pytest.mark.parametrize("name", ["studies", *OTHERS])
 def test_the_jacobian_is_that_of_constrain(name: str) -> None:
     """The log of the determinant of differences, taken by all numbers at once: transforms of one site may mix."""
-    model, data = getattr(MODULE, name), given(name)
+    model, data = getattr(loaded(), name), given(name)
     u = reference.unconstrained().get(name) or model.free(*data, model.prior(*data, KEY))
     names = [(p, leaf.shape) for p, leaf in leaves(u).items()]
     flat = np.concatenate([leaf.ravel() for leaf in leaves(u).values()])
@@ -96,7 +102,7 @@ def test_the_jacobian_is_that_of_constrain(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["studies", "pairs"])
 def test_the_gradient_is_that_of_differences(name: str) -> None:
-    model, data = getattr(MODULE, name), given(name)
+    model, data = getattr(loaded(), name), given(name)
     u = model.free(*data, model.prior(*data, KEY))
     gradient = model.unconstrained.grad(wrt="u")(*data, u)
     direction = {p: np.random.default_rng(len(p)).normal(size=x.shape) for p, x in leaves(u).items()}
@@ -117,38 +123,40 @@ def test_a_chain_is_drawn_step_by_step() -> None:
     at = {"phi": 0.7, "sigma": 0.3, "h": np.array([0.2, -0.1, 0.4, 0.9])}
     states = np.array([0.5, *at["h"][:-1]])
     steps = stats.norm(0.7 * states, 0.3).logpdf(at["h"])
-    found = MODULE.volatility.densities(y, at)
+    found = loaded().volatility.densities(y, at)
     assert found["h"] == pytest.approx(steps.sum(), rel=1e-13)
     assert found["y"] == pytest.approx(stats.norm(0, np.exp(at["h"] / 2)).logpdf(y).sum(), rel=1e-13)
-    terms = MODULE.series.pointwise(y, 2.0, {"phi": 0.5})["y"]
+    terms = loaded().series.pointwise(y, 2.0, {"phi": 0.5})["y"]
     np.testing.assert_allclose(terms, stats.norm(0.5 * np.array([2.0, *y[:-1]]), 1).logpdf(y), rtol=1e-13)
     (z,) = given("waits")
     before = np.concatenate([np.zeros((2, 1)), z[:, :-1]], 1)
-    assert MODULE.waits.densities(z, {"z": z})["z"] == pytest.approx(stats.expon(scale=1 / (1 + before)).logpdf(z).sum(), rel=1e-13)
+    assert loaded().waits.densities(z, {"z": z})["z"] == pytest.approx(
+        stats.expon(scale=1 / (1 + before)).logpdf(z).sum(), rel=1e-13
+    )
     (w,) = given("track")
     moved = stats.norm(np.concatenate([np.zeros((1, 2)), w[:-1]]), 0.5).logpdf(w).sum()
-    assert MODULE.track.densities(w, {"z": w})["z"] == pytest.approx(moved, rel=1e-13)
+    assert loaded().track.densities(w, {"z": w})["z"] == pytest.approx(moved, rel=1e-13)
     long = np.zeros(300)
-    draw = MODULE.volatility.prior(long, KEY)
+    draw = loaded().volatility.prior(long, KEY)
     noise = (draw["h"] - draw["phi"] * np.array([0.5, *draw["h"][:-1]])) / draw["sigma"]
     assert stats.kstest(noise, "norm").pvalue > 1e-4
-    new = MODULE.series.predict(long, 0.0, {"phi": 0.9}, KEY)["y"]
+    new = loaded().series.predict(long, 0.0, {"phi": 0.9}, KEY)["y"]
     assert stats.kstest(new - 0.9 * np.array([0.0, *new[:-1]]), "norm").pvalue > 1e-4
 
 
 def test_draws() -> None:
     """What is drawn is in the support, is the same for the same key, and has the spread of its distribution."""
     sigma, y = np.full(20_000, 3.0), np.zeros(20_000)
-    draw = MODULE.schools.prior(sigma, y, KEY)
-    assert_equal(draw, MODULE.schools.prior(sigma, y, KEY))
+    draw = loaded().schools.prior(sigma, y, KEY)
+    assert_equal(draw, loaded().schools.prior(sigma, y, KEY))
     z = (draw["theta"] - draw["mu"]) / draw["tau"]
     assert abs(z.mean()) < 4 / 20_000**0.5
     assert z.std() == pytest.approx(1, abs=0.02)
-    new = MODULE.schools.predict(sigma, y, draw, KEY)["y"]
+    new = loaded().schools.predict(sigma, y, draw, KEY)["y"]
     noise = (new - draw["theta"]) / 3.0
     assert noise.std() == pytest.approx(1, abs=0.02)
     assert abs(np.corrcoef(noise, z)[0, 1]) < 4 / 20_000**0.5  # each site has a key of its own
-    other = MODULE.schools.prior(sigma, y, np.array([0, 43], np.uint32))
+    other = loaded().schools.prior(sigma, y, np.array([0, 43], np.uint32))
     assert other["mu"] != draw["mu"]
 
 
@@ -171,7 +179,7 @@ def test_two_sites_with_the_same_distribution_differ() -> None:
 
 def test_sites() -> None:
     """What Python knows of a model, and inference asks."""
-    model = MODULE.studies
+    model = loaded().studies
     assert isinstance(model, axon.Model)
     assert (model.latents, model.observed) == (("group", "first", "scale"), ("group", "first", "z"))
     assert [(s.name, s.kind, s.plates) for s in model.sites] == [
@@ -179,8 +187,8 @@ def test_sites() -> None:
     ]  # fmt: skip
     assert [(s.name, s.plates) for s in model.sites[0].sites] == [("mu", ()), ("tau", ()), ("theta", ("n",)), ("y", ("",))]
     assert pickle.loads(pickle.dumps(model)).sites == model.sites
-    assert MODULE["studies"] == model
-    assert "studies" in dir(MODULE)
+    assert loaded()["studies"] == model
+    assert "studies" in dir(loaded())
     assert set(model._declared.functions) <= set(dir(model))
     with pytest.raises(TypeError, match="call one of its functions"):
         model(1.0)
@@ -295,6 +303,6 @@ def test_sizes_are_those_of_the_plates() -> None:
     sigma = np.ones(3)
     latents = {"mu": 0.0, "tau": 1.0, "theta": np.zeros(4)}
     with pytest.raises(axon.ShapeError, match=r"theta"):
-        MODULE.schools.log_density(sigma, sigma, latents)
+        loaded().schools.log_density(sigma, sigma, latents)
     with pytest.raises(axon.ShapeError):
-        MODULE.schools.prior(sigma, np.ones(4), KEY)  # of the data, the sizes count
+        loaded().schools.prior(sigma, np.ones(4), KEY)  # of the data, the sizes count

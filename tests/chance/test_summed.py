@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,14 @@ from axon.checker.loader import stdlib_root
 from axon.grammar import syntax as S
 from axon.grammar.parse import parse
 
-MODULE = axon.load(Path(__file__).with_name("summed.axon"))
 DRAW = np.random.default_rng(28)
 Latents = dict[str, Any]
+
+
+@cache
+def loaded() -> axon.Module:
+    """Not while tests are collected, which every worker does."""
+    return axon.load(Path(__file__).with_name("summed.axon"))
 
 
 def normal(x: Any, mu: Any, sigma: Any) -> float:
@@ -75,7 +81,7 @@ def values(discrete: dict[str, tuple[int, tuple[int, ...]]]) -> list[Latents]:
 @pytest.mark.parametrize("name", CASES)
 def test_the_marginal_is_a_sum(name: str) -> None:
     density, data, rest, discrete = CASES[name]
-    model = getattr(MODULE, name)
+    model = getattr(loaded(), name)
     every = values(discrete)
     terms = np.array([density(*data, rest | z) for z in every])
     whole = logsumexp(terms)
@@ -100,7 +106,7 @@ def test_draws_are_from_the_posterior(name: str) -> None:
     every = values(discrete)
     terms = np.array([density(*data, rest | z) for z in every])
     count = 4000
-    drawn = MODULE[f"{name}_drawn"][count](*data, rest, np.array([0, 42], np.uint32))
+    drawn = loaded()[f"{name}_drawn"][count](*data, rest, np.array([0, 42], np.uint32))
     assert drawn.keys() == rest.keys() | discrete.keys()
     places = np.zeros(count, int)
     for n, (k, shape) in discrete.items():
@@ -116,7 +122,7 @@ def test_draws_are_from_the_posterior(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_gradient_is_that_of_differences(name: str) -> None:
     _, data, rest, _ = CASES[name]
-    model = getattr(MODULE, name)
+    model = getattr(loaded(), name)
     u = model.free(*data, rest)
     slope = model.unconstrained.grad(wrt="u")(*data, u)
     way = {n: np.cos(np.arange(np.size(x)) + 1.0).reshape(np.shape(x)) for n, x in u.items()}
@@ -128,12 +134,12 @@ def test_known_marginals() -> None:
     """A mixture is the library's; where data say what is counted, the posterior is the conjugate one, with its evidence."""
     y = DRAW.normal(size=5)
     rest = {"p": 0.3, "mu": np.array([-0.5, 1.0])}
-    assert MODULE.clusters.marginal(y, rest) == pytest.approx(MODULE.mixture.log_density(y, rest), rel=1e-13)
+    assert loaded().clusters.marginal(y, rest) == pytest.approx(loaded().mixture.log_density(y, rest), rel=1e-13)
     seen = np.array([1, 0, 1, 1], np.int32)
     for p in (0.1, 0.6):
         evidence = betaln(2 + 3, 3 + 1) - betaln(2, 3)
-        assert MODULE.coins.marginal(seen, {"p": p}) == pytest.approx(stats.beta(5, 4).logpdf(p) + evidence, rel=1e-12)
-    drawn = MODULE.coins.complete(seen, {"p": 0.4}, np.array([0, 42], np.uint32))
+        assert loaded().coins.marginal(seen, {"p": p}) == pytest.approx(stats.beta(5, 4).logpdf(p) + evidence, rel=1e-12)
+    drawn = loaded().coins.complete(seen, {"p": 0.4}, np.array([0, 42], np.uint32))
     np.testing.assert_array_equal(drawn["z"], seen)
 
 
@@ -213,9 +219,9 @@ def test_inference_draws_what_it_has_summed_out() -> None:
     start = {"p": 0.5, "mu": np.array([-3.0, 4.0])}
     how: dict[str, Any] = {"start": start, "length": 0.5, "chains": 2, "draws": 2, "warmup": 0, "target": "interpret"}
     with warnings.catch_warnings(action="ignore"):
-        found = axon.infer(MODULE.clusters, (y,), method="hmc", **how)
+        found = axon.infer(loaded().clusters, (y,), method="hmc", **how)
     z = found.posterior["z"].values
     assert z.shape == (2, 2, 4)
     assert {*z.ravel()} <= {0, 1}
     with pytest.raises(axon.AxonError, match="method `smc` weighs by the data alone"):
-        axon.infer(MODULE.clusters, (y,), method="smc")
+        axon.infer(loaded().clusters, (y,), method="smc")

@@ -16,6 +16,7 @@ from axon.base.element import Element
 from axon.interpret.arithmetic import widen
 from tests.backend.gpu.runtime.fake import aligned
 from tests.backend.gpu.runtime.parted import PlayedDriver, built, small
+from tests.sample import drawn
 
 
 @pytest.fixture
@@ -95,11 +96,13 @@ def test_what_is_bound_is_kept(device: PlayedDriver) -> None:
 
 
 def test_every_kernel_compiles() -> None:
-    """One of each kind, for elements of each way to become a key."""
+    """One of each kind, for elements of each way to become a key: of f32 all, of the others some."""
     from axon.backend.gpu.build.cubin import compile_source
 
     for element, rank in ((Element.F32, 1), (Element.F64, 3), (Element.I8, 2)):
         for plain in kernels(element, rank, HOPPER):
+            if element is not Element.F32 and not drawn(plain.source.text, 3):
+                continue
             assert compile_source(plain.source, HOPPER).cubin.startswith(b"\x7fELF")
     for plain in kernels(None, 1, HOPPER):
         assert compile_source(plain.source, HOPPER).spilled == 0
