@@ -353,7 +353,10 @@ class Function(_Shared):
         return isinstance(other, Function) and self._identity == other._identity
 
     def __hash__(self) -> int:
-        return hash(self._identity)
+        try:
+            return hash(self._identity)
+        except AttributeError:  # an object that torch.compile has made and not filled, of which PyTorch 2.11 asks this
+            raise TypeError("unhashable: a function that is not made yet") from None
 
     @property
     def _identity(self) -> tuple[Session, str, tuple[int, ...]]:

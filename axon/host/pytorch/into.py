@@ -14,7 +14,7 @@ import torch
 from axon.base.data import dataclass
 from axon.host import values
 from axon.host.call import Callee, Session, wrong
-from axon.host.pytorch.operators import LIBRARY, Operator, existing, found, schema_of, tree_of_key
+from axon.host.pytorch.operators import LIBRARY, Operator, beside, existing, found, schema_of, tree_of_key
 from axon.host.recorded import leaves_of
 
 _LOCK = RLock()
@@ -38,6 +38,7 @@ class Into:
     def real(self, *args: Any) -> None:
         operator, given, outs = self.operator, args[: -self.count], args[-self.count :]
         sizes, leaves = operator.split(given)
+        leaves = beside(leaves)
         room = values.assemble(operator.result, outs)
         with torch.no_grad():
             operator.session.seen_or_called(operator.callee, sizes, operator.given(leaves), {}, operator.target, room)

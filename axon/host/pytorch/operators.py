@@ -97,6 +97,7 @@ class Operator:
 
     def real(self, *args: Any) -> Any:
         sizes, leaves = self.split(args)
+        leaves = beside(leaves)
         with torch.no_grad():
             if len(self.numbers) == self.leaves:
                 made = self.session.call(self.callee, sizes, self.given(leaves), {}, self.target, numbers=False)
@@ -121,7 +122,7 @@ class Operator:
         sizes, leaves = self.split(args)
         _, program = self.session.specialize(self.callee, self.given(list(map(hollow, leaves))), self.given(leaves))
         known = dict(bound(self.session, self.callee, program, sizes, [getattr(x, "shape", ()) for x in leaves]))
-        device = next((x.device for x in leaves if isinstance(x, torch.Tensor)), torch.device("cpu"))
+        device = place_of(leaves)
         made = []
         for result in results_of(program):
             for symbol in sorted(frozenset().union(*(d.variables for d in result.shape)) - known.keys(), key=lambda s: s.id):
@@ -206,6 +207,21 @@ class _Node(torch.autograd.function._SingleLevelFunction):  # type: ignore[misc]
         moved = [autograd.plain(tangents[n + ctx.skipped]) for n in ctx.call.places]
         found = ctx.call.tangents(ctx.saved_tensors, moved)
         return found[0] if len(found) == 1 else tuple(found)
+
+
+def place_of(leaves: Sequence[Any]) -> Any:
+    """The device of a call: that of its tensors, where numbers of NumPy's are tensors of rank 0 on the host."""
+    devices = [x.device for x in leaves if isinstance(x, torch.Tensor)]
+    return next((device for device in devices if device.type != "cpu"), torch.device("cpu"))
+
+
+def beside(leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """The leaves, with numbers on the host (tensors of rank 0) moved to the device of the others, as PyTorch's operators do."""
+    device = place_of(leaves)
+    if device.type == "cpu":
+        return tuple(leaves)
+    numbers = [isinstance(x, torch.Tensor) and not x.ndim and x.device.type == "cpu" for x in leaves]
+    return tuple(x.to(device) if number else x for x, number in zip(leaves, numbers, strict=True))
 
 
 def _never(given: tuple[Any, ...], target: str | None) -> Any:

@@ -16,7 +16,7 @@ from statistics import median, quantiles
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from axon.backend import libraries
+from axon.backend import libraries, needs
 from axon.base import extras
 from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic, Label
@@ -129,7 +129,7 @@ def _timed(
 ) -> tuple[tuple[Timing, ...], float | None]:
     explicit, given = _given(callee, texts, sizes, how.seed)
     arrays = how.arrays or ("torch" if how.target == "cuda" else "numpy")
-    ordered = [_put(given[p.name], arrays, how.target) for p in callee.parameters if p.name in given]
+    ordered = [put(given[p.name], arrays, how.target) for p in callee.parameters if p.name in given]
     if not callee.is_function:
         raise AxonError((Diagnostic("AX0507", f"`{callee.name}` is a value, and only calls take time"),))
     function = Function(session, callee, tuple(explicit))
@@ -181,14 +181,14 @@ def _finished(result: Any) -> Any:
     return result
 
 
-def _put(value: Any, arrays: str, target: str | None) -> Any:
+def put(value: Any, arrays: str, target: str | None) -> Any:
     """An argument with its arrays as a library's, of a GPU on the first one."""
     import numpy as np
 
     if isinstance(value, dict):
-        return {name: _put(item, arrays, target) for name, item in value.items()}
+        return {name: put(item, arrays, target) for name, item in value.items()}
     if isinstance(value, tuple):
-        return tuple(_put(item, arrays, target) for item in value)
+        return tuple(put(item, arrays, target) for item in value)
     if arrays == "numpy" or not isinstance(value, np.ndarray):
         return value
     library = _library(arrays)
@@ -198,10 +198,14 @@ def _put(value: Any, arrays: str, target: str | None) -> Any:
         raise AxonError((Diagnostic("AX0505", f"an argument cannot be given: {error}"),)) from None
     if target != "cuda":
         return made
-    if arrays == "jax":
-        jax = sys.modules["jax"]
-        return jax.device_put(made, jax.devices()[0])
-    return made.cuda()
+    needs.gpu()
+    try:
+        if arrays == "jax":
+            jax = sys.modules["jax"]
+            return jax.device_put(made, jax.devices("gpu")[0])
+        return made.cuda()
+    except (AssertionError, RuntimeError) as error:  # a build of the library for processors alone
+        raise AxonError((Diagnostic("AX0604", f"{arrays} cannot use the GPU: {error}"),)) from None
 
 
 def _library(name: str) -> Any:

@@ -40,8 +40,8 @@ Sizes = Mapping["Symbol", int]
 def page(session: Session, callee: Callee, arguments: Sequence[str], target: str | None = None, measured: int | None = None) -> str:
     """The page of a function, for the arguments given, else the most general one with sizes by name.
 
-    `target` says whose kernels are shown: "cuda", "cpu", or the GPU's if the function has such. A call is timed, on the CPU, where
-    `measured` is the seed of its random arguments. Raises AxonError.
+    `target` says whose kernels are shown: "cuda", "cpu", or the GPU's if the function has such. A call is timed, on the CPU
+    unless the GPU is named, where `measured` is the seed of its random arguments. Raises AxonError.
     """
     given = parse_arguments(list(arguments), seed=None)
     explicit = [given.pop(size) for size in callee.dimensions if size in given]
@@ -54,25 +54,30 @@ def page(session: Session, callee: Callee, arguments: Sequence[str], target: str
     variables = {s for v in program.inputs for d in v.shape for s in d.variables} | set(program.explicit)
     at = {s: (sizes or {}).get(s, TYPICAL) for s in variables}
     schedule = session.schedule(callee) if target != "cpu" else None
-    timed = _timed(session, callee, program, sizes, arguments, measured) if measured is not None else ""
+    place = "cuda" if target == "cuda" else "cpu"
+    timed = _timed(session, callee, program, sizes, arguments, measured, place) if measured is not None else ""
     chip = compiler.chip(session.chip)
     return _fill(session, callee, program, graph(program, target, at, schedule or NOTHING, chip), sizes, at, chip, timed)
 
 
-def _timed(session: Session, callee: Callee, program: Program, sizes: Sizes | None, arguments: Sequence[str], seed: int) -> str:
-    """A section about how long a call takes. Raises AxonError where no arguments say which."""
+def _timed(
+    session: Session, callee: Callee, program: Program, sizes: Sizes | None, arguments: Sequence[str], seed: int, target: str
+) -> str:
+    """A section about how long a call takes on "cpu" or "cuda". Raises AxonError where no arguments say which."""
     from axon.tools.view.roofline import roofline
 
     if sizes is None and callee.parameters:
         note = f"as in `{callee.parameters[0].name}=randn(f32[64, 64])`"
         raise AxonError((Diagnostic("AX0505", f"to measure a call of `{callee.name}`, give its arguments", notes=(note,)),))
-    kernels_of = compiler.cost(program, "cpu", sizes or {}).kernels
+    kernels_of = compiler.cost(program, target, sizes or {}).kernels
     number = _numbers(sizes or {})
     amounts = [(number(kernel.flops), number(kernel.moved)) for kernel in kernels_of]
     if any(part is None for pair in amounts for part in pair):
         raise AxonError((Diagnostic("AX0505", f"only data decide how much a call of `{callee.name}` does", notes=()),))
     flops, moved = (sum(pair[i] or 0.0 for pair in amounts) for i in range(2))
-    return f"<section><h2>Time on this machine's processor</h2>{roofline(session, callee, arguments, seed, flops, moved)}</section>"
+    machine = "GPU" if target == "cuda" else "processor"
+    drawn = roofline(session, callee, arguments, seed, flops, moved, target)
+    return f"<section><h2>Time on this machine's {machine}</h2>{drawn}</section>"
 
 
 def _fill(

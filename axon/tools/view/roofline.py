@@ -1,12 +1,13 @@
-"""How long a call takes on this machine's processor, against what its memory and its arithmetic allow: a roofline.
+"""How long a call takes on this machine's processor or GPU, against what its memory and its arithmetic allow: a roofline.
 
-The roofs are measured as well: a map over more than caches hold gives the bytes that move in a second, a product of BLAS the
-operations. What a call must take at least is the longer of its bytes and its operations at these rates.
+The roofs are measured as well: a map over more than caches hold gives the bytes that move in a second, a product of BLAS (on a GPU
+PyTorch's) the operations. What a call must take at least is the longer of its bytes and its operations at these rates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from axon.base.data import dataclass
 from axon.host import module
 from axon.host.command_arguments import parse_arguments
 from axon.host.module import Function
-from axon.tools.commands.bench import samples
+from axon.tools.commands.bench import put, samples
 from axon.tools.commands.timings import seconds_of
 from axon.tools.view.chart import Axis, Series, chart, decades
 from axon.tools.view.draw import amount
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 SECONDS = 0.5  # of a call's samples
 STREAMED = 1 << 24  # elements, 64 MB of f32 or more
 PRODUCT = 1024  # rows and columns
+ON_GPU = {"float64": 4096, "float32": 8192}  # the same of a GPU, where narrower floats have 8192 too
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +55,29 @@ def machine(name: str) -> Machine:
     return Machine(2 * x.nbytes / min(streaming.samples), 2 * PRODUCT**3 / min(multiplying.samples))
 
 
-def roofline(session: Session, callee: Callee, arguments: Sequence[str], seed: int, flops: float, moved: float) -> str:
-    """A drawing of a call that does so many operations and moves so many bytes, and a line of words, as HTML."""
+@cache
+def gpu(name: str) -> Machine:
+    """The first GPU, as PyTorch uses it, for floats of a type."""
+    torch = sys.modules["torch"]
+    rows = ON_GPU.get(name, 8192)
+    x = torch.ones(4 * STREAMED, device="cuda")
+    factor = torch.ones((rows, rows), dtype=getattr(torch, name), device="cuda")
+    streaming, multiplying = samples([("stream", lambda: x + 1.0), ("product", lambda: factor @ factor)], SECONDS)
+    return Machine(2 * x.nbytes / min(streaming.samples), 2 * rows**3 / min(multiplying.samples))
+
+
+def roofline(session: Session, callee: Callee, arguments: Sequence[str], seed: int, flops: float, moved: float, target: str) -> str:
+    """A drawing of a call on "cpu" or "cuda" that does so many operations and moves so many bytes, and a line of words, as HTML."""
     given = parse_arguments(list(arguments), seed)
     explicit = [given.pop(size) for size in callee.dimensions if size in given]
     function = Function(session, callee, tuple(explicit))
     ordered = [given[p.name] for p in callee.parameters if p.name in given]
-    (timing,) = samples([(callee.name, lambda: function(*ordered, target="cpu"))], SECONDS)
-    roofs = machine("float64" if any(map(_is_f64, ordered)) else "float32")
+    kinds = {dtype for value in ordered for dtype in _floats(value)}
+    widest = next((dtype for dtype in ("float64", "float32", "bfloat16", "float16") if dtype in kinds), "float32")
+    if target == "cuda":
+        ordered = [put(value, "torch", target) for value in ordered]
+    (timing,) = samples([(callee.name, lambda: function(*ordered, target=target))], SECONDS)
+    roofs = gpu(widest) if target == "cuda" else machine("float64" if widest == "float64" else "float32")
     least, took = roofs.least(flops, moved), timing.median
     said = (
         f"A call takes {seconds_of(took)} here, {took / least:.1f} times the {seconds_of(least)} of its bytes or operations alone."
@@ -70,10 +87,13 @@ def roofline(session: Session, callee: Callee, arguments: Sequence[str], seed: i
     return f"<p>{escape(said)}</p>{drawn(roofs, flops, moved, took)}"
 
 
-def _is_f64(value: Any) -> bool:
+def _floats(value: Any) -> Iterator[str]:
+    """The types of the arrays in an argument."""
     if isinstance(value, tuple | dict):
-        return any(map(_is_f64, value.values() if isinstance(value, dict) else value))
-    return getattr(value, "dtype", None) == np.float64
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _floats(item)
+    elif isinstance(value, np.ndarray):
+        yield value.dtype.name
 
 
 def drawn(roofs: Machine, flops: float, moved: float, took: float) -> str:

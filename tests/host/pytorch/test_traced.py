@@ -166,6 +166,23 @@ def test_fake_tensors() -> None:
     assert P.product(M.to("meta"), W.to("meta")).shape == (4, 2)
 
 
+def test_numbers_of_numpys_lie_beside_tensors() -> None:
+    """As PyTorch's own tensors of rank 0 do: one on the host is no reason to compute there, whichever is first."""
+    from axon.host.pytorch import operators
+
+    x = M.to("meta")
+    assert P.scaled(np.float32(2.0), x).device.type == "meta"
+    moved, same = operators.beside((torch.tensor(2.0), x))
+    assert (moved.device.type, same) == ("meta", x)
+    assert operators.beside((torch.tensor(2.0), M))[0].device.type == "cpu"
+
+
+def test_a_function_that_is_not_filled_yet_has_no_hash() -> None:
+    """PyTorch 2.11 asks whether one is in a set while it traces, and takes TypeError for no."""
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(object.__new__(axon.Function))
+
+
 @pytest.mark.parametrize("strict", [False, True])
 def test_export(strict: bool) -> None:
     class Model(torch.nn.Module):  # type: ignore[misc, name-defined]

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from axon.backend import needs
+from axon.backend.needs import Missing
 from axon.tools.commands import bench, peer, timings
 
 Cli = Callable[..., Any]
@@ -111,6 +113,17 @@ def test_refusals(timed: Cli, case: str) -> None:
     given = ["x=randn(f32[n, 4])", "y=randn(f32[n, 4])", "n=3"] if name == "add" else []
     ran = timed(name, *given, *rest)
     assert (ran.status, code in ran.out, words in ran.out) == (1, True, True), ran.out
+
+
+def test_without_a_gpu(timed: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+
+    def missing(device: int = 0) -> None:
+        raise Missing("a driver")
+
+    monkeypatch.setattr(needs, "gpu", missing)
+    ran = timed("add", "x=randn(f32[3, 4])", "y=randn(f32[3, 4])", "--target", "cuda")
+    assert (ran.status, "AX0604" in ran.out, "AX0001" in ran.out) == (1, True, False), ran.out
 
 
 def test_a_peer_that_does_not_load(timed: Cli, here: Path) -> None:

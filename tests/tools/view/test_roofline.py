@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import axon
 from axon.tools.view import roofline
 from axon.tools.view.roofline import Machine, drawn
 
@@ -50,5 +51,13 @@ def test_a_measured_page(here: Path, axon_cli: Callable[..., Any], monkeypatch: 
     assert axon_cli("view", "a.axon:g", "x=randn(f32[300])", "--measure", "--target", "cpu").status == 0
     assert "Roofline of the call" not in (here / "g.html").read_text(), "it has no operations of floats"
     assert "Roofline" not in (here / "f.html").read_text().replace("Roofline of the call", "")
+    monkeypatch.setattr(roofline, "put", lambda value, arrays, target: value)  # a GPU that is the processor
+    monkeypatch.setattr(roofline, "Function", lambda session, callee, sizes: lambda x, target: made(x, target="cpu"))
+    monkeypatch.setattr(roofline, "gpu", lambda name: {"float16": Machine(1e11, 5e13)}[name])
+    made = axon.load("a.axon").f
+    assert axon_cli("view", "a.axon:f", "x=randn(f16[300, 300])", "--measure", "--target", "cuda").status == 0
+    text = (here / "f.html").read_text()
+    assert "Time on this machine's GPU" in text
+    assert "50 TFLOP/s" in text
     told = axon_cli("view", "a.axon:f", "--measure")
     assert (told.status, "AX0505" in told.out) == (1, True)
