@@ -22,10 +22,10 @@ def apart(value: Any, leaves: list[Any]) -> tuple[Any, ...]:
         return ("()", *[apart(item, leaves) for item in value])
     if isinstance(value, Mapping):
         return ("{}", tuple(value), *[apart(item, leaves) for item in value.values()])
-    if hasattr(type(value), "__dataclass_fields__"):
+    array = isinstance(value, ARRAYS)
+    if not array and hasattr(type(value), "__dataclass_fields__"):  # of NumPy's arrays PyTorch 2.11 traces no `hasattr`
         names = tuple(type(value).__dataclass_fields__)
         return ("{}", names, *[apart(getattr(value, name), leaves) for name in names])
-    array = isinstance(value, ARRAYS)
     value = torch.as_tensor(value) if array else value
     leaves.append(value)
     if isinstance(value, torch.Tensor):
