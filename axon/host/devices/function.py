@@ -201,6 +201,7 @@ class ShardedFunction:
             raise
         watch.begin(plan.said)
         watch.ask(plan.facts)
+        place.begin(watch)
         running = Running(self._grid.lines(self._options.deterministic), place, watch, self._settle, dict(plan.sizes), {})
         try:
             results = running.call(plan.sharded, inputs)
@@ -212,6 +213,7 @@ class ShardedFunction:
                 raise named(self._callee, error) from None
             raise
         finally:
+            place.finish()
             watch.finish()
         ran.append((plan.sharded, running.sizes))
         return values.assemble(program.result, place.given_back(results, inputs, blocks))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -46,6 +47,12 @@ class Place(Protocol):
 
     def value(self, tensor: torch.Tensor) -> Any:
         """A value of a tensor."""
+
+    def begin(self, watch: Watch) -> None:
+        """A call begins."""
+
+    def finish(self) -> None:
+        """A call has ended, or failed."""
 
     def wait(self, work: Any, watch: Watch) -> None:
         """Have what comes next see what a collective makes."""
@@ -113,6 +120,12 @@ class Processor:
     def value(self, tensor: torch.Tensor) -> Any:
         return self._library.to_host(tensor)
 
+    def begin(self, watch: Watch) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
     def wait(self, work: Any, watch: Watch) -> None:
         watch.wait(work)
 
@@ -129,6 +142,28 @@ class Processor:
         return int(np.asarray(value))
 
 
+class CallsThere:
+    """How many calls have begun on a GPU, and how many have ended, as it tells itself; recorded in graphs as well."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._marks = torch.zeros(2, dtype=torch.int64, device=device)
+        self._seen = torch.zeros(2, dtype=torch.int64, pin_memory=device.type == "cuda")
+
+    def count(self, which: int) -> None:
+        self._marks[which].add_(1)
+        self._seen.copy_(self._marks, non_blocking=True)
+
+    def under_way(self) -> int | None:
+        """The number of the call that has begun and not ended."""
+        begun, ended = self._seen.tolist()
+        return begun if begun != ended else None
+
+
+@cache
+def calls_on(device: torch.device) -> CallsThere:
+    return CallsThere(device)
+
+
 class Gpu:
     """PyTorch's tensors on a GPU. A call is prepared once for each form of its inputs."""
 
@@ -138,6 +173,7 @@ class Gpu:
         self._made: IdentityMap[Program, Any] = IdentityMap()
         self._calls: IdentityMap[Program, dict[Hashable, Any]] = IdentityMap()
         self._library: Any = libraries.of(torch.empty(0))
+        self._calls_there = calls_on(device)
 
     def taken(self, session: Session, callee: Callee, blocks: Sequence[Any]) -> tuple[Program, list[Any]]:
         matched, program = session.specialize(callee, list(map(values.stand_in, blocks)), blocks)
@@ -197,6 +233,13 @@ class Gpu:
 
     def value(self, tensor: torch.Tensor) -> Any:
         return tensor
+
+    def begin(self, watch: Watch) -> None:
+        watch.busy = self._calls_there.under_way
+        self._calls_there.count(0)
+
+    def finish(self) -> None:
+        self._calls_there.count(1)
 
     def wait(self, work: Any, watch: Watch) -> None:
         work.wait()  # on the stream, not here: who hangs is found by the next call, which begins on processors

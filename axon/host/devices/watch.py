@@ -10,6 +10,14 @@ A process writes every BEAT seconds. Who has waited for SUSPECT seconds begins t
 is at fault at once; one whose beat stands still for `silence` seconds has died or is stopped; one that beats
 and yet is behind for `timeout` seconds hangs. A connection that breaks is evidence, so that a third of the silence will do.
 
+Note [On a GPU]
+~~~~~~~~~~~~~~~
+A collective is waited for on the stream, so that a program may stand where it waits for its GPU, and no exception reaches it: at
+`x.item()`, or at a CUDA graph that is replayed. So each call, also one that a graph has recorded, counts on the GPU where it begins
+and where it ends, in memory that the thread reads. If the two differ for SUSPECT seconds, the thread looks whether a process has
+died; nothing more, for a call may take as long as it likes. Then the processes are stopped, and one whose GPU still waits ends
+LINGER seconds later; SILENCE later still if all that is known is that the store is gone, which may be with a program that was done.
+
 Note [What is compared]
 ~~~~~~~~~~~~~~~~~~~~~~~
 Backends do not notice that two processes call different collectives: they give each what the other sent, or wait for ever. So every
@@ -76,6 +84,7 @@ class Watch:
         self._asked: tuple[dict[str, str], Any] | None = None
         self._asking: Any = None  # under way
         self._compared = 0
+        self.busy: Callable[[], int | None] = lambda: None  # which call is under way on the GPU, by number; see Note [On a GPU]
         self._end = Event()
         self._thread = Thread(target=self._beat, name="axon-watch", daemon=True)
         self._thread.start()
@@ -196,14 +205,15 @@ class Watch:
         text = " ".join(str(error).split())[:200]
         raise self.stop(Diagnostic(FAULT, f"{self.names(self.rank)} lost its connection", notes=(text, self._where(self.status))))
 
-    def _look(self, looking: _Looking) -> None:
-        """Raise AxonError if a process keeps this one waiting that will not come."""
-        self.raise_stopped()
+    def _look(self, looking: _Looking, *, ever: bool = False) -> None:
+        """Raise AxonError if a process keeps this one waiting that will not come; with `ever`, only one that is no more."""
+        if not ever:
+            self.raise_stopped()
         now = monotonic()
         if now - looking.began < SUSPECT and not looking.patience:
             return
         store, waited, behind = _Guarded(self._store), now - looking.began, list[tuple[int, Status]]()
-        for rank in looking.next(self.rank, self.ranks, everyone=waited > self.timeout):
+        for rank in looking.next(self.rank, self.ranks, everyone=waited > self.timeout and not ever):
             status = self._read(store, rank)
             beat, since = looking.beats.get(rank, (-1, now))
             if beat != (status.beat if status else 0):
@@ -211,9 +221,11 @@ class Watch:
                 looking.beats[rank] = (status.beat if status else 0, now)
             mine, name = self.status, self.names(rank)
             if status is None:
-                if waited > self.timeout:
+                if waited > self.timeout and not ever:
                     raise self._fault(f"{name} has not begun", f"nothing was heard of it for {waited:.0f} s")
                 continue
+            if status.state == "ended" and ever:
+                continue  # perhaps it had no more to do
             if status.state == "ended":
                 raise self._fault(f"{name} has ended its program", *([status.said] if status.said else []), status.host)
             if now - since > (looking.patience or self.silence):
@@ -221,7 +233,7 @@ class Watch:
                 raise self._fault(f"{name} has died, or is stopped", how, status.host, self._where(status))
             if status.state != "waiting" or (status.call, status.step) < (mine.call, mine.step):
                 behind.append((rank, status))
-        if waited > self.timeout:
+        if waited > self.timeout and not ever:
             if not behind:
                 raise self._fault("no process is behind, and yet a collective does not end", self._where(self.status))
             rank, status = min(behind, key=lambda b: (b[1].call, b[1].step, b[1].state == "waiting", b[0]))
@@ -246,24 +258,36 @@ class Watch:
     # ── the thread ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _beat(self) -> None:
-        store, beat, since, blamed = _Guarded(self._beating), 0, 0.0, False
+        store, beat, since, blamed, alone = _Guarded(self._beating), 0, 0.0, False, False
+        call, looking = self.busy(), _Looking(monotonic())
         while not self._end.wait(BEAT if beat else 0):
             beat += 1
+            if (now := self.busy()) != call or now is None:
+                call, looking = now, _Looking(monotonic())
             try:
-                self._write(store, replace(self.status, beat=beat))
-                if self._stopped is None and store.check(["stop"]):
-                    self._stopped = _told(store.get("stop"))
-                if self._stopped is not None and not since:
-                    since = monotonic()
-                    blamed = store.check(["stop/blamed"]) and store.get("stop/blamed") == str(self.rank).encode()
-            except AxonError as error:
-                self._stopped = self._stopped or error.diagnostics[0]
-                return
-            if self._stopped is None or self._raised or not (blamed or self.status.state != "idle"):
+                if not alone:
+                    blamed = self._beaten(store, beat, looking if call is not None else None)
+            except AxonError as error:  # the store is gone
+                self._stopped, alone = self._stopped or error.diagnostics[0], True
+            if self._stopped is None:
                 continue
-            if monotonic() - since > (GRACE if blamed else LINGER):
+            since = since or monotonic()
+            away = not self._raised and (blamed or self.status.state != "idle")
+            longest = GRACE if blamed else LINGER if away or not alone else LINGER + SILENCE
+            if (away or call is not None) and monotonic() - since > longest:
                 print(f"error[{self._stopped.code}]: {self._stopped.message}; this process ends", file=sys.stderr, flush=True)
                 os._exit(70)  # it hangs where no exception reaches it
+
+    def _beaten(self, store: _Guarded, beat: int, looking: _Looking | None) -> bool:
+        """Write that this process lives, and hear what stopped all. Whether it is this one that is to blame."""
+        self._write(store, replace(self.status, beat=beat))
+        if self._stopped is None and store.check(["stop"]):
+            self._stopped = _told(store.get("stop"))
+        if self._stopped is None and looking is not None:
+            with suppress(AxonError):  # the program has not heard of it
+                self._look(looking, ever=True)
+            self._raised = False
+        return self._stopped is not None and store.check(["stop/blamed"]) and store.get("stop/blamed") == str(self.rank).encode()
 
     def _write(self, store: _Guarded, status: Status) -> None:
         store.set(f"status/{self.rank}", json.dumps({name: getattr(status, name) for name in _FIELDS}))

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import cache
+from threading import Event
 from typing import Any
 
 import ml_dtypes
@@ -21,9 +22,11 @@ from axon.base.errors import AxonError
 from axon.host.devices import collectives as c
 from axon.host.devices.function import mapped, settled
 from axon.host.devices.grid import grid_of
-from axon.host.devices.places import Processor
+from axon.host.devices.places import Processor, calls_on
 from axon.host.devices.run import Pending
 from tests import ROOT
+from tests.host.devices.emulated import on_gpus
+from tests.host.devices.processes import LONGEST
 from tests.sample import SOAK
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.int64, torch.int32, torch.int16,
@@ -130,6 +133,27 @@ def stops(rank: int) -> Any:
         time.sleep(12)
         return None
     return meeting.until_stopped("`f` at n = 1")
+
+
+def waits(rank: int) -> Any:
+    """One process is killed while another stands at its GPU, which waits for it: with which status that is ended, and when."""
+    meeting = Meeting(2, 4.0)
+    meeting.call("`f` at n = 1")
+    if rank == 1:
+        os.kill(os.getpid(), 9)
+    there, ends, ended, leave, began = calls_on(torch.device("cpu")), list[int](), Event(), os._exit, time.monotonic()
+    meeting.watch.busy = there.under_way
+    there.count(0)
+
+    def end(code: int) -> None:
+        ends.append(code)
+        ended.set()
+        time.sleep(LONGEST)
+
+    os._exit = end  # type: ignore[assignment]
+    ended.wait(40)
+    os._exit = leave
+    return ends, time.monotonic() - began, told(AxonError((meeting.watch._stopped,))) if meeting.watch._stopped else ""
 
 
 def hangs(rank: int) -> Any:
@@ -366,6 +390,8 @@ def block_of(x: Any) -> Any:
 GROUPS: dict[str, tuple[int, Callable[[int], Any]]] = {
     "functions": (4, functions),
     "ring": (2, ring),
+    "gpus": (2, on_gpus),
+    "waits": (2, waits),
     **({"llama": (4, llama)} if SOAK else {}),
     **{work.__name__: (3, work) for work in (collectives, agrees, dies, hangs, fails, *((stops, leaves, is_late) if SOAK else ()))},
 }

@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import axon
 from tests import ROOT
 from tests.sample import SOAK
 
@@ -230,6 +231,29 @@ def test_a_ring_of_processes(found: Any, whole: dict[str, Any]) -> None:
         assert ["exchange begins", "exchange ended", "program begins", "program ended"] in under_way
         times = [when for _, when in got[1]]
         assert times == sorted(times)
+
+
+def test_on_gpus(found: Any) -> None:
+    """Programs run as kernels on what lies there, also without arguments, in parts and in loops; and how many calls have ended."""
+    from tests.host.devices.emulated import TEXT, arguments
+
+    module = axon.compile(TEXT)
+    for got in found("gpus", 2):
+        assert isinstance(got, dict), got
+        for name, given in arguments().items():
+            want = getattr(module, name)(*given, target="interpret")
+            np.testing.assert_allclose(got[name], want, rtol=1e-6 if name == "attend" else 0, atol=1e-6 if name == "attend" else 0)
+        assert got["launches"] > len(arguments())
+        assert got["under way"] == [None, len(arguments()) + 1]
+
+
+def test_a_gpu_that_waits_for_a_dead_process(found: Any) -> None:
+    """The program stands where no exception reaches it; it is ended."""
+    got, dead = found("waits", 2)
+    assert dead is None
+    assert got[0] == [70]
+    assert 10 < got[1] < 25
+    assert "rank 1 (a 1) has died" in got[2]
 
 
 def test_disagreements(found: Any, whole: dict[str, Any]) -> None:
