@@ -39,10 +39,10 @@ HERE = Path(__file__).parent
 BLOCK = {"h": "model", "g": "model", "f": "model"}
 
 
-def full(tiny: bool) -> dict[str, int]:
+def full(o: argparse.Namespace) -> dict[str, int]:
     """The sizes of Llama 3 8B, and of rows."""
-    return {"d": 64, "h": 4, "g": 2, "c": 16, "f": 96, "b": 1, "s": 32} if tiny else {
-        "d": 4096, "h": 32, "g": 8, "c": 128, "f": 14336, "b": 1, "s": 8192}  # fmt: skip
+    return {"d": 64, "h": 4, "g": 2, "c": 16, "f": 96, "b": 1, "s": 32} if o.tiny else {
+        "d": 4096, "h": 32, "g": 8, "c": 128, "f": 14336, "b": 1, "s": o.rows}  # fmt: skip
 
 
 class Here:
@@ -55,15 +55,15 @@ class Here:
 
         self.o, self.tiny, self.cuda = o, o.tiny, o.target == "cuda"
         self.rank, self.count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        if self.cuda:
-            torch.cuda.set_device(self.rank)
-        where = {"device_id": torch.device("cuda", self.rank)} if self.cuda else {}
-        dist.init_process_group("nccl" if self.cuda else "gloo", **where)
         self.kind = "cuda" if self.cuda else "cpu"
-        self.device = torch.device(self.kind, self.rank) if self.cuda else torch.device("cpu")
+        self.device = torch.device("cuda", self.rank % torch.cuda.device_count()) if self.cuda else torch.device("cpu")
+        if self.cuda:
+            torch.cuda.set_device(self.device)
+        backend = o.backend or ("nccl" if self.cuda else "gloo")
+        dist.init_process_group(backend, **({"device_id": self.device} if backend == "nccl" else {}))
         self.target = None if self.cuda else o.target
         self.init = init_device_mesh
-        self.rounds, self.calls = (2, 1) if o.tiny else (7, 4)
+        self.rounds, self.calls = (1, 1) if o.tiny or backend == "gloo" else (7, 4)  # there times say nothing
 
     def mesh(self, **axes: int) -> Any:
         return self.init(self.kind, tuple(axes.values()), mesh_dim_names=tuple(axes))
@@ -248,7 +248,7 @@ def stepped(e: Here, z: dict[str, int]) -> tuple[Any, Any, tuple[Any, ...]]:
 
 
 def tensor(e: Here) -> dict[str, Any]:
-    z = full(e.tiny)
+    z = full(e.o)
     step, sharded, given = stepped(e, z)
     spread = sharded.distributed(*given)
     began = time.perf_counter()
@@ -267,7 +267,7 @@ def tensor(e: Here) -> dict[str, Any]:
 
 
 def weak(e: Here) -> dict[str, Any]:
-    z = full(e.tiny)
+    z = full(e.o)
     wide = {**z, **{name: z[name] * e.count for name in ("h", "g", "f")}}
     _, sharded, given = stepped(e, wide)
     spread = sharded.distributed(*given)
@@ -319,7 +319,7 @@ def peer(e: Here) -> dict[str, Any]:
     import torch
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-    z = full(e.tiny)
+    z = full(e.o)
     block = llama(z)().to(e.device, torch.bfloat16)
     columns = [*(f"attention.{n}" for n in "qkv"), "gate", "up"]
     plan: dict[str, Any] = {name: ColwiseParallel() for name in columns}
@@ -465,7 +465,7 @@ def kill(e: Here) -> dict[str, Any]:
 def graph(e: Here) -> dict[str, Any]:
     import torch
 
-    z = {**full(e.tiny), "s": 32 if e.tiny else 2048}
+    z = {**full(e.o), "s": 32 if e.tiny else min(2048, e.o.rows)}
     _, sharded, given = stepped(e, z)
     spread = sharded.distributed(*given)
     want = sharded(*spread, target=e.target)
@@ -564,7 +564,9 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--limit", type=float, default=58.0, help="seconds for a slice")
     parser.add_argument("--target", default="cuda", help="or cpu, interpret, simulate: on processors, over gloo")
+    parser.add_argument("--backend", help="by default nccl on GPUs; with gloo several processes may share a GPU")
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--rows", type=int, default=8192, help="of `tensor`, `weak` and `peer`")
     parser.add_argument("--heads", type=int, default=8, help="of `ring`")
     parser.add_argument("--positions", type=int, default=131072, help="of `ring`")
     parser.add_argument("--synchronous", action="store_true", help="of `kill`: the others wait for the device")

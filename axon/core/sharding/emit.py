@@ -30,11 +30,12 @@ from axon.core.ir import (
 from axon.core.scalar_facts import may_stop
 from axon.core.sharding.access import Grid
 from axon.core.sharding.blocked import Blocked
+from axon.core.sharding.halves import halves, may_share
 from axon.core.sharding.ir import Collective, Layout, Local, Part, Repeat, Step, made_by
 from axon.core.sharding.layouts import Move, local_shape
 from axon.core.sharding.local import Held, Localizer, combined, cut_of, fixed, operation, parts, prefixes, totals
 from axon.core.sharding.plan import Decision, Moving, Plan
-from axon.core.sharding.ring import Way, ring
+from axon.core.sharding.ring import Break, Way, ring
 from axon.core.sharding.strategies import Strategy, narrow
 from axon.core.walk import dimensions_of, needs_of, outs_of, tensors_of, trip_of
 from axon.shapes.contracts.contract import Contract, ParameterShape
@@ -43,7 +44,7 @@ from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 
 _WORDS = {"sum": "sum", "prod": "product", "max": "maximum", "min": "minimum", "any": "`any`", "all": "`all`"}
-Raw: TypeAlias = "Compute | Scan | Loop | Sort | Compress | Check | Collective | Parted | _Body"
+Raw: TypeAlias = "Compute | Scan | Loop | Sort | Compress | Check | Collective | Parted | Break | _Body"
 
 Change: TypeAlias = "Callable[[Sequence[Raw], Sequence[Symbol]], list[Raw]]"
 
@@ -262,7 +263,12 @@ class Emitter:
 
     def _ring(self, op: Loop, way: Way) -> None:
         outs = [self.place(out, way.on_mesh(one)) for out, one in zip(op.outs, way.states, strict=True)]
-        repeat, raw = ring(op, self.rings[op.counter], way, self.values, self.versions, outs)
+        known = self.rings[op.counter]
+        if may_share(op, known, way):
+            made = halves(op, known, way, self.values, self.versions, outs)
+            self.raw += (*made.before, _Body(made.repeat, made.raw), *made.after)
+            return
+        repeat, raw = ring(op, known, way, self.values, self.versions, outs)
         self.raw.append(_Body(repeat, tuple(raw)))
 
     def _loop(self, op: Loop, decision: Decision) -> None:
@@ -282,7 +288,7 @@ class Emitter:
             count = op.trip
             if isinstance(trip, Symbol):
                 count = Read(self.version(trip, Layout(())).symbol, (), Element.I32)
-            ops = tuple(item for item in body if not isinstance(item, Collective | Parted | _Body))
+            ops = tuple(item for item in body if not isinstance(item, Collective | Parted | Break | _Body))
             self.raw.append(replace(op, outs=outs, initial=initial, states=states, trip=count, body=Block(ops, results)))
             return
         many = trip if isinstance(trip, Dim) else self.version(trip, Layout(())).symbol
@@ -308,7 +314,9 @@ def grouped(name: str, raw: Sequence[Raw], results: Iterable[Symbol], around: Ma
     at = len(raw)
     while at:
         item = raw[at - 1]
-        if isinstance(item, Collective):
+        if isinstance(item, Break):
+            at -= 1
+        elif isinstance(item, Collective):
             at -= 1
             if item.result.symbol in needed:
                 needed |= {item.source, *_sizes(item)}
@@ -330,9 +338,9 @@ def grouped(name: str, raw: Sequence[Raw], results: Iterable[Symbol], around: Ma
             steps.append(replace(item.repeat, steps=inner))
         else:
             ops: list[Op] = []
-            while at and not isinstance(raw[at - 1], Collective | Parted | _Body):
+            while at and not isinstance(raw[at - 1], Collective | Parted | Break | _Body):
                 op = raw[at - 1]
-                assert not isinstance(op, Collective | Parted | _Body)
+                assert not isinstance(op, Collective | Parted | Break | _Body)
                 ops.append(op)
                 at -= 1
             step = _program(name, ops[::-1], needed, values)
@@ -350,6 +358,8 @@ def _made(item: Raw) -> tuple[Value, ...]:
             return repeat.outs
         case Parted(part=part):
             return (part.of,)
+        case Break():
+            return ()
         case _:
             return outs_of(item)
 
@@ -359,6 +369,8 @@ def read_of_raw(item: Raw) -> Iterable[Symbol]:
     match item:
         case Collective(source=source):
             return (source,)
+        case Break():
+            return ()
         case Parted(ops=ops):
             return {s for op in ops for s in tensors_of(op)} - {out.symbol for op in ops for out in op.outs}
         case _Body(repeat=repeat, raw=raw):

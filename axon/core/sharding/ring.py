@@ -34,6 +34,11 @@ Versions: TypeAlias = "Mapping[tuple[Symbol, Layout], Value]"
 
 
 @dataclass(frozen=True, slots=True)
+class Break:
+    """Between operations that are not of one program: what the later ones read is waited for after the others."""
+
+
+@dataclass(frozen=True, slots=True)
 class Way:
     """One way to share a loop: of each operation of the body how it is shared, and in which layouts it reads. These layouts and
     those of `states` may split over `blocks`, the axis that the loop stands for."""
@@ -222,8 +227,8 @@ def ring(
         held[symbol, layout] = Held(values[symbol], layout, before)
     shapes = [local_shape(v.shape, one, grid) for v, one in zip(op.states, way.states, strict=True)]
     own = [Value(fresh(v.symbol.name), v.element, shape) for v, shape in zip(op.states, shapes, strict=True)]
-    ops, nexts = _body(op, way, held, values, [replace(v, symbol=fresh(v.symbol.name)) for v in own], at)
-    trip = _needed(known, way, op.counter)
+    ops, nexts = loop_body(op, way, held, values, [replace(v, symbol=fresh(v.symbol.name)) for v in own], {op.counter: at})
+    trip = needed(known, way, op.counter)
     inside = [v for v, _ in nexts]
     ended = tuple(replace(v, symbol=fresh(v.symbol.name)) for v in own)
     count = Index(Dim.of(1) if trip is None else trip.substitute({op.counter: at}))
@@ -242,10 +247,15 @@ def ring(
     return Repeat(made, tuple(initial), tuple(states), step, Dim.of(p), (), tuple(results), False, False, op.span), raw
 
 
-def _body(
-    op: Loop, way: Way, held: dict[tuple[Symbol, Layout], Held], values: Mapping[Symbol, Value], states: Sequence[Value], at: Dim
+def loop_body(
+    op: Loop,
+    way: Way,
+    held: Mapping[tuple[Symbol, Layout], Held],
+    values: Mapping[Symbol, Value],
+    states: Sequence[Value],
+    at: Mapping[Symbol, Dim],
 ) -> tuple[list[Compute], list[tuple[Value, Symbol]]]:
-    """The body's operations over blocks; of each state, as they read it, what it becomes."""
+    """The body's operations over blocks, with sizes substituted; of each state, as they read it, what it becomes."""
     inner = {v.symbol: Held(v, one, local) for v, one, local in zip(op.states, way.states, states, strict=True)}
     made: list[Compute] = []
     ops = [o for o in op.body.ops if isinstance(o, Compute)]
@@ -254,18 +264,20 @@ def _body(
         whole, layout = each.outs[0], replace(strategy.layout, partial=())
         out = Value(fresh(whole.symbol.name), whole.element, local_shape(whole.shape, layout, way.grid))
         inner[whole.symbol] = Held(whole, layout, out)
-        found = mapped(operation(each, (out,), Localizer(strategy, mine, way.grid)), lambda s: substitute(s, {op.counter: at}))
+        found = mapped(operation(each, (out,), Localizer(strategy, mine, way.grid)), lambda s: substitute(s, at))
         assert isinstance(found, Compute)
         made.append(found)
     return made, [(local, inner[symbol].local.symbol) for local, symbol in zip(states, op.body.results, strict=True)]
 
 
-def _needed(known: Blocked, way: Way, counter: Symbol) -> Dim | None:
-    """1 where any row of a device looks at any column of a block, else 0; None where that is not known."""
-    sizes = [way.grid.block(extent, way.axis) for extent in known.extents]
+def needed(known: Blocked, way: Way, counter: Symbol, begin: Dim = ZERO, extent: Dim | None = None) -> Dim | None:
+    """1 where any row of a device, or of a part of them, looks at any column of a block, else 0; None where that is not known."""
+    sizes = [way.grid.block(size, way.axis) for size in known.extents]
     if known.mask is None or None in sizes:
         return None
     rows, columns = (size for size in sizes if size is not None)
-    begins = {known.row: rows * way.grid.coordinate(way.axis) + known.row, known.column: columns * counter + known.column}
-    ends = extremes(known.mask.substitute(begins), {known.row: rows, known.column: columns}, way.grid.facts)
+    first = rows * way.grid.coordinate(way.axis) + begin
+    begins = {known.row: first + known.row, known.column: columns * counter + known.column}
+    many = {known.row: rows if extent is None else extent, known.column: columns}
+    ends = extremes(known.mask.substitute(begins), many, way.grid.facts)
     return None if ends is None else minimum(1, maximum(ends[1] + 1, ZERO))

@@ -255,7 +255,8 @@ class ShardedFunction:
             if target in ("cuda", "cpu") and target != kind:
                 raise wrong(self._callee, "AX0505", f"the mesh is of devices `{kind}`, and the target is `{target}`")
             gpu = kind == "cuda" and target in (None, "cuda")
-            self._places[target] = Gpu(self._grid.device, self._session.chip) if gpu else Processor(target, self._session.chip)
+            chip, device = self._session.chip, self._grid.device
+            self._places[target] = Gpu(device, chip, on_stream=self._grid.on_stream) if gpu else Processor(target, chip)
         return self._places[target]
 
     def _spread(self, result: Any, sharded: Sharded, sizes: Mapping[Symbol, int]) -> Any:

@@ -36,6 +36,12 @@ class Grid:
         kind = self.device_mesh.device_type
         return torch.device(kind, torch.cuda.current_device()) if kind == "cuda" else torch.device(kind)
 
+    @property
+    def on_stream(self) -> bool:
+        """Whether collectives are waited for on a GPU's stream, as NCCL's are."""
+        groups = (self.device_mesh.get_group(axis) for axis, _ in self.mesh.axes)
+        return all(group._get_backend(self.device).name().lower() == "nccl" for group in groups)
+
     def placements(self, layout: Layout) -> tuple[Placement, ...]:
         """A layout as DTensors have it: for each axis of the mesh, the dimension that it splits."""
         split = [layout.dimension(axis) for axis, _ in self.mesh.axes]

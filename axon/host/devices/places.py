@@ -167,8 +167,9 @@ def calls_on(device: torch.device) -> CallsThere:
 class Gpu:
     """PyTorch's tensors on a GPU. A call is prepared once for each form of its inputs."""
 
-    def __init__(self, device: torch.device, chip: str | None) -> None:
-        self._device = device
+    def __init__(self, device: torch.device, chip: str | None, *, on_stream: bool = True) -> None:
+        """`on_stream`: collectives are waited for on the stream, as NCCL's are; others here, as on processors."""
+        self._device, self._on_stream = device, on_stream
         self._target = compiler.chip(chip, device.index or 0)
         self._made: IdentityMap[Program, Any] = IdentityMap()
         self._calls: IdentityMap[Program, dict[Hashable, Any]] = IdentityMap()
@@ -242,7 +243,13 @@ class Gpu:
         self._calls_there.count(1)
 
     def wait(self, work: Any, watch: Watch) -> None:
-        work.wait()  # on the stream, not here: who hangs is found by the next call, which begins on processors
+        if not self._on_stream:
+            watch.wait(work)
+            return
+        try:
+            work.wait()  # on the stream, not here: who hangs is found by the next call, which begins on processors
+        except RuntimeError as error:
+            watch.broken(error)
 
     def stack(self, found: Sequence[Any], element: Element, shape: tuple[int, ...]) -> Any:
         return torch.stack(list(found)) if found else torch.empty(shape, dtype=self._library.dtypes[element], device=self._device)

@@ -10,7 +10,7 @@ import pytest
 
 from axon.core.sharding import Sharded, collectives, print_sharded
 from axon.core.sharding.layouts import Rates
-from axon.core.sharding.report import costs, report
+from axon.core.sharding.report import computed, costs, report
 from tests.core.sharding.whole import arguments, bound, compare, mesh, nvlink, of, sharded
 from tests.sample import SOAK
 
@@ -22,6 +22,7 @@ fun scores (q : f32[b, h, s, c]) (k : f32[b, h, t, c]) =
   for b h i j => (sum c => q[b, h, i, c] * k[b, h, j, c]) * rsqrt (cast f32 c)
 fun means (w : f32[b, h, s, t]) (v : f32[b, h, t, c]) = for b h i c => sum j => w[b, h, i, j] * v[b, h, j, c]
 fun attend (q : f32[b, h, s, c]) (k : f32[b, h, s, c]) (v : f32[b, h, s, c]) = means (nn.softmax (nn.causal (scores q k))) v
+fun full (q : f32[b, h, s, c]) (k : f32[b, h, t, c]) (v : f32[b, h, t, c]) = means (nn.softmax (scores q k)) v
 fun back (q : f32[b, h, s, c]) (k : f32[b, h, s, c]) (v : f32[b, h, s, c]) y = vjp (fn (q, k, v) => attend q k v) (q, k, v) y
 fun shown (q : f32[b, h, s, c]) (k : f32[b, h, t, c]) (v : f32[b, h, t, c]) =
   let val w = nn.softmax (scores q k) in (w, means w v) end
@@ -44,23 +45,48 @@ def shifts(found: Sharded) -> list[str]:
     return [f"{c.kind} {c.source.name}" for c in collectives(found.steps)]
 
 
+# Under a causal mask devices share pairs of blocks: half of the rows goes where the columns are, and what they come to comes back.
+SHARED = ["shift k", "shift v", "shift q", "shift max", "shift sum", "shift sum"]
+
+
 @pytest.mark.parametrize("devices", [2, 4])
 def test_forward_keys_and_values_go_round_once(devices: int) -> None:
-    """The maximum, the sum and the means are one loop, and a block of which no key is seen is left out."""
-    found = made("attend", {"s": "m"}, m=devices)
+    """The maximum, the sum and the means are one loop."""
+    found = made("full", {"s": "m", "t": "m"}, m=devices)
     assert shifts(found) == ["shift k", "shift v"]
     assert "loop of" in print_sharded(found)
+    assert " once < (min (" not in print_sharded(found)
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_under_a_mask_devices_share_pairs(devices: int) -> None:
+    """A pair of blocks of which no key is seen is left out, and all devices have as much to do."""
+    found = made("attend", {"s": "m"}, m=devices)
+    assert shifts(found) == SHARED
     assert " once < (min (" in print_sharded(found)
+    dims = bound(found.source, **SIZES | {"s": 64})
+    count = [computed(found.steps, found.environment(dims, place), {}) for place in found.mesh.coordinates()]
+    assert max(count) < 1.05 * min(count)  # where blocks are left out, nothing is joined
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_blocks_of_an_odd_number_of_rows(size: int) -> None:
+    program = of(TEXT, "attend")
+    dims = bound(program, **SIZES | {"s": 3 * size})
+    large = {s: n * 256 if s.name == "s" else n for s, n in dims.items()}
+    found = sharded(program, mesh(m=3), {"s": "m"}, large, LINKED)
+    assert shifts(found) == SHARED
+    compare(found, arguments(program, dims), dims, 1e-5)
 
 
 def test_backward_what_is_summed_for_keys_goes_with_them() -> None:
     found = made("back", {"s": "m"}, m=4)
-    assert sorted(shifts(found)) == sorted(["shift k", "shift v"] * 3 + ["shift d_k", "shift d_v"])
+    assert sorted(shifts(found)) == sorted(["shift k", "shift v"] * 2 + ["shift d_k", "shift d_v"] + SHARED)
 
 
 def test_beside_rows_and_heads() -> None:
     for split in ({"s": "m", "b": "d"}, {"s": "m", "h": "d"}):
-        assert shifts(made("attend", split, m=2, d=2)) == ["shift k", "shift v"]
+        assert shifts(made("attend", split, m=2, d=2)) == SHARED
         assert {kind[:5] for kind in shifts(made("back", split, m=2, d=2))} == {"shift"}
 
 
@@ -75,12 +101,12 @@ def test_weights_that_are_a_result_are_whole_rows() -> None:
 def test_by_cost_few_positions_are_gathered() -> None:
     """A step of a ring waits for a message; only with enough to compute it is not waited for."""
     assert "shift" not in "".join(shifts(made("attend", {"s": "m"}, nvlink(), 1, m=4)))
-    assert shifts(made("attend", {"s": "m"}, nvlink(), 1 << 14, m=4)) == ["shift k", "shift v"]
+    assert shifts(made("attend", {"s": "m"}, nvlink(), 1 << 14, m=4)) == SHARED
 
 
 def test_explained() -> None:
-    found = made("attend", {"s": "m"}, m=4)
-    dims = bound(found.source, **SIZES | {"s": 64})
+    found = made("full", {"s": "m", "t": "m"}, m=4)
+    dims = bound(found.source, **SIZES | {"s": 64, "t": 64})
     assert [(c.times, c.bytes) for c in costs(found, dims, LINKED)] == [(3, 4 * 2 * 2 * 16 * 4)] * 2
     text = report(found, dims, LINKED)
     assert "shift over m: k, in each of 4 steps" in text
