@@ -1,7 +1,7 @@
 """The pass: a program of core, a mesh, and which sizes are split over which of its axes -> a sharded program.
 
     whole sizes -> local ones    `b` over two devices is `2 * b`                 here
-    rows and columns             in loops over blocks, if those are cheaper      blocked, scaling, ring
+    rows and columns             in loops over blocks, if those are cheaper      blocked, scaling, ring, halves
     reads                        which blocks a block of a result needs          access
     strategies                   the ways to share an operation                  strategies
     moves                        collectives between layouts, and their cost     layouts
