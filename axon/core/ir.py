@@ -350,7 +350,7 @@ class Program:
     """One function at one choice of ranks and element types.
 
     `explicit` are the dimension parameters given by position; `contract` binds every dimension from those and the inputs' shapes,
-    and states what must hold. `result` structures `block.results`.
+    and states what must hold. `result` structures `block.results`. The inputs that are `ascending` are sorted, vectors of integers.
     """
 
     name: str
@@ -360,3 +360,4 @@ class Program:
     contract: Contract
     block: Block
     result: Structure
+    ascending: tuple[Symbol, ...] = ()

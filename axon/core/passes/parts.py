@@ -212,6 +212,7 @@ class _Around:
     program: Program
     values: Mapping[Symbol, Value]
     facts: tuple[ContractFact, ...]
+    ascending: frozenset[Symbol] = frozenset()  # sorted vectors of integers
 
 
 def _block(block: Block, around: _Around) -> PartsBody:
@@ -219,6 +220,9 @@ def _block(block: Block, around: _Around) -> PartsBody:
     ops, results = _without_copies(list(_counted(block.ops)), block.results, around)
     ops = _needed(ops, results)
     special = _ordered([op for op in ops if not isinstance(op, Compute | Scan)])
+    sorts = (op.values for op in special if isinstance(op, Sort))
+    ascending = frozenset(value.symbol for value in sorts if len(value.shape) == 1 and value.element.is_integer)
+    around = replace(around, ascending=around.ascending | ascending)
     position: IdentityMap[Op, int] = IdentityMap((op, number) for number, op in enumerate(special))
     makers: dict[Symbol, int] = {}  # the first place at which a tensor, or the dimension of a compress, is there
     place: dict[int, int] = {}  # of straight operations, by their number
@@ -388,6 +392,7 @@ def _straight(ops: Sequence[Compute | Scan], later: set[Symbol], around: _Around
             Contract(explicit, shapes, facts),
             Block(tuple(ops), results),
             leaves[0] if len(leaves) == 1 else TupleOf(leaves),
+            tuple(value.symbol for value in inputs if value.symbol in around.ascending),
         )
     )
 

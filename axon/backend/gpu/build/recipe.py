@@ -102,7 +102,9 @@ def traits(kernel: Tiled) -> Traits:
     match kernel:
         case MatrixProduct():
             across = (kernel.left.axes[-1] != kernel.depth.symbol, kernel.right.axes[-1] != kernel.depth.symbol)
-            return Traits(kernel.left.value.element, stored, *across, limbs=(len(kernel.lefts), len(kernel.rights)))
+            limbs = (len(kernel.lefts), len(kernel.rights))
+            step = 0 if kernel.ragged is None else kernel.ragged.step
+            return Traits(kernel.left.value.element, stored, *across, limbs=limbs, ragged=step)
         case Stream():
             depths = [axis.symbol for axis in kernel.depths]
             across = (_across(kernel.queries, depths), _across(kernel.key_operands, depths))
@@ -127,6 +129,7 @@ def tensors(kernel: Tiled, values: tuple[Value, ...]) -> tuple[Value, ...]:
     used += [known[r.tensor] for scalar in expressions(kernel) for r in reads(scalar)]
     used += [r.place for r in kernel.results]
     used += [r.value for r in kernel.row_results] if isinstance(kernel, Stream) else []
+    used += kernel.ragged.tables if isinstance(kernel, MatrixProduct) and kernel.ragged is not None else []
     return tuple(dict.fromkeys(used))
 
 

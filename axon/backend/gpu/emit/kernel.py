@@ -22,6 +22,7 @@ from operator import mul
 from typing import assert_never
 
 from axon.backend.gpu.emit.pixels import PixelEmitter
+from axon.backend.gpu.emit.ragged import RaggedEmitter
 from axon.backend.gpu.emit.results import ResultEmitter
 from axon.backend.gpu.emit.source import Emitted, MapParameter, Parameter, SizeParameter, StrideParameter, emitted
 from axon.backend.gpu.emit.stream import StreamEmitter
@@ -113,6 +114,7 @@ class Emitter:
         self.stream = StreamEmitter(self)
         self.results = ResultEmitter(self, paired)
         self.pixels = PixelEmitter(self)
+        self.ragged = None if program.ragged is None else RaggedEmitter(self, program.ragged)
 
     def run(self, comments: Sequence[str] = ()) -> Emitted:
         program, code = self.program, self.code
@@ -219,6 +221,8 @@ class Emitter:
     def pieces(self, axis: TileAxis) -> Expression:
         """How many pieces rows or columns have: as many as all blocks of a cluster make together are one."""
         order = self.program.order
+        if self.ragged is not None and axis == order.rows:
+            return self.ragged.pieces()
         unit = axis.step * (order.cluster if (order.cluster_over == "rows") == (axis == order.rows) else 1)
         if axis.extent.constant is not None:
             return Constant(-(-axis.extent.constant // unit))
@@ -510,6 +514,8 @@ class Emitter:
             return Constant(c.offset)
         piece = self.name(c.axis)
         found: Expression = piece * c.step if c.step != 1 else piece
+        if self.ragged is not None and c.axis == self.program.order.rows.symbol:
+            found = self.ragged.first
         for factor, variable in ((c.by_rank, self.rank), (c.by_consumer, self.consumer)):
             found = found + variable * factor if factor else found
         return found + c.offset if c.offset else found
@@ -533,6 +539,9 @@ class Emitter:
             if order.outer:
                 code.assign(self.name(order.outer[0].symbol), inside)
             variables = {axis.symbol: self.name(axis.symbol) for axis in order.outer}
+            if self.ragged is not None:
+                self.ragged.tile()
+                variables[self.ragged.ragged.group] = self.name(self.ragged.ragged.group)
             for symbol, dim in program.derived:
                 code.assign(self.name(symbol), self.dim(dim, variables))
             if program.bounds is not None:

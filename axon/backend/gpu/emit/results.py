@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from axon.backend.gpu.roles import barriers as b
@@ -60,6 +61,7 @@ class ResultEmitter:
         self.uses: dict[Symbol, tuple[Read | Symbol | Dim, ...]] = {}  # what they take: reads, index variables and sizes
         local = emitter.code.local
         self.base, self.place, self.row, self.column = local("base"), local("place"), local("row"), local("column")
+        self.stands = local("stands")  # where a row of a ragged tile does, or -1
 
     @property
     def quarter(self) -> Expression:
@@ -88,6 +90,8 @@ class ResultEmitter:
         line = op.width * size
         lanes = line // 16
         self.places(store, op.block)
+        if out.ragged is not None:  # each of 16 threads knows where a row of its warp stands
+            code.assign(self.stands, out.ragged.inside(self.first_row(op.block) + self.quarter + lane % 16))
         code.assign(base, out.slot(replace(buffer, slots=warps, slot=buffer.slots * buffer.slot // warps), lane // 32))
         if store.element == Element.F32:
             rows = [base + (lane % 32 // 4 + 8 * half) * line + lane % 2 * 8 for half in range(2)]
@@ -100,15 +104,30 @@ class ResultEmitter:
         row, column = self.row, self.column
         code.assign(column, out.name(order.columns.symbol) * order.columns.step + op.column)
         part = code.local("part")
-        with code.loop(part, 16 // step):
+        rolled = out.ragged is not None  # there are no registers for what follows from rows that tables say
+        with self.counting(part, 16 // step) if rolled else code.loop(part, 16 // step):
             code.assign(place, part * step + lane % 32 // lanes)
-            code.assign(row, self.first_row(op.block) + self.quarter + place)
+            if out.ragged is None:
+                code.assign(row, self.first_row(op.block) + self.quarter + place)
+                there = row < out.size(order.rows.extent)
+            else:
+                code.assign(row, call("ptx.from_lane", self.stands, place))
+                there = row >= 0
             offsets = [*self.outer(store, row), column]
             to = address(out.pointer(store.tensor), size, offsets)
             inside = call("min", out.size(order.columns.extent) - column, op.width)
-            count = Choice(row < out.size(order.rows.extent), inside, Constant(0))
+            count = Choice(there, inside, Constant(0))
             code.call(store_row, to, base + place * line, place & 7, lane % lanes, count)
         code.call("ptx.warp_sync")
+
+    @contextmanager
+    def counting(self, number: Name, count: int) -> Iterator[None]:
+        """A loop that is not unrolled."""
+        code = self.out.code
+        code.assign(number, Constant(0))
+        with code.repeat(number < count):
+            yield
+            code.assign(number, call("ptx.opaque", number + 1))
 
     def store(self, op: b.Write | b.Scatter, way: str, *places: Expression) -> None:
         """Compute results and store them in one of the ways of `ptx_results`."""
@@ -145,8 +164,9 @@ class ResultEmitter:
         starts, insides = ([code.local(f"{what}_{half}") for half in range(2)] for what in ("start", "inside"))
         for half in range(2):
             at = self.row + 8 * half
-            code.assign(starts[half], address(out.pointer(store.tensor), size, self.outer(store, at)))
-            code.assign(insides[half], call("int32", at < out.size(order.rows.extent)))
+            stands = at if out.ragged is None else out.ragged.stands(at)
+            code.assign(starts[half], address(out.pointer(store.tensor), size, self.outer(store, stands)))
+            code.assign(insides[half], call("int32", at < self.rows_end))
         step = out.stride(store.tensor, len(store.axes) - 1) * size
         self.store(op, "scatter", *starts, self.column, step, out.size(order.columns.extent), *insides)
 
@@ -171,7 +191,20 @@ class ResultEmitter:
         """The first of the 64 rows of a block."""
         rows = self.program.order.rows
         blocks = rows.step // (64 * self.out.current.instances)
-        return self.out.name(rows.symbol) * rows.step + (self.out.consumer * blocks + block) * 64
+        ragged = self.out.ragged
+        first = self.out.name(rows.symbol) * rows.step if ragged is None else ragged.first
+        return first + (self.out.consumer * blocks + block) * 64
+
+    @property
+    def rows_end(self) -> Expression:
+        """Behind the last row that is stored."""
+        ragged = self.out.ragged
+        return self.out.size(self.program.order.rows.extent) if ragged is None else ragged.last
+
+    def row_inside(self, half: int) -> Expression:
+        """A thread's row of an accumulator, or the last that there is."""
+        row, ragged = self.row + 8 * half, self.out.ragged
+        return call("min", row, self.rows_end - 1) if ragged is None else ragged.stands(row)
 
     def places(self, store: Store, block: int, *, always: bool = False) -> None:
         """The place in the result of this thread's first accumulator, `row` and `column`, and what is read there, as far as the
@@ -184,7 +217,7 @@ class ResultEmitter:
                     for half in range(2) if order.rows.symbol in (bare(use) or ()) else (0,):
                         code.assign(self.read_name(store, use, half, 0), self.load(use, half, None))
         asked = {*given, *mentions(tuple(loads))}
-        rows = [(self.half_row(half), call("min", self.row + 8 * half, out.size(order.rows.extent) - 1)) for half in range(2)]
+        rows = [(self.half_row(half), self.row_inside(half)) for half in range(2)]
         rows = [(name, value) for name, value in rows if name in asked]
         if always or rows or self.row in asked:
             code.assign(self.row, self.first_row(block) + self.quarter + out.lane % 32 // 4)
@@ -253,7 +286,7 @@ class ResultEmitter:
             case Dim():
                 return out.size(use)
             case order.rows.symbol:
-                return self.row + 8 * half
+                return self.row + 8 * half if out.ragged is None else self.half_row(half)
             case order.columns.symbol:
                 return self.column + e
             case _ if any(use == a.symbol for a in order.outer):

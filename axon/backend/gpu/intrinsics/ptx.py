@@ -121,6 +121,7 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "cluster_count": Instruction("mov.u32 $0, %nclusterid.x;", "", "r", memory=False),
     # The same value in every lane, so that the compiler sees a branch on it as uniform.
     "uniform": Instruction("shfl.sync.idx.b32 $0, $1, 0, 0x1f, 0xffffffff;", "r", "r"),
+    "from_lane": Instruction("shfl.sync.idx.b32 $0, $1, $2, 0x1f, 0xffffffff;", "rr", "r"),  # another thread's of a warp
     # The same number, of which the compiler knows nothing: a loop that counts with it is not unrolled.
     "opaque": Instruction("mov.b32 $0, $1;", "r", "r"),
     # Signed `//` emits extra branches and costs spills in the tile loop.

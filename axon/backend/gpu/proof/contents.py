@@ -51,6 +51,7 @@ def check_places(program: BarrierProgram) -> None:
 def check_contents(program: BarrierProgram) -> None:
     """Raises `Found` for operations that among each other are about other data than they must be."""
     _check_loops(program)
+    _check_ragged(program)
     _check_promoted(program)
     for role in program.roles:
         _check_groups(program, role.body)
@@ -237,6 +238,26 @@ def _check_groups(program: BarrierProgram, body: tuple[Op, ...]) -> None:
                 _check_groups(program, op.body)
             case _:
                 pass
+
+
+def _check_ragged(program: BarrierProgram) -> None:
+    """Where tables say which rows a tile has: they are for tiles of its size, blocks that share what is read at the group have
+    the same rows, a group is no axis that tiles are counted along, and nothing is stored in whole boxes."""
+    ragged, order = program.ragged, program.order
+    if ragged is None:
+        return
+    _require(ragged.step == order.rows.step, "content", f"tiles of {order.rows.step} rows by tables for {ragged.step}")
+    _require(order.cluster == 1 or order.cluster_over == "columns", "content", "blocks whose rows differ share a group")
+    _require(not order.paired, "content", "tiles of which tables say the rows are made in pairs")
+    given = {table.symbol for table in ragged.tables} - {value.symbol for value in program.tensors}
+    _require(not given, "content", "a table that the kernel is not given")
+    by_group = [symbol for symbol, dim in program.derived if ragged.group in dim.variables]
+    for role in program.roles:
+        loads = [op.ring.fields[op.field].load for op in operations(role.body) if isinstance(op, Copy)]
+        for load in loads:
+            sides = [order.rows.symbol in load.axes, any(symbol in load.axes for symbol in by_group)]
+            _require(sides.count(True) == 1, "content", "a factor read at rows and a group, or neither")
+        _require(not any(isinstance(op, b.Send) for op in operations(role.body)), "content", "ragged tiles stored as whole boxes")
 
 
 # ── results ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -239,6 +239,8 @@ class _Cluster:
         for axis, over in ((order.rows, "rows"), (order.columns, "columns")):
             unit = axis.step * (order.cluster if order.cluster_over == over else 1)
             counts[over] = -(-self.size(axis.extent) // unit)
+        if program.ragged is not None:
+            counts["rows"] = int(self.tensors[program.ragged.before.symbol][self.size(program.ragged.groups)])
         assert agent.tile is not None
         outers = prod(self.size(axis.extent) for axis in order.outer)
         if order.paired:
@@ -261,6 +263,8 @@ class _Cluster:
         else:
             column = column * order.cluster + agent.block
         agent.pieces[order.rows.symbol], agent.pieces[order.columns.symbol] = row, column
+        if program.ragged is not None:
+            agent.pieces[program.ragged.group] = int(self.tensors[program.ragged.tile_group.symbol][row])
         agent.pieces |= {axis.symbol: 0 for axis in program.whole}
         agent.pieces |= {symbol: dim.evaluate({**self.sizes, **agent.pieces}) for symbol, dim in program.derived}
         if program.bounds is not None:
@@ -283,7 +287,26 @@ class _Cluster:
 
     def place(self, agent: _Agent, c: Coordinate) -> int:
         piece = c.step * agent.pieces[c.axis] if c.step else 0
+        if c.axis == self.program.order.rows.symbol:
+            piece = self.first_row(agent)
         return piece + c.offset + c.by_rank * agent.block + c.by_consumer * agent.instance
+
+    def first_row(self, agent: _Agent) -> int:
+        """Of an agent's tile, in the order of rows in which tiles are cut."""
+        rows, ragged = self.program.order.rows, self.program.ragged
+        piece = agent.pieces[rows.symbol]
+        return rows.step * piece if ragged is None else int(self.tensors[ragged.first.symbol][piece])
+
+    def rows(self, agent: _Agent, block: int) -> tuple[Array, int]:
+        """The 64 rows of a block, where they stand in results, and how many of them are the tile's."""
+        order, ragged = self.program.order, self.program.ragged
+        rows = self.first_row(agent) + (agent.instance * agent.blocks + block) * 64 + np.arange(64)
+        if ragged is None:
+            return rows, int(np.clip(self.size(order.rows.extent) - rows[0], 0, 64))
+        last = int(self.tensors[ragged.last.symbol][agent.pieces[order.rows.symbol]])
+        inside = np.minimum(rows, last - 1)
+        stands = inside if ragged.order is None else self.tensors[ragged.order.symbol][inside]
+        return stands, int(np.clip(last - rows[0], 0, 64))
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -322,16 +345,7 @@ class _Cluster:
             case b.Send():
                 self.send(agent, op)
             case b.Scatter():
-                order = self.program.order
-                row = order.rows.step * agent.pieces[order.rows.symbol] + (agent.instance * agent.blocks + op.block) * 64
-                column = order.columns.step * agent.pieces[order.columns.symbol] + op.column
-                values = self.result(agent, op.store, op.block, op.column, op.width)
-                at = [
-                    row if a == order.rows.symbol else column if a == order.columns.symbol else agent.pieces[a]
-                    for a in op.store.axes
-                ]
-                box = [64 if a == order.rows.symbol else op.width if a == order.columns.symbol else 1 for a in op.store.axes]
-                self.put(op.store.tensor, at, box, op.store.axes, values)
+                self.scatter(agent, op)
             case b.ProductFence() | b.Meet() | b.AsyncFence():
                 pass  # what they order is proved, and here happens in one order
             case _:
@@ -420,10 +434,9 @@ class _Cluster:
     def axes(self, agent: _Agent, block: int) -> dict[Symbol, Array]:
         """The indices of 64 rows, as a column, and those of which the tile has one."""
         order = self.program.order
-        row = order.rows.step * agent.pieces[order.rows.symbol] + (agent.instance * agent.blocks + block) * 64
         fixed = (*(a.symbol for a in order.outer), *(symbol for symbol, _ in self.program.derived))
         known: dict[Symbol, Array] = {symbol: np.int64(agent.pieces[symbol]) for symbol in fixed}
-        return known | {order.rows.symbol: (row + np.arange(64))[:, None]}
+        return known | {order.rows.symbol: self.rows(agent, block)[0][:, None]}
 
     def fold(self, agent: _Agent, op: t.Fold, block: int) -> None:
         stream, steps = op.stream, self.program.steps
@@ -497,6 +510,15 @@ class _Cluster:
             self.put(op.descriptor.tensor, start, list(op.descriptor.box), axes, values)
 
         agent.stores.append(leave)
+
+    def scatter(self, agent: _Agent, op: b.Scatter) -> None:
+        order, (rows, count) = self.program.order, self.rows(agent, op.block)
+        column = order.columns.step * agent.pieces[order.columns.symbol] + op.column
+        values = self.result(agent, op.store, op.block, op.column, op.width)
+        width = max(0, min(op.width, self.size(order.columns.extent) - column))
+        at = {order.rows.symbol: rows[:count, None], order.columns.symbol: column + np.arange(width)[None, :]}
+        out = self.tensors[op.store.tensor]
+        out[tuple(at.get(axis, agent.pieces.get(axis)) for axis in op.store.axes)] = values[:count, :width].astype(out.dtype)
 
     def put(self, tensor: Symbol, start: list[int], box: list[int], axes: tuple[Symbol, ...], values: Array) -> None:
         """Write rows × columns into the box of a tensor, clipped at its edges."""

@@ -227,6 +227,10 @@ def _tiled_work(
     if problem.pixels is not None:
         joined = ", whole rows of windows at once" if any(view.joined for view in images.values()) else ""
         lines.append(f"  {problem.pixels} are pixels, which the copy engine finds (im2col){joined}")
+    if isinstance(plan.kernel, MatrixProduct) and (ragged := plan.kernel.ragged) is not None:
+        order = "sorted" if ragged.order is None else "not known to be sorted"
+        tiles = f"at most {ragged.tiles.evaluate(sizes):,} tiles of {ragged.step} rows of one group each"
+        lines.append(f"  rows have {problem.groups:,} groups, {order}: {tiles}")
     if isinstance(plan.kernel, MatrixProduct) and problem.products > 1:
         bound, room = error_bound(problem.depth), workspace(plan.kernel, sizes)
         count = f"{problem.products} products of bf16 values that add up to the factors"

@@ -17,6 +17,7 @@ from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import Bounds
 from axon.backend.gpu.tile.ir import Load, Store, StoreRows, Tile, TileAxis, Work
+from axon.backend.gpu.tile.ragged import Ragged
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.data import dataclass
 from axon.base.names import Symbol
@@ -377,6 +378,9 @@ class Order:
 
     `paired`, for tiles of which those of later rows may have more to do: a block makes the tiles of one outer index in pairs, of
     the last rows and the first, of the last but one and the second, so that all pairs are alike.
+
+    `ragged`: a piece of rows is a tile of which tables say the rows and their group, and how many pieces there are. A coordinate
+    along rows counts from the first of these, whatever its step.
     """
 
     outer: tuple[TileAxis, ...]
@@ -386,6 +390,7 @@ class Order:
     cluster: int
     cluster_over: Literal["rows", "columns"]
     paired: bool = False
+    ragged: Ragged | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,6 +428,10 @@ class BarrierProgram:
     views: tuple[View, ...] = ()
     promoted: Promoted | None = None
     row_stores: tuple[StoreRows, ...] = ()
+
+    @property
+    def ragged(self) -> Ragged | None:
+        return self.order.ragged
 
     @property
     def cluster(self) -> int:

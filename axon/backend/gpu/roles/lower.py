@@ -29,7 +29,8 @@ class _Lowering:
     def __init__(self, program: r.RoleProgram, target: Target, granted: Granted) -> None:
         self.program, self.target = program, target
         stored = {s.tensor for s in program.consumer if isinstance(s, Store)}
-        self.boxed = stored <= granted.boxed
+        # A bulk copy stores whole boxes; where a ragged tile ends, other rows begin.
+        self.boxed = stored <= granted.boxed and program.source.ragged is None
         self.dense = granted.dense
         self.rings: dict[Symbol, Ring] = {}
         self.loads = {load.tile: load for load in _loads((*program.producer, *program.consumer))}
@@ -54,7 +55,8 @@ class _Lowering:
             data += mapping.consumers * slots * BUFFER_BYTES
         folds = [s for s in t.statements(source.body) if isinstance(s, t.Fold)]
         scores = max((1 + len(fold.others) for fold in folds), default=1)
-        budget = register_budget(mapping, promoted=self._promoted is not None, scores=scores)
+        promoted, ragged = self._promoted is not None, source.ragged is not None
+        budget = register_budget(mapping, promoted=promoted, scores=scores, ragged=ragged)
         drain = (b.Drain(),) if stores and self.boxed else ()
         tiles = b.Tiles(tuple(self._consumer(program.consumer, None)))
         first, last = self._turns() if mapping.turns else ((), ())
@@ -69,7 +71,9 @@ class _Lowering:
         else:
             roles = (Role("worker", mapping.consumers, False, None, consumer),)
         paired = source.bounds is not None and source.bounds.uneven
-        order = Order(source.outer, source.rows, source.columns, mapping.group, mapping.cluster, mapping.cluster_over, paired)
+        order = Order(
+            source.outer, source.rows, source.columns, mapping.group, mapping.cluster, mapping.cluster_over, paired, source.ragged
+        )
         buffers = (self.buffer,) if self.buffer else ()
         return BarrierProgram(
             source.tensors, mapping, self.target, order, steps, tuple(self.rings.values()), buffers, roles, data,

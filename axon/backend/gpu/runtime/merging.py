@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout.memory import DeviceTensor
-from axon.backend.gpu.layout.roofline import KernelWork
+from axon.backend.gpu.layout.roofline import LAUNCH, KernelWork, Loads
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.packed import copying
@@ -38,6 +38,7 @@ from axon.backend.gpu.tile.contraction import (
 )
 from axon.backend.gpu.tile.families import Kernel, views_of
 from axon.backend.gpu.tile.limbs import in_limbs, splitting, without_tensor_cores
+from axon.backend.gpu.tile.ragged import STEPS, Grouped, grouped
 from axon.backend.gpu.tile.regroup import in_order
 from axon.backend.gpu.tile.residues import by_residues
 from axon.backend.gpu.tile.schedule import fastest
@@ -45,7 +46,7 @@ from axon.backend.plan.ir import Nest
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.core.ir import Compute, Program, Value
+from axon.core.ir import Compute, Program, Read, Value
 from axon.core.passes.dissolve import copied, with_tensors
 from axon.core.walk import outs_of
 
@@ -60,7 +61,7 @@ Merged: TypeAlias = "frozenset[tuple[Symbol, Merging]]"  # by what a contraction
 
 def merged(
     program: Program,
-    kernels: Iterable[Kernel],
+    kernels: Sequence[Kernel],
     decided: Set[Symbol],
     tensors: Mapping[Symbol, DeviceTensor],
     sizes: Mapping[Symbol, int],
@@ -77,15 +78,20 @@ def merged(
         if source is not None and (copy := outs_of(each)[0].symbol) not in tensors:
             same[copy] = same.get(source, source)
     seen = [with_tensors(op, same) for op in program.block.ops]
-    pricer = _Pricer(values, tensors, sizes, target)
+    pricer = _Pricer(values, tensors, sizes, target, frozenset(program.ascending))
     found: dict[Symbol, Merging | None] = {}
-    for made in _contracted(kernels):
+    whole = dict.fromkeys(_contracted(kernels))
+    # A sum in parts is what the second of two kernels stores.
+    stored = (symbol for kernel in kernels if isinstance(kernel, Nest) for symbol in kernel.stored)
+    for made in dict.fromkeys((*whole, *stored)):
         symbol = made
         while symbol in numbers and (source := copied(program.block.ops[numbers[symbol]])) is not None:
             symbol = source  # a plain kernel stores what it makes under the name of its copy
         if symbol not in numbers or symbol in decided or symbol in found:
             continue
         op, *later = (op for op in seen[numbers[symbol] :] if isinstance(op, Compute))
+        if made not in whole and (op.reduction is None or grouped(op, factors_of(op)[0]) is None):
+            continue
         found[symbol] = pricer.best(op, later)
     return frozenset((symbol, best) for symbol, best in found.items() if best is not None)
 
@@ -98,6 +104,12 @@ def _contracted(kernels: Iterable[Kernel]) -> Iterator[Symbol]:
         elif isinstance(kernel, Nest):
             steps = (step for step in kernel.steps if isinstance(step, Compute) and step.reduction is not None)
             yield from (step.outs[0].symbol for step in steps if step.reduction and step.reduction.monoid.kind == "sum")
+
+
+def for_each_row(points: int, columns: int, depth: int, bytes_: int, target: Target) -> float:
+    """Seconds of a plain kernel that makes so many results, and reads for each row of them a matrix of its own."""
+    again = Loads(points * depth * bytes_, columns * depth * bytes_)
+    return KernelWork(points * bytes_, (again,), 2 * points * depth).seconds(target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +130,19 @@ class _Pricer:
     tensors: Mapping[Symbol, DeviceTensor]
     sizes: Mapping[Symbol, int]
     target: Target
+    ascending: frozenset[Symbol] = frozenset()  # tensors of which it is known
 
     def best(self, op: Compute, later: Sequence[Compute]) -> Merging | None:
         """How to merge a contraction's sides; None if it is best as it stands, or is none."""
         if op.reduction is None:
             return None
+        deep, _ = factors_of(op)
+        found = grouped(op, deep)
+        if found is not None:
+            return self.in_groups(op, found)
         split = by_residues(op)
         if split is not None and (inside := self.best(split[0], (split[1], *later))) is not None:
             return replace(inside, residues=True)
-        deep, _ = factors_of(op)
         sides = sides_of(op, deep) if len(deep) == 2 else None
         if sides is None or not sides.rows or not sides.columns:
             return None
@@ -157,6 +173,34 @@ class _Pricer:
         kernel = next(one.kernel for one in priced if one.merging == best)
         plain = without_tensor_cores(kernel, problem_of(kernel, self.sizes), self.sizes, self.target)
         return best if tiled or costs[best] < plain else None
+
+    def in_groups(self, op: Compute, found: Grouped) -> Merging | None:
+        """How many rows tiles have, of a product whose rows have groups; None if a plain kernel, which reads a group's matrix for
+        each row, takes less time."""
+        assert op.reduction is not None
+        extents = [max(0, axis.extent.evaluate(self.sizes)) for axis in (*op.axes, *op.reduction.axes)]
+        if not prod(extents):
+            return None
+        ascending = isinstance(found.index, Read) and found.index.tensor in self.ascending
+        bytes_ = max(8, found.read.element.bits) // 8
+        points, depth = prod(extents[: len(op.axes)]), prod(extents[len(op.axes) :])
+        options: dict[Merging | None, float] = {None: for_each_row(points, extents[len(op.axes) - 1], depth, bytes_, self.target)}
+        for step in STEPS:
+            merging = Merging(ragged=step, ascending=ascending)
+            try:
+                bare, _ = contraction(op, self.values, merging)
+                *_, kernel = in_limbs((bare,), {})
+                assert isinstance(kernel, MatrixProduct)
+                assert bare.ragged is not None
+                problem = problem_of(kernel, self.sizes)
+            except Unsupported:
+                continue
+            if not problem.groups:
+                continue
+            seconds = splitting(kernel, self.sizes, self.target) + fastest(problem, traits(kernel), self.target)
+            made = [out for each in bare.ragged.made for out in outs_of(each)]
+            options[merging] = seconds + LAUNCH * len(bare.ragged.made) + self.moved(*made, *made)
+        return min(options, key=options.__getitem__)
 
     def of_pixels(self, image: Image) -> Iterator[Merging]:
         """The ways to read a factor by copies of pixels: so many channels of each, or a row of a window with its channels, where

@@ -60,6 +60,8 @@ def fit(kernel: Tiled, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingO
             return f"{name} cannot be read by bulk copies: {found}"
         lying.append(found)
     kernel = with_operands(kernel, lying)
+    if isinstance(kernel, MatrixProduct) and kernel.ragged is not None and kernel.ragged.groups.evaluate(sizes) < 1:
+        return "there are no groups of which rows could be"
     problem = problem_of(kernel, sizes)
     if any(axis.extent.evaluate(sizes) < 1 for axis in kernel.reduced):
         return "a sum over nothing"
@@ -142,6 +144,9 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             problem = ScheduleProblem(
                 rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), elements=(lefts, rights)
             )
+            if kernel.ragged is not None:
+                groups = kernel.ragged.groups.evaluate(sizes)
+                return replace(problem, groups=groups, elements=(lefts, rights * min(groups, rows)))
             if _is_image(kernel, kernel.left):
                 return replace(problem, pixels="rows")
             return replace(problem, pixels="columns") if _is_image(kernel, kernel.right) else problem
@@ -180,7 +185,7 @@ def _elements(
 
 def blocks(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> int:
     """How many thread blocks to launch: one for each tile, or as many as the chip holds if the mapping is persistent."""
-    rows, columns = -(-problem.rows // mapping.rows), -(-problem.columns // mapping.columns)
+    rows, columns = -(-problem.rows // mapping.rows) + problem.groups, -(-problem.columns // mapping.columns)
     if mapping.cluster_over == "rows":
         rows = -(-rows // mapping.cluster)
     else:

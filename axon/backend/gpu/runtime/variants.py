@@ -29,6 +29,7 @@ from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.prepare import Prepared, is_empty, problem_of
 from axon.backend.gpu.runtime.ways import NO_MAPPING, REFUSED, Planned
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.epilogue import views_of
 from axon.backend.gpu.tile.schedule import TileMapping, holds, predict
 from axon.backend.gpu.tile.schedule_file import FREE, Fixed
@@ -256,11 +257,14 @@ class Variants(tuple[Made, ...]):
 def _instead(planned: Planned, program: Program) -> str:
     """In words, how a program's kernels differ from those where everything fits."""
     way = planned.way
-    copies = (k for k in planned.kernels if isinstance(k, Nest) and not planned.copies.keys().isdisjoint(k.stored))
+    divided = (kernel.ragged for kernel in planned.kernels if isinstance(kernel, MatrixProduct) and kernel.ragged is not None)
+    whole = planned.copies.keys() - {ragged.rows.symbol for ragged in divided if ragged.rows is not None}
+    copies = (k for k in planned.kernels if isinstance(k, Nest) and not whole.isdisjoint(k.stored))
     copied = (symbol for kernel in copies for symbol in sorted(reads_of(kernel), key=lambda s: s.id))
     said = [f"{_named(s, program)} is copied first" for s in dict.fromkeys(copied)]
     for symbol, merging in sorted(way.merging, key=lambda item: item[0].id):
-        how = ["has merged indices"] * (merging.rows or merging.columns) + ["is summed in parts"] * (merging.parts > 1)
+        ragged = [f"has tiles of {merging.ragged} rows of one group each"] * (merging.ragged > 0)
+        how = ragged or ["has merged indices"] * (merging.rows or merging.columns) + ["is summed in parts"] * (merging.parts > 1)
         said.append(f"{_named(symbol, program)} {' and '.join(how) or 'is made in another order of indices'}")
     for symbol, division in sorted(way.divided, key=lambda item: item[0].id):
         parts = ["is put together of parts"] * (division.tiles is not None)

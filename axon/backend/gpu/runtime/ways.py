@@ -122,7 +122,10 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     cuts = dict(way.spread)
     made = kernels(ordered, way.plain, way.apart, dict(way.why), way.bare, named(merging), cuts, again.kept, way.ones, without)
     whole = limbed(tuple(with_divisions(made, dict(way.divided), ordered)), ordered)
-    return Planned(program, way, *with_copies(whole.kernels, way.packed), whole.limbs)
+    packed, copies = with_copies(whole.kernels, way.packed)
+    groups = (kernel.ragged for kernel in packed if isinstance(kernel, MatrixProduct) and kernel.ragged is not None)
+    copies |= {ragged.rows.symbol: 1 for ragged in groups if ragged.rows is not None}
+    return Planned(program, way, packed, copies, whole.limbs)
 
 
 def with_divisions(made: Iterable[Kernel], divisions: Mapping[Symbol, Division], program: Program) -> Iterator[Kernel]:

@@ -19,13 +19,14 @@ from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views
 from axon.backend.gpu.tile.epilogue import EpilogueGroup, EpilogueOperand, Result, bare, check_epilogue, result_of
+from axon.backend.gpu.tile.ragged import Ragged, grouped, is_inside, ragged
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.core.ir import Axis, Binary, Compute, Const, Convert, Local, Read, Scalar, Value, element_of
 from axon.core.scalar_facts import present, substitute
-from axon.core.walk import converted, mentions, reads
+from axon.core.walk import all_axes, converted, mentions, reads
 from axon.shapes.dimension import Dim, minimum
 
 PRODUCT_ELEMENTS = (Element.BF16, Element.F16)
@@ -49,7 +50,8 @@ class MatrixProduct:
     `rows` is read by `left` alone and `columns` by `right` alone; `outer` axes take one index per tile and may stand in both. The
     product accumulates in f32. `views` are what it reads at more than bare indices, `derived` indices that follow from a tile's.
     A factor may come in limbs, of which it is the sum (see `limbs`): the greatest first, all read at the same axes. `merges` says
-    of what rows, columns and depth are merged, and `made` what core calls the product.
+    of what rows, columns and depth are merged, and `made` what core calls the product. `ragged` says of rows in groups where tiles
+    of them end.
     """
 
     rows: Axis
@@ -65,6 +67,7 @@ class MatrixProduct:
     derived: tuple[tuple[Symbol, Dim], ...] = ()
     span: Span | None = None
     merges: tuple[Merge, ...] = ()
+    ragged: Ragged | None = None
 
     @property
     def reduced(self) -> tuple[Axis, ...]:
@@ -127,7 +130,8 @@ class Merging:
     Of a `window` it is the number of the summed axis that moves it, and what one factor shows is copied (see `layout.views`);
     its innermost index goes up to a multiple of `filled`, with zeros. `im2col` is the number of the factor that is read by copies
     of pixels; the `window` is then the axis of a row that is joined with channels, if one is, which goes up to a multiple of `row`,
-    and so many axes of the result that it has alone are `apart`. A sum may be made by `residues` first (see there).
+    and so many axes of the result that it has alone are `apart`. A sum may be made by `residues` first (see there). Rows in groups
+    are cut into tiles of so many, `ragged`; they may be known to be `ascending` (see `ragged`).
     """
 
     rows: bool = False
@@ -140,6 +144,8 @@ class Merging:
     row: int = 1
     apart: int = 0
     residues: bool = False
+    ragged: int = 0
+    ascending: bool = False
 
 
 APART = Merging()
@@ -158,11 +164,18 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
     window = None if merging.window is None else summed[merging.window]
     for axis in summed if merging.im2col is not None else filter(None, (window,)):
         op = _forwards(op, axis)
+    divided = None
+    if merging.ragged:
+        divided, op = in_groups(op, values, merging)
+        values = values if divided.rows is None else {**values, divided.rows.symbol: divided.rows}
     deep, shallow = factors_of(op)
     views = Views(values, (*op.axes, *summed))
     copied = window is not None or merging.im2col is not None
     seen = [_seen(factor, views, padded=copied) for factor in deep]
     if len(seen) != 2 or any(read is None for read in seen):
+        if grouped(op, deep) is not None:
+            why = "data say which matrix each row reads, and tiles of one group of rows each are not worth it here"
+            raise Unsupported(why, span)
         two = len({read.tensor for factor in deep for read in reads(factor)}) > 1
         raise Unsupported("the sum is not over products of two tensors read at indices", span, near=two)
     for read in filter(None, seen):
@@ -206,10 +219,33 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
     result = result_of(out, tuple(a.symbol for a in op.axes), expression, views, _of_sides(merges, depth))
     kernel = MatrixProduct(
         rows, columns, depth, outer, (_operand(left, views),), (_operand(right, views),), product, (result,), out.symbol,
-        views.all, views.derived, span, merges,
+        views.all, views.derived, span, merges, divided,
     )  # fmt: skip
     check_epilogue(kernel, (result,), views, span)
     return kernel, views
+
+
+def in_groups(op: Compute, values: Mapping[Symbol, Value], merging: Merging) -> tuple[Ragged, Compute]:
+    """The groups of a product's rows, and the product with factors that are read at these. Raises `Unsupported` if it has none."""
+    deep, shallow = factors_of(op)
+    found = grouped(op, deep)
+    if found is None or found.read.tensor not in values:
+        raise Unsupported("no factor is read at an index that depends on one row alone", op.span)
+    shape = values[found.read.tensor].shape
+    if found.read.checked is not None and not is_inside(found, op, shape):
+        raise Unsupported("a factor that may be read outside", op.span)
+    other = deep[1 - found.factor]
+    seen = Views(values, all_axes(op)).seen(other) if isinstance(other, Read) else None
+    known = seen is not None and bare(seen) is not None
+    divided, factors = ragged(found, op, deep, shape, merging.ragged, ascending=merging.ascending, bare=known)
+    (out,) = op.outs
+    product: Scalar = Binary("mul", *(converted(factor, out.element) for factor in factors))
+    for factor in shallow:
+        product = Binary("mul", product, converted(factor, out.element))
+    sides = sides_of(op, factors)
+    if not sides.rows or sides.rows[-1] != found.row:
+        raise Unsupported("the rows that have groups are not the last index of their factor alone", op.span)
+    return divided, replace(op, body=(product,))
 
 
 def group(kernel: MatrixProduct, views: Views) -> EpilogueGroup[Any]:

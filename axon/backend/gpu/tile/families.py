@@ -6,7 +6,7 @@ becomes the nests of a plan (see `plan` and `fuse`), in as few pieces as the ord
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import TypeAlias, assert_never
 
@@ -41,6 +41,7 @@ Known: TypeAlias = "tuple[Symbol, tuple[Symbol, ...], Local]"  # a tensor of one
 POLICY = Policy(epilogues=frozenset({Element.F64}), share=False, wide=True)
 
 
+_TABLES = Reason("for tiles that have rows of one group each")
 NO_REASONS: Mapping[Symbol, str] = {}
 NO_MERGING: Mapping[Symbol, Merging] = {}
 NO_CUTS: Mapping[Symbol, Cut] = {}
@@ -71,7 +72,7 @@ def kernels(
         if not isinstance(op, Compute | Scan):
             raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
     groups, reasons = _tiled(program, plain, plain | apart, bare, merging, kept, without)
-    return tuple(_in_order(program, groups, {**reasons, **why}, cuts, ones))
+    return tuple(_with_tables(_in_order(program, groups, {**reasons, **why}, cuts, ones), program))
 
 
 def with_operands(kernel: Tiled, operands: Sequence[EpilogueOperand]) -> Tiled:
@@ -250,6 +251,23 @@ def _in_order(
 def _missing(ops: Sequence[Op], members: set[int], there: set[Symbol], made: set[Symbol]) -> set[Symbol]:
     own = {out.symbol for n in members for out in outs_of(ops[n])}
     return ({s for n in members for s in tensors_of(ops[n])} & made) - there - own
+
+
+def _with_tables(made: Iterable[Kernel], program: Program) -> Iterator[Kernel]:
+    """The kernels, and in front of those of ragged tiles what makes their tables, each once."""
+    values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in program.block.ops for out in outs_of(op)}
+    there: set[Symbol] = set()
+    for kernel in made:
+        ragged = kernel.ragged if isinstance(kernel, MatrixProduct) else None
+        if ragged is not None:
+            ops = tuple(op for op in ragged.made if op.outs[0].symbol not in there)
+            values |= {out.symbol: out for op in ragged.made for out in op.outs}
+            there |= {out.symbol for op in ops for out in op.outs}
+            results = tuple(out.symbol for op in ops for out in op.outs if out in ragged.kept)
+            before = replace(program, block=Block(ops, results))
+            for nest in nests(before, range(len(ops)), values, whole=True):
+                yield replace(nest, reasons=(*nest.reasons, _TABLES))
+        yield kernel
 
 
 def nests(

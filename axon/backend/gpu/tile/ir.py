@@ -21,6 +21,7 @@ from axon.backend.gpu.tile.bounds import Bounds, bounds
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.epilogue import EpilogueOperand, bare, views_of
 from axon.backend.gpu.tile.online_softmax import ONE, local_symbols
+from axon.backend.gpu.tile.ragged import Ragged
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.gpu.tile.text import SymbolNames, Texts, dim_text, scalar_text
@@ -186,7 +187,8 @@ class TileProgram:
     """`outer`, `rows` and `columns` cut the result into tiles; `body` makes one of them.
 
     `derived` are indices that follow from the tile's, `whole` axes that one piece covers, `bounds` the pieces that a mask leaves,
-    `views` what is read or stored through other strides.
+    `views` what is read or stored through other strides. Which rows a tile has, and the index that is one for all of these, may be
+    read from tables (`ragged`).
     """
 
     tensors: tuple[Value, ...]
@@ -198,6 +200,7 @@ class TileProgram:
     whole: tuple[TileAxis, ...] = ()
     bounds: Bounds | None = None
     views: tuple[View, ...] = ()
+    ragged: Ragged | None = None
 
     @property
     def axes(self) -> tuple[TileAxis, ...]:
@@ -219,7 +222,7 @@ def tile(kernel: MatrixProduct | Stream, mapping: TileMapping, tensors: tuple[Va
     match kernel:
         case MatrixProduct():
             body = (Clear(accumulator), _contracting(kernel, depth, rows, columns, accumulator), *stores)
-            return TileProgram(tensors, outer, rows, columns, body, kernel.derived, views=views_of(kernel))
+            return TileProgram(tensors, outer, rows, columns, body, kernel.derived, views=views_of(kernel), ragged=kernel.ragged)
         case Stream(keys=along, condition=condition):
             keys = TileAxis(along.symbol, along.extent, mapping.keys)
             uniform = frozenset([*(a.symbol for a in kernel.outer), *(symbol for symbol, _ in kernel.derived)])
@@ -285,6 +288,9 @@ def verify(program: TileProgram) -> None:
     """Raises FormInvalid unless every tile is defined before its use and fits the axes it stands under."""
     steps = {a.symbol: a.step for a in (*program.axes, *program.whole)} | {symbol: 1 for symbol, _ in program.derived}
     defined: set[Symbol] = set()
+
+    if program.ragged is not None:
+        require(program.rows.step == program.ragged.step, "tiles of other rows than tables are for")
 
     def walk(body: tuple[Statement, ...], inside: dict[Symbol, int]) -> None:
         for statement in body:
@@ -399,10 +405,17 @@ class Mentions(Protocol):
     def views(self) -> tuple[View, ...]: ...
     @property
     def bounds(self) -> Bounds | None: ...
+    @property
+    def ragged(self) -> Ragged | None: ...
 
 
 def given(program: Mentions, stream: Stream | None, names: SymbolNames) -> Iterator[str]:
     """What statements mention without saying: indices that follow from others, views, what a mask leaves, what a fold does."""
+    ragged = program.ragged
+    if ragged is not None:
+        tables = ", ".join(names[table.symbol] for table in (ragged.tile_group, ragged.first, ragged.last))
+        order = "" if ragged.order is None else f" of {names[ragged.order.symbol]}"
+        yield f"rows of a tile{order}, all of one {names[ragged.group]}: by {tables}"
     for symbol, dim in program.derived:
         yield f"{names[symbol]} = {dim_text(dim, names)}"
     yield from views_text(program.views, names)

@@ -53,6 +53,8 @@ def named(merging: Mapping[Symbol, Merging]) -> dict[Symbol, Merging]:
 def in_order(op: Compute, merging: Merging) -> tuple[Compute, ...]:
     """A contraction of two factors in an order of indices in which its sides can be merged so; and what is left to do after it."""
     assert op.reduction is not None
+    if merging.ragged:
+        return (op,)
     if merging.residues:
         split = by_residues(op)
         assert split is not None, "a sum that was split by residues before"

@@ -25,6 +25,7 @@ SCORES_BUDGETS = {2: (56, 224), 3: (56, 152)}  # and its producer fills two more
 LIMB_BUDGETS = {2: (88, 208)}  # a producer of limbs asks for many copies a step
 STREAM_SPARE = 24  # likewise, of a stream
 KEY_SPARE = 4  # for each value that it reads for each key, beside these
+RAGGED_BUDGETS = {2: (56, 224)}  # a producer knows of each tile what tables say
 SPARE_REGISTERS = 40  # what a consumer needs beside its accumulators
 
 BARRIER_BYTES = 1024  # at the start of shared memory; keeps what follows aligned for swizzled tiles
@@ -73,6 +74,7 @@ class Traits:
     limbs: tuple[int, int] = (1, 1)  # of the left factor, of the right one
     scores: int = 1  # of a stream: how many for each element
     by_key: int = 0  # and how many values it reads for each key
+    ragged: int = 0  # rows of a tile, if tables say so, which tiles have which
 
     @property
     def promoted(self) -> bool:
@@ -90,8 +92,8 @@ class ScheduleProblem:
     """The sizes that a choice depends on. `outer` is the product of the outer extents, `elements` how many different ones each
     factor has in all, of one limb; if it is not said, as many as its matrices. The side of `pixels` is read by copies of these.
 
-    Of streams there are the streamed extent, whether a mask leaves parts out, and how many scores an element has; of factors in
-    limbs, how many they have, and how many products.
+    Of rows in `groups` tiles have one group each. Of streams there are the streamed extent, whether a mask leaves parts out, and
+    how many scores an element has; of factors in limbs, how many they have, and how many products.
     """
 
     rows: int
@@ -105,13 +107,21 @@ class ScheduleProblem:
     elements: tuple[int, int] | None = None
     pixels: Literal["rows", "columns"] | None = None
     scores: int = 1
+    groups: int = 0
+
+    def tiles(self, rows: int) -> int:
+        """How many tiles of so many rows there are: of rows in groups, if these are of about one size."""
+        if not self.groups:
+            return -(-self.rows // rows)
+        there = min(self.groups, self.rows)
+        return there * max(1, round(self.rows / (there * rows) + 0.5))
 
 
-def register_budget(mapping: TileMapping, *, promoted: bool, scores: int = 1) -> tuple[int, int] | None:
+def register_budget(mapping: TileMapping, *, promoted: bool, scores: int = 1, ragged: bool = False) -> tuple[int, int] | None:
     """Registers per thread of (producer, consumer), if they differ."""
     if not mapping.specialized:
         return None
-    special = LIMB_BUDGETS if promoted else {}
+    special = LIMB_BUDGETS if promoted else RAGGED_BUDGETS if ragged else {}
     if mapping.keys:
         special = SCORES_BUDGETS if scores > 1 else STREAM_BUDGETS
     return special.get(mapping.consumers, REGISTER_BUDGETS[mapping.consumers])
@@ -157,7 +167,7 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
     unit = width if across else 8  # what a block may load of a shared tile: whole panels, or whole swizzle periods of rows
     what = "columns" if over_rows else "rows"
     step = width if traits.right_across or traits.stream else max(granule, 16)
-    budget = register_budget(mapping, promoted=traits.promoted, scores=traits.scores)
+    budget = register_budget(mapping, promoted=traits.promoted, scores=traits.scores, ragged=bool(traits.ragged))
     spare = STREAM_SPARE + KEY_SPARE * traits.by_key if traits.stream else SPARE_REGISTERS
     threads = target.warpgroup * (mapping.consumers + mapping.specialized)
     registers = budget[1] if budget else min(target.max_registers, target.registers_per_multiprocessor // threads)
@@ -187,6 +197,8 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
         (mapping.keys <= target.box_extent, f"keys can be at most {target.box_extent}"),
         (mapping.keys % (width if traits.keys_contiguous else 16) == 0,
          f"keys must be a multiple of {width if traits.keys_contiguous else 16}"),
+        (not traits.ragged or mapping.rows == traits.ragged, f"tables are for tiles of {traits.ragged} rows"),
+        (not traits.ragged or mapping.cluster == 1 or not over_rows, "blocks of other rows share no group's columns"),
         (not mapping.turns or mapping.consumers > 1, "one consumer alone takes no turns"),
         (used <= target.shared_per_block, f"it needs {used} bytes of shared memory of {target.shared_per_block}"),
     ]  # fmt: skip
@@ -328,7 +340,7 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
         return _predict_stream(mapping, problem, target)
     if not holds(mapping, problem):
         return inf
-    tiles_m = -(-problem.rows // mapping.rows)
+    tiles_m = problem.tiles(mapping.rows)
     tiles_n = -(-problem.columns // mapping.columns)
     over_rows = mapping.cluster_over == "rows"
     if mapping.cluster > (tiles_m if over_rows else tiles_n):

@@ -59,6 +59,12 @@ class _KernelScope(PlanScope):
         for axis in axes:
             self.introduce(axis.symbol)
             self.dims.add(axis.symbol)
+        groups = kernel.ragged if isinstance(kernel, MatrixProduct) else None
+        if groups is not None:
+            self.introduce(groups.group)
+            self.dims.add(groups.group)
+            for table in groups.tables:
+                self.require(self.tensor(table.symbol) == table, f"the table {table.symbol!r} is another tensor")
         derived = [symbol for symbol, _ in kernel.derived]
         for symbol, dim in kernel.derived:
             self.dim(dim)
@@ -86,7 +92,7 @@ class _KernelScope(PlanScope):
             self.require(set(row.axes) <= self.dims, f"{row.value.symbol!r} is stored at axes that are not in scope")
         self.locals.clear()
         self.loose = False
-        self.dims.difference_update(derived)
+        self.dims.difference_update([*derived, *([groups.group] if groups is not None else [])])
         self.leave(axes)
         for symbol in set(self.tensors) - around:
             del self.tensors[symbol]
