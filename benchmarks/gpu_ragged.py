@@ -29,6 +29,8 @@ import nn
 fun product (x : bf16[n, k]) (w : bf16[g, k, j]) (group : i32[n]) = for i j => sum k => x[i, k] * w[group[i], k, j]
 fun sorted (x : bf16[n, k]) (w : bf16[g, k, j]) (group : i32[n]) =
   let val groups = sort group in for i j => sum k => x[i, k] * w[groups[i], k, j] end
+fun weighted (x : bf16[n, k]) (w : bf16[g, k, j]) (group : i32[n]) (s : f32[n]) (y : f32[n, j]) =
+  for i j => s[i] * y[i, j] + cast f32 (sum k => x[i, k] * w[group[i], k, j])
 fun layer (x : bf16[t, d]) (w1 : bf16[e, d, f]) (w3 : bf16[e, d, f]) (w2 : bf16[e, f, d]) (expert : i32[t, m]) (gate : f32[t, m]) =
   let val chosen = for (i, n) => expert[i, n]
       val order = argsort chosen
@@ -53,18 +55,22 @@ def compared(module: Any) -> list[str]:
         "few groups": lambda n, g: torch.randint(max(1, g // 4), (n,), device="cuda") * 3 % g,
         "skewed": lambda n, g: (torch.rand(n, device="cuda") ** 4 * g).long(),
     }
-    cases = ("product", 3000, 8, 512, 1024), ("sorted", 3000, 8, 512, 1024), ("product", 700, 40, 512, 1032)
+    cases = [("product", 3000, 8, 512, 1024), ("sorted", 3000, 8, 512, 1024), ("product", 700, 40, 512, 1032)]
+    cases.append(("weighted", 3000, 8, 512, 1030))
     for name, how in draws.items():
         for function, n, g, k, j in cases:
             x = torch.randn(n, k, device="cuda", dtype=torch.bfloat16)
             w = torch.randn(g, k, j, device="cuda", dtype=torch.bfloat16)
             group = how(n, g).int()
-            got = getattr(module, function)(x, w, group).double()
+            added = [torch.randn(n, *more, device="cuda") for more in ((), (j,))] if function == "weighted" else []
+            got = getattr(module, function)(x, w, group, *added).double()
             groups = (group.sort().values if function == "sorted" else group).long()
             want = torch.empty_like(got)
             for one in groups.unique():
                 mine = groups == one
                 want[mine] = x[mine].double() @ w[one].double()
+            if added:
+                want += added[0].double()[:, None] * added[1].double()
             off = float((got - want).abs().max() / want.abs().max())
             rows.append(f"| {function} | {name} | {n}, {g}, {k}, {j} | {off:.1e} |")
             print(rows[-1], flush=True)
