@@ -1,13 +1,17 @@
 """Kernels made for other chips, on the GPU that is here: whether programs of the corpus give what the interpreter gives, and how
 long some take beside those for the GPU itself.
 
-    python benchmarks/gpu_chips.py [CHIP…]          default: sm_75 sm_80 sm_86
+    python benchmarks/gpu_chips.py [CHIP…]                          default: sm_75 sm_80 sm_86
+    python benchmarks/gpu_chips.py products [SECONDS [CHIP…]]       default: 45 s, sm_89 sm_80
 
 A chip's limits and instructions are forced; its speed is the GPU's. Times are of ten calls between two events, the best of five.
+`products` are those that tensor instructions of warps make: random ones against float64, as many as there is time for, up to 100;
+then how long some take, beside cuBLAS; and of the tiles that may be chosen for bf16, how long each takes beside what was predicted.
 """
 
 from __future__ import annotations
 
+import random as chances
 import sys
 import time
 from pathlib import Path
@@ -19,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import axon
 from axon.backend import chips
+from axon.backend.gpu.layout import register_tiles
 from axon.backend.gpu.runtime.stepped_call import HostCall
 from axon.backend.gpu.runtime.steps import Stepped
 from axon.interpret import run
@@ -85,7 +90,108 @@ def agreement(chip: str, one_in: int) -> str:
     return f"{right} programs of the corpus right, {len(wrong)} not: {wrong[:5]}"
 
 
+PRODUCTS = """
+fun plain (a : bf16[n, k]) (b : bf16[k, m]) = a @ b
+fun wide (a : bf16[n, k]) (b : bf16[k, m]) = for i j => sum c => cast f32 a[i, c] * cast f32 b[c, j]
+fun half (a : f16[n, k]) (b : f16[m, k]) (c : f16[m]) = for i j => max ((sum d => a[i, d] * b[j, d]) + c[j]) 0.0
+fun across (a : bf16[k, n]) (b : bf16[m, k]) = for j i => sum c => cast f32 a[c, i] * cast f32 b[j, c]
+fun heads (a : f16[h, n, k]) (b : f16[h, k, m]) = for h i j => sum c => cast f32 a[h, i, c] * cast f32 b[h, c, j]
+fun single (a : f32[n, k]) (b : f32[k, m]) = a @ b
+fun double (a : f64[n, k]) (b : f64[k, m]) = a @ b
+"""
+F16 = torch.float16
+MEANING: dict[str, Any] = {
+    "plain": lambda a, b: a @ b,
+    "wide": lambda a, b: a @ b,
+    "half": lambda a, b, c: (a @ b.T + c).clamp(min=0),
+    "across": lambda a, b: b @ a,
+    "heads": lambda a, b: a @ b,
+    "double": lambda a, b: a @ b,
+}
+
+
+def drawn(name: str, chance: chances.Random) -> list[Any]:
+    """Random arguments: sizes of any residue, or multiples of what copies take at once; few rows among them."""
+    unit = chance.choice((1, 2, 8, 64))
+    n, m, k, h = (-(-chance.choice((7, 70, 700)) * chance.randint(1, 10) // (10 * unit)) * unit for _ in range(4))
+    like = F16 if name in ("half", "heads") else F64 if name == "double" else BF16
+    shapes = {
+        "half": ((n, k), (m, k), (m,)),
+        "across": ((k, n), (m, k)),
+        "heads": ((min(h, 8), n, k), (min(h, 8), k, m)),
+    }
+    return [random(*shape, like=like) for shape in shapes.get(name, ((n, k), (k, m)))]
+
+
+def random_products(module: Any, seed: int, seconds: float) -> str:
+    """Against float64: how many are right, and the largest error as a part of what rounding allows."""
+    chance, begin, right, wrong, worst = chances.Random(seed), time.time(), 0, list[str](), 0.0
+    torch.manual_seed(seed)
+    for _ in range(50):
+        if time.time() - begin > seconds:
+            break
+        name = chance.choice(list(MEANING))
+        given = drawn(name, chance)
+        got, want = module[name](*given), MEANING[name](*(x.double() for x in given))
+        k = given[0].shape[0 if name == "across" else -1]
+        sums = MEANING[name](*(x.double().abs() for x in given))
+        exact = {BF16: 2.0**-8, F16: 2.0**-11}.get(got.dtype, 0.0) * want.abs() + 1e-30
+        bound = exact + (k + 8) * (2.0**-52 if name == "double" else 2.0**-22) * sums
+        error = float(((got.double() - want).abs() / bound).max())
+        worst = max(worst, error)
+        right += error <= 1
+        wrong += [] if error <= 1 else [f"{name} {[tuple(x.shape) for x in given]}: {error:.2g}"]
+    return f"{right} random products right, {len(wrong)} not {wrong[:5]}; worst error {worst:.2f} of the bound"
+
+
+def products(seconds: float, wanted: list[str]) -> None:
+    modules = {chip: axon.compile(PRODUCTS, chip=chip) for chip in wanted}
+    begin = time.time()
+    timed: list[tuple[str, str, list[Any], Any]] = [
+        ("plain", "bf16 4096³", [random(4096, 4096, like=BF16) for _ in range(2)], torch.matmul),
+        ("plain", "bf16 2048³", [random(2048, 2048, like=BF16) for _ in range(2)], torch.matmul),
+        ("plain", "bf16 16 × 4096 × 4096", [random(16, 4096, like=BF16), random(4096, 4096, like=BF16)], torch.matmul),
+        ("half", "f16 2048³ and what follows", [random(*s, like=F16) for s in ((2048, 2048), (2048, 2048), (2048,))],
+         lambda a, b, c: torch.relu(torch.addmm(c, a, b.T))),
+        ("single", "f32 2048³", [random(2048, 2048) for _ in range(2)], torch.matmul),
+        ("double", "f64 1024³", [random(1024, 1024, like=F64) for _ in range(2)], torch.matmul),
+    ]  # fmt: skip
+    print("| product | cuBLAS, µs | " + " | ".join(f"as {chip}" for chip in wanted) + " |")
+    print("|---|" + "---|" * (1 + len(wanted)))
+    for name, size, given, peer in timed:
+        theirs = microseconds(peer, given)
+        mine = [microseconds(modules[chip][name], given) for chip in wanted]
+        print(f"| {size} | {theirs:.0f} | " + " | ".join(f"{x:.0f} ({theirs / x:.2f})" for x in mine) + " |", flush=True)
+    print(f"{time.time() - begin:.0f} s", flush=True)
+    for chip in wanted:
+        begin = time.time()
+        print(f"{chip}: {random_products(modules[chip], 7, seconds / 2 / len(wanted))}; {time.time() - begin:.0f} s", flush=True)
+    tiles(wanted[0], seconds / 2)
+
+
+def tiles(chip: str, seconds: float) -> None:
+    """Every tile for products of bf16, at some sizes, while there is time."""
+    row, every, begin = chips.made_for(chip, 0), register_tiles.NARROW_FRAGMENTS, time.time()
+    sizes = ((4096, 4096, 4096), (1024, 1024, 1024), (64, 4096, 4096), (16, 4096, 4096))
+    given = {size: [random(size[0], size[2], like=BF16), random(size[2], size[1], like=BF16)] for size in sizes}
+    print("| tile | " + " | ".join(" × ".join(map(str, size)) for size in sizes) + " |")
+    print("|---|" + "---|" * len(sizes))
+    for tile in (tile for tile in every if tile.lines <= row.shared_per_block):
+        if time.time() - begin > seconds:
+            break
+        register_tiles.NARROW_FRAGMENTS = (tile,)
+        function, cells = axon.compile(PRODUCTS, chip=chip)["plain"], []
+        for size in sizes:
+            pairs = register_tiles.Pairs(1, *size, 4, 4, narrow=True, together=(8, 8))
+            cells.append(f"{microseconds(function, given[size]):.0f} ({register_tiles.seconds(tile, pairs, row) * 1e6:.0f})")
+        print(f"| {tile} | " + " | ".join(cells) + " |", flush=True)
+    register_tiles.NARROW_FRAGMENTS = every
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["products"]:
+        products(float((sys.argv[2:3] or ["45"])[0]), sys.argv[3:] or ["sm_89", "sm_80"])
+        return
     wanted = sys.argv[1:] or ["sm_75", "sm_80", "sm_86"]
     own = chips.made_for(None, 0)
     print(f"{torch.cuda.get_device_name()}: {own.name}, {own.multiprocessors} multiprocessors, {own.dram / 1e12:.2f} TB/s")

@@ -120,7 +120,7 @@ def measured(row: Target, said: dict[str, float]) -> Target:
     clock = said["clock"] if is_other("clock") else row.clock
     faster = count / row.multiprocessors * clock / row.clock
     more: dict[str, Any] = {"multiprocessors": count, "clock": clock}
-    more |= {name: getattr(row, name) * faster for name in ("f32", "f64", "tensor")} if faster != 1 else {}
+    more |= {name: getattr(row, name) * faster for name in ("f32", "f64", "tensor", "tensor_f64", "mma")} if faster != 1 else {}
     more |= {name: type(getattr(row, name))(said[name]) for name in ("dram", "l2") if is_other(name)}
     return replace(row, **more) if any(getattr(row, name) != value for name, value in more.items()) else row
 

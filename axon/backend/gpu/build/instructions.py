@@ -21,6 +21,7 @@ from axon.backend.gpu.layout.target import (
     F64_PRODUCTS,
     MATRIX_STORES,
     NAN_EXTREMES,
+    PRODUCTS,
     WGMMA,
     Capability,
     Feature,
@@ -29,9 +30,9 @@ from axon.backend.gpu.layout.target import (
 
 # Opcodes that every chip from 7.5 on has, whatever is appended but what `_NEEDS` names.
 _EVERYWHERE = frozenset((
-    "abs", "add", "and", "atom", "bar", "bfe", "bra", "clz", "copysign", "cvt", "cvta", "div", "ex2", "fma", "ld", "lg2", "mad",
-    "max", "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rcp", "red", "rem", "rsqrt", "selp", "setp", "shf", "shfl",
-    "shl", "shr", "sqrt", "st", "sub", "vote", "xor",
+    "abs", "add", "and", "atom", "bar", "bfe", "bra", "clz", "copysign", "cvt", "cvta", "div", "ex2", "fma", "ld", "ldmatrix",
+    "lg2", "mad", "max", "min", "mov", "mul", "neg", "not", "or", "popc", "prmt", "rcp", "red", "rem", "rsqrt", "selp", "setp",
+    "shf", "shfl", "shl", "shr", "sqrt", "st", "sub", "vote", "xor",
 ))  # fmt: skip
 _NEEDS: tuple[tuple[re.Pattern[str], Feature], ...] = tuple(
     (re.compile(pattern), feature)
@@ -39,6 +40,7 @@ _NEEDS: tuple[tuple[re.Pattern[str], Feature], ...] = tuple(
         (r"wgmma\.|setmaxnreg\.", WGMMA),
         (r"stmatrix\.", MATRIX_STORES),
         (r"mma\.sync\.aligned\.m16n8k(4|8|16)\.row\.col\.f64\.", F64_PRODUCTS),
+        (r"mma\.sync\.aligned\.(m16n8k16\.row\.col\.f32\.b?f16\.|m8n8k4\.row\.col\.f64\.)", PRODUCTS),
         (r"mbarrier\.(init|arrive)\.shared::cta\b", BARRIERS),  # those that count bytes, and waits that sleep, came later
         (r"barrier\.cluster\.|mapa\b|st\.async\.|.*\.multicast::cluster\b|(ld|st)\.shared::cluster\b|.*%n?cluster", CLUSTERS),
         (r"mbarrier\.|cp\.async\.bulk\.|fence\.proxy\.async\b|fence\.mbarrier_init\b", BULK_COPIES),

@@ -16,6 +16,14 @@ Note [Fragments]
     too, before it asks for more: of all that was tried this is worth most, a quarter to a third. A state is a chain of `fma` in the
     order of the depth, within what its group and its block have of that; what these have is added in order.
 
+Note [Narrow fragments]
+    Chips before and after Hopper multiply bf16 and f16 by instructions of a warp (`mma.m16n8k16`), into states of f32. Their tiles
+    are like those of f64, with fragments of 16 × 16 places, which are two instructions. A warp loads what it has of one by one
+    `ldmatrix`, transposed where the side lies along a line. Lines have no padding: the pieces of 16 bytes of a line lie in another
+    order in each of eight lines (`swizzled` in `simt.narrow_fragments`), so that eight of them, one below the other, are in all
+    banks. What does not lie in pieces of 4 bytes or more is brought through the registers. States are handed over in *portions*,
+    for which the memory of the stages suffices: one or more fragments of each warp at a time.
+
 The rates are those of `roofline`, and constants that were fitted to 150 kernels of 30 sizes on an H100: their times are predicted
 within a sixth, by the root of the mean square.
 """
@@ -23,16 +31,17 @@ within a sixth, by the root of the mean square.
 from __future__ import annotations
 
 from axon.backend.gpu.layout.roofline import cache_rate, flop_rate, memory_rate, slower
-from axon.backend.gpu.layout.target import Target
+from axon.backend.gpu.layout.target import HOPPER, PRODUCTS, WGMMA, Target
 from axon.base.data import dataclass, replace
 
 WORD = 4  # bytes of a register
 TOGETHER = 16  # bytes that a thread takes from shared memory at once
 STAGES = 2  # of what is brought: one is read while the next one comes
 WARP = 32
-FITTED = (9, 0)  # the chip of which fragments' times are known; later ones have the instructions
 DOUBLE = 8  # bytes
+NARROW = 2  # likewise of bf16 and f16
 FRAGMENT = (16, 8, 8)  # rows, columns and depth of one tensor instruction on f64
+NARROW_FRAGMENT = (16, 16, 16)  # of two of them on bf16 or f16, side by side
 PADDING = 4  # elements between lines of a stage of fragments: the lanes of half a warp lie in different banks
 STATES_PADDING = 8  # likewise between rows of states that are handed over
 SPLITS = (1, 2, 4, 8)  # blocks of a cluster
@@ -52,6 +61,7 @@ class RegisterTile:
     splits: int = 1  # blocks of a cluster
     stages: int = STAGES
     warps: bool = False  # what a thread has of other tiles a warp has of this one. See Note [Fragments]
+    size: int = DOUBLE  # bytes of their factors: NARROW is for Note [Narrow fragments]
 
     @property
     def members(self) -> int:
@@ -69,12 +79,17 @@ class RegisterTile:
             return None
         return replace(self, rows=self.rows // 2, own_rows=self.own_rows // 2)
 
+    @property
+    def fragment(self) -> tuple[int, int, int]:
+        """Rows, columns and depth of a fragment."""
+        return NARROW_FRAGMENT if self.size == NARROW else FRAGMENT
+
     def resident(self, words: int, axes: int, target: Target) -> int:
         """How many blocks of a multiprocessor have registers, where a state is so many words and indices are found along so many
         axes: beyond three, for each word that a thread brings."""
         states = self.own_rows * self.own_columns * words
         if self.warps:
-            factors = 2 * (self.own_rows + self.own_columns) * FRAGMENT[2] * words  # of this step and of the next one
+            factors = 2 * (self.own_rows + self.own_columns) * self.fragment[2] * self.size // WORD  # of this step and of the next
             registers = min(target.max_registers, (states + factors) // WARP + BESIDE + PER_AXIS * axes)
             return max(1, target.occupancy(self.threads, registers, self.lines))
         brought = (self.rows + self.columns) * self.depth // self.threads
@@ -84,11 +99,30 @@ class RegisterTile:
     @property
     def lines(self) -> int:
         """Bytes of shared memory of a tile of fragments: its stages, or the states that its groups hand over, whichever is more."""
+        if self.size == NARROW:
+            return max(self._narrow_stages, self._handed // self.portions)
         stages = self.stages * (self.rows + self.columns) * (self.depth + PADDING)
         return DOUBLE * max(stages, self.groups * self.rows * (self.columns + STATES_PADDING))
 
+    @property
+    def portions(self) -> int:
+        """In how many parts the states are handed over, each of as many fragments of a warp as there is room for; in f64 in one."""
+        most, count = self.own_rows // FRAGMENT[0], 1
+        while self.size == NARROW and 2 * count <= most and self._handed > count * self._narrow_stages:
+            count *= 2
+        return count
+
+    @property
+    def _narrow_stages(self) -> int:
+        return NARROW * self.stages * (self.rows + self.columns) * self.depth
+
+    @property
+    def _handed(self) -> int:
+        return WORD * self.groups * self.rows * (self.columns + STATES_PADDING)
+
     def __str__(self) -> str:
-        owner = "warp by f64 tensor instructions" if self.warps else "thread"
+        kind = "tensor instructions" if self.size == NARROW else "f64 tensor instructions"
+        owner = f"warp by {kind}" if self.warps else "thread"
         parts = [f"a block for {self.rows} × {self.columns} places, {self.own_rows} × {self.own_columns} of a {owner}"]
         sharers = [f"{self.groups} groups of threads"] if self.groups > 1 else []
         sharers += [f"{self.splits} blocks of a cluster"] if self.splits > 1 else []
@@ -119,6 +153,27 @@ FRAGMENTS = (
     RegisterTile(16, 64, 32, 16, 32, 2, stages=4, warps=True),
     RegisterTile(64, 16, 32, 32, 16, 2, stages=4, warps=True),
 )
+
+
+def _narrow(rows: int, columns: int, depth: int, own_rows: int, own_columns: int, groups: int = 1) -> RegisterTile:
+    return RegisterTile(rows, columns, depth, own_rows, own_columns, groups, stages=4, warps=True, size=NARROW)
+
+
+# As large as they may be; those of which two or three blocks share a multiprocessor; with groups, for few places.
+NARROW_FRAGMENTS = (
+    _narrow(128, 256, 32, 64, 64),
+    _narrow(256, 128, 32, 64, 64),
+    _narrow(128, 128, 32, 64, 32),
+    _narrow(64, 128, 32, 32, 64),
+    _narrow(128, 64, 32, 64, 32),
+    _narrow(64, 64, 32, 32, 32),
+    _narrow(64, 64, 64, 32, 32, 2),
+    _narrow(64, 32, 64, 32, 32, 4),
+    _narrow(32, 64, 64, 32, 32, 4),
+    _narrow(32, 32, 64, 32, 32, 4),
+    _narrow(16, 64, 128, 16, 32, 4),
+    _narrow(64, 16, 128, 32, 16, 4),
+)
 BESIDE = 20  # registers of a thread beside its states and indices
 PER_AXIS = 16  # registers to find an index
 WITH_AXES = ((3, 64 * 32), (5, 32 * 32), (99, 16 * 32))  # so many axes leave registers for so many places of a warp, as was seen
@@ -142,6 +197,7 @@ class Pairs:
     axes: int = 3  # of the sides and the depth
     double: bool = False  # whether states are f64
     products: bool = False  # a sum of products in f64
+    narrow: bool = False  # a sum of products of bf16 or f16, in f32
     together: tuple[int, int] = (1, 1)  # elements of a row and of a column that a thread copies at once
 
     @property
@@ -161,10 +217,14 @@ def candidates(pairs: Pairs, target: Target) -> list[RegisterTile]:
     """The tiles that fit a chip, each with every number of blocks that may share its depth."""
     fit = [tile for tile in TILES if tile.own_rows * tile.own_columns * pairs.words <= MOST_OWN]
     fit = [tile for tile in fit if shared_bytes(tile, pairs) <= min(MOST_SHARED, target.shared_per_block)]
-    if pairs.products and target.compute_capability[:2] == FITTED:
-        found = pairs.axes + (min(pairs.together) == 1)  # copies of one element are twice as many
-        most = next(places for axes, places in WITH_AXES if found <= axes)
-        fit += [tile for tile in FRAGMENTS if tile.own_rows * tile.own_columns <= most]
+    found = pairs.axes + (min(pairs.together) == 1)  # copies of one element are twice as many
+    most = next(places for axes, places in WITH_AXES if found <= axes)
+    if pairs.products and target.tensor_f64 and target.has(PRODUCTS):
+        fit += [tile for tile in FRAGMENTS if tile.own_rows * tile.own_columns <= most and tile.lines <= target.shared_per_block]
+    if pairs.narrow and target.has(PRODUCTS) and not target.has(WGMMA):
+        most *= 2  # places take half as many registers
+        own = (tile for tile in NARROW_FRAGMENTS if tile.own_rows * tile.own_columns <= most)
+        fit += [tile for tile in own if tile.lines <= target.shared_per_block]
     shared = ((tile, splits) for tile in fit for splits in SPLITS if splits <= target.max_cluster)
     return [replace(t, splits=n) for t, n in shared if n == 1 or pairs.depth >= n * LEAST_STAGES * t.depth]
 
@@ -178,9 +238,11 @@ HAND = 1.6e-10  # to hand a word of states over, and to take it
 RATES = {"small": 1.0, "large": 1.25}  # of `flop_rate`, for what a thread has of a tile
 # Of fragments, fitted to 166 kernels of 23 sizes on an H200, the best ones of each size before the others: these times are
 # predicted within a twelfth, all within a ninth, by the root of the mean square.
-MULTIPLY_RATE = 6.4e13  # FLOPs per second: the instructions alone, of eight warps of each multiprocessor
+MULTIPLY_RATE = 6.4e13 / HOPPER.tensor_f64  # FLOPs: the instructions alone, of eight warps of each multiprocessor
+NARROW_RATE = 0.9  # of `by_warps`: likewise
+SHARED_RATE = 128  # bytes that a multiprocessor loads from shared memory in a cycle
 TURN, TURN_BESIDE = 9e-8, 7.5e-8  # between stages; where other blocks multiply meanwhile
-COPY = 1e-10  # to begin a copy, for a multiprocessor: of those beyond one for each two elements
+COPY = 1e-10  # to begin a copy, for a multiprocessor: of those beyond one for each 16 bytes
 HAND_FRAGMENT = 6e-11  # to hand a state over, and to take it
 JOIN_FRAGMENT = 2.6e-6
 BESIDES = 16  # of what takes less time, multiplying or moving from memory, this part shows
@@ -216,15 +278,19 @@ def _multiplied(tile: RegisterTile, pairs: Pairs, target: Target) -> float:
     blocks = -(-pairs.outer * down * across * tile.splits // at_once)  # of a multiprocessor
     at_once = min(blocks, tile.resident(pairs.words, pairs.axes, target))
     stages = -(-pairs.depth // (tile.depth * tile.splits)) + tile.stages - 1
-    multiplying = 2 * tile.rows * tile.columns * tile.depth / MULTIPLY_RATE
-    loading = DOUBLE * (tile.rows + tile.columns) * tile.depth / cache_rate(target)
-    few = (tile.rows + tile.columns) / 2
+    rate = NARROW_RATE * target.by_warps if tile.size == NARROW else MULTIPLY_RATE * target.tensor_f64
+    multiplying = 2 * tile.rows * tile.columns * tile.depth / rate
+    loading = tile.size * (tile.rows + tile.columns) * tile.depth / cache_rate(target)
+    if tile.size == NARROW:  # a fragment is loaded from shared memory for few products, which take little time
+        own = tile.size * (tile.own_rows + tile.own_columns) * tile.depth // tile.groups * (tile.threads // WARP)
+        loading = max(loading, own / (SHARED_RATE * target.clock * target.multiprocessors))
+    few = (tile.rows + tile.columns) * tile.size / TOGETHER
     copies = tile.rows / pairs.together[0] + tile.columns / pairs.together[1] - few + few * INDEX * (pairs.axes - 3)
     turn = at_once * (target.multiprocessors * max(multiplying, loading) + COPY * copies * tile.depth)
     turn += TURN if at_once == 1 else TURN_BESIDE
     handing = HAND_FRAGMENT * (tile.groups + 1) * tile.rows * tile.columns
     taken = blocks / at_once * stages * turn + blocks * handing + (JOIN_FRAGMENT if tile.splits > 1 else 0.0)
-    moved = DOUBLE * pairs.outer * (pairs.depth * (pairs.rows + pairs.columns) + pairs.rows * pairs.columns)
+    moved = tile.size * pairs.outer * (pairs.depth * (pairs.rows + pairs.columns) + pairs.rows * pairs.columns)
     moving = moved / memory_rate(target)
     return BEGIN + max(taken, moving) + min(taken, moving) / BESIDES
 

@@ -39,11 +39,12 @@ BF16 = Feature("conversions to bf16, and of two floats to 16 bits at once", (8, 
 ASYNC_COPIES = Feature("asynchronous copies into shared memory (cp.async)", (8, 0))
 BARRIERS = Feature("barriers in shared memory (mbarrier)", (8, 0))
 CLUSTERS = Feature("clusters of blocks, which see each other's shared memory", (9, 0))
+PRODUCTS = Feature("products of 16 × 8 elements of 16 bits, and of 8 × 8 of f64, on tensor cores (mma)", (8, 0))
 F64_PRODUCTS = Feature("products of 16 × 8 elements of f64 on tensor cores (mma)", (9, 0))
 BULK_COPIES = Feature("bulk copies and tensor maps (TMA)", (9, 0))
 MATRIX_STORES = Feature("stores of matrices (stmatrix)", (9, 0))
 WGMMA = Feature("products of a warpgroup on tensor cores (wgmma)", (9, 0), own=True)
-FEATURES = (NAN_EXTREMES, BF16, ASYNC_COPIES, BARRIERS, CLUSTERS, F64_PRODUCTS, BULK_COPIES, MATRIX_STORES, WGMMA)
+FEATURES = (NAN_EXTREMES, BF16, ASYNC_COPIES, BARRIERS, PRODUCTS, CLUSTERS, F64_PRODUCTS, BULK_COPIES, MATRIX_STORES, WGMMA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ class Target:
     f32: float  # FLOPs outside of tensor cores
     f64: float  # likewise
     tensor: float  # FLOPs of bf16 (before 8.0, of f16), summed in f32, without sparsity
+    tensor_f64: float = 0.0  # likewise of f64; 0 where they are no faster than others
+    mma: float = 0.0  # `tensor` by instructions of a warp (mma), where others are faster
     code: Capability | None = None  # what the linker makes, if a chip runs what was made for an earlier one
     shared_granule: int = 128
     shared_taken: int = 1024  # by the driver, of each block
@@ -96,6 +99,11 @@ class Target:
     def linked(self) -> Capability:
         """The capability of the machine code."""
         return self.compute_capability if self.code is None else self.code
+
+    @property
+    def by_warps(self) -> float:
+        """FLOPs of bf16 on tensor cores, summed in f32, by instructions of a warp."""
+        return self.mma or self.tensor
 
     def has(self, feature: Feature) -> bool:
         return feature.on(self.compute_capability)
@@ -136,6 +144,8 @@ HOPPER = Target(
     f32=66.9e12,
     f64=33.5e12,
     tensor=989e12,
+    tensor_f64=66.9e12,
+    mma=620e12,  # 0.62 of the others, as contributors of CUTLASS and FlashAttention measured
 )
 CHIPS = (
     Target(
@@ -175,6 +185,7 @@ CHIPS = (
         f32=19.5e12,
         f64=9.7e12,
         tensor=312e12,
+        tensor_f64=19.5e12,
     ),
     Target(
         compute_capability=(8, 6, ""),
@@ -230,6 +241,7 @@ CHIPS = (
         f32=74.5e12,
         f64=37e12,
         tensor=2250e12,
+        mma=690e12,  # not stated: each multiprocessor is taken to do as much as one of Hopper
     ),
     Target(
         compute_capability=(12, 0, ""),

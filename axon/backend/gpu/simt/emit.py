@@ -13,12 +13,14 @@ from functools import reduce
 from operator import or_
 
 from axon.backend.gpu.emit.source import Emitted, Parameter, StatusParameter, StrideParameter, emitted
+from axon.backend.gpu.layout.register_tiles import NARROW as NARROW_FACTOR
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.simt.access import accesses, swept
 from axon.backend.gpu.simt.fragments import FragmentReduction
 from axon.backend.gpu.simt.general import alone, conditions
 from axon.backend.gpu.simt.halves import halves
 from axon.backend.gpu.simt.mapping import THREADS, Mapping
+from axon.backend.gpu.simt.narrow_fragments import NarrowFragmentReduction
 from axon.backend.gpu.simt.pieces import GRID, Pieces, ask_ahead, canonical, cut_rows, resident, spread_rows, wholly
 from axon.backend.gpu.simt.reductions import UNROLL, Reductions
 from axon.backend.gpu.simt.running_maximum import peaks
@@ -208,7 +210,9 @@ class PlainEmitter:
     def form(self) -> None:
         """All that is done, by the mapping."""
         if self.mapping.tiled is not None:
-            reduction = (FragmentReduction if self.mapping.tiled.tile.warps else TiledReduction)(self)
+            tile = self.mapping.tiled.tile
+            by_warps = NarrowFragmentReduction if tile.size == NARROW_FACTOR else FragmentReduction
+            reduction = (by_warps if tile.warps else TiledReduction)(self)
             reduction.write()
             self.bytes = reduction.bytes
         elif self.mapping.by == "lanes" and self.mapping.turns > 1:
@@ -608,7 +612,7 @@ class PlainEmitter:
 _INTRINSICS = "axon.backend.gpu.intrinsics"
 INTRINSICS = {  # how the names of a module begin
     "ptx_pieces": ("barrier", "ask_", "bring_", "taken_", "send", "cluster_", "remote_"),
-    "ptx_fragments": ("copy_", "copies_", "left_", "right_", "multiply_"),
+    "ptx_fragments": ("copy_", "copies_", "left_", "right_", "matrices", "multiply_"),
     "ptx_shared": ("keep", "kept_", "stage", "packed_", "unpacked_", "aligned_"),
     "ptx_scalar": ("",),
 }

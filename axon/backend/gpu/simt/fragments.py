@@ -6,7 +6,7 @@ registers, all else is computed by threads and stored. Each side lies in a stage
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -51,6 +51,11 @@ class FragmentReduction(TiledReduction):
         fetches = [(leaf, fetch, self.extent(leaf) * self.tile.depth // threads) for leaf, fetch in self.fetches]
         self.fetches = tuple((leaf, replace(fetch, vector=min(fetch.vector, each))) for leaf, fetch, each in fetches)
         self.spots_of: dict[Leaf, list[Spot]] = {}
+
+    @property
+    def element(self) -> Element:
+        """Of the factors."""
+        return self.groups.leaves[0].local.element
 
     # ── sizes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -99,6 +104,9 @@ class FragmentReduction(TiledReduction):
             self.turn(states, factors)
         code.call("copies_wait_0")
         code.call("block_sync")
+        self.end(states)
+
+    def end(self, states: list[list[Names]]) -> None:
         self.hand_over(states)
         self.finish()
 
@@ -110,7 +118,7 @@ class FragmentReduction(TiledReduction):
     def turn(self, states: list[list[Names]], factors: Factors) -> None:
         """Multiply a stage, of which the first factors are in registers, while a later one is brought. While a step is multiplied,
         the factors of the next one come, which may be the first of the next stage."""
-        code, local, steps = self.code, self.code.local, self.tile.depth // self.tile.groups // FRAGMENT[2]
+        code, local, steps = self.code, self.code.local, self.tile.depth // self.tile.groups // self.tile.fragment[2]
         came: list[Came] = []
         asking = self.asked(came)
         now = factors
@@ -124,7 +132,7 @@ class FragmentReduction(TiledReduction):
             more = [code.let(value, "left") for value in rows], [code.let(value, "right") for value in columns]
             for row, one in zip(states, now[0], strict=True):
                 for (state,), other in zip(row, now[1], strict=True):
-                    code.assign(state, call("multiply_f64", state, one, other))
+                    code.assign(state, call(f"multiply_{self.element.value}", state, one, other))
                     next(asking, None)
             now = more
         for names, values in zip(factors, now, strict=True):
@@ -168,7 +176,7 @@ class FragmentReduction(TiledReduction):
         corner, limit = ("top", "rows") if leaf.side == "rows" else ("left", "columns")
         beyond = code.let(thread >> (inner.bit_length() - 1), "beyond_") if inner < threads else Constant(0)
         beside = code.let((thread & (inner - 1)) * vector, "beside_") if inner < threads else code.let(thread * vector, "beside_")
-        place = code.let(self.places[leaf] + beyond * self.pitch(leaf) + beside * DOUBLE, "place_")
+        place = self.place_of(leaf, beyond, beside)
         last = code.let(code.local(limit) - (1 if along else vector), "last_")
         seen: dict[Expression, tuple[dict[Symbol, Expression], Name]] = {}
         for first in range(0, lengths[0] * lengths[1] // vector, threads):
@@ -182,7 +190,12 @@ class FragmentReduction(TiledReduction):
                 start = found[axes[-1].symbol]
                 assert isinstance(start, Name)
                 seen[at_side] = found, start
-            yield Spot(*seen[at_side], at_depth, place + (down * self.pitch(leaf) + over * DOUBLE))
+            yield Spot(*seen[at_side], at_depth, place(down, over))
+
+    def place_of(self, leaf: Leaf, line: Expression, element: Expression) -> Callable[[int, int], Expression]:
+        """Where an element of a line of a stage lies, and what lies so many lines and elements further."""
+        place = self.code.let(self.places[leaf] + line * self.pitch(leaf) + element * DOUBLE, "place_")
+        return lambda down, over: place + (down * self.pitch(leaf) + over * DOUBLE)
 
     def asked(self, came: list[Came]) -> Iterator[None]:
         """Begin to bring the stage `ahead`, so much at a time that a product fits between; add what threads compute, to be kept."""
@@ -196,7 +209,7 @@ class FragmentReduction(TiledReduction):
                             self.writer.copied(read, self.code.local("coming") + spot.place)
                         else:
                             value = self.writer.value(leaf.scalar)
-                            value = self.writer.let(self.writer.where(there, value, literal(0, Element.F64)))
+                            value = self.writer.let(self.writer.where(there, value, literal(0, self.element.accumulator)))
                             values.append(self.code.let(self.spread(value, fetch.vector)) if fetch.vector > 1 else value)
                     yield
             if read is None:
@@ -206,13 +219,13 @@ class FragmentReduction(TiledReduction):
     def copied(self, leaf: Leaf, fetch: Fetch) -> Read | None:
         """What of memory a leaf is, if that is all, and neighbours are brought by one copy."""
         read = leaf.scalar
-        if not isinstance(read, Read) or read.element is not Element.F64 or read.tensor in self.emitter.made:
+        if not isinstance(read, Read) or read.element is not self.element or read.tensor in self.emitter.made:
             return None
         if read.padding is not None and not (isinstance(read.padding, Const) and repr(read.padding.value) == "0.0"):
             return None
         axis = self.groups.depth[-1] if fetch.along == "depth" else self.groups.axes(leaf.side)[-1]
         if fetch.vector == 1:
-            return read
+            return read if self.element is Element.F64 else None
         with self.moving(leaf, axis):
             together = (read.tensor, read.subscripts, axis.symbol) in self.emitter.together
         return read if together and read.padding is None else None
@@ -249,7 +262,7 @@ class FragmentReduction(TiledReduction):
     def keep_stage(self, came: Sequence[Came]) -> None:
         """Store what threads computed of a stage."""
         for leaf, fetch, values in came:
-            name = "stage_f64" + (f"_{fetch.vector}" if fetch.vector > 1 else "")
+            name = f"stage_{self.element.value}" + (f"_{fetch.vector}" if fetch.vector > 1 else "")
             for spot, value in zip(self.spots_of[leaf], values, strict=True):
                 self.code.call(name, self.code.local("coming") + spot.place, value)
 

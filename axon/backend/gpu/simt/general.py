@@ -49,7 +49,7 @@ def general(
     """The mapping for all sizes on a chip. Those at hand only say whether a row is one for a warp."""
     easy = {symbol: 1024 * (n + 1) for n, symbol in enumerate(sizes)}
     tensors = {symbol: _easy(values[symbol], unit) for symbol, unit in units.items()}
-    tiled = register_tiles(nest, values, tensors, sizes, target)
+    tiled = register_tiles(nest, values, tensors, sizes, target, alone=True)
     if tiled is not None:
         return by_register_tiles(nest, scalar_fetches(tiled), ALONE)
     if nest_sweeps(nest) and not by_lanes(nest):

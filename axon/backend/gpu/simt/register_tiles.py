@@ -31,6 +31,8 @@ from axon.core.walk import children, nodes, reads, with_children
 
 Side = Literal["rows", "columns"]
 FETCHED = 4  # neighbours that a thread brings at once, at most
+TAKEN = 8  # likewise of factors of 16 bits that tensor instructions take
+NARROW_ELEMENTS = (Element.BF16, Element.F16)
 FEWEST = 4  # rows and columns: of fewer, a tile is mostly empty
 # So many times the roofline's time were measured of kernels without tiles: at least, where what they load does not lie side by side
 # for neighbouring threads, and where they find indices along several axes.
@@ -174,8 +176,43 @@ class _Cut:
 
 
 def in_products(found: Groups) -> Groups | None:
-    """The same where a sum in f64 is one of products: of one leaf for each side, in which all factors of that side are. In which
-    order they are multiplied is open."""
+    """The same where a sum is one of products that tensor instructions take: of one leaf for each side."""
+    return _doubles(found) or _narrow(found)
+
+
+def _narrow(found: Groups) -> Groups | None:
+    """A sum of products of bf16 or f16, as they are or widened, whose states are f32."""
+    match found.body:
+        case (Binary(op="mul", left=left, right=right),) if found.neutral and len(found.leaves) == 2:
+            sides = [_bare(part, found.leaves) for part in (left, right)]
+        case _:
+            return None
+    by_side = {leaf.side: leaf for leaf in sides if leaf is not None}
+    if len(by_side) < 2 or len({leaf.local.element for leaf in by_side.values()}) > 1:
+        return None
+    rows, columns = by_side["rows"], by_side["columns"]
+    element = element_of(found.body[0])
+    wide = [leaf.local if element is leaf.local.element else Convert(leaf.local, element) for leaf in (rows, columns)]
+    return replace(found, leaves=(rows, columns), body=(Binary("mul", *wide),))
+
+
+def _bare(scalar: Scalar, leaves: Iterable[Leaf]) -> Leaf | None:
+    """What of 16 bits a factor of a sum is, without the conversion to f32, where that is."""
+    leaf = next((leaf for leaf in leaves if leaf.local == _unwidened(scalar)), None)
+    if leaf is None:
+        return None
+    inside = _unwidened(leaf.scalar)
+    if element_of(inside) not in NARROW_ELEMENTS:
+        return None
+    return leaf if inside is leaf.scalar else _leaf(inside, leaf.side)
+
+
+def _unwidened(scalar: Scalar) -> Scalar:
+    return scalar.operand if isinstance(scalar, Convert) and scalar.element is Element.F32 else scalar
+
+
+def _doubles(found: Groups) -> Groups | None:
+    """A sum of products in f64: a side's leaf has all factors of that side. In which order they are multiplied is open."""
     sides: dict[Side, list[Scalar]] = {"rows": [], "columns": []}
     known = {leaf.local.symbol: leaf for leaf in found.leaves}
 
@@ -231,20 +268,23 @@ def register_tiles(
     tensors: Mapping[Symbol, DeviceTensor],
     sizes: Mapping[Symbol, int],
     target: Target,
+    alone: bool = False,
 ) -> TiledMapping | None:
-    """The tile with which a nest takes least time, if it takes less than without."""
+    """The tile with which a nest takes least time, if it takes less than without. `alone`: it will bring one element at a time."""
     found = groups(nest)
     if found is None:
         return None
     pairs, products = pairs_of(nest, found, sizes), in_products(found)
     if products is not None:
-        pairs = _together(pairs, tuple(fetch(leaf, products, tensors, sizes) for leaf in products.leaves))
+        most = 1 if alone and pairs.narrow else _most(pairs)
+        pairs = _together(pairs, tuple(fetch(leaf, products, tensors, sizes, most) for leaf in products.leaves))
     chosen = best(pairs, target) if min(pairs.rows, pairs.columns) >= FEWEST else None
     if chosen is None:
         return None
     time, tile = chosen
     found = groups_for(nest, tile)
-    fetches = tuple(fetch(leaf, found, tensors, sizes) for leaf in found.leaves)
+    most = _most(pairs) if tile.warps else FETCHED
+    fetches = tuple(fetch(leaf, found, tensors, sizes, most) for leaf in found.leaves)
     across = any(one.along == "depth" for one, leaf in zip(fetches, found.leaves, strict=True) if leaf.side == "columns")
     times = SEVERAL if pairs.axes > 3 else ACROSS if across else SIMPLE
     if time >= times * untiled(nest, values, sizes).seconds(target):
@@ -268,9 +308,10 @@ def pairs_of(nest: Nest, found: Groups, sizes: Mapping[Symbol, int]) -> Pairs:
     extents = (extent(axes) for axes in (found.outer, found.rows, found.columns, found.depth))
     axes = len(found.rows) + len(found.columns) + len(found.depth)
     outer, rows, columns, depth = extents
-    double, products = any(leaf.local.element.accumulator is Element.F64 for leaf in found.leaves), in_products(found) is not None
-    work = max(1, done // points)
-    return Pairs(outer, rows, columns, depth, held["rows"], held["columns"], words, work, axes, double, products)
+    double, products = any(leaf.local.element.accumulator is Element.F64 for leaf in found.leaves), in_products(found)
+    narrow = products is not None and products.leaves[0].local.element in NARROW_ELEMENTS
+    doubles, work = products is not None and not narrow, max(1, done // points)
+    return Pairs(outer, rows, columns, depth, held["rows"], held["columns"], words, work, axes, double, doubles, narrow)
 
 
 def predicted(nest: Nest, tiled: TiledMapping, sizes: Mapping[Symbol, int], target: Target) -> float:
@@ -300,8 +341,15 @@ def _bytes(leaf: Leaf) -> int:
     return max(1, leaf.local.element.accumulator.bits // 8)
 
 
-def fetch(leaf: Leaf, found: Groups, tensors: Mapping[Symbol, DeviceTensor], sizes: Mapping[Symbol, int]) -> Fetch:
-    """How a leaf is brought from tensors that lie like these."""
+def _most(pairs: Pairs) -> int:
+    """Neighbours of a factor of tensor instructions that a thread brings at once, at most."""
+    return TAKEN if pairs.narrow else FETCHED
+
+
+def fetch(
+    leaf: Leaf, found: Groups, tensors: Mapping[Symbol, DeviceTensor], sizes: Mapping[Symbol, int], most: int = FETCHED
+) -> Fetch:
+    """How a leaf is brought from tensors that lie like these, at most so many neighbours at once."""
     made = [read for read in reads(leaf.scalar) if read.tensor in tensors]
     lanes: tuple[tuple[Literal["side", "depth"], Axis], ...]
     lanes = (("side", found.axes(leaf.side)[-1]), ("depth", found.depth[-1]))
@@ -309,10 +357,19 @@ def fetch(leaf: Leaf, found: Groups, tensors: Mapping[Symbol, DeviceTensor], siz
         beside = [r for r in made if is_beside(r.subscripts, axis.symbol, unit_of(tensors[r.tensor]))]
         if beside:
             size = min(max(1, r.element.bits // 8) for r in beside)
-            vector = min(FETCHED, TOGETHER // size)
-            fit = all(aligned(Access(r.tensor, r.subscripts, axis), tensors[r.tensor], sizes, vector) for r in beside)
-            return Fetch(along, vector if fit and divides(vector, axis.extent, sizes) else 1)
+            vector = min(most, TOGETHER // size)
+            while vector > 1 and not _lie(beside, axis, tensors, sizes, vector):
+                vector = vector // 2 if most == TAKEN else 1
+            return Fetch(along, vector)
     return Fetch("side")
+
+
+def _lie(
+    made: Iterable[Read], axis: Axis, tensors: Mapping[Symbol, DeviceTensor], sizes: Mapping[Symbol, int], vector: int
+) -> bool:
+    """Whether reads along an axis lie as it takes to bring so many neighbours at once."""
+    fit = (aligned(Access(r.tensor, r.subscripts, axis), tensors[r.tensor], sizes, vector) for r in made)
+    return all(fit) and divides(vector, axis.extent, sizes)
 
 
 def scalar_fetches(tiled: TiledMapping) -> TiledMapping:

@@ -342,7 +342,7 @@ class TiledReduction:
         """Places of the tile that this thread completes, and the steps that follow there."""
         code, writer, tile, emitter, local = self.code, self.writer, self.tile, self.emitter, self.code.local
         vector = emitter.mapping.vector
-        count = tile.rows * tile.columns // vector // tile.splits
+        count = tile.rows * tile.columns // tile.portions // vector // tile.splits
         begin: Expression = local("rank") * count + local("thread") if tile.splits > 1 else local("thread")
         end: Expression = (local("rank") + 1) * count if tile.splits > 1 else Constant(count)
         wide = tile.columns // vector
@@ -351,7 +351,7 @@ class TiledReduction:
             code.assign(down, local("spot") >> (wide.bit_length() - 1))
             code.assign(over, (local("spot") & (wide - 1)) * vector)
             total = self.joined(down * self.line + over, vector)
-            row = code.let(local("top") + down, "row_")
+            row = code.let(local("top") + self.handed_row(down), "row_")
             column = code.let(local("left") + over, "column_")
             self.indices(self.groups.rows, "rows", row)
             self.indices(self.groups.columns, "columns", column)
@@ -369,6 +369,10 @@ class TiledReduction:
             self.left_behind((*self.groups.rows, *self.groups.columns))
         if tile.splits > 1:
             code.call("cluster_sync", note="others still read what lies here")
+
+    def handed_row(self, down: Expression) -> Expression:
+        """Which row of the tile the states are of that lie in a row of shared memory."""
+        return down
 
     def joined(self, place: Expression, vector: int) -> State:
         """What all blocks and groups have at places of the tile, put together in order."""

@@ -13,7 +13,7 @@ from typing import TypeAlias, assert_never
 from axon.backend.gpu.layout.copies import CopyLayout
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View
-from axon.backend.gpu.tile.contraction import APART, MatrixProduct, Merging, contraction, group, with_factors
+from axon.backend.gpu.tile.contraction import APART, LIMB_ELEMENTS, MatrixProduct, Merging, contraction, group, with_factors
 from axon.backend.gpu.tile.epilogue import STORED, EpilogueGroup, EpilogueOperand
 from axon.backend.gpu.tile.epilogue import views_of as tiled_views
 from axon.backend.gpu.tile.stream import Found, RowResult, Stream, stream
@@ -39,6 +39,8 @@ Known: TypeAlias = "tuple[Symbol, tuple[Symbol, ...], Local]"  # a tensor of one
 
 # A row that is held in registers shares what it computes anyway. Products in f64 are register tiles, which go on with results.
 POLICY = Policy(epilogues=frozenset({Element.F64}), share=False, wide=True)
+# Where there are no kernels for the tensor cores, so do all others.
+ALONE = replace(POLICY, epilogues=frozenset({Element.F64, *LIMB_ELEMENTS}))
 
 
 _TABLES = Reason("for tiles that have rows of one group each")
@@ -72,7 +74,8 @@ def kernels(
         if not isinstance(op, Compute | Scan):
             raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
     groups, reasons = _tiled(program, plain, plain | apart, bare, merging, kept, without)
-    return tuple(_with_tables(_in_order(program, groups, {**reasons, **why}, cuts, ones), program))
+    found = _in_order(program, groups, {**reasons, **why}, cuts, ones, ALONE if without else POLICY)
+    return tuple(_with_tables(found, program))
 
 
 def with_operands(kernel: Tiled, operands: Sequence[EpilogueOperand]) -> Tiled:
@@ -223,6 +226,7 @@ def _in_order(
     reasons: Mapping[Symbol, str],
     cuts: Mapping[Symbol, Cut],
     ones: Set[Symbol],
+    policy: Policy,
 ) -> Iterator[Kernel]:
     """All kernels of a program: as many plain operations at a time as can be done, then the kernels that wait for them."""
     ops = program.block.ops
@@ -239,7 +243,7 @@ def _in_order(
                 there |= {out.symbol for out in outs_of(ops[n])}
         if segment:
             waiting = [n for n in waiting if n not in segment]
-            yield from nests(program, segment, values, reasons, cuts, ones)
+            yield from nests(program, segment, values, reasons, cuts, ones, policy=policy)
         ready = [(kernel, members) for kernel, members in pending if not _missing(ops, members, there, made)]
         assert segment or ready, "kernels wait for each other"
         for kernel, _ in ready:
@@ -279,6 +283,7 @@ def nests(
     ones: Set[Symbol] = frozenset(),
     *,
     whole: bool = False,
+    policy: Policy = POLICY,
 ) -> Iterator[Nest]:
     """Plain operations as the nests of a plan, which store what others read, under the names by which they read it. `values` are
     those that the program's operations read and make. Where sums are known to be short, nests stay `whole`."""
@@ -289,7 +294,7 @@ def nests(
     wanted = tuple(out.symbol for op in own for out in outs_of(op) if out.symbol in outside)
     around = dict.fromkeys(s for op in own for s in sorted(tensors_of(op) - made, key=lambda s: s.id))
     piece = replace(program, inputs=tuple(values[s] for s in around), block=Block(tuple(own), wanted))
-    plan = fuse(piece, POLICY)
+    plan = fuse(piece, policy)
     stored = {s for kernel in plan.body.kernels for s in plans.writes_of(kernel)}
     names: dict[Symbol, Symbol] = {}  # a tensor that is a result under another name, since only copies lay between
     for want, got in zip(wanted, plan.body.results, strict=True):

@@ -38,6 +38,7 @@ MAPPED = (
     (SOURCE, "ragged", "f32", (4096, 256)), (SOURCE, "anyall", "f16", (64, 256)), (SOURCE, "best", "f64", (64, 4096)),
     (SOURCE, "variance", "f64", (64, 256)), (SOURCE, "special", "f32", (64, 64)), (SOURCE, "farthest", "f32", (512, 512)),
     (SOURCE, "product", "f32", (1024, 1024)), (SOURCE, "product", "bf16", (128, 8192)), (SOURCE, "product", "f64", (512, 512)),
+    (SOURCE, "product", "f16", (2048, 2048)),
     (INTEGERS, "sums", "i64", (64, 256)), (INTEGERS, "product", "i8", (512, 512)), (INTEGERS, "bits", "u16", (64, 64)),
 )  # fmt: skip
 SORTED = (Element.F32, Element.I64, None)  # of keys and their places in one word, and in two; a compress
@@ -171,7 +172,9 @@ def texts() -> list[tuple[str, str]]:
         ("cvt.rn.f16.f32 $0, $1;", "hf"),
         ("cp.async.ca.shared.global [$0], [$1], 16;", "rl"),
     ]
-    found += [(ptx_fragments._PRODUCT, "d" * 14), ("cp.async.wait_group 2;", "")]
+    found += [(ptx_fragments._PRODUCT, "d" * 14), (ptx_fragments._SMALL_PRODUCT, "d" * 6), ("cp.async.wait_group 2;", "")]
+    found += [(ptx_fragments._narrow_product(element), "ffffrrrrrrffff") for element in ("bf16", "f16")]
+    found += [text for made in (ptx_fragments.matrices, ptx_fragments.matrices_across) for text in written(made)]
     found += [("rcp.approx.ftz.f64 $0, $1;", "dd"), ("shfl.sync.bfly.b32 $0, $1, $2, 0x1f, 0xffffffff;", "rrr")]
     return found
 

@@ -57,7 +57,7 @@ WARP = 32
 SHARED = 1024  # the address of shared memory
 TOGETHER = frozenset({
     "shuffle_xor", "shuffle_up", "shuffle_at", "warp_sync", "block_sync", "cluster_wait", "cluster_sync", "barrier_wait",
-    "multiply_f64",
+    "multiply_f64", "multiply_bf16", "multiply_f16", "matrices", "matrices_across",
 })  # fmt: skip
 MEMORY = (
     "fetch", "load", "store", "stage", "staged", "aligned", "remote", "packed", "unpacked", "kept", "count", "spread", "bring",
@@ -909,7 +909,9 @@ def _run_cluster(
                 blocked[number] = what
             case _:
                 block.warp_waits[warp] += what == "warp_sync"
-                for thread, answer in zip(lanes, _together([request or () for request in requests]), strict=True):
+                if what.startswith("matrices"):
+                    block.turn(lanes[0])
+                for thread, answer in zip(lanes, _together([request or () for request in requests], block), strict=True):
                     answers[at, thread] = answer
         if number not in ready or "barrier_wait" in blocked.values():  # else nothing that anyone waits for has come
             _release(blocks, threads // WARP, waiting, ready, blocked, gone)
@@ -956,13 +958,17 @@ def _release(
         blocked.clear()
 
 
-def _together(requests: list[Request]) -> list[Any]:
+def _together(requests: list[Request], block: Block) -> list[Any]:
     """What the lanes of a warp get from each other."""
     what = requests[0][0]
     if what == "warp_sync":
         return [None] * WARP
     if what == "multiply_f64":
         return multiplied([request[2:] for request in requests])
+    if what.startswith("multiply_"):
+        return narrowly_multiplied(Element(what.removeprefix("multiply_")), [request[2:] for request in requests])
+    if what.startswith("matrices"):
+        return matrices(block, [request[2] for request in requests], transposed=what == "matrices_across")
     out = []
     for lane, (_, line, value, distance) in enumerate(requests):
         place = {"shuffle_xor": lane ^ distance, "shuffle_up": lane - distance, "shuffle_at": distance}[what]
@@ -993,6 +999,34 @@ def multiplied(given: list[Request]) -> list[Any]:
         sums += np.outer(left[:, k], right[k])
     places = [[(lane // 4 + (0 if i < 2 else 8), lane % 4 * 2 + (i & 1)) for i in range(4)] for lane in range(WARP)]
     return [tuple(sums[place] for place in own) for own in places]
+
+
+def matrices(block: Block, addresses: list[int], transposed: bool) -> list[Any]:
+    """`ldmatrix.x4`: eight lanes give the addresses of the lines of a matrix; a lane gets of each matrix two elements of a line, or
+    of a column if they are transposed, as one register (PTX ISA, *ldmatrix*). Whoever reads what lies there is the whole warp."""
+    lines = [np.frombuffer(block.shared.get(address, 16, 16, block.who), np.uint16) for address in addresses]
+    found = [np.stack(lines[first : first + 8]) for first in range(0, WARP, 8)]
+    found = [matrix.T if transposed else matrix for matrix in found]
+    words = [np.ascontiguousarray(matrix).view(np.int32) for matrix in found]
+    return [tuple(matrix[lane // 4, lane % 4] for matrix in words) for lane in range(WARP)]
+
+
+def narrowly_multiplied(element: Element, given: list[Request]) -> list[Any]:
+    """Two `mma.m16n8k16` with the same left factor, by *Matrix fragments for mma.m16n8k16 with floating point type* of the PTX
+    ISA."""
+    for c, a, b in given:
+        if {*map(type, c)} != {np.float32} or {*map(type, (*a, *b))} != {np.int32} or [len(a), len(b), len(c)] != [4, 4, 8]:
+            raise TypeError(f"a product of {a}, {b} and {c}")
+    own_sums, own_left, own_right = (np.array(side) for side in zip(*given, strict=True))
+    sums, left, right = np.zeros((2, 16, 8), np.float32), np.zeros((16, 16)), np.zeros((2, 16, 8))
+    group, thread, i = np.arange(WARP)[:, None] // 4, np.arange(WARP)[:, None] % 4, np.arange(8)
+    below = np.where((i < 2) | (i == 4) | (i == 5), group, group + 8)
+    left[below, thread * 2 + (i & 1) + np.where(i >= 4, 8, 0)] = own_left.view(element.dtype)
+    right[i // 4, thread * 2 + (i & 1) + np.where(i % 4 >= 2, 8, 0), group] = own_right.view(element.dtype)
+    places = i // 4, np.where(i % 4 < 2, group, group + 8), thread * 2 + (i & 1)
+    sums[places] = own_sums
+    sums = (sums + left @ right).astype(np.float32)
+    return [tuple(own) for own in sums[places]]
 
 
 def launch(

@@ -15,10 +15,10 @@ import pytest
 from axon import compiler
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.register_tiles import FRAGMENTS, Pairs, RegisterTile, candidates
-from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.layout.target import CHIPS, HOPPER, Target
 from axon.backend.gpu.simt.access import ALONE, width_of
 from axon.backend.gpu.simt.mapping import Mapping, by_register_tiles, roomier
-from axon.backend.gpu.simt.register_tiles import TiledMapping, fetch, groups, groups_for, in_products, scalar_fetches
+from axon.backend.gpu.simt.register_tiles import FETCHED, TiledMapping, fetch, groups, groups_for, in_products, scalar_fetches
 from tests.backend.gpu.simt.emulate import Hazard
 from tests.backend.gpu.simt.plain_cases import WARPS, Case, emulated, form, plain, side_by_side
 from tests.backend.gpu.simt.plain_cases import case as pairs_case
@@ -49,9 +49,9 @@ PROGRAMS: dict[str, tuple[str, Any]] = {
 }  # fmt: skip
 
 
-def case(source: str, sizes: dict[str, int], chance: np.random.Generator, lying: Any = None) -> Case:
+def case(source: str, sizes: dict[str, int], chance: np.random.Generator, lying: Any = None, chip: Target = HOPPER) -> Case:
     """Random arguments; `lying` gives the strides of a shape, in elements."""
-    made = plain(compiler.lower(checked(source), "f", None))
+    made = plain(compiler.lower(checked(source), "f", None), chip)
     extents = [tuple(sizes[d.symbol.name] for d in v.shape) for v in made.program.inputs]
     arrays = [
         chance.integers(0, 40, e).astype(np.int32) if v.element.is_integer else chance.standard_normal(e).astype(v.element.dtype)
@@ -61,25 +61,26 @@ def case(source: str, sizes: dict[str, int], chance: np.random.Generator, lying:
     for value in made.program.inputs if lying is not None else ():
         tensor = given.tensors[value.symbol]
         strides, skipped = lying(tensor.shape)
-        given.tensors[value.symbol] = DeviceTensor(tensor.pointer + skipped * 8, tensor.shape, strides, tensor.element)
+        size = tensor.element.dtype.itemsize
+        given.tensors[value.symbol] = DeviceTensor(tensor.pointer + skipped * size, tensor.shape, strides, tensor.element)
     return given
 
 
-def mapping(given: Case, tile: RegisterTile, alone: bool = False) -> Mapping:
-    """One of these tiles; elements one at a time, or as wide as they lie for it."""
+def mapping(given: Case, tile: RegisterTile, alone: bool = False, most: int = FETCHED) -> Mapping:
+    """One of these tiles; elements one at a time, or as wide as they lie for it, up to so many."""
     (nest,) = given.todo
     ready = given.ready(nest)
     tensors = {**given.tensors, **{symbol: given.tensors[symbol].merged(several) for symbol, several in ready.dimensions}}
     found = groups_for(ready.kernel, tile)
-    tiled = TiledMapping(tile, tuple(fetch(leaf, found, tensors, given.sizes) for leaf in found.leaves), 1)
+    tiled = TiledMapping(tile, tuple(fetch(leaf, found, tensors, given.sizes, most) for leaf in found.leaves), 1)
     if alone:
         return by_register_tiles(ready.kernel, scalar_fetches(tiled), ALONE)
     return by_register_tiles(ready.kernel, tiled, width_of(ready.kernel, ready.values, tensors, given.sizes, True))
 
 
-def results(given: Case, tile: RegisterTile, seed: int = 0, alone: bool = False) -> Any:
+def results(given: Case, tile: RegisterTile, seed: int = 0, alone: bool = False, most: int = FETCHED) -> Any:
     (nest,) = given.todo
-    source = form(given, nest, mapping(given, tile, alone))
+    source = form(given, nest, mapping(given, tile, alone, most))
     try:
         found = emulated(given, [source], random.Random(seed))
     except Exception as failure:
@@ -123,12 +124,13 @@ def test_drawn_sizes_and_layouts(name: str) -> None:
 
 
 def test_what_is_no_product_of_f64_has_no_fragments() -> None:
-    """Nor has any on a chip before Hopper."""
+    """Nor has any on a chip whose tensor cores have no f64, or are no faster at it."""
     pairs = Pairs(1, 1024, 1024, 1024, 8, 8, 2)
     assert not any(tile.warps for tile in candidates(pairs, HOPPER))
     assert any(tile.warps for tile in candidates(replace(pairs, products=True), HOPPER))
-    before = replace(HOPPER, compute_capability=(8, 0, ""))
-    assert not any(tile.warps for tile in candidates(replace(pairs, products=True), before))
+    for chip in CHIPS:
+        fragments = any(tile.warps for tile in candidates(replace(pairs, products=True), chip))
+        assert fragments == (chip.name in ("sm_80", "sm_90"))
     products = {"product": "f64", "apart": "f64", "farthest": "f64"}
     for name, element in (*products.items(), ("product", "f32"), ("product", "i64")):
         given = pairs_case(executable(INTEGERS if element == "i64" else SOURCE, name, element), (32, 32))
