@@ -3,15 +3,18 @@ long some take beside those for the GPU itself.
 
     python benchmarks/gpu_chips.py [CHIP…]                          default: sm_75 sm_80 sm_86
     python benchmarks/gpu_chips.py products [SECONDS [CHIP…]]       default: 45 s, sm_89 sm_80
+    python benchmarks/gpu_chips.py random CHIP SEED COUNT SECONDS
 
 A chip's limits and instructions are forced; its speed is the GPU's. Times are of ten calls between two events, the best of five.
-`products` are those that tensor instructions of warps make: random ones against float64, as many as there is time for, up to 100;
-then how long some take, beside cuBLAS; and of the tiles that may be chosen for bf16, how long each takes beside what was predicted.
+`products` are those that tensor instructions of warps make: how long some take, beside cuBLAS; `random` ones against float64, 100 for
+each chip if there is time, in processes of their own; and of the tiles that may be chosen for bf16, how long each takes beside what
+is predicted of it at the speed of this GPU.
 """
 
 from __future__ import annotations
 
 import random as chances
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -26,6 +29,7 @@ from axon.backend import chips
 from axon.backend.gpu.layout import register_tiles
 from axon.backend.gpu.runtime.stepped_call import HostCall
 from axon.backend.gpu.runtime.steps import Stepped
+from axon.base.data import replace
 from axon.interpret import run
 from tests.backend.gpu.oracle import corpus, different, outcome
 
@@ -123,11 +127,12 @@ def drawn(name: str, chance: chances.Random) -> list[Any]:
     return [random(*shape, like=like) for shape in shapes.get(name, ((n, k), (k, m)))]
 
 
-def random_products(module: Any, seed: int, seconds: float) -> str:
-    """Against float64: how many are right, and the largest error as a part of what rounding allows."""
+def random_products(chip: str, seed: int, count: int, seconds: float) -> str:
+    """Against float64: how many are right, how many are not, the largest error as a part of what rounding allows, and which are not."""
+    module = axon.compile(PRODUCTS, chip=chip)
     chance, begin, right, wrong, worst = chances.Random(seed), time.time(), 0, list[str](), 0.0
     torch.manual_seed(seed)
-    for _ in range(50):
+    for _ in range(count):
         if time.time() - begin > seconds:
             break
         name = chance.choice(list(MEANING))
@@ -135,13 +140,41 @@ def random_products(module: Any, seed: int, seconds: float) -> str:
         got, want = module[name](*given), MEANING[name](*(x.double() for x in given))
         k = given[0].shape[0 if name == "across" else -1]
         sums = MEANING[name](*(x.double().abs() for x in given))
-        exact = {BF16: 2.0**-8, F16: 2.0**-11}.get(got.dtype, 0.0) * want.abs() + 1e-30
-        bound = exact + (k + 8) * (2.0**-52 if name == "double" else 2.0**-22) * sums
+        rounded = {BF16: 2.0**-8, F16: 2.0**-10}.get(got.dtype, 0.0)  # in f16 twice
+        bound = (rounded + (k + 8) * (2.0**-52 if name == "double" else 2.0**-22)) * sums + 1e-30
         error = float(((got.double() - want).abs() / bound).max())
         worst = max(worst, error)
         right += error <= 1
         wrong += [] if error <= 1 else [f"{name} {[tuple(x.shape) for x in given]}: {error:.2g}"]
-    return f"{right} random products right, {len(wrong)} not {wrong[:5]}; worst error {worst:.2f} of the bound"
+    return f"{right} {len(wrong)} {worst:.3f} {wrong[:2]}"
+
+
+def agreements(wanted: list[str], seconds: float) -> None:
+    """`random_products` of each chip, by several processes."""
+    processes = 6
+    command = [sys.executable, __file__, "random"]
+    begun = {
+        chip: [
+            subprocess.Popen(
+                [*command, chip, str(seed), str(-(-100 // processes)), str(seconds)], stdout=subprocess.PIPE, text=True
+            )
+            for seed in range(processes)
+        ]
+        for chip in wanted
+    }
+    for chip, own in begun.items():
+        said = [process.communicate()[0].strip().split(" ", 3) for process in own]
+        lost = sum(len(line) < 4 for line in said)
+        said = [line for line in said if len(line) == 4]
+        right, wrong = (sum(int(line[n]) for line in said) for n in range(2))
+        worst = max((float(line[2]) for line in said), default=0.0)
+        print(
+            f"{chip}: {right} random products right, {wrong} not; worst error {worst:.2f} of the bound; {lost} processes lost",
+            flush=True,
+        )
+        for line in said:
+            if line[1] != "0":
+                print("   ", line[3])
 
 
 def products(seconds: float, wanted: list[str]) -> None:
@@ -163,15 +196,17 @@ def products(seconds: float, wanted: list[str]) -> None:
         mine = [microseconds(modules[chip][name], given) for chip in wanted]
         print(f"| {size} | {theirs:.0f} | " + " | ".join(f"{x:.0f} ({theirs / x:.2f})" for x in mine) + " |", flush=True)
     print(f"{time.time() - begin:.0f} s", flush=True)
-    for chip in wanted:
-        begin = time.time()
-        print(f"{chip}: {random_products(modules[chip], 7, seconds / 2 / len(wanted))}; {time.time() - begin:.0f} s", flush=True)
+    begin = time.time()
+    agreements(wanted, seconds / 2)
+    print(f"{time.time() - begin:.0f} s", flush=True)
     tiles(wanted[0], seconds / 2)
 
 
 def tiles(chip: str, seconds: float) -> None:
     """Every tile for products of bf16, at some sizes, while there is time."""
-    row, every, begin = chips.made_for(chip, 0), register_tiles.NARROW_FRAGMENTS, time.time()
+    row, own, every, begin = chips.made_for(chip, 0), chips.made_for(None, 0), register_tiles.NARROW_FRAGMENTS, time.time()
+    as_fast = {name: getattr(own, name) for name in ("multiprocessors", "clock", "l2", "dram", "f32", "tensor", "mma")}
+    row = replace(row, **as_fast)
     sizes = ((4096, 4096, 4096), (1024, 1024, 1024), (64, 4096, 4096), (16, 4096, 4096))
     given = {size: [random(size[0], size[2], like=BF16), random(size[2], size[1], like=BF16)] for size in sizes}
     print("| tile | " + " | ".join(" × ".join(map(str, size)) for size in sizes) + " |")
@@ -191,6 +226,10 @@ def tiles(chip: str, seconds: float) -> None:
 def main() -> None:
     if sys.argv[1:2] == ["products"]:
         products(float((sys.argv[2:3] or ["45"])[0]), sys.argv[3:] or ["sm_89", "sm_80"])
+        return
+    if sys.argv[1:2] == ["random"]:
+        chip, seed, count, seconds = sys.argv[2:6]
+        print(random_products(chip, int(seed), int(count), float(seconds)))
         return
     wanted = sys.argv[1:] or ["sm_75", "sm_80", "sm_86"]
     own = chips.made_for(None, 0)

@@ -155,14 +155,16 @@ FRAGMENTS = (
 )
 
 
-def _narrow(rows: int, columns: int, depth: int, own_rows: int, own_columns: int, groups: int = 1) -> RegisterTile:
-    return RegisterTile(rows, columns, depth, own_rows, own_columns, groups, stages=4, warps=True, size=NARROW)
+def _narrow(rows: int, columns: int, depth: int, own_rows: int, own_columns: int, groups: int = 1, stages: int = 4) -> RegisterTile:
+    return RegisterTile(rows, columns, depth, own_rows, own_columns, groups, stages=stages, warps=True, size=NARROW)
 
 
-# As large as they may be; those of which two or three blocks share a multiprocessor; with groups, for few places.
+# As large as they may be; half as large, of which two have the memory of 100 KiB; those of which two or three share a
+# multiprocessor; with groups, for few places.
 NARROW_FRAGMENTS = (
     _narrow(128, 256, 32, 64, 64),
     _narrow(256, 128, 32, 64, 64),
+    _narrow(128, 128, 32, 64, 64, stages=3),
     _narrow(128, 128, 32, 64, 32),
     _narrow(64, 128, 32, 32, 64),
     _narrow(128, 64, 32, 64, 32),

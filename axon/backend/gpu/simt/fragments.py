@@ -14,7 +14,7 @@ from axon.backend.gpu.layout.register_tiles import DOUBLE, FRAGMENT, PADDING, ST
 from axon.backend.gpu.simt.register_tiles import Fetch, Leaf
 from axon.backend.gpu.simt.tiled_reduction import Names, TiledReduction
 from axon.backend.gpu.simt.writer import Lane
-from axon.backend.kernel.ir import Constant, Expression, Name, Several, call
+from axon.backend.kernel.ir import TRUE, Constant, Expression, Name, Several, call
 from axon.backend.kernel.places import placed
 from axon.backend.kernel.writer import literal
 from axon.base.data import dataclass, replace
@@ -34,12 +34,14 @@ LANES = 2  # columns of a sum that a thread has side by side
 @dataclass(frozen=True, slots=True)
 class Spot:
     """What a thread brings of each stage: the indices of its side, its depth within the stage, and where it goes from the beginning
-    of a stage on. Behind the last row it is that row again, whose products nobody stores: what is not asked needs no register."""
+    of a stage on. Behind the last row it is that row again, whose products nobody stores: what is not asked needs no register.
+    Where many threads would bring that row, `there` says whether it is another."""
 
     side: dict[Symbol, Expression]
     start: Name
     depth: Expression
     place: Expression
+    there: Expression = TRUE
 
 
 class FragmentReduction(TiledReduction):
@@ -94,7 +96,8 @@ class FragmentReduction(TiledReduction):
             for _ in self.asked(came):
                 pass
             self.keep_stage(came)
-        code.assign(local("held"), local("shared") if tile.splits == 1 else self.slot(0, local("begin")))
+            self.go_on()
+        code.assign(local("held"), self.first_slot())
         self.wait()
         left, right = (self.side(leaf, 0) for leaf in self.groups.leaves)
         factors = [code.let(value, "left") for value in left], [code.let(value, "right") for value in right]
@@ -102,6 +105,7 @@ class FragmentReduction(TiledReduction):
             code.assign(local("coming"), self.slot(0))
             code.assign(local("held"), self.slot(1))
             self.turn(states, factors)
+            self.go_on()
         code.call("copies_wait_0")
         code.call("block_sync")
         self.end(states)
@@ -139,6 +143,14 @@ class FragmentReduction(TiledReduction):
             for name, value in zip(names, values, strict=True):
                 code.assign(name, value)
         self.keep_stage(came)
+
+    def go_on(self) -> None:
+        """To the next stage: the number of the one that is ahead says it all."""
+
+    def first_slot(self) -> Expression:
+        """Where the first stage lies."""
+        local = self.code.local
+        return local("shared") if self.tile.splits == 1 else self.slot(0, local("begin"))
 
     def slot(self, later: int, depth: Expression | None = None) -> Expression:
         """Where the stage that begins at a depth lies, or one of the next: so that the compiler sees one number that counts."""
@@ -178,19 +190,25 @@ class FragmentReduction(TiledReduction):
         beside = code.let((thread & (inner - 1)) * vector, "beside_") if inner < threads else code.let(thread * vector, "beside_")
         place = self.place_of(leaf, beyond, beside)
         last = code.let(code.local(limit) - (1 if along else vector), "last_")
-        seen: dict[Expression, tuple[dict[Symbol, Expression], Name]] = {}
+        seen: dict[Expression, tuple[dict[Symbol, Expression], Name, Expression]] = {}
         for first in range(0, lengths[0] * lengths[1] // vector, threads):
             down, over = first // inner, first % inner * vector
             at_side, at_depth = (beyond + down, beside + over) if along else (beside + over, beyond + down)
             if at_side not in seen:
-                index = code.let(call("min_int", code.local(corner) + at_side, last), "side_")
+                wanted = code.local(corner) + at_side
+                index = code.let(call("min_int", wanted, last), "side_")
                 self.indices(axes, limit, index)
                 found = {axis.symbol: self.emitter.places[axis.symbol] for axis in axes}
                 self.left_behind(axes)
                 start = found[axes[-1].symbol]
                 assert isinstance(start, Name)
-                seen[at_side] = found, start
-            yield Spot(*seen[at_side], at_depth, place(down, over))
+                seen[at_side] = found, start, self.there(wanted, code.local(limit))
+            found, start, there = seen[at_side]
+            yield Spot(found, start, at_depth, place(down, over), there)
+
+    def there(self, place: Expression, limit: Expression) -> Expression:
+        """Whether anything is brought of a place of a side."""
+        return TRUE
 
     def place_of(self, leaf: Leaf, line: Expression, element: Expression) -> Callable[[int, int], Expression]:
         """Where an element of a line of a stage lies, and what lies so many lines and elements further."""
@@ -248,8 +266,9 @@ class FragmentReduction(TiledReduction):
         _, start, below = seen[spot.depth]
         axis = depth[-1] if fetch.along == "depth" else axes[-1]
         writer.lane = Lane(axis.symbol, start if fetch.along == "depth" else spot.start, fetch.vector)
-        with writer.masked(below, False), self.moving(leaf, axis):
-            yield below
+        inside = below if spot.there == TRUE else writer.call("both", below, spot.there)
+        with writer.masked(inside, False), self.moving(leaf, axis):
+            yield inside
         writer.lane = None
         self.left_behind((*axes, *depth))
 

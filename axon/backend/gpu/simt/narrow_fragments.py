@@ -45,6 +45,35 @@ class NarrowFragmentReduction(FragmentReduction):
     def room(self, element: Element) -> int:
         return super().room(element) // self.tile.portions
 
+    # ── where stages lie ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def rolling(self) -> bool:
+        """Whether what counts stages is where they lie: a division by their number would take longer."""
+        return bool(self.tile.stages & (self.tile.stages - 1))
+
+    def write(self) -> None:
+        if self.rolling:
+            self.code.assign(self.code.local("slot"), 0)
+        super().write()
+
+    def go_on(self) -> None:
+        if self.rolling:
+            self.code.assign(self.code.local("slot"), self.rolled(1))
+
+    def first_slot(self) -> Expression:
+        return self.code.local("shared") if self.rolling else super().first_slot()
+
+    def slot(self, later: int, depth: Expression | None = None) -> Expression:
+        return self.code.local("shared") + self.rolled(later) if self.rolling else super().slot(later, depth)
+
+    def rolled(self, later: int) -> Expression:
+        """So many stages after the one that comes next, of those that there are, counted in bytes."""
+        if later == 0:
+            return self.code.local("slot")
+        further, end = self.code.local("slot") + later * self.stage, self.tile.stages * self.stage
+        return call("select", call("lt_int", further, end), further, further - end)
+
     # ── a stage comes ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def place_of(self, leaf: Leaf, line: Expression, element: Expression) -> Callable[[int, int], Expression]:
@@ -57,6 +86,10 @@ class NarrowFragmentReduction(FragmentReduction):
             return let(begin + down * pitch + (at + over * NARROW ^ again), "place_")
 
         return place
+
+    def there(self, place: Expression, limit: Expression) -> Expression:
+        """A copy of nothing asks for nothing; many of the same row take their time one after the other."""
+        return self.code.let(call("lt_int", place, limit), "there_")
 
     # ── a stage is multiplied ───────────────────────────────────────────────────────────────────────────────────────────
 

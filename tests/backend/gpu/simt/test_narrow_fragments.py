@@ -51,13 +51,15 @@ PROGRAMS: dict[str, tuple[str, Any]] = {
 CHIP = row_of((8, 9)) or CHIPS[0]
 
 
-def tile(rows: int, columns: int, depth: int, own_rows: int, own_columns: int, groups: int = 1, splits: int = 1) -> RegisterTile:
-    return RegisterTile(rows, columns, depth, own_rows, own_columns, groups, splits, stages=4, warps=True, size=NARROW)
+def tile(rows: int, columns: int, depth: int, own_rows: int, own_columns: int, groups: int = 1, splits: int = 1, stages: int = 4
+         ) -> RegisterTile:  # fmt: skip
+    return RegisterTile(rows, columns, depth, own_rows, own_columns, groups, splits, stages, warps=True, size=NARROW)
 
 
 SMALL = (  # of so few threads that they are soon emulated: with one portion and several, lines of 2 to 8 pieces
     tile(16, 16, 16, 16, 16), tile(32, 32, 32, 32, 32), tile(64, 64, 16, 64, 64), tile(16, 64, 32, 16, 32),
     tile(16, 16, 32, 16, 16, 2), tile(16, 32, 64, 16, 32, 1, 2), tile(64, 64, 16, 32, 64),
+    tile(32, 16, 16, 16, 16, stages=3), tile(16, 16, 16, 16, 16, 1, 2, 3),
 )  # fmt: skip
 
 
