@@ -6,9 +6,9 @@ long some take beside those for the GPU itself.
     python benchmarks/gpu_chips.py random CHIP SEED COUNT SECONDS
 
 A chip's limits and instructions are forced; its speed is the GPU's. Times are of ten calls between two events, the best of five.
-`products` are those that tensor instructions of warps make: how long some take, beside cuBLAS; `random` ones against float64, 100 for
-each chip if there is time, in processes of their own; and of the tiles that may be chosen for bf16, how long each takes beside what
-is predicted of it at the speed of this GPU.
+`products` are those that tensor instructions of warps make: how long some take, beside cuBLAS; `random` ones against float64, 100
+for each chip if there is time, in processes of their own; and of the tiles that may be chosen for bf16, how long each takes beside
+what is predicted of it at the speed of this GPU.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def drawn(name: str, chance: chances.Random) -> list[Any]:
 
 
 def random_products(chip: str, seed: int, count: int, seconds: float) -> str:
-    """Against float64: how many are right, how many are not, the largest error as a part of what rounding allows, and which are not."""
+    """Against float64: how many are right and are not, the largest error as a part of what rounding allows, and which are not."""
     module = axon.compile(PRODUCTS, chip=chip)
     chance, begin, right, wrong, worst = chances.Random(seed), time.time(), 0, list[str](), 0.0
     torch.manual_seed(seed)

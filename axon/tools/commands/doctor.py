@@ -18,7 +18,7 @@ from typing import Any
 
 from axon import __version__
 from axon.backend import chips, needs
-from axon.backend.gpu.layout.target import BULK_COPIES, CLUSTERS, FEATURES, HOPPER, WGMMA, Target
+from axon.backend.gpu.layout.target import BULK_COPIES, CLUSTERS, FEATURES, HOPPER, PRODUCTS, WGMMA, Target
 from axon.base import disk
 from axon.base.data import dataclass, fields
 from axon.base.errors import AxonError
@@ -85,12 +85,14 @@ def examine() -> Examination:
 
 def kernels_of(chip: Target) -> Iterator[Kernels]:
     """Which families of kernels a chip takes."""
-    fast, slow = (f"{rate / 1e12:.0f} TFLOP/s" for rate in (chip.tensor, chip.f32))
-    without = f"register tiles, at most {slow} of f32, of bf16 too, where its tensor cores could do {fast}"
+    fast, slow, wide = (f"{rate / 1e12:.{digits}f} TFLOP/s" for rate, digits in ((chip.tensor, 0), (chip.f32, 0), (chip.f64, 1)))
     rows = "each step goes through such a row again, in memory"
     yield Kernels("maps, reductions, scans, gathers, transposes, sorts", True, "")
     yield Kernels("products and convolutions by register tiles", True, "")
-    yield Kernels("products and convolutions on the tensor cores", chip.has(WGMMA), without)
+    without = f"register tiles, at most {slow} of f32, of bf16 too, where its tensor cores could do {fast}"
+    yield Kernels("products and convolutions of bf16 and f16 on the tensor cores", chip.has(PRODUCTS), without)
+    yield Kernels("products of f32 on the tensor cores, by parts", chip.has(WGMMA), f"register tiles, at most {slow}")
+    yield Kernels("products of f64 on the tensor cores", bool(chip.tensor_f64), f"register tiles, at most {wide}")
     yield Kernels("attention in one kernel", chip.has(WGMMA), "two products and a softmax, with the scores in memory")
     yield Kernels("rows longer than a block holds, in clusters of blocks", chip.has(CLUSTERS), rows)
     yield Kernels(

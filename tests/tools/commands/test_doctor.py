@@ -86,8 +86,9 @@ def test_another_chip(axon_cli: Cli, machine: Callable[..., None], monkeypatch: 
     assert found["chip"]["name"] == "sm_89"
     taken = {one["family"]: one["taken"] for one in found["kernels"]}
     assert taken == {kernels.family: kernels.taken for kernels in doctor.kernels_of(ada)}
-    assert list(taken.values()) == [True, True, False, False, False, False]
-    assert "  no   products and convolutions on the tensor cores\n       instead: register tiles, at most 83 TFLOP/s of f32" in text
+    assert list(taken.values()) == [True, True, True, False, False, False, False, False]
+    assert "  yes  products and convolutions of bf16 and f16 on the tensor cores\n" in text
+    assert "  no   products of f64 on the tensor cores\n       instead: register tiles, at most 1.3 TFLOP/s\n" in text
     assert "Axon has no figures of this chip: kernels are made as for sm_86 (RTX 3090)" in text
     monkeypatch.setenv("AXON_CHIP", "sm_75")
     assert examined(axon_cli)[1]["chip"]["name"] == "sm_75"

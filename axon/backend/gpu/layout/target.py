@@ -109,8 +109,9 @@ class Target:
         return feature.on(self.compute_capability)
 
     def on(self, capability: Capability) -> Target:
-        """The same instructions and limits, as machine code for another chip."""
-        return self if capability[:2] == self.compute_capability[:2] else replace(self, code=capability)
+        """The same instructions and limits, as machine code for another chip: but for instructions that no other one has."""
+        own = self.compute_capability[:2]
+        return self if capability[:2] == own else replace(self, compute_capability=(*own, ""), code=capability)
 
     def occupancy(self, threads: int, registers: int, shared: int) -> int:
         """How many blocks of so many threads, of so many registers each, and bytes of shared memory a multiprocessor holds at once.

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from llvmlite import ir
 from numba.cuda import types
@@ -18,13 +19,29 @@ from axon.backend.gpu.build import cubin as build
 from axon.backend.gpu.build.instructions import lacking, needed, split
 from axon.backend.gpu.build.recipe import Plain
 from axon.backend.gpu.intrinsics import ptx, ptx_fragments, ptx_pieces, ptx_scalar
-from axon.backend.gpu.layout.target import BF16, CHIPS, CLUSTERS, FEATURES, HOPPER, Target, architecture, row_of
+from axon.backend.gpu.layout.register_tiles import FRAGMENTS, NARROW_FRAGMENTS
+from axon.backend.gpu.layout.target import (
+    BF16,
+    BULK_COPIES,
+    CHIPS,
+    CLUSTERS,
+    FEATURES,
+    HOPPER,
+    PRODUCTS,
+    WGMMA,
+    Target,
+    architecture,
+    row_of,
+)
+from axon.backend.gpu.simt.register_tiles import TAKEN
 from axon.backend.gpu.sorting.steps import kernels
 from axon.base.data import replace
 from axon.base.element import Element
 from tests.backend.gpu.simt.plain_cases import case, form, plain
 from tests.backend.gpu.simt.plain_programs import INTEGERS, SOURCE
 from tests.backend.gpu.simt.test_emit import executable
+from tests.backend.gpu.simt.test_fragments import case as product_case
+from tests.backend.gpu.simt.test_fragments import mapping
 from tests.sample import ALL, SOAK
 
 OTHERS = [chip for chip in CHIPS if chip is not HOPPER]
@@ -62,6 +79,26 @@ def test_kernels_of_each_mapping_are_built(chip: Target) -> None:
         assert isinstance(made, build.LinkedKernel), one.source.text
         assert one.source.shared <= chip.shared_per_block
         assert one.source.cluster <= chip.largest_cluster
+
+
+@pytest.mark.parametrize("chip", [chip for chip in OTHERS if chip.has(PRODUCTS)], ids=lambda chip: chip.name)
+def test_tiles_of_tensor_instructions_are_built(chip: Target) -> None:
+    """None spills, and a multiprocessor has room for as many blocks as are said to be there at once."""
+    fitting = [tile for tile in NARROW_FRAGMENTS if tile.lines <= chip.shared_per_block]
+    drawn = fitting if SOAK else Random(chip.name).sample(fitting, 1 if ALL or chip.name in ("sm_80", "sm_89") else 0)
+    made = [(f"{{}} (a : {e}[m, k]) (b : {e}[k, n]) = a @ b", tile) for e, tile in zip(("bf16", "f16") * 9, drawn, strict=False)]
+    made += [("{} (a : f64[m, k]) (b : f64[k, n]) = a @ b", tile) for tile in FRAGMENTS[:: 1 if SOAK else 7] if chip.tensor_f64]
+    for text, tile in made:
+        given = product_case(text.format("fun f"), dict.fromkeys("mnk", 1024), np.random.default_rng(0), chip=chip)
+        (nest,) = given.todo
+        chosen_mapping = mapping(given, tile, most=TAKEN)
+        assert chosen_mapping.tiled is not None
+        tiled = replace(chosen_mapping.tiled, resident=tile.resident(1, 3, chip))
+        source = form(given, nest, replace(chosen_mapping, tiled=tiled))[0]
+        assert source.shared <= tile.lines <= chip.shared_per_block
+        built = build.compile_source(source, chip)
+        assert isinstance(built, build.LinkedKernel), tile
+        assert chip.occupancy(source.threads, built.registers, source.shared) >= tiled.resident
 
 
 def test_a_chip_runs_what_was_made_for_an_earlier_one() -> None:
@@ -261,3 +298,5 @@ def test_rows() -> None:
     nearest = [row_of(capability) for capability in ((8, 7), (10, 3), (11, 0), (12, 1), (13, 0))]
     assert [row.name for row in nearest if row is not None] == ["sm_86", "sm_100", "sm_100", "sm_120", "sm_120"]
     assert replace(HOPPER, multiprocessors=114).on((9, 0, "")).linked == (9, 0, "a")
+    later = HOPPER.on((10, 0, ""))
+    assert (later.name, later.linked, later.has(WGMMA), later.has(BULK_COPIES)) == ("sm_90", (10, 0, ""), False, True)
