@@ -179,6 +179,8 @@ NARROW_FRAGMENTS = (
 BESIDE = 20  # registers of a thread beside its states and indices
 PER_AXIS = 16  # registers to find an index
 WITH_AXES = ((3, 64 * 32), (5, 32 * 32), (99, 16 * 32))  # so many axes leave registers for so many places of a warp, as was seen
+BROUGHT = 3  # to bring an element by itself: its value, where it comes from and where it goes
+MOST_NARROW = 192  # of a thread of narrow fragments, beside what all have, as was seen
 MOST_OWN = 64  # words of states of a thread
 MOST_SHARED = 96 * 1024  # bytes of a block, so that two share a multiprocessor of Hopper
 
@@ -224,11 +226,18 @@ def candidates(pairs: Pairs, target: Target) -> list[RegisterTile]:
     if pairs.products and target.tensor_f64 and target.has(PRODUCTS):
         fit += [tile for tile in FRAGMENTS if tile.own_rows * tile.own_columns <= most and tile.lines <= target.shared_per_block]
     if pairs.narrow and target.has(PRODUCTS) and not target.has(WGMMA):
-        most *= 2  # places take half as many registers
-        own = (tile for tile in NARROW_FRAGMENTS if tile.own_rows * tile.own_columns <= most)
-        fit += [tile for tile in own if tile.lines <= target.shared_per_block]
+        fit += [tile for tile in NARROW_FRAGMENTS if tile.lines <= target.shared_per_block and _has_registers(tile, pairs)]
     shared = ((tile, splits) for tile in fit for splits in SPLITS if splits <= target.max_cluster)
     return [replace(t, splits=n) for t, n in shared if n == 1 or pairs.depth >= n * LEAST_STAGES * t.depth]
+
+
+def _has_registers(tile: RegisterTile, pairs: Pairs) -> bool:
+    """Whether threads of narrow fragments have them for their states, two steps' factors, indices, and what they bring one by one."""
+    states = tile.own_rows * tile.own_columns // WARP
+    factors = 2 * (tile.own_rows + tile.own_columns) * tile.fragment[2] * tile.size // WORD // WARP
+    alone = sum(side for side, together in zip((tile.rows, tile.columns), pairs.together, strict=True) if together == 1)
+    brought = alone * tile.depth // tile.threads
+    return states + factors + PER_AXIS * (pairs.axes - 3) + BROUGHT * brought <= MOST_NARROW
 
 
 BEGIN = 0.9e-6  # seconds of a launch
@@ -242,6 +251,7 @@ RATES = {"small": 1.0, "large": 1.25}  # of `flop_rate`, for what a thread has o
 # predicted within a twelfth, all within a ninth, by the root of the mean square.
 MULTIPLY_RATE = 6.4e13 / HOPPER.tensor_f64  # FLOPs: the instructions alone, of eight warps of each multiprocessor
 NARROW_RATE = 0.9  # of `by_warps`: likewise
+NARROW_CACHE = 1.2  # of `cache_rate`: likewise
 SHARED_RATE = 128  # bytes that a multiprocessor loads from shared memory in a cycle
 TURN, TURN_BESIDE = 9e-8, 7.5e-8  # between stages; where other blocks multiply meanwhile
 COPY = 1e-10  # to begin a copy, for a multiprocessor: of those beyond one for each 16 bytes
@@ -284,6 +294,7 @@ def _multiplied(tile: RegisterTile, pairs: Pairs, target: Target) -> float:
     multiplying = 2 * tile.rows * tile.columns * tile.depth / rate
     loading = tile.size * (tile.rows + tile.columns) * tile.depth / cache_rate(target)
     if tile.size == NARROW:  # a fragment is loaded from shared memory for few products, which take little time
+        loading /= NARROW_CACHE
         own = tile.size * (tile.own_rows + tile.own_columns) * tile.depth // tile.groups * (tile.threads // WARP)
         loading = max(loading, own / (SHARED_RATE * target.clock * target.multiprocessors))
     few = (tile.rows + tile.columns) * tile.size / TOGETHER

@@ -289,7 +289,8 @@ def register_tiles(
     times = SEVERAL if pairs.axes > 3 else ACROSS if across else SIMPLE
     if time >= times * untiled(nest, values, sizes).seconds(target):
         return None
-    return TiledMapping(tile, fetches, tile.resident(pairs.words, pairs.axes, target))
+    lacking = pairs.narrow and tile.warps and min(pairs.together) == 1  # registers: they go to what is brought one by one
+    return TiledMapping(tile, fetches, 1 if lacking else tile.resident(pairs.words, pairs.axes, target))
 
 
 def pairs_of(nest: Nest, found: Groups, sizes: Mapping[Symbol, int]) -> Pairs:
