@@ -162,8 +162,10 @@ def _narrow(rows: int, columns: int, depth: int, own_rows: int, own_columns: int
 # As large as they may be; half as large, of which two have the memory of 100 KiB; those of which two or three share a
 # multiprocessor; with groups, for few places.
 NARROW_FRAGMENTS = (
+    _narrow(128, 256, 64, 64, 64, stages=3),
+    _narrow(128, 256, 64, 64, 64, stages=2),
+    _narrow(256, 128, 64, 64, 64, stages=2),
     _narrow(128, 256, 32, 64, 64),
-    _narrow(256, 128, 32, 64, 64),
     _narrow(128, 128, 32, 64, 64, stages=3),
     _narrow(128, 128, 32, 64, 32),
     _narrow(64, 128, 32, 32, 64),
@@ -232,7 +234,7 @@ def candidates(pairs: Pairs, target: Target) -> list[RegisterTile]:
 
 
 def _has_registers(tile: RegisterTile, pairs: Pairs) -> bool:
-    """Whether threads of narrow fragments have them for their states, two steps' factors, indices, and what they bring one by one."""
+    """Whether threads of narrow fragments have them for their states, two steps' factors, indices, and what is brought one by one."""
     states = tile.own_rows * tile.own_columns // WARP
     factors = 2 * (tile.own_rows + tile.own_columns) * tile.fragment[2] * tile.size // WORD // WARP
     alone = sum(side for side, together in zip((tile.rows, tile.columns), pairs.together, strict=True) if together == 1)
@@ -250,13 +252,16 @@ RATES = {"small": 1.0, "large": 1.25}  # of `flop_rate`, for what a thread has o
 # Of fragments, fitted to 166 kernels of 23 sizes on an H200, the best ones of each size before the others: these times are
 # predicted within a twelfth, all within a ninth, by the root of the mean square.
 MULTIPLY_RATE = 6.4e13 / HOPPER.tensor_f64  # FLOPs: the instructions alone, of eight warps of each multiprocessor
-NARROW_RATE = 0.9  # of `by_warps`: likewise
-NARROW_CACHE = 1.2  # of `cache_rate`: likewise
-SHARED_RATE = 128  # bytes that a multiprocessor loads from shared memory in a cycle
 TURN, TURN_BESIDE = 9e-8, 7.5e-8  # between stages; where other blocks multiply meanwhile
 COPY = 1e-10  # to begin a copy, for a multiprocessor: of those beyond one for each 16 bytes
 HAND_FRAGMENT = 6e-11  # to hand a state over, and to take it
 JOIN_FRAGMENT = 2.6e-6
+# Of narrow fragments, fitted to 13 tiles and four sizes on an H200 that was forced to have 99 KiB: these times are predicted within
+# an eighth, by the root of the mean square, and the best tile of each size is among the first ones.
+NARROW_RATE = 0.98  # of `by_warps`: the instructions alone
+NARROW_CACHE = 2.3  # of `cache_rate`: blocks that are side by side load the same at once
+NARROW_TURN, NARROW_TURN_BESIDE = 1.63e-7, 1.88e-7
+SHARED_RATE = 128  # bytes that a multiprocessor loads from shared memory in a cycle
 BESIDES = 16  # of what takes less time, multiplying or moving from memory, this part shows
 
 
@@ -300,7 +305,8 @@ def _multiplied(tile: RegisterTile, pairs: Pairs, target: Target) -> float:
     few = (tile.rows + tile.columns) * tile.size / TOGETHER
     copies = tile.rows / pairs.together[0] + tile.columns / pairs.together[1] - few + few * INDEX * (pairs.axes - 3)
     turn = at_once * (target.multiprocessors * max(multiplying, loading) + COPY * copies * tile.depth)
-    turn += TURN if at_once == 1 else TURN_BESIDE
+    alone, beside = (NARROW_TURN, NARROW_TURN_BESIDE) if tile.size == NARROW else (TURN, TURN_BESIDE)
+    turn += alone if at_once == 1 else beside
     handing = HAND_FRAGMENT * (tile.groups + 1) * tile.rows * tile.columns
     taken = blocks / at_once * stages * turn + blocks * handing + (JOIN_FRAGMENT if tile.splits > 1 else 0.0)
     moved = tile.size * pairs.outer * (pairs.depth * (pairs.rows + pairs.columns) + pairs.rows * pairs.columns)
