@@ -234,7 +234,7 @@ def candidates(pairs: Pairs, target: Target) -> list[RegisterTile]:
 
 
 def _has_registers(tile: RegisterTile, pairs: Pairs) -> bool:
-    """Whether threads of narrow fragments have them for their states, two steps' factors, indices, and what is brought one by one."""
+    """Whether threads of narrow fragments have them for states, two steps' factors, indices, and what is brought one by one."""
     states = tile.own_rows * tile.own_columns // WARP
     factors = 2 * (tile.own_rows + tile.own_columns) * tile.fragment[2] * tile.size // WORD // WARP
     alone = sum(side for side, together in zip((tile.rows, tile.columns), pairs.together, strict=True) if together == 1)

@@ -125,6 +125,8 @@ class FragmentReduction(TiledReduction):
         code, local, steps = self.code, self.code.local, self.tile.depth // self.tile.groups // self.tile.fragment[2]
         came: list[Came] = []
         asking = self.asked(came)
+        for _ in asking if self.tile.stages == 2 else ():  # what comes now is multiplied next: no time to lose
+            pass
         now = factors
         for step in range(steps):
             if step == steps - 1:

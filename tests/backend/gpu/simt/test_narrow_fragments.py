@@ -59,7 +59,7 @@ def tile(rows: int, columns: int, depth: int, own_rows: int, own_columns: int, g
 SMALL = (  # of so few threads that they are soon emulated: with one portion and several, lines of 2 to 8 pieces
     tile(16, 16, 16, 16, 16), tile(32, 32, 32, 32, 32), tile(64, 64, 16, 64, 64), tile(16, 64, 32, 16, 32),
     tile(16, 16, 32, 16, 16, 2), tile(16, 32, 64, 16, 32, 1, 2), tile(64, 64, 16, 32, 64),
-    tile(32, 16, 16, 16, 16, stages=3), tile(16, 16, 16, 16, 16, 1, 2, 3),
+    tile(32, 16, 16, 16, 16, stages=3), tile(16, 16, 16, 16, 16, 1, 2, 3), tile(32, 32, 32, 16, 32, stages=2),
 )  # fmt: skip
 
 
