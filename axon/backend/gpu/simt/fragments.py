@@ -125,13 +125,16 @@ class FragmentReduction(TiledReduction):
         code, local, steps = self.code, self.code.local, self.tile.depth // self.tile.groups // self.tile.fragment[2]
         came: list[Came] = []
         asking = self.asked(came)
-        for _ in asking if self.tile.stages == 2 else ():  # what comes now is multiplied next: no time to lose
+        hurried = self.tile.stages == 2  # what comes now is multiplied next
+        for _ in asking if hurried else ():
             pass
         now = factors
         for step in range(steps):
             if step == steps - 1:
                 for _ in asking:
                     pass
+                if hurried:
+                    self.keep_stage(came)
                 self.wait()
                 code.assign(local("held"), self.slot(2), "the next stage")
             rows, columns = (self.side(leaf, (step + 1) % steps) for leaf in self.groups.leaves)
@@ -144,7 +147,8 @@ class FragmentReduction(TiledReduction):
         for names, values in zip(factors, now, strict=True):
             for name, value in zip(names, values, strict=True):
                 code.assign(name, value)
-        self.keep_stage(came)
+        if not hurried:
+            self.keep_stage(came)
 
     def go_on(self) -> None:
         """To the next stage: the number of the one that is ahead says it all."""
