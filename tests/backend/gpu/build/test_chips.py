@@ -87,7 +87,7 @@ def test_tiles_of_tensor_instructions_are_built(chip: Target) -> None:
     fitting = [tile for tile in NARROW_FRAGMENTS if tile.lines <= chip.shared_per_block]
     drawn = fitting if SOAK else Random(chip.name).sample(fitting, 1 if ALL or chip.name in ("sm_80", "sm_89") else 0)
     made = [(f"{{}} (a : {e}[m, k]) (b : {e}[k, n]) = a @ b", tile) for e, tile in zip(("bf16", "f16") * 9, drawn, strict=False)]
-    made += [("{} (a : f64[m, k]) (b : f64[k, n]) = a @ b", tile) for tile in FRAGMENTS[:: 1 if SOAK else 7] if chip.tensor_f64]
+    made += [("{} (a : f64[m, k]) (b : f64[k, n]) = a @ b", tile) for tile in FRAGMENTS[:: 1 if SOAK else 10] if chip.tensor_f64]
     for text, tile in made:
         given = product_case(text.format("fun f"), dict.fromkeys("mnk", 1024), np.random.default_rng(0), chip=chip)
         (nest,) = given.todo
