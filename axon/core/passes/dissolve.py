@@ -149,7 +149,7 @@ def _without_copies(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> t
 
 def _counted(op: Op) -> Op:
     """A sum of one whole number over ranges (`sum for ..i < ..s => 1`) as that number times how many there are, modulo 2^bits."""
-    if not isinstance(op, Compute) or op.reduction is None or len(op.outs) != 1:
+    if not isinstance(op, Compute) or op.reduction is None or len(op.outs) != 1 or len(op.body) != 1:
         return op
     (body,), (out,), reduction = op.body, op.outs, op.reduction
     own = {axis.symbol for axis in reduction.axes}

@@ -14,6 +14,7 @@ SOURCE = """
 fun many (x : f32[n, c, ..s]) = for k < c => 3 * (sum for ..i < ..s => 1) + k
 fun few (x : f32[n, m]) = sum for i < n - 5, j < m => 7
 fun uneven (x : f32[n, m]) = sum for i < n, j < i => 1
+fun least (x : f32[n]) = argmin i => x[i]
 fun some (x : f32[n, m]) = sum for i < n, j < m where x[i, j] > 0.0 => 1
 """
 
@@ -23,7 +24,7 @@ def reductions(name: str) -> int:
     return sum(isinstance(op, Compute) and op.reduction is not None for op in core.block.ops)
 
 
-@pytest.mark.parametrize(("name", "left"), [("many", 0), ("few", 0), ("uneven", 1), ("some", 1)])
+@pytest.mark.parametrize(("name", "left"), [("many", 0), ("few", 0), ("uneven", 1), ("some", 1), ("least", 1)])
 def test_sums_that_are_left(name: str, left: int) -> None:
     assert reductions(name) == left
 
