@@ -15,7 +15,8 @@ from math import gcd, inf, prod
 from typing import TypeAlias
 
 from axon.backend.gpu.build.recipe import traits
-from axon.backend.gpu.layout.memory import DeviceTensor
+from axon.backend.gpu.layout import roofline
+from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
 from axon.backend.gpu.layout.roofline import LAUNCH, KernelWork, Loads
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
@@ -42,7 +43,9 @@ from axon.backend.gpu.tile.ragged import STEPS, Grouped, grouped
 from axon.backend.gpu.tile.regroup import in_order
 from axon.backend.gpu.tile.residues import by_residues
 from axon.backend.gpu.tile.schedule import fastest
+from axon.backend.gpu.tile.stacked import stackable, stacked
 from axon.backend.plan.ir import Nest
+from axon.backend.plan.scratch import ALIGNMENT
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol
@@ -123,6 +126,18 @@ class _Priced:
 
 
 @dataclass(frozen=True, slots=True)
+class _Choice:
+    """A way to merge a contraction's sides, and the seconds of all that it asks for."""
+
+    merging: Merging
+    seconds: float
+
+
+def _seconds(choice: _Choice) -> float:
+    return choice.seconds
+
+
+@dataclass(frozen=True, slots=True)
 class _Pricer:
     """What prices depend on."""
 
@@ -143,6 +158,40 @@ class _Pricer:
         split = by_residues(op)
         if split is not None and (inside := self.best(split[0], (split[1], *later))) is not None:
             return replace(inside, residues=True)
+        found = self.cheapest(op, later)
+        copies = [one for number in stackable(op) if (one := self.stacked(op, number, later)) is not None]
+        if copies and (found is None or min(copies, key=_seconds).seconds < found.seconds):
+            found = min(copies, key=_seconds)
+        return None if found is None else found.merging
+
+    def stacked(self, op: Compute, number: int, later: Sequence[Compute]) -> _Choice | None:
+        """The contraction of copies in which this summed axis is stacked with channels, where these are few."""
+        assert op.reduction is not None
+        made = stacked(op, number, self.values)
+        (rows,), (taps,) = made.rows.outs, made.taps.outs
+        if rows.symbol in self.tensors or max(0, rows.shape[-1].evaluate(self.sizes)) > CHANNELS // 2:
+            return None
+        lying = {v.symbol: contiguous(ALIGNMENT, self.shape(v), v.element) for v in (rows, taps)}
+        inside = replace(self, values={**self.values, rows.symbol: rows, taps.symbol: taps}, tensors={**self.tensors, **lying})
+        best = inside.cheapest(made.product, later, pixels=True)
+        if best is None:
+            return None
+        made_in = sum(self.copied(value) for value in (rows, taps))
+        return _Choice(replace(best.merging, stacked=number), best.seconds + made_in)
+
+    def copied(self, value: Value) -> float:
+        """Seconds of a kernel that makes a copy, whose indices it finds by division."""
+        shape = self.shape(value)
+        bytes_ = prod(shape) * max(8, value.element.bits) // 8
+        return roofline.copying(2 * bytes_, prod(shape), len(shape), shape[-1]).seconds(self.target)
+
+    def shape(self, value: Value) -> tuple[int, ...]:
+        return tuple(max(0, extent.evaluate(self.sizes)) for extent in value.shape)
+
+    def cheapest(self, op: Compute, later: Sequence[Compute], *, pixels: bool = False) -> _Choice | None:
+        """The way that takes least time, of copies of `pixels` alone or of all; None if none is better than as it stands."""
+        assert op.reduction is not None
+        deep, _ = factors_of(op)
         sides = sides_of(op, deep) if len(deep) == 2 else None
         if sides is None or not sides.rows or not sides.columns:
             return None
@@ -152,13 +201,14 @@ class _Pricer:
         # Of windows that cost the same, one along the last index, which lies side by side where channels come first.
         options = [Merging(window=number, filled=filled) for number in reversed(numbers) for filled in (1, FILLED)]
         options += [Merging(*choice) for choice in choices]
+        options = [] if pixels else options
         for image in images(op, deep):
             own = sides.rows if image.factor == int(sides.swapped) else sides.columns
             for merging in self.of_pixels(image):
                 options.append(merging)
                 if len(own) > 1 and len(in_order(op, merging)) > 1:  # with its first index apart, a result may need no other order
                     options.append(replace(merging, apart=1))
-        if tiled and len(options) == 1 and not self.is_long(op):
+        if not pixels and tiled and len(options) == 1 and not self.is_long(op):
             return None
         priced = [one for one in (self.priced(op, merging, later) for merging in options) if one is not None]
         cut = [part for one in priced for part in self.in_parts(op, one)]
@@ -172,7 +222,7 @@ class _Pricer:
             return None
         kernel = next(one.kernel for one in priced if one.merging == best)
         plain = without_tensor_cores(kernel, problem_of(kernel, self.sizes), self.sizes, self.target)
-        return best if tiled or costs[best] < plain else None
+        return _Choice(best, costs[best]) if tiled or costs[best] < plain else None
 
     def in_groups(self, op: Compute, found: Grouped) -> Merging | None:
         """How many rows tiles have, of a product whose rows have groups; None if a plain kernel, which reads a group's matrix for

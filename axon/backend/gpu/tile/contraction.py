@@ -130,8 +130,9 @@ class Merging:
     Of a `window` it is the number of the summed axis that moves it, and what one factor shows is copied (see `layout.views`);
     its innermost index goes up to a multiple of `filled`, with zeros. `im2col` is the number of the factor that is read by copies
     of pixels; the `window` is then the axis of a row that is joined with channels, if one is, which goes up to a multiple of `row`,
-    and so many axes of the result that it has alone are `apart`. A sum may be made by `residues` first (see there). Rows in groups
-    are cut into tiles of so many, `ragged`; they may be known to be `ascending` (see `ragged`).
+    and so many axes of the result that it has alone are `apart`. A sum may be made by `residues` first, or of copies in which the
+    summed axis with the number `stacked` is one with channels (see there); the other numbers are then of what is left. Rows in
+    groups are cut into tiles of so many, `ragged`; they may be known to be `ascending` (see `ragged`).
     """
 
     rows: bool = False
@@ -146,6 +147,7 @@ class Merging:
     residues: bool = False
     ragged: int = 0
     ascending: bool = False
+    stacked: int | None = None
 
 
 APART = Merging()

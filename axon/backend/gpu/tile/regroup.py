@@ -19,13 +19,14 @@ from functools import lru_cache
 
 from axon.backend.gpu.tile.contraction import APART, Merging, factors_of, sides_of
 from axon.backend.gpu.tile.residues import by_residues, made_by_residues
+from axon.backend.gpu.tile.stacked import stacked
 from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
 from axon.core.ir import Axis, Binary, Block, Compute, Op, Program, Read, Reduction, Scalar, Value
 from axon.core.verify import verify_rewritten
-from axon.core.walk import converted, nodes, rename, renewed
+from axon.core.walk import converted, nodes, outs_of, rename, renewed
 from axon.shapes.dimension import Dim
 
 
@@ -35,9 +36,18 @@ def regrouped(program: Program, merging: Mapping[Symbol, Merging]) -> Program:
     if not merging:
         return program
     ops: list[Op] = []
+    values = {value.symbol: value for value in program.inputs}
+    values |= {out.symbol: out for op in program.block.ops for out in outs_of(op)}
     for op in program.block.ops:
         chosen = merging.get(op.outs[0].symbol) if isinstance(op, Compute) else None
-        ops += [op] if chosen is None or not isinstance(op, Compute) else in_order(op, chosen)
+        if chosen is None or not isinstance(op, Compute):
+            ops.append(op)
+            continue
+        if chosen.stacked is not None:
+            made = stacked(op, chosen.stacked, values)
+            ops += [made.rows, made.taps]
+            op, chosen = made.product, replace(chosen, stacked=None)
+        ops += in_order(op, chosen)
     return replace(program, block=Block(tuple(ops), program.block.results))
 
 
@@ -45,6 +55,7 @@ def named(merging: Mapping[Symbol, Merging]) -> dict[Symbol, Merging]:
     """The same by what is made after contractions are put in order, too."""
     found: dict[Symbol, Merging] = {}
     for out, chosen in merging.items():
+        chosen = replace(chosen, stacked=None)
         within, rest = (made_by_residues(out), replace(chosen, residues=False)) if chosen.residues else (out, chosen)
         found |= {out: chosen, within: rest, _symbol(within, rest): rest}
     return found
