@@ -102,6 +102,8 @@ def _found(op: Compute, number: int) -> _Found | None:
         if len(places) != 1 or [bare(s) for s in holding] != [image.channels.symbol]:
             continue
         along = [a for a in op.axes if a.symbol in subscripts[places[0]].variables]
+        if subscripts[places[0]].variables & moving != {axis.symbol, *(a.symbol for a in along)}:
+            continue
         steps = [subscripts[places[0]].linear_in(a.symbol) for a in (axis, *along)]
         alone = sum(a.symbol in s.variables for a in along for s in subscripts) == 1
         if len(along) == 1 and alone and all(step is not None and step[0].constant for step in steps):
