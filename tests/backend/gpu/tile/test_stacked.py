@@ -36,7 +36,8 @@ fun f (x : f32[a, {5 if name == "channels that move" else 3}, 11, 13]) (k : f32[
     core = compiler.lower(compiler.check_text(text), "f", None)
     op = next(op for op in core.block.ops if isinstance(op, Compute) and op.reduction is not None)
     chance = np.random.default_rng(len(body))
-    given = [chance.integers(-4, 5, [d.evaluate({s: 2 for s in d.variables}) for d in v.shape]).astype(np.float32) for v in core.inputs]
+    shapes = [[d.evaluate(dict.fromkeys(d.variables, 2)) for d in v.shape] for v in core.inputs]
+    given = [chance.integers(-4, 5, shape).astype(np.float32) for shape in shapes]
     (want,) = run(core, given)
     numbers = list(stackable(op))
     assert len(numbers) == ways
