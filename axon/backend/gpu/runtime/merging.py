@@ -133,10 +133,6 @@ class _Choice:
     seconds: float
 
 
-def _seconds(choice: _Choice) -> float:
-    return choice.seconds
-
-
 @dataclass(frozen=True, slots=True)
 class _Pricer:
     """What prices depend on."""
@@ -158,11 +154,9 @@ class _Pricer:
         split = by_residues(op)
         if split is not None and (inside := self.best(split[0], (split[1], *later))) is not None:
             return replace(inside, residues=True)
-        found = self.cheapest(op, later)
-        copies = [one for number in stackable(op) if (one := self.stacked(op, number, later)) is not None]
-        if copies and (found is None or min(copies, key=_seconds).seconds < found.seconds):
-            found = min(copies, key=_seconds)
-        return None if found is None else found.merging
+        ways = [self.cheapest(op, later), *(self.stacked(op, number, later) for number in stackable(op))]
+        best = min(filter(None, ways), key=lambda way: way.seconds, default=None)
+        return None if best is None else best.merging
 
     def stacked(self, op: Compute, number: int, later: Sequence[Compute]) -> _Choice | None:
         """The contraction of copies in which this summed axis is stacked with channels, where these are few."""
