@@ -162,6 +162,9 @@ def _narrow(rows: int, columns: int, depth: int, own_rows: int, own_columns: int
 # As large as they may be; half as large, of which two have the memory of 100 KiB; those of which two or three share a
 # multiprocessor; with groups, for few places.
 NARROW_FRAGMENTS = (
+    _narrow(128, 256, 64, 64, 64, stages=2),
+    _narrow(256, 128, 64, 64, 64, stages=2),
+    _narrow(128, 256, 64, 64, 64, stages=3),
     _narrow(128, 256, 32, 64, 64),
     _narrow(128, 128, 32, 64, 64, stages=3),
     _narrow(128, 128, 32, 64, 32),
