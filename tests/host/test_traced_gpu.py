@@ -87,3 +87,11 @@ def test_what_is_wrong_is_said(gpu: EmulatedDriver) -> None:
     f(table, jnp.asarray([1, 7])).block_until_ready()
     with pytest.raises(axon.AxonError):
         synchronize()
+
+
+def test_no_export(gpu: EmulatedDriver) -> None:
+    export = pytest.importorskip("jax.export")
+    (n,) = export.symbolic_shape("n")
+    given = jax.ShapeDtypeStruct((n,), "float32"), jax.ShapeDtypeStruct((2,), "int32")
+    with pytest.raises(axon.AxonError, match=r"AX0505.*`pick` is exported for GPUs"):
+        export.export(jax.jit(axon.compile(MODULE).pick), platforms=["cpu"])(*given)
