@@ -1,9 +1,8 @@
 """What emitted CPU kernels call: memory, conversions, and functions, each as LLVM IR that vectorizes.
 
 Values of 16- and 8-bit floats are held as f32, rounded to what their element type has after each operation (`round_*`), so that
-kernels compute what the interpreter does; `load_*` and `store_*` change between that and the bits in memory. The functions of f32
-and `exp` and `log` of f64 are polynomials without branches, at most two units in the last place from the true value
-(`tests/backend/cpu` measures them), because a vectorized loop cannot call the C library; the others of f64 are the C library's.
+kernels compute what the interpreter does; `load_*` and `store_*` change between that and the bits in memory. `exp` and `log` are
+polynomials without branches, which are inlined; most other functions are called with vectors of arguments (`kernel.lanes`).
 
 Integers wrap. Divisions are given divisors that are not 0, except that any divisor may be given: 0 gives an arbitrary result
 and never stops the process (the kernel has taken note of it).
@@ -12,31 +11,14 @@ and never stops the process (the kernel has taken note of it).
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import factorial
 from typing import Any
 
 from llvmlite import ir
 
 from axon.backend.cpu.lowering import Operation, Surroundings, Type
-from axon.backend.kernel import llvm
-from axon.backend.kernel.llvm import (
-    F32,
-    F64,
-    I1,
-    I8,
-    I32,
-    I64,
-    Builder,
-    Emit,
-    Value,
-    as_bits,
-    as_float,
-    call,
-    fma,
-    real,
-    suffix,
-    whole,
-)
+from axon.backend.kernel import lanes, llvm, polynomials
+from axon.backend.kernel.elementary import ELEMENTARY, WIDEST
+from axon.backend.kernel.llvm import F32, F64, I1, I8, I64, Builder, Emit, Value, call, fma, real, suffix, whole
 from axon.backend.kernel.special import Functions
 from axon.backend.tiles import microkernel
 from axon.base.element import Element
@@ -47,23 +29,6 @@ _operations: dict[str, Operation] = {}
 def _intrinsic(name: str, typing: Callable[..., Type], emit: Emit) -> None:
     """An operation of emitted code: `typing` gives the result's type for the arguments', `emit` the IR."""
     _operations[name] = Operation(typing, emit)
-
-
-def _horner(b: Builder, x: Value, coefficients: tuple[float, ...]) -> Value:
-    result = real(coefficients[0], x)
-    for c in coefficients[1:]:
-        result = fma(b, result, x, real(c, x))
-    return result
-
-
-def _pairwise(b: Builder, x: Value, coefficients: tuple[float, ...]) -> Value:
-    """The same polynomial as `_horner`, by pairs: a long one waits less for itself where nothing else is to do (Estrin)."""
-    terms = [real(c, x) for c in reversed(coefficients)]
-    while len(terms) > 1:
-        pairs = [fma(b, high, x, low) for low, high in zip(terms[::2], terms[1::2], strict=False)]
-        terms = pairs + terms[len(terms) - len(terms) % 2 :]
-        x = b.fmul(x, x)
-    return terms[0]
 
 
 def _inline(name: str, emit: Emit) -> Emit:
@@ -78,6 +43,7 @@ def _inline(name: str, emit: Emit) -> Emit:
             function.attributes.add("alwaysinline")
             body = ir.IRBuilder(function.append_basic_block())
             body.ret(emit(body, function.args[0]))
+        lanes.wide(b.function, microkernel.vector_bits())
         return b.call(function, [x])
 
     return one
@@ -236,131 +202,8 @@ _intrinsic("signed_exponent", lambda x: Element.I64, llvm.signed_exponent)
 
 # ── functions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_LOG2E, _LN2_HIGH, _LN2_LOW = 1.44269504088896341, 0.693359375, -2.12194440e-4
-_MAGIC = 12582912.0  # 1.5 * 2**23: adding it leaves the nearest integer in the last bits
-
-
-def _exp(b: Builder, x: Value) -> Value:
-    """2**n * exp(r) with |r| <= ln 2 / 2; coefficients of Cephes' expf (S. L. Moshier)."""
-    x = b.select(b.fcmp_ordered(">", x, real(89.0)), real(89.0), x)
-    x = b.select(b.fcmp_ordered("<", x, real(-104.0)), real(-104.0), x)
-    shifted = fma(b, x, real(_LOG2E), real(_MAGIC))
-    n = b.fsub(shifted, real(_MAGIC))
-    r = fma(b, n, real(-_LN2_HIGH), x)
-    r = fma(b, n, real(-_LN2_LOW), r)
-    inner = _horner(b, r, (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1))
-    result = b.fadd(fma(b, inner, b.fmul(r, r), r), real(1.0))
-    exponent = b.sub(as_bits(b, shifted), as_bits(b, real(_MAGIC)))
-    half = b.ashr(exponent, whole(I32, 1))  # in two steps, since 2**n itself may be out of range
-    for part in (half, b.sub(exponent, half)):
-        result = b.fmul(result, as_float(b, b.shl(b.add(part, whole(I32, 127)), whole(I32, 23))))
-    return result
-
-
-def _log(b: Builder, x: Value) -> Value:
-    """log(m) + e ln 2 with m in [sqrt(1/2), sqrt 2); coefficients of Cephes' logf."""
-    tiny = b.fcmp_ordered("<", x, real(1.17549435e-38))
-    scaled = b.select(tiny, b.fmul(x, real(2.0**23)), x)
-    bits = b.sub(as_bits(b, scaled), whole(I32, 0x3F3504F3))  # of sqrt(1/2): then the exponent is that of the interval
-    exponent = b.ashr(bits, whole(I32, 23))
-    mantissa = as_float(b, b.add(b.and_(bits, whole(I32, 0x7FFFFF)), whole(I32, 0x3F3504F3)))
-    e = b.fsub(b.sitofp(exponent, F32), b.select(tiny, real(23.0), real(0.0)))
-    r = b.fsub(mantissa, real(1.0))
-    square = b.fmul(r, r)
-    inner = _horner(
-        b,
-        r,
-        (
-            7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
-            2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
-        ),
-    )  # fmt: skip
-    y = b.fmul(b.fmul(inner, r), square)
-    y = fma(b, e, real(_LN2_LOW), y)
-    y = fma(b, square, real(-0.5), y)
-    y = fma(b, e, real(_LN2_HIGH), b.fadd(r, y))
-    y = b.select(b.fcmp_ordered("==", x, real(float("inf"))), x, y)
-    y = b.select(b.fcmp_ordered("==", x, real(0.0)), real(float("-inf")), y)
-    return b.select(b.fcmp_unordered("ult", x, real(0.0)), real(float("nan")), y)
-
-
-_LN2_HIGH_F64, _LN2_LOW_F64 = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the first has 32 bits: n times it is exact
-_MAGIC_F64 = 1.5 * 2.0**52
-
-
-def _exp_wide(b: Builder, x: Value) -> Value:
-    """The same in f64: 1 + r + r**2 q(r), with as many terms of the series as change the last bit."""
-    x = b.select(b.fcmp_ordered(">", x, real(710.0, x)), real(710.0, x), x)
-    x = b.select(b.fcmp_ordered("<", x, real(-746.0, x)), real(-746.0, x), x)
-    shifted = fma(b, x, real(_LOG2E, x), real(_MAGIC_F64, x))
-    n = b.fsub(shifted, real(_MAGIC_F64, x))
-    r = fma(b, n, real(-_LN2_HIGH_F64, x), x)
-    r = fma(b, n, real(-_LN2_LOW_F64, x), r)
-    inner = _pairwise(b, r, tuple(1.0 / factorial(i) for i in range(13, 1, -1)))
-    result = b.fadd(fma(b, inner, b.fmul(r, r), r), real(1.0, x))
-    exponent = b.sub(as_bits(b, shifted), as_bits(b, real(_MAGIC_F64, x)))
-    half = b.ashr(exponent, whole(I64, 1))
-    for part in (half, b.sub(exponent, half)):
-        result = b.fmul(result, as_float(b, b.shl(b.add(part, whole(I64, 1023)), whole(I64, 52))))
-    return result
-
-
-def _log_wide(b: Builder, x: Value) -> Value:
-    """The same in f64, with the quotient f / (2 + f): coefficients of fdlibm's log (Sun Microsystems)."""
-    tiny = b.fcmp_ordered("<", x, real(2.0**-1022, x))
-    scaled = b.select(tiny, b.fmul(x, real(2.0**54, x)), x)
-    least = whole(I64, 0x3FE6A09E667F3BCD)  # of sqrt(1/2)
-    bits = b.sub(as_bits(b, scaled), least)
-    exponent = b.ashr(bits, whole(I64, 52))
-    f = b.fsub(as_float(b, b.add(b.and_(bits, whole(I64, (1 << 52) - 1)), least)), real(1.0, x))
-    e = b.fsub(b.sitofp(b.trunc(exponent, I32), F64), b.select(tiny, real(54.0, x), real(0.0, x)))
-    s = b.fdiv(f, b.fadd(f, real(2.0, x)))
-    square, half = b.fmul(s, s), b.fmul(b.fmul(f, f), real(0.5, x))
-    series = _horner(
-        b,
-        square,
-        (
-            1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01, 2.222219843214978396e-01,
-            2.857142874366239149e-01, 3.999999999940941908e-01, 6.666666666666735130e-01,
-        ),
-    )  # fmt: skip
-    rest = fma(b, e, real(_LN2_LOW_F64, x), b.fmul(s, fma(b, series, square, half)))
-    y = fma(b, e, real(_LN2_HIGH_F64, x), b.fsub(f, b.fsub(half, rest)))
-    y = b.select(b.fcmp_ordered("==", x, real(float("inf"), x)), x, y)
-    y = b.select(b.fcmp_ordered("==", x, real(0.0, x)), real(float("-inf"), x), y)
-    return b.select(b.fcmp_unordered("ult", x, real(0.0, x)), real(float("nan"), x), y)
-
-
-_exp_f32, _log_f32 = _inline("exp.f32", _exp), _inline("log.f32", _log)
-_exp_f64, _log_f64 = _inline("exp.f64", _exp_wide), _inline("log.f64", _log_wide)
-
-
-def _tanh(b: Builder, x: Value) -> Value:
-    """Near 0 a polynomial (Cephes' tanhf), else 1 - 2 / (exp(2 |x|) + 1)."""
-    size, square = llvm.magnitude(b, x), b.fmul(x, x)
-    inner = _horner(b, square, (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1))
-    near = fma(b, b.fmul(inner, square), x, x)
-    e = _exp_f32(b, b.fmul(size, real(2.0)))
-    far = b.fsub(real(1.0), b.fdiv(real(2.0), b.fadd(e, real(1.0))))
-    return call(b, "llvm.copysign.f32", b.select(b.fcmp_ordered("<", size, real(0.625)), near, far), x)  # the sum of zeros is +0
-
-
-def _erf(b: Builder, x: Value) -> Value:
-    """Two polynomials by N. Juffa (public domain): x + x p(x**2) near 0, and 1 - exp(q(|x|)) from there."""
-    size, square = llvm.magnitude(b, x), b.fmul(x, x)
-    r = fma(b, real(-1.72853470e-5), size, real(3.83197126e-4))
-    u = fma(b, real(-3.88396438e-3), size, real(2.42546219e-2))
-    r = fma(b, r, square, u)
-    for c in (-1.06777877e-1, -6.34846687e-1, -1.28717512e-1):
-        r = fma(b, r, size, real(c))
-    r = fma(b, r, size, b.fneg(size))
-    far = call(b, "llvm.copysign.f32", b.fsub(real(1.0), _exp_f32(b, r)), x)
-    inner = _horner(b, square, (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1))
-    near = fma(b, inner, x, x)
-    return b.select(b.fcmp_ordered(">", size, real(0.927734375)), far, near)
-
-
-_tanh_f32, _erf_f32 = _inline("tanh.f32", _tanh), _inline("erf.f32", _erf)
+_exp_f32, _log_f32 = _inline("exp.f32", polynomials.exp), _inline("log.f32", polynomials.log)
+_exp_f64, _log_f64 = _inline("exp.f64", polynomials.exp_wide), _inline("log.f64", polynomials.log_wide)
 
 
 def _by_type(narrow: Emit, wide: Emit) -> Emit:
@@ -371,28 +214,60 @@ def _by_type(narrow: Emit, wide: Emit) -> Emit:
 
 
 def _library(name: str) -> Emit:
-    def one(b: Builder, x: Value) -> Value:
-        return call(b, f"{name}f" if x.type == F32 else name, x)
+    def one(b: Builder, *x: Value) -> Value:
+        return call(b, f"{name}f" if x[0].type == F32 else name, *x)
 
     return one
 
 
 def _through_f64(emit: Emit) -> Emit:
     """A function of f32 by one of f64: what its formula loses is far below the last bit of the result."""
-    return lambda b, *x: b.fptrunc(emit(b, *(b.fpext(value, F64) for value in x)), F32)
+
+    def one(b: Builder, *x: Value) -> Value:
+        return b.fptrunc(emit(b, *(b.fpext(value, llvm.shaped(F64, value)) for value in x)), llvm.shaped(F32, x[0]))
+
+    return one
 
 
-_SPECIAL = Functions(fma, _exp_f64, _log_f64, llvm.named("sqrt"), llvm.named("rint"))
+def _formula_through_f64(formula: lanes.Formula) -> lanes.Formula:
+    def one(b: Builder, *x: Value) -> tuple[Value, Value | None]:
+        result, holds = formula(b, *(b.fpext(value, llvm.shaped(F64, value)) for value in x))
+        return b.fptrunc(result, llvm.shaped(F32, x[0])), holds
+
+    return one
+
+
+def _everywhere(emit: Emit) -> lanes.Formula:
+    return lambda b, *x: (emit(b, *x), None)
+
+
+def _by_lanes(name: str, narrow: lanes.Formula, wide: lanes.Formula, library: Emit | None = None) -> Emit:
+    """A function whose formulas are these for f32 and for f64."""
+    library = library or _library(name)
+    of_f32 = lanes.by_lanes(name, narrow, library, microkernel.vector_bits)
+    of_f64 = lanes.by_lanes(name, wide, library, microkernel.vector_bits)
+    return lambda b, *x: of_f32(b, *x) if x[0].type == F32 else of_f64(b, *x)
+
+
+def _wide_library(name: str) -> Emit:
+    """The C library's function of f64, also for f32."""
+    return lambda b, x: _library(name)(b, x) if x.type == F64 else _through_f64(_library(name))(b, x)
+
+
+_SPECIAL = Functions(fma, polynomials.exp_wide, polynomials.log_wide, llvm.named("sqrt"), llvm.named("rint"))
+_NARROW: dict[str, lanes.Formula] = {
+    **{name: _formula_through_f64(formula) for name, formula in ELEMENTARY.unary.items()},
+    "sin": _formula_through_f64(lanes.within(ELEMENTARY.narrow_sin, WIDEST)),
+    "cos": _formula_through_f64(lanes.within(ELEMENTARY.narrow_cos, WIDEST)),
+    "tanh": _everywhere(polynomials.tanh),
+    "erf": _everywhere(polynomials.erf),
+}
 _erfinv_f64, _digamma_f64 = _inline("erfinv.f64", _SPECIAL.erfinv), _inline("digamma.f64", _SPECIAL.digamma)
 _UNARY: dict[str, Emit] = {
     "exp": _by_type(_exp_f32, _exp_f64),
     "log": _by_type(_log_f32, _log_f64),
     "sqrt": llvm.named("sqrt"),
     "rsqrt": lambda b, x: b.fdiv(real(1.0, x), call(b, f"llvm.sqrt.{suffix(x)}", x)),
-    "sin": llvm.named("sin"),
-    "cos": llvm.named("cos"),
-    "tanh": _by_type(_tanh_f32, _library("tanh")),
-    "erf": _by_type(_erf_f32, _library("erf")),
     "absolute": llvm.magnitude,
     "sign": llvm.sign,
     "floor": llvm.named("floor"),
@@ -402,16 +277,17 @@ _UNARY: dict[str, Emit] = {
     "integer_sign": llvm.integer_sign,
     "integer_absolute": llvm.integer_absolute,
     "bit_not": lambda b, x: b.not_(x),
-    **{name: _by_type(_inline(f"{name}.f32", _through_f64(emit)), _library(name)) for name, emit in _SPECIAL.narrow.items()},
+    **{
+        name: _by_lanes(name, _NARROW[name], wide, _wide_library(name) if name == "lgamma" else None)
+        for name, wide in ELEMENTARY.unary.items()
+    },
     "erfinv": _by_type(_inline("erfinv.f32", _through_f64(_erfinv_f64)), _erfinv_f64),
-    "lgamma": _by_type(_through_f64(_library("lgamma")), _library("lgamma")),
     "digamma": _by_type(_inline("digamma.f32", _through_f64(_digamma_f64)), _digamma_f64),
 }
 for _name, _emit in _UNARY.items():
     _intrinsic(_name, _same_type, _emit)
-_intrinsic("power", _same_type, lambda b, x, y: call(b, f"llvm.pow.{suffix(x)}", x, y))
-_atan2_f32 = _through_f64(_SPECIAL.atan2)
-_intrinsic("atan2", _same_type, lambda b, y, x: _atan2_f32(b, y, x) if x.type == F32 else call(b, "atan2", y, x))
+_intrinsic("power", _same_type, _by_lanes("pow", _formula_through_f64(ELEMENTARY.narrow_pow), ELEMENTARY.pow))
+_intrinsic("atan2", _same_type, _by_lanes("atan2", _formula_through_f64(ELEMENTARY.atan2_held), ELEMENTARY.atan2_held))
 
 for _name, _float in (("f32", F32), ("f64", F64)):
     for _high, _wide in microkernel.shapes():

@@ -19,11 +19,26 @@ Emit: TypeAlias = Callable[..., Any]
 
 
 def real(value: float, like: Value | None = None) -> Value:
-    return ir.Constant(F32 if like is None else like.type, value)
+    """A number, of `like`'s type: where that is a vector, in all of its lanes."""
+    return _everywhere(F32 if like is None else like.type, value)
 
 
 def whole(type: Any, value: int) -> Value:
-    return ir.Constant(type, value)
+    return _everywhere(type, value)
+
+
+def _everywhere(type: Any, value: float) -> Value:
+    return ir.Constant(type, [value] * type.count if isinstance(type, ir.VectorType) else value)
+
+
+def scalar_of(type: Any) -> Any:
+    """The type of a vector's lanes; a scalar's own."""
+    return type.element if isinstance(type, ir.VectorType) else type
+
+
+def shaped(scalar: Any, like: Value) -> Any:
+    """A type, for as many lanes as a value has."""
+    return ir.VectorType(scalar, like.type.count) if isinstance(like.type, ir.VectorType) else scalar
 
 
 def call(b: Builder, name: str, *args: Value, result: Any = None) -> Value:
@@ -39,7 +54,13 @@ def call(b: Builder, name: str, *args: Value, result: Any = None) -> Value:
 
 
 def suffix(value: Value) -> str:
-    return "f32" if value.type == F32 else "f64" if value.type == F64 else f"i{value.type.width}"
+    if isinstance(value.type, ir.VectorType):
+        return f"v{value.type.count}{_letters(value.type.element)}"
+    return _letters(value.type)
+
+
+def _letters(type: Any) -> str:
+    return "f32" if type == F32 else "f64" if type == F64 else f"i{type.width}"
 
 
 def named(name: str) -> Emit:
@@ -54,22 +75,22 @@ def fma(b: Builder, x: Value, y: Value, z: Value) -> Value:
 
 
 def as_bits(b: Builder, x: Value) -> Value:
-    return b.bitcast(x, I32 if x.type == F32 else I64)
+    return b.bitcast(x, shaped(I32 if scalar_of(x.type) == F32 else I64, x))
 
 
 def as_float(b: Builder, x: Value) -> Value:
-    return b.bitcast(x, F32 if x.type == I32 else F64)
+    return b.bitcast(x, shaped(F32 if scalar_of(x.type) == I32 else F64, x))
 
 
 def magnitude(b: Builder, x: Value) -> Value:
     bits = as_bits(b, x)  # NVVM's language, which shares this, has neither llvm.fabs nor llvm.copysign
-    return as_float(b, b.and_(bits, whole(bits.type, (1 << (bits.type.width - 1)) - 1)))
+    return as_float(b, b.and_(bits, whole(bits.type, (1 << (scalar_of(bits.type).width - 1)) - 1)))
 
 
 def with_sign(b: Builder, size: Value, x: Value) -> Value:
     """A number with the sign of another, of the same type."""
     bits = as_bits(b, x)
-    sign = b.and_(bits, whole(bits.type, -(1 << (bits.type.width - 1))))
+    sign = b.and_(bits, whole(bits.type, -(1 << (scalar_of(bits.type).width - 1))))
     return as_float(b, b.or_(as_bits(b, magnitude(b, size)), sign))
 
 

@@ -14,7 +14,21 @@ from __future__ import annotations
 
 from math import inf, log, pi
 
-from axon.backend.kernel.llvm import F64, I32, I64, Builder, Emit, Value, as_bits, as_float, magnitude, real, whole
+from axon.backend.kernel.llvm import (
+    F64,
+    I32,
+    I64,
+    Builder,
+    Emit,
+    Value,
+    as_bits,
+    as_float,
+    magnitude,
+    real,
+    scalar_of,
+    shaped,
+    whole,
+)
 from axon.base.data import dataclass
 from axon.core import coefficients as known
 
@@ -58,17 +72,17 @@ class Chip:
 
     def parts(self, b: Builder, x: Value) -> tuple[Value, Value, Value]:
         """The k of x = 2**k m with m between sqrt 0.5 and sqrt 2, as an integer and as a float, and m."""
-        if x.type != F64:
+        if scalar_of(x.type) != F64:
             bits = as_bits(b, x)
-            k = b.ashr(b.sub(bits, whole(I32, 0x3F3504F3)), whole(I32, 23))
-            return k, b.sitofp(k, x.type), as_float(b, b.sub(bits, b.shl(k, whole(I32, 23))))
+            k = b.ashr(b.sub(bits, _word(x, 0x3F3504F3)), _word(x, 23))
+            return k, b.sitofp(k, x.type), as_float(b, b.sub(bits, b.shl(k, _word(x, 23))))
         high = _high(b, x)
-        k = b.ashr(b.sub(high, whole(I32, 0x3FE6A09E)), whole(I32, 20))
-        low = b.and_(as_bits(b, x), whole(I64, 0xFFFFFFFF))
-        m = as_float(b, b.or_(_upper(b, b.sub(high, b.shl(k, whole(I32, 20)))), low))
+        k = b.ashr(b.sub(high, _word(x, 0x3FE6A09E)), _word(x, 20))
+        low = b.and_(as_bits(b, x), _long(x, 0xFFFFFFFF))
+        m = as_float(b, b.or_(_upper(b, b.sub(high, b.shl(k, _word(x, 20)))), low))
         # In a float of 2**52 and more the lower half is an integer: a conversion takes as long as eight additions.
-        shifted = b.zext(b.xor(k, whole(I32, -(2**31))), I64)
-        count = b.fsub(as_float(b, b.or_(shifted, whole(I64, 0x433 << 52))), real(2.0**52 + 2.0**31, x))
+        shifted = b.zext(b.xor(k, _word(x, -(2**31))), shaped(I64, x))
+        count = b.fsub(as_float(b, b.or_(shifted, _long(x, 0x433 << 52))), real(2.0**52 + 2.0**31, x))
         return k, count, m
 
     def log(self, b: Builder, x: Value, low: Value | None = None, twice: Value | None = None) -> Value:
@@ -77,8 +91,8 @@ class Chip:
         k, count, m = self.parts(b, x)
         f = b.fsub(m, real(1.0, x))
         if low is not None:
-            least = b.select(b.icmp_signed("<", k, whole(I32, 1022)), k, whole(I32, 1022))  # there, `low` is 0
-            f = self.fma(b, low, _power_of_2(b, b.sub(whole(I32, 0), least)), f)
+            least = b.select(b.icmp_signed("<", k, _word(x, 1022)), k, _word(x, 1022))  # there, `low` is 0
+            f = self.fma(b, low, power_of_2(b, b.sub(_word(x, 0), least)), f)
         if twice is not None:
             count = b.fadd(count, b.select(twice, real(1.0, x), real(0.0, x)))
         s, _ = self.quotient(b, f, b.fadd(real(2.0, x), f))
@@ -91,7 +105,7 @@ class Chip:
         """log (1 + x) of an x that is not negative; where a condition holds, the logarithm of twice a value instead."""
         one = real(1.0, x)
         above = b.fadd(one, x)
-        large = b.icmp_signed(">=", _high(b, x), whole(I32, 0x3FF00000))
+        large = b.icmp_signed(">=", _high(b, x), _word(x, 0x3FF00000))
         more, less = b.select(large, x, one), b.select(large, one, x)
         low = b.fsub(less, b.fsub(above, more))
         if log_of is None:
@@ -104,7 +118,7 @@ class Chip:
         shifted = self.fma(b, x, real(1 / log(2), x), real(1.5 * 2.0**52, x))  # whose lower half is n
         count = b.fsub(real(1.5 * 2.0**52, x), shifted)
         rest = self.fma(b, count, real(log(2), x), x)
-        return b.trunc(as_bits(b, shifted), I32), self.fma(b, count, real(known.LOG_2_REST, x), rest)
+        return b.trunc(as_bits(b, shifted), shaped(I32, x)), self.fma(b, count, real(known.LOG_2_REST, x), rest)
 
     def expm1_near(self, b: Builder, r: Value) -> Value:
         """exp r - 1 of an r up to log 2 / 2."""
@@ -115,15 +129,15 @@ class Chip:
     def sinh(self, b: Builder, x: Value) -> Value:
         """Half of t + t / (t + 1) of t = exp |x| - 1; up to 708."""
         n, r = self.exponent(b, magnitude(b, x))
-        power = _power_of_2(b, n)
+        power = power_of_2(b, n)
         t = self.fma(b, power, self.expm1_near(b, r), b.fsub(power, real(1.0, x)))
         part, _ = self.quotient(b, t, b.fadd(t, real(1.0, x)))
-        return _signed(b, b.fmul(real(0.5, x), b.fadd(t, part)), x)
+        return signed(b, b.fmul(real(0.5, x), b.fadd(t, part)), x)
 
     def acos(self, b: Builder, x: Value) -> Value:
         """pi / 2 - asin x; from 1/2, as fdlibm has it, by asin (sqrt ((1 - a) / 2)) of a = |x|."""
         a = magnitude(b, x)
-        near = b.icmp_signed("<", _high(b, a), whole(I32, 0x3FE00000))
+        near = b.icmp_signed("<", _high(b, a), _word(x, 0x3FE00000))
         half = self.fma(b, real(-0.5, x), a, real(0.5, x))
         s = b.select(near, x, self.root(b, b.select(near, real(1.0, x), half)))
         z = b.select(near, b.fmul(x, x), half)
@@ -132,27 +146,27 @@ class Chip:
         # pi / 2 is more than its f64 by 6.1e-17, and pi by twice that.
         turned = b.fsub(real(pi / 2, x), b.fsub(angle, real(6.123233995736766e-17, x)))
         back = b.fsub(real(pi, x), b.fsub(twice, real(1.2246467991473532e-16, x)))
-        return b.select(near, turned, b.select(_negative(b, x), back, twice))
+        return b.select(near, turned, b.select(negative(b, x), back, twice))
 
     def erfc(self, b: Builder, x: Value) -> Value:
         """exp (-a**2) Q / (1 + 2 a) of a = |x|, whose square is taken in two parts; 0 from 28 on."""
         one, least = real(1.0, x), real(28.0, x)
         a = magnitude(b, x)
-        a = b.select(b.icmp_signed("<", _high(b, a), whole(I32, 0x403C0000)), a, least)
+        a = b.select(b.icmp_signed("<", _high(b, a), _word(x, 0x403C0000)), a, least)
         square = b.fmul(a, a)
         low = self.fma(b, b.fsub(real(-0.0, x), a), a, square)  # -a**2 is -square and this
         n, r = self.exponent(b, b.fsub(real(-0.0, x), square))
         t, _ = self.quotient(b, b.fsub(a, real(4.0, x)), b.fadd(a, real(4.0, x)))
         value, _ = self.quotient(b, self.polynomial(b, known.ERFC, t), self.fma(b, a, real(2.0, x), one))
         value = self.fma(b, value, self.expm1_near(b, b.fadd(r, low)), value)
-        part = b.ashr(n, whole(I32, 1))  # two powers, for results that are subnormal
-        value = b.fmul(b.fmul(value, _power_of_2(b, part)), _power_of_2(b, b.sub(n, part)))
-        return b.select(_negative(b, x), b.fsub(real(2.0, x), value), value)
+        part = b.ashr(n, _word(x, 1))  # two powers, for results that are subnormal
+        value = b.fmul(b.fmul(value, power_of_2(b, part)), power_of_2(b, b.sub(n, part)))
+        return b.select(negative(b, x), b.fsub(real(2.0, x), value), value)
 
     def erfinv(self, b: Builder, x: Value) -> Value:
         """By M. J. Wichura's algorithm AS 241 (1988), as in `kernel.special`; up to 1 - 2**-35, which is before its tail."""
         size, q = magnitude(b, x), b.fmul(real(0.5, x), x)
-        centre = b.icmp_signed("<", _high(b, size), whole(I32, 0x3FEB3333))
+        centre = b.icmp_signed("<", _high(b, size), _word(x, 0x3FEB3333))
         t = b.fsub(real(0.180625, x), b.fmul(q, q))
         log_of = b.select(centre, real(0.5, x), self.fma(b, real(-0.5, x), size, real(0.5, x)))
         r = b.fsub(self.root(b, b.fsub(real(-0.0, x), self.log(b, log_of))), real(1.6, x))
@@ -161,21 +175,21 @@ class Chip:
         )
         above, below = (b.select(centre, one, other) for one, other in zip(near, side, strict=True))
         part, _ = self.quotient(b, above, below)
-        return b.fmul(b.select(centre, q, _signed(b, real(1.0, x), x)), b.fmul(real(0.5**0.5, x), part))
+        return b.fmul(b.select(centre, q, signed(b, real(1.0, x), x)), b.fmul(real(0.5**0.5, x), part))
 
     def asinh(self, b: Builder, x: Value) -> Value:
         """log1p (a + a**2 / (1 + sqrt (1 + a**2))) of a = |x|; from 2**60 the logarithm of 2 a."""
         size, one = magnitude(b, x), real(1.0, x)
-        huge = b.icmp_signed(">=", _high(b, size), whole(I32, (1023 + 60) << 20))
+        huge = b.icmp_signed(">=", _high(b, size), _word(x, (1023 + 60) << 20))
         a = b.select(huge, one, size)
         square = b.fmul(a, a)
         part, _ = self.quotient(b, square, b.fadd(one, self.root(b, b.fadd(one, square))))
-        return _signed(b, self.log1p(b, b.fadd(a, part), (huge, size)), x)
+        return signed(b, self.log1p(b, b.fadd(a, part), (huge, size)), x)
 
     def acosh(self, b: Builder, x: Value) -> Value:
         """log1p (t + sqrt (t (t + 2))) of t = x - 1."""
         one, zero = real(1.0, x), real(0.0, x)
-        huge = b.icmp_signed(">=", _high(b, x), whole(I32, (1023 + 60) << 20))
+        huge = b.icmp_signed(">=", _high(b, x), _word(x, (1023 + 60) << 20))
         t = b.fsub(b.select(huge, real(2.0, x), x), one)
         least = b.fcmp_ordered("==", x, one)
         square = b.select(least, one, self.fma(b, t, t, b.fadd(t, t)))
@@ -186,7 +200,7 @@ class Chip:
         """Half of log1p (2 a / (1 - a)) of a = |x|."""
         a = magnitude(b, x)
         part, _ = self.quotient(b, b.fadd(a, a), b.fsub(real(1.0, x), a))
-        return _signed(b, b.fmul(real(0.5, x), self.log1p(b, part)), x)
+        return signed(b, b.fmul(real(0.5, x), self.log1p(b, part)), x)
 
     # ── the gamma function ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -198,8 +212,8 @@ class Chip:
         """
         zero, one = real(0.0, x), real(1.0, x)
         high = _high(b, x)
-        small = b.icmp_signed("<", high, whole(I32, 0x3FF00000))
-        large = b.icmp_signed(">=", high, whole(I32, 0x40220000))
+        small = b.icmp_signed("<", high, _word(x, 0x3FF00000))
+        large = b.icmp_signed(">=", high, _word(x, 0x40220000))
         y, taken = self.led_down(b, x, small, large, 1.0)
         least = y
         p = b.fmul(y, b.fadd(y, real(3.0, x)))
@@ -229,8 +243,8 @@ class Chip:
         """Of an f32 as f64, from 2**-100, to 28 bits: about the root from 1 to 2, beyond by the logarithm, below by one step."""
         zero, one = real(0.0, x), real(1.0, x)
         high = _high(b, x)
-        small = b.icmp_signed("<", high, whole(I32, 0x3FF00000))
-        far = b.icmp_signed(">=", high, whole(I32, 0x40000000))
+        small = b.icmp_signed("<", high, _word(x, 0x3FF00000))
+        far = b.icmp_signed(">=", high, _word(x, 0x40000000))
         u = self.reciprocal(b, x)
         y = b.fadd(x, b.select(small, one, zero))
         beyond = b.fsub(y, real(known.DIGAMMA_ROOT[0] + known.DIGAMMA_ROOT[1], x))
@@ -246,19 +260,19 @@ class Chip:
 
     def led_down(self, b: Builder, x: Value, small: Value, large: Value, least: float) -> tuple[Value, list[Value]]:
         """x less as many whole numbers, up to seven, as keep it from `least`, and the bits of how many; of a small x, x + 1."""
-        steps = b.fptosi(b.fsub(b.select(b.or_(small, large), real(least, x), x), real(least, x)), I32)
-        y = b.fsub(x, b.sitofp(b.select(small, whole(I32, -1), steps), x.type))
+        steps = b.fptosi(b.fsub(b.select(b.or_(small, large), real(least, x), x), real(least, x)), shaped(I32, x))
+        y = b.fsub(x, b.sitofp(b.select(small, _word(x, -1), steps), x.type))
         y = b.select(large, real(least, x), y)
-        return y, [b.icmp_signed("!=", b.and_(steps, whole(I32, 1 << n)), whole(I32, 0)) for n in range(3)]
+        return y, [b.icmp_signed("!=", b.and_(steps, _word(x, 1 << n)), _word(x, 0)) for n in range(3)]
 
     def lgamma(self, b: Builder, x: Value) -> Value:
         """Of f64, from 2**-100: as in `interpret.special`, with one logarithm. Below 9.5, the series about 2 and the logarithm of
         the product of the steps that lead there, which below 1.5 is taken off."""
         zero, one = real(0.0, x), real(1.0, x)
         high = _high(b, x)
-        tiny = b.icmp_signed("<", high, whole(I32, 0x3FE00000))
-        small = b.icmp_signed("<", high, whole(I32, 0x3FF80000))
-        large = b.icmp_signed(">=", high, whole(I32, 0x40230000))
+        tiny = b.icmp_signed("<", high, _word(x, 0x3FE00000))
+        small = b.icmp_signed("<", high, _word(x, 0x3FF80000))
+        large = b.icmp_signed(">=", high, _word(x, 0x40230000))
         y, taken = self.led_down(b, x, small, large, 1.5)
         p = b.fmul(y, b.fadd(y, real(3.0, x)))
         factor = b.select(taken[2], b.fmul(p, b.fadd(p, real(2.0, x))), one)
@@ -300,23 +314,32 @@ class Chip:
 
 def _high(b: Builder, x: Value) -> Value:
     """The upper half of an f64: of those without a sign it grows as they do."""
-    return b.trunc(b.lshr(as_bits(b, x), whole(I64, 32)), I32)
+    return b.trunc(b.lshr(as_bits(b, x), _long(x, 32)), shaped(I32, x))
+
+
+def _word(like: Value, value: int) -> Value:
+    """An integer of 32 bits, for as many lanes as a value has."""
+    return whole(shaped(I32, like), value)
+
+
+def _long(like: Value, value: int) -> Value:
+    return whole(shaped(I64, like), value)
 
 
 def _upper(b: Builder, high: Value) -> Value:
-    return b.shl(b.zext(high, I64), whole(I64, 32))
+    return b.shl(b.zext(high, shaped(I64, high)), _long(high, 32))
 
 
-def _power_of_2(b: Builder, n: Value) -> Value:
-    return as_float(b, _upper(b, b.shl(b.add(n, whole(I32, 1023)), whole(I32, 20))))
+def power_of_2(b: Builder, n: Value) -> Value:
+    return as_float(b, _upper(b, b.shl(b.add(n, _word(n, 1023)), _word(n, 20))))
 
 
-def _negative(b: Builder, x: Value) -> Value:
-    return b.icmp_signed("<", _high(b, x), whole(I32, 0))
+def negative(b: Builder, x: Value) -> Value:
+    return b.icmp_signed("<", _high(b, x), _word(x, 0))
 
 
-def _signed(b: Builder, size: Value, x: Value) -> Value:
-    sign = b.and_(as_bits(b, x), whole(I64, -(2**63)))
+def signed(b: Builder, size: Value, x: Value) -> Value:
+    sign = b.and_(as_bits(b, x), _long(x, -(2**63)))
     return as_float(b, b.or_(as_bits(b, size), sign))
 
 

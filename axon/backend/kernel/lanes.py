@@ -1,0 +1,129 @@
+"""Functions that a loop calls with a vector of arguments at once, and whose formula holds where nearly all arguments lie.
+
+A formula gives, beside its results, for which lanes they hold. The others' are asked of the C library, one by one: an enormous
+angle, an infinity or a NaN costs those that stand beside it in a vector nothing but time. So what a lane gets depends on its own
+argument alone, also in the rest of a loop that no vector fills.
+
+LLVM's vectorizer finds the functions of vectors by an attribute of that for one argument (the vector function ABI). They are kept
+apart from the loop, which is compiled sooner than with a body of its own for each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from llvmlite import ir
+
+from axon.backend.kernel.llvm import I1, I8, I64, Builder, Emit, Value, call, magnitude, real, suffix, whole
+
+# Of a builder and arguments: results, and for which lanes they hold; None: for all.
+Formula: TypeAlias = Callable[..., "tuple[Value, Value | None]"]
+_USED = "llvm.compiler.used"
+
+
+def by_lanes(name: str, formula: Formula, library: Emit, bits: Callable[[], int]) -> Emit:
+    """A function of floats of one type. `library` is what lanes are asked of for which the formula does not hold, and `bits` says
+    how many a vector has."""
+
+    def one(b: Builder, *x: Value) -> Value:
+        own = f"axon.{name}.{suffix(x[0])}"
+        function = b.module.globals.get(own)
+        if function is None:
+            function = _functions(b.module, own, x[0].type, len(x), formula, library, bits())
+        wide(b.function, bits())
+        return b.call(function, x)
+
+    return one
+
+
+def within(emit: Emit, most: float) -> Formula:
+    """A formula that holds where |x| is below `most`."""
+    return lambda b, x: (emit(b, x), b.fcmp_ordered("<", magnitude(b, x), real(most, x)))
+
+
+def wide(function: Any, bits: int) -> None:
+    """What calls these is vectorized for the widest vectors of the processor, where LLVM would take half of that."""
+    if bits == 512:
+        _attribute(function, '"prefer-vector-width"="512"')
+
+
+def _attribute(function: Any, text: str) -> None:
+    set.add(function.attributes, text)  # one that llvmlite does not list
+
+
+def _functions(module: Any, own: str, type: Any, arity: int, formula: Formula, library: Emit, bits: int) -> Any:
+    """The function of one argument, and those of as many as fill a vector with values of its own width or of 32 bits."""
+    counts = sorted({bits // 32, bits // 64})
+    made = [_function(module, f"{own}.v{count}", ir.VectorType(type, count), arity, formula, library, bits) for count in counts]
+    function = _function(module, own, type, arity, formula, library, bits)
+    parameters = "v" * arity
+    names = ",".join(f"_ZGV_LLVM_N{n}{parameters}_{own}({own}.v{n})" for n in counts)
+    _attribute(function, f'"vector-function-abi-variant"="{names}"')
+    _keep(module, made)
+    return function
+
+
+def _function(module: Any, own: str, type: Any, arity: int, formula: Formula, library: Emit, bits: int) -> Any:
+    function = ir.Function(module, ir.FunctionType(type, [type] * arity), own)
+    function.linkage = "linkonce_odr"
+    for attribute in ("noinline", "nounwind", "readnone"):
+        function.attributes.add(attribute)
+    _attribute(function, "willreturn")
+    wide(function, bits)
+    b = ir.IRBuilder(function.append_basic_block())
+    given = function.args
+    result, holds = formula(b, *given)
+    if holds is None:
+        b.ret(result)
+        return function
+    if not isinstance(type, ir.VectorType):
+        with b.if_then(b.not_(holds), likely=False):
+            b.ret(library(b, *given))
+        b.ret(result)
+        return function
+    all_hold = call(b, f"llvm.vector.reduce.and.v{type.count}i1", holds, result=I1)
+    with b.if_then(b.not_(all_hold), likely=False):
+        b.ret(_one_by_one(b, type, given, result, holds, library))
+    b.ret(result)
+    return function
+
+
+def _one_by_one(b: Builder, type: Any, given: Sequence[Value], result: Value, holds: Value, library: Emit) -> Value:
+    """The results, with those that do not hold from the library."""
+    before, head = b.block, b.append_basic_block("lane")
+    alone, after, done = (b.append_basic_block(name) for name in ("alone", "after", "done"))
+    b.branch(head)
+    b.position_at_end(head)
+    lane, so_far = b.phi(I64), b.phi(type)
+    lane.add_incoming(whole(I64, 0), before)
+    so_far.add_incoming(result, before)
+    b.cbranch(b.extract_element(holds, lane), after, alone)
+    b.position_at_end(alone)
+    value = library(b, *(b.extract_element(x, lane) for x in given))
+    mended = b.insert_element(so_far, value, lane)
+    b.branch(after)
+    b.position_at_end(after)
+    now = b.phi(type)
+    now.add_incoming(so_far, head)
+    now.add_incoming(mended, alone)
+    following = b.add(lane, whole(I64, 1))
+    lane.add_incoming(following, after)
+    so_far.add_incoming(now, after)
+    b.cbranch(b.icmp_unsigned("<", following, whole(I64, type.count)), head, done)
+    b.position_at_end(done)
+    return now
+
+
+def _keep(module: Any, functions: Sequence[Any]) -> None:
+    """Say that functions are used, which only an attribute names."""
+    pointer = I8.as_pointer()
+    found = module.globals.get(_USED)
+    kept = [] if found is None else list(found.initializer.constant)
+    kept += [function.bitcast(pointer) for function in functions]
+    array = ir.ArrayType(pointer, len(kept))
+    if found is None:
+        found = ir.GlobalVariable(module, array, _USED)
+        found.linkage, found.section = "appending", "llvm.metadata"
+    found.value_type, found.type = array, array.as_pointer()
+    found.initializer = ir.Constant(array, kept)
