@@ -13,6 +13,7 @@ from axon.backend.cpu import build
 from axon.backend.cpu.function import Function, LoopFunction, WorkAmount
 from axon.backend.cpu.launch import Launch, asked, launch_of
 from axon.backend.cpu.products import Products, is_window, is_with_vector
+from axon.backend.cpu.remainders import Divided, Remainders
 from axon.backend.cpu.straight import is_straight, together
 from axon.backend.cpu.threads import WORTH_SHARING
 from axon.backend.cpu.work import work
@@ -20,6 +21,7 @@ from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.plan.deaths import lives_of
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Plan, Repeat, as_program, operations, values_in, values_of
 from axon.backend.plan.reshapes import reshapes
+from axon.backend.plan.settled import conditions, decided, settled, without_failures
 from axon.backend.plan.walk import Lives
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
@@ -106,6 +108,9 @@ class CpuExecutable:
         self._work: IdentityMap[Kernel, WorkAmount | None] = IdentityMap()
         self._bodies: dict[tuple[int, ...], Kernels] = {}
         self._together = dict(made.bodies)
+        self._conditions: tuple[Scalar, ...] | None = None  # until a call asks
+        self._settled: dict[tuple[bool, ...], Kernels] = {}
+        self._divided: IdentityMap[Nest, Divided] = IdentityMap()
         # A text says why a loop has no function.
         self.loops = IdentityMap((kernel, self._native(loop)) for kernel, loop in made.loops)
 
@@ -144,15 +149,31 @@ class CpuExecutable:
         sizes = tuple(dims.values())
         found = self._bodies.get(sizes)
         if found is None:
-            small = tuple(self._is_small(kernel, dims) for kernel in self.plan.body.kernels)
+            answers, chosen = self._chosen(dims)
+            small = (*answers, *(self._is_small(kernel, dims) for kernel in chosen.kernels))
             with self.lock:
                 found = self._together.get(small)
                 if found is None:
-                    found = self._together[small] = together(self.plan.body, small)
+                    found = self._together[small] = together(chosen, small[len(answers) :])
                 if len(self._bodies) >= MOST:
                     self._bodies.clear()
                 self._bodies[sizes] = found
         return found
+
+    def _chosen(self, dims: Mapping[Symbol, int]) -> tuple[tuple[bool, ...], Kernels]:
+        """The plan's kernels, with what conditions of sizes choose; and what of the sizes that follows from."""
+        body = self.plan.body
+        if self._conditions is None:
+            self._conditions = conditions(body, self._sizes)
+        if not self._conditions:
+            return (), body
+        answers = tuple(decided(condition, dims) for condition in self._conditions)
+        droppable = tuple(without_failures(kernel, dims) for kernel in body.kernels)
+        key = (*(answer is True for answer in answers), *(answer is False for answer in answers), *droppable)
+        with self.lock:
+            if key not in self._settled:
+                self._settled[key] = settled(body, dict(zip(self._conditions, answers, strict=True)), droppable)
+            return key, self._settled[key]
 
     def _is_small(self, kernel: Kernel, dims: Mapping[Symbol, int]) -> bool:
         """Whether one thread computes a kernel alone, and a product in less time than it takes to ask BLAS for it."""
@@ -199,6 +220,13 @@ class CpuExecutable:
                     nest = self._write(as_nest(kernel))
                 found = self.products[kernel] = Products(kernel, nest is not None), nest
             return found
+
+    def remainders(self, nest: Nest, dims: Mapping[Symbol, int]) -> Remainders | None:
+        """A nest as products, one for each remainder of indices that it divides; None if it is none such at these sizes."""
+        found = self._divided.get(nest)
+        if found is None:
+            found = self._divided[nest] = Divided.of(nest)
+        return found.at(dims)
 
     def loop(self, kernel: Repeat) -> NativeLoop | str:
         """A loop's function, or why the host steps it."""

@@ -8,6 +8,12 @@ Note [Sums of sums]
     the error grows with the sum of the extents, and not with their product. Axes that every access takes together are one (see
     `collapsed`), since a short run costs a vectorized loop more than its sums; such an axis is summed in runs of RUN.
 
+Note [Interior]
+    An index that wraps around (`x[(j + 1) % n]`) or is clamped would be divided or compared for every lane, and what it reads be
+    gathered. So the loop over lanes is cut where a quotient changes and where a limit begins to matter (`plan.interior`): inside,
+    subscripts are linear and vectors are read; the lanes beside, of which there are few, are computed as they stand. Where
+    quotients change every few lanes there is no inside, and all are.
+
 The function takes pointers to contiguous tensors, sizes, and a range of work items, so that threads share a kernel by calling it on
 ranges of their own. It returns 0, or 1 where the program must stop.
 """
@@ -18,19 +24,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from axon.backend.cpu.argmax import split_best
 from axon.backend.cpu.function import Function
 from axon.backend.cpu.parameters import Parameters
 from axon.backend.cpu.work import work
-from axon.backend.kernel.ir import FALSE, Constant, Expression, Name, call
+from axon.backend.kernel.ir import FALSE, Constant, Expression, Name, both, call
 from axon.backend.kernel.reducers import Reducer, Slots, reducer
 from axon.backend.kernel.writer import Held, Writer
 from axon.backend.plan import lanes
+from axon.backend.plan.argmax import split_best
 from axon.backend.plan.collapse import collapsed
+from axon.backend.plan.interior import Interior, interior
 from axon.backend.plan.ir import Nest
 from axon.base.data import dataclass
+from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.core.ir import Axis, Compute, Read, Reduction, Scan, Value
+from axon.core.ir import Axis, Compute, Read, Reduction, Scan, Value, element_of
 from axon.core.scalar_facts import at_least_0
 from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim
@@ -38,6 +46,7 @@ from axon.shapes.dimension import Dim
 LANES = 4096  # at most, of a block in a nest by lanes that keeps something for each: what it keeps stays in the cache
 BLOCK = 8192  # lanes where nothing is kept
 RUN = 2048  # of the elements of several axes as one that are summed in one accumulator
+BESIDE = 16  # lanes that are computed as they stand before it is looked whether an interior begins, and the least of one
 JAM = 4  # reductions of a row that are computed at once
 
 
@@ -78,6 +87,7 @@ class NestWriter(Parameters):
         self.choose(lanes.by_lanes(nest))
         self.lane: _Vector | None = None
         self.lane_count = 0
+        self.quotients: list[Symbol] = []  # that an interior takes as they are: variables, and no sizes
         self.kept: dict[Symbol, Held | None] = {}  # variables of the loop over lanes, and where they are after it; None: in memory
 
     def choose(self, lanes: bool) -> None:
@@ -97,7 +107,7 @@ class NestWriter(Parameters):
         return found or Held(self.values[symbol], self.pointer(symbol))
 
     def writer(self, axes: Sequence[Axis], locals: dict[Symbol, Expression] | None = None) -> Writer:
-        extents = {axis.symbol: axis.extent for axis in axes}
+        extents = {axis.symbol: axis.extent for axis in axes} | dict.fromkeys(self.quotients, Dim.of(-1))
         return Writer(self.code, extents, self.variable, self.size, self.place, locals)
 
     # ── the function ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -236,14 +246,64 @@ class NestWriter(Parameters):
         with self.code.loop(name, vector.start, vector.stop):
             yield
 
+    def over_lanes(
+        self,
+        vector: _Vector | None,
+        steps: Sequence[Compute | Scan],
+        scope: Sequence[Axis],
+        write: Callable[[Sequence[Compute | Scan]], bool],
+    ) -> bool:
+        """The loop over lanes around what `write` writes of steps. See Note [Interior]."""
+        found = None if vector is None else interior(steps, vector.axis.symbol, self.values)
+        if vector is None or found is None:
+            with self.lane_loop(vector):
+                return write(steps)
+        code, lane = self.code, self.names.get(vector.axis.symbol) or self.code.named(vector.axis.symbol.name)
+        at = code.named("at")
+        code.assign(at, vector.start)
+        with code.repeat(at < vector.stop):
+            self.names[vector.axis.symbol] = at
+            self.quotients += [symbol for symbol, _ in found.quotients]
+            writer = self.writer(scope)
+            for symbol, quotient in found.quotients:
+                self.names[symbol] = writer.let(writer.dim(Dim({(quotient,): 1})))
+            holds, high = self._range(found, writer, at, vector.stop)
+            self.names[vector.axis.symbol] = lane
+            with code.when(holds):
+                with code.loop(lane, at, high):
+                    failed = write(found.steps)
+                code.assign(at, high)
+            with code.otherwise():
+                until = code.let(call("min_int", at + BESIDE, vector.stop))
+                with code.loop(lane, at, until):
+                    failed |= write(steps)
+                code.assign(at, until)
+        return failed | writer.fails
+
+    def _range(self, found: Interior, writer: Writer, at: Name, stop: Expression) -> tuple[Expression, Name]:
+        """Whether an interior begins at a lane and goes on for some, and where it ends."""
+        high = self.code.let(stop, "high_")
+        holds: Expression = high >= at + BESIDE
+        for bound in found.bounds:
+            rest = writer.dim(bound.rest)
+            if bound.coefficient < 0:
+                last = rest if bound.coefficient == -1 else call("floor_divide", writer.let(rest), -bound.coefficient)
+                self.code.assign(high, call("min_int", high, last + 1))
+            else:
+                holds = both(holds, rest + at * bound.coefficient >= 0)
+        for scalar, extent in found.inside:
+            place = writer.convert(writer.value(scalar), element_of(scalar), Element.I64)
+            holds = both(holds, both(place >= 0, place < writer.dim(extent)))
+        return holds, high
+
     # ── pointwise ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _pointwise(self, group: list[Compute | Scan], later: frozenset[Symbol]) -> bool:
         """Pointwise steps over the same axes, in one loop."""
         inner = lanes.inner(group[0], len(self.nest.rows))
         scope = [*self.nest.rows, *inner]
-        with self.loops(inner, self.nest.rows) as failed, self.lane_loop(self.lane):
-            fails = self._pointwise_body(group, later, scope)
+        with self.loops(inner, self.nest.rows) as failed:
+            fails = self.over_lanes(self.lane, group, scope, lambda steps: self._pointwise_body(steps, later, scope))
         return failed or fails
 
     def _pointwise_body(self, group: Sequence[Compute | Scan], later: frozenset[Symbol], scope: list[Axis]) -> bool:
@@ -264,7 +324,7 @@ class NestWriter(Parameters):
             writer.store(Held(out, self.pointer(out.symbol)), subscripts, value)
         if len(axes) == rows:  # a scalar of the row
             if self.lanes and keep and not stored:
-                held = self._lane_buffer(out)
+                held = self.kept.get(out.symbol) or self._lane_buffer(out)
                 writer.store(held, subscripts, value)
                 self.kept[out.symbol] = held
             elif self.lanes:
@@ -350,8 +410,9 @@ class NestWriter(Parameters):
                 accumulate = partial(self._accumulate, step, reduce, vector=None, scope=scope)
                 failed |= self._runs(reduction.axes, reduce, [slots], scope, lambda own: accumulate(own[0]))
             else:
-                with self.loops(reduction.axes, scope) as fails, self.lane_loop(vector):
-                    failed |= fails | self._accumulate(step, reduce, slots, vector, scope)
+                with self.loops(reduction.axes, scope) as fails:
+                    inside = [*scope, *reduction.axes]
+                    failed |= fails | self.over_lanes(vector, [step], inside, partial(self._accumulated, slots, vector, scope))
             with self.lane_loop(vector):
                 writer = self.writer(scope)
                 state = slots.get(writer, self._place_of(vector))
@@ -471,6 +532,12 @@ class NestWriter(Parameters):
             with writer.branch(self.code.when(where)):
                 self._combine(writer, reduce, slots, vector, None)
         return writer.fails
+
+    def _accumulated(self, slots: Slots, vector: _Vector, scope: list[Axis], steps: Sequence[Compute | Scan]) -> bool:
+        (step,) = steps
+        assert isinstance(step, Compute)
+        assert step.reduction is not None
+        return self._accumulate(step, reducer(step.reduction.monoid, step.body), slots, vector, scope)
 
     def _combine(self, writer: Writer, reduce: Reducer, slots: Slots, vector: _Vector | None, where: Expression | None) -> None:
         place = self._place_of(vector)

@@ -160,7 +160,7 @@ class _Replayed:
             case Nest():
                 values = [out for step in kernel.steps for out in step.outs if out.symbol in kernel.stored]
                 made = self.rooms(values, results)
-                return None if made is None else [*made, *self.launch(self.executable.function(kernel), self.sizes)]
+                return None if made is None else [*made, *self.nest(kernel)]
             case Contraction(op=op):
                 made = self.rooms(op.outs, results)
                 return None if made is None else [*made, self.product(kernel)]
@@ -209,6 +209,17 @@ class _Replayed:
             held[place] = maker(shape, dtype)
 
         return step
+
+    def nest(self, kernel: Nest) -> list[Step]:
+        remainders = self.executable.remainders(kernel, self.sizes)
+        if remainders is None:
+            return self.launch(self.executable.function(kernel), self.sizes)
+        left, right, out = (self.places[symbol] for symbol in (remainders.left, remainders.right, kernel.stored[0]))
+
+        def step(held: list[Any]) -> None:
+            remainders.run(held[left], held[right], held[out])
+
+        return [step]
 
     def product(self, kernel: Contraction) -> Step:
         products, nest = self.executable.product(kernel)
@@ -408,12 +419,16 @@ class CpuRun(Walk[Array]):
         if len(nest.stored) == 1 and nest.stored[0] in self.made:
             self.made.remove(nest.stored[0])
             return
-        compiled = self.executable.function(nest)
+        remainders = self.executable.remainders(nest, self.sizes)
+        compiled = self.executable.function(nest) if remainders is None else None
         for step in nest.steps:
             for out in step.outs:
                 if out.symbol in nest.stored:
                     self.room(out, wanted)
-        self.launch(compiled)
+        if compiled is not None:
+            self.launch(compiled)
+        elif remainders is not None:
+            remainders.run(self.held[remainders.left], self.held[remainders.right], self.held[nest.stored[0]])
 
     def launch(self, compiled: Compiled, steps: int | None = None) -> bool:
         """Run a function on all of its items, or a loop of so many steps; whether that came back before its end."""

@@ -7,11 +7,13 @@ Note [Rows and lanes]
     each step's innermost loop. In a nest *by lanes* the last row axis is cut into blocks, an item is a block, and every innermost
     loop runs over its lanes: what was a variable of the row has a place for every lane. The sum of a column goes by lanes, the
     sum of a row by rows. A step by rows whose result has further axes may likewise keep its accumulators along the last of them.
-    The choice counts the accesses that do not lie side by side (`strides`).
+    The choice counts the accesses that do not lie side by side (`strides`); those that do but for a border count as if they did,
+    since the loop over lanes alone is cut there.
 """
 
 from __future__ import annotations
 
+from axon.backend.plan.interior import linear
 from axon.backend.plan.ir import Nest
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Compute, Read, Scalar, Scan
@@ -20,16 +22,27 @@ from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim
 
 
-def strides(step: Compute | Scan, axis: Axis, made: frozenset[Symbol] = frozenset(), kept: frozenset[Symbol] = frozenset()) -> int:
+def strides(
+    step: Compute | Scan,
+    axis: Axis,
+    made: frozenset[Symbol] = frozenset(),
+    kept: frozenset[Symbol] = frozenset(),
+    *,
+    inside: bool = False,
+) -> int:
     """How many accesses of a step do not lie side by side along an axis; reads of what the nest makes, and writes of what it keeps
-    for itself, aside."""
+    for itself, aside. `inside`: as it is where no index wraps around or is clamped (`interior`)."""
     count = 0
     for node in (n for s in scalars(step) for n in nodes(s)):
         if isinstance(node, Read) and node.tensor not in made:
-            count += not side_by_side(node.subscripts, axis.symbol)
+            count += not side_by_side(_inside(node.subscripts, axis.symbol) if inside else node.subscripts, axis.symbol)
     if axis in step.axes and not all(out.symbol in kept for out in step.outs):
         count += step.axes[-1] != axis
     return count
+
+
+def _inside(subscripts: tuple[Dim | Scalar, ...], axis: Symbol) -> tuple[Dim | Scalar, ...]:
+    return tuple(linear(subscript, axis) or subscript for subscript in subscripts)
 
 
 def side_by_side(subscripts: tuple[Dim | Scalar, ...], axis: Symbol) -> bool:
@@ -65,7 +78,7 @@ def by_lanes(nest: Nest) -> bool:
         return True
     lanes = rows = 0
     for step in looping:
-        lanes += strides(step, nest.rows[-1], made, kept)
+        lanes += strides(step, nest.rows[-1], made, kept, inside=True)
         innermost = (reduced(step) or step.axes)[-1]
         choices = [innermost, *([step.axes[-1]] if inner(step, len(nest.rows)) else [])]
         rows += min(strides(step, axis, made, kept) for axis in choices)

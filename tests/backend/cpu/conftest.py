@@ -24,6 +24,7 @@ def small(monkeypatch):
 
     monkeypatch.setattr(nests, "LANES", 2)
     monkeypatch.setattr(nests, "BLOCK", 3)
+    monkeypatch.setattr(nests, "BESIDE", 1)
     monkeypatch.setattr(function, "FEW", 1)
     monkeypatch.setattr(threads, "WORTH_SHARING", 1)
     monkeypatch.setattr(products, "BLOCK", 4)

@@ -79,6 +79,7 @@ def test_functions_of_f32_are_within_a_unit(name):
     given = [np.clip(v, -3e38, 3e38).astype(np.float32) for v in numbers(name, np.random.default_rng(len(name)))]
     if name == "pow":
         given[1] = (given[1] / 10).astype(np.float32)
+    given[0][given[0] == 0] = 1  # which mpmath has no sign of
     found = computed(name, *given)
     with mpmath.workdps(120), np.errstate(all="ignore"):
         for result, *x in zip(found, *given, strict=True):

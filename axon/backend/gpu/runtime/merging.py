@@ -41,10 +41,10 @@ from axon.backend.gpu.tile.families import Kernel, views_of
 from axon.backend.gpu.tile.limbs import in_limbs, splitting, without_tensor_cores
 from axon.backend.gpu.tile.ragged import STEPS, Grouped, grouped
 from axon.backend.gpu.tile.regroup import in_order
-from axon.backend.gpu.tile.residues import by_residues
 from axon.backend.gpu.tile.schedule import fastest
 from axon.backend.gpu.tile.stacked import stackable, stacked
 from axon.backend.plan.ir import Nest
+from axon.backend.plan.residues import by_residues
 from axon.backend.plan.scratch import ALIGNMENT
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
@@ -152,7 +152,7 @@ class _Pricer:
         if found is not None:
             return self.in_groups(op, found)
         split = by_residues(op)
-        if split is not None and (inside := self.best(split[0], (split[1], *later))) is not None:
+        if split is not None and (inside := self.best(split.first, (split.last, *later))) is not None:
             return replace(inside, residues=True)
         ways = [self.cheapest(op, later), *(self.stacked(op, number, later) for number in stackable(op))]
         best = min(filter(None, ways), key=lambda way: way.seconds, default=None)

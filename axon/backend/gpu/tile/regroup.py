@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from axon.backend.gpu.tile.contraction import APART, Merging, factors_of, sides_of
-from axon.backend.gpu.tile.residues import by_residues, made_by_residues
 from axon.backend.gpu.tile.stacked import stacked
+from axon.backend.plan.residues import by_residues, made_by_residues
 from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
@@ -69,8 +69,7 @@ def in_order(op: Compute, merging: Merging) -> tuple[Compute, ...]:
     if merging.residues:
         split = by_residues(op)
         assert split is not None, "a sum that was split by residues before"
-        first, last = split
-        return (*in_order(first, replace(merging, residues=False)), last)
+        return (*in_order(split.first, replace(merging, residues=False)), split.last)
     deep, shallow = factors_of(op)
     axes = _order(op, deep, merging)
     if merging.parts == 1 and axes == op.axes and (not shallow or merging == APART):

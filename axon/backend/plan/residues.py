@@ -20,7 +20,7 @@ from functools import lru_cache
 
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
-from axon.core.ir import Axis, Compute, Const, Read, Scalar, Select, Value, identity
+from axon.core.ir import Axis, Binary, Compute, Const, Read, Scalar, Select, Value, identity
 from axon.core.scalar_facts import dims_variables, may_fail, with_dims
 from axon.core.walk import mentions, nodes, rewrite
 from axon.shapes.dimension import Atom, Dim, Quotient, rebuilt, variables_of
@@ -55,13 +55,23 @@ class Residues:
         return (index + self.shift) % self.stride, (index + self.shift) // self.stride
 
 
-def by_residues(op: Compute) -> tuple[Compute, Compute] | None:
-    """A sum with two axes in place of some, and what puts its results in their places; None if there are none, or if what is made
-    besides might stop the program."""
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A sum with two axes in place of some: `first` makes it, remainders before all other axes, and `last` puts it into its places.
+    What is put where `where` does not hold is 0; only remainders are in it."""
+
+    residues: tuple[Residues, ...]
+    first: Compute
+    last: Compute
+    where: Scalar | None
+
+
+def by_residues(op: Compute) -> Split | None:
+    """None if there are no such axes, or if what is made besides might stop the program."""
     reduction = op.reduction
     if reduction is None or reduction.monoid.kind != "sum" or reduction.asked is not None or any(map(may_fail, op.body)):
         return None
-    found = [one for axis in op.axes if (one := _of(op, axis)) is not None]
+    found = tuple(one for axis in op.axes if (one := _of(op, axis)) is not None)
     split = {one.axis.symbol: one for one in found}
     moving = {axis.symbol for axis in op.axes}
     if not found or any(not axis.extent.variables.isdisjoint(moving) for axis in (*op.axes, *reduction.axes)):
@@ -83,7 +93,20 @@ def by_residues(op: Compute) -> tuple[Compute, Compute] | None:
     if where is not None:
         here = {one.remainder.symbol: places[symbol][0] for symbol, one in split.items()}
         value = Select(with_dims(where, lambda dim: dim.substitute(here)), value, Const(0.0, out.element))
-    return first, Compute((out,), own, None, (value,), op.span)
+    return Split(found, first, Compute((out,), own, None, (value,), op.span), where)
+
+
+def has_residues(op: Compute) -> bool:
+    """Whether an operation is a sum in which indices of its result are divided: `by_residues` may split it, if not as it stands,
+    then at the sizes of a call (`numbered`)."""
+    if op.reduction is None or op.reduction.monoid.kind != "sum":
+        return False
+    own = {axis.symbol for axis in op.axes}
+    quotients = (q for scalar in op.body for dim in _dims(scalar) for q in dim.quotients)
+    divided = (n for scalar in op.body for n in nodes(scalar) if isinstance(n, Binary) and n.op in ("div", "mod"))
+    return any(not variables_of(q).isdisjoint(own) for q in quotients) or any(
+        not dims_variables(n).isdisjoint(own) for n in divided
+    )
 
 
 def _of(op: Compute, axis: Axis) -> Residues | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from axon import compiler
-from axon.backend.gpu.tile.residues import by_residues
+from axon.backend.plan.residues import by_residues
 from axon.core.ir import Compute
 from axon.core.walk import mentions, reads
 
@@ -25,7 +25,7 @@ def test_only_what_is_padded_is_read_besides(body: str, split: bool) -> None:
     made = by_residues(op)
     assert (made is not None) == split
     if made is not None:
-        own = {axis.symbol for axis in made[0].axes}
-        moving = [r for r in reads(made[0].body[0]) if any(mentions(r, symbol) for symbol in own)]
+        own = {axis.symbol for axis in made.first.axes}
+        moving = [r for r in reads(made.first.body[0]) if any(mentions(r, symbol) for symbol in own)]
         assert moving
         assert all(r.padding is not None for r in moving)
