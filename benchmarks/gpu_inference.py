@@ -222,10 +222,18 @@ def main() -> None:
         text=True,
         preexec_fn=lambda: os.sched_setaffinity(0, cores[:2]),
     )
-    lines = [
-        "| | GPU, ms a step | two cores, ms | faster | kernels a step, busy ms | predicted ms | roofline ms | of it | errors | same bits |"
-    ]
-    lines += ["|---" * len(heads) + "|"]
+    heads = (
+        "",
+        "GPU, ms a step",
+        "two cores, ms",
+        "faster",
+        "kernels, busy ms",
+        "predicted ms",
+        "roofline ms",
+        "of both",
+        "errors",
+    )
+    lines = [f"| {' | '.join((*heads, 'same bits'))} |", "|---" * (len(heads) + 1) + "|"]
     found: dict[str, tuple[Side, Any, bool, tuple[float, float], float]] = {}
     for name, run in sides(options).items():
         start = time.perf_counter()
