@@ -1,7 +1,7 @@
 """Many chains and many particles on one GPU beside two cores of a processor: the hierarchical regression and the volatility
 model of examples/chance.
 
-    python benchmarks/gpu_inference.py [--chains 4096] [--steps 100] [--particles 1000000] [--months 100] [--out FILE]
+    python benchmarks/gpu_inference.py [--chains 4096] [--steps 50] [--particles 1000000] [--months 40] [--out FILE]
     python benchmarks/gpu_inference.py --cpu          # the processor's side alone
 
 Both sides make the same number of steps at the same sizes, with arrays of NumPy, compiled and warm; the processor's side runs at
@@ -170,8 +170,9 @@ def sides(options: argparse.Namespace) -> dict[str, Any]:
 
 def on_processor(options: argparse.Namespace) -> None:
     """Two cores, in a process of its own: prints a line of JSON for each side."""
-    for name, run in sides(options).items():
-        run(0, "cpu")
+    small = argparse.Namespace(chains=64, steps=20, particles=1000, months=4)
+    for warm, (name, run) in zip(sides(small).values(), sides(options).items(), strict=True):
+        warm(0, "cpu")
         found = run(1, "cpu")
         print(json.dumps([name, found.seconds, found.means, found.trips]), flush=True)
 
@@ -201,9 +202,9 @@ def busy(run: Any) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--chains", type=int, default=4096)
-    parser.add_argument("--steps", type=int, default=100, help="of warm-up, and as many draws")
+    parser.add_argument("--steps", type=int, default=50, help="of warm-up, and as many draws")
     parser.add_argument("--particles", type=int, default=1_000_000)
-    parser.add_argument("--months", type=int, default=100)
+    parser.add_argument("--months", type=int, default=40)
     parser.add_argument("--cpu", action="store_true", help="the side of the processor alone")
     parser.add_argument("--out")
     options = parser.parse_args()
