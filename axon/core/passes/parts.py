@@ -26,7 +26,7 @@ Rules (held by `verify_parts`):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import TypeAlias, assert_never
 
 from axon.base.data import dataclass, replace
@@ -63,6 +63,7 @@ from axon.core.passes.hoist import hoist
 from axon.core.passes.orders import DEFAULT, Order, OrderChoice, order_at
 from axon.core.passes.segments import SegmentedScatter, scatters, segmented
 from axon.core.passes.tables import without_tables
+from axon.core.passes.trips import counts
 from axon.core.printer import names_in, print_op
 from axon.core.scalar_facts import mapped, may_fail, may_stop
 from axon.core.verify import CoreInvalid, verify
@@ -483,8 +484,13 @@ def everything(body: PartsBody) -> Iterator[Part]:
 
 
 def straights(body: PartsBody) -> Iterator[Straight]:
-    """Every straight part, in that order."""
     return (part for part in everything(body) if isinstance(part, Straight))
+
+
+def counted(body: PartsBody) -> dict[Symbol, Program]:
+    """The trip counts that sizes decide, though no dimension says so."""
+    ops = (op for part in straights(body) for op in part.program.block.ops)
+    return counts(ops, (p.trip for p in everything(body) if isinstance(p, HostLoop) and isinstance(p.trip, Symbol)))
 
 
 # ── the printer ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -499,8 +505,7 @@ _NOTES: dict[type, str] = {
 def print_parts(split: Parts, *, operations: bool = True) -> str:
     """The parts as text: what each is, who runs it, and its operations as core. A program that is straight is one part."""
     whole = as_program(split)
-    names = names_in(whole)
-    count = len(split.body.parts)
+    names, known, count = names_in(whole), counted(split.body), len(split.body.parts)
     lines = [f"{split.program.name}: {count} part{'' if count == 1 else 's'} on a GPU"]
     tables = [out for op in split.tables for out in op.outs]
     told = ", ".join(f"{names[v.symbol]} : {v.element.value}[{', '.join(map(str, v.shape))}]" for v in tables)
@@ -508,7 +513,7 @@ def print_parts(split: Parts, *, operations: bool = True) -> str:
 
     def visit(body: PartsBody, indent: str, number: str) -> None:
         for position, part in enumerate(body.parts, start=1):
-            lines.append(f"{indent}{number}{position}. {title(part, names)}")
+            lines.append(f"{indent}{number}{position}. {title(part, names, known)}")
             below = indent + "     "
             match part:
                 case Straight(program=program):
@@ -527,14 +532,14 @@ def print_parts(split: Parts, *, operations: bool = True) -> str:
     return "\n".join(lines) + "\n"
 
 
-def title(part: Part, names: Mapping[Symbol, str]) -> str:
-    """What a part is, in words."""
+def title(part: Part, names: Mapping[Symbol, str], known: Container[object]) -> str:
+    """What a part is, in words; the host knows some trip counts."""
     match part:
         case Straight():
             return "straight"
         case HostLoop(op=op, trip=trip):
             steps = render(trip, lambda s: names.get(s, s.name)) if isinstance(trip, Dim) else f"{names.get(trip, trip.name)}[]"
-            waits = "" if isinstance(trip, Dim) else "; the host waits for the number of steps"
+            waits = "" if isinstance(trip, Dim) or trip in known else "; the host waits for the number of steps"
             waits += "; the host waits before each for whether there is one" if op.conditional else ""
             most = "at most " if op.conditional else ""
             return f"{'unfold' if op.stacked else 'loop'} of {most}{steps} steps, by the host{waits}"

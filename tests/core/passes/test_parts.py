@@ -16,6 +16,7 @@ from axon.core.passes.parts import (
     PartsInvalid,
     Straight,
     as_program,
+    counted,
     parts,
     print_parts,
     straights,
@@ -127,6 +128,12 @@ def test_trip_counts():
     (loop,) = (part for part in made.body.parts if isinstance(part, HostLoop))
     assert not isinstance(loop.trip, Dim)
     assert "the host waits for the number of steps" in print_parts(made)
+    assert not counted(made.body)
+    made = split("""fun f (x : f32[n]) =
+      let val c = sum for k < 9 where 2 ** k <= n => 1 in loop (s = x) for t < c => for i => s[i] + 1.0 end""")
+    (loop,) = (part for part in made.body.parts if isinstance(part, HostLoop))
+    assert "waits" not in print_parts(made)
+    assert [int(run(counted(made.body)[loop.trip], (), (n,))[0]) for n in (0, 1, 2, 3, 1000)] == [0, 1, 2, 2, 9]
     made = split("fun f {k} (x : f32[n]) = loop (s = x) for t < k + n => for i => s[i] + 1.0")
     (loop,) = (part for part in made.body.parts if isinstance(part, HostLoop))
     assert isinstance(loop.trip, Dim)

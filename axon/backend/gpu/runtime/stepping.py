@@ -12,7 +12,8 @@ Note [Steps of a loop]
 
 Note [Waiting]
     The host waits for the GPU where data decide what comes next: for a trip count that is a tensor, for the size of a `compress`,
-    and before each step of a `while` for whether there is one. A trip count that the caller gave as a number costs no wait.
+    and before each step of a `while` for whether there is one. A trip count that the caller gave as a number costs no wait, nor
+    does one that sizes decide, which the host computes itself.
 """
 
 from __future__ import annotations
@@ -101,10 +102,13 @@ class GpuRun(Walk[Held]):
     copies: Copies
     explicit: Sequence[int]
     word: Any = field(default_factory=ctypes.c_int64)
+    steady: frozenset[Symbol] = frozenset()  # sizes that were known at first, which no step changes
+    shapes: dict[Symbol, tuple[int, ...]] = field(default_factory=dict)  # of values that depend on no others
 
     def __call__(self, makers: Sequence[Make[Held]]) -> list[Held]:
         """The results; `makers` make room for each."""
         body = self.stepped.parts.body
+        self.steady = frozenset(self.sizes)
         try:
             return self.block(body, list(makers))
         except (CheckFailed, ZeroDivisionError) as stop:
@@ -140,6 +144,14 @@ class GpuRun(Walk[Held]):
                 assert_never(item)
 
     # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def shape(self, value: Value) -> tuple[int, ...]:
+        found = self.shapes.get(value.symbol)
+        if found is None:
+            found = Walk.shape(self, value)
+            if all(self.steady.issuperset(d.variables) for d in value.shape):
+                self.shapes[value.symbol] = found
+        return found
 
     def allocate(self, value: Value, shape: tuple[int, ...]) -> Held:
         block = self.pool.take(prod(shape) * max(1, value.element.bits // 8))
@@ -194,6 +206,9 @@ class GpuRun(Walk[Held]):
     def number(self, symbol: Symbol) -> int:
         if symbol in self.numbers:
             return int(self.numbers[symbol])
+        known = self.stepped.count(symbol, self.sizes)
+        if known is not None:
+            return known
         return self.read(self.held[symbol].tensor.pointer, self.stepped.values[symbol].element)
 
     def flag(self, held: Held) -> bool:

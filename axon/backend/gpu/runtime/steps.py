@@ -27,7 +27,7 @@ from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.plan.walk import Lives
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
-from axon.base.errors import ShapeError
+from axon.base.errors import AxonError, ShapeError
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Block, Check, Compress, Compute, Leaf, Param, Program, Read, Sort, Value
@@ -40,6 +40,7 @@ from axon.core.passes.parts import (
     PartsBody,
     Straight,
     choices_of,
+    counted,
     parts,
     straights,
 )
@@ -125,6 +126,8 @@ class Stepped:
         self.algorithms = Algorithms(target)
         self.tables = DeviceTables(self.parts.tables)
         self.values = values_between(self.parts)
+        self.counted = counted(self.parts.body)
+        self._counts: dict[tuple[Any, ...], int] = {}
         self._lock = RLock()
         self._bound: OrderedDict[tuple[Any, ...], BoundProgram] = OrderedDict()
         self._watches: dict[int, Watch] = {}
@@ -244,10 +247,29 @@ class Stepped:
                 self._watches[device] = Watch(self.program, cuda, device)
             return self._watches[device]
 
-    @property
+    @cached_property
     def fails(self) -> bool:
         """Whether a kernel may note a failure."""
         return any(part.fails for part in straights(self.parts.body))
+
+    def count(self, trip: Symbol, sizes: Mapping[Symbol, int]) -> int | None:
+        """A trip count that is a tensor, if sizes decide it, and do not stop the program: who reads it says why they do."""
+        program = self.counted.get(trip)
+        if program is None:
+            return None
+        given = [sizes[symbol] for symbol in program.explicit]
+        key = (trip, *given)
+        with self._lock:
+            if key not in self._counts:
+                from axon.interpret import run
+
+                if len(self._counts) >= KEPT:
+                    self._counts.clear()
+                try:
+                    self._counts[key] = int(run(program, (), given)[0])
+                except AxonError:
+                    return None
+            return self._counts[key]
 
     def lives(self, body: PartsBody) -> Lives:
         found = self._lives.get(body)

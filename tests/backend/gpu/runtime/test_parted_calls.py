@@ -133,6 +133,30 @@ def test_a_number_decides_how_many_steps_without_waiting(m: Any, cuda: PlayedDri
     assert cuda.waited == 1
 
 
+def test_sizes_decide_how_many_steps_without_waiting(cuda: PlayedDriver, library: FakeLibrary) -> None:
+    """Also where no dimension says it; one that stops the program is the interpreter's to word."""
+    m = axon.compile("""
+fun halved (x : f32[n]) =
+  let val c = sum for k < 8 where 2 ** k <= n => 1 in loop (s = x) for _ < c => for i => 0.5 * s[i] end
+fun each (x : f32[n]) = loop (s = x) for t < 3 =>
+  let val c = sum for k < 2 + t where k * k <= n => 1 in loop (r = s) for _ < c => for i => 0.5 * r[i] end
+fun read (x : f32[n]) = let val c = sum for i where x[i] > 0.0 => 1 in loop (s = x) for _ < c => for i => 0.5 * s[i] end
+fun stops (x : f32[n]) = let val c = 2 ** (n - 3) in loop (s = x) for _ < c => for i => 0.5 * s[i] end""")
+    for n in (0, 1, 4, 7):
+        check(m.halved, random(n))
+        check(m.each, random(n))
+        check(m.read, random(n))
+    check(m.stops, random(5))
+    cuda.waited = 0
+    for f in (m.halved, m.each, m.stops):
+        f(on(random(7)))
+    assert cuda.waited == 0
+    m.read(on(random(7)))
+    assert cuda.waited == 1
+    with pytest.raises(axon.AxonError, match="AX0503"):
+        m.stops(random(2), target="cuda")
+
+
 def test_a_counter_binds_nothing_anew(m: Any, cuda: PlayedDriver, library: FakeLibrary) -> None:
     x = on(random(40))
     m.running(x)
