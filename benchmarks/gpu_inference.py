@@ -1,7 +1,7 @@
 """Many chains and many particles on one GPU beside two cores of a processor: the hierarchical regression and the volatility
 model of examples/chance.
 
-    python benchmarks/gpu_inference.py [--chains 4096] [--steps 50] [--particles 1000000] [--months 40] [--out FILE]
+    python benchmarks/gpu_inference.py [--chains 4096] [--only volatility] [--steps 50] [--particles 1000000] [--months 40] [--out FILE]
     python benchmarks/gpu_inference.py --cpu          # the processor's side alone
 
 Both sides make the same number of steps at the same sizes, with arrays of NumPy, compiled and warm; the processor's side runs at
@@ -160,7 +160,7 @@ def added(a: Load, b: Load) -> Load:
 
 def sides(options: argparse.Namespace) -> dict[str, Any]:
     """What is measured, as a function of a key and a target."""
-    return {
+    found = {
         f"regression, {options.chains:,} chains": lambda key, target: regression(options.chains, options.steps, key, target),
         f"volatility, {options.particles:,} particles": lambda key, target: volatility(
             options.particles, options.months, key, target
@@ -170,7 +170,7 @@ def sides(options: argparse.Namespace) -> dict[str, Any]:
 
 def on_processor(options: argparse.Namespace) -> None:
     """Two cores, in a process of its own: prints a line of JSON for each side."""
-    small = argparse.Namespace(chains=64, steps=20, particles=1000, months=4)
+    small = argparse.Namespace(only=options.only, chains=64, steps=20, particles=1000, months=4)
     for warm, (name, run) in zip(sides(small).values(), sides(options).items(), strict=True):
         warm(0, "cpu")
         found = run(1, "cpu")
@@ -201,6 +201,7 @@ def busy(run: Any) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="", help="regression or volatility")
     parser.add_argument("--chains", type=int, default=4096)
     parser.add_argument("--steps", type=int, default=50, help="of warm-up, and as many draws")
     parser.add_argument("--particles", type=int, default=1_000_000)
@@ -214,7 +215,7 @@ def main() -> None:
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) > 4:
         os.sched_setaffinity(0, cores[2:])
-    sizes = [f"--{name}={getattr(options, name)}" for name in ("chains", "steps", "particles", "months")]
+    sizes = [f"--{name}={getattr(options, name)}" for name in ("only", "chains", "steps", "particles", "months")]
     environment = os.environ | {"NUMBA_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
     other = subprocess.Popen(
         [sys.executable, __file__, "--cpu", *sizes],
@@ -246,7 +247,7 @@ def main() -> None:
         same = bool(np.array_equal(one.bits, two.bits))
         best = min(one, two, key=lambda side: side.seconds)
         steps = 2 * options.steps if name.startswith("regression") else KEYS * options.months
-        trips = best.trips or np.floor(np.log2(options.particles)) + 1
+        trips = best.trips or np.floor(np.log2(options.particles) / 4) + 1  # of search_sorted
         (whole,) = (pair for pair in made if len(pair[0].kernels) == max(len(p.kernels) for p, _ in made))
         kernels, computed = busy(lambda run=run: run(1, "cuda"))
         found[name] = best, load(*whole, trips), same, (kernels / steps, computed / steps), first

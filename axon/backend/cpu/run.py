@@ -3,8 +3,8 @@
 Note [Two kinds of loops]
     A loop whose steps cost little is one native function (`loops`), which comes back to Python after many of them. A loop whose
     steps are large is stepped by the host: each kernel of its body is then shared by all threads, and products are BLAS's. The cost
-    of a step at the call's sizes decides, and how many kernels it has: to launch one takes the time of some 100,000 additions, and
-    one that takes less is not shared.
+    of a step at the call's sizes decides, and how many kernels it has: to launch one takes the time of some 250,000 additions, half
+    of that for a product, and threads or BLAS make of what is left a half.
 
 Note [Replayed]
     What a call does besides computing (which kernels, in how many pieces, on how much memory) follows from its sizes, and finding
@@ -46,7 +46,7 @@ from axon.interpret.program import run as interpret
 
 Array = Any
 LONG = 100_000_000  # additions, about a tenth of a second, after which a native loop comes back: Ctrl-C is seen then
-SMALL_STEP = 100_000  # additions of a loop's step for each launch that it would take, below which the loop is one native function
+SMALL_STEP = 500_000  # additions of a loop's step for each launch that it would take, below which the loop is one native function
 
 
 class Stopped(Exception):
@@ -458,17 +458,18 @@ class CpuRun(Walk[Array]):
         """Whether machine code takes less for a step than the host for launching what is in it."""
         return loop.compiled.function.cost.evaluate(self.sizes) < SMALL_STEP * self.launches(kernel.body)
 
-    def launches(self, body: Kernels) -> int:
-        """How many kernels the host launches for a step: those of a loop inside with every step of it, unless it is native."""
-        count = 0
+    def launches(self, body: Kernels) -> float:
+        """How many kernels the host launches for a step: those of a loop inside with every step of it, unless it is native. A
+        product counts half: BLAS is called at once."""
+        count = 0.0
         for kernel in body.kernels:
             if isinstance(kernel, Repeat) and isinstance(kernel.op.trip, Index):
                 loop = self.executable.loop(kernel)
                 native = not isinstance(loop, str) and self.small(kernel, loop)
                 count += 1 if native else self.trip(kernel.op) * self.launches(kernel.body)
             else:
-                count += 1
-        return max(1, count)
+                count += 0.5 if isinstance(kernel, Contraction) else 1
+        return max(0.5, count)
 
     def native_loop(self, kernel: Repeat, loop: NativeLoop, wanted: dict[Symbol, Make[Array]]) -> None:
         for value in loop.written.made:

@@ -48,7 +48,8 @@ def _decision(executable: CpuExecutable, kernel: Kernel) -> str:
             loop = executable.loop(kernel)
             if isinstance(loop, str):
                 return f"stepped by the host: {loop}"
-            return f"one native function where a step takes less than {SMALL_STEP:,} additions a kernel, else stepped by the host"
+            most = f"less than {SMALL_STEP:,} additions a kernel, half for a product"
+            return f"one native function where a step takes {most}, else by the host"
         case Whole(op=op):
             match op:
                 case Sort():

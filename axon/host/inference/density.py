@@ -27,6 +27,8 @@ class Density:
     element: str
     constrain: Function | None = None
     likelihood: Function | None = None
+    sites: Function | None = None  # the density of each site alone
+    points: Function | None = None  # of each number that is observed
     observed: tuple[str, ...] = ()
     model: str | None = None
     summed: tuple[str, ...] = ()  # its discrete latents, which are summed out, and drawn given the others
@@ -72,9 +74,10 @@ def density_of(what: Any, data: Any, start: Any, method: str, slopes: bool) -> D
             message = f"all latents of `{what.__name__}` are discrete: `{what.__name__}.complete` draws them"
         raise wrong(callee, "AX0505", message)
     likelihood = getattr(what, "likelihood", None) if model else None
+    apart = (getattr(what, "densities", None), getattr(what, "pointwise", None)) if model else (None, None)
     names = tuple(what.observed) if model else ()
     of_model = (what.__name__, what.summed) if model else (None, ())
-    return Density(function, callee, given, tree, begin, element, constrain, likelihood, names, *of_model)
+    return Density(function, callee, given, tree, begin, element, constrain, likelihood, *apart, names, *of_model)
 
 
 def _data(callee: Callee, data: Any) -> tuple[Any, ...]:

@@ -69,6 +69,17 @@ def values(value: Any) -> Iterator[Any]:
         yield value
 
 
+def paths(value: Any, path: str = "") -> Iterator[tuple[str, Array]]:
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from paths(part, f"{path}.{name}" if path else name)
+    elif isinstance(value, tuple):
+        for n, part in enumerate(value, 1):
+            yield from paths(part, f"{path}.{n}" if path else str(n))
+    else:
+        yield path, np.asarray(value)
+
+
 def vector(value: Any, element: str) -> Array:
     """A value as one vector."""
     parts = [np.asarray(part, DTYPES[element]).ravel() for part in values(value)]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from axon import __version__
 from axon.host.inference.asked import LATENTS, Asked
-from axon.host.inference.latents import Array, leaves
+from axon.host.inference.latents import Array, leaves, paths
 
 LARGEST = 1.01  # R-hat, beyond which chains have not mixed (Vehtari et al. 2021)
 
@@ -76,14 +75,3 @@ def posterior(asked: Asked, u: Array) -> dict[str, Array]:
     flat = np.ascontiguousarray(u.reshape(-1, u.shape[-1]))
     found = asked.call("latents", flat, asked.seed ^ LATENTS)
     return {path: part.reshape(*u.shape[:2], *part.shape[1:]) for path, part in paths(found)}
-
-
-def paths(value: Any, path: str = "") -> Iterator[tuple[str, Array]]:
-    if isinstance(value, Mapping):
-        for name, part in value.items():
-            yield from paths(part, f"{path}.{name}" if path else name)
-    elif isinstance(value, tuple):
-        for n, part in enumerate(value, 1):
-            yield from paths(part, f"{path}.{n}" if path else str(n))
-    else:
-        yield path, np.asarray(value)

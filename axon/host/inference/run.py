@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from time import perf_counter
 from typing import Any, Literal
 
@@ -74,6 +75,8 @@ def infer(
             raise wrong(density.callee, "AX0505", message)
     if length is not None and method not in ("chees", "hmc"):
         raise wrong(density.callee, "AX0505", f"method `{method}` has no trajectories of a `length`")
+    if length is not None and not (isinstance(length, int | float) and 0 < length < inf):
+        raise wrong(density.callee, "AX0505", f"`length` must be a number above 0, not {length!r}")
     if method in ("smc", "importance"):
         weighted.possible(density, method)
     chosen = _metric(density, method, metric)

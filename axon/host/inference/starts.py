@@ -9,8 +9,9 @@ import numpy as np
 
 from axon.host.call import wrong
 from axon.host.inference.density import Density, named, suspects, worded
-from axon.host.inference.latents import Array, leaves
+from axon.host.inference.latents import Array, leaves, paths
 from axon.host.inference.program import Program
+from axon.host.module import Function
 
 
 def starts(density: Density, made: Program, count: int, seed: Array, target: str | None) -> Array:
@@ -34,17 +35,34 @@ def starts(density: Density, made: Program, count: int, seed: Array, target: str
 
 
 def _blamed(density: Density, made: Program, u: Array, target: str | None) -> str:
-    """Whether it is what was observed that cannot be, or the latents."""
-    if density.likelihood is None or density.constrain is None:
+    """Which sites it is that cannot be, of what was observed if there is one."""
+    if density.constrain is None:
         return ""
-    row = made.call("latents", (), *density.data, u[None], np.zeros(2, np.uint32), target=target)
-    value = float(density.likelihood(*density.data, _first(row), target=target))
-    if np.isfinite(value):
-        return ": the prior of " + named([leaf.path for leaf in leaves(density.tree)])
-    return f": what is observed of {named(density.observed)} has the log density {worded(value)}"
+    row = first(made.call("latents", (), *density.data, u[None], np.zeros(2, np.uint32), target=target))
+    return f": {impossible(density, row, target)}"
 
 
-def _first(value: Any) -> Any:
+def impossible(density: Density, row: Any, target: str | None) -> str:
+    """What cannot be, given one draw of the latents: the prior of a latent, or what is observed at a site, and where first."""
+
+    def apart(function: Function | None) -> dict[str, Array]:
+        return {} if function is None else dict(paths(function(*density.data, row, target=target)))
+
+    bad = {name: float(np.sum(part)) for name, part in apart(density.sites).items() if not np.isfinite(part).all()}
+    prior = next((name for name in bad if name not in density.observed), None)
+    if prior is not None:  # what depends on it may be no number either
+        return f"the prior of `{prior}` has the log density {worded(bad[prior])}"
+    seen = next(iter(bad), None)
+    if seen is None:
+        return f"what is observed of {named(density.observed)} has the log density -inf"
+    points = np.asarray(apart(density.points).get(seen, 0.0))
+    failed = np.argwhere(~np.isfinite(points))
+    place = f"[{', '.join(map(str, failed[0]))}]" if 0 < len(failed) < points.size else ""
+    return f"what is observed of `{seen}{place}` has the log density {worded(bad[seen])}"
+
+
+def first(value: Any) -> Any:
+    """Of values along a first dimension the first, in any record."""
     if isinstance(value, Mapping):
-        return {name: _first(part) for name, part in value.items()}
-    return tuple(map(_first, value)) if isinstance(value, tuple) else value[0]
+        return {name: first(part) for name, part in value.items()}
+    return tuple(map(first, value)) if isinstance(value, tuple) else value[0]

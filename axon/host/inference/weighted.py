@@ -10,8 +10,9 @@ from axon.host.call import wrong
 from axon.host.inference import latents
 from axon.host.inference.asked import OTHERS, Asked, Found
 from axon.host.inference.density import Density, named, suspects
-from axon.host.inference.latents import Array
-from axon.host.inference.report import paths, posterior
+from axon.host.inference.latents import Array, paths
+from axon.host.inference.report import posterior
+from axon.host.inference.starts import first, impossible
 
 MOVES = 4  # of each particle, after each exponent
 STAGES = 200  # exponents from the prior to the posterior, at most: each halves the particles' worth
@@ -39,7 +40,7 @@ def importance(asked: Asked) -> Found:
         w = np.asarray(weights, np.float64)
         places, evidence, worth = asked.made.call("weighed", (), w, key ^ OTHERS, target=asked.target)
         if float(evidence) == -np.inf:
-            _impossible(asked)
+            _impossible(asked, first(rows))
         evidences.append(float(evidence))
         worths.append(float(worth))
         chosen.append({path: part[np.asarray(places)] for path, part in paths(rows)})
@@ -61,7 +62,7 @@ def tempered(asked: Asked) -> Found:
         begin = np.concatenate(parts, axis=1)
         run = asked.call("tempered", np.int32(MOVES), np.int32(STAGES), begin, key ^ OTHERS)
         if float(run["evidence"]) == -np.inf:
-            _impossible(asked)
+            _impossible(asked, first(asked.call("latents", begin[:1], key)))
         if not (float(run["exponent"]) == 1 and np.isfinite(run["evidence"])):
             reached = float(run["exponent"])
             message = f"method `smc` came to the exponent {reached:.2g} of the likelihood in {run['stages']} stages"
@@ -93,7 +94,7 @@ def _stacked(chains: list[dict[str, Array]]) -> dict[str, Array]:
     return {path: np.stack([chain[path] for chain in chains], 1) for path in chains[0]}
 
 
-def _impossible(asked: Asked) -> Any:
+def _impossible(asked: Asked, row: Any) -> Any:
     density = asked.density
-    message = f"what is observed of {named(density.observed)} has the log density -inf at each of {asked.draws} draws of the prior"
+    message = f"{impossible(density, row, asked.target)} at each of {asked.draws} draws of the prior"
     raise wrong(density.callee, "AX0503", message, *suspects(density))

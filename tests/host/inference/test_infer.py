@@ -38,6 +38,12 @@ fun line (x : f64[n]) (y : f64[n]) =
   in slope end
 fun events (y : f64) = let val k ~ dist.poisson 2.0 observe y ~ dist.normal (cast f64 k) 1.0 in k end
 fun blind (x : f64) = let val slope ~ dist.normal x 1.0 in slope end
+fun twice (low : f64) (y : f64[n]) (z : i32[k]) =
+  let val a ~ dist.uniform low 1.0
+      val rate ~ dist.gamma 2.0 1.0
+      observe y ~ for i => dist.normal a 1.0
+      observe z ~ for i => dist.poisson rate
+  in a end
 fun slope (u : f64[2]) = u[0] - u[1] ** 2.0
 fun ridge (p : { a : f64, b : f64 }) = -(p.a ** 2.0) - 0.0 * p.b
 fun steep (u : f64[1]) = -1.0e9 * u[0] ** 2.0
@@ -194,6 +200,17 @@ def test_importance_needs_no_gradient(m: axon.Module) -> None:
 WRONG = {
     "never": (("never", (-np.ones(3),)), {"start": {"mu": 0.0, "s": 0.0}}, "`never` is NaN wherever chain 1 could begin"),
     "impossible": (("waits", {"y": -np.ones(3)}), {}, "what is observed of `y` has the log density -inf"),
+    "one of them": (
+        ("twice", (0.0, np.zeros(2), np.array([1, -2, 3], np.int32))),
+        {},
+        "wherever chain 1 could begin: what is observed of `z[1]` has the log density -inf",
+    ),
+    "a draw of one of them": (
+        ("twice", (0.0, np.zeros(2), np.array([1, -2, 3], np.int32))),
+        {"method": "smc"},
+        "what is observed of `z[1]` has the log density -inf at each of 4 draws",
+    ),
+    "a prior": (("twice", (2.0, np.zeros(2), np.ones(3, np.int32))), {}, "the prior of `a` has the log density NaN"),
     "nan": (("never", (np.array([9.0, np.nan]),)), {"start": {"mu": 0.0, "s": 0.0}}, "`x` holds NaN or infinities"),
     "slope": (("kinked",), {"start": {"a": 0.0, "b": np.zeros(2)}}, "the gradient of `kinked` by `b` is NaN wherever chain 1"),
     "no data": (("never", {"z": 1.0}), {"start": 0.0}, "`never` has no data `z`"),
@@ -206,6 +223,7 @@ WRONG = {
     "metric": (("plain",), {"start": np.zeros(2), "metric": "diagnal"}, "there is no metric `diagnal`; did you mean 'diagonal'?"),
     "no metric": (("plain",), {"start": np.zeros(2), "method": "map", "metric": "dense"}, "no trajectories with a `metric`"),
     "length": (("plain",), {"start": np.zeros(2), "method": "map", "length": 1.0}, "method `map` has no trajectories"),
+    "no length": (("plain",), {"start": np.zeros(2), "length": -1.0}, "`length` must be a number above 0, not -1.0"),
     "a function": (("plain",), {"start": np.zeros(2), "method": "smc"}, "begins with draws of a model's prior, and `plain` is a"),
     "nothing seen": (("blind", (1.0,)), {"method": "importance"}, "`blind` observes nothing"),
     "discrete": (("events", (3.0,)), {"method": "smc"}, "`events` has a discrete latent, along which there is no gradient"),
