@@ -1,7 +1,7 @@
 """Many chains and many particles on one GPU beside two cores of a processor: the hierarchical regression and the volatility
 model of examples/chance.
 
-    python benchmarks/gpu_inference.py [--chains 4096] [--only volatility] [--steps 50] [--particles 1000000] [--months 40] [--out FILE]
+    python benchmarks/gpu_inference.py [--only volatility] [--chains 4096] [--steps 50] [--particles 1000000] [--months 40]
     python benchmarks/gpu_inference.py --cpu          # the processor's side alone
 
 Both sides make the same number of steps at the same sizes, with arrays of NumPy, compiled and warm; the processor's side runs at
@@ -160,12 +160,12 @@ def added(a: Load, b: Load) -> Load:
 
 def sides(options: argparse.Namespace) -> dict[str, Any]:
     """What is measured, as a function of a key and a target."""
-    found = {
-        f"regression, {options.chains:,} chains": lambda key, target: regression(options.chains, options.steps, key, target),
-        f"volatility, {options.particles:,} particles": lambda key, target: volatility(
-            options.particles, options.months, key, target
-        ),
+    chains, steps, particles, months = options.chains, options.steps, options.particles, options.months
+    every = {
+        f"regression, {chains:,} chains": lambda key, target: regression(chains, steps, key, target),
+        f"volatility, {particles:,} particles": lambda key, target: volatility(particles, months, key, target),
     }
+    return {name: run for name, run in every.items() if name.startswith(options.only)}
 
 
 def on_processor(options: argparse.Namespace) -> None:

@@ -1,6 +1,6 @@
 """Simulation-based calibration (Talts et al. 2018) of `axon.infer` on models of models.axon.
 
-    python benchmarks/inference/calibration.py [NAME…] [--sets 300] [--method chees] [--out FILE]
+    python benchmarks/inference/calibration.py [NAME…] [--sets 300] [--first 0] [--method chees] [--out FILE]
 
 Latents are drawn from a model's prior, data from the model at those latents, and 99 draws from the posterior of these data. If
 all is right, how many of the draws are below the latent that the data are of is uniform on 0 to 99, for each number of each
@@ -102,6 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     parser.add_argument("--sets", type=int, default=300)
+    parser.add_argument("--first", type=int, default=0, help="the key of the first set; others follow")
     parser.add_argument("--method", default="chees")
     parser.add_argument("--out")
     options = parser.parse_args()
@@ -112,7 +113,7 @@ def main() -> None:
     for name in options.names or MAKERS:
         start = time.perf_counter()
         given = MAKERS[name](np.random.default_rng(1))
-        each = [ranks(module[name], given, options.method, key) for key in range(options.sets)]
+        each = [ranks(module[name], given, options.method, key) for key in range(options.first, options.first + options.sets)]
         columns = {
             f"{path}{list(place) or ''}": np.array([found[path][place] for found in each])
             for path in each[0]
