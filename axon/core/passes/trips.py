@@ -28,14 +28,15 @@ def counts(ops: Iterable[Op], trips: Iterable[Symbol]) -> dict[Symbol, Program]:
 
 def _made(symbol: Symbol, makers: Mapping[Symbol, Compute | Scan]) -> list[Op] | None:
     """The operations that make a tensor out of sizes, in order; None if one of them needs anything else."""
-    order: dict[int, Op] = {}
+    order: dict[Symbol, Op] = {}  # by the first that each makes
 
     def visit(symbol: Symbol) -> bool:
         op = makers.get(symbol)
         if op is None:
             return False
-        if id(op) not in order and all(map(visit, tensors_of(op))):
-            order[id(op)] = op
-        return id(op) in order
+        first = outs_of(op)[0].symbol
+        if first not in order and all(map(visit, tensors_of(op))):
+            order[first] = op
+        return first in order
 
     return list(order.values()) if visit(symbol) else None
