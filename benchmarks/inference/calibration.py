@@ -38,6 +38,11 @@ def logistic(rng: np.random.Generator) -> dict[str, Array]:
     return {"x": rng.normal(size=(40, 3)), "y": np.zeros(40, np.int32)}
 
 
+def grouped(rng: np.random.Generator) -> dict[str, Array]:
+    group = np.repeat(np.arange(6, dtype=np.int32), 8)
+    return {"w": rng.normal(size=6), "x": rng.normal(size=(48, 2)), "group": group, "y": np.zeros(48, np.int32)}
+
+
 def counts(rng: np.random.Generator) -> dict[str, Array]:
     return {"x": rng.normal(size=(30, 2)) / 2, "y": np.zeros(30, np.int32)}
 
@@ -46,11 +51,7 @@ def mixture(rng: np.random.Generator) -> dict[str, Array]:
     return {"y": np.zeros(40)}
 
 
-def volatility(rng: np.random.Generator) -> dict[str, Array]:
-    return {"y": np.zeros(12)}
-
-
-MAKERS = {f.__name__: f for f in (schools, linear, logistic, counts, mixture, volatility)}
+MAKERS = {f.__name__: f for f in (schools, linear, logistic, grouped, counts, mixture)}
 
 
 def numbers(value: Any, path: str = "") -> Iterator[tuple[str, Array]]:
