@@ -42,15 +42,20 @@ def run(
         held[value.symbol] = wide.to("cuda", TORCH[value.element])
     (out,) = (v for v in executable.values if v.symbol == result)
     held[result] = torch.full([d.evaluate(given.sizes) for d in out.shape], 7.0, device="cuda", dtype=TORCH[out.element])
-    for value in executable.values:  # what lies between its kernels
+    lying = {symbol: described(x) for symbol, x in held.items()}
+    for value in executable.serving(lying, given.sizes).planned.values:  # what lies between its kernels
         if value.symbol not in held:
             shape = [d.evaluate(given.sizes) for d in value.shape]
             held[value.symbol] = torch.full(shape, 7.0, device="cuda", dtype=TORCH[value.element])
-    tensors = {v.symbol: DeviceTensor(x.data_ptr(), tuple(x.shape), tuple(x.stride()), v.element)
-               for v in executable.values for x in [held[v.symbol]]}  # fmt: skip
+    tensors = {symbol: described(x) for symbol, x in held.items()}
     executable(tensors, given.sizes, torch.cuda.current_stream().cuda_stream)
     torch.cuda.synchronize()
     return held[result].double().cpu().numpy(), expected(name, given)
+
+
+def described(x: Any) -> DeviceTensor:
+    element = next(element for element, kind in TORCH.items() if kind is x.dtype)
+    return DeviceTensor(x.data_ptr(), tuple(x.shape), tuple(x.stride()), element)
 
 
 SIZES = {"b": 2, "h": 3, "s": 333, "t": 500, "d": 64, "e": 72, "n": 2, "g": 3}

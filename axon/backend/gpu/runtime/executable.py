@@ -178,8 +178,10 @@ class Executable:
     def __call__(
         self, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int], stream: int, device: int = 0
     ) -> None:
-        """Launch every kernel in order. `tensors` are all inputs and all that kernels store; `sizes` every dimension."""
-        own = {v.symbol: tensors[v.symbol] for v in self.planned.values if v.symbol in tensors}
+        """Launch every kernel in order. `tensors` are all inputs and all that the kernels for these sizes store (see `serving`);
+        `sizes` every dimension."""
+        planned = self.serving(tensors, sizes).planned
+        own = {v.symbol: tensors[v.symbol] for v in planned.values if v.symbol in tensors}
         key = (device, *own.items(), frozenset(sizes.items()))
         with self._lock:
             found = self._bound.get(key)
