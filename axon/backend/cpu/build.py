@@ -211,9 +211,12 @@ def _key(source: ModuleSource) -> str:
 
 
 def _vector_functions() -> str:
-    """The library of vector functions that numba brings with it on some machines, and that loops call then. It is loaded here: what
+    """The library of vector functions that loops call where there is one, and numba, which tells LLVM of it. It is loaded here: what
     was compiled with it refers to it."""
     import llvmlite.binding as llvm
+
+    if find_spec("numba") is None:
+        return ""
 
     name = "libsvml.dylib" if sys.platform == "darwin" else "libsvml.so"
     try:
