@@ -354,6 +354,20 @@ def _(d: Drawn) -> Comparison:
     return of({"gate": gate, "up": up, "down": down}, x, wanted=wanted, slack=10)
 
 
+@case("nn.mixture_of_experts")
+def _(d: Drawn) -> Comparison:
+    e, n, h, k, rows, chosen = d.size(1), d.size(), d.size(), d.size(), d.size(), d.size(1)
+    gate, up, down = d.real(e, n, h), d.real(e, n, h), d.real(e, h, k)
+    expert, weight, x = d.integers(rows, chosen, high=e), d.real(rows, chosen), d.real(rows, n)
+    wanted = np.zeros((rows, k))
+    for i in range(rows):
+        for at, share in zip(expert[i], weight[i], strict=True):
+            wide = x[i].astype(np.float64)
+            hidden = wide @ gate[at]
+            wanted[i] += share * ((hidden * special.expit(hidden) * (wide @ up[at])) @ down[at])
+    return of({"gate": gate, "up": up, "down": down}, expert, weight, x, wanted=wanted, slack=12)
+
+
 @case("nn.flatten")
 def _(d: Drawn) -> Comparison:
     x = d.real(d.size(), d.size(), d.size(), d.size())
