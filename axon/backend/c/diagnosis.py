@@ -7,17 +7,17 @@ that may be wrong: whether it was, and of an index its value and the size that i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from axon.backend.cpu.function import Function
-from axon.backend.cpu.nests import NestWriter
+from axon.backend.cpu.nests import NestWriter, Vector
 from axon.backend.kernel.ir import Expression, Like, call
 from axon.backend.kernel.writer import Writer
 from axon.backend.plan.ir import Nest
 from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
-from axon.core.ir import Axis, Read, Value
+from axon.core.ir import Axis, Compute, Read, Scan, Value
 from axon.core.scalar_facts import may_stop
 from axon.shapes.dimension import Dim
 
@@ -72,6 +72,17 @@ class _NestWriter(NestWriter):
         found = _Writer(self.code, extents, self.variable, self.size, self.place, locals)
         found.nest = self
         return found
+
+    def over_lanes(
+        self,
+        vector: Vector | None,
+        steps: Sequence[Compute | Scan],
+        scope: Sequence[Axis],
+        write: Callable[[Sequence[Compute | Scan]], bool],
+    ) -> bool:
+        """Every lane as it stands: in an interior nothing is checked."""
+        with self.lane_loop(vector):
+            return write(steps)
 
     def note(self, writer: Writer, condition: Expression, failure: Failure, *numbers: Expression) -> None:
         """Write down what is met, if it is the first of its kind."""

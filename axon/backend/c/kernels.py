@@ -39,6 +39,8 @@ class Compiler:
                 elif made.name == entry:
                     made.name = name
                     made.visibility = "hidden"
+                else:  # another library's function of that name may be of another version
+                    made.linkage = "internal"
             return bytes(self.machine.emit_object(module))
 
 

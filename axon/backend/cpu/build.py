@@ -211,8 +211,8 @@ def _key(source: ModuleSource) -> str:
 
 
 def _vector_functions() -> str:
-    """The library of vector functions that loops call where there is one, and numba, which tells LLVM of it. It is loaded here: what
-    was compiled with it refers to it."""
+    """The library of vector functions that loops call where there is one, and numba, which tells LLVM of it. It is loaded here:
+    what was compiled with it refers to it."""
     import llvmlite.binding as llvm
 
     if find_spec("numba") is None:

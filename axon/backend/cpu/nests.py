@@ -65,7 +65,7 @@ def _reduced(nest: Nest) -> frozenset[Symbol]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Vector:
+class Vector:
     """The axis along which accumulators lie: its variable runs from `start` to `stop`, `lanes` at once."""
 
     axis: Axis
@@ -85,7 +85,7 @@ class NestWriter(Parameters):
         self.names: dict[Symbol, Name] = {}
         self.held: dict[Symbol, Held] = {}
         self.choose(lanes.by_lanes(nest))
-        self.lane: _Vector | None = None
+        self.lane: Vector | None = None
         self.lane_count = 0
         self.quotients: list[Symbol] = []  # that an interior takes as they are: variables, and no sizes
         self.kept: dict[Symbol, Held | None] = {}  # variables of the loop over lanes, and where they are after it; None: in memory
@@ -150,7 +150,7 @@ class NestWriter(Parameters):
             start = code.let(block * self.step, "start_")
             stop = code.let(call("min_int", start + self.step, extent), "stop_")
             self.names[axis.symbol] = code.named(axis.symbol.name)
-            self.lane = _Vector(axis, start, stop, self.step)
+            self.lane = Vector(axis, start, stop, self.step)
         for position, axis in reversed(list(enumerate(self.rows))):
             name = self.names[axis.symbol] = code.named(axis.symbol.name)
             if position == 0:
@@ -237,7 +237,7 @@ class NestWriter(Parameters):
             yield failed
 
     @contextmanager
-    def lane_loop(self, vector: _Vector | None) -> Iterator[None]:
+    def lane_loop(self, vector: Vector | None) -> Iterator[None]:
         if vector is None:
             yield
             return
@@ -248,7 +248,7 @@ class NestWriter(Parameters):
 
     def over_lanes(
         self,
-        vector: _Vector | None,
+        vector: Vector | None,
         steps: Sequence[Compute | Scan],
         scope: Sequence[Axis],
         write: Callable[[Sequence[Compute | Scan]], bool],
@@ -360,7 +360,7 @@ class NestWriter(Parameters):
 
     # ── reductions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _vector(self, step: Compute | Scan) -> tuple[_Vector | None, tuple[Axis, ...]]:
+    def _vector(self, step: Compute | Scan) -> tuple[Vector | None, tuple[Axis, ...]]:
         """The axis along which a step's accumulators lie, and its inner axes outside that."""
         inner = lanes.inner(step, len(self.nest.rows))
         if self.lane is not None:
@@ -375,9 +375,9 @@ class NestWriter(Parameters):
         if not alone or lanes.strides(step, inner[-1], made) >= lanes.strides(step, deep, made):
             return None, inner
         extent = self.size(inner[-1].extent)
-        return _Vector(inner[-1], Constant(0), extent, extent), inner[:-1]
+        return Vector(inner[-1], Constant(0), extent, extent), inner[:-1]
 
-    def _slots(self, reduce: Reducer, vector: _Vector | None, stem: str) -> Slots:
+    def _slots(self, reduce: Reducer, vector: Vector | None, stem: str) -> Slots:
         """Where a step's accumulators are: variables, or buffers with a place for every lane."""
         if vector is None:
             return Slots(tuple(self.code.name("a") for _ in reduce.elements))
@@ -512,13 +512,13 @@ class NestWriter(Parameters):
             failed |= after.fails
         return failed | writer.fails
 
-    def _place_of(self, vector: _Vector | None) -> Expression | None:
+    def _place_of(self, vector: Vector | None) -> Expression | None:
         if vector is None:
             return None
         name = self.names[vector.axis.symbol]
         return name - vector.start
 
-    def _accumulate(self, step: Compute, reduce: Reducer, slots: Slots, vector: _Vector | None, scope: list[Axis]) -> bool:
+    def _accumulate(self, step: Compute, reduce: Reducer, slots: Slots, vector: Vector | None, scope: list[Axis]) -> bool:
         reduction = step.reduction
         assert reduction is not None
         writer = self.writer([*scope, *reduction.axes])
@@ -533,13 +533,13 @@ class NestWriter(Parameters):
                 self._combine(writer, reduce, slots, vector, None)
         return writer.fails
 
-    def _accumulated(self, slots: Slots, vector: _Vector, scope: list[Axis], steps: Sequence[Compute | Scan]) -> bool:
+    def _accumulated(self, slots: Slots, vector: Vector, scope: list[Axis], steps: Sequence[Compute | Scan]) -> bool:
         (step,) = steps
         assert isinstance(step, Compute)
         assert step.reduction is not None
         return self._accumulate(step, reducer(step.reduction.monoid, step.body), slots, vector, scope)
 
-    def _combine(self, writer: Writer, reduce: Reducer, slots: Slots, vector: _Vector | None, where: Expression | None) -> None:
+    def _combine(self, writer: Writer, reduce: Reducer, slots: Slots, vector: Vector | None, where: Expression | None) -> None:
         place = self._place_of(vector)
         values = reduce.values(writer)
         state = slots.get(writer, place)
