@@ -14,7 +14,7 @@ from axon.core.ir import Axis, Binary, Compute, Const, Index, Monoid, Read, Redu
 from axon.core.scalar_facts import is_trivial, renamed
 from axon.shapes.dimension import Dim
 
-_NOWHERE = 2**31 - 1
+_NOWHERE = 2**31 - 2  # the last place that may be; a number neutral to `min` would be taken for a branch, and not be a vector
 
 
 def split_best(nest: Nest) -> Nest:
