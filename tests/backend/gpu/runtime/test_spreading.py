@@ -72,7 +72,9 @@ def kernels(name: str, *shapes: tuple[int, ...]) -> list[tuple[str, int]]:
 def test_what_is_spread() -> None:
     image = (64, 256, 256)
     assert [family for family, _ in kernels("layer", image, image, (2, *image))] == ["reduce", "reduce", "reduce", "reduce", "map"]
-    assert len(kernels("layer", image, image, (256, *image))) == 1  # there are rows enough
+    assert len(kernels("layer", image, image, (256, *image))) == 5  # there are rows enough, but the cache holds none of one
+    image = (64, 24, 24)
+    assert len(kernels("layer", image, image, (256, *image))) == 1
     assert len(kernels("soft", (2, 100_000))) == 1  # a cluster holds a row
     for shape in ((2, 4_000_000), (3, 16_000_000), (131, 1_000_000)):
         made = kernels("soft", shape)
