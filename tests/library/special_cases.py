@@ -56,12 +56,24 @@ over_reals("log1mexp", exact(lambda x: mp.log(-mp.expm1(x))), (-90, -1e-9))
 over_reals("log_add_exp", np.logaddexp, (-900, 900), (-900, 900))
 over_reals("log1p_square", exact(lambda x: mp.log1p(x * x)), (1e-30, 1e30))
 over_reals("stirling", exact(stirling), (1e-3, 1e9))
+over_reals("stirling_beyond", exact(stirling), (10, 1e9))
 over_reals("deviance", exact(lambda x, m: (x and x * mp.log(x / m)) + m - x), (1, 1e3), (1, 1e3), slack=10)
 over_reals("log_beta", exact(log_beta), (1e-3, 1e9), (1e-3, 1e9))
 over_reals("gamma_term", exact(lambda a, t: a * mp.log(t) - t - mp.loggamma(a)), (1e-3, 1e6), (1e-3, 1e6), slack=3)
 over_reals("log_mills", exact(lambda x: mp.log(mp.ncdf(x)) + x * x / 2), (-30, 0), slack=3)
 over_reals("log_ndtr", exact(lambda x: mp.log(mp.ncdf(x))), (-30, 9))
 over_reals("log_i0e", exact(lambda x: mp.log(mp.besseli(0, x)) - x), (1e-3, 1e5))
+
+
+@case(
+    "special.sloped",
+    "fun g (x : 'a) = let fun f t = special.sloped (t * t * t) (t ** 3.0) in (f x, grad f x, grad (grad f) x) end"
+    " fun f (x : 'a[n]) = for i => let val (y, first, second) = g x[i] in y + 10.0 * first + 100.0 * second end",
+)
+def _(d: Drawn) -> Comparison:
+    """The value and both derivatives of a cube."""
+    x = d.real(d.size())
+    return of(x, wanted=x.astype(np.float64) ** 3 + 30 * x.astype(np.float64) ** 2 + 600 * x.astype(np.float64), slack=3)
 
 
 @case("special.log_sum_exp")

@@ -265,7 +265,11 @@ _NARROW: dict[str, lanes.Formula] = {
     "tanh": _everywhere(polynomials.tanh),
     "erf": _everywhere(polynomials.erf),
 }
-_erfinv_f64, _digamma_f64 = _inline("erfinv.f64", _SPECIAL.erfinv), _inline("digamma.f64", _SPECIAL.digamma)
+_erfinv_f64, _digamma_f64 = _inline("erfinv.f64", _SPECIAL.erfinv), _inline("digamma_beyond.f64", _SPECIAL.digamma)
+_LIBRARY: dict[str, Emit] = {  # for which formulas do not hold: the C library's of the type, but
+    "lgamma": _wide_library("lgamma"),
+    "digamma": _by_type(_through_f64(_digamma_f64), _digamma_f64),
+}
 _UNARY: dict[str, Emit] = {
     "exp": _by_type(_exp_f32, _exp_f64),
     "log": _by_type(_log_f32, _log_f64),
@@ -280,12 +284,8 @@ _UNARY: dict[str, Emit] = {
     "integer_sign": llvm.integer_sign,
     "integer_absolute": llvm.integer_absolute,
     "bit_not": lambda b, x: b.not_(x),
-    **{
-        name: _by_lanes(name, _NARROW[name], wide, _wide_library(name) if name == "lgamma" else None)
-        for name, wide in ELEMENTARY.unary.items()
-    },
+    **{name: _by_lanes(name, _NARROW[name], wide, _LIBRARY.get(name)) for name, wide in ELEMENTARY.unary.items()},
     "erfinv": _by_type(_inline("erfinv.f32", _through_f64(_erfinv_f64)), _erfinv_f64),
-    "digamma": _by_type(_inline("digamma.f32", _through_f64(_digamma_f64)), _digamma_f64),
 }
 for _name, _emit in _UNARY.items():
     _intrinsic(_name, _same_type, _emit)

@@ -256,7 +256,8 @@ class Elementary(Chip):
             "sin": (self.sin, WIDEST), "cos": (self.cos, WIDEST), "atan": (self.atan, inf), "asin": (self.asin, 1.0),
             "tanh": (self.tanh, inf), "cosh": (self.cosh, 708.0), "erf": (self.erf, inf),
         }  # fmt: skip
-        shared = {name: getattr(self, name) for name in ("acos", "sinh", "erfc", "asinh", "acosh", "atanh", "lgamma")}
+        names = ("acos", "sinh", "erfc", "asinh", "acosh", "atanh", "lgamma", "digamma")
+        shared = {name: getattr(self, name) for name in names}
         return {
             **{name: within(emit, most) for name, (emit, most) in own.items()},
             **{name: _but(emit, name) for name, emit in shared.items()},
