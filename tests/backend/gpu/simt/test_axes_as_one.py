@@ -21,8 +21,8 @@ fun centred (x : f32[a, b, c, d]) (g : f32[b]) = for a b c d => (x[a, b, c, d] -
 fun doubled (x : bf16[a, b, c]) = for b a c => x[a, b, c] + x[a, b, c]
 fun scaled (x : bf16[a, b, c]) (y : bf16[c]) = for a b c => x[a, b, c] * y[c]
 fun first_best (x : f32[a, b, c]) = for a => max b c => x[a, b, c]
-fun grouped (x : f32[a, 3 * b, c, d]) = for a, g < 3 => sum k < b, c d => x[a, g * b + k, c, d]
-fun between (x : f32[a + 2, b]) = for i < a, b => x[i + 1, b] * 2.0
+fun grouped (x : f32[a, 3 * b, c, d]) = for n < a, g < 3 => sum for k < b, i < c, j < d => x[n, g * b + k, i, j]
+fun between (x : f32[a + 2, b]) = for i < a, j < b => x[i + 1, j] * 2.0
 """
 MOST = 1 << 16 if ALL else 1 << 11  # elements
 MODULE = compiler.check_text(SOURCE)
