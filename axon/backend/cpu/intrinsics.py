@@ -165,14 +165,11 @@ _BINARY: dict[str, Emit] = {
 for _name, _emit in (_BINARY | llvm.BITS).items():
     _intrinsic(_name, _same_type, _emit)
 # A step of a sum of products: the product may be fused into the sum, and need not be rounded before.
-for _name, _more in (("sum_product", ("reassoc",)), ("ordered_sum_product", ())):
-    _intrinsic(
-        _name,
-        _same_type,
-        lambda b, s, x, y, more=_more: b.fadd(
-            s, b.fmul(x, y, flags=("contract", *more)), flags=("contract", *more, *(("nsz",) if more else ()))
-        ),
-    )
+_intrinsic(
+    "sum_product",
+    _same_type,
+    lambda b, s, x, y: b.fadd(s, b.fmul(x, y, flags=("contract", "reassoc")), flags=("contract", "reassoc", "nsz")),
+)
 _intrinsic("select", lambda c, x, y: x, lambda b, c, x, y: b.select(c, x, y))
 _intrinsic("both", _same_type, lambda b, x, y: b.and_(x, y))
 _intrinsic("either", _same_type, lambda b, x, y: b.or_(x, y))

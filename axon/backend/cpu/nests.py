@@ -39,7 +39,7 @@ from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Compute, Read, Reduction, Scan, Value, element_of
-from axon.core.scalar_facts import at_least_0, weight
+from axon.core.scalar_facts import at_least_0
 from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim
 
@@ -48,8 +48,6 @@ BLOCK = 8192  # lanes where nothing is kept
 RUN = 2048  # of the elements of several axes as one that are summed in one accumulator
 BESIDE = 16  # lanes that are computed as they stand before it is looked whether an interior begins, and the least of one
 JAM = 4  # reductions of a row that are computed at once
-LAYERS = 8  # rows that are taken in at once where accumulators lie side by side
-LIGHT = 8  # additions, at most, of what is reduced where rows are taken in at once
 
 
 def write(nest: Nest, values: dict[Symbol, Value], name: str, comments: Sequence[str] = ()) -> Function:
@@ -411,8 +409,6 @@ class NestWriter(Parameters):
             elif vector is None:
                 accumulate = partial(self._accumulate, step, reduce, vector=None, scope=scope)
                 failed |= self._runs(reduction.axes, reduce, [slots], scope, lambda own: accumulate(own[0]))
-            elif self._is_light(step) and interior([step], vector.axis.symbol, self.values) is None:
-                failed |= self._layers(step, slots, vector, scope)
             else:
                 with self.loops(reduction.axes, scope) as fails:
                     inside = [*scope, *reduction.axes]
@@ -470,55 +466,24 @@ class NestWriter(Parameters):
                 mine.set(writer, None, reduce.merge(writer, mine.names, part.names))
         return failed | writer.fails
 
-    def _is_light(self, step: Compute) -> bool:
-        """Whether to read and write an accumulator takes as long as what is reduced."""
-        reduction = step.reduction
-        if reduction is None or reduction.where is not None:
-            return False
-        return sum(weight(scalar, None) for scalar in (*step.body, *reduction.monoid.combine)) <= LIGHT
-
     def _jams(self, reduction: Reduction, last: Axis) -> bool:
         return reduction.where is None and all(last.symbol not in axis.extent.variables for axis in reduction.axes)
 
     def _jammed(self, step: Compute, reduce: Reducer, inner: tuple[Axis, ...]) -> bool:
         """A reduction for several indices of the last inner axis at once, which read what they share once; then for the rest."""
-        rows, last = self.nest.rows, inner[-1]
+        code, rows, last = self.code, self.nest.rows, inner[-1]
         scope = [*rows, *inner]
         failed = False
         with self.loops(inner[:-1], rows) as fails:
             failed |= fails
-            for places in self._several(last, self.size(last.extent), JAM):
-                failed |= self._together(step, reduce, last, places, scope)
+            extent = code.let(call("max_int", self.size(last.extent), 0), "extent_")
+            whole = code.let(extent - call("unsigned_remainder", extent, JAM), "whole_")
+            for count, bounds in ((JAM, (0, whole, JAM)), (1, (whole, extent))):
+                name = code.named(last.symbol.name)
+                with code.loop(name, *bounds):
+                    places = [name, *(code.let(name + i) for i in range(1, count))]
+                    failed |= self._together(step, reduce, last, places, scope)
         return failed
-
-    def _several(self, axis: Axis, extent: Expression, jam: int) -> Iterator[list[Name]]:
-        """Loops over an axis, so many of its indices at once and then one by one: the indices of a turn."""
-        code = self.code
-        extent = code.let(call("max_int", extent, 0), "extent_")
-        whole = code.let(extent - call("unsigned_remainder", extent, jam), "whole_")
-        for count, bounds in ((jam, (0, whole, jam)), (1, (whole, extent))):
-            name = code.named(axis.symbol.name)
-            with code.loop(name, *bounds):
-                yield [name, *(code.let(name + i) for i in range(1, count))]
-
-    def _layers(self, step: Compute, slots: Slots, vector: _Vector, scope: list[Axis]) -> bool:
-        """A reduction by lanes, LAYERS indices of its last axis at once: accumulators are read and written for these once. They are
-        taken in in their order, so that a lane's bits do not follow from where in a block it is."""
-        assert step.reduction is not None
-        reduce = reducer(step.reduction.monoid, step.body, ordered=True)
-        *outer, last = step.reduction.axes
-        with self.loops(outer, scope) as failed:
-            extent = self.writer([*scope, *outer])
-            for places in self._several(last, extent.dim(last.extent), LAYERS):
-                with self.lane_loop(vector):
-                    writer, at = self.writer([*scope, *outer, last]), self._place_of(vector)
-                    state = slots.get(writer, at)
-                    for place in places:
-                        self.names[last.symbol] = place
-                        state = tuple(map(writer.let, reduce.combine(writer, state, reduce.values(writer), None)))
-                    slots.set(writer, at, state)
-                failed |= writer.fails
-        return failed | extent.fails
 
     def _together(self, step: Compute, reduce: Reducer, last: Axis, places: list[Name], scope: list[Axis]) -> bool:
         """The reductions for these indices of an axis, in one loop over what is reduced."""

@@ -79,19 +79,16 @@ class Reducer(Combiner, Protocol):
         """The operation's results. What is only `stored` is rounded by the store."""
 
 
-def reducer(
-    monoid: Monoid, bodies: tuple[Scalar, ...], *, running: bool = False, anywhere: bool = False, ordered: bool = False
-) -> Reducer:
+def reducer(monoid: Monoid, bodies: tuple[Scalar, ...], *, running: bool = False, anywhere: bool = False) -> Reducer:
     """How elements are combined. The `running` results of a scan are each of one element at least. Of states that
-    are joined, elements lie `anywhere`, or the left one's before the right one's. `ordered` sums of floats, which processors
-    know, are taken in the order of their text."""
+    are joined, elements lie `anywhere`, or the left one's before the right one's."""
     match monoid.kind:
         case "custom":
             return _Custom(monoid, bodies)
         case "argmax" | "argmin":
             return Best(monoid.kind, bodies, anywhere)
         case kind:
-            return _Named(kind, bodies[0], running, ordered)
+            return _Named(kind, bodies[0], running)
 
 
 def _choose(writer: Writer, where: Expression | None, new: State, old: State) -> State:
@@ -101,8 +98,8 @@ def _choose(writer: Writer, where: Expression | None, new: State, old: State) ->
 class _Named:
     """sum prod max min any all, in the accumulator of the element type; whether there was anything, where that matters."""
 
-    def __init__(self, kind: str, body: Scalar, running: bool, ordered: bool) -> None:
-        self.kind, self.body, self.ordered = kind, body, ordered
+    def __init__(self, kind: str, body: Scalar, running: bool) -> None:
+        self.kind, self.body = kind, body
         self.element = element_of(body)
         self.partly = kind in ("max", "min") and self.element.is_integer and not running
         held = self.element.accumulator
@@ -163,9 +160,7 @@ class _Named:
     def _combined(self, state: State, values: State) -> Call:
         held = self.element.accumulator
         if len(values) == 2:
-            name = "ordered_sum_product" if self.ordered else "sum_product"
-        elif self.ordered and self.kind in ("sum", "prod"):
-            name = "add" if self.kind == "sum" else "mul"
+            name = "sum_product"
         elif self.kind in ("any", "all"):
             name = "either" if self.kind == "any" else "both"
         elif held.is_float:

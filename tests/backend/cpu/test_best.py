@@ -1,4 +1,4 @@
-"""Reductions of rows and of columns: the first place of the best, and sums in their order, against loops in Python."""
+"""The first place of the best: against a loop in Python, and by vectors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,6 @@ fun shifted (x : 'a[n, m]) where m >= 3 = for i => argmax for j < m - 2 => x[i, 
 fun squares (x : 'a[n, m]) where m >= 1 = for i => argmin j => x[i, j] * x[i, j]
 fun most (x : 'a[n]) where n >= 1 = argmax i => x[i]
 fun least (x : 'a[n]) where n >= 1 = argmin i => x[i]
-fun columns (x : 'a[n, m]) = for j => sum i => x[i, j]
-fun columns_of_two (x : 'a[n, k, m]) = for j => sum i k => x[i, k, j]
-fun products (x : 'a[n, m]) = for j => prod i => x[i, j]
-fun highest (x : f32[n, m]) = for j => max i => x[i, j]
-fun columns_most (x : 'a[n, m]) where n >= 1 = for j => argmax i => x[i, j]
-fun affine (x : f32[n, m]) =
-  for j => reduce (fn (a, b) (c, d) => (a * c, b * c + d), (1.0, 0.0)) i => (x[i, j], 1.0)
-fun triangle (x : f32[n, n]) = for j => sum for i < n, k < i => x[i, j] - x[k, j]
 fun far (x : 'a[n]) where n >= 1 = argmax i => x[n - 1 - i]
 """
 M = axon.compile(SOURCE)
@@ -77,35 +69,3 @@ def test_both_loops_are_of_vectors(element: str, monkeypatch: pytest.MonkeyPatch
     text = str(module)
     assert "llvm.vector.reduce." + ("smax" if element == "i32" else "fmaximum") in text
     assert "llvm.vector.reduce.smin.v" in text
-
-
-def in_order(rows: np.ndarray, operation: np.ufunc, unit: float) -> np.ndarray:
-    """One row after the other, rounded each time."""
-    found = np.full(rows.shape[1:], unit, rows.dtype)
-    for row in rows:
-        found = operation(found, row)
-    return found
-
-
-def test_columns_are_reduced_in_their_order() -> None:
-    """Bit for bit, wherever in a block a column is, and however many rows are taken in at once."""
-    rng = np.random.default_rng(5)
-    for n, m in [(0, 5), (1, 9), (7, 3), (8, 8), (9, 1000), (16, 17), (23, 5000), (41, 40)]:
-        x = rng.standard_normal((n, m)).astype(np.float32)
-        np.testing.assert_array_equal(M.columns(x, target="cpu"), in_order(x, np.add, 0))
-        np.testing.assert_array_equal(M.products(x, target="cpu"), in_order(x, np.multiply, 1))
-        np.testing.assert_array_equal(M.highest(x, target="cpu"), in_order(x, np.maximum, -np.inf))
-        left, right = np.ones(m, np.float32), np.zeros(m, np.float32)
-        for row in x:
-            left, right = left * row, right * row + np.float32(1)
-        got = M.affine(x, target="cpu")
-        np.testing.assert_array_equal(got[0], left)
-        np.testing.assert_allclose(got[1], right, rtol=1e-4, atol=1e-4)
-        if n:
-            few = drawn(rng, (n, m), np.float32)
-            assert M.columns_most(few, target="cpu").tolist() == [first_best(column, "most") for column in few.T.tolist()]
-            y = rng.standard_normal((3, n, m)).astype(np.float32)
-            np.testing.assert_array_equal(M.columns_of_two(y, target="cpu"), in_order(y.reshape(3 * n, m), np.add, 0))
-            square = rng.standard_normal((n, n)).astype(np.float32)
-            pairs = sum((square[i] - square[k] for i in range(n) for k in range(i)), np.zeros(n, np.float32))
-            np.testing.assert_allclose(M.triangle(square, target="cpu"), pairs, rtol=1e-3, atol=1e-3)
