@@ -2,23 +2,26 @@
 
 python benchmarks/adbench/run.py DATA                   every case; DATA is the folder `data` of github.com/microsoft/ADBench
 python benchmarks/adbench/run.py DATA gmm --out FILE    those whose name contains one of the words, and the table in a file
+python benchmarks/adbench/run.py DATA gmm --rows FILE   the rows added to a file, and the table of all it has
 
 Before anything is timed, all sides' results are compared: each must be within 1e-10 of JAX's, relative to the largest number in
 the array. Then each round takes the sides in a random order: after a pause, in which no side's threads wait for work any
 more, one call that does not count and as many as fill BUSY seconds. A figure is the median of the rounds; a ratio is the median of
-the rounds' ratios, the faster other side's time over Axon's: above 1, Axon is faster. Processor time is that of all threads: on a
+the rounds' ratios, the other side's time over Axon's: above 1, Axon is faster. Processor time is that of all threads: on a
 machine with other work it says more than the clock. The first call of each side, which compiles, is beside it. PyTorch is
-`torch.compile`; where that fails, eager, and the table says so. Of bundle adjustment JAX and PyTorch have two sides each, by
-forward and by reverse mode, and the faster counts. The sizes were chosen before anything was measured. `--no-torch` leaves PyTorch
-out.
+`torch.compile`; where that fails or takes more than `--limit` seconds, eager, and the table says so. Of bundle adjustment JAX and
+PyTorch have two sides each, by forward and by reverse mode, and the faster counts. The sizes were chosen before anything was
+measured. `--no-torch` leaves PyTorch out.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import random
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -27,6 +30,8 @@ from math import exp, log, nan
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
+
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # in this process, so that what is given up is not compiled on
 
 import jax
 import numpy as np
@@ -43,6 +48,7 @@ SIDES = ("axon", "jax", "torch")
 ROUNDS = 15
 PAUSE = 0.02  # seconds
 BUSY = 0.05
+LIMIT = 60  # seconds, of torch.compile for one function
 CASES = [
     *(("gmm", f"1k/gmm_{size}") for size in ("d2_K5", "d10_K25", "d20_K50", "d32_K100", "d64_K25", "d128_K10")),
     *(("gmm", f"10k/gmm_{size}") for size in ("d10_K25", "d20_K50")),
@@ -62,8 +68,9 @@ class Row(NamedTuple):
     first: dict[str, float]
     seconds: dict[str, float]
     processor: dict[str, float]
-    ratio: float
+    ratios: dict[str, float]  # by JAX and by PyTorch, whichever of its sides is faster
     worst: float  # how far the sides differ
+    eager: list[str]  # what torch.compile did not do
 
 
 def leaves(x: Any) -> list[np.ndarray]:
@@ -80,7 +87,7 @@ def mapped(convert: Callable[[np.ndarray], Any], x: Any) -> Any:
     return convert(x) if isinstance(x, np.ndarray) else x
 
 
-def sides(module: Any, kind: str, given: dict[str, Any]) -> dict[str, Side]:
+def sides(module: Any, kind: str, given: dict[str, Any], others: tuple[str, ...], limit: int) -> dict[str, Side]:
     name = "hand_on_triangles" if "us" in given else kind
     function = getattr(module, name)
     found: dict[str, Side] = {"axon": lambda: function(**given)}
@@ -89,7 +96,8 @@ def sides(module: Any, kind: str, given: dict[str, Any]) -> dict[str, Side]:
     for variant in (f"{name}_forward", f"{name}_reverse") if kind == "ba" else (name,):
         label = variant.removeprefix(name)
         found[f"jax{label}"] = ready(getattr(in_jax, variant), on_jax)
-        found[f"torch{label}"] = compiled(getattr(in_torch, variant), on_torch)
+        if "torch" in others:
+            found[f"torch{label}"] = compiled(getattr(in_torch, variant), on_torch, limit)
     return found
 
 
@@ -97,22 +105,35 @@ def ready(f: Any, given: dict[str, Any]) -> Side:
     return lambda: jax.block_until_ready(f(**given))
 
 
-def compiled(make: Any, given: dict[str, Any]) -> Side:
+class TooLong(BaseException):  # which the compiler does not catch
+    pass
+
+
+def stop(*_: Any) -> None:
+    raise TooLong("over the limit")
+
+
+def compiled(make: Any, given: dict[str, Any], limit: int) -> Side:
     torch.compiler.reset()
-    fast, eager = make(lambda f: torch.compile(f, dynamic=False)), make(lambda f: f)
-    mode = {"eager": False}
+    forms = {"fast": make(lambda f: torch.compile(f, dynamic=False)), "eager": make(lambda f: f)}
 
     def call() -> Any:
-        if mode["eager"]:
-            return eager(**given)
-        try:
-            return fast(**given)
-        except Exception as trouble:  # what torch.compile cannot do is not foreseeable
-            print(f"torch.compile: {type(trouble).__name__}: {str(trouble).splitlines()[0]}", file=sys.stderr)
-            mode["eager"] = True
-            return eager(**given)
+        return forms["fast" if "fast" in forms else "eager"](**given)
 
-    call.mode = mode  # type: ignore[attr-defined]
+    def first() -> Any:
+        signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, limit, 1)
+        try:
+            try:
+                return call()
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except (Exception, TooLong) as trouble:  # what torch.compile cannot do is not foreseeable
+            print(f"torch.compile: {type(trouble).__name__}: {str(trouble).splitlines()[0]}", file=sys.stderr)
+            del forms["fast"]
+        return call()
+
+    call.first, call.forms = first, forms  # type: ignore[attr-defined]
     return call
 
 
@@ -126,7 +147,7 @@ def measured(case: str, found: dict[str, Side], rounds: int) -> Row:
     first, results = {}, {}
     for name, side in found.items():
         start = time.perf_counter()
-        results[name] = leaves(side())
+        results[name] = leaves(getattr(side, "first", side)())
         first[name] = time.perf_counter() - start
     reference = next(result for name, result in results.items() if name.startswith("jax"))
     worst = 0.0
@@ -150,14 +171,17 @@ def measured(case: str, found: dict[str, Side], rounds: int) -> Row:
             times[name].append((time.perf_counter() - start) / count[name])
             spent[name].append((time.process_time() - begin) / count[name])
     seconds, processor = ({name: median(side) for name, side in measured.items()} for measured in (times, spent))
-    best = min((name for name in found if name != "axon"), key=seconds.__getitem__)
-    ratio = median(other / mine for other, mine in zip(times[best], times["axon"], strict=True))
-    return Row(case, first, seconds, processor, ratio, worst)
+    ratios = {}
+    for other in sorted({name.partition("_")[0] for name in found} - {"axon"}):
+        best = min((name for name in found if name.startswith(other)), key=seconds.__getitem__)
+        ratios[other] = median(theirs / mine for theirs, mine in zip(times[best], times["axon"], strict=True))
+    eager = [name for name, side in found.items() if "fast" not in getattr(side, "forms", {"fast"})]
+    return Row(case, first, seconds, processor, ratios, worst, eager)
 
 
-def table(rows: list[Row], eager: set[str], loads: list[str], rounds: int) -> str:
-    def mean(ratios: list[float]) -> float:
-        return exp(sum(map(log, ratios)) / len(ratios))
+def table(rows: list[Row], loads: list[str], rounds: int) -> str:
+    def mean(ratios: list[float]) -> str:
+        return f"{exp(sum(map(log, ratios)) / len(ratios)):.2f}" if ratios else "-"
 
     def of(numbers: dict[str, float], side: str) -> float:
         return min((t for name, t in numbers.items() if name.startswith(side)), default=nan)
@@ -171,23 +195,28 @@ def table(rows: list[Row], eager: set[str], loads: list[str], rounds: int) -> st
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {platform.machine()}, axon {axon.__version__}, JAX {jax.__version__} (`jit`), "
         f"PyTorch {torch.__version__} (`torch.compile`), NumPy {np.__version__}, Python {platform.python_version()}; "
         f"load before and after: {loads[0]}; {loads[1]}. f64, milliseconds, medians of {rounds} interleaved rounds; first calls in "
-        "seconds, Axon's with its cache as it was found. A ratio is the faster of JAX's and PyTorch's over Axon's: of the clock's "
-        "time, and of the processor time of all threads.",
+        "seconds, all with their caches as they were found. A ratio is JAX's or PyTorch's time over Axon's, at last the faster's "
+        "processor time, of all threads.",
         "",
-        "| | Axon | JAX | PyTorch | ratio | processor: Axon | JAX | PyTorch | ratio | first: Axon | JAX | PyTorch | differ by |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| | Axon | JAX | PyTorch | by JAX | by PyTorch | processor: Axon | JAX | PyTorch | ratio | first: Axon | JAX | PyTorch "
+        "| differ by |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for row in rows:
         clock, spent = ([f"{of(times, side) * 1e3:.3f}" for side in SIDES] for times in (row.seconds, row.processor))
         firsts = [f"{of(row.first, side):.1f}" for side in SIDES]
-        name = f"{row.case} (PyTorch eager)" if row.case in eager else row.case
-        cells = [name, *clock, f"{row.ratio:.2f}", *spent, f"{less(row):.2f}", *firsts, f"{row.worst:.0e}"]
+        name = f"{row.case} (eager: {', '.join(row.eager)})" if row.eager else row.case
+        by = [f"{row.ratios.get(side, nan):.2f}" for side in SIDES[1:]]
+        cells = [name, *clock, *by, *spent, f"{less(row):.2f}", *firsts, f"{row.worst:.0e}"]
         lines.append(f"| {' | '.join(cells)} |")
     kinds = sorted({row.case.split()[0] for row in rows})
-    lines += ["", "| geometric mean | ratio | of processor time |", "|---|--:|--:|"]
+    lines += ["", "| geometric mean | by JAX | by PyTorch | by the faster | of processor time |", "|---|--:|--:|--:|--:|"]
     for kind in (*kinds, ""):
         some = [row for row in rows if row.case.startswith(kind)]
-        lines.append(f"| {kind or 'all'}, {len(some)} | {mean([r.ratio for r in some]):.2f} | {mean(list(map(less, some))):.2f} |")
+        by = [mean([row.ratios[side] for row in some if side in row.ratios]) for side in SIDES[1:]]
+        faster = mean([min(row.ratios.values()) for row in some])
+        name = f"{kind or 'all'}, {len(some)}"
+        lines.append(f"| {' | '.join([name, *by, faster, mean(list(map(less, some)))])} |")
     return "\n".join(lines) + "\n"
 
 
@@ -200,25 +229,30 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("words", nargs="*")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--rows", type=Path)
     parser.add_argument("--no-torch", action="store_true")
+    parser.add_argument("--limit", type=int, default=LIMIT)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
     module = axon.load(Path(__file__).parent / "adbench.axon")
-    rows, eager, loads = [], set(), [load()]
+    others = ("jax",) if options.no_torch else ("jax", "torch")
+    rows, loads = [], [load()]
     for kind, name in CASES:
         case = f"{kind} {name}"
         if options.words and not any(word in case for word in options.words):
             continue
-        found = sides(module, kind, data.READ[kind](options.data, name))
-        if options.no_torch:
-            found = {side: call for side, call in found.items() if not side.startswith("torch")}
+        found = sides(module, kind, data.READ[kind](options.data, name), others, options.limit)
         row = measured(case, found, options.rounds)
-        if any(getattr(side, "mode", {}).get("eager") for side in found.values()):
-            eager.add(case)
         rows.append(row)
         shown = "  ".join(f"{side} {seconds * 1e3:.3f}" for side, seconds in row.seconds.items())
-        print(f"{case:45s} {shown}  ratio {row.ratio:.2f}  differ {row.worst:.0e}", file=sys.stderr, flush=True)
-    text = table(rows, eager, [*loads, load()], options.rounds)
+        by = "  ".join(f"by {side} {ratio:.2f}" for side, ratio in row.ratios.items())
+        print(f"{case:45s} {shown}  {by}  differ {row.worst:.0e}", file=sys.stderr, flush=True)
+        if options.rows:
+            with options.rows.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+    if options.rows:
+        rows = [Row(*json.loads(line)) for line in options.rows.read_text(encoding="utf-8").splitlines()]
+    text = table(rows, [*loads, load()], options.rounds)
     if options.out:
         options.out.write_text(text, encoding="utf-8")
     print(text)
