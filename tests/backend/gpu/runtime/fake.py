@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -229,11 +230,13 @@ def view(pointer: int, shape: Any, strides: Any, element: Element) -> Any:
 def recorded(fake: FakeDriver, original: Callable[..., Any]) -> Callable[..., Any]:
     """`Binder.launch`, noting which kernel a function is of. Each binding is a function of its own."""
 
+    functions = count(7000)  # several threads bind at once
+
     def launch(self: Binder, cuda: Any, device: int, plan: Ready, tensors: Any, sizes: Any, places: Any) -> Any:
         from dataclasses import replace
 
         made = original(self, cuda, device, plan, tensors, sizes, places)
-        function = 7000 + len(fake.plans)
+        function = next(functions)
         fake.plans[function] = (plan, dict(tensors), dict(sizes))
         return replace(made, function=function, blocks=plan.blocks)
 
