@@ -115,6 +115,17 @@ def bare(subscript: Dim | Scalar) -> Symbol | None:
     return subscript.symbol if isinstance(subscript, Dim) else None
 
 
+def index_of(scalar: Scalar) -> Dim | None:
+    """The index that an expression is, if sizes and axes alone decide it."""
+    match scalar:
+        case Index(dim=dim):
+            return dim
+        case Const(value=int() as value, element=element) if element.is_integer:
+            return Dim.of(value)
+        case _:
+            return None
+
+
 def is_inside(read: Read, value: Value, extents: Mapping[Symbol, Dim]) -> bool:
     """Whether a read is at bare axes that run over the extents of its tensor, or end before these do: hence never outside."""
     if len(read.subscripts) != len(value.shape):

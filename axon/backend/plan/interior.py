@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Binary, Compute, Const, Convert, Index, Read, Scalar, Scan, Value
-from axon.core.scalar_facts import mapped, varies
+from axon.core.scalar_facts import index_of, mapped, varies
 from axon.core.walk import children, with_children
 from axon.shapes.dimension import Atom, Dim, DimensionTooLarge, Minimum, Quotient, rebuilt
 
@@ -61,7 +61,7 @@ def linear(subscript: Dim | Scalar, index: Symbol) -> Dim | None:
     """A subscript in an interior, if it can be said there by a size."""
     finder = _Finder(index, {})
     try:
-        found = finder.dim(subscript) if isinstance(subscript, Dim) else _dim(finder.scalar(subscript))
+        found = finder.dim(subscript) if isinstance(subscript, Dim) else index_of(finder.scalar(subscript))
     except (_NotLinear, DimensionTooLarge, KeyError):
         return None
     return found if finder.found else None
@@ -148,7 +148,7 @@ class _Finder:
 
     def clamped(self, scalar: Binary, op: str, left: Scalar, right: Scalar) -> Scalar:
         """The side that varies, which is what the limit leaves alone."""
-        first, second = _dim(left), _dim(right)
+        first, second = index_of(left), index_of(right)
         if first is None or second is None or (self.index in first.variables) == (self.index in second.variables):
             return scalar
         varying, other, kept = (first, second, left) if self.index in first.variables else (second, first, right)
@@ -188,13 +188,3 @@ class _Finder:
             else:
                 self.inside.append((subscript, extent))
         return replace(read, subscripts=changed, checked=None)
-
-
-def _dim(scalar: Scalar) -> Dim | None:
-    match scalar:
-        case Index(dim=dim):
-            return dim
-        case Const(value=int(value)) if not isinstance(value, bool):
-            return Dim.of(value)
-        case _:
-            return None

@@ -13,7 +13,7 @@ from itertools import product
 from axon.base.data import replace
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Binary, Compute, Const, Index, Read, Scalar
-from axon.core.scalar_facts import mapped, substitute
+from axon.core.scalar_facts import index_of, mapped, substitute
 from axon.core.walk import all_axes, children, with_children
 from axon.shapes.dimension import Atom, Dim, Quotient
 
@@ -46,7 +46,7 @@ def _folded(scalar: Scalar, ranges: Mapping[Symbol, Range]) -> Scalar:
         case Read(subscripts=subscripts):
             return replace(scalar, subscripts=tuple(s.dim if isinstance(s, Index) else s for s in subscripts))
         case Binary(op=op, left=left, right=right) if op in _COMPUTED:
-            first, second = _dim(left), _dim(right)
+            first, second = index_of(left), index_of(right)
             if first is None or second is None or not isinstance(left, Index):
                 return scalar
             if op in ("div", "mod") and (second.constant or 0) < 1:
@@ -58,16 +58,6 @@ def _folded(scalar: Scalar, ranges: Mapping[Symbol, Range]) -> Scalar:
             return Index(dims[2], left.element) if inside else scalar
         case _:
             return scalar
-
-
-def _dim(scalar: Scalar) -> Dim | None:
-    match scalar:
-        case Index(dim=dim):
-            return dim
-        case Const(value=int(value)) if not isinstance(value, bool):
-            return Dim.of(value)
-        case _:
-            return None
 
 
 def bounds(dim: Dim, ranges: Mapping[Symbol, Range]) -> Range | None:

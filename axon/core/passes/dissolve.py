@@ -61,7 +61,7 @@ from axon.core.scalar_facts import (
 )
 from axon.core.verify import verify_rewritten
 from axon.core.walk import all_axes, converted, nodes, outs_of, rewrite, scalars, tensors_of
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, DimensionTooLarge
 
 CHEAP = 4
 MANY = 4
@@ -158,7 +158,10 @@ def _counted(op: Op) -> Op:
         return op
     if not out.element.is_integer or body.element is not out.element:
         return op
-    count = prod((at_least_0(axis.extent) for axis in reduction.axes), start=Dim.of(1))
+    try:
+        count = prod((at_least_0(axis.extent) for axis in reduction.axes), start=Dim.of(1))
+    except DimensionTooLarge:
+        return op
     many = converted(Index(count, Element.I64), out.element)
     return replace(op, reduction=None, body=(Binary("mul", many, body) if body.value != 1 else many,))
 

@@ -20,7 +20,7 @@ from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
 from axon.backend.gpu.layout.roofline import LAUNCH, KernelWork, Loads
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.runtime.packed import copying
+from axon.backend.gpu.runtime.packed import MOST_BYTES, copying
 from axon.backend.gpu.runtime.prepare import problem_of, unreadable
 from axon.backend.gpu.tile.contraction import (
     APART,
@@ -163,7 +163,7 @@ class _Pricer:
         assert op.reduction is not None
         made = stacked(op, number, self.values)
         (rows,), (taps,) = made.rows.outs, made.taps.outs
-        if rows.symbol in self.tensors or max(0, rows.shape[-1].evaluate(self.sizes)) > CHANNELS // 2:
+        if rows.symbol in self.tensors or self.shape(rows)[-1] > CHANNELS // 2 or self.bytes(rows) > MOST_BYTES:
             return None
         lying = {v.symbol: contiguous(ALIGNMENT, self.shape(v), v.element) for v in (rows, taps)}
         inside = replace(self, values={**self.values, rows.symbol: rows, taps.symbol: taps}, tensors={**self.tensors, **lying})
@@ -176,8 +176,10 @@ class _Pricer:
     def copied(self, value: Value) -> float:
         """Seconds of a kernel that makes a copy, whose indices it finds by division."""
         shape = self.shape(value)
-        bytes_ = prod(shape) * max(8, value.element.bits) // 8
-        return roofline.copying(2 * bytes_, prod(shape), len(shape), shape[-1]).seconds(self.target)
+        return roofline.copying(2 * self.bytes(value), prod(shape), len(shape), shape[-1]).seconds(self.target)
+
+    def bytes(self, value: Value) -> int:
+        return prod(self.shape(value)) * max(8, value.element.bits) // 8
 
     def shape(self, value: Value) -> tuple[int, ...]:
         return tuple(max(0, extent.evaluate(self.sizes)) for extent in value.shape)
@@ -334,5 +336,4 @@ class _Pricer:
 
     def moved(self, *values: Value) -> float:
         """Seconds of a plain kernel that moves these."""
-        elements = ((value, prod(max(0, extent.evaluate(self.sizes)) for extent in value.shape)) for value in values)
-        return KernelWork(sum(count * max(8, value.element.bits) // 8 for value, count in elements)).seconds(self.target)
+        return KernelWork(sum(map(self.bytes, values))).seconds(self.target)

@@ -10,8 +10,8 @@ from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
 from axon.base.data import dataclass
 from axon.base.names import Symbol
-from axon.core.ir import Axis, Binary, Compute, Const, Index, Local, Read, Scalar, Scan, Value
-from axon.core.scalar_facts import ends_early
+from axon.core.ir import Axis, Binary, Compute, Index, Local, Read, Scalar, Scan, Value
+from axon.core.scalar_facts import ends_early, index_of
 from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim, Minimum
 
@@ -264,14 +264,3 @@ def uniform(nest: Nest, vector: int, sizes: MappingOf[Symbol, int]) -> Iterator[
             plain = all(isinstance(a, Symbol) for _, monomial in rest.terms for a in monomial)
             if plain and all(c % vector == 0 for c, monomial in (rest - off).terms):
                 yield node
-
-
-def index_of(scalar: Scalar) -> Dim | None:
-    """The index that an expression is, if sizes and axes alone decide it."""
-    match scalar:
-        case Index(dim=dim):
-            return dim
-        case Const(value=int() as value, element=element) if element.is_integer:
-            return Dim.of(value)
-        case _:
-            return None

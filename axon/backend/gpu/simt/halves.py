@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 
 from axon.backend.gpu.layout.memory import DeviceTensor
-from axon.backend.gpu.simt.access import index_of
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
 from axon.base.data import dataclass, replace
@@ -39,7 +38,7 @@ from axon.core.ir import (
     Value,
     element_of,
 )
-from axon.core.scalar_facts import dims_variables, freshened, substitute
+from axon.core.scalar_facts import dims_variables, freshened, index_of, substitute
 from axon.core.walk import nodes, rewrite, scalars
 from axon.shapes.dimension import Dim
 from axon.shapes.width import MOST, of_dim

@@ -40,15 +40,21 @@ def regrouped(program: Program, merging: Mapping[Symbol, Merging]) -> Program:
     values |= {out.symbol: out for op in program.block.ops for out in outs_of(op)}
     for op in program.block.ops:
         chosen = merging.get(op.outs[0].symbol) if isinstance(op, Compute) else None
-        if chosen is None or not isinstance(op, Compute):
-            ops.append(op)
-            continue
-        if chosen.stacked is not None:
-            made = stacked(op, chosen.stacked, values)
-            ops += [made.rows, made.taps]
-            op, chosen = made.product, replace(chosen, stacked=None)
-        ops += in_order(op, chosen)
+        ops += [op] if chosen is None or not isinstance(op, Compute) else _made(op, chosen, values)
     return replace(program, block=Block(tuple(ops), program.block.results))
+
+
+def _made(op: Compute, merging: Merging, values: Mapping[Symbol, Value]) -> tuple[Compute, ...]:
+    """A contraction by residues, of copies with stacked axes, in an order of indices in which its sides can be merged so: what of
+    that the merging asks for, each of what the one before leaves."""
+    if merging.residues:
+        split = by_residues(op)
+        assert split is not None, "a sum that was split by residues before"
+        return (*_made(split.first, replace(merging, residues=False), values), split.last)
+    if merging.stacked is not None:
+        made = stacked(op, merging.stacked, values)
+        return (made.rows, made.taps, *in_order(made.product, replace(merging, stacked=None)))
+    return in_order(op, merging)
 
 
 def named(merging: Mapping[Symbol, Merging]) -> dict[Symbol, Merging]:
@@ -66,10 +72,6 @@ def in_order(op: Compute, merging: Merging) -> tuple[Compute, ...]:
     assert op.reduction is not None
     if merging.ragged:
         return (op,)
-    if merging.residues:
-        split = by_residues(op)
-        assert split is not None, "a sum that was split by residues before"
-        return (*in_order(split.first, replace(merging, residues=False)), split.last)
     deep, shallow = factors_of(op)
     axes = _order(op, deep, merging)
     if merging.parts == 1 and axes == op.axes and (not shallow or merging == APART):

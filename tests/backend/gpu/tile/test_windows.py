@@ -217,3 +217,12 @@ def agree(seed: int, program: tuple[str, list[tuple[int, ...]]] | None = None) -
     want = np.asarray(f(*given, target="interpret"), np.float64)
     got = np.asarray(f(*given, target="simulate"), np.float64)
     np.testing.assert_allclose(got, want, atol=ROUNDED[element] * max(1e-6, abs(want).max()), err_msg=f"{seed}: {text}")
+
+
+def test_few_channels_seen_by_quotients(pixels: list[Random]) -> None:
+    """A sum that is made by residues first, and of copies in which a row of the window is stacked with channels."""
+    source = "sum for c < 3, i < 3, j < 3 => x[n, c, p / 2 + i, q / 2 + j | 0.0] * k[o, c, i, j]"
+    text = f"fun f (x : T[n, c, h, w]) (k : T[o, c, r, s]) = for n < 2, o < 8, p < 6, q < 40 => {source}"
+    for seed in range(3):
+        pixels[:] = [Random(seed)]
+        agree(seed, (text, [(2, 3, 5, 22), (8, 3, 3, 3)]))
