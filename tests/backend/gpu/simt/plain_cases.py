@@ -13,7 +13,7 @@ import numpy as np
 from axon import AxonError
 from axon.backend.gpu.emit.source import Emitted
 from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
-from axon.backend.gpu.layout.register_tiles import RegisterTile
+from axon.backend.gpu.layout.register_tiles import NARROW, RegisterTile
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.runtime import plain_variants as variants
 from axon.backend.gpu.runtime.executable import Executable
@@ -40,7 +40,15 @@ from axon.backend.gpu.simt.mapping import (
     widest,
 )
 from axon.backend.gpu.simt.pieces import keeping, pieces
-from axon.backend.gpu.simt.register_tiles import TiledMapping, fetch, groups, groups_for, in_products, scalar_fetches
+from axon.backend.gpu.simt.register_tiles import (
+    NARROW_ELEMENTS,
+    TiledMapping,
+    fetch,
+    groups,
+    groups_for,
+    in_products,
+    scalar_fetches,
+)
 from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.gpu.simt.tiles import SIDES, across
 from axon.backend.plan.ir import Nest
@@ -117,13 +125,28 @@ WARPS = (
 )
 
 
+def narrow(rows: int, columns: int, depth: int, own_rows: int, own_columns: int, groups: int = 1, splits: int = 1, stages: int = 4
+           ) -> RegisterTile:  # fmt: skip
+    return RegisterTile(rows, columns, depth, own_rows, own_columns, groups, splits, stages, warps=True, size=NARROW)
+
+
+NARROW_WARPS = (  # with one portion and several, lines of 2 to 8 pieces
+    narrow(16, 16, 16, 16, 16), narrow(32, 32, 32, 32, 32), narrow(64, 64, 16, 64, 64), narrow(16, 64, 32, 16, 32),
+    narrow(16, 16, 32, 16, 16, 2), narrow(16, 32, 64, 16, 32, 1, 2), narrow(64, 64, 16, 32, 64),
+    narrow(32, 16, 16, 16, 16, stages=3), narrow(16, 16, 16, 16, 16, 1, 2, 3), narrow(32, 32, 32, 16, 32, stages=2),
+)  # fmt: skip
+
+
 def _tiled(nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, sizes: Sizes, target: Target) -> Iterator[Mapping]:
     """A reduction of pairs by small register tiles, with its own way to bring both sides and without."""
     found = groups(nest)
     if found is None:
         return
     width = width_of(nest, known, tensors, sizes, True)
-    small = SMALL + (WARPS if in_products(found) is not None else ())
+    products = in_products(found)
+    small = SMALL
+    if products is not None:
+        small += NARROW_WARPS if products.leaves[0].local.element in NARROW_ELEMENTS else WARPS
     for tile in (tile for tile in small if tile.splits <= target.largest_cluster):
         leaves = groups_for(nest, tile).leaves
         tiled = TiledMapping(tile, tuple(fetch(leaf, found, tensors, sizes) for leaf in leaves), 1)

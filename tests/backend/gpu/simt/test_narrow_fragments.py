@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from axon.backend.gpu.layout.register_tiles import NARROW, NARROW_FRAGMENTS, Pairs, RegisterTile, candidates
+from axon.backend.gpu.layout.register_tiles import NARROW_FRAGMENTS, Pairs, candidates
 from axon.backend.gpu.layout.target import CHIPS, PRODUCTS, WGMMA, row_of
 from axon.backend.gpu.simt.mapping import roomier
 from axon.backend.gpu.simt.register_tiles import TAKEN, groups, in_products
 from tests.backend.gpu.simt.emulate import Hazard
-from tests.backend.gpu.simt.plain_cases import emulated, form
+from tests.backend.gpu.simt.plain_cases import NARROW_WARPS, emulated, form, narrow
 from tests.backend.gpu.simt.test_fragments import apart, case, mapping, results, true
 from tests.sample import ALL
 
@@ -51,22 +51,10 @@ PROGRAMS: dict[str, tuple[str, Any]] = {
 CHIP = row_of((8, 9)) or CHIPS[0]
 
 
-def tile(rows: int, columns: int, depth: int, own_rows: int, own_columns: int, groups: int = 1, splits: int = 1, stages: int = 4
-         ) -> RegisterTile:  # fmt: skip
-    return RegisterTile(rows, columns, depth, own_rows, own_columns, groups, splits, stages, warps=True, size=NARROW)
-
-
-SMALL = (  # of so few threads that they are soon emulated: with one portion and several, lines of 2 to 8 pieces
-    tile(16, 16, 16, 16, 16), tile(32, 32, 32, 32, 32), tile(64, 64, 16, 64, 64), tile(16, 64, 32, 16, 32),
-    tile(16, 16, 32, 16, 16, 2), tile(16, 32, 64, 16, 32, 1, 2), tile(64, 64, 16, 32, 64),
-    tile(32, 16, 16, 16, 16, stages=3), tile(16, 16, 16, 16, 16, 1, 2, 3), tile(32, 32, 32, 16, 32, stages=2),
-)  # fmt: skip
-
-
 def test_portions() -> None:
     """Where states need more room than the stages have."""
-    assert {one.portions for one in SMALL} == {1, 2}
-    for one in (*SMALL, *NARROW_FRAGMENTS):
+    assert {one.portions for one in NARROW_WARPS} == {1, 2}
+    for one in (*NARROW_WARPS, *NARROW_FRAGMENTS):
         states = one.groups * one.rows * (one.columns + 8) * 4 // one.portions
         assert one.lines >= max(states, one.stages * (one.rows + one.columns) * one.depth * 2)
         assert one.own_rows // one.portions >= 16
@@ -85,7 +73,7 @@ def test_drawn_sizes_and_layouts(name: str) -> None:
         else:
             lying = lambda shape: apart(shape, chance)
         given = case(source, sizes, np.random.default_rng(seed), lying, CHIP)
-        got = results(given, chance.choice(SMALL), seed, chance.random() < 0.3, TAKEN).astype(np.float64)
+        got = results(given, chance.choice(NARROW_WARPS), seed, chance.random() < 0.3, TAKEN).astype(np.float64)
         want = true(meaning, [x.astype(np.float64) for x in given.arrays])
         bound = 2.0**-23 * sizes["k"] * sizes["h"] * 64
         bound += 0 if "cast" in source else 2.0**-11 * np.abs(want).max(initial=1)
@@ -121,7 +109,7 @@ def test_what_is_not_finite() -> None:
     b[5, 2], b[6, 4] = 0.0, -np.inf
     with np.errstate(invalid="ignore"):
         want = sum(a[:, [c]].astype(float) * b[[c]].astype(float) for c in range(19))
-    np.testing.assert_allclose(results(given, SMALL[0], most=TAKEN), want, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(results(given, NARROW_WARPS[0], most=TAKEN), want, rtol=1e-4, atol=1e-4)
     assert not np.isfinite(want).all()
 
 
@@ -161,7 +149,7 @@ def test_hazards(old: str, new: str) -> None:
     assert not np.allclose(got, given.arrays[0].astype(float) @ given.arrays[1].astype(float), atol=1e-3)
 
 
-MUTATED = tile(64, 64, 16, 32, 64)  # of two warps, in two portions
+MUTATED = narrow(64, 64, 16, 32, 64)  # of two warps, in two portions
 
 
 def test_the_kernel_that_is_mutated_is_right() -> None:
@@ -175,7 +163,7 @@ def test_a_kernel_reads_as_before() -> None:
     """Set AXON_UPDATE=1 to write what is printed now."""
     given = case(WIDE, {"m": 64, "n": 64, "k": 64}, np.random.default_rng(0))
     (nest,) = given.todo
-    text = form(given, nest, mapping(given, tile(64, 32, 32, 32, 32), most=TAKEN))[0].text
+    text = form(given, nest, mapping(given, narrow(64, 32, 32, 32, 32), most=TAKEN))[0].text
     if os.environ.get("AXON_UPDATE"):
         GOLDEN.write_text(text, encoding="utf-8")
     assert text == GOLDEN.read_text(encoding="utf-8")
