@@ -4,7 +4,8 @@
 
 An element of the tensor gets the sum over all indices at which it is read. So each subscript is an equation between the indices of
 the operation and those of the tensor, and as many indices as possible are solved for; the others are summed. What is not solved
-for stays as a condition (`where ids[i] = u`), which backends compute as a scatter.
+for stays as a condition (`where ids[i] = u`), which backends compute as a scatter. On a torus, `x[(i + r) % n]`, the index is a
+remainder as well; behind a border that is repeated, `x[min (i + r) (n - 1)]`, it is one of a few, which are summed.
 
 Nothing rests on how an equation was solved: what a solution does not make identical is asked again, as is whether it lies within
 the range of its index. It only has to be the one index that can satisfy its equation.
@@ -13,6 +14,9 @@ the range of its index. It only has to be the one index that can satisfy its equ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from itertools import product
+from math import inf, prod
 
 from axon.base.data import dataclass
 from axon.base.names import Symbol, fresh
@@ -23,10 +27,11 @@ from axon.core.ir import Axis, Binary, Compute, Const, Index, Monoid, Reduction,
 from axon.core.scalar_facts import comparison, conjunction, operands, substitute
 from axon.core.walk import mentions
 from axon.shapes.algebra.prove import Facts, proves
-from axon.shapes.dimension import Atom, Dim, Quotient, dim_sum, rebuilt, replaced
+from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, dim_sum, maximum, rebuilt, replaced
 from axon.shapes.relation import Relation
 
 ZERO, ONE = Dim.of(0), Dim.of(1)
+FEW = 8  # indices that are looked at in place of a scatter
 
 
 def gathered(
@@ -175,6 +180,41 @@ def _less(dim: Dim, facts: Facts) -> Dim:
     return dim.rewrite(image)
 
 
+def _beside(subscript: Dim, axis: Axis, axes: frozenset[Symbol], facts: Facts) -> tuple[Dim, Dim] | None:
+    """Between which sizes a subscript lies, less an axis; None where that is not known. What is the least of some is below each,
+    so below that of them which follows the axis, and no size."""
+    split = subscript.linear_in(axis.symbol)
+    if split is not None and split[0].constant is not None:
+        ends = split[1], split[1] + (split[0] - 1) * (axis.extent - 1)
+        return ends if split[0].constant >= 1 else ends[::-1]
+    for atom in sorted((a for a in subscript.atoms if isinstance(a, Minimum)), key=lambda a: [i.sort_key for i in a.items]):
+        by = subscript.split(atom)
+        if by is None or by[0].constant not in (1, -1) or axis.symbol not in {v for i in atom.items for v in i.variables}:
+            continue
+        found = [_beside(by[0] * item + by[1], axis, axes, facts) for item in atom.items]
+        lows, highs = [end[0] for end in found if end is not None], [end[1] for end in found if end is not None]
+        if len(lows) < len(found):
+            return None
+        if by[0] == ONE:
+            return -_greatest([-low for low in lows], facts), min(highs, key=lambda dim: _sizes(dim, axes))
+        return min(lows, key=lambda dim: _sizes(dim, axes)), _greatest(highs, facts)
+    return None
+
+
+def _sizes(dim: Dim, axes: frozenset[Symbol]) -> tuple[int, object]:
+    """The fewer, the better known a Dim is."""
+    return len(dim.variables - axes), dim.sort_key
+
+
+def _greatest(dims: Sequence[Dim], facts: Facts) -> Dim:
+    """The greatest of some, without those that another is known to reach."""
+    found: list[Dim] = []
+    for dim in dims:
+        if not any(proves(facts, Relation(other, ">=", dim)) for other in found):
+            found = [other for other in found if not proves(facts, Relation(dim, ">=", other))] + [dim]
+    return reduce(maximum, found)
+
+
 @dataclass(slots=True, eq=False)
 class _Equation:
     subscript: Dim  # over the axes that are left
@@ -199,7 +239,8 @@ class _Solver:
 
     def rules(self) -> tuple[Callable[[_Equation], bool], ...]:
         """From those that lose nothing to those that leave conditions."""
-        return (self.single, self.mixed_radix, self.digits, self.quotient, self.shared_quotient, self.several)
+        exact = (self.single, self.around, self.mixed_radix, self.digits)
+        return (*exact, self.quotient, self.shared_quotient, self.several, self.near)
 
     def own(self, dim: Dim) -> list[Axis]:
         return [axis for axis in self.left if axis.symbol in dim.variables]
@@ -241,6 +282,21 @@ class _Solver:
     def single(self, equation: _Equation) -> bool:
         mine = self.own(equation.subscript)
         return len(mine) == 1 and self.by(mine[0], equation.subscript, equation.at)
+
+    def around(self, equation: _Equation) -> bool:
+        """`(i + r) % n` where i is below n: of all below n, one index has this remainder."""
+        atom = next((a for a in equation.subscript.quotients if a.remainder == equation.subscript), None)
+        names = {axis.symbol for axis in self.axes}
+        if atom is None or not atom.divisor.variables.isdisjoint(names):
+            return False
+        for axis in sorted(self.own(atom.dividend), key=self.cost):
+            split = atom.dividend.linear_in(axis.symbol)
+            below = split is not None and proves(self.known, Relation(axis.extent, "<=", atom.divisor))
+            if split is None or split[0].constant not in (1, -1) or not below or self.needed_by_others(axis, equation.subscript):
+                continue
+            self.divisors.append(atom.divisor)
+            return self.solve(axis, split[0] * (equation.at - split[1]) % atom.divisor)
+        return False
 
     def mixed_radix(self, equation: _Equation) -> bool:
         """`i * n + j` where `j < n`, and so on with more digits: the last is a remainder."""
@@ -322,6 +378,34 @@ class _Solver:
         mine = self.own(equation.subscript)
         candidates = sorted(mine if len(mine) > 1 else (), key=self.cost)
         return any(self.by(axis, equation.subscript, equation.at) for axis in candidates)
+
+    def near(self, equation: _Equation) -> bool:
+        """`min (i + r) (n - 1)`: not far from i, which is one of a few. Those at the borders are more than one."""
+        if not any(isinstance(atom, Minimum) for atom in equation.subscript.atoms):
+            return False
+        for axis in sorted(self.own(equation.subscript), key=self.cost):
+            facts = self.known
+            for one in self.left:
+                facts = facts.index(one.symbol, one.extent)
+            ends = _beside(equation.subscript, axis, frozenset(one.symbol for one in self.left), facts)
+            if ends is None or axis.symbol in (ends[0].variables | ends[1].variables):
+                continue
+            many = maximum(ends[1] - ends[0], 0) + 1
+            if self.most(many) > FEW or self.needed_by_others(axis, equation.subscript):
+                continue
+            one = Axis(fresh("r"), many)
+            self.left.append(one)
+            return self.solve(axis, equation.at - ends[1] + one.symbol)
+        return False
+
+    def most(self, many: Dim) -> float:
+        """The greatest that a Dim over axes of known extents is."""
+        extents = {axis.symbol: axis.extent.constant for axis in self.left if axis.symbol in many.variables}
+        known = {symbol: extent for symbol, extent in extents.items() if extent is not None}
+        if known.keys() != many.variables or prod(known.values()) > FEW**3:
+            return inf
+        places = product(*(range(extent) for extent in known.values()))
+        return max((many.evaluate(dict(zip(known, place, strict=True))) for place in places), default=1)
 
     def cost(self, axis: Axis) -> tuple[bool, int]:
         """What it costs to solve for this axis and sum over the others: a short one is better summed."""

@@ -3,14 +3,17 @@
 With the axis `i` of an operation cut into blocks of B, its index is `c * B + i` on the device at coordinate c. A dimension of a
 tensor cut into blocks of A begins there at `c * A`. So a subscript is local if, less `c * A`, it no longer mentions c: `i`, and
 `i * k + j` of a merged dimension, `i / k` of a split one; Dim's normal form decides, and the prover where it needs a fact of the
-contract (`h % g = 0`). How far it ranges says whether it stays inside the block: `i + 1` reaches one element beyond.
+contract (`h % g = 0`). How far it ranges says whether it stays inside the block: `i + 1` reaches one element beyond. On a torus,
+`(i + 1) % n`, it is read as `i + 1`, one element beyond an end behind which the other end is; and `min (i + 1) (n - 1)`, which
+mentions where the ends are, is bounded by what it is the least of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
-from axon.base.data import dataclass
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis
 from axon.shapes.algebra.facts import Facts
@@ -97,6 +100,7 @@ class Reach:
     index: Dim
     left: Dim
     right: Dim
+    around: bool = False  # beyond the first block is the last
 
     @property
     def inside(self) -> bool:
@@ -105,28 +109,61 @@ class Reach:
 
 def reach(
     subscript: Dim,
-    block: Dim,
+    extent: Dim,
     mesh: str,
     grid: Grid,
     moved: Mapping[Symbol, Dim],
     extents: Mapping[Symbol, Dim],
     residues: Sequence[Residue] = (),
 ) -> Reach | None:
-    """How a subscript reaches into the blocks of a dimension; None if it follows no block. `moved` are the cut axes as they are in
-    the whole, `extents` those of all axes, of cut ones the blocks'. Only axes that are not cut have `residues`."""
-    index = placed(subscript.substitute(moved), block, mesh, grid)
-    if index is None:
+    """How a subscript reaches into the blocks of a dimension of so many elements; None if it follows no block. `moved` are the cut
+    axes as they are in the whole, `extents` those of all axes, of cut ones the blocks'. Only axes that are not cut have
+    `residues`."""
+    block = grid.block(extent, mesh)
+    if block is None:
         return None
-    if any(c in index.variables for _, _, c, _ in grid.axes):
+    straight = _reach(subscript, block, mesh, grid, moved, extents, residues)
+    turned = unwound(subscript, extent) if grid.exact(extent, mesh) else None
+    if turned is None or (straight is not None and straight.inside):
+        return straight
+    found = _reach(turned, block, mesh, grid, moved, extents, residues)
+    return straight if found is None else replace(found, around=True)
+
+
+def unwound(subscript: Dim, extent: Dim) -> Dim | None:
+    """A subscript less what a quotient in it says of multiples of an extent: `i + 1` of `(i + 1) % n`. None where there is none."""
+    found = subscript
+    for atom in sorted(subscript.quotients, key=lambda q: (q.dividend.sort_key, q.divisor.sort_key)):
+        split = found.split(atom)
+        times = None if split is None or split[0] == ZERO else split[0].plain_quotient(extent)
+        if split is not None and times is not None:
+            found = split[1]
+    return None if found == subscript else found
+
+
+def _reach(
+    subscript: Dim,
+    block: Dim,
+    mesh: str,
+    grid: Grid,
+    moved: Mapping[Symbol, Dim],
+    extents: Mapping[Symbol, Dim],
+    residues: Sequence[Residue],
+) -> Reach | None:
+    there = subscript.substitute(moved)
+    if any(c in there.variables for name, _, c, _ in grid.axes if name != mesh):
         return None  # it follows another axis of the mesh as well
-    place, extents = _thinned(index, extents, residues)
+    index = placed(there, block, mesh, grid)
+    begin, coordinate = (ZERO, None) if index is not None else (block * grid.coordinate(mesh), grid.coordinate(mesh))
+    place, extents = _thinned(there if index is None else index, extents, residues)
     extents = {c: Dim.of(p) for _, p, c, _ in grid.axes} | dict(extents)  # borders are as wide on all devices, extents may not be
     used = {axis: extent for axis, extent in extents.items() if axis in place.variables}
     facts = grid.facts.assume(*(Relation(e, ">=", Dim.of(1)) for e in used.values() if e.variables.isdisjoint(extents)))
-    ends = extremes(place, extents, facts)
+    ends = extremes(place, extents, facts) if coordinate is None else _clamped(place, begin, coordinate, extents, facts)
     if ends is None:
         return None
     low, high = ends
+    index = place - begin if index is None else index
     left, right = _over(-low, facts), _over(high - block + 1, facts)
     return Reach(index, left, right) if left.variables | right.variables <= grid.sizes else None  # not those of a step of a loop
 
@@ -147,6 +184,40 @@ def placed(index: Dim, block: Dim, mesh: str, grid: Grid) -> Dim | None:
             one = fresh("")
             local = replaced(local, q, Dim.of(one)).substitute({size: q.divisor * one}).substitute({one: times})
     return None if coordinate in local.variables else local
+
+
+def _clamped(index: Dim, begin: Dim, coordinate: Symbol, extents: Mapping[Symbol, Dim], facts: Facts) -> tuple[Dim, Dim] | None:
+    """Between which sizes an index less `begin` lies, where it is the least or the greatest of some of which one follows `begin`,
+    and others say where the whole ends; None where there are none such, or that is not found."""
+    for atom in sorted((a for a in index.atoms if isinstance(a, Minimum)), key=lambda a: [i.sort_key for i in a.items]):
+        split = index.split(atom)
+        if split is None or split[0].constant not in (1, -1) or all(coordinate not in item.variables for item in atom.items):
+            continue
+        sign, rest = split
+        ends = []
+        for item in atom.items:
+            one = sign * item + rest
+            alone = coordinate in (one - begin).variables and any(isinstance(a, Minimum) for a in one.atoms)
+            end = _clamped(one, begin, coordinate, extents, facts) if alone else extremes(one - begin, extents, facts)
+            if end is None:
+                return None
+            ends.append(end)
+        joined = _least if sign.constant == 1 else _greatest
+        return joined([low for low, _ in ends], facts), joined([high for _, high in ends], facts)
+    return None
+
+
+def _least(dims: Sequence[Dim], facts: Facts) -> Dim:
+    """The least of some, without those that another is never above."""
+    found: list[Dim] = []
+    for dim in dims:
+        if not any(_at_least_0(dim - other, facts) for other in found):
+            found = [other for other in found if not _at_least_0(other - dim, facts)] + [dim]
+    return -reduce(maximum, [-dim for dim in found])
+
+
+def _greatest(dims: Sequence[Dim], facts: Facts) -> Dim:
+    return -_least([-dim for dim in dims], facts)
 
 
 def _over(reach: Dim, facts: Facts) -> Dim:

@@ -121,7 +121,8 @@ class Emitter:
                 assert split is not None
                 sides = [(split.left, "before"), (split.right, "behind")]
                 reach = " and ".join(f"{render(n)} {side}" for n, side in sides if n.mapping)
-                return f"{what} reads its block of {name} and, of its neighbours', {reach}"
+                ends = ", around the ends" if split.around else ""
+                return f"{what} reads its block of {name} and, of its neighbours', {reach}{ends}"
             case "all_to_all":
                 return f"{what} reads {name} split along dimension {move.target}, and it is split along {move.dimension}"
             case "slice":
@@ -141,7 +142,7 @@ class Emitter:
             """Of a dimension, what a line of devices along the axis has together."""
             return Dim.of(0) if d is None else value.shape[d] if d in (move.dimension, move.target) else shape[d]
 
-        split = None if move.dimension is None else move.after.splits[move.dimension]
+        split = None if move.dimension is None or move.kind != "halo" else move.after.splits[move.dimension]
         self.raw.append(
             Collective(
                 move.kind,
@@ -153,13 +154,14 @@ class Emitter:
                 move.target,
                 extent(move.target),
                 move.before.monoid(move.axis) if move.kind in ("all_reduce", "reduce_scatter") else None,
-                split.left if split is not None and move.kind == "halo" else Dim.of(0),
-                split.right if split is not None and move.kind == "halo" else Dim.of(0),
+                split.left if split is not None else Dim.of(0),
+                split.right if split is not None else Dim.of(0),
+                split is not None and split.around,
                 reason,
                 reader.span if reader is not None else self.spans.get(value.symbol),
             )
         )
-        if move.kind == "halo" and split is not None and move.dimension is not None:
+        if split is not None and move.dimension is not None:
             for border in (split.left, split.right):
                 if border.mapping:
                     self.requires[Relation(border, "<=", shape[move.dimension])] = None

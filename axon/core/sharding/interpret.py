@@ -175,7 +175,7 @@ def exchange(step: Collective, given: Sequence[Array], sizes: Mapping[Symbol, in
             whole = _first(np.concatenate(given, d), d, extent)
             widths = [(0, 0)] * whole.ndim
             widths[d] = (left, p * size - extent + right)
-            padded = np.pad(whole, widths)
+            padded = np.pad(whole, widths, mode="wrap" if step.around else "constant")
             return [_taken(padded, d, c * size, size + left + right) for c in range(p)]
 
 

@@ -51,11 +51,13 @@ class Mesh:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A dimension cut into blocks along an axis of the mesh, each with so many elements of the blocks before and after it."""
+    """A dimension cut into blocks along an axis of the mesh, each with so many elements of the blocks before and after it. Where it
+    is `around`, the last block is before the first."""
 
     axis: str
     left: Dim = Dim.of(0)
     right: Dim = Dim.of(0)
+    around: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,8 @@ class Collective:
         reduce_scatter  the same, of which each gets block c of `dimension`
         all_gather      the devices' blocks one after the other along `dimension`, of that the first `extent`
         all_to_all      all_gather along `dimension`, of which each gets block c of dimension `target` (`target_extent` in all)
-        halo            block c with the `left` elements before it and the `right` ones behind it; zeros outside of `extent`
+        halo            block c with the `left` elements before it and the `right` ones behind it; zeros outside of `extent`, or,
+                        `around` the ends of blocks that make all of it, the elements at the other end
         shift           what the device at c + `left` has, around the ends of the line; of 0 its own, without communication
         slice           block c of `dimension` of a value that all have; no communication
 
@@ -151,6 +154,7 @@ class Collective:
     monoid: str | None = None
     left: Dim = Dim.of(0)
     right: Dim = Dim.of(0)
+    around: bool = False
     reason: str = field(default="", compare=False)
     span: Span | None = field(default=None, compare=False)
 

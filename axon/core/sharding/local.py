@@ -29,7 +29,7 @@ from axon.core.ir import (
     element_of,
 )
 from axon.core.scalar_facts import comparison, conjunction, freshened, mapped, renamed, substitute
-from axon.core.sharding.access import ZERO, Cut, Grid, placed, shifted
+from axon.core.sharding.access import ZERO, Cut, Grid, placed, shifted, unwound
 from axon.core.sharding.ir import Layout
 from axon.core.sharding.strategies import Key, Strategy, key_of, narrow
 from axon.core.walk import converted, rewrite
@@ -65,9 +65,7 @@ class Localizer:
         )
 
     def monoid(self, monoid: Monoid) -> Monoid:
-        return replace(
-            monoid, units=tuple(map(self.scalar, monoid.units)), combine=tuple(map(self.scalar, monoid.combine))
-        )
+        return replace(monoid, units=tuple(map(self.scalar, monoid.units)), combine=tuple(map(self.scalar, monoid.combine)))
 
     def beyond(self, axes: Sequence[Axis]) -> Scalar | None:
         """The condition that cut axes have not left the extent; None where they cannot."""
@@ -99,8 +97,11 @@ class Localizer:
             assert block is not None
             if split.left != ZERO or split.right != ZERO or not self.grid.exact(extent, split.axis):
                 asked += [comparison("ge", index, ZERO), comparison("lt", index, extent)]
+            if split.around and (turned := unwound(subscript, extent)) is not None:
+                index = turned.substitute(self.moved)
             local = placed(index, block, split.axis, self.grid)
-            assert local is not None
+            if local is None:  # it asks where the whole ends
+                local = index - block * self.grid.coordinate(split.axis)
             subscripts.append(local + split.left)
         padding = None if read.padding is None else self.scalar(read.padding)
         made = Read(held.local.symbol, tuple(subscripts), held.local.element, padding, read.checked)

@@ -1,12 +1,12 @@
 """Sharded programs as text, the same in every process: what `axon explain --mesh` and goldens show.
 
-    mm over model=4, h over model
-      a : f32[b, h], [-, model] of f32[b, 4 * h]
-      1. local
-           sum : f32[b, k] = for i, j => sum c < h => a[i, c] * w[c, j]
-      2. all_reduce over model: sum2 : f32[b, k] = sum of sum
-           `t` is a result
-      gives sum2, [-, -]
+mm over model=4, h over model
+  a : f32[b, h], [-, model] of f32[b, 4 * h]
+  1. local
+       sum : f32[b, k] = for i, j => sum c < h => a[i, c] * w[c, j]
+  2. all_reduce over model: sum2 : f32[b, k] = sum of sum
+       `t` is a result
+  gives sum2, [-, -]
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ def _exchange(step: Collective, typed: Callable[[Value], str], name: Callable[[S
             along = f", {render(step.left, name)} further"
         case "halo":
             along += f", {render(step.left, name)} before and {render(step.right, name)} behind"
+            along += ", around the ends" if step.around else ""
     of = f"{step.monoid} of {name(step.source)}" if step.monoid else name(step.source)
     return f"{step.kind} over {step.axis}: {typed(step.result)} = {of}{along}"
 
@@ -121,4 +122,3 @@ def _every(steps: Sequence[Step]) -> Iterator[Step]:
         yield step
         if isinstance(step, Repeat):
             yield from _every(step.steps)
-

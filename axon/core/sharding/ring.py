@@ -140,9 +140,7 @@ def _read(
     moved, counter = shifted(cuts), grid.coordinate(blocks)
     for d, subscript in enumerate(need.key[1]):
         if isinstance(subscript, Dim) and counter in subscript.variables and layout.splits[d] is None:
-            block = grid.block(values[need.tensor].shape[d], blocks)
-            assert block is not None
-            at = reach(subscript, block, blocks, grid, moved, local_extents(op, cuts, moved))
+            at = reach(subscript, values[need.tensor].shape[d], blocks, grid, moved, local_extents(op, cuts, moved))
             if at is not None and at.inside:
                 return with_split(layout, d, Split(blocks))
     return layout

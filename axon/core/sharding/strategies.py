@@ -19,7 +19,7 @@ from itertools import product
 from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Binary, Compute, Const, Index, Read, Reduction, Scalar, Scan, Select, Sort, Unary, Value
-from axon.core.sharding.access import ZERO, Cut, Grid, Reach, Residue, cut, reach, shifted
+from axon.core.sharding.access import ZERO, Cut, Grid, Reach, Residue, cut, reach, shifted, unwound
 from axon.core.sharding.ir import REDUCED, Layout, Split
 from axon.core.sharding.layouts import whole
 from axon.core.walk import all_axes, children, nodes, scalars
@@ -155,7 +155,7 @@ def needs(
         found.setdefault(key_of(read), read)
         guards[key_of(read)] = guards.get(key_of(read), held) & held
     reaches: dict[tuple[Key, str], list[tuple[int, Reach]]] = {}
-    borders: dict[tuple[Symbol, str, int], tuple[Dim, Dim]] = {}
+    borders: dict[tuple[Symbol, str, int], Split] = {}
     for key, read in found.items():
         value = values[read.tensor]
         for c in cuts:
@@ -164,8 +164,9 @@ def needs(
                 at = _reach(key, d, c, subscript, value.shape[d], grid, moved, extents, cached, cuts, guards[key])
                 if at is not None and (at.inside or read.checked is None):
                     matched.append((d, at))
-                    left, right = borders.get((read.tensor, c.mesh, d), (ZERO, ZERO))
-                    borders[read.tensor, c.mesh, d] = (_widest(left, at.left), _widest(right, at.right))
+                    split = borders.get((read.tensor, c.mesh, d), Split(c.mesh))
+                    left, right = _widest(split.left, at.left), _widest(split.right, at.right)
+                    borders[read.tensor, c.mesh, d] = Split(c.mesh, left, right, split.around or at.around)
             reaches[key, c.mesh] = matched
     made = []
     for key, read in found.items():
@@ -182,8 +183,9 @@ def needs(
                 if at.inside:
                     ways.append((d, Split(mesh)))
                 border = borders[read.tensor, mesh, d]
-                if border != (ZERO, ZERO):
-                    ways.append((d, Split(mesh, *border)))
+                alike = at.around or not border.around or not _unwinds(read, d, values)
+                if alike and (border.left, border.right) != (ZERO, ZERO):
+                    ways.append((d, border))
             alternatives.append([*ways, None])
             if not matched:
                 why.append((mesh, _why(op, read, mesh, cuts)))
@@ -220,13 +222,10 @@ def _reach(
 ) -> Reach | None:
     if not isinstance(subscript, Dim) or c.axis not in subscript.variables:
         return None
-    block = grid.block(extent, c.mesh)
-    if block is None:
-        return None
     seen = subscript.variables.union(*(extents[axis].variables for axis in subscript.variables if axis in extents))
     alone = sum(other.axis in seen for other in cuts) == 1  # then the other cuts change nothing
     if not alone or (key, d, c) not in cached:
-        cached[key, d, c] = reach(subscript, block, c.mesh, grid, moved, extents, sorted(guards, key=lambda r: r.axis.id))
+        cached[key, d, c] = reach(subscript, extent, c.mesh, grid, moved, extents, sorted(guards, key=lambda r: r.axis.id))
     return cached[key, d, c]
 
 
@@ -256,6 +255,11 @@ def _residue(condition: Scalar, axes: frozenset[Symbol]) -> Residue | None:
                 if step is not None and dim == Dim.of(axis) % step and 0 <= rest < step:
                     return Residue(axis, step, rest)
     return None
+
+
+def _unwinds(read: Read, d: int, values: Mapping[Symbol, Value]) -> bool:
+    subscript = read.subscripts[d]
+    return isinstance(subscript, Dim) and unwound(subscript, values[read.tensor].shape[d]) is not None
 
 
 def _widest(a: Dim, b: Dim) -> Dim:

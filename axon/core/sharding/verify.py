@@ -79,9 +79,7 @@ def _steps(steps: Sequence[Step], values: dict[Symbol, Value], dims: set[Symbol]
                 _repeat(step, values, dims, made)
 
 
-def _part(
-    part: Part, results: Sequence[Value], parts: dict[Symbol, Dim], dims: set[Symbol], values: dict[Symbol, Value]
-) -> None:
+def _part(part: Part, results: Sequence[Value], parts: dict[Symbol, Dim], dims: set[Symbol], values: dict[Symbol, Value]) -> None:
     """That a program makes a part of a value, which is there with its last one."""
     of, d = part.of, part.dimension
     require(len(results) == 1 and 0 <= d < len(of.shape) == len(results[0].shape), "a part of another rank, or with other results")
@@ -105,6 +103,7 @@ def _collective(step: Collective, source: Value, made: Sharded) -> None:
     require(step.axis in dict(made.mesh.axes), "a collective along no axis of the mesh")
     result = step.result
     require(result.element is source.element, "a collective changes the element type")
+    require(step.kind == "halo" or not step.around, f"a {step.kind} goes around no ends")
     combines = step.kind in ("all_reduce", "reduce_scatter")
     require((step.monoid in REDUCED) if combines else step.monoid is None, "what is combined has a monoid, and nothing else")
     shape, p = list(source.shape), made.mesh.size(step.axis)
@@ -124,6 +123,7 @@ def _collective(step: Collective, source: Value, made: Sharded) -> None:
             _covers(own, step.extent, p)
         case "halo":
             require(own == given + step.left + step.right, "a halo is not its borders wider")
+            require(not step.around or given * p == step.extent, "blocks that go around do not make the extent")
             _covers(given, step.extent, p)
         case _:
             t = step.target

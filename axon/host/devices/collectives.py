@@ -12,7 +12,7 @@ rounded once, and a sum that is asked to be deterministic is ((x0 + x1) + x2) + 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
@@ -84,32 +84,35 @@ def all_to_all(line: Line, x: torch.Tensor, dimension: int, extent: int, target:
     return torch.cat(parts, dimension).narrow(dimension, 0, extent)
 
 
-def halo(line: Line, x: torch.Tensor, dimension: int, extent: int, left: int, right: int) -> Steps:
-    """A block with elements of those before and after it; zeros where there are none."""
+def halo(line: Line, x: torch.Tensor, dimension: int, extent: int, left: int, right: int, around: bool = False) -> Steps:
+    """A block with elements of those before and after it; zeros where there are none, or, around the ends, those at the other."""
     rows = x.movedim(dimension, 0).contiguous()
-    n = rows.shape[0]
-
-    def overlap(of: int, to: int) -> tuple[int, int]:
-        """Which elements of a block another one gets, from and to."""
-        first, last = (to * n - left, to * n) if of < to else (to * n + n, to * n + n + right)
-        low, high = max(first, of * n) - of * n, min(last, of * n + n) - of * n
-        return (low, high) if low < high else (0, 0)
-
-    others = [r for r in range(line.size) if r != line.place]
-    sent, got = {r: overlap(line.place, r) for r in others}, {r: overlap(r, line.place) for r in others}
-    pieces = [rows[slice(*sent.get(r, (0, 0)))] for r in range(line.size)]
-    counts = [high - low for low, high in (got.get(r, (0, 0)) for r in range(line.size))]
-    if (left or right) and rows[:1].numel():  # which all know alike
-        found = yield from _uneven(line, pieces, counts)
-    else:
-        found = [rows[:0]] * line.size
+    n, p = rows.shape[0], line.size
     out = rows.new_zeros((left + n + right, *rows.shape[1:]))
-    start = line.place * n - left  # of all, where the result begins
-    for r, piece in [(line.place, rows), *((r, found[r]) for r in others)]:
-        low = r * n + got.get(r, (0, 0))[0] - start
-        whole = min(piece.shape[0], extent - start - low)  # of these, those that are not behind the end
-        if whole > 0:
-            out[low : low + whole] = piece[:whole]
+    here = max(0, min(n, extent - line.place * n))
+    out[left : left + here] = rows[:here]
+    if not (left or right) or not rows[:1].numel():  # which all know alike
+        return out.movedim(0, dimension)
+
+    def borders(to: int) -> Iterator[tuple[int, slice, slice]]:
+        """Whose elements a block's borders are: these, there, and where they come."""
+        for at, end in ((-left, 0), (n, n + right)):
+            while at < end:
+                owner, first = divmod(to * n + at, n)
+                count = min(end - at, n - first)
+                if around or 0 <= owner < p:
+                    yield owner % p, slice(first, first + count), slice(left + at, left + at + count)
+                at += count
+
+    sent = [[rows[own] for owner, own, _ in borders(to) if owner == line.place] for to in range(p)]
+    got = [[into for owner, _, into in borders(line.place) if owner == of] for of in range(p)]
+    counts = [sum(into.stop - into.start for into in places) for places in got]
+    found = yield from _uneven(line, [torch.cat([rows[:0], *pieces]) for pieces in sent], counts)
+    for places, piece in zip(got, found, strict=True):
+        parts = piece.split([into.stop - into.start for into in places])
+        for into, part in zip(places, parts, strict=True):
+            known = part.shape[0] if around else max(0, min(part.shape[0], extent - (line.place * n - left + into.start)))
+            out[into.start : into.start + known] = part[:known]
     return out.movedim(0, dimension)
 
 

@@ -130,7 +130,7 @@ class Running:
                 return c.all_to_all(line, x, step.dimension, extent, step.target, shape[step.target])
             case "halo":
                 left, right = step.left.evaluate(self.sizes), step.right.evaluate(self.sizes)
-                return c.halo(line, x, step.dimension, extent, left, right)
+                return c.halo(line, x, step.dimension, extent, left, right, around=step.around)
         raise AssertionError(step.kind)
 
     def _shape(self, value: Value) -> tuple[int, ...]:

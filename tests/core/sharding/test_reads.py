@@ -1,4 +1,4 @@
-"""Generated programs that read at shifted, merged, split, reversed, strided and guarded indices: on meshes, bit for bit."""
+"""Generated programs that read at shifted, wrapped, clamped, merged, split, reversed, strided and guarded indices: bit for bit."""
 
 from __future__ import annotations
 
@@ -13,13 +13,18 @@ from axon.interpret import run as plain
 from tests.core.sharding.whole import SLOW, arguments, bound, nvlink, of
 from tests.sample import SOAK
 
-MESHES = ((("m", 2),), (("m", 4),), (("d", 2), ("m", 2)))
+MESHES = ((("m", 2),), (("m", 3),), (("m", 4),), (("d", 2), ("m", 2)))
 # A result of an operation on `x : i32[n, k]` and `z : i32[n]`, both of which come from such operations.
 MATRICES = [
     "for i < n, j => x[i - {a}, j | 0] + x[i + {b}, j | 3]",
     "for i < n, j => sum for q < {b} => x[i + q - {a}, j | 1]",
     "for i j => x[n - 1 - i, j]",
     "for i < n, j => x[(i + {a}) % n, j]",
+    "for i < n, j < k => sum for q < {b}, r < 3 => x[(i + q - {a}) % n, (j + r - 1) % k]",
+    "for i < n, j => x[(i - {a}) % n, j] + x[i + {b}, j | 7] - x[n - 1 - i, j]",
+    "for i < n, j => x[min (i + {a}) (n - 1), j] + x[max (i - {b}) 0, j]",
+    "for i < n, j < k => sum for q < {b} => x[max 0 (min (i + q - {a}) (n - 1)), (j + q) % k]",
+    "let val w = for i < n - 1 => z[i] in for i < n, j => w[(i + 1) % (n - 1)] + w[min i (n - 2)] + x[i, j] end",
     "for i j => if i % 2 = 0 then x[i, j] else z[i] + j",
     "for i j => if i > {a} then x[i - {a}, j] else z[i]",
     "for i j => z[i] * x[i, j] - z[(i + j) % n]",
@@ -37,6 +42,9 @@ VECTORS = [
     "for i => sum j => x[i, j]",
     "for i => (argmax j => x[i, j]) + z[i]",
     "for i < n => z[i - {a} | 5] + z[i + {b} | 0]",
+    "for i < n => z[(i - {a}) % n] + z[(i + {b}) % n | 0] + z[i - {b} | 1]",
+    "for i < n => z[min (i + {b}) (n - 1)] * z[max (i - {a}) 0]",
+    "loop (z = z) for _ < 3 => for i < n => z[(i + 1) % n] - z[(i - 1) % n]",
     "for i < n => (argmax l => z[l] * (i + 1))",
     "for i => x[i, 0] + (min j => x[i, j])",
     "scan (op +, 0) i => z[i]",
@@ -64,7 +72,7 @@ def check(seed: int) -> Counter[str]:
     axes = random.choice(MESHES)
     text = generated(random)
     program = of(text, "main")
-    dims = bound(program, n=8, k=4)
+    dims = bound(program, n=12, k=12)
     split = random.choice(({"n": axes[-1][0]}, {"k": axes[0][0]}, {"n": axes[0][0], "k": axes[-1][0]}))
     scale, rates = random.choice((1, 512)), random.choice((SLOW, nvlink()))
     made = shard(program, Mesh(axes), split, {s: n * scale for s, n in dims.items()}, rates)

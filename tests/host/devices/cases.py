@@ -76,6 +76,7 @@ def collectives(rank: int) -> dict[str, Any]:
             out[f"gather {dtype}"] = finished(c.all_gather(line, x, 1, 14))
             out[f"exchange {dtype}"] = finished(c.all_to_all(line, x, 1, 14, 0, 2))
             out[f"halo {dtype}"] = finished(c.halo(line, x, 1, 14, 2, 7))
+            out[f"torus {dtype}"] = finished(c.halo(line, x, 1, 15, 2, 7, around=True))
             out[f"slice {dtype}"] = as_numpy(c.sliced(line, x, 1, 2))
     empty = torch.empty(0, 5)
     out["empty"] = [finished(c.all_reduce(line, empty, "sum")), finished(c.halo(line, empty, 1, 15, 1, 1)),

@@ -103,6 +103,8 @@ def test_moves(found: Any, name: str) -> None:
         around = np.zeros((4, 2 + 20 + 7), whole.dtype)
         around[:, 2 : 2 + 14] = whole
         same(got[f"halo torch.{name}"], around[:, 5 * rank : 5 * rank + 14])
+        torus = np.take(np.concatenate([value(name, r, seed) for r in range(COUNT)], 1), np.arange(-2, 22), 1, mode="wrap")
+        same(got[f"torus torch.{name}"], torus[:, 5 * rank : 5 * rank + 14])
         blocks = np.zeros((4, 6), whole.dtype)
         blocks[:, :5] = value(name, rank, seed)
         same(got[f"slice torch.{name}"], blocks[:, 2 * rank : 2 * rank + 2])
