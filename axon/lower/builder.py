@@ -517,6 +517,7 @@ class CoreBuilder:
         pairs = [xy for new, old in zip(after, before, strict=True) for xy in zip(new.shape, old.shape, strict=True)]
         if self.risk > risk or not all(self.equal(x, y) for x, y in pairs):  # only a guard makes it right
             after = [replace(new, shape=old.shape, guarded=True) for new, old in zip(after, before, strict=True)]
+        after = [replace(new, shape=old.shape) for new, old in zip(after, before, strict=True)]  # also where facts make them equal
         steps = [*((simplified("lt", Index(Dim.of(counter)), trip),) if bound else ()), *inside.guards[len(context.guards) :]]
         on = conjunction(tuple(steps))
         if on is not None:
