@@ -12,16 +12,24 @@ from functools import cache
 from inspect import signature
 from typing import Any
 
+from axon.base.identity import IdentityMap
 from axon.host import values
 from axon.host.call import Callee, Session
-from axon.host.recorded import Make, Recorded, Run, taken_apart
+from axon.host.recorded import Form, Made, Make, Recorded, Run, taken_apart
 
 
 def recorded(
-    session: Session, callee: Callee, sizes: Sequence[int], given: Sequence[Any], run: Run, make: Make, target: str | None
+    session: Session,
+    callee: Callee,
+    sizes: Sequence[int],
+    given: Sequence[Any],
+    run: Run,
+    make: Make,
+    target: str | None,
+    made: IdentityMap[Form, Made] | None = None,
 ) -> Any:
-    """The result of a call, of which PyTorch knows that it comes from these arguments."""
-    call, tensors = taken_apart(session, callee, sizes, given, run, make, target)
+    """The result of a call, of which PyTorch knows that it comes from these arguments; `made` as in `taken_apart`."""
+    call, tensors = taken_apart(session, callee, sizes, given, run, make, target, made)
     return values.assemble(call.form.structure, _node().apply(call, *tensors))
 
 

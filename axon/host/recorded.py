@@ -9,13 +9,14 @@ of them is recorded as any is.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from axon.backend import libraries
-from axon.base.data import dataclass, field
+from axon.base.data import dataclass, field, replace
 from axon.base.errors import AxonError
+from axon.base.identity import IdentityMap
 from axon.core.ir import Param, Structure
 from axon.core.walk import results_of
 from axon.host import values
@@ -29,19 +30,20 @@ if TYPE_CHECKING:
 Run = Callable[[tuple[Any, ...], str | None], Any]  # of whole arguments, at a target
 Make = Callable[[Session, Callee], "Function"]
 Beside = Callable[[], tuple[Session, Callee]]
+Made: TypeAlias = "dict[Hashable, tuple[Session, Callee, Function]]"
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """A function at one form of its arguments: what their structures, element types and ranks decide, and dimension parameters.
 
-    `made` are the functions beside it that were asked for.
+    `made` are the functions beside it that were asked for, as a call of the function itself has them.
     """
 
     flat: Flat
     structure: Structure  # of its result
     floats: tuple[int, ...]  # the leaves of the result that have derivatives
-    made: dict[Hashable, tuple[Session, Callee, Function]] = field(default_factory=dict)
+    made: Made = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +109,23 @@ class Recorded:
 
 
 def taken_apart(
-    session: Session, callee: Callee, sizes: Sequence[int], given: Sequence[Any], run: Run, make: Make, target: str | None
+    session: Session,
+    callee: Callee,
+    sizes: Sequence[int],
+    given: Sequence[Any],
+    run: Run,
+    make: Make,
+    target: str | None,
+    made: IdentityMap[Form, Made] | None = None,
 ) -> tuple[Recorded, list[Any]]:
-    """A call of some arguments, and PyTorch's tensors among their leaves. Raises AxonError for arguments that do not fit."""
+    """A call of some arguments, and PyTorch's tensors among their leaves. Raises AxonError for arguments that do not fit.
+
+    Who calls it in a way of its own, over a mesh, keeps what is `made` beside it: no other call may meet that.
+    """
     leaves: list[Any] = []
     form = found_form(session, callee, sizes, given, leaves)
+    if made is not None:
+        form = replace(form, made=made.setdefault(form, {}))
     places = tuple(n for n, x in enumerate(leaves) if isinstance(libraries.of(x), libraries.Torch))
     tensors = [leaves[n] for n in places]
     for n in places:

@@ -32,6 +32,7 @@ from axon.host.devices.grid import Grid, grid_of
 from axon.host.devices.places import Gpu, Place, Processor
 from axon.host.devices.run import Running
 from axon.host.devices.watch import Watch
+from axon.host.recorded import Form, Made
 
 if TYPE_CHECKING:
     from axon.host.module import Function
@@ -74,6 +75,7 @@ class ShardedFunction:
         self._forms = Forms(grid.mesh, options.split)
         self._plans: IdentityMap[Program, dict[Shapes, Plan]] = IdentityMap()
         self._places: dict[str | None, Place] = {}
+        self._made: IdentityMap[Form, Made] = IdentityMap()  # what PyTorch's derivatives call
 
     # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -188,7 +190,7 @@ class ShardedFunction:
         def make(session: Session, callee: Callee) -> Any:
             return self._of(self._function._beside(session, callee))
 
-        return recorded(self._session, self._callee, self._explicit, blocks, run, make, target)
+        return recorded(self._session, self._callee, self._explicit, blocks, run, make, target, self._made)
 
     def _run(self, blocks: list[Any], target: str | None, ran: list[Any]) -> Any:
         watch = self._grid.watch(self._options.timeout)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from axon.backend import libraries
 from axon.base.errors import AxonError
+from axon.base.identity import IdentityMap
 from axon.core.sharding.interpret import run
 from axon.core.sharding.ir import Mesh
 from axon.host import values
 from axon.host.autograd import recorded
 from axon.host.call import Callee, Session, arguments, check_sizes, given_back, named, on_host, opened
 from axon.host.devices.forms import Forms
+from axon.host.recorded import Form, Made
 
 if TYPE_CHECKING:
     from axon.host.module import Function
@@ -24,6 +26,7 @@ class InterpretedShards:
     def __init__(self, function: Function, mesh: Mesh, split: Mapping[str, str]) -> None:
         self._function, self._mesh, self._split = function, mesh, split
         self._forms = Forms(mesh, split)
+        self._made: IdentityMap[Form, Made] = IdentityMap()  # what PyTorch's derivatives call
 
     @property
     def __name__(self) -> str:
@@ -60,7 +63,8 @@ class InterpretedShards:
             beside = InterpretedShards(self._function._beside(session, callee), self._mesh, self._split)
             return lambda *args, target: beside(*args)
 
-        return recorded(session, callee, check_sizes(callee, self._function._sizes), given, self._run, make, None)
+        sizes = check_sizes(callee, self._function._sizes)
+        return recorded(session, callee, sizes, given, self._run, make, None, self._made)
 
     def _run(self, given: tuple[Any, ...], target: str | None = None) -> Any:
         session, callee = self._function._session, self._function._callee

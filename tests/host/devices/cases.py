@@ -282,6 +282,10 @@ def functions(rank: int) -> dict[str, Any]:
     blocks = mapped(p, lambda x: x.to_local().detach().requires_grad_())
     loss(blocks, x.to_local(), rate).backward()
     out["autograd of blocks"] = mapped(blocks, lambda x: as_numpy(x.grad))
+    p, x, rate = whole["loss"]
+    p = mapped(p, lambda x: torch.from_numpy(x.copy()).requires_grad_())
+    m.loss(p, torch.from_numpy(x), rate).backward()
+    out["autograd without a mesh"] = mapped(p, lambda x: as_numpy(x.grad))
     ordered = axon.shard(m.loss, mesh, SPLIT, deterministic=True)
     out["deterministic"] = float(ordered(*ordered.distributed(*whole["loss"])).to_local())
     p, x = made["apply"].distributed(*whole["apply"])

@@ -54,6 +54,18 @@ def test_tensors_of_pytorch_and_their_derivatives(f: Any) -> None:
     np.testing.assert_array_equal(x.grad.numpy(), 6 * X - 4)
 
 
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
+def test_derivatives_of_other_calls_are_their_own() -> None:
+    """Each mesh has those of its own functions, and the function without a mesh has its: 3 elements are no two parts."""
+    import torch
+
+    m = axon.compile(TEXT)
+    for call, count in ((axon.shard(m.f, {"a": 2}, {"n": "a"}), 4), (m.f, 3), (axon.shard(m.f, {"a": 3}, {"n": "a"}), 3)):
+        x = torch.arange(count, dtype=torch.float32, requires_grad=True)
+        call(x, 3.0).sum().backward()
+        np.testing.assert_array_equal(x.grad.numpy(), 6 * np.arange(count) - count)
+
+
 @pytest.mark.parametrize(
     ("mesh", "split", "said"),
     [

@@ -216,6 +216,7 @@ def test_gradients(found: Any, whole: dict[str, Any]) -> None:
             near({name: x for name, (_, x) in had.items()}, slope)
         w, v = np.split(slope["w"], 2, 1)[rank % 2], np.split(slope["v"], 2, 0)[rank % 2]
         near(got["autograd of blocks"], {"w": w, "v": v})
+        near(got["autograd without a mesh"], slope)
 
 
 def test_deterministic(found: Any, whole: dict[str, Any]) -> None:
