@@ -7,7 +7,7 @@
     axon.load_weights("gpt2.safetensors", m.gpt2)   # the record that a function takes, from a file
     m.f.sizes, m.f.solve(out=(8, 64)), m.f.cost()   # sizes as SymPy has them; which give a result; what a call costs
     axon.register(m, "model")                # functions as torch.ops.axon.model_f, by these names wherever it is loaded
-    axon.torch_module(m.f, "p", {"d": 8})    # a torch.nn.Module with the fields of the record `p` as parameters
+    axon.nn.Module(m.f, "p", {"d": 8})       # a torch.nn.Module with the fields of the record `p` as parameters
     axon.shard(m.f, mesh, {"b": "data"})     # the function over several devices, its size b cut over an axis of the mesh
     axon.infer(m.schools, {"y": y, "sigma": sigma}) # a model's posterior, as ArviZ's InferenceData
     axon.check("fun f x = y")                # list[Diagnostic]; never raises on bad input
@@ -33,25 +33,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from axon import nn as nn
     from axon.base.diagnostics import Diagnostic
     from axon.base.errors import AxonError, ShapeError
     from axon.host.inference.run import infer
     from axon.host.models import Model
-    from axon.host.module import Function, Module, check, compile, load, register, shard, synchronize, torch_module
+    from axon.host.module import Function, Module, check, compile, load, register, shard, synchronize
     from axon.host.traced import jax_targets
     from axon.host.weights import load_weights
 
 __version__ = "0.1.0"
 __all__ = [
     "AxonError", "Diagnostic", "Function", "Model", "Module", "ShapeError", "check", "compile", "infer", "jax_targets", "load",
-    "load_weights", "register", "shard", "synchronize", "torch_module",
+    "load_weights", "register", "shard", "synchronize",
 ]  # fmt: skip
 
 _HOME = {
     "AxonError": "base.errors", "Diagnostic": "base.diagnostics", "ShapeError": "base.errors",
     "Function": "host.module", "Model": "host.models", "Module": "host.module",
     "check": "host.module", "compile": "host.module", "load": "host.module", "register": "host.module",
-    "infer": "host.inference.run", "shard": "host.module", "synchronize": "host.module", "torch_module": "host.module",
+    "infer": "host.inference.run", "shard": "host.module", "synchronize": "host.module",
     "load_weights": "host.weights", "jax_targets": "host.traced",
     "load_ipython_extension": "tools.notebook", "unload_ipython_extension": "tools.notebook",
 }  # fmt: skip
@@ -59,13 +60,15 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """The public names, imported when they are first used (PEP 562)."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'axon' has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "nn":
+        return import_module("axon.nn")  # which becomes an attribute of this package
+    if name not in _HOME:
+        raise AttributeError(f"module 'axon' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"axon.{_HOME[name]}"), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *__all__, "nn"})

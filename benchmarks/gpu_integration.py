@@ -214,7 +214,7 @@ def operators() -> None:
         close(made.module()(x), m.pooled[3, 2](x))
 
     def optimized() -> str:
-        model = axon.torch_module(m.dense, "p", {"d": 64, "k": 32}).cuda()
+        model = axon.nn.Module(m.dense, "p", {"d": 64, "k": 32}).cuda()
         step = torch.compile(lambda x, y: (model(x) - y).square().mean(), fullgraph=True)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
         x, y = drawn(256, 64), drawn(256, 32).tanh()
@@ -226,7 +226,7 @@ def operators() -> None:
             optimizer.step()
             losses.append(loss.item())
         assert losses[-1] < 0.8 * losses[0]
-        return f"{losses[0]:.3f} to {losses[-1]:.3f} in 30 steps of a compiled `axon.torch_module`"
+        return f"{losses[0]:.3f} to {losses[-1]:.3f} in 30 steps of a compiled `axon.nn.Module`"
 
     row("torch.compile(fullgraph, dynamic), inductor, with gradients, 3 sizes", compiled)
     row("a size by the signature's formula in a graph", contract)

@@ -11,7 +11,7 @@ import pytest
 
 from tests import ROOT
 
-HEAVY = ["numpy", "sympy", "lark", "rich", "numba", "ml_dtypes", "axon.lower", "axon.interpret"]
+HEAVY = ["numpy", "torch", "sympy", "lark", "rich", "numba", "ml_dtypes", "axon.lower", "axon.interpret"]
 
 
 def python(code: str) -> str:
@@ -25,6 +25,7 @@ def loaded(code: str) -> list[str]:
 
 def test_import() -> None:
     assert loaded("import axon") == []
+    assert loaded("import axon.nn\nassert dir(axon.nn)") == []
 
 
 def test_usage() -> None:
@@ -104,8 +105,10 @@ def test_the_public_names() -> None:
         "register",
         "shard",
         "synchronize",
-        "torch_module",
     ]
     assert all(hasattr(axon, name) and name in dir(axon) for name in axon.__all__)
+    assert "nn" in dir(axon)
+    assert axon.nn.__all__ == ["Module"]
     assert not hasattr(axon, "nope")
+    assert not hasattr(axon.nn, "nope")
     assert issubclass(axon.ShapeError, axon.AxonError)

@@ -91,35 +91,11 @@ def register(what: Module | Function, name: str) -> None:
         raise ValueError(f"operators are called by a name such as model, not by {name!r}")
     session = what._session
     functions = [f for f in session.checked.signatures if session.callee(f).is_function]
-    with _needing_torch("register"):
+    with needing_torch("register"):
         from axon.host.pytorch.again import watch
         from axon.host.pytorch.operators import register
     watch()
     register(session, functions if isinstance(what, Module) else [what.__name__], name)
-
-
-@untraced
-def torch_module(
-    function: Function,
-    params: str,
-    sizes: Mapping[str, int] | None = None,
-    *,
-    ranks: Mapping[str, int] | None = None,
-    dtype: Any = None,
-    device: Any = None,
-    init: Any = None,
-) -> Any:
-    """A `torch.nn.Module` that calls a function, and whose parameters are the fields of the record `params` that it takes.
-
-    `sizes` are those of the fields, by the names of the signature; `dtype` is for fields whose element type that leaves open.
-    Matrices begin as those of `torch.nn.Linear` do, vectors as zeros, or ones where they scale; `init(name, tensor)` changes
-    that. Raises AxonError for what the function does not have, and where a size is not given.
-    """
-    if not isinstance(function, Function):
-        raise TypeError(f"axon.torch_module takes a function of a module, not {type(function).__name__}")
-    with _needing_torch("torch_module"):
-        from axon.host.pytorch.modules import torch_module
-    return torch_module(function, params, sizes or {}, ranks, dtype, device, init)
 
 
 @untraced
@@ -144,13 +120,13 @@ def shard(
         from axon.host.devices.interpreted import interpreted
 
         return interpreted(function, mesh, split)
-    with _needing_torch("shard"):
+    with needing_torch("shard"):
         from axon.host.devices.function import sharded
     return sharded(function, mesh, split, timeout, deterministic)
 
 
 @contextmanager
-def _needing_torch(asker: str) -> Iterator[None]:
+def needing_torch(asker: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:

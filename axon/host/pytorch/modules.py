@@ -9,10 +9,13 @@ from typing import Any, TypeAlias
 import torch
 
 from axon.backend import libraries
+from axon.backend.libraries import untraced
 from axon.base.data import dataclass
 from axon.base.element import FLOAT, Element, usual
 from axon.base.nearest import hint
 from axon.host.call import Callee, wrong
+from axon.host.described import brief
+from axon.host.module import Function
 from axon.host.ranked import Ranked, ranked
 from axon.types import type as t
 
@@ -73,12 +76,33 @@ class Fields(torch.nn.Module):  # type: ignore[misc]
         return found if self._kind is dict else tuple(found.values())
 
 
-class FunctionModule(Fields):
-    """A function that has its parameters. Called, it takes the other arguments."""
+class Module(Fields):
+    """A `torch.nn.Module` that calls a function, and whose parameters are the fields of the record `params` that it takes.
 
-    def __init__(self, function: Any, place: int, name: str, leaves: Mapping[str, Any], init: Init | None, device: Any) -> None:
+    Called, it takes the function's other arguments. `sizes` are those of the fields, by the names of the signature; `dtype` is for
+    fields whose element type that leaves open. Matrices begin as those of `torch.nn.Linear` do, vectors as zeros, or ones where
+    they scale; `init(name, tensor)` changes that. Raises AxonError for what the function does not have, and where a size is not
+    given.
+    """
+
+    @untraced
+    @brief
+    def __init__(
+        self,
+        function: Function,
+        params: str,
+        sizes: Mapping[str, int] | None = None,
+        *,
+        ranks: Mapping[str, int] | None = None,
+        dtype: Any = None,
+        device: Any = None,
+        init: Init | None = None,
+    ) -> None:
+        if not isinstance(function, Function):
+            raise TypeError(f"axon.nn.Module takes a function of a module, not {type(function).__name__}")
+        place, leaves = _fields(function, params, sizes or {}, ranks or {}, dtype)
         super().__init__(leaves, init, device, dict)
-        self._function, self._place, self._name = function, place, name
+        self._function, self._place, self._name = function, place, params
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if len(args) >= self._place:
@@ -90,16 +114,13 @@ class FunctionModule(Fields):
         return ", ".join([f"{self._function.__name__}, {self._name}", *shapes])
 
 
-def torch_module(
-    function: Any,
-    params: str,
-    sizes: Mapping[str, int],
-    ranks: Mapping[str, int] | None,
-    dtype: Any,
-    device: Any,
-    init: Init | None,
-) -> FunctionModule:
-    """See `axon.torch_module`. Raises AxonError for what the function does not have."""
+Module.__module__ = "axon.nn"  # where everyone finds it, pickles too
+
+
+def _fields(
+    function: Function, params: str, sizes: Mapping[str, int], ranks: Mapping[str, int], dtype: Any
+) -> tuple[int, dict[str, Any]]:
+    """At which place the function takes the record, and what stands in that."""
     session, callee = function._session, function._callee
     names = [p.name for p in callee.parameters]
     if params not in names:
@@ -110,7 +131,7 @@ def torch_module(
         raise wrong(
             callee, "AX0505", f"`{params}` of `{callee.name}` is no record, whose fields could be parameters", span=wanted.span
         )
-    at = ranked(session, callee, ranks or {})
+    at = ranked(session, callee, ranks)
     given = dict(zip(callee.dimensions, function._sizes, strict=False)) | dict(sizes)
     asked = {at.names[s] for path, dims in at.arguments.items() if _within(path, params) for d in dims for s in d.variables}
     for name in given:
@@ -123,7 +144,7 @@ def torch_module(
     _, leaves = _leaves(callee, at, given, params, wanted.type, dtype)
     for name in _taken(leaves):
         raise wrong(callee, "AX0505", f"the field `{name}` of `{params}` has a name that torch.nn.Module has already")
-    return FunctionModule(function, place, params, leaves, init, device)
+    return place, leaves
 
 
 def _within(path: str, params: str) -> bool:

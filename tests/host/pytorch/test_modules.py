@@ -1,9 +1,12 @@
-"""`axon.torch_module`: a function as a module of PyTorch's, of which everything that modules do works."""
+"""`axon.nn.Module`: a function as a module of PyTorch's, of which everything that modules do works."""
 
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +32,7 @@ M = axon.compile(PROGRAM)
 
 def made(**options: Any) -> Any:
     torch.manual_seed(0)
-    return axon.torch_module(M.mlp, "p", {"d": 8}, **options)
+    return axon.nn.Module(M.mlp, "p", {"d": 8}, **options)
 
 
 def test_parameters_are_the_fields() -> None:
@@ -51,7 +54,7 @@ def test_parameters_are_the_fields() -> None:
 
 
 def test_structures() -> None:
-    model = axon.torch_module(M.stack, "p", {"d": 3, "l": 2, "n": 4})
+    model = axon.nn.Module(M.stack, "p", {"d": 3, "l": 2, "n": 4})
     assert {name for name, _ in model.named_parameters()} == {"norm.scale", "norm.shift", "layers", "pair.1", "pair.2.k"}
     assert {name: x.dtype for name, x in model.named_buffers()} == {"ids": torch.int32}
     assert model.norm.scale.tolist() == [1, 1, 1]
@@ -62,7 +65,7 @@ def test_structures() -> None:
 
 
 def test_arguments_around_the_record() -> None:
-    model, x, b = axon.torch_module(M.after, "p", {"d": 2, "k": 3}), torch.ones(4, 2), torch.ones(3)
+    model, x, b = axon.nn.Module(M.after, "p", {"d": 2, "k": 3}), torch.ones(4, 2), torch.ones(3)
     for got in (model(x, b), model(x=x, b=b), model(x, b=b)):
         torch.testing.assert_close(got, x @ model.w + b)
 
@@ -78,7 +81,7 @@ def test_what_modules_do(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"Missing key\(s\) in state_dict: \"up.b\"(.|\n)*Unexpected key\(s\)(.|\n)*\"more\""):
         other.load_state_dict({name: x for name, x in model.state_dict().items() if name != "up.b"} | {"more": x})
     assert model.to(torch.float64)(x.double()).dtype == torch.float64
-    hollow = axon.torch_module(M.mlp, "p", {"d": 8}, device="meta").to_empty(device="cpu")
+    hollow = axon.nn.Module(M.mlp, "p", {"d": 8}, device="meta").to_empty(device="cpu")
     torch.manual_seed(0)
     for part in hollow.modules():
         part.reset_parameters()
@@ -115,13 +118,41 @@ def test_sharded(tmp_path: Path) -> None:
 
 def test_what_does_not_fit() -> None:
     for call, words in [
-        (lambda: axon.torch_module(M.mlp, "q", {"d": 8}), "has no parameter `q`"),
-        (lambda: axon.torch_module(M.mlp, "x", {"d": 8}), "`x` of `mlp` is no record"),
-        (lambda: axon.torch_module(M.after, "p", {"d": 8}), r"is not said: `k`(.|\n)*pass sizes=\{\"k\": …\}"),
-        (lambda: axon.torch_module(M.after, "p", {"d": 8, "m": 3}), "has no size `m`"),
-        (lambda: axon.torch_module(M.bad, "p", {"d": 8}), "`half` of `p` has a name that torch.nn.Module has"),
+        (lambda: axon.nn.Module(M.mlp, "q", {"d": 8}), "has no parameter `q`"),
+        (lambda: axon.nn.Module(M.mlp, "x", {"d": 8}), "`x` of `mlp` is no record"),
+        (lambda: axon.nn.Module(M.after, "p", {"d": 8}), r"is not said: `k`(.|\n)*pass sizes=\{\"k\": …\}"),
+        (lambda: axon.nn.Module(M.after, "p", {"d": 8, "m": 3}), "has no size `m`"),
+        (lambda: axon.nn.Module(M.bad, "p", {"d": 8}), "`half` of `p` has a name that torch.nn.Module has"),
     ]:
         with pytest.raises(axon.AxonError, match=words):
             call()
     with pytest.raises(TypeError, match="takes a function"):
-        axon.torch_module(M, "p")  # type: ignore[arg-type]
+        axon.nn.Module(M, "p")  # type: ignore[arg-type]
+
+
+def test_it_is_a_class() -> None:
+    """Made, derived from, asked for and pickled as any class of modules, by its public name."""
+
+    class Doubled(axon.nn.Module):
+        def forward(self, *args: Any) -> Any:
+            return 2 * super().forward(*args)
+
+    torch.manual_seed(0)
+    double, x = Doubled(M.mlp, "p", {"d": 8}), torch.randn(3, 8)
+    assert isinstance(double, axon.nn.Module)
+    assert isinstance(double, torch.nn.Module)
+    torch.testing.assert_close(double(x), 2 * made()(x))
+    assert b"axon.nn" in pickle.dumps(made())
+    assert str(inspect.signature(axon.nn.Module)).startswith("(function: 'Function', params: 'str', sizes")
+
+
+def test_errors_are_the_callers() -> None:
+    with pytest.raises(axon.AxonError) as caught:
+        axon.nn.Module(M.mlp, "q")
+    assert len(caught.traceback) == 2  # this one's, and one of Axon's
+
+
+def test_without_pytorch() -> None:
+    code = "import sys\nsys.modules['torch'] = None\nimport axon\naxon.nn.Module"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "ModuleNotFoundError: axon.nn.Module needs PyTorch, which is not installed: pip install torch" in ran.stderr
