@@ -61,6 +61,7 @@ class Native:
     """A function in machine code: takes addresses and integers, returns 0, or 1 where the program must stop."""
 
     call: Callable[..., int]
+    address: int
 
 
 def source_of(function: Function, element_of: Callable[[PointerParameter], Element], helpers: tuple[str, ...] = ()) -> ModuleSource:
@@ -91,20 +92,25 @@ def build(source: ModuleSource) -> Native:
 
 
 def _build(source: ModuleSource, key: str) -> Native:
-    """Where no cache can be used, a warning says so and the function is compiled for this process."""
+    entry, code = kept(key, lambda: compile_source(source))
+    return _load(entry, code, source.types)
+
+
+def kept(key: str, make: Callable[[], tuple[str, bytes]]) -> tuple[str, bytes]:
+    """An object and its entry's name, from the cache, or made and put there. Where none can be used, a warning says so, and it is
+    made for this process."""
     try:
         cache.directory(), cache.limit()
     except Missing as missing:
         _warn("; ".join((missing.diagnostics[0].message, *(help.text for help in missing.diagnostics[0].suggestions))))
-        entry, code = compile_source(source)
-        return _load(entry, code, source.types)
+        return make()
     with cache.lock(key):
         found = cache.read(key)
         if not isinstance(found, cache.LinkedKernel):
-            entry, code = compile_source(source)
+            entry, code = make()
             found = cache.LinkedKernel(code, entry, registers=0, spilled=0)
             cache.write(key, found)
-    return _load(found.entry, found.cubin, source.types)
+    return found.entry, found.cubin
 
 
 @once
@@ -115,17 +121,22 @@ def _warn(why: str) -> None:
 
 def compile_source(source: ModuleSource) -> tuple[str, bytes]:
     """The entry's name in the object, and the object; without the cache."""
-    import llvmlite.binding as llvm
-
-    cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-    reloc = "static" if llvm.get_process_triple().startswith(("x86", "i386", "i686")) else "default"
     with alone:
-        machine = machine_of(cpu=cpu, features=features, reloc=reloc, codemodel="jitdefault", jit=True)
+        machine = this_machine()
         entry, module = optimized(source, machine)
         return entry, bytes(machine.emit_object(module))
 
 
 alone = RLock()  # held while LLVM works: modules of all threads are in one context
+
+
+def this_machine() -> Any:
+    """The processor that this is, for objects that this process or another one here links."""
+    import llvmlite.binding as llvm
+
+    cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    reloc = "static" if llvm.get_process_triple().startswith(("x86", "i386", "i686")) else "default"
+    return machine_of(cpu=cpu, features=features, reloc=reloc, codemodel="jitdefault", jit=True)
 
 
 def machine_of(**options: Any) -> Any:
@@ -179,9 +190,9 @@ def _initialize() -> None:
     llvm.initialize_native_asmprinter()
 
 
-def _load(entry: str, code: bytes, arguments: Iterable[Element | None]) -> Native:
-    """The object, linked into this process by an engine of its own, which stays: functions are few, and a result may be computed
-    with them at any time. See Note [One engine for each object]."""
+def linked(entry: str, code: bytes) -> int:
+    """Where an object's entry is, which is linked into this process by an engine of its own, which stays: functions are few, and a
+    result may be computed with them at any time. See Note [One engine for each object]."""
     import llvmlite.binding as llvm
 
     _initialize()
@@ -190,7 +201,11 @@ def _load(entry: str, code: bytes, arguments: Iterable[Element | None]) -> Nativ
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _engines.append(engine)
-    address = engine.get_function_address(entry)
+    return int(engine.get_function_address(entry))
+
+
+def _load(entry: str, code: bytes, arguments: Iterable[Element | None]) -> Native:
+    address = linked(entry, code)
     # See Note [Convention] in `lowering`.
     pointer, integer = ctypes.c_void_p, ctypes.c_int64
     kinds = [integer if element is None else pointer for element in arguments]
@@ -201,7 +216,7 @@ def _load(entry: str, code: bytes, arguments: Iterable[Element | None]) -> Nativ
         status = native(ctypes.addressof(result), ctypes.addressof(exception), *values)
         return int(status) or result.value
 
-    return Native(call)
+    return Native(call, address)
 
 
 def _key(source: ModuleSource) -> str:

@@ -279,18 +279,21 @@ def _launched(compiled: Compiled, launch: Launch, arguments: list[int], steps: i
     """Run a function on all of its items, or a loop of so many steps; whether that came back before its end."""
     if compiled.native is None:
         compiled.native = build.build(compiled.source)
-    call = compiled.native.call
 
-    def work(thread: int, first: int, last: int) -> int:
+    def own() -> list[int]:
+        """Of this thread."""
         mine = arguments
         if launch.buffers:
             mine = list(arguments)
             start = _scratch.address(launch.scratch)
             for position, offset in launch.buffers:
                 mine[position] = start + offset
-        return call(*mine, first, last)
+        return mine
 
-    answer = threads.share(work, launch.items, launch.cost) if steps is None else work(0, 0, steps)
+    if steps is None:
+        answer = threads.share_kernel(compiled.native, own, launch.items, launch.cost)
+    else:
+        answer = compiled.native.call(*own(), 0, steps)
     if answer not in (0, AGAIN):
         raise Stopped
     return answer == AGAIN

@@ -83,8 +83,8 @@ def test_plans():
 
 def test_the_blocks_are_shared(monkeypatch):
     seen = []
-    share = threads.share
-    monkeypatch.setattr(threads, "share", lambda work, items, cost: seen.append((items, cost)) or share(work, items, cost))
+    share = threads.share_kernel
+    monkeypatch.setattr(threads, "share_kernel", lambda *given: seen.append(given[2:]) or share(*given))
     assert M.total(np.ones(3_000_000, np.float32), target="cpu") == 3_000_000
     assert seen[0][0] == BLOCKS
     assert seen[0][1] > 2 * threads.WORTH_SHARING
