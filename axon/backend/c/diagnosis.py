@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from axon.backend.cpu.function import Function
-from axon.backend.cpu.nests import NestWriter, Vector
+from axon.backend.cpu.nests import NestWriter
+from axon.backend.cpu.runs import Vector
 from axon.backend.kernel.ir import Expression, Like, call
 from axon.backend.kernel.writer import Writer
 from axon.backend.plan.ir import Nest

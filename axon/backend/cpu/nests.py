@@ -2,12 +2,6 @@
 
     write    a Nest -> its Function: text, parameters, and into how many pieces of work it can be cut
 
-Note [Sums of sums]
-    A sum over several axes in one accumulator loses digits with every run of the innermost one: what the run adds is rounded to the
-    size of all before it. So the sum over an axis is a sum of sums over the axes inside it, each with an accumulator of its own:
-    the error grows with the sum of the extents, and not with their product. Axes that every access takes together are one (see
-    `collapsed`), since a short run costs a vectorized loop more than its sums; such an axis is summed in runs of RUN.
-
 Note [Interior]
     An index that wraps around (`x[(j + 1) % n]`) or is clamped would be divided or compared for every lane, and what it reads be
     gathered. So the loop over lanes is cut where a quotient changes and where a limit begins to matter (`plan.interior`): inside,
@@ -25,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from axon.backend.cpu.function import Function
-from axon.backend.cpu.parameters import Parameters
+from axon.backend.cpu.runs import Runs, Vector
 from axon.backend.cpu.work import work
 from axon.backend.kernel.ir import FALSE, Constant, Expression, Name, both, call
 from axon.backend.kernel.reducers import Reducer, Slots, reducer
@@ -35,7 +29,6 @@ from axon.backend.plan.argmax import split_best
 from axon.backend.plan.collapse import collapsed
 from axon.backend.plan.interior import Interior, interior
 from axon.backend.plan.ir import Nest
-from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Compute, Read, Reduction, Scan, Value, element_of
@@ -45,7 +38,6 @@ from axon.shapes.dimension import Dim
 
 LANES = 4096  # at most, of a block in a nest by lanes that keeps something for each: what it keeps stays in the cache
 BLOCK = 8192  # lanes where nothing is kept
-RUN = 2048  # of the elements of several axes as one that are summed in one accumulator
 BESIDE = 16  # lanes that are computed as they stand before it is looked whether an interior begins, and the least of one
 JAM = 4  # reductions of a row that are computed at once
 
@@ -64,17 +56,7 @@ def _reduced(nest: Nest) -> frozenset[Symbol]:
     return frozenset(axis.symbol for step in nest.steps for axis in lanes.reduced(step))
 
 
-@dataclass(frozen=True, slots=True)
-class Vector:
-    """The axis along which accumulators lie: its variable runs from `start` to `stop`, `lanes` at once."""
-
-    axis: Axis
-    start: Expression
-    stop: Expression
-    lanes: Expression
-
-
-class NestWriter(Parameters):
+class NestWriter(Runs):
     """Writes the function of one nest."""
 
     def __init__(self, nest: Nest, values: dict[Symbol, Value], name: str, several: frozenset[Symbol] = frozenset()) -> None:
@@ -377,13 +359,12 @@ class NestWriter(Parameters):
         extent = self.size(inner[-1].extent)
         return Vector(inner[-1], Constant(0), extent, extent), inner[:-1]
 
-    def _slots(self, reduce: Reducer, vector: Vector | None, stem: str) -> Slots:
+    def slots(self, elements: tuple[Element, ...], vector: Vector | None, stem: str) -> Slots:
         """Where a step's accumulators are: variables, or buffers with a place for every lane."""
         if vector is None:
-            return Slots(tuple(self.code.name("a") for _ in reduce.elements))
+            return Slots(tuple(self.code.name("a") for _ in elements))
         size = Dim.of(self.lane_count) if vector is self.lane else vector.axis.extent
-        names = tuple(self.buffer(f"{stem}_acc", element, size) for element in reduce.elements)
-        return Slots(names, reduce.elements)
+        return Slots(tuple(self.buffer(f"{stem}_acc", element, size) for element in elements), elements)
 
     def _reduction(self, step: Compute, after: Sequence[Compute | Scan], later: frozenset[Symbol]) -> bool:
         reduction = step.reduction
@@ -393,7 +374,7 @@ class NestWriter(Parameters):
         rows = self.nest.rows
         if vector is None and inner and self._jams(reduction, inner[-1]):
             return self._jammed(step, reduce, inner)
-        slots = self._slots(reduce, vector, step.outs[0].symbol.name)
+        slots = self.slots(reduce.elements, vector, step.outs[0].symbol.name)
         scope = [*rows, *inner] if vector is None or vector is self.lane else [*rows, *inner, vector.axis]
         ragged = vector is not None and any(vector.axis.symbol in axis.extent.variables for axis in reduction.axes)
         failed = False
@@ -401,70 +382,27 @@ class NestWriter(Parameters):
             failed |= fails
             with self.lane_loop(vector):
                 writer = self.writer(scope)
-                slots.set(writer, self._place_of(vector), reduce.nothing(writer))
+                slots.set(writer, self.place_of(vector), reduce.nothing(writer))
                 failed |= writer.fails
             if ragged:  # the ranges differ from lane to lane: the loop over lanes stands outside
                 with self.lane_loop(vector), self.loops(reduction.axes, scope) as fails:
                     failed |= fails | self._accumulate(step, reduce, slots, vector, scope)
             elif vector is None:
                 accumulate = partial(self._accumulate, step, reduce, vector=None, scope=scope)
-                failed |= self._runs(reduction.axes, reduce, [slots], scope, lambda own: accumulate(own[0]))
+                failed |= self.runs(reduction.axes, reduce, [slots], scope, lambda own: accumulate(own[0]))
             else:
-                with self.loops(reduction.axes, scope) as fails:
-                    inside = [*scope, *reduction.axes]
+                inside = [*scope, *reduction.axes]
+                with self.lane_runs(reduction.axes, reduce, slots, vector, scope) as fails:
                     failed |= fails | self.over_lanes(vector, [step], inside, partial(self._accumulated, slots, vector, scope))
             with self.lane_loop(vector):
                 writer = self.writer(scope)
-                state = slots.get(writer, self._place_of(vector))
+                state = slots.get(writer, self.place_of(vector))
                 for out, value in zip(step.outs, reduce.finish(writer, state, reduction.asked), strict=True):
                     self.define(writer, out, value, step.axes, out.symbol in later)
                 failed |= writer.fails
                 if after:
                     failed |= self._pointwise_body(after, later, scope)
         return failed
-
-    def _runs(
-        self,
-        axes: tuple[Axis, ...],
-        reduce: Reducer,
-        slots: Sequence[Slots],
-        scope: list[Axis],
-        body: Callable[[Sequence[Slots]], bool],
-    ) -> bool:
-        """Loops over what is reduced, with accumulators in variables. See Note [Sums of sums]."""
-        if len(axes) == 1 and reduce.in_parts and axes[0].symbol in self.several:
-            return self._in_runs(axes[0], reduce, slots, scope, body)
-        if len(axes) == 1 or not reduce.in_parts:
-            with self.loops(axes, scope) as fails:
-                return body(slots) | fails
-        with self.loops(axes[:1], scope) as failed:
-            inside = [*scope, axes[0]]
-            writer = self.writer(inside)
-            parts = [self._slots(reduce, None, "") for _ in slots]
-            for part in parts:
-                part.set(writer, None, reduce.nothing(writer))
-            failed |= self._runs(axes[1:], reduce, parts, inside, body)
-            for mine, part in zip(slots, parts, strict=True):
-                mine.set(writer, None, reduce.merge(writer, mine.names, part.names))
-        return failed | writer.fails
-
-    def _in_runs(
-        self, axis: Axis, reduce: Reducer, slots: Sequence[Slots], scope: list[Axis], body: Callable[[Sequence[Slots]], bool]
-    ) -> bool:
-        """A loop over what was several axes, in runs of RUN."""
-        code, writer = self.code, self.writer(scope)
-        extent = writer.dim(axis.extent)
-        start, name = code.named("start"), code.named(axis.symbol.name)
-        self.names[axis.symbol] = name
-        with code.loop(start, 0, extent, RUN):
-            parts = [self._slots(reduce, None, "") for _ in slots]
-            for part in parts:
-                part.set(writer, None, reduce.nothing(writer))
-            with code.loop(name, start, call("min_int", start + RUN, extent)):
-                failed = body(parts)
-            for mine, part in zip(slots, parts, strict=True):
-                mine.set(writer, None, reduce.merge(writer, mine.names, part.names))
-        return failed | writer.fails
 
     def _jams(self, reduction: Reduction, last: Axis) -> bool:
         return reduction.where is None and all(last.symbol not in axis.extent.variables for axis in reduction.axes)
@@ -489,7 +427,7 @@ class NestWriter(Parameters):
         """The reductions for these indices of an axis, in one loop over what is reduced."""
         assert step.reduction is not None
         failed = False
-        slots = [self._slots(reduce, None, "") for _ in places]
+        slots = [self.slots(reduce.elements, None, "") for _ in places]
         writer = self.writer(scope)
         for place, mine in zip(places, slots, strict=True):
             self.names[last.symbol] = place
@@ -503,7 +441,7 @@ class NestWriter(Parameters):
                 self._combine(inside, reduce, mine, None, None)
             return inside.fails
 
-        failed |= self._runs(axes, reduce, slots, scope, combine)
+        failed |= self.runs(axes, reduce, slots, scope, combine)
         for place, mine in zip(places, slots, strict=True):
             self.names[last.symbol] = place
             after = self.writer(scope)
@@ -512,7 +450,7 @@ class NestWriter(Parameters):
             failed |= after.fails
         return failed | writer.fails
 
-    def _place_of(self, vector: Vector | None) -> Expression | None:
+    def place_of(self, vector: Vector | None) -> Expression | None:
         if vector is None:
             return None
         name = self.names[vector.axis.symbol]
@@ -540,7 +478,7 @@ class NestWriter(Parameters):
         return self._accumulate(step, reducer(step.reduction.monoid, step.body), slots, vector, scope)
 
     def _combine(self, writer: Writer, reduce: Reducer, slots: Slots, vector: Vector | None, where: Expression | None) -> None:
-        place = self._place_of(vector)
+        place = self.place_of(vector)
         values = reduce.values(writer)
         state = slots.get(writer, place)
         combined = reduce.combine(writer, state, values, where)
@@ -553,7 +491,7 @@ class NestWriter(Parameters):
         if self.lane is not None:
             inner = inner[:-1]
         reduce = reducer(step.monoid, step.body, running=True)
-        slots = self._slots(reduce, vector, step.outs[0].symbol.name)
+        slots = self.slots(reduce.elements, vector, step.outs[0].symbol.name)
         rows = self.nest.rows
         scope = [*rows, *inner] if vector is None or vector is self.lane else [*rows, *inner, vector.axis]
         running = step.axes[-1]
@@ -562,13 +500,13 @@ class NestWriter(Parameters):
             failed |= fails
             with self.lane_loop(vector):
                 writer = self.writer(scope)
-                slots.set(writer, self._place_of(vector), reduce.nothing(writer))
+                slots.set(writer, self.place_of(vector), reduce.nothing(writer))
                 failed |= writer.fails
             with self.loops((running,), scope) as fails, self.lane_loop(vector):
                 failed |= fails
                 writer = self.writer([*scope, running])
                 self._combine(writer, reduce, slots, vector, None)
-                state = slots.get(self.writer(scope), self._place_of(vector))
+                state = slots.get(self.writer(scope), self.place_of(vector))
                 for out, value in zip(step.outs, reduce.finish(writer, state, None), strict=True):
                     self.define(writer, out, value, step.axes, True)
                 failed |= writer.fails

@@ -61,16 +61,13 @@ class Reducer(Combiner, Protocol):
 
     @property
     def in_parts(self) -> bool:
-        """Whether each run of the innermost axis is reduced by itself, and then merged. See Note [Sums of sums]."""
+        """Whether it loses digits with every element, and long ones are reduced in runs. See Note [Sums of sums] in `cpu.runs`."""
 
     def speculable(self, writer: Writer) -> bool:
         """Whether `combine` may be evaluated where its condition does not hold."""
 
     def values(self, writer: Writer) -> State:
         """The bodies' values at the writer's place."""
-
-    def merge(self, writer: Writer, state: State, part: State) -> State:
-        """The state with that of a part taken in."""
 
     def alone(self, writer: Writer, values: State, where: Expression | None) -> State:
         """The state with these values only, to be merged with others; as if `combine` took them into nothing."""
@@ -108,9 +105,6 @@ class _Named:
     @property
     def in_parts(self) -> bool:
         return self.kind == "sum" and self.element.is_float
-
-    def merge(self, writer: Writer, state: State, part: State) -> State:
-        return (writer.code.let(call("sum_float", state[0], part[0]), "a"),)
 
     def nothing(self, writer: Writer) -> State:
         unit = literal(identity(self.kind, self.element), self.element.accumulator)
@@ -210,9 +204,6 @@ class Best:
 
     in_parts = False
 
-    def merge(self, writer: Writer, state: State, part: State) -> State:
-        raise AssertionError(self)
-
     def nothing(self, writer: Writer) -> State:
         return (*(literal(0, element) for element in self.elements[:-1]), FALSE)
 
@@ -269,9 +260,6 @@ class _Custom:
         self.elements = tuple(map(element_of, bodies))
 
     in_parts = False
-
-    def merge(self, writer: Writer, state: State, part: State) -> State:
-        raise AssertionError(self)
 
     def nothing(self, writer: Writer) -> State:
         return tuple(map(writer.value, self.monoid.units))

@@ -142,6 +142,27 @@ def test_sums_over_several_axes_keep_their_digits(source):
     np.testing.assert_allclose(got, exact, rtol=5e-7)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "fun f (x : f32[n, d]) = for j => sum i => x[i, j]",
+        "fun f (x : f32[n, d]) = let val y = for j i => x[i, j] in for j => sum i => y[j, i] end",
+        "fun f (x : f32[n, d]) = for j => sum for i < n where x[i, j] > 3.0 => x[i, j]",
+        "fun f (x : f32[n, d]) = for j => sum i => exp (x[i, j] - 3.0)",
+        "fun f (x : f32[n, d]) = sum i => x[i, 0]",
+        "fun f (x : f32[n, d]) = for j, t < 5 => sum i => x[i, j] + cast f32 t",
+    ],
+)
+@pytest.mark.parametrize("n", [1, 127, 128, 129, 2048, 2049, 5000, 300_001])
+def test_sums_over_one_axis_keep_their_digits(source, n):
+    """Of 300,001 numbers about 3: one accumulator would be wrong by 1e-5 and more."""
+    f = axon.compile(source).f
+    x = np.random.default_rng(n).standard_normal((n, 9)).astype(np.float32) * np.float32(0.1) + np.float32(3)
+    got = f(x, target="cpu")
+    exact = axon.compile(source.replace("f32", "f64")).f(x.astype(np.float64), target="cpu")
+    np.testing.assert_allclose(got, exact, rtol=8e-7)
+
+
 def test_layouts_of_arguments():
     """Transposed, strided, reversed, read-only and unaligned arrays; none is written to, and no result shares their memory."""
     m = axon.compile("fun f (x : f32[n, m]) (y : f32[m, k]) = (x @ y, for i j => x[i, j] + 1.0, x)")
