@@ -474,14 +474,17 @@ class PlainEmitter:
         for axis in axes:
             del self.writer.extents[axis.symbol]
 
-    def sweep(self, axis: Axis, *, unroll: int = 1, end: Expression | None = None) -> Iterator[Expression]:
+    def sweep(
+        self, axis: Axis, *, unroll: int = 1, run: tuple[Expression, Expression] | None = None, end: Expression | None = None
+    ) -> Iterator[Expression]:
         """The elements of a loop that a team shares, or that a thread goes through; gives the condition that there is one.
 
         What is done with `unroll` elements one after the other is written so many times, so that all are fetched before the first
-        is used; then comes a loop for what is left. Data may say that the loop has an earlier `end`.
+        is used; then comes a loop for what is left. A thread may go through a `run` alone; data may say that the loop has an
+        earlier `end`.
         """
         writer, mapping = self.writer, self.mapping
-        limit = writer._let_dim(axis.extent)
+        start, limit = run or (Constant(0), writer._let_dim(axis.extent))
         if end is not None:
             limit = writer.let(call("min_int", limit, end))
         writer.extents[axis.symbol] = axis.extent
@@ -500,9 +503,10 @@ class PlainEmitter:
         elif mapping.pieces is not None:
             yield from self.piece(axis, mapping.pieces, unroll)
         else:
-            first: Expression = Constant(0)
+            first = start
             if mapping.team > 1 or self.team:
-                first = self.member if self.team else self.code.local("sharer")
+                own = self.member if self.team else self.code.local("sharer")
+                first = own if run is None else self.code.let(start + own, "first_")
             step = mapping.team * vector if mapping.team > 1 or self.team else 1
             if unroll > 1:
                 turns = self.code.let(call("turns", first, limit, step), "turns_")
@@ -511,7 +515,7 @@ class PlainEmitter:
                     turn = self.code.name("turn_")
                     with writer.branch(self.code.loop(turn, *bounds)):
                         for n in range(count):
-                            at = turn + n if step == 1 else first + (turn + n) * step
+                            at = turn + n if step == 1 and run is None else first + (turn + n) * step
                             yield from self.placed(axis, self.code.let(at, f"{axis.symbol.name}_"), vector)
             else:
                 name = self.name(axis.symbol)

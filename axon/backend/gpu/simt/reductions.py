@@ -4,6 +4,10 @@ Note [Order]
     Members take a loop's elements in turn, so a sum is taken in another order than its axis has. Where order matters (a custom
     monoid, a running combination, the first best by indices that are not the axes'), it takes its elements stretch by stretch:
     each member a few neighbours, then a scan over the members, then what came before.
+
+Note [Runs]
+    A sum in one accumulator loses digits with every element. Where a thread has a column to itself, or shares it with few, it sums
+    runs of RUN elements, and adds what these give in f64. Rows of a team are cut finely enough by its threads and their neighbours.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 UNROLL = 4  # turns of a loop that fetch before any of them computes
 ENDED = 2  # likewise, where data say where a loop ends: it may be short, and registers that wait cost threads
 SLOT = 8  # bytes of shared memory for a scalar of one warp
+RUN = 256  # elements that a thread of a column sums in f32. See Note [Runs]
 CHAIN = 16  # elements that a thread takes in one after the other; other warps work while it waits
 
 
@@ -67,8 +72,9 @@ class Reductions:
             state = self.accumulators(reduce)
             with self.emitter.loops(reduction.axes[:-1]):
                 end, asked = self.end(step)
-                with self.ended(step, end):
-                    for there in self.emitter.sweep(reduction.axes[-1], unroll=UNROLL if end is None else ENDED, end=end):
+                with self.ended(step, end), self.run(step, reduce, state, end) as run:
+                    unroll = UNROLL if end is None else ENDED
+                    for there in self.emitter.sweep(reduction.axes[-1], unroll=unroll, run=run, end=end):
                         where = there if there != TRUE else None
                         if asked is None:
                             self.take(reduce, state, where)
@@ -115,6 +121,32 @@ class Reductions:
                 if self.writer.is_within(read):
                     self.writer.value(read)
             yield
+
+    @contextmanager
+    def run(
+        self, step: Compute, reduce: Reducer, state: Names, end: Expression | None
+    ) -> Iterator[tuple[Expression, Expression] | None]:
+        """Around the loop of a long sum: the range of a run; None where all is summed at once. See Note [Runs]."""
+        code, writer, (axis, *others) = self.code, self.writer, reduced(step)
+        length = RUN * self.mapping.team
+        few = axis.extent.constant is not None and axis.extent.constant <= length
+        if self.team or others or few or not reduce.in_parts or end is not None:
+            yield None
+            return
+        limit, start = writer._let_dim(axis.extent), code.name("start_")
+        (element,) = reduce.elements
+        totals = [code.let(literal(0.0, Element.F64), "total_") for _ in range(self.emitter.width)]
+        with writer.branch(code.loop(start, 0, limit, length)):
+            for name, value in zip(state, reduce.nothing(writer), strict=True):
+                code.assign(name, self.emitter.spread(value))
+            yield start, code.let(call("min_int", start + length, limit), "stop_")
+            for total, own in zip(totals, self.lanes(state[0]), strict=True):
+                code.assign(total, call("sum_float", total, writer.convert(own, element, Element.F64)))
+        self.assign(state, (self.together([writer.convert(total, Element.F64, element) for total in totals]),))
+
+    def lanes(self, name: Name) -> list[Expression]:
+        """What a thread has of its neighbours."""
+        return [name] if self.emitter.width == 1 else [name[n] for n in range(self.emitter.width)]
 
     def below(self, peak: Compute, total: Compute) -> None:
         """A maximum, and the sum of exponentials below it. See `peaks`."""
