@@ -54,15 +54,16 @@ class Stopped(Exception):
 
 
 class _Scratch(local):
-    """Memory of one thread for buffers of rows, reused by every kernel."""
+    """Memory of one thread for buffers of rows, reused by every kernel: its own, and that of each of its helpers."""
 
     def __init__(self) -> None:
-        self.memory = np.empty(0, np.uint8)
+        self.memory: dict[int, Array] = {}
 
-    def address(self, size: int) -> int:
-        if self.memory.size < size + 64:
-            self.memory = np.empty(size + 64, np.uint8)
-        return (self.memory.ctypes.data + 63) // 64 * 64
+    def address(self, size: int, thread: int) -> int:
+        memory = self.memory.get(thread)
+        if memory is None or memory.size < size + 64:
+            memory = self.memory[thread] = np.empty(size + 64, np.uint8)
+        return (int(memory.ctypes.data) + 63) // 64 * 64
 
 
 _scratch = _Scratch()
@@ -280,12 +281,12 @@ def _launched(compiled: Compiled, launch: Launch, arguments: list[int], steps: i
     if compiled.native is None:
         compiled.native = build.build(compiled.source)
 
-    def own() -> list[int]:
-        """Of this thread."""
+    def own(thread: int) -> list[int]:
+        """Of a thread, which has buffers of its own."""
         mine = arguments
         if launch.buffers:
             mine = list(arguments)
-            start = _scratch.address(launch.scratch)
+            start = _scratch.address(launch.scratch, thread)
             for position, offset in launch.buffers:
                 mine[position] = start + offset
         return mine
@@ -293,7 +294,7 @@ def _launched(compiled: Compiled, launch: Launch, arguments: list[int], steps: i
     if steps is None:
         answer = threads.share_kernel(compiled.native, own, launch.items, launch.cost)
     else:
-        answer = compiled.native.call(*own(), 0, steps)
+        answer = compiled.native.call(*own(0), 0, steps)
     if answer not in (0, AGAIN):
         raise Stopped
     return answer == AGAIN

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import count
@@ -18,8 +19,8 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 
 from axon.backend.cpu import build
-from axon.backend.kernel import taking
-from axon.backend.kernel.taking import Taking
+from axon.backend.kernel import taking as emitted
+from axon.backend.kernel.taking import LISTENING, Offer, Taking
 from axon.base.diagnostics import Diagnostic
 from axon.base.errors import AxonError
 
@@ -58,7 +59,7 @@ class _Task:
             if work(thread, items * piece // pieces, items * (piece + 1) // pieces):
                 self.stopped = True
 
-    def help_out(self, thread: int) -> None:
+    def help_out(self, thread: int, box: int) -> None:
         try:
             self.take(thread)
         except BaseException as error:
@@ -69,53 +70,54 @@ class _Task:
 
 
 class _KernelTask:
-    """A kernel that is shared. `arguments` are those of the calling thread."""
+    """A kernel that is shared, of which a helper hears from Python: one that does not wait for offers."""
 
-    __slots__ = ("arguments", "done", "raised", "state")
+    __slots__ = ("offer",)
 
-    def __init__(self, state: Taking, arguments: Callable[[], Sequence[int]]) -> None:
-        self.state, self.arguments = state, arguments
-        self.raised: BaseException | None = None
-        self.done: SimpleQueue[None] = SimpleQueue()
+    def __init__(self, offer: Offer) -> None:
+        self.offer = offer
 
-    def help_out(self, thread: int) -> None:
-        try:
-            if self.state.left:
-                self.state.take(self.arguments(), began=False)
-        except BaseException as error:
-            self.raised = error
-        finally:
-            self.done.put(None)
+    def help_out(self, thread: int, box: int) -> None:
+        _taking("serve")(self.offer.address, box)
 
 
 class _Pool:
-    """Threads that wait for tasks; they start when there is something to share, and again in a child process."""
+    """Threads that wait for tasks; they start when there is something to share, and again in a child process. Each has a box, of
+    which `boxes` are the addresses (Note [Boxes] in `kernel.taking`)."""
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.tasks: SimpleQueue[tuple[_Task | _KernelTask, int]] = SimpleQueue()
-        self.started = 0
+        self._forget()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
         """Threads do not survive a fork."""
-        self.lock, self.tasks, self.started = Lock(), SimpleQueue(), 0
+        self.lock = Lock()
+        self.tasks: SimpleQueue[tuple[_Task | _KernelTask, int]] = SimpleQueue()
+        self.boxes: list[int] = []
 
     def want(self, threads: int) -> SimpleQueue[tuple[_Task | _KernelTask, int]]:
-        if self.started < threads:
+        if len(self.boxes) < threads:
             with self.lock:
-                while self.started < threads:
-                    Thread(target=self._serve, args=(self.tasks,), daemon=True, name=f"axon-{self.started}").start()
-                    self.started += 1
+                while len(self.boxes) < threads:
+                    box = (ctypes.c_int64 * 16)()  # two cache lines, of which one is whole
+                    address = (ctypes.addressof(box) + 63) // 64 * 64
+                    name = f"axon-{len(self.boxes)}"
+                    Thread(target=self._serve, args=(self.tasks, box, address), daemon=True, name=name).start()
+                    self.boxes.append(address)
         return self.tasks
 
     @staticmethod
-    def _serve(tasks: SimpleQueue[tuple[_Task | _KernelTask, int]]) -> None:
+    def _serve(tasks: SimpleQueue[tuple[_Task | _KernelTask, int]], box: object, address: int) -> None:
         while True:
             task, thread = tasks.get()
-            task.help_out(thread)
+            task.help_out(thread, address)
             del task  # and what it holds, until the next one comes
+
+
+def _listens(box: int) -> bool:
+    return ctypes.c_int64.from_address(box).value == LISTENING
 
 
 _pool = _Pool()
@@ -131,7 +133,12 @@ def share(work: Work, items: int, cost: int) -> int:
     if threads <= 1:
         return work(0, 0, items)
     task = _Task(work, items, pieces)
-    _call(task, threads)
+    tasks = _pool.want(threads - 1)
+    for thread in range(1, threads):
+        tasks.put((task, thread))
+    for box in _pool.boxes:
+        if _listens(box):
+            _taking("dismiss")(box)
     try:
         task.take(0)
     except BaseException:
@@ -145,25 +152,43 @@ def share(work: Work, items: int, cost: int) -> int:
     return int(task.stopped)
 
 
-def share_kernel(kernel: build.Native, arguments: Callable[[], Sequence[int]], items: int, cost: int) -> int:
-    """The same of machine code, of a kernel with these arguments: each thread's, since it may have memory of its own."""
+def share_kernel(kernel: build.Native, arguments: Callable[[int], Sequence[int]], items: int, cost: int) -> int:
+    """The same of machine code, of a kernel with these arguments for each number of a thread: it may have memory of its own."""
     threads, pieces = _parts(items, cost)
-    mine = arguments()
+    mine = arguments(0)
     if threads <= 1:
         return kernel.call(*mine, 0, items)
-    task = _KernelTask(Taking(_taker(len(mine)), kernel.address, items, pieces), arguments)
-    _call(task, threads)
+    taking, work = Taking(items, pieces), _address(f"work {len(mine)}")
+    own = Offer(work, kernel.address, mine, taking)
+    given = [arguments(thread) for thread in range(1, threads)]
+    offers = [own if one is mine else Offer(work, kernel.address, one, taking) for one in given]
+    tasks = _pool.want(threads - 1)
+    boxes = _pool.boxes[: threads - 1]
+    for thread, (box, offer) in enumerate(zip(boxes, offers, strict=True), 1):
+        if not _listens(box):
+            tasks.put((_KernelTask(offer), thread))
+    words = ctypes.c_int64 * len(offers)
+    to_boxes, to_offers = words(*boxes), words(*[offer.address for offer in offers])
     try:
-        task.state.take(mine, began=True)
-    except BaseException:
-        task.state.stop()
-        raise
+        _taking("begin")(own.address, ctypes.addressof(to_boxes), ctypes.addressof(to_offers), len(offers))
     finally:
-        while task.state.at_work:  # whoever is will say when it is not
-            task.done.get()
-    if task.raised is not None:
-        raise task.raised
-    return task.state.answer
+        _wait(taking)
+    return taking.answer
+
+
+def _wait(taking: Taking) -> None:
+    """Until nobody is at work, whatever happens: memory of the call is written until then."""
+    interrupted: BaseException | None = None
+    seconds = 2e-5
+    while taking.at_work:
+        try:
+            time.sleep(seconds)
+            seconds = min(2 * seconds, 1e-3)
+        except BaseException as error:
+            taking.stop()
+            interrupted = error
+    if interrupted is not None:
+        raise interrupted
 
 
 def _parts(items: int, cost: int) -> tuple[int, int]:
@@ -174,27 +199,27 @@ def _parts(items: int, cost: int) -> tuple[int, int]:
     return threads, min(items, threads * max(least, min(most, wanted // threads)))
 
 
-def _call(task: _Task | _KernelTask, threads: int) -> None:
-    tasks = _pool.want(threads - 1)
-    for thread in range(1, threads):
-        tasks.put((task, thread))
+@cache
+def _address(name: str) -> int:
+    """Where machine code of `kernel.taking` is, by its name there, and by the number of arguments of kernels where it asks that."""
+    text = Path(emitted.__file__).read_text(encoding="utf-8")
+    key = hashlib.sha256("\0".join((build.machine_tools(), text, name)).encode()).hexdigest()
+    return build.linked(*build.kept(key, lambda: _compiled(name)))
 
 
 @cache
-def _taker(arguments: int) -> Callable[..., None]:
-    """What takes pieces of kernels with so many arguments, and a range of items after them (Note [Convention] in `lowering`)."""
-    text = Path(taking.__file__).read_text(encoding="utf-8")
-    key = hashlib.sha256("\0".join((build.machine_tools(), text, str(arguments))).encode()).hexdigest()
-    address = build.linked(*build.kept(key, lambda: _compiled(arguments)))
-    pointer = ctypes.c_void_p
-    return ctypes.CFUNCTYPE(None, pointer, pointer, pointer, ctypes.c_int64)(address)
+def _taking(name: str) -> Callable[..., None]:
+    words = {"begin": 4, "serve": 2, "dismiss": 1}[name]
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * words)(_address(name))
 
 
-def _compiled(arguments: int) -> tuple[str, bytes]:
+def _compiled(name: str) -> tuple[str, bytes]:
     import llvmlite.binding as llvm
 
+    kind, *arguments = name.split()
     with build.alone:
         machine = build.this_machine()
-        module = llvm.parse_assembly(str(taking.taker(arguments, llvm.get_process_triple())))
+        written = getattr(emitted, kind)(llvm.get_process_triple(), *map(int, arguments))
+        module = llvm.parse_assembly(str(written))
         module.verify()
-        return taking.NAME, bytes(machine.emit_object(module))
+        return emitted.NAME, bytes(machine.emit_object(module))

@@ -1,136 +1,275 @@
-"""Machine code by which threads share a kernel: each takes the next piece of its items, and comes back when there are none.
+"""Machine code by which threads share a kernel: each takes the next piece of its items, and goes on when there are none.
 
-Between two pieces nothing is asked of Python: a thread that did would wait for the lock that another one holds, and take longer for
-that than for most pieces.
+Between two pieces, and between two kernels that follow each other, nothing is asked of Python: a thread that did would wait for the
+lock that another one holds, and be woken by the system, which takes longer than most pieces.
 
-    Taking    what the threads of one call share: which piece is the next, who is at work, whether the program is to stop
-    taker     how many arguments a kernel has -> a module with a function of the kernel's address, its arguments as words, the state
-              that threads share, and whether the caller is who began
+    Taking    what the threads of one call share: which piece is the next, how many are at work, whether the program is to stop
+    Offer     a kernel, the arguments with which one thread calls it, and the call's `Taking`
+    work      how many arguments a kernel has -> a module: takes pieces of a kernel
+    begin     a module: offers a kernel to helpers, takes pieces, and waits for those that do
+    serve     a module: a helper's, which takes pieces of a kernel, and of those that it is then offered for a while
+    dismiss   a module: lets a helper come back that waits for offers
+
+Note [Boxes]
+    A helper that waits for an offer has LISTENING in its box, a word of memory of its own. Who has a kernel puts the address of an
+    offer there, and counts the helper as at work; the helper takes it out, and counts itself off when it is done. What it has not
+    taken out when there are no more pieces is taken back. All of these are exchanges of one word that nobody else can come between.
 
 Note [Late threads]
-    Who begins a kernel waits for those that are at work on it, and for nobody else. A thread says that it is at work before it asks
-    for a piece. So when there are no more pieces and nobody is at work, who comes later finds none, and touches no memory but that
-    of its `Taking`.
-
-Note [Who comes back first]
-    A helper that was done would ask for Python's lock when who began the kernel does, and the one that waits would be woken by the
-    system, which takes as long as some pieces. So a helper looks a while whether the other is gone, and then a few times more.
+    Who begins a kernel waits for those that are at work on it, and for nobody else. A helper that Python calls says that it is at
+    work before it asks for a piece. So when there are no more pieces and nobody is at work, who comes later finds none, and touches
+    no memory but that of its offer and its `Taking`.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 NAME = "axon.take"
-NEXT, WORKING, GONE, ANSWER, PIECES, ITEMS = 0, 8, 16, 17, 24, 25  # words; those that threads write are in cache lines of their own
-WORDS = 26
-PATIENCE = 1000  # times that a thread looks whether another is done, of some 50 ns each, before it leaves that to the system
-BEHIND = 200  # of these, from when who began a kernel is gone
+NEXT, WORKING, ANSWER, PIECES, ITEMS = 0, 8, 16, 17, 18  # words of a Taking: the first two in cache lines of their own
+WORDS = 19
+WORK, KERNEL, ARGUMENTS, TAKING = 0, 1, 2, 3  # words of an offer
+AWAY, LISTENING, DISMISSED = 0, 1, 2  # in a box, where addresses are greater
+# How long a thread looks for what it waits for before it leaves that to the system, some 0.4 ms: in turns of a
+# processor's clock that all of its kind have, else in looks.
+CYCLES, LOOKS = 1_000_000, 200_000
 
 
 class Taking:
-    """The state of a kernel that is shared. `call` is the taker's function, `function` the kernel's address."""
+    """The state of a kernel that is shared."""
 
-    __slots__ = ("_call", "_function", "state")
+    __slots__ = ("words",)
 
-    def __init__(self, call: Callable[..., None], function: int, items: int, pieces: int) -> None:
-        self._call, self._function = call, function
-        self.state = (ctypes.c_int64 * WORDS)()
-        self.state[PIECES], self.state[ITEMS] = pieces, items
+    def __init__(self, items: int, pieces: int) -> None:
+        self.words = (ctypes.c_int64 * WORDS)()
+        self.words[PIECES], self.words[ITEMS] = pieces, items
 
     @property
     def left(self) -> bool:
-        return bool(self.state[NEXT] < self.state[PIECES])
+        return bool(self.words[NEXT] < self.words[PIECES])
 
     @property
     def at_work(self) -> bool:
-        return bool(self.state[WORKING])
+        return bool(self.words[WORKING])
 
     @property
     def answer(self) -> int:
-        return int(self.state[ANSWER])
-
-    def take(self, arguments: Sequence[int], began: bool) -> None:
-        """Compute pieces until there are none, and wait a while: who began the kernel for the others, those for it."""
-        self._call(self._function, (ctypes.c_int64 * len(arguments))(*arguments), self.state, began)
+        return int(self.words[ANSWER])
 
     def stop(self) -> None:
         """Nobody begins another piece."""
-        self.state[NEXT] = self.state[PIECES]
+        self.words[NEXT] = self.words[PIECES]
 
 
-def taker(arguments: int, triple: str) -> Any:
-    """A module with the function, for a kind of machine."""
-    from llvmlite import ir  # late: what is found on disk needs none of it
+class Offer:
+    """`work` and `kernel` are addresses of functions."""
 
-    from axon.backend.kernel.llvm import Builder, Value, whole
+    __slots__ = ("_kept", "address")
 
-    i64, nothing = ir.IntType(64), ir.VoidType()
-    word = i64.as_pointer()
-    kernel = ir.FunctionType(ir.IntType(32), [word, word, *[i64] * (arguments + 2)])  # a pointer is passed as an integer is
-    module: Any = ir.Module("pieces")
-    module.triple = triple
-    function: Any = ir.Function(module, ir.FunctionType(nothing, [kernel.as_pointer(), word, word, i64]), NAME)
-    called, values, state, began = function.args
-    b: Builder = ir.IRBuilder(function.append_basic_block("start"))
+    def __init__(self, work: int, kernel: int, arguments: Sequence[int], taking: Taking) -> None:
+        given = (ctypes.c_int64 * len(arguments))(*arguments)
+        words = (ctypes.c_int64 * 4)(work, kernel, ctypes.addressof(given), ctypes.addressof(taking.words))
+        self._kept = given, taking, words
+        self.address = ctypes.addressof(words)
 
-    def number(n: int) -> Value:
-        return whole(i64, n)
 
-    def place(base: Value, n: int) -> Value:
-        return b.gep(base, [number(n)], inbounds=True)
+# ── the machine code ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def add(n: int, by: int) -> Value:
-        return b.atomic_rmw("add", place(state, n), number(by), "seq_cst")
 
-    def put(n: int, value: Value) -> None:
-        b.store_atomic(value, place(state, n), "seq_cst", 8)
+class _Body:
+    """A function that is being written: of so many words, for a kind of machine."""
 
-    result, exception = b.alloca(i64), b.alloca(i64)
-    given = [b.load(place(values, n)) for n in range(arguments)]
-    items, pieces = b.load(place(state, ITEMS)), b.load(place(state, PIECES))
-    add(WORKING, 1)
-    names = ("ask", "compute", "stop", "done", "others", "gone", "helper", "behind", "end")
-    ask, compute, stop, done, others, gone, helper, behind, end = (b.append_basic_block(name) for name in names)
+    def __init__(self, triple: str, arguments: int, *blocks: str) -> None:
+        from llvmlite import ir  # late: what is found on disk needs none of it
+
+        self.ir, self.i64 = ir, ir.IntType(64)
+        self.module: Any = ir.Module("taking")
+        self.module.triple = triple
+        self.function: Any = ir.Function(self.module, self.type(arguments), NAME)
+        self.b: Any = ir.IRBuilder(self.function.append_basic_block("start"))
+        self.blocks = [self.function.append_basic_block(name) for name in blocks]
+
+    def type(self, arguments: int) -> Any:
+        return self.ir.FunctionType(self.ir.VoidType(), [self.i64] * arguments)
+
+    def number(self, n: int) -> Any:
+        return self.ir.Constant(self.i64, n)
+
+    def place(self, base: Any, n: Any) -> Any:
+        """The n-th word from an address on."""
+        offset = self.number(8 * n) if isinstance(n, int) else self.b.mul(n, self.number(8))
+        return self.b.inttoptr(self.b.add(base, offset), self.i64.as_pointer())
+
+    def load(self, base: Any, n: Any) -> Any:
+        return self.b.load(self.place(base, n))
+
+    def look(self, base: Any, n: int) -> Any:
+        return self.b.load_atomic(self.place(base, n), "seq_cst", 8)
+
+    def put(self, base: Any, n: int, value: Any) -> None:
+        self.b.store_atomic(value, self.place(base, n), "seq_cst", 8)
+
+    def add(self, base: Any, n: int, by: int) -> Any:
+        return self.b.atomic_rmw("add", self.place(base, n), self.number(by), "seq_cst")
+
+    def exchanged(self, box: Any, old: Any, new: Any) -> Any:
+        """Whether a box held the old value, and has the new one now."""
+        return self.b.extract_value(self.b.cmpxchg(self.place(box, 0), old, new, "seq_cst", "seq_cst"), 1)
+
+    def work(self, offer: Any) -> None:
+        """Takes pieces of what is offered."""
+        function = self.b.inttoptr(self.load(offer, WORK), self.type(3).as_pointer())
+        self.b.call(function, [self.load(offer, n) for n in (KERNEL, ARGUMENTS, TAKING)])
+
+    def counted(self, block: Any, before: Any) -> Any:
+        """How often a block was entered, where what follows is written."""
+        self.b.position_at_end(block)
+        count = self.b.phi(self.i64)
+        count.add_incoming(self.number(0), before)
+        return count
+
+    def clock(self) -> Any:
+        """What `patient` is asked about: when one began to wait. None where a clock cannot be read."""
+        if "x86" not in self.module.triple:
+            return None
+        return self.b.call(self.module.declare_intrinsic("llvm.readcyclecounter", (), self.ir.FunctionType(self.i64, [])), [])
+
+    def patient(self, since: Any, looked: Any) -> Any:
+        """Whether to go on waiting, after a look."""
+        if since is None:
+            return self.b.icmp_signed("<", looked, self.number(LOOKS))
+        nothing = self.ir.FunctionType(self.ir.VoidType(), [])
+        self.b.call(self.module.declare_intrinsic("llvm.x86.sse2.pause", (), nothing), [])
+        return self.b.icmp_signed("<", self.b.sub(self.clock(), since), self.number(CYCLES))
+
+
+def work(triple: str, arguments: int) -> Any:
+    """Of a kernel's address, its arguments' and a Taking's. See Note [Convention] in `cpu.lowering`."""
+    f = _Body(triple, 3, "ask", "compute", "stop", "end")
+    b, ir = f.b, f.ir
+    ask, compute, stop, end = f.blocks
+    kernel, values, taking = f.function.args
+    word = f.i64.as_pointer()
+    type = ir.FunctionType(ir.IntType(32), [word, word, *[f.i64] * (arguments + 2)])  # a pointer is passed as an integer is
+    called = b.inttoptr(kernel, type.as_pointer())
+    result, exception = b.alloca(f.i64), b.alloca(f.i64)
+    given = [f.load(values, n) for n in range(arguments)]
+    items, pieces = f.load(taking, ITEMS), f.load(taking, PIECES)
     b.branch(ask)
-
     b.position_at_end(ask)
-    piece = add(NEXT, 1)
-    b.cbranch(b.icmp_signed("<", piece, pieces), compute, done)
+    piece = f.add(taking, NEXT, 1)
+    b.cbranch(b.icmp_signed("<", piece, pieces), compute, end)
     b.position_at_end(compute)
-    first, last = (b.udiv(b.mul(items, n), pieces) for n in (piece, b.add(piece, number(1))))
+    first, last = (b.udiv(b.mul(items, n), pieces) for n in (piece, b.add(piece, f.number(1))))
     status = b.call(called, [result, exception, *given, first, last])
-    answer = b.or_(b.sext(status, i64), b.load(result))
-    b.cbranch(b.icmp_signed("==", answer, number(0)), ask, stop)
+    answer = b.or_(b.sext(status, f.i64), b.load(result))
+    b.cbranch(b.icmp_signed("==", answer, f.number(0)), ask, stop)
     b.position_at_end(stop)
-    put(ANSWER, answer)
-    put(NEXT, pieces)
-    b.branch(done)
-    b.position_at_end(done)
-    add(WORKING, -1)
-    b.cbranch(b.icmp_signed("!=", began, number(0)), others, helper)
-
-    def waiting(before: Any, block: Any, most: int, word: int, wanted: Value | None, after: Any) -> None:
-        """Looks at a word of the state until it is as wanted."""
-        b.position_at_end(block)
-        looked = b.phi(i64)
-        looked.add_incoming(number(0), before)
-        if "x86" in module.triple:
-            b.call(module.declare_intrinsic("llvm.x86.sse2.pause", (), ir.FunctionType(nothing, [])), [])
-        again = b.icmp_signed("<", looked, number(most))
-        if wanted is not None:
-            again = b.and_(again, b.icmp_signed("!=", b.load_atomic(place(state, word), "seq_cst", 8), wanted))
-        looked.add_incoming(b.add(looked, number(1)), block)
-        b.cbranch(again, block, after)
-
-    waiting(done, others, PATIENCE, WORKING, number(0), gone)
-    b.position_at_end(gone)
-    put(GONE, number(1))
+    f.put(taking, ANSWER, answer)
+    f.put(taking, NEXT, pieces)
     b.branch(end)
-    waiting(done, helper, PATIENCE, GONE, number(1), behind)
-    waiting(helper, behind, BEHIND, GONE, None, end)
     b.position_at_end(end)
     b.ret_void()
-    return module
+    return f.module
+
+
+def begin(triple: str) -> Any:
+    """Of the own offer, and the addresses of arrays of helpers' boxes and of offers to them, and how many there are."""
+    f = _Body(triple, 4, "each", "call", "refused", "next", "own", "back", "revoke", "revoked", "following", "wait", "end")
+    b = f.b
+    each, call, refused, following, own, back, revoke, revoked, after, wait, end = f.blocks
+    mine, boxes, offers, count = f.function.args
+    taking = f.load(mine, TAKING)
+    start = b.block
+    b.branch(each)
+
+    n = f.counted(each, start)
+    b.cbranch(b.icmp_signed("<", n, count), call, own)
+    b.position_at_end(call)
+    f.add(taking, WORKING, 1)
+    b.cbranch(f.exchanged(f.load(boxes, n), f.number(LISTENING), f.load(offers, n)), following, refused)
+    b.position_at_end(refused)
+    f.add(taking, WORKING, -1)
+    b.branch(following)
+    b.position_at_end(following)
+    n.add_incoming(b.add(n, f.number(1)), following)
+    b.branch(each)
+
+    b.position_at_end(own)
+    f.work(mine)
+    b.branch(back)
+    n = f.counted(back, own)
+    since = f.clock()
+    b.cbranch(b.icmp_signed("<", n, count), revoke, wait)
+    b.position_at_end(revoke)
+    b.cbranch(f.exchanged(f.load(boxes, n), f.load(offers, n), f.number(LISTENING)), revoked, after)
+    b.position_at_end(revoked)
+    f.add(taking, WORKING, -1)
+    b.branch(after)
+    b.position_at_end(after)
+    n.add_incoming(b.add(n, f.number(1)), after)
+    b.branch(back)
+
+    looked = f.counted(wait, back)
+    again = b.and_(f.patient(since, looked), b.icmp_signed(">", f.look(taking, WORKING), f.number(0)))
+    looked.add_incoming(b.add(looked, f.number(1)), wait)
+    b.cbranch(again, wait, end)
+    b.position_at_end(end)
+    b.ret_void()
+    return f.module
+
+
+def serve(triple: str) -> Any:
+    """Of an offer, and of the helper's own box."""
+    f = _Body(triple, 2, "compute", "listen", "heard", "offered", "nothing", "end")
+    b = f.b
+    compute, listen, heard, offered, nothing, end = f.blocks
+    given, box = f.function.args
+    f.add(f.load(given, TAKING), WORKING, 1)
+    start = b.block
+    b.branch(compute)
+
+    b.position_at_end(compute)
+    offer = b.phi(f.i64)
+    offer.add_incoming(given, start)
+    taking = f.load(offer, TAKING)
+    f.work(offer)
+    f.add(taking, WORKING, -1)
+    f.put(box, 0, f.number(LISTENING))
+    since = f.clock()
+    b.branch(listen)
+
+    looked = f.counted(listen, compute)
+    patient = f.patient(since, looked)
+    said = f.look(box, 0)
+    more = b.add(looked, f.number(1))
+    looked.add_incoming(more, heard)
+    waits = b.icmp_signed("==", said, f.number(LISTENING))
+    b.cbranch(b.and_(waits, b.not_(patient)), nothing, heard)
+    b.position_at_end(heard)
+    b.cbranch(waits, listen, offered)
+    b.position_at_end(offered)
+    dismissed = b.icmp_signed("==", said, f.number(DISMISSED))
+    taken = f.exchanged(box, said, f.number(AWAY))
+    offer.add_incoming(said, offered)
+    leave = b.append_basic_block("leave")
+    b.cbranch(b.and_(taken, b.not_(dismissed)), compute, leave)
+    b.position_at_end(leave)
+    looked.add_incoming(more, leave)
+    b.cbranch(b.and_(taken, dismissed), end, listen)
+    b.position_at_end(nothing)
+    looked.add_incoming(more, nothing)
+    b.cbranch(f.exchanged(box, f.number(LISTENING), f.number(AWAY)), end, listen)
+    b.position_at_end(end)
+    b.ret_void()
+    return f.module
+
+
+def dismiss(triple: str) -> Any:
+    """Of a helper's box."""
+    f = _Body(triple, 1)
+    f.exchanged(f.function.args[0], f.number(LISTENING), f.number(DISMISSED))
+    f.b.ret_void()
+    return f.module
