@@ -389,7 +389,7 @@ class NestWriter(Runs):
                     failed |= fails | self._accumulate(step, reduce, slots, vector, scope)
             elif vector is None:
                 accumulate = partial(self._accumulate, step, reduce, vector=None, scope=scope)
-                failed |= self.runs(reduction.axes, reduce, [slots], scope, lambda own: accumulate(own[0]))
+                failed |= self.runs(step, reduce, [slots], scope, lambda own: accumulate(own[0]))
             else:
                 inside = [*scope, *reduction.axes]
                 with self.lane_runs(reduction.axes, reduce, slots, vector, scope) as fails:
@@ -441,7 +441,7 @@ class NestWriter(Runs):
                 self._combine(inside, reduce, mine, None, None)
             return inside.fails
 
-        failed |= self.runs(axes, reduce, slots, scope, combine)
+        failed |= self.runs(step, reduce, slots, scope, combine)
         for place, mine in zip(places, slots, strict=True):
             self.names[last.symbol] = place
             after = self.writer(scope)

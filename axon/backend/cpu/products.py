@@ -65,6 +65,8 @@ PIECE = 16  # what a piece costs at least, in what is worth sharing: about 0.1 m
 PIECES = 64  # into which a product is cut, at most: enough for so many threads
 TAP = 4  # how many elements are copied in the time in which a product is added
 LINE = 512  # the same in a product with a vector, however many tiles there are
+DEEP = 1 << 16  # products that BLAS sums at a time: with a vector it loses digits with every one
+MANY = 16  # sums of so many that are added in f32
 RUN = 24  # rows or columns of an operand, at least, that are multiplied by themselves rather than copied
 PACKED = 4  # elements of an operand that BLAS packs in the time in which one is copied from afar
 MULTIPLIED = 4  # products that BLAS computes in the time of an addition elsewhere
@@ -407,13 +409,30 @@ def _product(problem: _Problem, memory: Memory, pieces: Sequence[Piece]) -> Begi
 def _multiply(a: Array, b: Array, out: Array, part: _Part | None = None) -> None:
     """Products of matrices into an array, or into a part of it."""
     if part is None:
-        np.matmul(a, b, out=out)
+        _matmul(a, b, out)
     elif out.dtype == a.dtype and part.copied is None:
-        np.matmul(a, b, out=out[part.taken].reshape(part.shape))
+        _matmul(a, b, out[part.taken].reshape(part.shape))
     else:
         made = _scratch.array("made", part.shape, a.dtype)
         mine = out[part.taken]
-        mine[...] = np.matmul(a, b, out=made).reshape(mine.shape)
+        _matmul(a, b, made)
+        mine[...] = made.reshape(mine.shape)
+
+
+def _matmul(a: Array, b: Array, out: Array) -> None:
+    """Products of matrices; long sums in f32 in runs, whose sums are added (Note [Sums of sums] in `runs`)."""
+    depth = a.shape[-1]
+    if depth <= DEEP or out.dtype != np.float32:
+        np.matmul(a, b, out=out)
+        return
+    part = _scratch.array("run", out.shape, out.dtype)
+    np.matmul(a[..., :DEEP], b[..., :DEEP, :], out=out)
+    total = out if depth <= MANY * DEEP else out.astype(np.float64)
+    for start in range(DEEP, depth, DEEP):
+        np.matmul(a[..., start : start + DEEP], b[..., start : start + DEEP, :], out=part)
+        np.add(total, part, out=total)
+    if total is not out:
+        out[...] = total
 
 
 @dataclass(frozen=True, slots=True)

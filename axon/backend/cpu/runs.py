@@ -5,25 +5,29 @@ Note [Sums of sums]
     made in runs, each with an accumulator of its own, and what runs give is added in f64: the error grows with the length of a run.
     Of several axes, a run is the sum over the inner ones. Axes that every access takes together are one (see `collapsed`), since
     a short run costs a vectorized loop more than its sums; one axis is summed in runs of RUN where the accumulator is a variable,
-    of FEW where every lane has one in memory. No more than one run is a loop of its own, whose bounds the rows share.
+    of FEW where every lane has one in memory. If a body is BRIEF, no more than one run is a loop of its own, whose bounds the rows
+    share: that is quicker for short rows, but LLVM takes twice as long.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from axon.backend.cpu.parameters import Parameters
 from axon.backend.kernel.ir import Constant, Expression, Name, call
 from axon.backend.kernel.reducers import Reducer, Slots, State
 from axon.backend.kernel.writer import Writer
+from axon.backend.plan import lanes
 from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.core.ir import Axis
+from axon.core.ir import Axis, Compute
+from axon.core.walk import nodes, scalars
 
 RUN = 2048  # elements that are summed in one variable
+BRIEF = 3  # nodes of a body
 FEW = 128  # that are summed in a lane's place
 
 WIDE = (Element.F64,)
@@ -67,10 +71,12 @@ class Runs(Parameters):
     def place_of(self, vector: Vector | None) -> Expression | None:
         """Where a lane's place is in a buffer."""
 
-    def runs(self, axes: tuple[Axis, ...], reduce: Reducer, slots: Sequence[Slots], scope: list[Axis], body: Body) -> bool:
-        """Loops over what is reduced, with accumulators in variables."""
+    def runs(self, step: Compute, reduce: Reducer, slots: Sequence[Slots], scope: list[Axis], body: Body) -> bool:
+        """Loops over what a step reduces, with accumulators in variables."""
+        axes = lanes.reduced(step)
         if len(axes) == 1 and reduce.in_parts and not _few(axes[0], RUN):
-            return self._in_runs(axes[0], reduce, slots, scope, body)
+            brief = len(slots) == 1 and sum(1 for scalar in scalars(step) for _ in nodes(scalar)) <= BRIEF
+            return self._in_runs(axes[0], reduce, slots, scope, body, brief)
         return self._nested(axes, reduce, slots, scope, body)
 
     def _nested(self, axes: tuple[Axis, ...], reduce: Reducer, slots: Sequence[Slots], scope: list[Axis], body: Body) -> bool:
@@ -85,7 +91,9 @@ class Runs(Parameters):
             failed |= add(lambda own: self._nested(axes[1:], reduce, own, inside, body))
         return failed
 
-    def _in_runs(self, axis: Axis, reduce: Reducer, slots: Sequence[Slots], scope: list[Axis], body: Body) -> bool:
+    def _in_runs(
+        self, axis: Axis, reduce: Reducer, slots: Sequence[Slots], scope: list[Axis], body: Body, brief: bool = False
+    ) -> bool:
         """A loop over an axis, in runs of RUN."""
         code, writer = self.code, self.writer(scope)
         extent = code.let(writer.dim(axis.extent), "extent_")
@@ -96,10 +104,12 @@ class Runs(Parameters):
             with code.loop(name, start, call("min_int", start + RUN, extent)):
                 return body(own)
 
-        with code.when(extent <= RUN), code.loop(name, 0, extent):
-            failed = body(slots)
-        with code.otherwise(), self._total(reduce, slots, scope) as add, code.loop(start, 0, extent, RUN):
-            failed |= add(run)
+        if brief:
+            with code.when(extent <= RUN), code.loop(name, 0, extent):
+                body(slots)
+        longer = code.otherwise() if brief else nullcontext()
+        with longer, self._total(reduce, slots, scope) as add, code.loop(start, 0, extent, RUN):
+            failed = add(run)
         return failed | writer.fails
 
     @contextmanager

@@ -258,3 +258,12 @@ def test_convolutions_of_one_dimension_and_of_batches_of_kernels():
     x, k = f32(3, 8, 9), f32(3, 3, 3)
     windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(1, 2))
     np.testing.assert_allclose(m.depthwise(x, k, target="cpu"), np.einsum("cpqrs,crs->cpq", windows, k), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1 << 16, (1 << 16) + 1, 200_001, 1_200_000])
+def test_long_sums_of_products_keep_their_digits(n):
+    """BLAS would be wrong by 1e-4 where it strides along a vector."""
+    f = axon.compile("fun f (x : f32[n, d]) = for t < 2 => sum i => x[i, t] * x[i, 1]").f
+    x = np.random.default_rng(n).random((n, 4), dtype=np.float32)
+    exact = x[:, :2].astype(np.float64).T @ x[:, 1].astype(np.float64)
+    np.testing.assert_allclose(f(x, target="cpu"), exact, rtol=1e-5)
