@@ -78,6 +78,15 @@ def batch(tokens: np.ndarray, o: argparse.Namespace, step: int, rows: slice) -> 
     return np.stack([tokens[s : s + o.length + 1] for s in starts[rows]])
 
 
+def parts(count: int, o: argparse.Namespace) -> int:
+    """How many parts a batch is cut into over so many processes."""
+    data = o.data or (2 if count % 2 == 0 else 1)
+    for what, number in (("processes", count), ("rows of a batch", o.batch)):
+        if number % data:
+            raise SystemExit(f"{number} {what} are no multiple of the {data} parts of a batch: see --data and --batch")
+    return data
+
+
 def saved(folder: Path, state: dict[str, Any], step: int) -> None:
     """Write a checkpoint. Only when it is whole does `latest` name it, and what is older goes."""
     kept = folder / f"step-{step}"
@@ -121,7 +130,7 @@ def main(arguments: list[str] | None = None) -> list[float]:
             os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="localhost", MASTER_PORT="29511")
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     count = dist.get_world_size()
-    data = o.data or (2 if count % 2 == 0 else 1)
+    data = parts(count, o)
     kind = "cuda" if torch.cuda.is_available() else "cpu"
     if kind == "cuda":
         torch.cuda.set_device(dist.get_rank() % torch.cuda.device_count())

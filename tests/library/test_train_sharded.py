@@ -52,6 +52,14 @@ def test_other_meshes(tmp_path: Path, example: Any) -> None:
     assert [folder.name for folder in (tmp_path / "shared").glob("step-*")] == ["step-6"]
 
 
+@pytest.mark.parametrize(("processes", "said"), [(3, "8 rows of a batch are no multiple of the 3"), (4, "4 processes are no")])
+def test_every_row_is_in_one_part(processes: int, said: str, example: Any) -> None:
+    """No row of a batch is left out, and no process without one."""
+    assert [example.parts(count, example.options([])) for count in (1, 2, 3, 4)] == [1, 2, 1, 2]
+    with pytest.raises(SystemExit, match=said):
+        example.parts(processes, example.options(["--data", "3"]))
+
+
 def test_loss_in_blocks(example: Any) -> None:
     """The loss over four devices that one process plays is that of one; a device's rows are its part of the batch."""
     o, m = example.options([*SIZES, "--layers", "1", "--width", "8"]), example.module()

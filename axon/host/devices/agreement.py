@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
+from typing import Any
 
 from axon import __version__
 from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.checker.kept import origin
+from axon.core.ir import Program
 from axon.core.sharding import print_sharded
 from axon.core.sharding.ir import Sharded
+from axon.host import values
 from axon.host.call import Callee, Session, wrong
 
 REFUSED = "refused"  # the fact of a process that cannot make the call: why
@@ -22,6 +25,7 @@ _WORDS = {  # of facts, in the order in which they are told: the first that diff
     "mesh": "another mesh, or other sizes split over it",
     "element types": "other element types",
     "sizes": "other sizes",
+    "numbers": "other numbers",
     "order": "another order of sums",
     "program": "another sharded program",
 }
@@ -41,6 +45,17 @@ def facts(
         "order": order,
         "program": sha256(print_sharded(sharded).encode()).hexdigest()[:16],
     }
+
+
+def numbers(program: Program, given: Sequence[Any]) -> dict[str, str]:
+    """What is the same in all processes of a call of these arguments beside its form: Python's numbers, 1 and 1.0 alike."""
+    found = values.flatten(program.params, given)
+    plain = [(path, leaf) for _, (path, leaf) in sorted(found.items(), key=lambda item: item[0]) if isinstance(leaf, int | float)]
+    return {"numbers": ", ".join(f"{path} = {_exactly(leaf)}" for path, leaf in plain)} if plain else {}
+
+
+def _exactly(number: float) -> str:
+    return repr(number if isinstance(number, float) and not number.is_integer() else int(number))
 
 
 def disagreement(

@@ -26,7 +26,7 @@ from axon.core.sharding.ir import Layout, Sharded
 from axon.host import values
 from axon.host.autograd import recorded
 from axon.host.call import Callee, Session, arguments, check_sizes, check_target, named, opened, wrong
-from axon.host.devices.agreement import REFUSED, disagreement, facts
+from axon.host.devices.agreement import REFUSED, disagreement, facts, numbers
 from axon.host.devices.forms import Forms
 from axon.host.devices.grid import Grid, grid_of
 from axon.host.devices.places import Gpu, Place, Processor
@@ -198,11 +198,12 @@ class ShardedFunction:
             place = self._place(target)
             program, inputs = place.taken(self._session, self._callee, blocks)
             plan = self._plan(program, [tuple(x.shape) for x in inputs])
+            alike = plan.facts | numbers(program, blocks)
         except Exception as error:
             self._refused(watch, error)
             raise
         watch.begin(plan.said)
-        watch.ask(plan.facts)
+        watch.ask(alike)
         place.begin(watch)
         running = Running(self._grid.lines(self._options.deterministic), place, watch, self._settle, dict(plan.sizes), {})
         try:

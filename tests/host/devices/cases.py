@@ -294,6 +294,8 @@ def functions(rank: int) -> dict[str, Any]:
     turned = mapped(p, lambda x: x.redistribute(placements=x.placements[::-1]))
     for key, call in {
         "another source": lambda: axon.shard((other if rank == 3 else m).apply, mesh, SPLIT)(p, x),
+        "another number": lambda: made["loss"](*whole["loss"][:2], 0.25 if rank == 1 else 0.5),
+        "one number": lambda: made["loss"](*whole["loss"][:2], 1.0 if rank == 1 else 1),
         "another size": lambda: made["apply"](p, as_numpy(x.to_local())[: 2 if rank == 1 else 3]),
         "a broken contract": lambda: made["apply"](short, as_numpy(x.to_local())),
         "broken in all": lambda: made["apply"](mapped(p, lambda x: as_numpy(x.to_local())[:-1]), as_numpy(x.to_local())),

@@ -263,6 +263,7 @@ def test_disagreements(found: Any, whole: dict[str, Any]) -> None:
     """One error in all processes, that names who differs and in what; then they go on."""
     wanted = {
         "another source": "AX0902: rank 3 (data 1, model 1) would call `apply` with another source than the others",
+        "another number": "AX0902: rank 1 (data 0, model 1) would call `loss` with other numbers than the others",
         "another size": "AX0902: rank 1 (data 0, model 1) would call `apply` with other sizes than the others",
         "a broken contract": "AX0902: rank 2 (data 1, model 0) cannot make a call of `apply`",
         "broken in all": "AX0501: ",
@@ -275,6 +276,7 @@ def test_disagreements(found: Any, whole: dict[str, Any]) -> None:
         assert [got[key].startswith(text) for got in results] == [True] * 4, results[0][key]
         assert len({got[key] for got in results}) == 1
     for got in results:
+        assert isinstance(got["one number"], float)
         near(got["and on"], whole["apply"])
 
 
