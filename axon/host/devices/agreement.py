@@ -49,7 +49,7 @@ def facts(
 
 def numbers(program: Program, given: Sequence[Any]) -> dict[str, str]:
     """What is the same in all processes of a call of these arguments beside its form: Python's numbers, 1 and 1.0 alike."""
-    found = values.flatten(program.params, given)
+    found: dict[int, tuple[str, Any]] = values.flatten(program.params, given)
     plain = [(path, leaf) for _, (path, leaf) in sorted(found.items(), key=lambda item: item[0]) if isinstance(leaf, int | float)]
     return {"numbers": ", ".join(f"{path} = {_exactly(leaf)}" for path, leaf in plain)} if plain else {}
 
