@@ -94,6 +94,21 @@ def test_without_a_softmax() -> None:
     assert shifts(made("product", {"s": "m", "t": "m"}, m=4)) == ["shift y", "shift z"]
 
 
+@pytest.mark.parametrize("read", ["if j < k then u[i, j] else 0.0", "if j < 3 then e[j] * x[i, 0] else y[i, 0]", "u[i, j % k]"])
+def test_columns_of_what_is_not_split(read: str) -> None:
+    """What has an index of columns in a dimension that no split size makes is there whole."""
+    text = f"""
+fun f (x : f32[s, c]) (y : f32[s, c]) (u : f32[s, k]) (e : f32[3]) where k <= s, s >= 3, k >= 1, c >= 1 =
+  let val w = for i j => (sum c => x[i, c] * y[j, c]) + ({read})
+  in for i c => sum j => w[i, j] * y[j, c] end
+"""
+    program = of(text, "f")
+    dims = bound(program, s=8, c=4, k=3)
+    found = sharded(program, mesh(m=2), {"s": "m"}, {s: n * 256 if s.name == "s" else n for s, n in dims.items()}, LINKED)
+    compare(found, arguments(program, dims), dims)
+    assert "shift y" in shifts(found)
+
+
 def test_weights_that_are_a_result_are_whole_rows() -> None:
     assert "shift" not in "".join(shifts(made("shown", {"s": "m", "t": "m"}, m=2)))
 
