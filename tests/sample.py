@@ -89,6 +89,7 @@ CASES = {
     "tests/suites/test_jax.py": 3,
     "tests/tools/editor/test_analysis.py": 6,
     "tests/tools/editor/test_prefixes.py": 6,
+    "tests/tools/onnx/test_exports.py": 6,
     "tests/tools/prompt/test_computing.py": 4,
 }
 

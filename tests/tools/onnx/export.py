@@ -1,14 +1,14 @@
-"""Exports the models of `models/` from PyTorch, and runs them in ONNX Runtime: `python -m tests.tools.onnx.export [NAME …]`.
+"""Models of PyTorch's libraries and their exports. `python -m tests.tools.onnx.export [NAME …]` writes the files of `models/`.
 
-It needs torch, torchvision, transformers, onnxscript and onnxruntime, which the tests do not: those read what it wrote. Every
-model is small, two layers and narrow, but as its library builds it. What is expected is kept for two choices of sizes, of which
-only the first is the one that was exported.
+It needs torch, torchvision, transformers, onnxscript and onnxruntime, as `test_exports.py` does, which exports them anew;
+`test_models.py` does without, and reads what was written. Every model is small, two layers and narrow, but as its library builds
+it. What is expected is kept for two choices of sizes, of which only the first is the one that was exported.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -184,7 +184,8 @@ MODELS: dict[str, Callable[[], Exported]] = {
 }
 
 
-def write(name: str) -> None:
+def export(name: str) -> Any:
+    """A model with its weights, as ONNX."""
     torch.manual_seed(0)
     exported = MODELS[name]()
     with torch.no_grad():  # the exporter keeps equal tensors once, such as all scales that are 1
@@ -194,15 +195,23 @@ def write(name: str) -> None:
         exported.model, (), kwargs=exported.example, dynamic_shapes=exported.dims, dynamo=True, verbose=False
     )
     assert program is not None
-    model = program.model_proto
+    return program.model_proto
+
+
+def expected(model: Any, given: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """What ONNX Runtime computes; integers of 32 bits are the test's, of 64 the model's."""
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    return session.run(None, {k: v.astype(np.int64) if v.dtype == np.int32 else v for k, v in given.items()})
+
+
+def write(name: str) -> None:
+    model = export(name)
     strip(model)
     (FOLDER / f"{name}.onnx").write_bytes(model.SerializeToString())
     whole = fill(onnx.load(FOLDER / f"{name}.onnx"))
-    session = onnxruntime.InferenceSession(whole.SerializeToString())
     kept = {}
     for n, sizes in enumerate(SIZES[name]):
-        given = {k: v.astype(np.int64) if v.dtype == np.int32 else v for k, v in inputs(whole, sizes).items()}
-        kept |= {f"{n}.{k}": v for k, v in enumerate(session.run(None, given))}
+        kept |= {f"{n}.{k}": v for k, v in enumerate(expected(whole, inputs(whole, sizes)))}
     np.savez_compressed(FOLDER / f"{name}.npz", **kept)
     print(name, len(model.graph.node), "nodes", (FOLDER / f"{name}.onnx").stat().st_size, (FOLDER / f"{name}.npz").stat().st_size)
 
