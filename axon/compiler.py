@@ -430,21 +430,24 @@ def device_library(
     compiler: Sequence[str],
     operator: Sequence[str] = (),
 ) -> Library:
-    """A program as a library for C in a folder, for GPUs and at some sizes; see `backend.c.cuda`. With a compiler of C++ for it, an
-    operator of PyTorch beside that."""
+    """A program as a library for C in a folder, for GPUs, with kernels of their own for some sizes; see `backend.c.cuda`. With a
+    compiler of C++ for it, an operator of PyTorch beside that."""
     with _phase("building a library"):
         from axon.backend.c.cuda import build as phase
         from axon.backend.c.torch_operator import build as operator_of
         from axon.backend.gpu.layout.target import HOPPER
-        from axon.backend.gpu.runtime.shipped import shipped
         from axon.backend.gpu.runtime.steps import Ordered
+        from axon.backend.gpu.shipped.open import shipped_open
+        from axon.backend.gpu.shipped.sized import shipped
 
         ordered = Ordered(program, HOPPER)
         made = [shipped(ordered, each) for each in sizes]
-        library = phase(program, about, folder, HOPPER, made, compiler)
+        others = shipped_open(program, HOPPER, sizes[0] if sizes else {})
+        library = phase(program, about, folder, HOPPER, made, others, compiler)
         if not operator:
             return library
-        more = operator_of(program, about, folder, operator, gpu=True, fails=any(each.fails for each in made))
+        fails = others.fails or any(each.fails for each in made)
+        more = operator_of(program, about, folder, operator, gpu=True, fails=fails)
         return replace(library, files=(*library.files, *more))
 
 

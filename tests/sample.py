@@ -42,6 +42,7 @@ CASES = {
     "tests/backend/gpu/runtime/test_torch.py": 4,
     "tests/backend/gpu/runtime/test_variants.py": 4,
     "tests/backend/gpu/runtime/test_wide_indices.py": 4,
+    "tests/backend/gpu/shipped/test_open.py": 3,
     "tests/backend/gpu/simt/test_axes_as_one.py": 4,
     "tests/backend/gpu/simt/test_emit.py": 6,
     "tests/backend/gpu/simt/test_general.py": 4,

@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # what every phase of the pipeline is, and who puts them together
     "axon.compiler": {"base", "grammar", "checker", "lower", "core", "core.passes", "core.sharding", "interpret", "pass_table"}
     | {"backend", "backend.cpu", "backend.c"}
-    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "runtime", "report")},
+    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "runtime", "shipped", "report")},
     # the list of passes by target
     "axon.pass_table": {"base", "core", "core.passes", "core.sharding", "backend.cpu", "backend.kernel", "backend.plan"}
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "runtime")},
@@ -57,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"backend", "backend.plan", "backend.kernel", "backend.tiles"},
     "axon.backend.tiles": {"base", "shapes", "core", "interpret", "backend.plan", "backend.kernel"},
     "axon.backend.c": {"base", "shapes", "shapes.contracts", "core", "core.passes"}
-    | {"backend.plan", "backend.kernel", "backend.cpu", "backend.gpu.layout", "backend.gpu.runtime"},
+    | {"backend.plan", "backend.kernel", "backend.cpu", "backend.gpu.layout", "backend.gpu.shipped"},
     "axon.backend.gpu": set(),
     "axon.backend.gpu.layout": {"base", "shapes", "core"},
     "axon.backend.gpu.tile": {"base", "shapes", "core", "backend.plan", "backend.kernel", "backend.gpu.layout"},
@@ -90,6 +90,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "backend.kernel",
     }
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "proof", "emit", "simt", "build", "sorting")},
+    "axon.backend.gpu.shipped": {"base", "shapes", "core", "backend.plan", "backend.kernel"}
+    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "emit", "simt", "build", "runtime")},
     "axon.backend.gpu.report": {"base", "shapes", "core", "core.passes", "backend", "backend.plan"}
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "simt", "build", "sorting", "runtime")},
     # faces

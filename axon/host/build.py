@@ -38,7 +38,8 @@ def build(
     cc: Sequence[str] | None = None,
 ) -> Library:
     """Write a library for a function. `ranks`, `shapes` and `elements` say what its signature leaves open; sizes that are given
-    choose among orders of sums, and the library takes all others too. For GPUs it takes those that it is built `at`. `name` is
+    choose among orders of sums, and the library takes all others too. For GPUs it has kernels of their own for those `at` which it
+    is built. `name` is
     what C calls the function, after `axon_`; with `torch`, an operator of PyTorch is made, too. Raises AxonError."""
     from axon.backend.c.header import Described
     from axon.backend.c.identifiers import own_name
@@ -62,9 +63,6 @@ def build(
         return Described(symbol, callee.name, source, callee.signature, ranked.name, cpu)
 
     if target == "cuda":
-        if not at:
-            note = "kernels for GPUs are made for sizes: `--sizes n=4096,d=1024`, and again for each other set of them"
-            raise wrong(callee, "AX0614", f"`axon build --target cuda` asks at which sizes `{callee.name}` is called", note)
         first, sets = None, []
         for sizes in at:
             ranked, known = answered({**given, **sizes})
@@ -76,7 +74,7 @@ def build(
             first = first or ranked
             own = first.program.contract.determination.order  # each question has symbols of its own
             sets.append({symbol: known[other] for symbol, other in zip(own, order, strict=True)})
-        assert first is not None
+        first = first or answered(given)[0]
         return compiler.device_library(first.program, described(first), folder, sets, compiler_, cxx if torch else ())
     ranked, known = answered(given)
     made = compiler.build(ranked.program, described(ranked), folder, known, compiler_)

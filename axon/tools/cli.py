@@ -353,6 +353,8 @@ def _build(arguments: argparse.Namespace) -> int:
         )
     for file in made.files:
         _note(f"wrote {file}")
+    if arguments.target == "cuda" and not arguments.sizes:
+        _note("its kernels are for all sizes, without tensor cores: --sizes adds the fastest ones for sizes of yours")
     if made.deciding and not asked.given:
         sizes = ", ".join(f"{symbol.name}=…" for symbol in made.deciding)
         _note(f"sums of products are multiplied in the order that is best in the mean: {sizes} chooses that for sizes of yours")

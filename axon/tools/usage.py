@@ -94,10 +94,9 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     build.add_argument("--torch", action="store_true", help="an operator of PyTorch as well, which needs no Python when it runs")
     build.add_argument("--cpu", metavar="CPU", default="native", help="native (default: this processor), or x86-64-v3, znver4 …")
     build.add_argument("--elements", metavar="NAME=TYPE", nargs="+", default=[], help="x=bf16 for an element type that is open")
-    build.add_argument("--target", choices=("cpu", "cuda"), default="cpu", help="cuda: for Hopper GPUs, at --sizes")
-    build.add_argument(
-        "--sizes", metavar="NAME=SIZE,…", action="append", default=[], help="of calls on a GPU; one for each set of them"
-    )
+    build.add_argument("--target", choices=("cpu", "cuda"), default="cpu", help="cuda: for Hopper GPUs")
+    fastest = "with --target cuda: the fastest kernels for these sizes too; again for each other set of them"
+    build.add_argument("--sizes", metavar="NAME=SIZE,…", action="append", default=[], help=fastest)
 
     bench = add("bench", "time a function, for several sizes and beside a function of Python's")
     bench.add_argument("path", metavar="PATH[:NAME]", help=a_function)

@@ -1,7 +1,9 @@
-"""A program as a library for GPUs, at the sizes at which it was shipped: tables of launches, and C that makes them.
+"""A program as a library for GPUs: tables of launches at the sizes at which it was shipped, launches for all others, and C that
+makes them.
 
 The contract is checked on the host, as in libraries for processors; then the sizes choose among tables. What stands in these is
-what a call from Python would launch (`gpu.runtime.shipped`).
+what a call from Python would launch (`gpu.shipped.sized`). Sizes without a table go to kernels for all sizes, whose arguments
+are computed from them (`gpu.shipped.open`).
 """
 
 from __future__ import annotations
@@ -13,30 +15,37 @@ from axon.backend.c.contract import Contract
 from axon.backend.c.header import Described, comment, declares, parameters
 from axon.backend.c.identifiers import Identifiers, entries
 from axon.backend.c.library import Library, cannot, library_of, require
-from axon.backend.c.sizes import quoted
+from axon.backend.c.sizes import quoted, size
 from axon.backend.c.source import Entries, function, more, place, table, text
-from axon.backend.c.types import Interface, interface, item
+from axon.backend.c.types import Interface, Slot, interface, item
 from axon.backend.gpu.layout.target import Target
-from axon.backend.gpu.runtime.shipped import PixelMap, ShippedCode, ShippedProgram, TiledMap
+from axon.backend.gpu.shipped.open import Between, OpenArgument, OpenProgram
+from axon.backend.gpu.shipped.sized import Address, PixelMap, ShippedCode, ShippedProgram, TiledMap
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.output import write_text
 from axon.core.ir import Program
+from axon.shapes.dimension import Dim
 
 _INCLUDES = ("dlfcn.h", "pthread.h", "stdarg.h", "stdio.h", "stdlib.h", "string.h")
 _TYPES = {Element.F16: 6, Element.F32: 7, Element.BF16: 9}  # CUtensorMapDataType
 _ANY_STRIDE = 16  # of a dimension of one index: the driver wants an aligned one
 _NO_WORKSPACE = "error[AX0505]: `workspace` is NULL, or does not begin at a multiple of 256 bytes"
 _STOPPED = "error[AX0511]: a kernel stopped: an index computed from data was out of bounds, or integer arithmetic had no result"
-_OTHER = "error[AX0501]: this library has no kernels for {}: it was built for {}"
 
 
 def build(
-    program: Program, about: Described, folder: str, target: Target, made: Sequence[ShippedProgram], compiler: Sequence[str]
+    program: Program,
+    about: Described,
+    folder: str,
+    target: Target,
+    made: Sequence[ShippedProgram],
+    others: OpenProgram,
+    compiler: Sequence[str],
 ) -> Library:
     """Write a library. AX0614 where there is no C compiler."""
     require(compiler, about.cpu)
-    header, source = texts(program, about, target, made)
+    header, source = texts(program, about, target, made, others)
     at = Path(folder)
     try:
         at.mkdir(parents=True, exist_ok=True)
@@ -47,14 +56,18 @@ def build(
     return Library(tuple(str(at / name) for name in library_of(at, about, [], compiler)), ())
 
 
-def texts(program: Program, about: Described, target: Target, made: Sequence[ShippedProgram]) -> tuple[str, str]:
-    """The header, and the C."""
-    return _Writer(program, about, target, made).texts()
+def texts(
+    program: Program, about: Described, target: Target, made: Sequence[ShippedProgram], others: OpenProgram
+) -> tuple[str, str]:
+    """The header, and the C. What is `made` is for some sizes each, `others` is for the others."""
+    return _Writer(program, about, target, made, others).texts()
 
 
 class _Writer:
-    def __init__(self, program: Program, about: Described, target: Target, made: Sequence[ShippedProgram]) -> None:
-        self.program, self.about, self.target, self.made = program, about, target, made
+    def __init__(
+        self, program: Program, about: Described, target: Target, made: Sequence[ShippedProgram], others: OpenProgram
+    ) -> None:
+        self.program, self.about, self.target, self.made, self.others = program, about, target, made, others
         self.symbol = about.symbol
         self.interface: Interface = interface(program, about.symbol)
         self.names = Identifiers()
@@ -65,8 +78,7 @@ class _Writer:
         self.order = list(program.contract.determination.order)
         self.codes: dict[ShippedCode, int] = {}
         self.maps = 0
-        self.fails = any(each.fails for each in made)
-        self.room = max((each.room for each in made), default=0)
+        self.fails = others.fails or any(each.fails for each in made)
 
     # ── the whole ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -75,9 +87,12 @@ class _Writer:
         contract = Contract(self.program, self.interface, about.name, about.signature, self.dims, self.names, about.size_name)
         bind = function("static int ax_bind", f"struct ax_sizes *sizes{more(self.interface, out=False)}", contract.write())
         tables = list(self.tables())  # which numbers codes and maps
-        arguments = [launch.arguments for each in self.made for launch in each.launches]
+        for launch in self.others.launches:
+            self.codes.setdefault(launch.code, len(self.codes))
+        counts = [len(launch.arguments) for launch in self.others.launches]
+        counts += [len(launch.arguments) for each in self.made for launch in each.launches]
         major, minor, _ = self.target.compute_capability
-        macros = {"MOST_ARGUMENTS": max(map(len, arguments), default=1), "MAPS": max(1, self.maps), "MAJOR": major, "MINOR": minor}
+        macros = {"MOST_ARGUMENTS": max(counts, default=1), "MAPS": max(1, self.maps), "MAJOR": major, "MINOR": minor}
         parts = [
             f"/* `{about.name}` of {about.source}, as {own}.h declares it: written by `axon build`, to be read and not edited. */",
             f'#define _GNU_SOURCE\n#pragma GCC visibility push(default)\n#include "{own}.h"\n#pragma GCC visibility pop',
@@ -94,8 +109,11 @@ class _Writer:
             *self.functions(),
         ]
         told = [
-            f"`{own}` checks that first, and that it has kernels for these sizes:",
+            f"`{own}` checks that first. It has kernels for all sizes, and its own, on the tensor cores where these serve, at",
             *(f"- {self.worded(each.sizes)}" for each in self.made),
+        ]
+        told = told if self.made else [f"`{own}` checks that first. Its kernels are for all sizes, and use no tensor cores."]
+        told += [
             "Tensors lie in the GPU's memory, in rows, and begin at multiples of 16 bytes; arguments are only read, and share no",
             "memory with results. A call returns once its kernels are launched. These functions may be called from several threads",
             "at once, each with a context of a GPU that is current (cudaSetDevice, cuCtxSetCurrent).",
@@ -167,12 +185,12 @@ class _Writer:
         *_, error, _, workspace, check = entries(own)
         yield made.shapes()
         yield self.chosen()
+        yield self.room()
+        yield self.open_launches()
         yield function(f"int {own}", self.given, self.call(made))
         yield made.only_shapes()
         lines = [*made.bound(out=False), "if (bytes == NULL) {", f"    return {_null('bytes')};", "}"]
-        rooms = ", ".join(f"{each.room}u" for each in self.made)
-        lines += [f"static const size_t rooms[] = {{{rooms}}};", "const int chosen = ax_chosen(&sizes);"]
-        lines += ["if (chosen < 0) {", "    return AXON_SIZES;", "}", "*bytes = rooms[chosen];", "return AXON_OK;"]
+        lines += [f"uint64_t places[{self.places}];", "*bytes = ax_room(&sizes, ax_chosen(&sizes), places);", "return AXON_OK;"]
         yield function(f"int {workspace}", f"{parameters(self.interface, out=False)}, size_t *bytes", lines)
         if self.fails:
             lines = ["int32_t *const word = __atomic_load_n(&ax_failed, __ATOMIC_ACQUIRE);"]
@@ -182,25 +200,66 @@ class _Writer:
         yield function(f"const char *{error}", "void", ["return ax_text_of_error;"])
 
     def chosen(self) -> str:
-        """Which table is for some sizes; -1, and a text, where none is."""
+        """Which table is for some sizes; the number of all of them, where none is."""
         fields = [self.dims[symbol] for symbol in self.order]
         lines = ["(void)sizes;"]
         for n, each in enumerate(self.made):
             test = " && ".join(f"sizes->{field} == {each.sizes[s]}" for field, s in zip(fields, self.order, strict=True)) or "1"
             lines += [f"if ({test}) {{", f"    return {n};", "}"]
-        asked = ", ".join(f"{self.about.size_name(s)} = %lld".replace("%lld", "%s") for s in self.order)
-        told = quoted(_OTHER.format(asked, "; ".join(self.worded(each.sizes) for each in self.made).replace("%", "%%")))
-        numbers = "".join(f", ax_grouped(sizes->{field})" for field in fields)
+        return function("static int ax_chosen", "const struct ax_sizes *sizes", [*lines, f"return {len(self.made)};"])
+
+    @property
+    def places(self) -> int:
+        """Of how many tensors between kernels a call finds the places."""
+        return max(1, len(self.others.between))
+
+    def size(self, dim: Dim) -> str:
+        return size(dim, lambda symbol: f"sizes->{self.dims[symbol]}")
+
+    def room(self) -> str:
+        """How much memory a call works in; for sizes without a table also what lies where in it."""
+        rooms = ", ".join(f"{each.room}u" for each in self.made)
+        lines = ["int odd = 0;", "uint64_t at = 0;", "(void)odd;", "(void)sizes;", "(void)places;"]
+        if self.made:
+            lines += [f"static const size_t rooms[] = {{{rooms}}};", f"if (chosen < {len(self.made)}) {{"]
+            lines += ["    return rooms[chosen];", "}"]
+        else:
+            lines.append("(void)chosen;")
+        for n, piece in enumerate(self.others.rooms):
+            lines += [f"places[{n}] = at;", f"at += (uint64_t)({self.size(piece)});"]
         return function(
-            "static int ax_chosen", "const struct ax_sizes *sizes", [*lines, f"ax_fail(AXON_SIZES, {told}{numbers});", "return -1;"]
+            "static size_t ax_room", "const struct ax_sizes *sizes, int chosen, uint64_t *places", [*lines, "return at;"]
         )
+
+    def open_launches(self) -> str:
+        """Launches at sizes without a table."""
+        room = len([slot for slot in self.interface.inputs if slot.value.shape]) + len(self.interface.results)
+        lines = ["int status = AXON_OK, odd = 0;", "(void)odd;", "(void)sizes;", "(void)places;"]
+        for launch in self.others.launches:
+            rows = [self.argument(argument, room) for argument in launch.arguments] or ["{0, -1, NULL, 0}"]
+            given = f"{self.size(launch.blocks)}, {launch.threads}, {len(launch.arguments)}"
+            lines += ["{", "    const ax_argument arguments[] = {" + ", ".join(rows) + "};"]
+            lines.append(f"    status = ax_cuda_launch_open(&ax_kernel_{self.codes[launch.code]}, {given}, arguments,")
+            lines += ["        addresses, device, stream);", "}", "if (status != AXON_OK) {", "    return status;", "}"]
+        given = "const struct ax_sizes *sizes, const uint64_t *places, const uint64_t *addresses, int device, void *stream"
+        return function("static int ax_launch_open", given, [*lines, "return status;"])
+
+    def argument(self, argument: OpenArgument, room: int) -> str:
+        match argument:
+            case Between(number):
+                return f"{{places[{number}], {room}, NULL, 0}}"
+            case Address(number, offset):
+                return f"{{{offset}u, {number}, NULL, 0}}"
+            case _:
+                return f"{{(uint64_t)({self.size(argument)}), -1, NULL, 0}}"
 
     def call(self, made: Entries) -> Iterator[str]:
         own = self.interface
         yield from made.bound()
         yield f"{own.result.name} wanted = *out;" if own.result is not None else ""
         yield from ("ax_shapes(&sizes, &wanted);", "const int chosen = ax_chosen(&sizes);")
-        yield from ("if (chosen < 0) {", "    return AXON_SIZES;", "}")
+        yield f"uint64_t places[{self.places}];"
+        yield "const size_t room = ax_room(&sizes, chosen, places);"
         tensors = [slot for slot in own.inputs if slot.value.shape]
         for slot in own.results:
             yield from made.fits(slot)
@@ -217,14 +276,9 @@ class _Writer:
                 yield f"ax_reach({place(other)}, &from, &to);"
                 shared = quoted(f"error[AX0505]: `{slot.path}` shares memory with `{other.path}`")
                 yield from ("if (from < high && low < to) {", f"    return ax_fail(AXON_ARGUMENT, {shared});", "}")
-        if self.room:
-            rooms = ", ".join(str(int(each.room > 0)) for each in self.made)
-            yield f"static const char works[] = {{{rooms}}};"
-            yield "if (works[chosen] && (workspace == NULL || (uintptr_t)workspace % 256 != 0)) {"
-            yield f"    return ax_fail(AXON_ARGUMENT, {quoted(_NO_WORKSPACE)});"
-            yield "}"
-        else:
-            yield "(void)workspace;"
+        yield "if (room != 0 && (workspace == NULL || (uintptr_t)workspace % 256 != 0)) {"
+        yield f"    return ax_fail(AXON_ARGUMENT, {quoted(_NO_WORKSPACE)});"
+        yield "}"
         yield from ("int device = 0;", "if ((status = ax_cuda_device(&device)) != AXON_OK) {", "    return status;", "}")
         if self.fails:
             yield from ("if ((status = ax_cuda_word()) != AXON_OK) {", "    return status;", "}")
@@ -235,12 +289,20 @@ class _Writer:
         for n, each in enumerate(self.made):
             yield f"case {n}: "
             for slot in own.inputs:
-                at = each.scalars.get(slot.value.symbol)
-                if at is not None:
-                    fill = f"ax_cuda_fill((uint64_t)(uintptr_t)workspace + {at}, &{slot.place}, {item(slot.value.element)}, stream)"
-                    yield from (f"    if ((status = {fill}) != AXON_OK) {{", "        return status;", "    }")
+                if (at := each.scalars.get(slot.value.symbol)) is not None:
+                    yield from _filled(slot, str(at))
             yield f"    return ax_cuda_launch(ax_steps_{n}, {len(each.launches)}, addresses, device, stream);"
-        yield from ("default: ", "    return AXON_SIZES;", "}")
+        yield "default: "
+        for slot in own.inputs:
+            if (piece := self.others.scalars.get(slot.value.symbol)) is not None:
+                yield from _filled(slot, f"places[{piece}]")
+        yield from ("    return ax_launch_open(&sizes, places, addresses, device, stream);", "}")
+
+
+def _filled(slot: Slot, at: str) -> Iterator[str]:
+    """Writes a number where kernels read it."""
+    fill = f"ax_cuda_fill((uint64_t)(uintptr_t)workspace + {at}, &{slot.place}, {item(slot.value.element)}, stream)"
+    yield from (f"    if ((status = {fill}) != AXON_OK) {{", "        return status;", "    }")
 
 
 def _null(name: str) -> str:

@@ -14,11 +14,15 @@ from axon.backend.c.cuda import build
 from axon.backend.c.header import Described
 from axon.backend.gpu.layout.memory import Im2col
 from axon.backend.gpu.layout.target import HOPPER
-from axon.backend.gpu.runtime.shipped import Address, PixelMap, ShippedCode, ShippedLaunch, ShippedProgram, TiledMap
+from axon.backend.gpu.shipped.open import Between, OpenLaunch, OpenProgram
+from axon.backend.gpu.shipped.sized import Address, PixelMap, ShippedCode, ShippedLaunch, ShippedProgram, TiledMap
 from axon.base.element import Element
 from axon.base.errors import AxonError
+from axon.base.names import fresh
+from axon.core.ir import Value
 from axon.host.build import build as asked_to_build
 from axon.host.ranked import COMMAND_LINE, ranked
+from axon.shapes.dimension import Dim, maximum
 from tests import ROOT
 
 MODULE = """
@@ -68,7 +72,7 @@ int main(int count, char **arguments)
         for (int n = 0; n < 4; n++) pthread_join(threads[n], NULL);
         return 0;
     }
-    call(64), call(32), call(64), call(5);
+    call(64), call(32), call(64), call(5), call(9), call(10);
     int first = axon_f_check();
     printf("check %d %s, then %d\n", first, first ? axon_f_error() : "", axon_f_check());
     return 0;
@@ -77,6 +81,7 @@ int main(int count, char **arguments)
 IMAGES = Im2col((2, 5, 6, 64), (1920, 384, 64, 1), (-1, -2), (0, 1), (1, 2), (2, 3), 64)
 FIRST = ShippedCode(b"one.", "first", 2048, 1, False)
 SECOND = ShippedCode(b"two.", "second", 4096, 16, True)
+THIRD = ShippedCode(b"six.", "third", 512, 1, False)
 
 
 def shipped(symbols: dict[str, object], k: int) -> ShippedProgram:
@@ -92,6 +97,17 @@ def shipped(symbols: dict[str, object], k: int) -> ShippedProgram:
     return ShippedProgram({n: 8, extent: k}, launches, 512 if k == 64 else 0, scalars, k == 64)  # type: ignore[dict-item]
 
 
+def others(symbols: dict[str, object]) -> OpenProgram:
+    """Launches at all other sizes; the second has nothing to do below k = 8."""
+    n, k, t = (symbols[name] for name in ("n", "k", "p_t"))
+    rows, columns = Dim.of(n), Dim.of(k)  # type: ignore[arg-type]
+    many = rows * columns + maximum(columns - 9, 0) * (1 << 32)
+    first = OpenLaunch(FIRST, many, 128, (Address(0, 0), rows * columns + 1, Between(1), Between(0), Address(5, 0)))
+    second = OpenLaunch(THIRD, columns // 8, 32, (Address(3, 0), (rows - columns) // 2))
+    between = Value(t, Element.F64, ()), Value(fresh("between"), Element.I32, (rows, Dim.of(128)))  # type: ignore[arg-type]
+    return OpenProgram((first, second), between, {t: 0}, True)  # type: ignore[dict-item]
+
+
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cuda")
@@ -101,7 +117,15 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     symbols = {v.symbol.name: v.symbol for v in at.program.inputs} | {s.name: s for s in at.program.contract.variables}
     about = Described("axon_f", "f", "model.axon", callee.signature, at.name, "native")
     made = [shipped(dict(symbols), k) for k in (64, 32)]
-    build(at.program, about, str(folder), HOPPER, made, ["cc", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"])
+    build(
+        at.program,
+        about,
+        str(folder),
+        HOPPER,
+        made,
+        others(dict(symbols)),
+        ["cc", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"],
+    )
     (folder / "main.c").write_text(PROGRAM)
     fake = ["-shared", "-fPIC", str(ROOT / "tests/backend/c/libcuda.c"), "-o", "libcuda.so.1"]
     subprocess.run(["cc", "-Wall", "-Wno-unused-result", *fake], cwd=folder, check=True, timeout=60)
@@ -146,7 +170,20 @@ set8 10020 to fd on 0x77
 launch first<10,1,1 128,1,1 2048 0x77> 1 2000 7 3008 10100
 launch second<48,1,1 256,1,1 4096 0x77> 2 word 10000000000
 = 0 512 
-= 501 7 error[AX0501]: this library has no kernels for n = 8, k = 5: it was built for n = 8, k = 64; n = 8, k = 32
+set32 10000 to 0 on 0x77
+set32 10004 to 40000000 on 0x77
+launch first<40,1,1 128,1,1 2048 0x77> 1000 29 10100 10000 word
+= 0 4352 
+set32 10000 to 0 on 0x77
+set32 10004 to 40000000 on 0x77
+launch first<72,1,1 128,1,1 2048 0x77> 1000 49 10100 10000 word
+load six.
+attribute 8 of third is 512
+launch third<1,1,1 32,1,1 512 0x77> 4000 ffffffffffffffff
+= 0 4352 
+set32 10000 to 0 on 0x77
+set32 10004 to 40000000 on 0x77
+= 612 4352 error[AX0612]: a kernel would take 4,294,967,376 blocks, and a GPU takes at most 2,147,483,647
 check 0 , then 0
 """
 
@@ -201,12 +238,15 @@ def test_a_function(tmp_path: Path) -> None:
     text = (tmp_path / "axon_pick.c").read_text()
     assert "static const unsigned char ax_code_0[]" in text
     assert "case 1:" in text
+    asked_to_build(session, callee, str(tmp_path / "open"), {}, {}, {}, {}, target="cuda")
+    text = (tmp_path / "open" / "axon_pick.c").read_text()
+    assert "ax_cuda_launch_open(&ax_kernel_0, " in text
+    assert "Its kernels are for all sizes" in (tmp_path / "open" / "axon_pick.h").read_text()
 
 
 @pytest.mark.parametrize(
     ("name", "sizes", "code", "said"),
     [
-        ("f", [], "AX0614", "asks at which sizes `f` is called"),
         ("f", [{"n": 8}], "AX0614", "`--sizes n=8` leaves open what `k` is"),
         ("powers", [{"n": 8}], "AX0603", "the host decides something between its kernels"),
         ("mean", [{"n": 8}], "AX0603", "a result is a number"),

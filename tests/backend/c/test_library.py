@@ -334,7 +334,6 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     for options, text in {
         ("cc", ("no-such-compiler",)): "there is no C compiler `no-such-compiler`",
         ("cpu", "no-such-cpu"): "`cc` does not know the processor `no-such-cpu`",
-        ("target", "cuda"): "`axon build --target cuda` asks at which sizes `other` is called",
         ("name", "f_free"): "no function of C can be called `axon_f_free`, as `--name` says",
         ("name", "a-b"): "no function of C can be called `axon_a-b`, as `--name` says",
     }.items():

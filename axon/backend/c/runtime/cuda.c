@@ -1,6 +1,6 @@
 /* What libraries for GPUs have inside beside base.c: the driver, which is looked for when it is first needed, machine code that is
-   loaded once, and launches from tables. What a call launches and where its tensors go follows from its sizes; only addresses and
-   the stream are its own, so that nothing here changes from call to call. The declarations are those of cuda.h. */
+   loaded once, and launches: from tables at the sizes for which there are some, so that only addresses and the stream are a call's
+   own; at all others with arguments that the call computes. The declarations are those of cuda.h. */
 
 enum { AX_DEVICES = 64, AX_MOST_DIMENSIONS = 5 };
 
@@ -260,6 +260,21 @@ static int ax_cuda_launch(const ax_step *steps, int count, const uint64_t *addre
         AX_ASK(cuLaunchKernelEx, &config, step->kernel->loaded->kernel, pointers, NULL);
     }
     return AXON_OK;
+}
+
+/* Launch a kernel for all sizes, whose arguments a call has computed from its own. */
+AX_UNUSED static int ax_cuda_launch_open(const ax_kernel *kernel, int64_t blocks, uint32_t threads, uint32_t count,
+    const ax_argument *arguments, const uint64_t *addresses, int device, void *stream)
+{
+    if (blocks <= 0) {
+        return AXON_OK;
+    }
+    if (blocks > INT32_MAX) {
+        return ax_fail(AXON_GPU, "error[AX0612]: a kernel would take %s blocks, and a GPU takes at most 2,147,483,647",
+            ax_grouped(blocks));
+    }
+    const ax_step step = {kernel, (uint32_t)blocks, threads, count, arguments};
+    return ax_cuda_launch(&step, 1, addresses, device, stream);
 }
 
 /* Write a number of 1 to 8 bytes on a stream. */

@@ -73,7 +73,7 @@ class NestChoices(VariantChoices):
         last, refused = plainest(ready.kernel), {variant.mapping for variant in self.refused}
         if last in refused:
             raise BuildError("a plain kernel does not fit the registers")
-        wanted = _fitting(ready.wanted, last, refused)
+        wanted = fitting(ready.wanted, last, refused)
         found = next((v for v in self.variants if v.mapping == wanted), None)
         if found is not None:
             return found
@@ -86,11 +86,11 @@ class NestChoices(VariantChoices):
         found = next((v for v in self.variants if v.why == ANY), None)
         if found is not None:
             return found
-        serving = _fitting(ready.general(), last, refused)
+        serving = fitting(ready.general(), last, refused)
         return next((v for v in self.variants if v.mapping == serving), None) or self.add(Variant(serving, ANY))
 
 
-def _fitting(mapping: Mapping, last: Mapping, refused: Set[Mapping]) -> Mapping:
+def fitting(mapping: Mapping, last: Mapping, refused: Set[Mapping]) -> Mapping:
     """A mapping that the compiler has not refused: the one that is wanted, or like it, or the last."""
     while mapping in refused:
         mapping = roomier(mapping) or last

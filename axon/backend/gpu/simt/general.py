@@ -10,7 +10,7 @@ it is; a square; or threads that take neighbours in turn until there are none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as MappingOf
 from typing import Literal
 
@@ -18,9 +18,9 @@ from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.simt.access import ACCESS, ALONE, Access, accesses, width_of
 from axon.backend.gpu.simt.access import cut as extents_cut
-from axon.backend.gpu.simt.halves import halves
+from axon.backend.gpu.simt.halves import halved, halves
 from axon.backend.gpu.simt.mapping import THREADS, WARP, Mapping, by_register_tiles, in_halves, nest_sweeps, uneven, widest
-from axon.backend.gpu.simt.register_tiles import register_tiles, scalar_fetches
+from axon.backend.gpu.simt.register_tiles import groups, register_tiles, scalar_fetches
 from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.gpu.simt.tiles import across
 from axon.backend.plan.ir import Nest
@@ -28,6 +28,7 @@ from axon.backend.plan.lanes import by_lanes, inner, reduced
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Value
+from axon.core.scalar_facts import at_least_0
 from axon.shapes.dimension import Dim, Minimum, variables_of
 
 SHORT = 32  # vectors of a row for each lane of a warp that goes through it alone, if there are many rows
@@ -81,6 +82,44 @@ def _by_rows(nest: Nest, sizes: MappingOf[Symbol, int], target: Target) -> Mappi
     if not uneven(nest) and rows >= MANY * target.multiprocessors and widest(nest, sizes) <= SHORT * WARP * 8:
         return Mapping("warp", team=WARP, below=below)
     return Mapping("block", team=THREADS, below=below)
+
+
+def launched(nest: Nest, mapping: Mapping) -> tuple[Dim, int]:
+    """Blocks and threads of a mapping that `general` made, or of the plainest one, for all sizes: what `grid` counts at some, but
+    that a block is never cut short."""
+    half = halved(nest.rows[-1]) if mapping.halved else None
+    extents = [at_least_0(axis.extent) for axis in (nest.rows if half is None else (*nest.rows[:-1], half))]
+    if mapping.tiled is not None:
+        tile, found = mapping.tiled.tile, groups(nest)
+        assert found is not None
+        sides = (_product(at_least_0(axis.extent) for axis in axes) for axes in (found.outer, found.rows, found.columns))
+        outer, rows, columns = sides
+        return outer * _cut(rows, tile.rows) * _cut(columns, tile.columns) * tile.splits, tile.threads
+    if mapping.across is not None:
+        wide = {nest.rows[-1].symbol: mapping.across.wide, mapping.across.axis: mapping.across.tall}
+        cut = (_cut(n, wide.get(axis.symbol, 1)) for axis, n in zip(nest.rows, extents, strict=True))
+        return _product(cut), mapping.across.threads
+    match mapping.by:
+        case "lanes":
+            items = _product(extents[:-1]) * _cut(extents[-1], mapping.vector) if extents else Dim.of(1)
+            return _cut(items, THREADS // mapping.team * mapping.turns), THREADS
+        case "warp":
+            return _cut(_product(extents) * mapping.team, THREADS), THREADS
+        case _:
+            assert mapping.by == "block", mapping.by
+            return _product(extents), mapping.team
+
+
+def _product(dims: Iterable[Dim]) -> Dim:
+    found = Dim.of(1)
+    for dim in dims:
+        found *= dim
+    return found
+
+
+def _cut(extent: Dim, into: int) -> Dim:
+    """How many pieces of at most so many."""
+    return (extent + (into - 1)) // into
 
 
 def alone(mapping: Mapping) -> Mapping:

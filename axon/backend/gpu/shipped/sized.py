@@ -12,7 +12,8 @@ from axon.backend.gpu.layout.memory import Im2col, contiguous
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.binding import Binder, BoundProgram
 from axon.backend.gpu.runtime.driver import Driver
-from axon.backend.gpu.runtime.steps import Ordered
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.runtime.steps import Ordered, Stepped
 from axon.backend.plan.scratch import ALIGNMENT
 from axon.base.data import dataclass
 from axon.base.element import Element
@@ -89,13 +90,8 @@ def shipped(ordered: Ordered, sizes: Mapping[Symbol, int]) -> ShippedProgram:
     """Raises `Unsupported` for a program that is not launched from beginning to end without the host."""
     program = ordered.program
     inputs, results = program.inputs, results_of(program)
-    _accepted(program)
-    stepped = ordered.at(sizes)
-    executable = stepped.straight
-    if executable is None or stepped.checks:
-        raise Unsupported("the host decides something between its kernels (a loop, a sort, a size or a check of data)")
-    if stepped.parts.tables:
-        raise Unsupported("it has a table of numbers")
+    accepted(program)
+    executable = straight_of(ordered.at(sizes))
     given = {
         value.symbol: contiguous(ALIGNMENT, tuple(max(0, d.evaluate(sizes)) for d in value.shape), value.element)
         for value in (*(v for v in inputs if v.shape), *results)
@@ -109,7 +105,18 @@ def shipped(ordered: Ordered, sizes: Mapping[Symbol, int]) -> ShippedProgram:
     return ShippedProgram(sizes, tuple(noting.launches(bound)), bound.room, bound.scalars, bound.fails)
 
 
-def _accepted(program: Program) -> None:
+def straight_of(stepped: Stepped) -> Executable:
+    """The one part that a program is. Raises `Unsupported` for others."""
+    executable = stepped.straight
+    if executable is None or stepped.checks:
+        raise Unsupported("the host decides something between its kernels (a loop, a sort, a size or a check of data)")
+    if stepped.parts.tables:
+        raise Unsupported("it has a table of numbers")
+    return executable
+
+
+def accepted(program: Program) -> None:
+    """Raises `Unsupported` for results that are no tensors of their own."""
     results = results_of(program)
     if any(not value.shape for value in results):
         raise Unsupported("a result is a number, which would lie on the GPU: make it a tensor of one, `for _ < 1 => …`")
