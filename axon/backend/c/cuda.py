@@ -29,6 +29,7 @@ from axon.shapes.dimension import Dim
 
 _INCLUDES = ("dlfcn.h", "pthread.h", "stdarg.h", "stdio.h", "stdlib.h", "string.h")
 _TYPES = {Element.F16: 6, Element.F32: 7, Element.BF16: 9}  # CUtensorMapDataType
+_TF32 = 11  # f32 that is rounded on the way
 _ANY_STRIDE = 16  # of a dimension of one index: the driver wants an aligned one
 _NO_WORKSPACE = "error[AX0505]: `workspace` is NULL, or does not begin at a multiple of 256 bytes"
 _STOPPED = "error[AX0511]: a kernel stopped: an index computed from data was out of bounds, or integer arithmetic had no result"
@@ -317,7 +318,7 @@ def _map(found: TiledMap | PixelMap) -> str:
     else:
         shape, strides = found.images.shape, [s * found.element.bits // 8 for s in found.images.strides[:-1]]
     steps = [s if n > 1 else _ANY_STRIDE for n, s in zip(shape[:-1], strides, strict=True)]
-    fields: dict[str, object] = {"type": _TYPES[found.element], "rank": len(shape)}
+    fields: dict[str, object] = {"type": _TF32 if found.rounds else _TYPES[found.element], "rank": len(shape)}
     fields |= {"sizes": shape[::-1], "strides": steps[::-1]}
     if images is None:
         assert isinstance(found, TiledMap)

@@ -35,9 +35,9 @@ GOLDENS = Path(__file__).parent / "goldens"
 SMALL = TileMapping(64, 64, 64, stages=4, consumers=1, cluster=1)
 
 
-def made(case: Case | Program, mapping: TileMapping, *, stores: str = "boxes", paired: bool = False) -> Stages:
+def made(case: Case | Program, mapping: TileMapping, *, stores: str = "boxes", paired: bool = False, tf32: bool = False) -> Stages:
     program = case.program if isinstance(case, Case) else case
-    *_, kernel = limbed(kernels(program), program).kernels
+    *_, kernel = limbed(kernels(program), program, tf32=tf32).kernels
     results = frozenset(r.place.symbol for r in kernel.results)
     values = (*program.inputs, *(o.value for o in kernel.operands), *(r.value for r in kernel.results))
     everything = frozenset(v.symbol for v in values)
@@ -55,6 +55,7 @@ PROGRAMS = {
     "heads": (contraction("bshd,bthd->bhst", result=Element.F32), replace(SMALL, stages=3, in_flight=0)),
     "together": (contraction("ki,jk->ij"), replace(SMALL, specialized=False)),
     "limbs": (contraction("ik,kj->ij", Element.F32), TileMapping(128, 128, stages=2, in_flight=0)),
+    "tf32": (contraction("ik,jk->ij", Element.F32), TileMapping(128, 128, 32, stages=3, slots=2)),
     "causal": (streams.program("causal"), TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)),
     "heads_merged": (
         compiler.lower(checked(STREAMS), "attention", None),
@@ -68,7 +69,7 @@ PROGRAMS = {
 def test_every_stage_reads_as_before(name: str) -> None:
     """Set AXON_UPDATE=1 to write what is printed now."""
     case, mapping = PROGRAMS[name]
-    forms = made(case, mapping, stores="rows" if name == "rows" else "boxes")
+    forms = made(case, mapping, stores="rows" if name == "rows" else "boxes", tf32=name == "tf32")
     texts = {
         "tile": tile.render(forms.tile),
         "roles": roles.render(forms.roles),

@@ -57,6 +57,7 @@ from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.kernel.tensor_core_scalars import EpilogueWriter
 from axon.backend.kernel.tidy import inlined, tidied
 from axon.base.data import dataclass, replace
+from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Read
 from axon.shapes.dimension import Dim
@@ -600,7 +601,7 @@ class Emitter:
         across = right.tile.axes[-1] != op.over
         later = call("int32", self.name(op.over) > 0)
         keep = {"never": Constant(0), "always": Constant(1), "later": later}[op.keep]
-        element = right.tile.element.value
+        element = "tf32" if right.tile.element is Element.F32 else right.tile.element.value
         right_steps = self.depth_steps(right.ring.fields[right.field], across, extent)
         from_right = code.local("right")
         if isinstance(op.left, b.StageField):
@@ -624,7 +625,7 @@ class Emitter:
         code.assign(name, call(multiply, name, self.accumulators(op.left)[op.block], from_right, keep))
 
     def descriptor(self, name: Name, part: b.StageField, across: bool, offset: Like | None = None) -> None:
-        """The matrix descriptor of a part's first 16 of the reduced axis."""
+        """The matrix descriptor of a part's first 32 bytes of the reduced axis."""
         field = part.ring.fields[part.field]
         high = (1 << 62) | (64 << 32) | ((field.panel >> 4 if across else 1) << 16)
         places = self.rings[part.ring]
@@ -639,9 +640,10 @@ class Emitter:
         return self.layouts[high]
 
     def depth_steps(self, field: b.Field, across: bool, extent: int) -> tuple[int, ...]:
-        """From the field's first 16 of the reduced axis to each, in 16 bytes, as descriptors count."""
-        per_panel = field.width // 16
-        steps = (k * 128 if across else (k // per_panel * field.panel >> 4) + k % per_panel * 2 for k in range(extent // 16))
+        """From the field's first 32 bytes of the reduced axis to each, in 16 bytes, as descriptors count. Across are 16 bits."""
+        one = self.program.target.product_depth * 8 // field.tile.element.bits
+        per_panel = field.width // one
+        steps = (k * 128 if across else (k // per_panel * field.panel >> 4) + k % per_panel * 2 for k in range(extent // one))
         return tuple(steps)
 
     # ── results ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -284,14 +284,20 @@ def multiply(
 ) -> Any:
     """(accumulators, left descriptor, right descriptor, keep): accumulators * keep + left · right, asynchronously, 64 rows.
 
-    A product for each 16 of the reduced axis, which are so many steps behind what the descriptors say.
+    A product for each 32 bytes of the reduced axis, which are so many steps behind what the descriptors say. Factors of tf32 lie
+    along it.
     """
     n = columns // 2
+    depth, transposed = 16, f", {int(left_transposed)}, {int(right_transposed)}"
+    if element == "tf32":
+        assert not left_transposed
+        assert not right_transposed
+        depth, transposed = 8, ""
     held = ", ".join(f"${i}" for i in range(n))
     text = (
         f"{{ .reg .pred keep; setp.ne.b32 keep, ${2 * n + 2}, 0; "
-        f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{element}.{element} {{{held}}}, ${2 * n}, ${2 * n + 1}, keep, 1, 1, "
-        f"{int(left_transposed)}, {int(right_transposed)}; }}"
+        f"wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.f32.{element}.{element} {{{held}}}, ${2 * n}, ${2 * n + 1}, "
+        f"keep, 1, 1{transposed}; }}"
     )
     kind = types.UniTuple(types.float32, n)
 

@@ -15,6 +15,7 @@ from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Copy, Op, operations
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.ir import Fold, TileAxis
+from axon.base.element import Element
 from axon.base.names import Symbol
 
 ROWS = 64  # of one matrix instruction, of one store
@@ -76,6 +77,10 @@ def _check_copy(program: BarrierProgram, op: Copy) -> None:
     _require(op.descriptor.tensor == load.tensor, "content", f"`{load.tensor.name}` is read from another tensor")
     _require(op.descriptor.order == load.order, "content", f"`{load.tensor.name}` is read with its dimensions in another order")
     _require(tuple(c.axis for c in op.at) == load.axes, "content", f"`{load.tensor.name}` is read along other axes")
+    rounds = tile.element is Element.F32  # which matrix instructions take for tf32, and cut off
+    _require(
+        op.descriptor.rounds == rounds, "content", f"a copy of `{load.tensor.name}` that rounds where it must not, or does not"
+    )
     _require(op.multicast or op.by_rank == 0, "layout", "a copy of one block at a place that depends on its rank")
     _require(not op.multicast or program.cluster > 1, "layout", "a copy to a cluster of one")
     shape = dict(zip(tile.axes, tile.shape, strict=True))
@@ -181,6 +186,11 @@ def _check_ahead(body: tuple[Op, ...], *, alone: bool) -> None:
 
 def _check_product(program: BarrierProgram, op: b.Product) -> None:
     _require(0 <= op.block < program.blocks, "content", f"a product of block {op.block} of {program.blocks}")
+    for part in (op.left, op.right):
+        if isinstance(part, b.StageField):
+            along = part.tile.element.bits == 16 or part.tile.axes[-1] == op.over
+            _require(along, "layout", "a factor of 32 bits across what is summed, which matrix instructions cannot transpose")
+            _require(part.tile.element == op.right.tile.element, "content", "a product of factors of two element types")
     if program.promoted is not None:
         return  # see `_check_promoted`
     once = any(axis.symbol == op.over for axis in program.whole)
@@ -276,6 +286,7 @@ def _check_send(program: BarrierProgram, op: b.Send) -> None:
         raise Found(Violation("content", f"`{op.descriptor.tensor.name}` is no result"))
     _require(tuple(c.axis for c in op.at) == store.axes, "content", "a result is stored along other axes")
     _require(op.descriptor.order == tuple(range(len(op.at))), "content", "a result is stored with its dimensions in another order")
+    _require(not op.descriptor.rounds, "content", "a result is rounded where it is stored")
     _require(0 <= op.slot < op.buffer.slots, "layout", f"slot {op.slot} of {op.buffer.slots}")
     width = op.buffer.slot * 8 // store.element.bits // ROWS
     for c, box in zip(op.at, op.descriptor.box, strict=True):

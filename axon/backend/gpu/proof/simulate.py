@@ -108,9 +108,9 @@ class _Cluster:
             for side in ("full", "empty")
             for stage in range(ring.depth)
         }
-        # Stages in elements of two bytes, buffers as they are stored.
+        # Stages in elements, which are of one size in a ring; buffers as they are stored.
         self.stages = {
-            (block, ring.symbol): np.full((ring.depth, ring.stage // 2), np.nan, np.float32)
+            (block, ring.symbol): np.full((ring.depth, ring.stage // _size(ring)), np.nan, np.float32)
             for block in range(program.cluster)
             for ring in program.rings
         }
@@ -360,8 +360,9 @@ class _Cluster:
     def copy(self, agent: _Agent, op: b.Copy) -> None:
         start = [self.place(agent, c) for c in op.at]
         stage, _ = self.ahead(agent, op)
-        offset = (op.offset + op.by_rank * agent.block) // 2
+        offset = (op.offset + op.by_rank * agent.block) // _size(op.ring)
         values = _box(self.tensors[op.descriptor.tensor].transpose(op.descriptor.order), start, op.descriptor.box).reshape(-1)
+        values = to_tf32(values) if op.descriptor.rounds else values
         for block in range(self.program.cluster) if op.multicast else (agent.block,):
 
             def land(block: int = block) -> None:
@@ -487,7 +488,7 @@ class _Cluster:
         item = ring.fields[number]
         outer, inner = item.tile.shape
         panels = [
-            stage[(item.offset + p * item.panel) // 2 :][: outer * item.width].reshape(outer, item.width)
+            stage[(item.offset + p * item.panel) // _size(ring) :][: outer * item.width].reshape(outer, item.width)
             for p in range(inner // item.width)
         ]
         matrix = np.concatenate(panels, axis=1)
@@ -541,6 +542,19 @@ class _Cluster:
         known = {symbol: values[:, None] for (symbol, number), values in agent.rows.items() if number == block}
         value = Values(self.tensors, self.sizes, axes, known | {store.product: product}).value(store.expression)
         return np.broadcast_to(value, (64, width))
+
+
+def _size(ring: Ring) -> int:
+    """Bytes of an element."""
+    (size,) = {item.tile.element.bits // 8 for item in ring.fields}
+    return size
+
+
+def to_tf32(values: Array) -> Array:
+    """f32 values rounded to tf32, to nearest, ties to even; infinities and NaN as they are. See Note [tf32], in `tile.tf32`."""
+    words = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = (words + np.uint32(0xFFF) + (words >> np.uint32(13) & np.uint32(1))) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(values), rounded.view(np.float32), values)
 
 
 def _box(tensor: Array, start: list[int], box: tuple[int, ...]) -> Array:

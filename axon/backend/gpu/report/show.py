@@ -33,6 +33,8 @@ from axon.backend.gpu.tile.limbs import error_bound, workspace
 from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping, predict, ranked
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.gpu.tile.stream import Stream
+from axon.backend.gpu.tile.tf32 import error_bound as tf32_bound
+from axon.backend.gpu.tile.tf32 import rounded
 from axon.backend.needs import Missing, disassembler, gpu
 from axon.backend.plan.ir import Nest, size_in_bytes
 from axon.base.data import dataclass
@@ -236,6 +238,11 @@ def _tiled_work(
         count = f"{problem.products} products of bf16 values that add up to the factors"
         lines.append(f"  {count}, {room:,} bytes, summed in f32 after each step")
         lines.append(f"  an element is off by {bound:.0f} · 2⁻²³ · (|A| · |B|) at most, A and B the factors")
+    if rounded(plan.kernel):
+        lines.append("  factors are rounded to tf32, 11 significant bits, as the schedule allows, and summed in f32")
+        lines.append(f"  an element is off by {tf32_bound(problem.depth):.2f} · 2⁻¹⁰ · (|A| · |B|) at most, A and B the factors")
+    elif builder.planned.way.tf32 and problem.products > 1:
+        lines.append("  tf32 takes two factors of f32 alone")
     read = {view.source for view in views_of(plan.kernel)} | {v.symbol for v in tensors(plan.kernel, builder.planned.values)}
     lines += _tables(tables, [v for v in builder.planned.values if v.symbol in read], names)
     if builder.fixed[number].values:

@@ -230,7 +230,7 @@ class _Timed(_Cluster):
         if isinstance(op, b.Product):
             rows, columns = 64, op.accumulator.shape[1]
             depth = next(n for axis, n in zip(op.right.tile.axes, op.right.tile.shape, strict=True) if axis == op.over)
-            end = start + 2.0 * rows * columns * depth / RATE
+            end = start + 2.0 * rows * columns * depth * op.right.tile.element.bits / 16 / RATE
             self.free["products", agent.block] = end
             text = f"{self.lane(agent)}: {rows} × {columns} × {depth}"
             self.keep("products", agent.block, start, end, "product", text, stage)

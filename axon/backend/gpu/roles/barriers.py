@@ -70,11 +70,13 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """A TMA view of a tensor: its dimensions in the order in which they lie, and the box that one copy moves, likewise."""
+    """A TMA view of a tensor: its dimensions in the order in which they lie, and the box that one copy moves, likewise. A copy may
+    round f32 to tf32."""
 
     tensor: Symbol
     box: tuple[int, ...]
     order: tuple[int, ...]
+    rounds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

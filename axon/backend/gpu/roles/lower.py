@@ -15,6 +15,7 @@ from axon.backend.gpu.roles.barriers import BarrierProgram, Buffer, Coordinate, 
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.ir import Clear, Load, Multiply, Store, Tile, TileAxis
 from axon.backend.gpu.tile.schedule import BARRIER_BYTES, BUFFER_BYTES, register_budget
+from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 
 ROWS = 64  # of one matrix instruction, of one store
@@ -172,7 +173,7 @@ class _Lowering:
                 at.append(Coordinate(axis, step, offset, rank))
             size = rows * self.target.swizzle
             offset = field.offset + panel * field.panel
-            descriptor = Descriptor(load.tensor, box, load.order)
+            descriptor = Descriptor(load.tensor, box, load.order, rounds=tile.element is Element.F32)
             out.append(Copy(ring, descriptor, tuple(at), number, offset, by_rank, size, parts > 1, ahead))
         return out
 

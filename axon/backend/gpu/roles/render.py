@@ -62,7 +62,7 @@ def _text(op: Op, names: SymbolNames) -> str:
             to = f"{names[op.ring.symbol]} + {op.offset}" + (f" + {op.by_rank} rank" if op.by_rank else "")
             box = "×".join(map(str, op.descriptor.box))
             where = " of every block" if op.multicast else ""
-            source = f"{names[op.descriptor.tensor]}[{_at(op.at, names)}] box {box}"
+            source = f"{names[op.descriptor.tensor]}[{_at(op.at, names)}] box {box}" + (" as tf32" if op.descriptor.rounds else "")
             return f"copy {source} → {to}{where} ({op.bytes} bytes)" + _ahead(op.ahead)
         case b.Advance(ring=ring):
             return f"advance {names[ring.symbol]}"

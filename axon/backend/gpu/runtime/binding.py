@@ -109,11 +109,13 @@ class Binder:
             match parameter:
                 case MapParameter(descriptor=descriptor):
                     tensor = tensors[descriptor.tensor].arranged(descriptor.order)
+                    kind, box, rounds = tensor.element, descriptor.box, descriptor.rounds
                     if tensor.im2col is not None:
-                        values.append(cuda.pixel_map(tensor.pointer, tensor.im2col, tensor.element, *descriptor.box[-2:]))
+                        pixels, channels = box[-2:]
+                        values.append(cuda.pixel_map(tensor.pointer, tensor.im2col, kind, pixels, channels, rounds))
                     else:
                         strides = [s * tensor.element.bits // 8 for s in tensor.strides[:-1]]
-                        values.append(cuda.tensor_map(tensor.pointer, tensor.shape, strides, tensor.element, descriptor.box))
+                        values.append(cuda.tensor_map(tensor.pointer, tensor.shape, strides, kind, box, rounds))
                     if descriptor.tensor in places:
                         slots.append(Slot(number, True, *places[descriptor.tensor]))
                 case PointerParameter(tensor=symbol) if symbol in places:

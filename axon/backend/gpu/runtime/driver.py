@@ -220,32 +220,40 @@ class Driver:
         config.attrs, config.numAttrs = [attribute], 1
         return int(self.ask("cuOccupancyMaxActiveClusters", driver.CUfunction(function), config))
 
-    def tensor_map(self, pointer: int, shape: Sequence[int], strides: Sequence[int], element: Element, box: Sequence[int]) -> bytes:
+    def tensor_map(
+        self,
+        pointer: int,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        element: Element,
+        box: Sequence[int],
+        rounds: bool = False,
+    ) -> bytes:
         """The 128 bytes of a TMA descriptor; strides in bytes, of all but the last dimension. Outside, copies read 0 and write
-        nothing.
+        nothing. They may round f32 to tf32.
         """
         driver = self.bindings
         boxes = [driver.cuuint32_t(n) for n in reversed(box)], [driver.cuuint32_t(1)] * len(shape)
-        return self._encoded("cuTensorMapEncodeTiled", pointer, shape, strides, element, *boxes)
+        return self._encoded("cuTensorMapEncodeTiled", pointer, shape, strides, element, rounds, *boxes)
 
-    def pixel_map(self, pointer: int, images: Im2col, element: Element, pixels: int, channels: int) -> bytes:
+    def pixel_map(self, pointer: int, images: Im2col, element: Element, pixels: int, channels: int, rounds: bool = False) -> bytes:
         """The 128 bytes of a TMA descriptor of copies of so many pixels, and so many channels of each. Outside, they read 0."""
         driver = self.bindings
         strides = [s * element.bits // 8 for s in images.strides[:-1]]
         corners = [list(reversed(corner)) for corner in (images.lower, images.upper)]
         steps = [driver.cuuint32_t(n) for n in (1, *reversed(images.steps), 1)]
         sizes = channels, pixels
-        return self._encoded("cuTensorMapEncodeIm2col", pointer, images.shape, strides, element, *corners, *sizes, steps)
+        return self._encoded("cuTensorMapEncodeIm2col", pointer, images.shape, strides, element, rounds, *corners, *sizes, steps)
 
     def _encoded(
-        self, how: str, pointer: int, shape: Sequence[int], strides: Sequence[int], element: Element, *boxes: object
+        self, how: str, pointer: int, shape: Sequence[int], strides: Sequence[int], element: Element, rounds: bool, *boxes: object
     ) -> bytes:
         driver = self.bindings
         kinds = driver.CUtensorMapDataType
         kind = {
             Element.BF16: kinds.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
             Element.F16: kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-            Element.F32: kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+            Element.F32: kinds.CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 if rounds else kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
         }[element]
         # A dimension of one index may have any stride; the driver wants an aligned one.
         steps = [s if n > 1 else HOPPER.tensor_map_alignment for n, s in zip(shape[:-1], strides, strict=True)]

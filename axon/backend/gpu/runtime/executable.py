@@ -24,6 +24,7 @@ from axon.backend.gpu.runtime.ways import AS_IT_IS, NO_MAPPING, Planned, Way, fo
 from axon.backend.gpu.tile.families import Kernel
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.schedule_file import NOTHING, Fixed, Schedule
+from axon.base.data import replace
 from axon.base.names import Symbol
 from axon.core.ir import Program, Value
 
@@ -52,6 +53,7 @@ class Executable:
         `exact`, every size gets its best mapping, and variants have no limit. `way` is the first to be tried.
         """
         self.program, self.target, self.exact, self.tables = program, target, exact, tables
+        way = replace(way, tf32=way.tf32 or schedule.tf32 is not None)
         first = plan(program, target, way)
         self.first = KernelBuilder(first, target, mapping, schedule.of(len(first.kernels)), exact=exact)
         self._builders = {way: self.first}

@@ -43,6 +43,7 @@ from axon.backend.gpu.tile.ragged import STEPS, Grouped, grouped
 from axon.backend.gpu.tile.regroup import in_order
 from axon.backend.gpu.tile.schedule import fastest
 from axon.backend.gpu.tile.stacked import stackable, stacked
+from axon.backend.gpu.tile.tf32 import rounded
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.residues import by_residues
 from axon.backend.plan.scratch import ALIGNMENT
@@ -69,6 +70,8 @@ def merged(
     tensors: Mapping[Symbol, DeviceTensor],
     sizes: Mapping[Symbol, int],
     target: Target,
+    *,
+    tf32: bool = False,
 ) -> Merged:
     """How sides are best merged, of the contractions in these kernels that are not `decided`; those that are best as they are are
     left out."""
@@ -81,7 +84,7 @@ def merged(
         if source is not None and (copy := outs_of(each)[0].symbol) not in tensors:
             same[copy] = same.get(source, source)
     seen = [with_tensors(op, same) for op in program.block.ops]
-    pricer = _Pricer(values, tensors, sizes, target, frozenset(program.ascending))
+    pricer = _Pricer(values, tensors, sizes, target, frozenset(program.ascending), tf32)
     found: dict[Symbol, Merging | None] = {}
     whole = dict.fromkeys(_contracted(kernels))
     # A sum in parts is what the second of two kernels stores.
@@ -142,6 +145,7 @@ class _Pricer:
     sizes: Mapping[Symbol, int]
     target: Target
     ascending: frozenset[Symbol] = frozenset()  # tensors of which it is known
+    tf32: bool = False  # whether products may round their factors
 
     def best(self, op: Compute, later: Sequence[Compute]) -> Merging | None:
         """How to merge a contraction's sides; None if it is best as it stands, or is none."""
@@ -235,7 +239,7 @@ class _Pricer:
             merging = Merging(ragged=step, ascending=ascending)
             try:
                 bare, _ = contraction(op, self.values, merging)
-                *_, kernel = in_limbs((bare,), {})
+                *_, kernel = in_limbs((bare,), {}, tf32=self.tf32)
                 assert isinstance(kernel, MatrixProduct)
                 assert bare.ragged is not None
                 problem = problem_of(kernel, self.sizes)
@@ -283,7 +287,7 @@ class _Pricer:
         made = first.outs[0]
         try:
             bare, views = contraction(first, {**self.values, made.symbol: made}, merging)
-            *_, kernel = in_limbs((bare,), {})
+            *_, kernel = in_limbs((bare,), {}, tf32=self.tf32)
             assert isinstance(kernel, MatrixProduct)
             sources = {view.value.symbol: view.source for view in bare.views}
             if not self.tensors.keys() >= {sources.get(o.value.symbol, o.value.symbol) for o in bare.operands}:
@@ -291,7 +295,7 @@ class _Pricer:
             copied = unreadable(bare, self.tensors, self.sizes) if kernel.operands == bare.operands else ()
         except Unsupported:
             return None
-        if merging.window is not None and merging.im2col is None and not self.overlaps(bare):
+        if merging.window is not None and merging.im2col is None and not self.overlaps(bare, kernel):
             return None
         problem = problem_of(kernel, self.sizes)
         if min(problem.rows, problem.columns, problem.depth, problem.outer) < 1:
@@ -306,13 +310,14 @@ class _Pricer:
             seconds += self.moved(made, op.outs[0])
         return _Priced(merging, kernel, seconds, frozenset(taken))
 
-    def overlaps(self, bare: MatrixProduct) -> bool:
+    def overlaps(self, bare: MatrixProduct, kernel: MatrixProduct) -> bool:
         """Whether windows of a copy begin at multiples of 16 bytes: what lies behind their outermost index does not go on there if
         its rows have to be longer than they are."""
         for operand in bare.operands:
             view = view_of(bare, operand)
             if view is not None and view.window:
-                element = Element.BF16 if operand.value.element is Element.F32 else operand.value.element
+                limbs = operand.value.element is Element.F32 and not rounded(kernel)
+                element = Element.BF16 if limbs else operand.value.element
                 inside = prod(part.extent.evaluate(self.sizes) for part in view.parts[-1][1:])
                 if inside * element.bits % (8 * self.target.tensor_map_alignment):
                     return False

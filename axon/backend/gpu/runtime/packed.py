@@ -1,5 +1,5 @@
 """Operands that bulk copies cannot read as they lie: a plain kernel copies them first, in rows at multiples of 16 bytes, each along
-an axis that tiles are cut along.
+an axis that tiles are cut along; of products that round to tf32, along what is summed.
 
 That moves a factor twice more. Whether the tensor cores make up for it, against a kernel that does without them, is a matter of
 cost; of a stream, whose factors are used again and again, of its extents.
@@ -18,7 +18,7 @@ from axon.backend.gpu.layout.copies import spread
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.runtime.prepare import problem_of, tiled_axes, unreadable
+from axon.backend.gpu.runtime.prepare import problem_of, side_by_side, unreadable
 from axon.backend.gpu.tile.contraction import MatrixProduct, view_of
 from axon.backend.gpu.tile.epilogue import EpilogueOperand
 from axon.backend.gpu.tile.families import Kernel, Tiled, copy, with_operands
@@ -70,7 +70,7 @@ def copying(kernel: Tiled, operand: EpilogueOperand, sizes: Mapping[Symbol, int]
 
 def _shape(kernel: Tiled, operand: EpilogueOperand, sizes: Mapping[Symbol, int]) -> tuple[int, ...]:
     """Of a copy."""
-    lying = spread(operand.value, view_of(kernel, operand), _order(operand, tiled_axes(kernel)))
+    lying = spread(operand.value, view_of(kernel, operand), _order(operand, side_by_side(kernel)))
     return tuple(max(0, extent.evaluate(sizes)) for extent in lying.shape)
 
 
@@ -99,7 +99,7 @@ def _copied(kernels: Iterable[Kernel], packed: Set[Packing], copies: Copies, row
         for number, operand in enumerate(operands):
             if (kernel.results[0].value.symbol, number) not in packed:
                 continue
-            value, order = operand.value, _order(operand, tiled_axes(kernel))
+            value, order = operand.value, _order(operand, side_by_side(kernel))
             view = view_of(kernel, operand)
             lying = spread(value, view, order)
             if (value.symbol, order) not in copies:
@@ -116,9 +116,9 @@ def _copied(kernels: Iterable[Kernel], packed: Set[Packing], copies: Copies, row
         yield with_operands(replace(kernel, views=tuple(views)), tuple(operands))
 
 
-def _order(operand: EpilogueOperand, tiled: Set[Symbol]) -> tuple[int, ...]:
-    """The dimensions of a copy: its operand's own, but the last one along which tiles are cut behind all others."""
-    last = max(d for d, axis in zip(operand.order, operand.axes, strict=True) if axis in tiled)
+def _order(operand: EpilogueOperand, axes: Set[Symbol]) -> tuple[int, ...]:
+    """The dimensions of a copy: its operand's own, but the last one along which elements may lie side by side behind all others."""
+    last = max(d for d, axis in zip(operand.order, operand.axes, strict=True) if axis in axes)
     return (*(d for d in sorted(operand.order) if d != last), last)
 
 

@@ -18,6 +18,7 @@ from axon.backend.gpu.tile.epilogue import EpilogueOperand, views_of
 from axon.backend.gpu.tile.families import Kernel, Tiled, with_operands
 from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping
 from axon.backend.gpu.tile.stream import Stream
+from axon.backend.gpu.tile.tf32 import rounded
 from axon.backend.plan.ir import Nest, values_of
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
@@ -111,9 +112,16 @@ def as_it_lies(kernel: Tiled, operand: EpilogueOperand, tensor: DeviceTensor) ->
     for order in (operand.order, tensor.order):
         arranged = operand.arranged(order)
         why = tensor.arranged(order).copyable
-        if why is None and arranged.axes[-1] in tiled_axes(kernel):
+        if why is None and arranged.axes[-1] in side_by_side(kernel):
             return arranged
+    if why is None and rounded(kernel):
+        return "its contiguous dimension is not summed, and matrix instructions take factors of 32 bits along what is"
     return why or "its contiguous dimension is neither reduced nor one of the result's last two"
+
+
+def side_by_side(kernel: Tiled) -> frozenset[Symbol]:
+    """The axes along one of which the elements of an operand must lie side by side."""
+    return frozenset((kernel.depth.symbol,)) if rounded(kernel) else tiled_axes(kernel)
 
 
 def tiled_axes(kernel: Tiled) -> frozenset[Symbol]:
@@ -142,8 +150,9 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             sides = ((kernel.left, rows), (kernel.right, columns))
             lefts, rights = (_elements(kernel, operand, side * depth, sizes, extents) for operand, side in sides)
             problem = ScheduleProblem(
-                rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), elements=(lefts, rights)
-            )
+                rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), elements=(lefts, rights),
+                bits=kernel.left.value.element.bits,
+            )  # fmt: skip
             if kernel.ragged is not None:
                 groups = kernel.ragged.groups.evaluate(sizes)
                 return replace(problem, groups=groups, elements=(lefts, rights * min(groups, rows)))

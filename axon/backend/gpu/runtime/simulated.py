@@ -23,7 +23,7 @@ from axon.backend.gpu.proof.simulate import SimulationError, simulate
 from axon.backend.gpu.proof.values import Values
 from axon.backend.gpu.runtime.foreseen import lives_of, values_between
 from axon.backend.gpu.runtime.prepare import Prepared, is_empty, prepare
-from axon.backend.gpu.runtime.ways import NO_MAPPING, Planned, following, plan
+from axon.backend.gpu.runtime.ways import NO_MAPPING, Planned, Way, following, plan
 from axon.backend.gpu.tile.epilogue import views_of
 from axon.backend.gpu.tile.families import results_of
 from axon.backend.gpu.tile.schedule import TileMapping
@@ -58,11 +58,14 @@ def run(
     """
     sizes = program.contract.bind(explicit, [a.shape for a in arrays])
     held = {v.symbol: np.asarray(a, order="C") for v, a in zip(program.inputs, arrays, strict=True)}
-    # With a schedule, whose kernels are those of one order, in that order (see `steps.Ordered`).
-    split = parts(program, choices_of(program).at(sizes) if schedule == NOTHING else AS_IT_STANDS)
+    # With a schedule of mappings, whose kernels are those of one order, in that order (see `steps.Ordered`).
+    split = parts(program, choices_of(program).at(sizes) if not schedule.maps else AS_IT_STANDS)
     body = split.body
     held |= values_of(split.tables)
-    made = [plan(part.program, target) for part in straights(body)]
+    straight = [part.program for part in straights(body)]
+    schedule.allows(straight, target)
+    way = Way(tf32=schedule.tf32 is not None)
+    made = [plan(program, target, way) for program in straight]
     fixed = iter(schedule.of(sum(len(planned.kernels) for planned in made)))
     own = IdentityMap((planned.program, (planned, tuple(islice(fixed, len(planned.kernels))))) for planned in made)
     dtypes = values_between(split)

@@ -21,6 +21,7 @@ from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.failures import Watch
 from axon.backend.gpu.runtime.foreseen import lives_of, of_extents, typical, values_between
+from axon.backend.gpu.runtime.ways import Way
 from axon.backend.gpu.sorting.steps import kernels, sorting
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
@@ -64,8 +65,9 @@ class LaunchNeeds:
 
 class Ordered:
     """A core program on one target, in each form that is best at sizes which were asked for: with its sums of products in some
-    order, with scatters as they stand or of segments. Safe to use from several threads. What a schedule fixes it fixes of one form:
-    with one there is no other than that of sums in the order that loses least over all sizes, and of scatters as they stand."""
+    order, with scatters as they stand or of segments. Safe to use from several threads. What of mappings a schedule fixes it fixes
+    of one form: there is no other then than that of sums in the order that loses least over all sizes, and of scatters as they
+    stand."""
 
     def __init__(self, program: Program, target: Target = HOPPER, schedule: Schedule = NOTHING) -> None:
         self.program, self.target, self.schedule = program, target, schedule
@@ -75,7 +77,7 @@ class Ordered:
 
     @cached_property
     def _choices(self) -> PartChoices | None:
-        return (choices_of(self.program) or None) if self.schedule == NOTHING else None
+        return (choices_of(self.program) or None) if not self.schedule.maps else None
 
     def at(self, sizes: Mapping[Symbol, int]) -> Stepped:
         """The program in the form for these sizes. Raises what `Stepped` raises."""
@@ -137,13 +139,15 @@ class Stepped:
         self._copies: dict[tuple[Element, int], Straight] = {}
         whole = self.parts.straight
         found = list(straights(self.parts.body))
+        schedule.allows([part.program for part in found], target)
         self.straight: Executable | None = None
         if whole is not None:
             self.straight = Executable(whole, target, mapping, exact=exact, schedule=schedule, tables=self.tables)
             self.executables = IdentityMap((part, self.straight) for part in found)
             self._know(self.parts.body, frozenset())
             return
-        make = partial(Executable, target=target, mapping=mapping, exact=exact, tables=self.tables)
+        way = Way(tf32=schedule.tf32 is not None)
+        make = partial(Executable, target=target, mapping=mapping, exact=exact, way=way, tables=self.tables)
         self.executables = IdentityMap((part, make(part.program)) for part in found)
         fixed = iter(schedule.of(len(self.kernels)))
         for executable in self.executables.values():

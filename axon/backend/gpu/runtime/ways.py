@@ -20,7 +20,8 @@ Note [Ways]
     All kernels of one way are looked at, then those of the way that follows, until each fits. Whether a mapping fits its registers
     only the compiler knows; what it has refused is part of what is decided by, so it is never tried twice.
 
-    A kernel whose mapping the user gives is not looked at: what is wrong with that is an error.
+    A kernel whose mapping the user gives is not looked at: what is wrong with that is an error. Where the user allows products to
+    round their factors to tf32, that holds in every way.
 """
 
 from __future__ import annotations
@@ -71,10 +72,11 @@ class Way:
     spread: frozenset[tuple[Symbol, Cut]] = frozenset()
     divided: frozenset[tuple[Symbol, Division]] = frozenset()
     ones: Symbols = NONE  # sizes
+    tf32: bool = False  # whether products may round factors of f32 (see `tile.tf32`)
     why: tuple[tuple[Symbol, str], ...] = field(default=(), compare=False)
 
     def __or__(self, other: Way) -> Way:
-        names = ("plain", "apart", "bare", "packed", "merging", "spread", "divided", "ones")
+        names = ("plain", "apart", "bare", "packed", "merging", "spread", "divided", "ones", "tf32")
         return Way(**{name: getattr(self, name) | getattr(other, name) for name in names}, why=(*self.why, *other.why))
 
 
@@ -121,7 +123,7 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     ordered = regrouped(again.program, merging)
     cuts = dict(way.spread)
     made = kernels(ordered, way.plain, way.apart, dict(way.why), way.bare, named(merging), cuts, again.kept, way.ones, without)
-    whole = limbed(tuple(with_divisions(made, dict(way.divided), ordered)), ordered)
+    whole = limbed(tuple(with_divisions(made, dict(way.divided), ordered)), ordered, tf32=way.tf32)
     packed, copies = with_copies(whole.kernels, way.packed)
     groups = (kernel.ragged for kernel in packed if isinstance(kernel, MatrixProduct) and kernel.ragged is not None)
     copies |= {ragged.rows.symbol: 1 for ragged in groups if ragged.rows is not None}
@@ -161,7 +163,7 @@ def following(
     way = planned.way
     open_ = [kernel for number, kernel in enumerate(planned.kernels) if number not in given]
     taken = dict(way.merging).keys() | way.plain
-    merging = merged(planned.program, open_, taken, lying, sizes, target) if target.has(WGMMA) else None
+    merging = merged(planned.program, open_, taken, lying, sizes, target, tf32=way.tf32) if target.has(WGMMA) else None
     if merging:
         return way | Way(merging=merging)
     decided = {out for first, _ in way.divided for out in (first, state_of(first))}

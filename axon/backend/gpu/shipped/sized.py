@@ -24,12 +24,14 @@ from axon.core.walk import results_of
 
 @dataclass(frozen=True, slots=True)
 class TiledMap:
-    """What a TMA descriptor of boxes is encoded from, outermost first; strides in bytes, of all but the last dimension."""
+    """What a TMA descriptor of boxes is encoded from, outermost first; strides in bytes, of all but the last dimension. Its copies
+    may round f32 to tf32."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     element: Element
     box: tuple[int, ...]
+    rounds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class PixelMap:
     element: Element
     pixels: int
     channels: int
+    rounds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +147,19 @@ class _Noting:
         self.persistent.add(function)
         return blocks
 
-    def tensor_map(self, pointer: int, shape: Sequence[int], strides: Sequence[int], element: Element, box: Sequence[int]) -> bytes:
-        return self._map(TiledMap(tuple(shape), tuple(strides), element, tuple(box)))
+    def tensor_map(
+        self,
+        pointer: int,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        element: Element,
+        box: Sequence[int],
+        rounds: bool = False,
+    ) -> bytes:
+        return self._map(TiledMap(tuple(shape), tuple(strides), element, tuple(box), rounds))
 
-    def pixel_map(self, pointer: int, images: Im2col, element: Element, pixels: int, channels: int) -> bytes:
-        return self._map(PixelMap(images, element, pixels, channels))
+    def pixel_map(self, pointer: int, images: Im2col, element: Element, pixels: int, channels: int, rounds: bool = False) -> bytes:
+        return self._map(PixelMap(images, element, pixels, channels, rounds))
 
     def _map(self, found: TiledMap | PixelMap) -> bytes:
         self.maps.append(found)

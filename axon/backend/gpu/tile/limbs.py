@@ -44,12 +44,13 @@ from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct, view_of, wit
 from axon.backend.gpu.tile.epilogue import EpilogueOperand
 from axon.backend.gpu.tile.families import Kernel
 from axon.backend.gpu.tile.schedule import ScheduleProblem, Traits, fastest
+from axon.backend.gpu.tile.tf32 import rounded
 from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.plan.ir import Nest, Reason
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
-from axon.base.passes import verified
+from axon.base.passes import require, verified
 from axon.base.source import Span
 from axon.core.ir import Axis, Binary, Compute, Const, Convert, Program, Read, Scalar, Select, Unary, Value, element_of
 from axon.shapes.dimension import Dim
@@ -73,16 +74,17 @@ class Limbed:
     limbs: Mapping[Symbol, int]  # how many dimensions of each make up a row
 
 
-def verify_limbed(made: Limbed, kernels: Sequence[Kernel], program: Program) -> None:
+def verify_limbed(made: Limbed, kernels: Sequence[Kernel], program: Program, *, tf32: bool = False) -> None:
     verify_kernels(made.kernels, program)
+    require(tf32 or not any(map(rounded, made.kernels)), "a product that rounds its factors, which nobody has allowed")
 
 
 @verified("limbs", verify_limbed, takes="kernels", gives="kernels")
-def limbed(kernels: Sequence[Kernel], program: Program) -> Limbed:
+def limbed(kernels: Sequence[Kernel], program: Program, *, tf32: bool = False) -> Limbed:
     """The kernels of a program with limbs in place of factors that matrix instructions do not take, and in front of them the
-    kernels that make these: each once, for all products that read it."""
+    kernels that make these: each once, for all products that read it. Where `tf32` is allowed, they take two factors of f32."""
     made: Made = {}
-    limbs = tuple(in_limbs(kernels, made))
+    limbs = tuple(in_limbs(kernels, made, tf32=tf32))
     return Limbed(limbs, {v.symbol: lying.row for lying, values in made.values() for v in values})
 
 
@@ -151,6 +153,8 @@ def _pairs(kernel: MatrixProduct, problem: ScheduleProblem, sizes: Mapping[Symbo
 
 def _source_bytes(side: tuple[EpilogueOperand, ...]) -> int:
     """Bytes of an element of a factor, by its limbs."""
+    if len(side) == 1:
+        return side[0].value.element.bits // 8
     return next(element.bits // 8 for element, count in COUNT.items() if count == len(side))
 
 
@@ -186,10 +190,11 @@ class _Limbs:
 Made: TypeAlias = "dict[_Limbs, tuple[CopyLayout, tuple[Value, ...]]]"
 
 
-def in_limbs(kernels: Iterable[Kernel], made: Made) -> Iterator[Kernel]:
+def in_limbs(kernels: Iterable[Kernel], made: Made, *, tf32: bool = False) -> Iterator[Kernel]:
     """The kernels with limbs, which are `made`, in place of factors that matrix instructions do not take."""
     for kernel in kernels:
-        if not isinstance(kernel, MatrixProduct) or counts(kernel) == (1, 1):
+        taken = not isinstance(kernel, MatrixProduct) or counts(kernel) == (1, 1) or (tf32 and counts(kernel) == (LIMBS, LIMBS))
+        if taken or not isinstance(kernel, MatrixProduct):
             yield kernel
             continue
         sides: list[tuple[EpilogueOperand, ...]] = []

@@ -93,7 +93,8 @@ class ScheduleProblem:
     factor has in all, of one limb; if it is not said, as many as its matrices. The side of `pixels` is read by copies of these.
 
     Of rows in `groups` tiles have one group each. Of streams there are the streamed extent, whether a mask leaves parts out, and
-    how many scores an element has; of factors in limbs, how many they have, and how many products.
+    how many scores an element has; of factors in limbs, how many they have, and how many products. An element, or a limb, has so
+    many `bits`.
     """
 
     rows: int
@@ -108,6 +109,7 @@ class ScheduleProblem:
     pixels: Literal["rows", "columns"] | None = None
     scores: int = 1
     groups: int = 0
+    bits: int = 16
 
     def tiles(self, rows: int) -> int:
         """How many tiles of so many rows there are: of rows in groups, if these are of about one size."""
@@ -207,7 +209,7 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
 
 # ── choosing ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-TILES = (  # rows, columns, depth, consumers
+TILES = (  # rows, columns, depth of 16 bits, consumers
     (256, 128, 64, 2), (128, 256, 64, 2), (128, 192, 64, 2), (128, 128, 64, 2), (128, 64, 128, 2), (64, 256, 64, 1),
     (64, 128, 64, 1), (64, 64, 128, 1), (64, 64, 64, 1),
 )  # fmt: skip
@@ -262,7 +264,8 @@ def _bases(traits: Traits) -> Iterator[TileMapping]:
         for columns, depth, (rows, keys, consumers), turns in product(WIDTHS, WIDTHS, STREAM_TILES, (False, True)):
             yield TileMapping(rows, columns, depth, 2, 1, consumers, 1, keys=keys, turns=turns)
     else:
-        for (rows, columns, depth, consumers), (cluster, over) in product(LIMB_TILES if traits.promoted else TILES, CLUSTERS):
+        for (rows, columns, wide, consumers), (cluster, over) in product(LIMB_TILES if traits.promoted else TILES, CLUSTERS):
+            depth = wide * 16 // traits.element.bits
             yield TileMapping(rows, columns, depth, 2, 0 if traits.promoted else 1, consumers, cluster, over)
 
 
@@ -353,17 +356,19 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
         tiles_n = -(-tiles_n // mapping.cluster) * mapping.cluster
     waves = -(-tiles_m * tiles_n * problem.outer // target.resident(mapping.cluster))
     steps = -(-problem.depth // mapping.depth)
-    flops = 2.0 * mapping.rows * mapping.columns * mapping.depth * problem.products
+    bytes_ = problem.bits / 8
+    # A product of 32 bits takes as long as two of 16, which also draw as much power: by its data sheet, not measured.
+    flops = 2.0 * mapping.rows * mapping.columns * mapping.depth * problem.products * problem.bits / 16
     work = flops / RATE * (1 + COLUMNS_COST / mapping.columns + ROWS_COST / mapping.rows) + STEP
     own_rows = mapping.rows if over_rows else mapping.rows / mapping.cluster
     own_columns = mapping.columns / mapping.cluster if over_rows else mapping.columns
     own_rows *= inside_rows + OUTSIDE_COST * (1 - inside_rows)
     own_columns *= inside_columns + OUTSIDE_COST * (1 - inside_columns)
     left, right = problem.limbs
-    feed = (own_rows * left + own_columns * right) * mapping.depth * 2 / FEED_RATE
+    feed = (own_rows * left + own_columns * right) * mapping.depth * bytes_ / FEED_RATE
     if problem.pixels is not None:
         own, limbs = (own_rows, left) if problem.pixels == "rows" else (own_columns, right)
-        copies = limbs * mapping.depth * 2 / target.swizzle
+        copies = limbs * mapping.depth * bytes_ / target.swizzle
         feed += copies * (PIXEL_COPY + own * (EACH_PIXEL - target.swizzle / FEED_RATE))
     step = _slower(work, feed, 4) * CLUSTER_COST.get(mapping.cluster, 1.2)
     start = LAUNCH + CLUSTER_LAUNCH.get(mapping.cluster, 1e-6)
@@ -374,7 +379,7 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
     many = problem.outer * problem.depth
     lefts, rights = problem.elements or (many * problem.rows, many * problem.columns)
     elements = left * lefts + right * rights + problem.rows * problem.columns * problem.outer
-    return _slower(busy, LAUNCH + 2 * elements / MEMORY_RATE, 6)
+    return _slower(busy, LAUNCH + bytes_ * elements / MEMORY_RATE, 6)
 
 
 def _slower(a: float, b: float, sharpness: int) -> float:

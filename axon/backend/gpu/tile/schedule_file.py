@@ -7,8 +7,11 @@
     rows = 256
     columns = 128
 
-The words are the fields of `Mapping`. What a file does not fix, the cost model chooses: the best mapping with those values. A file
-changes speed, never results. What is wrong with one is AX0605, at its place in the file.
+    [mlp]
+    precision = "tf32"   # of all of its products, see `tf32`
+
+The words are the fields of `Mapping`. What a file does not fix, the cost model chooses: the best mapping with those values. That
+changes speed, never results; `precision` alone changes these. What is wrong with a file is AX0605, at its place in it.
 """
 
 from __future__ import annotations
@@ -21,15 +24,19 @@ from functools import cache
 from itertools import product
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from axon.backend.gpu.layout.target import HOPPER, Target
+from axon.backend.gpu.layout.target import HOPPER, WGMMA, Target
 from axon.backend.gpu.tile.schedule import Given, ScheduleProblem, TileMapping, Traits, attempts, candidates, check, holds, ranked
+from axon.backend.gpu.tile.tf32 import multiplies
 from axon.base.data import dataclass, fields, replace
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import Element
 from axon.base.errors import AxonError
 from axon.base.nearest import nearest
 from axon.base.source import SourceFile, Span
+from axon.core.ir import Program
 
+PRECISION = "precision"  # of a function's products
+PRECISIONS = ("f32", "tf32")
 MOST = 1 << 20  # of any number in a mapping
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
@@ -65,12 +72,13 @@ class Fixed:
         """For values with which every mapping proved too much for the registers, which only the compiler can tell."""
         return self._wrong(self.values, ("it does not fit its registers",))
 
-    def possible(self, target: Target) -> None:
+    def possible(self, target: Target, *, tf32: bool) -> None:
         """Raises AX0605 for values that no mapping of any kernel has."""
+        kernels = (*_ALL_TRAITS, _ROUNDED) if tf32 else _ALL_TRAITS
         if not self.values:
             return
-        guilty = self._fewest(lambda given: any(candidates(target, traits, given) for traits in _ALL_TRAITS))
-        tried = [(check(m, target, traits), m) for traits in _ALL_TRAITS for m in attempts(target, traits, guilty)]
+        guilty = self._fewest(lambda given: any(candidates(target, traits, given) for traits in kernels))
+        tried = [(check(m, target, traits), m) for traits in kernels for m in attempts(target, traits, guilty)]
         words = min((words for words, _ in tried), key=len)
         if words:
             raise self._wrong(guilty, words)
@@ -100,15 +108,32 @@ _ALL_TRAITS = tuple(
     for left, right, stream, value in product((False, True), repeat=4)
     if stream or not value
 )
+_ROUNDED = Traits(Element.F32, (Element.F32,))  # a product that rounds to tf32
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What a file fixes for one function: for all of its kernels, and by number, from 1, for one of them."""
+    """What a file fixes for one function: for all of its kernels, and by number, from 1, for one of them; and where it says that
+    products may be rounded to tf32, if it does."""
 
     everywhere: Fixed = Fixed()
     kernels: tuple[tuple[int, Span, Fixed], ...] = ()
     name: str = ""  # the function's
+    tf32: Span | None = None
+
+    @property
+    def maps(self) -> bool:
+        """Whether something of a mapping is fixed, for which kernels are counted."""
+        return bool(self.everywhere.values or self.kernels)
+
+    def allows(self, programs: Iterable[Program], target: Target) -> None:
+        """Raises AX0605 where products are to be rounded, and there are none, or the chip has no instructions for that."""
+        if self.tf32 is None:
+            return
+        if not target.has(WGMMA):
+            raise AxonError((_error(f"{target.name} cannot round products to tf32", Label(self.tf32, f"it has no {WGMMA.name}")),))
+        if not any(multiplies(op) for program in programs for op in program.block.ops):
+            raise AxonError((_error(f"`{self.name}` has no product that could be rounded to tf32", Label(self.tf32)),))
 
     def of(self, count: int) -> tuple[Fixed, ...]:
         """What is fixed for each of a program's kernels. Raises AX0605 for the number of a kernel that does not exist."""
@@ -150,7 +175,7 @@ def _check_possible(schedule: Schedule, target: Target) -> list[Diagnostic]:
     wrong: dict[Diagnostic, None] = {}
     for fixed in alone:
         try:
-            fixed.possible(target)
+            fixed.possible(target, tf32=schedule.tf32 is not None)
         except AxonError as error:
             wrong |= dict.fromkeys(error.diagnostics)
     return list(wrong)
@@ -226,11 +251,22 @@ class _Reader:
                     self.wrong.append(_error(f"`{inner}` is no number of a kernel", Label(self._place(path).key), text))
                     continue
                 kernels.append((int(inner[:9]), self._place(path).key, self._fixed(path, values)))
-        own = {k: v for k, v in entry.items() if not isinstance(v, dict) or k in kinds()}
-        return Schedule(self._fixed((name,), own), tuple(kernels), name)
+        own = {k: v for k, v in entry.items() if k != PRECISION and (not isinstance(v, dict) or k in kinds())}
+        return Schedule(self._fixed((name,), own), tuple(kernels), name, self._tf32(name, entry))
+
+    def _tf32(self, name: str, entry: MappingOf[str, Any]) -> Span | None:
+        """Where products may be rounded to tf32, if they may."""
+        value = entry.get(PRECISION)
+        if value is None:
+            return None
+        place = self._place((name, PRECISION))
+        if not isinstance(value, str) or value not in PRECISIONS:
+            self.wrong.append(self._no_word(PRECISION, PRECISIONS, value, place))
+            return None
+        return place.both if value == "tf32" else None
 
     def _unknown_function(self, name: str, entry: Any, place: Span) -> None:
-        if name in kinds() and not isinstance(entry, dict):
+        if name in (*kinds(), PRECISION) and not isinstance(entry, dict):
             example = f"[{self.functions[0]}]" if self.functions else "[f]"
             help = Suggestion(f"write `{example}` above it, with the function's name")
             self.wrong.append(_error(f"`{name}` belongs to no function", Label(place), help=help))
@@ -255,19 +291,23 @@ class _Reader:
     def _is_right(self, name: str, value: Any, place: KeyPlace) -> bool:
         kind = kinds().get(name)
         help = None
+        if name == PRECISION:
+            text = "how kernels are counted depends on it"
+            self.wrong.append(_error("`precision` is of all products of a function", Label(place.key), text))
+            return False
         if kind is None:
-            near = nearest(name, kinds())
+            near = nearest(name, (*kinds(), PRECISION))
             if near and place.key.text == name:
                 help = Suggestion(f"did you mean `{near}`?", (Edit(place.key, near),))
-            self.wrong.append(_error(f"a mapping has no `{name}`", Label(place.key), f"it has {', '.join(kinds())}", help=help))
+            self.wrong.append(
+                _error(f"a mapping has no `{name}`", Label(place.key), f"it has {', '.join((*kinds(), PRECISION))}", help=help)
+            )
             return False
         if get_origin(kind) is Literal:
             if value in get_args(kind) and isinstance(value, str):
                 return True
-            near = nearest(value, get_args(kind)) if isinstance(value, str) else None
-            if near:
-                help = Suggestion(f"did you mean `{near}`?", (Edit(place.value, _toml(near)),))
-            what = " or ".join(map(_toml, get_args(kind)))
+            self.wrong.append(self._no_word(name, get_args(kind), value, place))
+            return False
         elif kind is bool:
             if isinstance(value, bool):
                 return True
@@ -278,6 +318,13 @@ class _Reader:
             what = f"an integer up to {MOST:,}" if isinstance(value, int) and value > MOST else "a positive integer"
         self.wrong.append(_error(f"`{name}` is {what}, not {_said(value)}", Label(place.value), help=help))
         return False
+
+    def _no_word(self, name: str, words: tuple[str, ...], value: Any, place: KeyPlace) -> Diagnostic:
+        """For a value that is none of the words that there are."""
+        near = nearest(value, words) if isinstance(value, str) else None
+        help = Suggestion(f"did you mean `{near}`?", (Edit(place.value, _toml(near)),)) if near else None
+        what = " or ".join(map(_toml, words))
+        return _error(f"`{name}` is {what}, not {_said(value)}", Label(place.value), help=help)
 
     def _place(self, path: tuple[str, ...]) -> KeyPlace:
         nowhere = self.source.span(0, 0)

@@ -73,13 +73,14 @@ class FakeDriver:
     def clusters(self, function: int, blocks: int, threads: int, shared: int, cluster: int) -> int:
         return 64
 
-    def tensor_map(self, pointer: int, shape: Any, strides: Any, element: Element, box: Any) -> bytes:
+    def tensor_map(self, pointer: int, shape: Any, strides: Any, element: Element, box: Any, rounds: bool = False) -> bytes:
+        assert element is Element.F32 or not rounds
         assert pointer % 16 == 0
         return pointer.to_bytes(8, "little") + bytes(120)
 
-    def pixel_map(self, pointer: int, images: Any, element: Element, pixels: int, channels: int) -> bytes:
+    def pixel_map(self, pointer: int, images: Any, element: Element, pixels: int, channels: int, rounds: bool = False) -> bytes:
         assert images.refused(element) is None
-        return self.tensor_map(pointer, images.shape, images.strides, element, (pixels, channels))
+        return self.tensor_map(pointer, images.shape, images.strides, element, (pixels, channels), rounds)
 
     def replace_address(self, place: int, address: int) -> int:
         assert place % 64 == 0
