@@ -57,6 +57,7 @@ PROGRAMS = {
     "limbs": (contraction("ik,kj->ij", Element.F32), TileMapping(128, 128, stages=2, in_flight=0)),
     "tf32": (contraction("ik,jk->ij", Element.F32), TileMapping(128, 128, 32, stages=3, slots=2)),
     "causal": (streams.program("causal"), TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)),
+    "in_f32": (streams.program("causal", Element.F32), TileMapping(128, 64, 64, 1, 0, consumers=2, cluster=1, keys=48)),
     "heads_merged": (
         compiler.lower(checked(STREAMS), "attention", None),
         TileMapping(64, 64, 64, 2, consumers=1, cluster=1, keys=64),

@@ -111,7 +111,7 @@ def traits(kernel: Tiled) -> Traits:
             value_across = kernel.value.axes[-1] != kernel.keys.symbol
             return Traits(
                 kernel.query.value.element, stored, *across, stream=True, value_across=value_across,
-                scores=len(depths), by_key=len(kernel.by_key),
+                scores=len(depths), by_key=len(kernel.by_key), limbs=(len(kernel.limbs[0]), len(kernel.limbs[1])),
             )  # fmt: skip
         case _:
             assert_never(kernel)

@@ -611,7 +611,7 @@ class Emitter:
             unit = field.panel if left_across else 64 * 128  # bytes from 64 rows to the next
             from_left = code.local("left")
             first_left, first_right = _first_limb(op.left), _first_limb(right)
-            if op.keep == "never" or self.program.promoted is None or blocks > 1:  # what follows lies behind the first limbs
+            if op.keep == "never" or not self.program.promoted or blocks > 1:  # what follows lies behind the first limbs
                 self.descriptor(from_left, first_left, left_across, (self.consumer * blocks + op.block) * unit)
                 self.descriptor(from_right, first_right, across)
             left_steps = self.depth_steps(field, left_across, extent)

@@ -134,10 +134,8 @@ class StreamEmitter:
             case t.Fold(stream=stream):
                 for block in self.blocks:
                     self.fold(self.plan(stream), op, block)
-            case t.Narrow(source=source, target=target):
-                narrow = out.made("narrow", "ptx_tiles.narrow", source.shape[1], target.element.value)
-                for to, tile in zip(out.accumulators(target), out.accumulators(source), strict=True):
-                    code.assign(to, call(narrow, tile))
+            case t.Narrow(source=source, targets=targets):
+                self.narrow(source, targets)
             case t.Rescale(stream=stream, accumulator=acc):
                 if not self.repaired(stream, stream.weight):
                     return
@@ -149,6 +147,21 @@ class StreamEmitter:
                 self.finish(self.plan(stream))
             case _:
                 assert_never(op)
+
+    def narrow(self, source: t.Tile, targets: tuple[t.Tile, ...]) -> None:
+        """Rounded, or as limbs: all but the last are cut off, so that none is greater than what it is of."""
+        out, code, columns = self.out, self.out.code, source.shape[1]
+        for block, tile in enumerate(out.accumulators(source)):
+            rest = tile
+            for number, target in enumerate(targets):
+                to, element = out.accumulators(target)[block], target.element.value
+                last = number == len(targets) - 1
+                how = out.made("narrow", "ptx_tiles.narrow", columns, element) if last else None
+                code.assign(to, call(how or out.made("cut", "ptx_tiles.narrow", columns, element, "rz"), rest))
+                if not last:
+                    left = out.part(source.symbol, f"rest{number}_{block}")
+                    code.assign(left, call(out.made("rest", "ptx_tiles.rest", columns), rest, to))
+                    rest = left
 
     @property
     def blocks(self) -> range:

@@ -260,19 +260,38 @@ def promote(columns: int) -> Any:
     return intrinsic(typing)
 
 
-def narrow(columns: int, element: str) -> Any:
+def narrow(columns: int, element: str, rounding: str = "rn") -> Any:
     """(tile): its values rounded to 16 bits, two to a word: the left factor of a product, see `multiply_held`."""
     kind = types.UniTuple(types.int32, columns // 4)
 
     def typing(context: Any, tile: Any) -> Any:
         def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
             elements = _values(builder, values[0], columns)
-            text = f"cvt.rn.{element}x2.f32 $0, $2, $1;"
+            text = f"cvt.{rounding}.{element}x2.f32 $0, $2, $1;"
             pairs = zip(elements[::2], elements[1::2], strict=True)
             words = [_asm(builder, text, "ff", [low, high], _I32) for low, high in pairs]
             return _packed(builder, words, _I32)
 
         return kind(_tile(columns)), generate
+
+    return intrinsic(typing)
+
+
+def rest(columns: int) -> Any:
+    """(tile, words): what is left of its values without these bf16 values."""
+    kind = _tile(columns)
+    high = "{ .reg .b32 high; and.b32 high, $2, 0xFFFF0000; sub.rn.f32 $0, $1, high; }"
+    low = "{ .reg .b32 low; shl.b32 low, $2, 16; sub.rn.f32 $0, $1, low; }"
+
+    def typing(context: Any, tile: Any, words: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            out = []
+            for x, element in enumerate(_values(builder, values[0], columns)):
+                word = builder.extract_value(values[1], x // 2)
+                out.append(_asm(builder, high if x % 2 else low, "fr", [element, word]))
+            return _packed(builder, out)
+
+        return kind(kind, types.UniTuple(types.int32, columns // 4)), generate
 
     return intrinsic(typing)
 

@@ -191,7 +191,7 @@ def _check_product(program: BarrierProgram, op: b.Product) -> None:
             along = part.tile.element.bits == 16 or part.tile.axes[-1] == op.over
             _require(along, "layout", "a factor of 32 bits across what is summed, which matrix instructions cannot transpose")
             _require(part.tile.element == op.right.tile.element, "content", "a product of factors of two element types")
-    if program.promoted is not None:
+    if program.promoted:
         return  # see `_check_promoted`
     once = any(axis.symbol == op.over for axis in program.whole)
     keep = "never" if once else "later" if program.bounds is None else "always"
@@ -200,40 +200,48 @@ def _check_product(program: BarrierProgram, op: b.Product) -> None:
 
 def _check_promoted(program: BarrierProgram) -> None:
     """Each step sums its products, all of them, from nothing on, the small ones first; what these make is settled before the last
-    one, and the sum is promoted after it."""
-    promoted = program.promoted
-    touch = (b.Clear, b.Product, t.Settle, t.Promote)
+    one, and the sum is promoted after it, or else used: one sum after the other."""
+    touch = (b.Clear, b.Product, t.Settle, t.Promote, t.Fold, t.Narrow)
     for role in program.roles:
         inside = [op for loop in operations(role.body) if isinstance(loop, b.Steps) for op in loop.body if isinstance(op, touch)]
-        if promoted is None or not inside:
+        if not program.promoted or not inside:
             continue
-        wanted: list[tuple[object, ...]] = [("clear",)]
-        for number, (left, right) in enumerate(promoted.factors):
-            keep = "always" if number else "never"
-            wanted += [("settle",)] if number and number == len(promoted.factors) - 1 else []
-            wanted += [("product", left, right, block, keep) for block in range(program.blocks)]
-        wanted.append(("promote",))
-        _require([_in_step(op, promoted) for op in inside] == wanted, "content", "a step that does not make the sum that it must")
+        wanted: list[tuple[object, ...]] = []
+        for promoted in program.promoted:
+            limbs = tuple(dict.fromkeys(left for left, _ in reversed(promoted.factors)))  # the greatest first
+            wanted += [("narrow", limbs)] if limbs[0].memory == "registers" else []
+            wanted.append(("clear", promoted.partial))
+            for number, (left, right) in enumerate(promoted.factors):
+                keep = "always" if number else "never"
+                wanted += [("settle", promoted.partial)] if number and number == len(promoted.factors) - 1 else []
+                wanted += [("product", promoted.partial, left, right, block, keep) for block in range(program.blocks)]
+            total = promoted.accumulator
+            wanted.append(("fold", promoted.partial) if total is None else ("promote", total, promoted.partial))
+        _require([_in_step(op) for op in inside] == wanted, "content", "a step that does not make the sum that it must")
 
 
-def _in_step(op: Op, promoted: b.Promoted) -> tuple[object, ...]:
-    """An operation on the sum of a step; nothing if it is on another."""
+def _in_step(op: Op) -> tuple[object, ...]:
+    """An operation on the sums of a step."""
     match op:
-        case b.Clear(accumulator=acc) if acc == promoted.partial:
-            return ("clear",)
-        case b.Product(accumulator=acc, left=b.StageField() as left) if acc == promoted.partial:
-            return "product", left.tile, op.right.tile, op.block, op.keep
-        case t.Settle(tile=tile) if tile == promoted.partial:
-            return ("settle",)
-        case t.Promote(accumulator=acc, partial=partial) if (acc, partial) == (promoted.accumulator, promoted.partial):
-            return ("promote",)
+        case b.Clear(accumulator=acc):
+            return "clear", acc
+        case b.Product(accumulator=acc, left=left):
+            return "product", acc, left.tile if isinstance(left, b.StageField) else left, op.right.tile, op.block, op.keep
+        case t.Settle(tile=tile):
+            return "settle", tile
+        case t.Promote(accumulator=acc, partial=partial):
+            return "promote", acc, partial
+        case t.Fold(scores=scores):
+            return "fold", scores
+        case t.Narrow(targets=targets):
+            return "narrow", targets
         case _:
             return ()
 
 
 def _check_groups(program: BarrierProgram, body: tuple[Op, ...]) -> None:
     """The products of a group take each 64 rows of the consumer once; those of limbs are another matter, see `_check_promoted`."""
-    if program.promoted is not None:
+    if program.promoted:
         return
     group: list[tuple[Symbol, int]] = []
     for op in body:

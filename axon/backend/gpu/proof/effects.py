@@ -24,6 +24,7 @@ class Effects:
         self._readers: dict[Ring, list[tuple[int, int]]] = {}
         operations = [op for role in program.roles for op in b.operations(role.body)]
         self.corrections = {op.stream.product for op in operations if isinstance(op, t.Fold)}
+        self.partials = {op.partial.symbol for op in operations if isinstance(op, t.Promote)}
         self.begun = {op.stream.score for op in operations if isinstance(op, t.Fold)}
         self.waiters: dict[tuple[int, Symbol, b.Side], list[int]] = {}
         for number, who in enumerate(self.who):
@@ -185,10 +186,8 @@ class Effects:
             agent = state.agents[peer]
             if isinstance(op.left, t.Tile):
                 self.need(agent, peer, op.left.symbol, "a product takes")
-                owed = agent.holds & self.corrections
-                if owed and summed in agent.holds:
-                    raise self.found("content", "a product is added to a sum that was not corrected", peer)
-                agent.holds -= owed
+                if summed not in self.partials:
+                    self.corrected(agent, peer, summed)
             agent.holds |= {summed}
             before = agent.open or Flight()
             agent.open = Flight(before.known | known & ~reads, (*before.reads, reads), before.registers | op.registers)
@@ -212,6 +211,7 @@ class Effects:
             case t.Promote(accumulator=acc, partial=partial):
                 touched, taken, made = {acc.symbol, partial.symbol}, {partial.symbol}, {acc.symbol}
                 self.need(agent, number, partial.symbol, "a sum takes")
+                self.corrected(agent, number, acc.symbol)
             case t.Rescale(stream=stream, accumulator=acc):
                 touched, taken, made = {acc.symbol}, {stream.product}, set[Symbol]()
                 self.need(agent, number, stream.product, "sums are multiplied by")
@@ -224,8 +224,9 @@ class Effects:
                     self.need(agent, number, tile.symbol, "a fold takes")
                 if stream.score not in agent.holds:
                     raise self.found("content", "scores are folded before their statistics begin anew", number)
-            case t.Narrow(source=source, target=target):
-                touched, taken, made = {source.symbol, target.symbol}, {source.symbol}, {target.symbol}
+            case t.Narrow(source=source, targets=targets):
+                made = {target.symbol for target in targets}
+                touched, taken = {source.symbol, *made}, {source.symbol}
                 self.need(agent, number, source.symbol, "rounding takes")
             case t.Reset(stream=stream):
                 if stream.score in agent.holds:
@@ -249,6 +250,13 @@ class Effects:
         """Registers must hold what an operation takes. A correction goes by the name of the product that it repairs."""
         if tile not in agent.holds:
             raise self.found("content", f"{who} `{tile.name}`, which registers do not hold yet, or no longer", number)
+
+    def corrected(self, agent: Agent, number: int, summed: Symbol) -> None:
+        """Something is added to a sum: what was summed before must have been repaired, if there is anything."""
+        owed = agent.holds & self.corrections
+        if owed and summed in agent.holds:
+            raise self.found("content", "a product is added to a sum that was not corrected", number)
+        agent.holds -= owed
 
     def at_rest(self, agent: Agent, number: int, touched: set[Symbol]) -> None:
         flights = (*agent.groups, agent.open) if agent.open else agent.groups

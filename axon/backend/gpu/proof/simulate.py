@@ -24,6 +24,7 @@ from axon.backend.gpu.tile.bounds import Bounds
 from axon.backend.gpu.tile.ir import Store, Tile
 from axon.backend.gpu.tile.stream import Stream
 from axon.base.data import dataclass, field
+from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Scalar
 from axon.shapes.dimension import Dim
@@ -408,8 +409,13 @@ class _Cluster:
                     agent.rows[symbol, block] = np.zeros(64, np.float32)
             case t.Fold():
                 self.fold(agent, op, block)
-            case t.Narrow(source=source, target=target):
-                held[target.symbol, block] = held[source.symbol, block].astype(target.element.dtype).astype(np.float32)
+            case t.Narrow(source=source, targets=targets):
+                rest = held[source.symbol, block]
+                for number, target in enumerate(targets):
+                    whole = _towards_zero(rest) if target.element is Element.BF16 and number < len(targets) - 1 else rest
+                    part = held[target.symbol, block] = whole.astype(target.element.dtype).astype(np.float32)
+                    with np.errstate(invalid="ignore"):
+                        rest = rest - part
             case t.Rescale(stream=stream, accumulator=acc):
                 held[acc.symbol, block] = held[acc.symbol, block] * agent.rows[stream.product, block][:, None]
             case t.Finish(stream=stream):
@@ -548,6 +554,12 @@ def _size(ring: Ring) -> int:
     """Bytes of an element."""
     (size,) = {item.tile.element.bits // 8 for item in ring.fields}
     return size
+
+
+def _towards_zero(values: Array) -> Array:
+    """f32 values cut off to bf16; NaN as it is."""
+    cut = (np.ascontiguousarray(values).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+    return np.where(np.isnan(values), values, cut)
 
 
 def to_tf32(values: Array) -> Array:

@@ -238,6 +238,11 @@ def _tiled_work(
         count = f"{problem.products} products of bf16 values that add up to the factors"
         lines.append(f"  {count}, {room:,} bytes, summed in f32 after each step")
         lines.append(f"  an element is off by {bound:.0f} · 2⁻²³ · (|A| · |B|) at most, A and B the factors")
+    if isinstance(plan.kernel, Stream) and problem.products > 1:
+        room = workspace(plan.kernel, sizes)
+        lines.append(
+            f"  {problem.products} products of bf16 values that add up to the factors, {room:,} bytes, and to the weights, twice"
+        )
     if rounded(plan.kernel):
         lines.append("  factors are rounded to tf32, 11 significant bits, as the schedule allows, and summed in f32")
         lines.append(f"  an element is off by {tf32_bound(problem.depth):.2f} · 2⁻¹⁰ · (|A| · |B|) at most, A and B the factors")

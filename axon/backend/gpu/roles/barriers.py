@@ -397,9 +397,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Promoted:
-    """What each step sums in an accumulator of its own, and adds to another one: products of these factors, in this order."""
+    """What each step sums in an accumulator of its own, and adds to another one, if there is one: products of these factors, in
+    this order; those of the last are the greatest limbs."""
 
-    accumulator: Tile
+    accumulator: Tile | None
     partial: Tile
     factors: tuple[tuple[Tile, Tile], ...]
 
@@ -410,7 +411,7 @@ class BarrierProgram:
 
     `steps` is the axis of its loops; `derived`, `whole`, `bounds` and `views` are the tile program's. `stores` are the results,
     which every tile must leave in memory as a whole, `row_stores` those of one value per row; `promoted` is what a step must sum,
-    if it has a sum of its own.
+    one after the other, if it has sums of its own.
     """
 
     tensors: tuple[Value, ...]
@@ -428,7 +429,7 @@ class BarrierProgram:
     bounds: Bounds | None = None
     stores: tuple[Store, ...] = ()
     views: tuple[View, ...] = ()
-    promoted: Promoted | None = None
+    promoted: tuple[Promoted, ...] = ()
     row_stores: tuple[StoreRows, ...] = ()
 
     @property

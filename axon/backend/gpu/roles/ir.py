@@ -213,9 +213,10 @@ class _Split:
         for statement in body:
             match statement:
                 case Load(tile=tile):
-                    if tile.symbol in self.arefs and not self.loops[self.arefs[tile.symbol].symbol]:
-                        held.append(self.arefs[tile.symbol])
-                        out.append(Get(held[-1]))
+                    aref = self.arefs.get(tile.symbol)
+                    if aref is not None and not self.loops[aref.symbol] and aref not in held:
+                        held.append(aref)
+                        out.append(Get(aref))
                 case Clear(tile=tile):
                     if tile.symbol in self.needed:
                         out.append(statement)
@@ -269,22 +270,31 @@ class _Split:
         return 0 if any(isinstance(s, t.Fold) for s in body) or _promotes(body) else self.mapping.in_flight
 
     def promoted(self, body: tuple[Statement, ...]) -> tuple[RoleStatement, ...]:
-        """A step whose products go to a sum of its own: each run of them is issued as one, and waited for. The stage goes back
-        before the sum is promoted."""
-        arefs = list(dict.fromkeys(a for s in body if isinstance(s, Multiply) for a in self.used(s)))
-        out: list[RoleStatement] = [Get(aref) for aref in arefs]
-        for multiplies, run in groupby(body, lambda s: isinstance(s, Multiply)):
+        """A step whose products go to sums of its own: each run of them is issued as one, and waited for. A stage goes back when
+        the last run that reads it is done, before the sum is promoted."""
+        products = [s for s in body if isinstance(s, Multiply)]
+        last = {aref: product for product in products for aref in self.inside(product)}
+        got: set[Aref] = set()
+        out: list[RoleStatement] = []
+        for multiplies, run in groupby(body, lambda s: isinstance(s, Clear | Multiply)):
             statements = list(run)
-            if multiplies:
-                products = tuple(s for s in statements if isinstance(s, Multiply))
-                out += [*self.start(products), Retire(products[-1].accumulator, 0)]
-            else:
-                out += [s for s in statements if isinstance(s, Clear | t.Settle | t.Promote)]
-        last = max(n for n, s in enumerate(out) if isinstance(s, Retire))
-        return (*out[: last + 1], *(Consumed(aref, 0) for aref in arefs), *out[last + 1 :])
+            if not multiplies:
+                out += [s for s in statements if not isinstance(s, Load | Multiply | For)]
+                continue
+            own = tuple(s for s in statements if isinstance(s, Multiply))
+            read = dict.fromkeys(aref for product in own for aref in self.inside(product))
+            out += [Get(aref) for aref in read if aref not in got]
+            got |= read.keys()
+            out += [s for s in statements if isinstance(s, Clear)]
+            out += [*self.start(own), Retire(own[-1].accumulator, 0), *(Consumed(aref, 0) for aref in read if last[aref] in own)]
+        return tuple(out)
+
+    def inside(self, product: Multiply) -> list[Aref]:
+        """The arefs that a product reads which its loop puts."""
+        return [aref for aref in self.used(product) if self.loops[aref.symbol]]
 
     def multiply(self, product: Multiply) -> list[RoleStatement]:
-        used = [a for a in self.used(product) if self.loops[a.symbol]]
+        used = self.inside(product)
         inside = next(s for s in (self.program.body, *(f.body for f in self.program.body if isinstance(f, For))) if product in s)
         flying = self.flying(inside)
         out: list[RoleStatement] = [Get(a) for a in used]
@@ -345,7 +355,7 @@ def _slice(body: tuple[Statement, ...]) -> frozenset[Symbol]:
                     more |= {left.symbol, right.symbol}
                 case t.Promote(accumulator=acc, partial=partial) if acc.symbol in needed:
                     more.add(partial.symbol)
-                case t.Narrow(source=source, target=target) if target.symbol in needed:
+                case t.Narrow(source=source, targets=targets) if needed & {target.symbol for target in targets}:
                     more.add(source.symbol)
                 case t.Fold(scores=scores, weights=weights, others=others) if weights.symbol in needed:
                     more |= {scores.symbol, *(other.symbol for other in others)}

@@ -56,7 +56,7 @@ class _Lowering:
             data += mapping.consumers * slots * BUFFER_BYTES
         folds = [s for s in t.statements(source.body) if isinstance(s, t.Fold)]
         scores = max((1 + len(fold.others) for fold in folds), default=1)
-        promoted, ragged = self._promoted is not None, source.ragged is not None
+        promoted, ragged = bool(self._promoted), source.ragged is not None
         budget = register_budget(mapping, promoted=promoted, scores=scores, ragged=ragged)
         drain = (b.Drain(),) if stores and self.boxed else ()
         tiles = b.Tiles(tuple(self._consumer(program.consumer, None)))
@@ -248,14 +248,16 @@ class _Lowering:
         return "later" if forwards and not self._promoted else "always"
 
     @cached_property
-    def _promoted(self) -> b.Promoted | None:
-        """What the steps of the tile program sum on their own."""
+    def _promoted(self) -> tuple[b.Promoted, ...]:
+        """What the steps of the tile program sum on their own: what is settled before its last product."""
         statements = list(t.statements(self.program.source.body))
-        for s in statements:
-            if isinstance(s, t.Promote):
-                products = (p for p in statements if isinstance(p, Multiply) and p.accumulator == s.partial)
-                return b.Promoted(s.accumulator, s.partial, tuple((p.left, p.right) for p in products))
-        return None
+        totals = {s.partial: s.accumulator for s in statements if isinstance(s, t.Promote)}
+        settled = dict.fromkeys(s.tile for s in statements if isinstance(s, t.Settle))
+        products = [s for s in statements if isinstance(s, Multiply)]
+        return tuple(
+            b.Promoted(totals.get(tile), tile, tuple((p.left, p.right) for p in products if p.accumulator == tile))
+            for tile in settled
+        )
 
     def _store(self, store: Store) -> list[Op]:
         columns = self.program.source.columns

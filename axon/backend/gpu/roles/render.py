@@ -83,8 +83,10 @@ def _text(op: Op, names: SymbolNames) -> str:
             return f"retire all but {pending}" if pending else "retire all"
         case t.Fold(scores=scores, weights=weights, others=others):
             return f"{names[weights.symbol]} = fold {', '.join(names[s.symbol] for s in (scores, *others))}"
-        case t.Narrow(source=source, target=target):
-            return f"{names[target.symbol]} = cast {target.element.value} {names[source.symbol]}"
+        case t.Narrow(source=source, targets=targets):
+            made = ", ".join(names[target.symbol] for target in targets)
+            how = f"cast {targets[0].element.value}" if len(targets) == 1 else f"{len(targets)} {targets[0].element.value} of"
+            return f"{made} = {how} {names[source.symbol]}"
         case t.Settle() | t.Promote() | t.Reset() | t.Rescale() | t.Finish() | t.StoreRows():
             return t.statement_text(op, names)
         case b.Turn(first=first, threads=threads):

@@ -23,8 +23,9 @@ GAIN = 0.95  # of the time of a stream as it is, above which two kernels in its 
 
 
 def division(kernel: Stream, decided: Set[Symbol], sizes: Mapping[Symbol, int], target: Target) -> Division | None:
-    """How a stream is best divided at these sizes; None if it is not, or that has been `decided` by what it stores."""
-    if results_of(kernel)[0].symbol in decided or kernel.rows.extent.evaluate(sizes) > FEW:
+    """How a stream is best divided at these sizes; None if it is not, or that has been `decided` by what it stores. Keys in limbs
+    are worth it for many rows alone."""
+    if kernel.further or results_of(kernel)[0].symbol in decided or kernel.rows.extent.evaluate(sizes) > FEW:
         return None
     if any(axis.extent.evaluate(sizes) < 1 for axis in (*kernel.outer, kernel.rows, kernel.columns, *kernel.reduced)):
         return None

@@ -13,7 +13,7 @@ from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import with_views
-from axon.backend.gpu.tile.contraction import MatrixProduct, view_of
+from axon.backend.gpu.tile.contraction import MatrixProduct, terms, view_of
 from axon.backend.gpu.tile.epilogue import EpilogueOperand, views_of
 from axon.backend.gpu.tile.families import Kernel, Tiled, with_operands
 from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping
@@ -164,6 +164,7 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             problem = ScheduleProblem(
                 rows, columns, depth, outer, keys, kernel.condition is not None, scores=len(kernel.depths),
                 elements=(_shown(kernel.queries, sizes), _shown((*kernel.key_operands, kernel.value), sizes)),
+                limbs=(len(kernel.limbs[0]), len(kernel.limbs[1])), products=len(terms(len(kernel.limbs[0]), len(kernel.limbs[1]))),
             )  # fmt: skip
             part = None if kernel.part is None else kernel.part.evaluate(sizes)
             return problem if part is None else replace(problem, keys=part, masked=False)

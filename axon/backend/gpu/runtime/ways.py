@@ -10,7 +10,7 @@ Note [Ways]
                (see `dividing`, `tile.divided`)
       packed   an operand that bulk copies cannot read as it lies is copied first, in rows that they can read (see `packed`)
       apart    a stream's operations run one by one; also those of one that makes scores again, which others make too, where it is
-               better to keep them (see `tile.recompute`)
+               better to keep them (see `tile.recompute`), and of one in f32 of which limbs make more work than they save
       bare     with the operations on its product no mapping of a contraction fits the registers: they run after it
       ones     a nest of reductions whose last row axis has one index goes along the one before (a matrix times one column)
       spread   a nest of few long rows, of which a cluster cannot hold one: what they reduce is reduced in parts (see `plan.spread`)
@@ -41,7 +41,7 @@ from axon.backend.gpu.runtime.spreading import rows_to_spread
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.divided import Division, divided, state_of
 from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, nests, results_of
-from axon.backend.gpu.tile.limbs import dearer, limbed
+from axon.backend.gpu.tile.limbs import better_apart, dearer, limbed
 from axon.backend.gpu.tile.recompute import Recomputed, better_kept, recomputed
 from axon.backend.gpu.tile.regroup import named, regrouped
 from axon.backend.gpu.tile.stream import Stream
@@ -207,6 +207,8 @@ def _needed(
         facts = traits(ready.kernel)
         if isinstance(kernel, MatrixProduct):
             reason = dearer(kernel, ready.problem, facts, sizes, target)
+        elif kernel.further:
+            reason = better_apart(kernel, ready.problem, facts, sizes, target)
         elif kernel.again:
             reason = better_kept(ready.problem, facts, target)
     if reason is None:

@@ -115,8 +115,8 @@ def terms(lefts: int, rights: int) -> tuple[tuple[int, int], ...]:
 
 
 def refused(element: Element) -> str:
-    """Why a factor of this element type is none for matrix instructions; f32 is one of products, but not of streams."""
-    *names, last = (e.value for e in (LIMB_ELEMENTS if element not in LIMB_ELEMENTS else PRODUCT_ELEMENTS))
+    """Why a factor of this element type is none for matrix instructions."""
+    *names, last = (e.value for e in LIMB_ELEMENTS)
     return f"matrix instructions here take {', '.join(names)} and {last}, not {element.value}"
 
 

@@ -85,9 +85,11 @@ def with_operands(kernel: Tiled, operands: Sequence[EpilogueOperand]) -> Tiled:
             return with_factors(kernel, tuple(operands[: len(lefts)]), tuple(operands[len(lefts) :]))
         case Stream():
             count = 1 + len(kernel.others)
-            queries, keys = operands[:count], operands[count:-1]
+            queries, keys, (value, *rest) = operands[:count], operands[count : 2 * count], operands[2 * count :]
             others = (replace(s, query=q, key=k) for s, q, k in zip(kernel.others, queries[1:], keys[1:], strict=True))
-            return replace(kernel, query=queries[0], key=keys[0], value=operands[-1], others=tuple(others))
+            limbs = iter(rest)
+            further = tuple(tuple(next(limbs) for _ in more) for more in kernel.further)
+            return replace(kernel, query=queries[0], key=keys[0], value=value, others=tuple(others), further=further)
         case _:
             assert_never(kernel)
 

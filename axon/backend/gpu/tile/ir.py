@@ -13,12 +13,12 @@ A tile's axes are listed as it is stored, the contiguous one last: a transposed 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, Protocol, TypeAlias, assert_never
 
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import Bounds, bounds
-from axon.backend.gpu.tile.contraction import MatrixProduct
+from axon.backend.gpu.tile.contraction import MatrixProduct, terms
 from axon.backend.gpu.tile.epilogue import EpilogueOperand, bare, views_of
 from axon.backend.gpu.tile.online_softmax import ONE, local_symbols
 from axon.backend.gpu.tile.ragged import Ragged
@@ -125,10 +125,16 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """Round a tile to the element type that a product takes."""
+    """Round a tile to the element type that a product takes; what that leaves goes to `rest`, one after the other: the tile is the
+    sum of all."""
 
     source: Tile
     target: Tile
+    rest: tuple[Tile, ...] = ()
+
+    @property
+    def targets(self) -> tuple[Tile, ...]:
+        return (self.target, *self.rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +235,11 @@ def tile(kernel: MatrixProduct | Stream, mapping: TileMapping, tensors: tuple[Va
             limits = bounds(condition, rows.symbol, keys.symbol, along.extent, lambda read: set(bare(read) or ()) <= uniform)
             depths = tuple(TileAxis(axis.symbol, axis.extent, mapping.depth) for axis in kernel.depths)
             values = (StoreRows(kernel, r.value.symbol, r.value.element, r.axes, r.final) for r in kernel.row_results)
-            body = (*_streaming(kernel, depths, rows, columns, keys, accumulator), Finish(kernel), *values, *stores)
+            if kernel.further:
+                made = _streaming_limbs(kernel, depths[0], rows, columns, keys, accumulator)
+            else:
+                made = _streaming(kernel, depths, rows, columns, keys, accumulator)
+            body = (*made, Finish(kernel), *values, *stores)
             return TileProgram(tensors, outer, rows, columns, body, kernel.derived, depths, limits, views_of(kernel))
         case _:
             assert_never(kernel)
@@ -243,8 +253,7 @@ def _contracting(kernel: MatrixProduct, depth: TileAxis, rows: TileAxis, columns
     if len(kernel.terms) == 1:
         return For(depth, (*loads, Multiply(accumulator, lefts[0], rights[0], depth.symbol)))
     partial = Tile(fresh("partial"), Element.F32, accumulator.axes, accumulator.shape, "registers")
-    *small, first = (Multiply(partial, lefts[i], rights[j], depth.symbol) for i, j in kernel.terms)
-    return For(depth, (*loads, Clear(partial), *small, Settle(partial), first, Promote(accumulator, partial)))
+    return For(depth, (*loads, *_sum_of_limbs(partial, lefts, rights, depth.symbol), Promote(accumulator, partial)))
 
 
 def _streaming(
@@ -272,6 +281,39 @@ def _streaming(
         Multiply(accumulator, narrow, value, keys.symbol),
     )
     return (*first, Clear(accumulator), Reset(kernel), For(keys, body, backwards=True))
+
+
+def _streaming_limbs(
+    kernel: Stream, depth: TileAxis, rows: TileAxis, columns: TileAxis, keys: TileAxis, accumulator: Tile
+) -> tuple[Statement, ...]:
+    """The same with factors in limbs: each step makes both sums from nothing on, and adds the second to those before."""
+    steps = {a.symbol: a.step for a in (rows, columns, depth, keys)}
+    shape = ((rows.symbol, keys.symbol), (rows.step, keys.step))
+    queries, held, values = (
+        [_operand_tile(name, limb, steps) for limb in limbs]
+        for name, limbs in zip(("query", "key", "value"), kernel.limbs, strict=True)
+    )
+    scores, weights = (Tile(fresh(name), Element.F32, *shape, "registers") for name in ("scores", "weights"))
+    narrow = tuple(Tile(fresh("rounded"), kernel.value.value.element, *shape, "registers") for _ in values)
+    partial = Tile(fresh("partial"), Element.F32, accumulator.axes, accumulator.shape, "registers")
+    loads = [list(map(_load, tiles, limbs)) for tiles, limbs in zip((queries, held, values), kernel.limbs, strict=True)]
+    body: tuple[Statement, ...] = (
+        *loads[1],
+        *_sum_of_limbs(scores, queries, held, depth.symbol),
+        Fold(kernel, scores, weights),
+        *loads[2],
+        Rescale(kernel, accumulator),
+        Narrow(weights, narrow[0], narrow[1:]),
+        *_sum_of_limbs(partial, narrow, values, keys.symbol),
+        Promote(accumulator, partial),
+    )
+    return (*loads[0], Clear(accumulator), Reset(kernel), For(keys, body, backwards=True))
+
+
+def _sum_of_limbs(sum_: Tile, lefts: Sequence[Tile], rights: Sequence[Tile], over: Symbol) -> tuple[Statement, ...]:
+    """The sum of a product of factors in limbs, the small products first: see Note [Limbs]."""
+    *small, first = (Multiply(sum_, lefts[i], rights[j], over) for i, j in terms(len(lefts), len(rights)))
+    return (Clear(sum_), *small, Settle(sum_), first)
 
 
 def _load(tile: Tile, operand: EpilogueOperand) -> Load:
@@ -316,10 +358,10 @@ def verify(program: TileProgram) -> None:
                     require({s.shape for s in (scores, *others)} == {weights.shape}, "weights of other scores")
                     require(len(others) == len(stream.others), "a fold that has not all scores")
                     defined.add(weights.symbol)
-                case Narrow(source=source, target=target):
+                case Narrow(source=source, targets=targets):
                     require(source.symbol in defined, "an undefined tile is narrowed")
-                    require(source.shape == target.shape, "a tile narrowed to another shape")
-                    defined.add(target.symbol)
+                    require({target.shape for target in targets} == {source.shape}, "a tile narrowed to another shape")
+                    defined.update(target.symbol for target in targets)
                 case Rescale(accumulator=acc):
                     require(acc.symbol in defined, "an undefined tile is rescaled")
                 case Reset() | Finish():
@@ -383,8 +425,10 @@ def statement_text(statement: Statement, names: SymbolNames) -> str:
             return ", ".join([*([f"{names[stream.peak]} = -inf"] if stream.peak else []), *sums]) or "no statistics"
         case Fold(scores=scores, weights=weights, others=others):
             return f"{tile_text(weights, names)} = fold {', '.join(names[s.symbol] for s in (scores, *others))}"
-        case Narrow(source=source, target=target):
-            return f"{tile_text(target, names)} = cast {target.element.value} {names[source.symbol]}"
+        case Narrow(source=source, targets=targets):
+            made = ", ".join(tile_text(target, names) for target in targets)
+            how = f"cast {targets[0].element.value}" if len(targets) == 1 else f"{len(targets)} {targets[0].element.value} of"
+            return f"{made} = {how} {names[source.symbol]}"
         case Rescale(accumulator=acc):
             return f"{names[acc.symbol]} *= correction"
         case Finish(stream=stream):

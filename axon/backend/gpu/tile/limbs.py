@@ -33,17 +33,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
-from math import prod
+from math import inf, prod
 from typing import TypeAlias
 
 from axon.backend.gpu.layout.copies import CopyLayout, spread
 from axon.backend.gpu.layout.register_tiles import Pairs, best
 from axon.backend.gpu.layout.roofline import KernelWork, Loads, copying
 from axon.backend.gpu.layout.target import Target
-from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct, view_of, with_factors
+from axon.backend.gpu.layout.views import View
+from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct, terms, view_of, with_factors
 from axon.backend.gpu.tile.epilogue import EpilogueOperand
-from axon.backend.gpu.tile.families import Kernel
+from axon.backend.gpu.tile.families import Kernel, Tiled
 from axon.backend.gpu.tile.schedule import ScheduleProblem, Traits, fastest
+from axon.backend.gpu.tile.stream import Stream
 from axon.backend.gpu.tile.tf32 import rounded
 from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.plan.ir import Nest, Reason
@@ -94,8 +96,8 @@ def counts(kernel: MatrixProduct) -> tuple[int, int]:
     return (1, 1) if left == right != Element.F32 else (COUNT[left], COUNT[right])
 
 
-def workspace(kernel: MatrixProduct, sizes: Mapping[Symbol, int]) -> int:
-    """Bytes of the limbs that a product reads, which are made for it."""
+def workspace(kernel: Tiled, sizes: Mapping[Symbol, int]) -> int:
+    """Bytes of the limbs that a kernel reads, which are made for it."""
     return sum(LIMB_BYTES * _elements(kernel, operand, sizes) for operand in _made(kernel))
 
 
@@ -112,13 +114,44 @@ def dearer(
     return None
 
 
-def splitting(kernel: MatrixProduct, sizes: Mapping[Symbol, int], target: Target) -> float:
-    """Seconds of the kernels that make limbs for a product: each reads a factor once."""
-    split = {side[0].value: side for side in (kernel.lefts, kernel.rights) if len(side) > 1}
+def better_apart(
+    kernel: Stream, problem: ScheduleProblem, traits: Traits, sizes: Mapping[Symbol, int], target: Target
+) -> str | None:
+    """Why a stream whose factors are in limbs is better made one operation after the other at these sizes, if it is."""
+    if not _made(kernel):
+        return None
+    if workspace(kernel, sizes) > MOST_BYTES:
+        return f"its factors as bf16 values would take more than {MOST_BYTES:,} bytes"
+    rows, columns, depth, outer, keys = problem.rows, problem.columns, problem.depth, problem.outer, problem.keys
+    scores = RESULT_BYTES * outer * rows * keys
+    apart = KernelWork(2 * scores).seconds(target)  # what reads scores and makes weights
+    for extents in ((rows, keys, depth), (rows, columns, keys)):
+        tiles = best(Pairs(outer, *extents, RESULT_BYTES, RESULT_BYTES, axes=4), target)
+        apart += min(_by_limbs(outer, *extents, target), inf if tiles is None else tiles[0])
+    together = splitting(kernel, sizes, target) + fastest(problem, traits, target)
+    return "at these sizes its operations are done sooner one by one" if apart < together else None
+
+
+def _by_limbs(outer: int, rows: int, columns: int, depth: int, target: Target) -> float:
+    """Seconds of a product of f32 factors, splitting counted."""
+    problem = ScheduleProblem(rows, columns, depth, outer, limbs=(LIMBS, LIMBS), products=len(terms(LIMBS, LIMBS)))
+    traits = Traits(Element.BF16, (Element.F32,), limbs=(LIMBS, LIMBS))
+    split = (copying(outer * n * depth * (4 + LIMBS * LIMB_BYTES), outer * n * depth, 3, depth) for n in (rows, columns))
+    return sum(work.seconds(target) for work in split) + fastest(problem, traits, target)
+
+
+def splitting(kernel: Tiled, sizes: Mapping[Symbol, int], target: Target) -> float:
+    """Seconds of the kernels that make limbs for a kernel: each reads a factor once."""
+    split = {side[0].value: side for side in _sides_of(kernel) if len(side) > 1}
     return sum(_copying(kernel, side, sizes).seconds(target) for side in split.values())
 
 
-def _copying(kernel: MatrixProduct, side: tuple[EpilogueOperand, ...], sizes: Mapping[Symbol, int]) -> KernelWork:
+def _sides_of(kernel: Tiled) -> tuple[tuple[EpilogueOperand, ...], ...]:
+    """The limbs of each factor."""
+    return kernel.limbs if isinstance(kernel, Stream) else (kernel.lefts, kernel.rights)
+
+
+def _copying(kernel: Tiled, side: tuple[EpilogueOperand, ...], sizes: Mapping[Symbol, int]) -> KernelWork:
     """What makes the limbs of a factor does."""
     elements, view = _elements(kernel, side[0], sizes), view_of(kernel, side[0])
     rank, row = (len(side[0].axes), side[0].value.shape[-1]) if view is None else (len(view.start), view.parts[-1][-1].extent)
@@ -158,12 +191,12 @@ def _source_bytes(side: tuple[EpilogueOperand, ...]) -> int:
     return next(element.bits // 8 for element, count in COUNT.items() if count == len(side))
 
 
-def _made(kernel: MatrixProduct) -> frozenset[EpilogueOperand]:
-    """The limbs of a product that are no tensors by themselves."""
-    return frozenset(operand for side in (kernel.lefts, kernel.rights) if len(side) > 1 for operand in side)
+def _made(kernel: Tiled) -> frozenset[EpilogueOperand]:
+    """The limbs that a kernel reads which are no tensors by themselves."""
+    return frozenset(operand for side in _sides_of(kernel) if len(side) > 1 for operand in side)
 
 
-def _elements(kernel: MatrixProduct, operand: EpilogueOperand, sizes: Mapping[Symbol, int]) -> int:
+def _elements(kernel: Tiled, operand: EpilogueOperand, sizes: Mapping[Symbol, int]) -> int:
     """Of the memory that a factor is, or shows."""
     view = view_of(kernel, operand)
     if view is not None:
@@ -193,31 +226,59 @@ Made: TypeAlias = "dict[_Limbs, tuple[CopyLayout, tuple[Value, ...]]]"
 def in_limbs(kernels: Iterable[Kernel], made: Made, *, tf32: bool = False) -> Iterator[Kernel]:
     """The kernels with limbs, which are `made`, in place of factors that matrix instructions do not take."""
     for kernel in kernels:
-        taken = not isinstance(kernel, MatrixProduct) or counts(kernel) == (1, 1) or (tf32 and counts(kernel) == (LIMBS, LIMBS))
-        if taken or not isinstance(kernel, MatrixProduct):
-            yield kernel
-            continue
-        sides: list[tuple[EpilogueOperand, ...]] = []
-        views = list(kernel.views)
-        for operand, count in zip(kernel.operands, counts(kernel), strict=True):
-            if count == 1:
-                sides.append((operand,))
-                continue
-            order = _order(operand, {kernel.rows.symbol, kernel.columns.symbol, kernel.depth.symbol})
-            view = view_of(kernel, operand)
-            source, lying = operand.value.symbol if view is None else view.source, spread(operand.value, view, order)
-            key = _Limbs(source, lying, count)
-            if key not in made:
-                made[key] = lying, tuple(_limb(key, n, operand.value.symbol.name, lying) for n in range(count))
-                yield _split(source, operand.value.element, *made[key], kernel.span)
-            lying, limbs = made[key]
-            axes = operand.arranged(order).axes
-            seen = [lying.seen(limb, axes) for limb in limbs]
-            views += filter(None, seen)
-            values = (limb if view is None else view.value for limb, view in zip(limbs, seen, strict=True))
-            sides.append(tuple(EpilogueOperand(value, axes, tuple(range(len(axes)))) for value in values))
-        left, right = sides
-        yield with_factors(replace(kernel, views=tuple(views)), left, right)
+        views: list[View] = []
+        match kernel:
+            case MatrixProduct() if counts(kernel) != (1, 1) and not (tf32 and counts(kernel) == (LIMBS, LIMBS)):
+                left, right = kernel.left, kernel.right
+                yield from _splits(kernel, zip((left, right), counts(kernel), strict=True), made)
+                lefts, rights = (
+                    _sides(kernel, side, count, made, views) for side, count in zip((left, right), counts(kernel), strict=True)
+                )
+                yield with_factors(replace(kernel, views=(*kernel.views, *views)), lefts, rights)
+            case Stream() if kernel.query.value.element is Element.F32:
+                factors = (kernel.query, kernel.key, kernel.value)
+                yield from _splits(kernel, ((factor, LIMBS) for factor in factors), made)
+                query, key, value = (_sides(kernel, factor, LIMBS, made, views) for factor in factors)
+                further = query[1:], key[1:], value[1:]
+                whole = replace(kernel, query=query[0], key=key[0], value=value[0], further=further)
+                stored = {result.place.symbol for result in kernel.results}
+                kept = (view for view in kernel.views if view.value.symbol in whole.seen | stored)
+                yield replace(whole, views=(*kept, *views))
+            case _:
+                yield kernel
+
+
+def _split_of(kernel: Tiled, operand: EpilogueOperand, count: int) -> _Limbs:
+    """What is split for a factor of a kernel."""
+    view = view_of(kernel, operand)
+    source = operand.value.symbol if view is None else view.source
+    return _Limbs(source, spread(operand.value, view, _order(operand, _tiled(kernel))), count)
+
+
+def _splits(kernel: Tiled, factors: Iterable[tuple[EpilogueOperand, int]], made: Made) -> Iterator[Nest]:
+    """The kernels that make limbs of factors, of those that nobody has made."""
+    for operand, count in factors:
+        key = _split_of(kernel, operand, count)
+        if count > 1 and key not in made:
+            made[key] = key.lying, tuple(_limb(key, n, operand.value.symbol.name, key.lying) for n in range(count))
+            yield _split(key.source, operand.value.element, *made[key], kernel.span)
+
+
+def _sides(kernel: Tiled, operand: EpilogueOperand, count: int, made: Made, views: list[View]) -> tuple[EpilogueOperand, ...]:
+    """A factor's limbs, which are `made`, as a kernel reads them: through further `views`, if it reads the factor through one."""
+    if count == 1:
+        return (operand,)
+    lying, limbs = made[_split_of(kernel, operand, count)]
+    axes = operand.arranged(_order(operand, _tiled(kernel))).axes
+    seen = [lying.seen(limb, axes) for limb in limbs]
+    views += filter(None, seen)
+    values = (limb if view is None else view.value for limb, view in zip(limbs, seen, strict=True))
+    return tuple(EpilogueOperand(value, axes, tuple(range(len(axes)))) for value in values)
+
+
+def _tiled(kernel: Tiled) -> set[Symbol]:
+    """The axes along which tiles are cut."""
+    return {axis.symbol for axis in (kernel.rows, kernel.columns, *kernel.reduced)}
 
 
 def _order(operand: EpilogueOperand, tiled: set[Symbol]) -> tuple[int, ...]:

@@ -125,7 +125,7 @@ def register_budget(mapping: TileMapping, *, promoted: bool, scores: int = 1, ra
         return None
     special = LIMB_BUDGETS if promoted else RAGGED_BUDGETS if ragged else {}
     if mapping.keys:
-        special = SCORES_BUDGETS if scores > 1 else STREAM_BUDGETS
+        special = SCORES_BUDGETS if scores > 1 or promoted else STREAM_BUDGETS
     return special.get(mapping.consumers, REGISTER_BUDGETS[mapping.consumers])
 
 
@@ -138,7 +138,7 @@ def shared_bytes(mapping: TileMapping, traits: Traits) -> int:
     """The dynamic shared memory of a block, if every result is stored by bulk copies: barriers, ring, and buffers."""
     if traits.stream:
         deep = mapping.depth * traits.scores
-        ring = mapping.rows * deep + mapping.stages * mapping.keys * (deep + mapping.columns)
+        ring = traits.limbs[0] * (mapping.rows * deep + mapping.stages * mapping.keys * (deep + mapping.columns))
     else:
         left, right = traits.limbs
         ring = mapping.stages * (mapping.rows * left + mapping.columns * right) * mapping.depth
@@ -148,7 +148,9 @@ def shared_bytes(mapping: TileMapping, traits: Traits) -> int:
 
 def accumulators(mapping: TileMapping, traits: Traits) -> int:
     """Registers of one consumer thread that hold tiles: a product, the sum of a step, and of a stream scores and, in 16 bits,
-    weights, and what it reads for its keys."""
+    weights, and what it reads for its keys. Of weights in limbs scores are none any more."""
+    if traits.stream and traits.promoted:
+        return mapping.rows * (4 * mapping.columns + 3 * mapping.keys) // (2 * mapping.consumers * 128)
     columns = 2 * mapping.columns * (1 + traits.promoted) + (1 + 2 * traits.scores + traits.by_key) * mapping.keys
     return mapping.rows * columns // (2 * mapping.consumers * 128)
 
@@ -184,6 +186,8 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
         (not traits.promoted or not mapping.in_flight,
          "with factors in limbs no product is in flight when the next step is issued: a step adds up its own"),
         (0 <= mapping.in_flight < mapping.stages, "fewer products can be in flight than the ring has stages"),
+        (not mapping.turns or not (traits.stream and traits.promoted),
+         "a stream of factors in limbs waits for each of its sums, and takes no turns"),
         (mapping.specialized or not traits.stream, "a stream needs a producer of its own: it must be specialized"),
         (mapping.specialized or mapping.in_flight + 2 <= mapping.stages,
          "without a producer of its own the ring needs two stages more than there are products in flight"),
@@ -219,6 +223,14 @@ MOST_STAGES = 12
 STREAM_TILES = (  # rows, keys, consumers
     (192, 128, 3), (128, 192, 2), (128, 176, 2), (128, 128, 2), (128, 96, 2), (128, 80, 2), (128, 64, 2), (64, 128, 1), (64, 64, 1),
 )  # fmt: skip
+LIMB_STREAM_TILES = (
+    (128, 128, 2),
+    (128, 96, 2),
+    (128, 64, 2),
+    (128, 48, 2),
+    (64, 128, 1),
+    (64, 64, 1),
+)  # stages hold three of each
 WIDTHS = (64, 128, 192, 256)  # of the two products, where one tile holds all
 
 Given = tuple[tuple[str, int | str], ...]  # fields of a mapping that someone fixed, with their values
@@ -249,7 +261,7 @@ def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Itera
     fixed: dict[str, Any] = dict(given)
     waiting = fixed.get("in_flight", 0 if traits.promoted else 1)
     if traits.stream:
-        stages: Iterable[int] = (max(2, waiting + 1),)
+        stages: Iterable[int] = (2, 1) if traits.promoted else (max(2, waiting + 1),)
     else:
         least = 1 if traits.promoted else 2  # a stage of limbs is several of others
         stages = range(max(MOST_STAGES, waiting + 1), waiting if shallow else max(least, waiting), -1)
@@ -261,8 +273,9 @@ def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Itera
 
 def _bases(traits: Traits) -> Iterator[TileMapping]:
     if traits.stream:
-        for columns, depth, (rows, keys, consumers), turns in product(WIDTHS, WIDTHS, STREAM_TILES, (False, True)):
-            yield TileMapping(rows, columns, depth, 2, 1, consumers, 1, keys=keys, turns=turns)
+        tiles = LIMB_STREAM_TILES if traits.promoted else STREAM_TILES
+        for columns, depth, (rows, keys, consumers), turns in product(WIDTHS, WIDTHS, tiles, (False, True)):
+            yield TileMapping(rows, columns, depth, 2, 0 if traits.promoted else 1, consumers, 1, keys=keys, turns=turns)
     else:
         for (rows, columns, wide, consumers), (cluster, over) in product(LIMB_TILES if traits.promoted else TILES, CLUSTERS):
             depth = wide * 16 // traits.element.bits
@@ -285,6 +298,8 @@ STREAM_TILE = 1.1e-6  # seconds of a tile beside its steps
 STREAM_STEP = 0.34e-6  # of a step, beside what its extents cost
 STREAM_PRODUCT = 2.1e-13  # of a score, for each index that its two products reduce or make
 STREAM_ELEMENT = 3.5e-11  # of a score's change into a weight
+LIMB_ELEMENT = 7e-11  # of a score's change into a weight in limbs, and
+LIMB_PRODUCT = 3e-13  # of a score, for each index that a product of limbs reduces or makes: by the rates of products, not measured
 STREAM_FULL = 0.5e-6  # of a tile without a mask: nothing ends early
 STREAM_EDGE = 2.6e-11  # of a score on the edge of a mask
 STREAM_MEMORY = 4.4e12  # bytes per second of the whole chip, measured where queries are few
@@ -311,11 +326,13 @@ def _predict_stream(mapping: TileMapping, problem: ScheduleProblem, target: Targ
         before = max(0, problem.keys - problem.rows)  # the last row is taken to have all keys
         steps = sum(min(pieces, -(-(before + (n + 1) * mapping.rows) // mapping.keys)) for n in range(tiles)) / max(tiles, 1)
     score = STREAM_ELEMENT * problem.scores + STREAM_PRODUCT * (mapping.depth * problem.scores + mapping.columns)
+    if problem.products > 1:
+        score = LIMB_ELEMENT + LIMB_PRODUCT * problem.products * (mapping.depth + mapping.columns)
     step = STREAM_STEP + mapping.rows * mapping.keys * score * (THREE_CONSUMERS if mapping.consumers > 2 else 1.0)
     edge = STREAM_EDGE * mapping.rows * (mapping.rows + mapping.keys) if problem.masked else STREAM_FULL
     tile = STREAM_TILE + edge + (steps * step * TURNS if mapping.turns else NO_TURNS + steps * step)
     busy = LAUNCH + -(-tiles * problem.outer // target.multiprocessors) * tile
-    return _slower(busy, LAUNCH + 2 * sum(problem.elements or ()) / STREAM_MEMORY, 6)
+    return _slower(busy, LAUNCH + 2 * problem.limbs[0] * sum(problem.elements or ()) / STREAM_MEMORY, 6)
 
 
 # Fitted to the times of 300 (size, mapping) pairs on one H200, 16 to 8192 rows: its choice takes 1% more than the best there.

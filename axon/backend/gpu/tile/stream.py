@@ -18,7 +18,7 @@ from math import inf
 
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views
-from axon.backend.gpu.tile.contraction import PRODUCT_ELEMENTS, refused
+from axon.backend.gpu.tile.contraction import LIMB_ELEMENTS, refused
 from axon.backend.gpu.tile.epilogue import EpilogueOperand, Result, bare, check_derived
 from axon.backend.gpu.tile.online_softmax import (
     ONE,
@@ -98,7 +98,8 @@ class Stream:
     the pass is over. Where `condition` is false, an element contributes nothing; if the stream is `vanishing`, that is because T is
     -inf there, and else because its terms are 0. `views` are what is read at more than bare indices, `derived` indices that follow
     from the tile's. Factors of terms may mention `others`, scores of their own. `row_results` are stored beside the results. Where
-    the first outer index counts parts of the keys, each has `part` of them.
+    the first outer index counts parts of the keys, each has `part` of them. Query, key and value may come in limbs, of which these
+    are the first (see `limbs`): then `further` are the others of each.
     """
 
     rows: Axis
@@ -126,6 +127,7 @@ class Stream:
     span: Span | None = None
     others: tuple[Scores, ...] = ()
     row_results: tuple[RowResult, ...] = ()
+    further: tuple[tuple[EpilogueOperand, ...], ...] = ()
 
     @property
     def reduced(self) -> tuple[Axis, ...]:
@@ -149,7 +151,14 @@ class Stream:
 
     @property
     def operands(self) -> tuple[EpilogueOperand, ...]:
-        return (*self.queries, *self.key_operands, self.value)
+        return (*self.queries, *self.key_operands, self.value, *(limb for limbs in self.further for limb in limbs))
+
+    @property
+    def limbs(self) -> tuple[tuple[EpilogueOperand, ...], ...]:
+        """The limbs of query, key and value; one each, if the matrix instructions take them as they are."""
+        return tuple(
+            (first, *more) for first, more in zip((self.query, self.key, self.value), self.further or ((),) * 3, strict=True)
+        )
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -180,12 +189,16 @@ class Stream:
         )
 
     @property
+    def seen(self) -> frozenset[Symbol]:
+        """The tensors and views that it reads."""
+        computed = (*self.expressions, *(result.expression for result in self.results))
+        return frozenset(o.value.symbol for o in self.operands) | {r.tensor for scalar in computed for r in reads(scalar)}
+
+    @property
     def needs(self) -> frozenset[Symbol]:
         """The tensors that it reads, behind its views."""
         shown = {view.value.symbol: view.source for view in self.views}
-        computed = (*self.expressions, *(result.expression for result in self.results))
-        seen = {operand.value.symbol for operand in self.operands} | {r.tensor for scalar in computed for r in reads(scalar)}
-        return frozenset(shown.get(symbol, symbol) for symbol in seen)
+        return frozenset(shown.get(symbol, symbol) for symbol in self.seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +256,7 @@ def stream(
     outer = tuple(a for a in op.axes if a not in (rows, columns))
     check_derived(views, {a.symbol for a in outer}, span)
     for operand in (*(x for s, _ in found for x in (s.query, s.key)), value):
-        if operand.value.element not in PRODUCT_ELEMENTS:
+        if operand.value.element not in LIMB_ELEMENTS:
             raise Unsupported(refused(operand.value.element), span)
         if operand.value.element != query.value.element:
             raise Unsupported("the factors of the two products have different element types", span)
@@ -252,6 +265,8 @@ def stream(
         weight = Select(inliner.inline(op.reduction.where), weight, ZERO)
     sizes = _positive((*op.axes, keys, *(s.depth for s, _ in found)))
     made = _Pass(inliner, sizes, (rows, keys), {s.symbol: scale for s, scale in found}, span).run(weight)
+    if value.value.element is Element.F32 and (others or (made.peak is None and not made.totals)):
+        raise Unsupported("scores that are made again are products of 16 bits", span)
     if value.value.element is Element.F16 and element_of(op.body[0]) is not Element.F16 and not made.at_most_1:
         raise Unsupported("its weights have 32 bits, and those of 16 that the second product takes may not hold them", span)
     total = fresh("product")

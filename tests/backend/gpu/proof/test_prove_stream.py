@@ -17,16 +17,21 @@ from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Op
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.limbs import limbed
 from axon.backend.gpu.tile.schedule import TileMapping
+from axon.backend.gpu.tile.stream import Stream
+from axon.base.element import Element
 from tests.backend.gpu.proof.mutants import (
     Change,
     body_of,
     drop,
     elsewhere,
+    exchanged,
     moves,
     mutate,
     refused,
     sites,
+    turned_over,
     twice,
     with_field,
     with_ring,
@@ -41,17 +46,22 @@ MAPPINGS = {
     "one": TileMapping(64, 64, 64, 2, consumers=1, cluster=1, keys=64),
     "nothing in flight": replace(TWO, in_flight=0, turns=False),
     "nothing in flight, in turn": replace(TWO, in_flight=0),
+    "limbs": replace(TWO, stages=1, in_flight=0, turns=False),
+    "limbs, two stages": replace(TWO, stages=2, in_flight=0, turns=False, keys=32),
 }
+LIMBS = [name for name in MAPPINGS if name.startswith("limbs")]
 IN_TURN = [name for name, mapping in MAPPINGS.items() if mapping.turns]
-SHORT = ["two in turn", "nothing in flight"]  # where three consumers or one would say nothing new
+SHORT = ["two in turn", "nothing in flight", "limbs"]  # where three consumers or one would say nothing new
 
 
 @cache
 def lowered(name: str) -> BarrierProgram:
-    made = program("causal")
-    (kernel,) = kernels(made)
+    made = program("causal", Element.F32 if name in LIMBS else Element.BF16)
+    *_, kernel = limbed(kernels(made), made).kernels
+    assert isinstance(kernel, Stream)
     results = tuple(r.value for r in kernel.results)
-    return stages(kernel, MAPPINGS[name], HOPPER, (*made.inputs, *results), Granted(frozenset(v.symbol for v in results))).barriers
+    values = (*made.inputs, *(operand.value for operand in kernel.operands), *results)
+    return stages(kernel, MAPPINGS[name], HOPPER, values, Granted(frozenset(v.symbol for v in results))).barriers
 
 
 @pytest.mark.parametrize("mapping", MAPPINGS)
@@ -117,6 +127,49 @@ def test_a_changed_operation_is_refused(name: str, kind: type, change: Change, k
         if isinstance(op, b.Release) and op.ring.depth == 1 and name == "a release of the stage before":
             continue  # of one stage all are the same
         refused(mutate(made, number, change), kinds, f"{name}: {op} at {number}")
+
+
+def of_another_limb(op: Op) -> tuple[Op, ...]:
+    """A product of the limb after its right one, of three."""
+    assert isinstance(op, b.Product)
+    return (replace(op, right=replace(op.right, field=(op.right.field + 1) % 3)),)
+
+
+def in_another_order(op: Op) -> tuple[Op, ...]:
+    """Weights whose limbs are taken for each other."""
+    assert isinstance(op, t.Narrow)
+    return (replace(op, target=op.rest[0], rest=(op.target, *op.rest[1:])),)
+
+
+LIMB_MUTANTS: list[tuple[str, type, Change, set[str]]] = [
+    ("a dropped product", b.Product, drop, {"content"}),
+    ("a product that keeps what it must not, or the other way", b.Product, turned_over, {"content"}),
+    ("a product of another limb", b.Product, of_another_limb, {"content"}),
+    ("small products that are not settled", t.Settle, drop, {"content"}),
+    ("products that are settled twice", t.Settle, twice, {"content"}),
+    ("a sum that is not promoted", t.Promote, drop, {"content"}),
+    ("a sum that is promoted twice", t.Promote, twice, {"content"}),
+    ("a sum that is promoted the wrong way round", t.Promote, exchanged, {"content"}),
+    ("a sum that does not begin anew", b.Clear, drop, {"content"}),
+    ("limbs of weights in another order", t.Narrow, in_another_order, {"content"}),
+    ("weights without their last limb", t.Narrow, lambda op: (replace(op, rest=op.rest[:1]),), {"content"}),
+    ("a copy into another limb's place", b.Copy, with_field("field", lambda n: (n + 1) % 3), {"content", "layout"}),
+]
+
+
+@pytest.mark.parametrize("mapping", LIMBS)
+@pytest.mark.parametrize(("name", "kind", "change", "kinds"), LIMB_MUTANTS, ids=[m[0] for m in LIMB_MUTANTS])
+def test_a_changed_operation_on_limbs_is_refused(name: str, kind: type, change: Change, kinds: set[str], mapping: str) -> None:
+    made = lowered(mapping)
+    places = [(number, op) for number, op in sites(made, kind) if not isinstance(op, b.Clear) or op.accumulator in partials(made)]
+    assert places
+    for number, op in places:
+        refused(mutate(made, number, change), kinds, f"{name}: {op} at {number}")
+
+
+def partials(made: BarrierProgram) -> list[t.Tile]:
+    """The sums of its steps."""
+    return [promoted.partial for promoted in made.promoted]
 
 
 TURN_MUTANTS: list[tuple[str, type, Change, set[str]]] = [

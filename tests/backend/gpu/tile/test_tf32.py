@@ -114,7 +114,8 @@ def test_what_is_not_worth_a_copy_stays_plain_in_f32() -> None:
     np.testing.assert_allclose(got, arrays[0].astype(np.float64) @ arrays[1], atol=1e-5)
 
 
-def test_explain_says_so() -> None:
+def test_explain_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    emulated(monkeypatch)  # nothing is compiled
     core = program(NT)
     sizes = core.contract.bind((), [(128, 4096), (256, 4096)])
     told = explain(core, sizes, allowing())
@@ -137,7 +138,8 @@ def test_a_precision_that_cannot_be_is_refused() -> None:
             allowing(text)
 
 
-def test_a_mapping_beside_it_is_obeyed() -> None:
+def test_a_mapping_beside_it_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    emulated(monkeypatch)
     core = program(NT)
     sizes = core.contract.bind((), [(256, 256), (256, 256)])
     executable = Executable(core, schedule=allowing('precision = "tf32"\nrows = 64\ndepth = 96'))
