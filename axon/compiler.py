@@ -379,7 +379,8 @@ def explain(
 
 
 def shared(
-    program: core.Program, mesh: Mapping[str, int], split: Mapping[str, str], sizes: Mapping[Symbol, int], link: str
+    program: core.Program, mesh: Mapping[str, int], split: Mapping[str, str], sizes: Mapping[Symbol, int], link: str,
+    wide: bool = False,
 ) -> str:
     """How a program is shared among the devices of a mesh, with the sizes `split` over its axes: what is exchanged at these sizes,
     why, and how long it is predicted to take over a link of `LINKS`."""
@@ -389,9 +390,9 @@ def shared(
         from axon.core.sharding.report import report as phase
 
         grid = Mesh(tuple(mesh.items()))
-        made = shard(program, grid, split, near(program, grid, split, sizes), LINKS[link])  # as a call would
+        made = shard(program, grid, split, near(program, grid, split, sizes), LINKS[link], wide=wide)  # as a call would
         if not made.serves(sizes):
-            made = shard(program, grid, split, sizes, LINKS[link])
+            made = shard(program, grid, split, sizes, LINKS[link], wide=wide)
         return phase(made, sizes, LINKS[link])
 
 

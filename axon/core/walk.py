@@ -229,6 +229,17 @@ def converted(scalar: Scalar, element: Element) -> Scalar:
     return scalar if element_of(scalar) == element else Convert(scalar, element)
 
 
+def widened(scalar: Scalar) -> Scalar:
+    """An addend of a sum in its accumulator: its factors are multiplied there, and not rounded before."""
+    match scalar:
+        case Binary(op="mul", left=left, right=right):
+            return replace(scalar, left=widened(left), right=widened(right))
+        case Bind(body=body):
+            return replace(scalar, body=widened(body))
+        case _:
+            return converted(scalar, element_of(scalar).accumulator)
+
+
 def trip_of(op: Loop) -> Dim | Symbol:
     """A loop's trip count, once it is a dimension or a tensor of rank 0."""
     if isinstance(op.trip, Index):

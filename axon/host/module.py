@@ -100,14 +100,16 @@ def register(what: Module | Function, name: str) -> None:
 
 @untraced
 def shard(
-    function: Function, mesh: Any, split: Mapping[str, str], *, timeout: float = 300.0, deterministic: bool = False
+    function: Function, mesh: Any, split: Mapping[str, str], *, timeout: float = 300.0, deterministic: bool = False,
+    wide_sums: bool = False,
 ) -> ShardedFunction | InterpretedShards:
     """A function over several devices, one process for each: `split` says which of its sizes are cut over which axes of the mesh.
 
     `mesh` is a `DeviceMesh` of torch.distributed whose axes have names, and every process of it calls the function alike, with
     DTensors or with its own blocks. A process that dies, that makes another call than the others, or that they wait for longer
     than `timeout` seconds ends all of them with an error that names it. With `deterministic`, sums over devices are in the order
-    of the ranks. With a mesh in words, `{"data": 2, "model": 2}`, one process plays all devices, on whole arguments.
+    of the ranks. Sums of 16-bit floats are rounded in each process before they are combined in f32, or, with `wide_sums`, go over
+    the link in f32. With a mesh in words, `{"data": 2, "model": 2}`, one process plays all devices, on whole arguments.
     """
     if not isinstance(function, Function):
         raise TypeError(f"axon.shard takes a function of a module, not {type(function).__name__}")
@@ -119,10 +121,10 @@ def shard(
     if isinstance(mesh, Mapping):
         from axon.host.devices.interpreted import interpreted
 
-        return interpreted(function, mesh, split)
+        return interpreted(function, mesh, split, wide_sums)
     with needing_torch("shard"):
         from axon.host.devices.function import sharded
-    return sharded(function, mesh, split, timeout, deterministic)
+    return sharded(function, mesh, split, timeout, deterministic, wide_sums)
 
 
 @contextmanager

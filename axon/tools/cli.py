@@ -293,7 +293,8 @@ def _explain(arguments: argparse.Namespace) -> int:
             from axon.tools.commands.meshes import on_mesh
 
             with progress(f"sharing {callee.name}"):
-                told = on_mesh(session, callee, arguments.mesh, arguments.shard, arguments.arguments, arguments.link)
+                link, wide = arguments.link, arguments.wide_sums
+                told = on_mesh(session, callee, arguments.mesh, arguments.shard, arguments.arguments, link, wide)
             print(told)
             return 0
         phase = partial(compiler.explain, schedule=session.schedule(callee), measure=arguments.measure, name=session.chip)

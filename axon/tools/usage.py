@@ -75,6 +75,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     explain.add_argument("--shapes", action="store_true", help="how each dimension of a declaration was derived, and from where")
     explain.add_argument("--mesh", metavar="AXIS=DEVICES,…", help="what devices exchange: data=2,model=4")
     explain.add_argument("--shard", metavar="SIZE=AXIS,…", help="with --mesh: sizes, and over which axis each is split")
+    explain.add_argument("--wide-sums", action="store_true", help="with --mesh: sums of 16-bit floats go over the link in f32")
     explain.add_argument("--link", choices=LINKS, default=LINKS[0], help="between the devices of a mesh (default: nvlink)")
     explain.add_argument("--measure", action="store_true", help="run the kernels on this machine's GPU too, and time them")
     add_call(explain)

@@ -31,6 +31,7 @@ class Grid:
     axes: tuple[tuple[str, int, Symbol, frozenset[Symbol]], ...]
     facts: Facts  # of the contract, in local sizes
     sizes: frozenset[Symbol]  # of a call, local ones in place of those that are split
+    wide: bool = False  # devices' sums of 16-bit floats are combined before they are rounded
 
     @property
     def names(self) -> tuple[str, ...]:

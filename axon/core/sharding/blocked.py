@@ -40,7 +40,7 @@ from axon.core.ir import (
 from axon.core.scalar_facts import above_0, freshened, mapped, substitute
 from axon.core.sharding.access import Grid, extremes
 from axon.core.sharding.scaling import Weights, masks, scaled, vanishes
-from axon.core.walk import all_axes, converted, needs_of, nodes, outs_of, rewrite, scalars, tensors_of
+from axon.core.walk import all_axes, converted, needs_of, nodes, outs_of, rewrite, scalars, tensors_of, widened
 from axon.shapes.algebra.prove import nonnegative
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
@@ -297,7 +297,7 @@ class _Builder:
         copy = mapped(op, change)
         assert isinstance(copy, Compute)
         if element is not op.outs[0].element:
-            copy = replace(copy, body=tuple(converted(b, element) for b in copy.body))
+            copy = replace(copy, body=tuple(map(widened, copy.body)))
         axes = tuple(map(axis, op.axes))
         if copy.reduction is not None:
             copy = replace(copy, reduction=replace(copy.reduction, axes=tuple(map(axis, copy.reduction.axes))))

@@ -32,7 +32,7 @@ from axon.core.sharding.access import Grid
 from axon.core.sharding.blocked import Blocked
 from axon.core.sharding.halves import halves, may_share
 from axon.core.sharding.ir import Collective, Layout, Local, Part, Repeat, Step, made_by
-from axon.core.sharding.layouts import Move, local_shape
+from axon.core.sharding.layouts import Move, held_as, local_shape
 from axon.core.sharding.local import Held, Localizer, combined, cut_of, fixed, operation, parts, prefixes, totals
 from axon.core.sharding.plan import Decision, Moving, Plan
 from axon.core.sharding.ring import Break, Way, ring
@@ -86,16 +86,11 @@ class Emitter:
         """A new version of a tensor."""
         key = (value.symbol, layout)
         if key not in self.versions:
-            self.versions[key] = self._local(value, layout, self._element(value, layout))
+            self.versions[key] = self._local(value, layout, held_as(value.element, layout, self.grid))
         return self.versions[key]
 
     def _local(self, value: Value, layout: Layout, element: Element) -> Value:
         return Value(fresh(value.symbol.name), element, local_shape(value.shape, layout, self.grid))
-
-    def _element(self, value: Value, layout: Layout) -> Element:
-        """What a device holds: of sums and products that are yet to be combined, what they accumulate in."""
-        summed = any(kind in ("sum", "prod") for _, kind in layout.partial)
-        return value.element.accumulator if summed else value.element
 
     # ── moves ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -114,9 +109,9 @@ class Emitter:
         split = None if move.dimension is None else move.after.splits[move.dimension]
         match move.kind:
             case "all_reduce":
-                return f"{self.origins[value.symbol, move.axis]}; {what} needs it whole"
+                return f"{self.origins[value.symbol, move.axis]}; {what} needs it whole{self._rounded(move, value)}"
             case "reduce_scatter":
-                return f"{self.origins[value.symbol, move.axis]}; {what} needs a block of it"
+                return f"{self.origins[value.symbol, move.axis]}; {what} needs a block of it{self._rounded(move, value)}"
             case "halo":
                 assert split is not None
                 sides = [(split.left, "before"), (split.right, "behind")]
@@ -129,6 +124,13 @@ class Emitter:
                 return f"{what} takes its block of {name}"
             case _:
                 return why or f"{what} needs {name} whole"
+
+    def _rounded(self, move: Move, value: Value) -> str:
+        """In what narrow floats are sent that are yet to be combined."""
+        if value.element.accumulator is value.element or move.before.monoid(move.axis) not in ("sum", "prod"):
+            return ""
+        held = held_as(value.element, move.before, self.grid)
+        return f"; each device's part is {'rounded to' if held is value.element else 'sent as'} {held.value}"
 
     def _move(self, move: Move, value: Value, reason: str, reader: Op | None) -> None:
         source = self.version(value.symbol, move.before)
@@ -210,7 +212,7 @@ class Emitter:
     def _computed(self, op: Compute | Scan, strategy: Strategy, decision: Decision) -> None:
         held = {key: Held(self.values[key[0]], one, self.version(key[0], one)) for key, one in decision.reads}
         localizer = Localizer(strategy, held, self.grid)
-        if isinstance(op, Compute) and narrow_part(op, strategy):
+        if isinstance(op, Compute) and op.reduction is not None and strategy.layout.partial and narrow(op):
             outs = tuple(self.place(out, strategy.layout) for out in op.outs)
         else:
             outs = tuple(self._plain(out, strategy.layout) for out in op.outs)
@@ -296,10 +298,6 @@ class Emitter:
         many = trip if isinstance(trip, Dim) else self.version(trip, Layout(())).symbol
         repeat = Repeat(outs, initial, states, op.counter, many, (), results, op.stacked, op.conditional, op.span)
         self.raw.append(_Body(repeat, body))
-
-
-def narrow_part(op: Compute, strategy: Strategy) -> bool:
-    return op.reduction is not None and bool(strategy.layout.partial) and narrow(op)
 
 
 # ── operations in a row as programs ─────────────────────────────────────────────────────────────────────────────────────

@@ -149,7 +149,8 @@ def exchange(step: Collective, given: Sequence[Array], sizes: Mapping[Symbol, in
     """What each device of a line gets of a collective, of what each has."""
     p, d = len(given), step.dimension
     if step.monoid is not None:
-        total = reduce(_COMBINE[step.monoid], given).astype(given[0].dtype)
+        wide = step.result.element.accumulator.dtype  # narrow floats are combined in f32, and rounded once
+        total = reduce(_COMBINE[step.monoid], [one.astype(wide) for one in given]).astype(given[0].dtype)
         if step.kind == "all_reduce":
             return [total.copy() for _ in given]
         given = [total] * p

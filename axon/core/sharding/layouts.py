@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from axon.base.data import dataclass, replace
+from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Value
 from axon.core.sharding.access import ZERO, Grid
@@ -67,6 +68,14 @@ def local_shape(shape: tuple[Dim, ...], layout: Layout, grid: Grid) -> tuple[Dim
         assert block is not None
         found.append(block + split.left + split.right)
     return tuple(found)
+
+
+def held_as(element: Element, layout: Layout, grid: Grid) -> Element:
+    """What a device holds of a tensor, and sends: of sums of 16-bit floats that are yet to be combined its own, rounded, unless the
+    grid is `wide`; of other sums and products of narrow floats what they accumulate in."""
+    kinds = {kind for _, kind in layout.partial}
+    rounded = "prod" not in kinds and element.bits == 16 and not grid.wide
+    return element if rounded or kinds.isdisjoint(("sum", "prod")) else element.accumulator
 
 
 def path(before: Layout, after: Layout) -> tuple[Move, ...] | None:

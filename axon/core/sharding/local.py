@@ -8,6 +8,7 @@ reduction leaves it out. A padded read that may leave the whole tensor asks for 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
@@ -31,8 +32,8 @@ from axon.core.ir import (
 from axon.core.scalar_facts import comparison, conjunction, freshened, mapped, renamed, substitute
 from axon.core.sharding.access import ZERO, Cut, Grid, placed, shifted, unwound
 from axon.core.sharding.ir import Layout
-from axon.core.sharding.strategies import Key, Strategy, key_of, narrow
-from axon.core.walk import converted, rewrite
+from axon.core.sharding.strategies import Key, Strategy, key_of
+from axon.core.walk import converted, rewrite, widened
 from axon.shapes.dimension import Dim
 
 COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
@@ -128,8 +129,9 @@ def operation(op: Compute | Scan, outs: tuple[Value, ...], localizer: Localizer)
     asked = None if reduction.asked is None else localizer.scalar(reduction.asked)
     if reduction.monoid.kind in ("max", "min", "argmax", "argmin"):
         asked = _both(outer, asked)
-    if localizer.strategy.layout.partial and narrow(op):  # each device's part, unrounded
-        body = tuple(converted(b, element_of(b).accumulator) for b in body)
+    if outs[0].element is not op.outs[0].element:  # each device's part, unrounded
+        wide = widened if reduction.monoid.kind == "sum" else partial(converted, element=outs[0].element)
+        body = tuple(map(wide, body))
     made = Reduction(localizer.axes(reduction.axes), localizer.monoid(reduction.monoid), where, asked)
     return Compute(outs, axes, made, body, op.span)
 

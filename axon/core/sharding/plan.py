@@ -21,7 +21,7 @@ from axon.core.operation_count import flops, other_operations
 from axon.core.sharding.access import Grid
 from axon.core.sharding.blocked import Blocked
 from axon.core.sharding.ir import Layout
-from axon.core.sharding.layouts import Move, Rates, elements, local_shape, natural, path, seconds, whole
+from axon.core.sharding.layouts import Move, Rates, elements, held_as, local_shape, natural, path, seconds, whole
 from axon.core.sharding.order import early, last_uses
 from axon.core.sharding.ring import Way, ways
 from axon.core.sharding.strategies import Key, Need, Strategy, all_of, of_sort, strategies
@@ -314,7 +314,7 @@ class Planner:
         return time
 
     def _bytes(self, value: Value, layout: Layout, grid: Grid) -> float:
-        return self._guess(elements(local_shape(value.shape, layout, grid))) * value.element.bits // 8
+        return self._guess(elements(local_shape(value.shape, layout, grid))) * held_as(value.element, layout, grid).bits // 8
 
     def _guess(self, dim: Dim) -> int:
         try:
@@ -388,7 +388,7 @@ class Planner:
             if moves is None:
                 self.paths[key] = None
             else:
-                each = value.element.accumulator.bits // 8 if before.partial else value.element.bits // 8
+                each = held_as(value.element, before, self.grid).bits // 8
                 time = sum(seconds(m, value, self.grid, each, self.sizes, self.rates) for m in moves)
                 self.paths[key] = (time * self.weights.get(tensor, 1.0), moves)
         return self.paths[key]

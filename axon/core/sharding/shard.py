@@ -52,12 +52,15 @@ CODE = "AX0901"
 
 @verified("shard", lambda made, *_, **__: verify(made), gives="sharded")
 def shard(
-    program: Program, mesh: Mesh, split: Mapping[str, str], dims: Mapping[Symbol, int], rates: Rates = LINKS["nvlink"]
+    program: Program, mesh: Mesh, split: Mapping[str, str], dims: Mapping[Symbol, int], rates: Rates = LINKS["nvlink"],
+    *, wide: bool = False
 ) -> Sharded:
     """The program on a mesh, with the sizes `split` over axes of it. `dims` are whole sizes, for which costs are counted: the steps
-    are right for others, too. Raises AxonError for sizes or axes that there are not, and where sizes do not divide."""
+    are right for others, too. Sums of 16-bit floats are rounded on each device before they are combined, or, `wide`, only after.
+    Raises AxonError for sizes or axes that there are not, and where sizes do not divide."""
     check_divides(program, mesh, split, dims)
     sizes, grid = _grid(program, mesh, split)
+    grid = replace(grid, wide=wide)
     change = {whole: Dim.of(local) * mesh.size(axis) for whole, axis, local in sizes}
     inputs = tuple(_resized_value(value, change) for value in program.inputs)
     block = _resized(program.block, change)

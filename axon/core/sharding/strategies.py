@@ -21,7 +21,7 @@ from axon.base.names import Symbol
 from axon.core.ir import Axis, Binary, Compute, Const, Index, Read, Reduction, Scalar, Scan, Select, Sort, Unary, Value
 from axon.core.sharding.access import ZERO, Cut, Grid, Reach, Residue, cut, reach, shifted, unwound
 from axon.core.sharding.ir import REDUCED, Layout, Split
-from axon.core.sharding.layouts import whole
+from axon.core.sharding.layouts import held_as, whole
 from axon.core.walk import all_axes, children, nodes, scalars
 from axon.shapes.dimension import Dim, Quotient, maximum
 
@@ -64,7 +64,7 @@ def strategies(
             found = cut(axis, mesh, grid)
             if found is not None and _may_cut(op, axis, found):
                 legal.append(found)
-        if _passes(op, frozenset(t for t, axes in partial.items() if mesh in axes)):
+        if _passes(op, grid, frozenset(t for t, axes in partial.items() if mesh in axes)):
             legal.append(mesh)
         choices.append([*legal, None])
     cached: dict[tuple[Key, int, Cut], Reach | None] = {}
@@ -280,12 +280,13 @@ def _why(op: Compute | Scan, read: Read, mesh: str, cuts: Sequence[Cut]) -> str:
 # ── what may stay partial ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _passes(op: Compute | Scan, partial: frozenset[Symbol]) -> bool:
+def _passes(op: Compute | Scan, grid: Grid, partial: frozenset[Symbol]) -> bool:
     """Whether an operation of sums that are yet to be combined, and of other values, is the combination of it of each part."""
     if not isinstance(op, Compute) or (op.reduction is not None and op.reduction.monoid.kind != "sum") or len(op.outs) != 1:
         return False
-    if op.outs[0].element.accumulator is not op.outs[0].element:
-        return False
+    out = op.outs[0]
+    if held_as(out.element, Layout((None,) * len(out.shape), tuple((m, "sum") for m in grid.names)), grid) is not out.element:
+        return False  # what is partial is of another element type than the operation computes with
     if op.reduction is not None and any(not free_of(c, partial) for c in _conditions(op.reduction)):
         return False
     return not free_of(op.body[0], partial) and linear(op.body[0], partial)

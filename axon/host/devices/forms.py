@@ -17,8 +17,8 @@ from axon.core.sharding.ir import Layout, Mesh, Sharded
 
 
 class Forms:
-    def __init__(self, mesh: Mesh, split: Mapping[str, str]) -> None:
-        self.mesh, self.split = mesh, split
+    def __init__(self, mesh: Mesh, split: Mapping[str, str], wide: bool) -> None:
+        self.mesh, self.split, self.wide = mesh, split, wide
         self._layouts: IdentityMap[Program, tuple[Layout, ...]] = IdentityMap()
         self._made: IdentityMap[Program, tuple[dict[tuple[int, ...], Sharded], dict[str, Sharded]]] = IdentityMap()
 
@@ -41,6 +41,6 @@ class Forms:
         by_sizes, by_text = self._made.setdefault(program, ({}, {}))
         key = tuple(sizes.values())
         if key not in by_sizes:
-            made = shard(program, self.mesh, self.split, sizes)
+            made = shard(program, self.mesh, self.split, sizes, wide=self.wide)
             by_sizes[key] = by_text.setdefault(print_sharded(made), made)
         return by_sizes[key]

@@ -47,6 +47,7 @@ class Options:
     split: Mapping[str, str]
     timeout: float  # seconds
     deterministic: bool
+    wide: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class ShardedFunction:
         self._function, self._grid, self._options = function, grid, options
         self._session, self._callee = function._session, function._callee
         self._explicit = check_sizes(self._callee, function._sizes) if function._sizes or not self._callee.dimensions else []
-        self._forms = Forms(grid.mesh, options.split)
+        self._forms = Forms(grid.mesh, options.split, options.wide)
         self._plans: IdentityMap[Program, dict[Shapes, Plan]] = IdentityMap()
         self._places: dict[str | None, Place] = {}
         self._made: IdentityMap[Form, Made] = IdentityMap()  # what PyTorch's derivatives call
@@ -274,13 +275,15 @@ class ShardedFunction:
         return values.assemble(structure, spread)
 
 
-def sharded(function: Function, mesh: Any, split: Mapping[str, str], timeout: float, deterministic: bool) -> ShardedFunction:
+def sharded(
+    function: Function, mesh: Any, split: Mapping[str, str], timeout: float, deterministic: bool, wide: bool
+) -> ShardedFunction:
     """Raises TypeError and ValueError for what is no mesh, and no time."""
     if not isinstance(mesh, DeviceMesh):
         raise TypeError(f"axon.shard takes a DeviceMesh, or the sizes of axes by name, not {type(mesh).__name__}")
     if not timeout > 0:
         raise ValueError(f"a timeout is a number of seconds above 0, not {timeout!r}")
-    return ShardedFunction(function, grid_of(mesh), Options(dict(split), float(timeout), deterministic))
+    return ShardedFunction(function, grid_of(mesh), Options(dict(split), float(timeout), deterministic, wide))
 
 
 # ── leaves ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class InterpretedShards:
     """A function of whole arguments, with whole results: it is cut into blocks, which are interpreted, and put together."""
 
-    def __init__(self, function: Function, mesh: Mesh, split: Mapping[str, str]) -> None:
-        self._function, self._mesh, self._split = function, mesh, split
-        self._forms = Forms(mesh, split)
+    def __init__(self, function: Function, mesh: Mesh, split: Mapping[str, str], wide: bool) -> None:
+        self._function, self._mesh, self._split, self._wide = function, mesh, split, wide
+        self._forms = Forms(mesh, split, wide)
         self._made: IdentityMap[Form, Made] = IdentityMap()  # what PyTorch's derivatives call
 
     @property
@@ -42,15 +42,18 @@ class InterpretedShards:
 
     def __getitem__(self, sizes: Any) -> InterpretedShards:
         """The function with its dimension parameters given."""
-        return InterpretedShards(self._function[sizes], self._mesh, self._split)
+        return self._of(self._function[sizes])
 
     def grad(self, wrt: str | Sequence[str] | None = None) -> InterpretedShards:
         """As `Function.grad`."""
-        return InterpretedShards(self._function.grad(wrt), self._mesh, self._split)
+        return self._of(self._function.grad(wrt))
 
     def value_and_grad(self, wrt: str | Sequence[str] | None = None) -> InterpretedShards:
         """As `Function.value_and_grad`."""
-        return InterpretedShards(self._function.value_and_grad(wrt), self._mesh, self._split)
+        return self._of(self._function.value_and_grad(wrt))
+
+    def _of(self, function: Function) -> InterpretedShards:
+        return InterpretedShards(function, self._mesh, self._split, self._wide)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Whole results, in the library of the arguments."""
@@ -60,7 +63,7 @@ class InterpretedShards:
             return self._run(tuple(given))
 
         def make(session: Session, callee: Callee) -> Any:
-            beside = InterpretedShards(self._function._beside(session, callee), self._mesh, self._split)
+            beside = self._of(self._function._beside(session, callee))
             return lambda *args, target: beside(*args)
 
         sizes = check_sizes(callee, self._function._sizes)
@@ -81,9 +84,9 @@ class InterpretedShards:
         return values.assemble(program.result, [given_back(callee, library, values.array(r)) for r in results])
 
 
-def interpreted(function: Function, mesh: Mapping[str, int], split: Mapping[str, str]) -> InterpretedShards:
+def interpreted(function: Function, mesh: Mapping[str, int], split: Mapping[str, str], wide: bool) -> InterpretedShards:
     """Raises TypeError for what is no mesh in words."""
     for axis, size in mesh.items():
         if not isinstance(axis, str) or not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise TypeError(f"the axes of a mesh in words have sizes from 1 on, not {axis!r}: {size!r}")
-    return InterpretedShards(function, Mesh(tuple(mesh.items())), dict(split))
+    return InterpretedShards(function, Mesh(tuple(mesh.items())), dict(split), wide)

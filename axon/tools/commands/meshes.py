@@ -23,7 +23,9 @@ _MESH = "a mesh is written data=2,model=4: axes by name, each with its devices"
 _SHARD = "what is split is written b=data,h=model: sizes by name, each with one axis of the mesh"
 
 
-def on_mesh(session: Session, callee: Callee, mesh: str | None, split: str | None, arguments: Sequence[str], link: str) -> str:
+def on_mesh(
+    session: Session, callee: Callee, mesh: str | None, split: str | None, arguments: Sequence[str], link: str, wide: bool
+) -> str:
     """How a function is shared. `arguments` are sizes by name, `b=8`, or arguments as a call has them."""
     if mesh is None:
         raise AxonError((Diagnostic(CODE, "there is no mesh: `--shard` stands beside `--mesh`", notes=(_MESH,)),))
@@ -35,7 +37,7 @@ def on_mesh(session: Session, callee: Callee, mesh: str | None, split: str | Non
     else:
         program = compiler.lower(session.checked, callee.name, None)
         dims = _filled(program, known, axes, over)
-    return compiler.shared(program, axes, over, dims, link).rstrip()
+    return compiler.shared(program, axes, over, dims, link, wide).rstrip()
 
 
 def _pairs(text: str, form: str) -> dict[str, str]:
