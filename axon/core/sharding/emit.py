@@ -159,8 +159,8 @@ class Emitter:
                 split.left if split is not None else Dim.of(0),
                 split.right if split is not None else Dim.of(0),
                 split is not None and split.around,
-                reason,
-                reader.span if reader is not None else self.spans.get(value.symbol),
+                reason=reason,
+                span=reader.span if reader is not None else self.spans.get(value.symbol),
             )
         )
         if split is not None and move.dimension is not None:

@@ -155,6 +155,7 @@ class Collective:
     left: Dim = Dim.of(0)
     right: Dim = Dim.of(0)
     around: bool = False
+    piece: tuple[int, int] | None = None  # which of how many that together are one, of a value that is cut
     reason: str = field(default="", compare=False)
     span: Span | None = field(default=None, compare=False)
 
@@ -238,10 +239,10 @@ def read_by(step: Step) -> Sequence[Symbol]:
 
 
 def collectives(steps: Sequence[Step], *, slices: bool = False) -> Iterator[Collective]:
-    """What is exchanged, in order; of a loop once."""
+    """What is exchanged, in order; of a loop once, and of what is in pieces the first."""
     for step in steps:
         match step:
-            case Collective() if slices or step.kind != "slice":
+            case Collective() if (slices or step.kind != "slice") and (step.piece is None or not step.piece[0]):
                 yield step
             case Repeat(steps=inner):
                 yield from collectives(inner, slices=slices)

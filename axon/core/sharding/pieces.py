@@ -73,7 +73,7 @@ def _pair(at: int, raw: Sequence[Raw], results: Sequence[Symbol], values: Values
     gather = raw[at]
     assert isinstance(gather, Collective)
     assert gather.dimension is not None
-    d, found = gather.dimension, _only_reader(gather.result.symbol, at, raw, results)
+    d, found = gather.dimension, only_reader(gather.result.symbol, at, raw, results)
     if found is None or gather.source not in values:
         return None
     place, product = found
@@ -86,13 +86,13 @@ def _pair(at: int, raw: Sequence[Raw], results: Sequence[Symbol], values: Values
     if not along:
         return None
     ops, places = [product], [place]
-    while (after := _only_reader(ops[-1].outs[0].symbol, places[-1], raw, results)) is not None and _of_each(after[1], ops[-1]):
+    while (after := only_reader(ops[-1].outs[0].symbol, places[-1], raw, results)) is not None and of_each(after[1], ops[-1]):
         places.append(after[0])
         ops.append(after[1])
     return _Pair(gather, tuple(ops), tuple(places), along[0])
 
 
-def _only_reader(symbol: Symbol, at: int, raw: Sequence[Raw], results: Sequence[Symbol]) -> tuple[int, Compute] | None:
+def only_reader(symbol: Symbol, at: int, raw: Sequence[Raw], results: Sequence[Symbol]) -> tuple[int, Compute] | None:
     """The operation that alone reads a value made at a place, and where it stands."""
     readers = [(n, item) for n, item in enumerate(raw) if n > at and symbol in read_of_raw(item)]
     match readers:
@@ -102,7 +102,7 @@ def _only_reader(symbol: Symbol, at: int, raw: Sequence[Raw], results: Sequence[
             return None
 
 
-def _of_each(op: Compute, product: Compute) -> bool:
+def of_each(op: Compute, product: Compute) -> bool:
     """Whether an operation makes of each element of a product one of its own, at the same place."""
     own = tuple(Dim.of(a.symbol) for a in op.axes)
     read = {n.subscripts for s in scalars(op) for n in nodes(s) if isinstance(n, Read) and n.tensor == product.outs[0].symbol}
@@ -137,13 +137,13 @@ def _split(pair: _Pair, source: Value, grid: Grid) -> tuple[list[Raw], list[Raw]
         begin = ((Dim.of(here) + t) % p if t else Dim.of(here)) * size
         read, made = {gather.result.symbol: (block.symbol, gather.dimension)}, list[Compute]()
         for op in pair.ops:
-            made.append(_of_block(op, at, begin, size, read))
+            made.append(of_block(op, at, begin, size, read))
             read = {**read, op.outs[0].symbol: (made[-1].outs[0].symbol, at)}
         parts.append(Parted(tuple(made), Part(of, at, begin, first=not t)))
     return shifts, parts
 
 
-def _of_block(op: Compute, at: int, begin: Dim, size: Dim, pieces: Mapping[Symbol, tuple[Symbol, int]]) -> Compute:
+def of_block(op: Compute, at: int, begin: Dim, size: Dim, pieces: Mapping[Symbol, tuple[Symbol, int]]) -> Compute:
     """An operation along one block of an axis of its result. `pieces` are what stands for tensors along that block, each with the
     dimension in which it has only the block."""
     axis, out = op.axes[at], op.outs[0]

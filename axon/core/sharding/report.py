@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from axon.base.data import dataclass
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.core.ir import Compute, Value
@@ -25,7 +25,8 @@ from axon.shapes.pretty import render
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one collective costs: `factor * count` bytes, `count` in local sizes, `times` of it in a call."""
+    """What one collective costs: `factor * count` bytes, `count` in local sizes, `times` of it in a call; in `pieces`, what these
+    cost together."""
 
     step: Collective
     factor: Fraction
@@ -34,13 +35,23 @@ class Cost:
     seconds: float
     times: int
     loops: tuple[str, ...]  # around it, in words
+    pieces: int = 1
 
 
 def costs(made: Sharded, dims: Mapping[Symbol, int], rates: Rates) -> list[Cost]:
     """What each collective of a call costs, of the whole sizes `dims`."""
     sizes = made.environment(dims, {axis: 0 for axis, _ in made.mesh.axes})
     values = {one.local.symbol: one.local for one in made.inputs}
-    return list(_costs(made, made.steps, values, sizes, _literals(made.steps), rates, 1, (), None))
+    found: list[Cost] = []
+    for cost in _costs(made, made.steps, values, sizes, _literals(made.steps), rates, 1, (), None):
+        if cost.step.piece is None or not cost.step.piece[0]:
+            found.append(cost)
+        else:
+            of = max((n for n, one in enumerate(found) if one.step.reason == cost.step.reason and one.pieces == cost.step.piece[0]))
+            before = found[of]
+            found[of] = replace(before, count=before.count + cost.count, bytes=before.bytes + cost.bytes,
+                                seconds=before.seconds + cost.seconds, pieces=before.pieces + 1)  # fmt: skip
+    return found
 
 
 def _costs(
@@ -173,6 +184,7 @@ def _one(number: int, cost: Cost, made: Sharded) -> Iterator[str]:
     combining = f"{step.monoid} of " if step.monoid else ""
     along = "" if step.dimension is None else f", dimension {step.dimension}"
     along += "" if step.target is None else f" to {step.target}"
+    along += f", in {cost.pieces} pieces" if cost.pieces > 1 else ""
     each = "".join(f", in each of {around} steps" for around in cost.loops)
     yield f"  {number}. {step.kind} over {step.axis}: {combining}{step.result.symbol.name}{along}{each}"
     formula = _formula(cost, made)

@@ -8,6 +8,7 @@
     a search                     one way for each operation                      plan
     steps                        programs over blocks, and collectives           local, emit
     all-gathers beside products  in pieces, where that pays                      pieces
+    all-reduces behind products  likewise                                        behind
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from axon.core.ir import (
 )
 from axon.core.scalar_facts import mapped, substitute
 from axon.core.sharding.access import Grid
+from axon.core.sharding.behind import behind
 from axon.core.sharding.blocked import Blocked, blocked
 from axon.core.sharding.emit import Emitter, grouped
 from axon.core.sharding.ir import Layout, Mesh, Placed, Sharded
@@ -84,7 +86,7 @@ def shard(
     taken = [emitter.version(value.symbol, layout) for value, layout in zip(inputs, given, strict=True)]
     made = [emitter.version(symbol, layout) for symbol, layout in zip(block.results, wanted, strict=True)]
     needed, there = [v.symbol for v in made], {v.symbol: v for v in taken}
-    raw = in_pieces(emitter.raw, needed, there, grid, rates, planner.sizes)
+    raw = behind(in_pieces(emitter.raw, needed, there, grid, rates, planner.sizes), needed, grid, rates, planner.sizes)
     steps = grouped(program.name, raw, needed, there)
     before = _shapes(program.block, program.inputs)
     return Sharded(

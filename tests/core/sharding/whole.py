@@ -53,10 +53,16 @@ def arguments(program: Program, dims: Mapping[Any, int], seed: int = 0, most: in
 
 
 def sharded(
-    program: Program, on: Mesh, split: Mapping[str, str], dims: Mapping[Any, int], rates: Rates = SLOW, scale: int = 1
+    program: Program,
+    on: Mesh,
+    split: Mapping[str, str],
+    dims: Mapping[Any, int],
+    rates: Rates = SLOW,
+    scale: int = 1,
+    wide: bool = False,
 ) -> Sharded:
     """The program on a mesh, as it would be for sizes that are so many times larger."""
-    return shard(program, on, split, {symbol: size * scale for symbol, size in dims.items()}, rates)
+    return shard(program, on, split, {symbol: size * scale for symbol, size in dims.items()}, rates, wide=wide)
 
 
 def compare(made: Sharded, inputs: Sequence[Any], dims: Mapping[Any, int], tolerance: float = 0.0) -> None:

@@ -256,6 +256,7 @@ def in_one_process() -> dict[str, Any]:
     if SOAK:
         out["llama"] = llama_module().logits[HEADS, GROUPS_OF_HEADS](*llama_arguments())
     ordered = axon.shard(m.loss, {"data": 2, "model": 2}, SPLIT)(*given()["loss"])
+    out["wide"], out["narrow"] = out["narrow"], axon.shard(m.narrow, {"data": 2, "model": 2}, _split("narrow"))(*given()["narrow"])
     out["ring"] = axon.compile(ATTEND).back(*qkv())
     return out | {"slope": m.loss.value_and_grad("p")(*given()["loss"]), "ordered": ordered}
 
@@ -286,6 +287,8 @@ def functions(rank: int) -> dict[str, Any]:
     p = mapped(p, lambda x: torch.from_numpy(x.copy()).requires_grad_())
     m.loss(p, torch.from_numpy(x), rate).backward()
     out["autograd without a mesh"] = mapped(p, lambda x: as_numpy(x.grad))
+    wide = axon.shard(m.narrow, mesh, _split("narrow"), wide_sums=True)
+    out["wide"] = as_numpy(wide(*wide.distributed(*whole["narrow"])).to_local())
     ordered = axon.shard(m.loss, mesh, SPLIT, deterministic=True)
     out["deterministic"] = float(ordered(*ordered.distributed(*whole["loss"])).to_local())
     p, x = made["apply"].distributed(*whole["apply"])

@@ -30,7 +30,7 @@ def test_calls_of_many_sizes_have_one_plan(monkeypatch: pytest.MonkeyPatch) -> N
 
     asked = []
     plan = forms.shard
-    monkeypatch.setattr(forms, "shard", lambda *given: asked.append(given) or plan(*given))
+    monkeypatch.setattr(forms, "shard", lambda *given, **more: asked.append(given) or plan(*given, **more))
     m = axon.compile(TEXT + "\nfun g (x : f32[n]) = for i < n => x[i + 2 | 0.0]")
     f, g = (axon.shard(m[name], {"a": 2}, {"n": "a"}) for name in "fg")
     for n in (8, 6, 10, 8):

@@ -219,6 +219,14 @@ def test_gradients(found: Any, whole: dict[str, Any]) -> None:
         near(got["autograd without a mesh"], slope)
 
 
+def test_sums_of_16_bit_floats(found: Any, whole: dict[str, Any]) -> None:
+    """Rounded in each process, as interpreted shards are, and by that alone not as one process has them; or not before the end."""
+    for got in found("functions", 4):
+        same(got["narrow"], whole["narrow"])
+        near(got["wide"], whole["wide"])
+        np.testing.assert_allclose(got["narrow"].astype(np.float64), whole["wide"].astype(np.float64), rtol=2.0**-6)
+
+
 def test_deterministic(found: Any, whole: dict[str, Any]) -> None:
     """Sums in the order of the ranks are those of the interpreter, bit for bit."""
     assert [got["deterministic"] for got in found("functions", 4)] == [whole["ordered"]] * 4
