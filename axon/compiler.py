@@ -379,7 +379,11 @@ def explain(
 
 
 def shared(
-    program: core.Program, mesh: Mapping[str, int], split: Mapping[str, str], sizes: Mapping[Symbol, int], link: str,
+    program: core.Program,
+    mesh: Mapping[str, int],
+    split: Mapping[str, str],
+    sizes: Mapping[Symbol, int],
+    link: str,
     wide: bool = False,
 ) -> str:
     """How a program is shared among the devices of a mesh, with the sizes `split` over its axes: what is exchanged at these sizes,

@@ -100,7 +100,12 @@ def register(what: Module | Function, name: str) -> None:
 
 @untraced
 def shard(
-    function: Function, mesh: Any, split: Mapping[str, str], *, timeout: float = 300.0, deterministic: bool = False,
+    function: Function,
+    mesh: Any,
+    split: Mapping[str, str],
+    *,
+    timeout: float = 300.0,
+    deterministic: bool = False,
     wide_sums: bool = False,
 ) -> ShardedFunction | InterpretedShards:
     """A function over several devices, one process for each: `split` says which of its sizes are cut over which axes of the mesh.

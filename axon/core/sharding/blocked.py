@@ -398,7 +398,6 @@ class _Builder:
                 return mask
         return None
 
-
     def _sees(self, mask: Dim, row: Symbol, column: Symbol) -> bool:
         """Whether each row has a column where a mask is at least 0: else it is NaN, and so is what it adds to columns."""
         rows, columns = self.extents

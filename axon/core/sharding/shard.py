@@ -1,14 +1,14 @@
 """The pass: a program of core, a mesh, and which sizes are split over which of its axes -> a sharded program.
 
-    whole sizes -> local ones    `b` over two devices is `2 * b`                 here
-    rows and columns             in loops over blocks, if those are cheaper      blocked, scaling, ring, halves
-    reads                        which blocks a block of a result needs          access
-    strategies                   the ways to share an operation                  strategies
-    moves                        collectives between layouts, and their cost     layouts
-    a search                     one way for each operation                      plan
-    steps                        programs over blocks, and collectives           local, emit
-    all-gathers beside products  in pieces, where that pays                      pieces
-    all-reduces behind products  likewise                                        behind
+whole sizes -> local ones    `b` over two devices is `2 * b`                 here
+rows and columns             in loops over blocks, if those are cheaper      blocked, scaling, ring, halves
+reads                        which blocks a block of a result needs          access
+strategies                   the ways to share an operation                  strategies
+moves                        collectives between layouts, and their cost     layouts
+a search                     one way for each operation                      plan
+steps                        programs over blocks, and collectives           local, emit
+all-gathers beside products  in pieces, where that pays                      pieces
+all-reduces behind products  likewise                                        behind
 """
 
 from __future__ import annotations
@@ -54,8 +54,13 @@ CODE = "AX0901"
 
 @verified("shard", lambda made, *_, **__: verify(made), gives="sharded")
 def shard(
-    program: Program, mesh: Mesh, split: Mapping[str, str], dims: Mapping[Symbol, int], rates: Rates = LINKS["nvlink"],
-    *, wide: bool = False
+    program: Program,
+    mesh: Mesh,
+    split: Mapping[str, str],
+    dims: Mapping[Symbol, int],
+    rates: Rates = LINKS["nvlink"],
+    *,
+    wide: bool = False,
 ) -> Sharded:
     """The program on a mesh, with the sizes `split` over axes of it. `dims` are whole sizes, for which costs are counted: the steps
     are right for others, too. Sums of 16-bit floats are rounded on each device before they are combined, or, `wide`, only after.
