@@ -9,14 +9,16 @@ from axon.compiler import check_text
 from axon.host.call import Session
 from axon.tools.commands.meshes import on_mesh
 
-TEXT = """fun f (x : f32[b, h]) (w : f32[h, k]) = for i j => sum c => x[i, c] * w[c, j]
+TEXT = """
+fun narrow (x : bf16[b, h]) = for i => sum c => x[i, c]
+fun f (x : f32[b, h]) (w : f32[h, k]) = for i j => sum c => x[i, c] * w[c, j]
 fun steps (x : f32[h, h]) = loop (y = x) for t < 5 => for i j => sum c => y[i, c] * y[c, j]
 """
 
 
-def told(name: str, mesh: str | None, split: str | None, *arguments: str) -> str:
+def told(name: str, mesh: str | None, split: str | None, *arguments: str, wide: bool = False) -> str:
     session = Session(check_text(TEXT))
-    return on_mesh(session, session.callee(name), mesh, split, arguments, "nvlink")
+    return on_mesh(session, session.callee(name), mesh, split, arguments, "nvlink", wide)
 
 
 def test_bytes_are_those_of_rings() -> None:
@@ -28,7 +30,14 @@ def test_bytes_are_those_of_rings() -> None:
     assert "a device holds 167,772,160 bytes of the 671,088,640 of the parameters" in text
     assert "w  f32[h, k]  [model, -]" in text
     assert "in all 1 collective; a device sends 1,536 bytes, 15 µs over nvlink (predicted)" in text
-    assert "line 1 of <text>:" in text
+    assert "line 3 of <text>:" in text
+
+
+def test_of_what_sums_of_16_bit_floats_are_sent_as() -> None:
+    for wide, said, sent in ((False, "is rounded to bf16", 24), (True, "is sent as f32", 48)):
+        text = told("narrow", "model=4", "h=model", "b=8", "h=64", wide=wide)
+        assert f"each device's part {said}" in text
+        assert f"sends {sent // 8} * b = {sent} bytes" in text
 
 
 def test_sizes_may_be_those_of_arguments() -> None:
