@@ -10,6 +10,9 @@ is sent back. In step t the device at c meets that at e = (c + t) % p:
 
 Of the two pairs (c, e) and (e, c) the mask leaves one out, so in each step a device computes half a pair. What a block comes to by
 itself, and how that is joined to what there is, are two parts of the loop's body: the first reads no state.
+
+What is summed for columns, as in backward passes, stays where these are: it gets what the second half comes to at once, and what
+the first half of the rows of c comes to is sent to e.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import TypeAlias
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Binary, Block, Compute, Const, Index, Loop, Read, Scalar, Select, Value, identity
-from axon.core.scalar_facts import mapped, substitute
+from axon.core.scalar_facts import freshened, mapped, substitute
 from axon.core.sharding.access import ZERO
 from axon.core.sharding.blocked import Blocked, reads_of
 from axon.core.sharding.ir import Collective, Layout, Repeat
@@ -45,17 +48,15 @@ class Halves:
 
 
 def may_share(op: Loop, known: Blocked, way: Way) -> bool:
-    """Whether a mask is known, all results are of rows, and what a block comes to is apart from how it is joined."""
-    rows = all(layout.dimension(way.axis) is not None and not way.goes_round(layout) for layout in way.states)
+    """Whether a mask is known, all results are of rows or of columns, and what a block comes to is apart from how it is joined."""
+    rows = all(layout.dimension(way.axis) is not None or way.goes_round(layout) for layout in way.states)
     ops = [o for o in op.body.ops if isinstance(o, Compute)]
     _, boundary = _apart(ops, [v.symbol for v in op.states])
     reductions = all(o.reduction is not None and o.reduction.monoid.kind in ("sum", "max") for o in boundary)
     return rows and reductions and needed(known, way, op.counter) is not None
 
 
-def halves(
-    op: Loop, known: Blocked, way: Way, values: Mapping[Symbol, Value], versions: Versions, outs: Sequence[Value]
-) -> Halves:
+def halves(op: Loop, known: Blocked, way: Way, values: Mapping[Symbol, Value], versions: Versions, outs: Sequence[Value]) -> Halves:
     """The loop as one in whose steps devices share pairs of blocks. As `ring`."""
     grid, p, here, step = way.grid, way.grid.devices(way.axis), Dim.of(way.grid.coordinate(way.axis)), fresh("step")
     block = grid.block(known.extents[0], way.axis)
@@ -75,21 +76,30 @@ def halves(
     early = {key: cut(value, d, parts[0]) for key, (value, d) in rows.items()}
     there = {key: _named(value) for key, value in columns.items()}  # of the device that is met
     visitors = {key: _named(value) for key, value in late.items()}
-    lies = [layout.dimension(way.axis) or 0 for layout in way.states]
+    of_rows = [k for k, layout in enumerate(way.states) if not way.goes_round(layout)]
+    of_columns = [k for k, layout in enumerate(way.states) if way.goes_round(layout)]
+    lies = [way.states[k].dimension(way.axis) or 0 for k in of_rows]
     begun = [versions[s, way.on_mesh(one)] for s, one in zip(op.initial, way.states, strict=True)]
-    initial = [[cut(value, d, part) for value, d in zip(begun, lies, strict=True)] for part in parts]
+    initial = [[cut(begun[k], d, part) for k, d in zip(of_rows, lies, strict=True)] for part in parts]
     states = [[_named(value) for value in some] for some in initial]
+    home = [_named(begun[k]) for k in of_columns]
+
+    def states_with(rows: Sequence[Value], columns: Sequence[Value]) -> list[Value]:
+        by = {**dict(zip(of_rows, rows, strict=True)), **dict(zip(of_columns, columns, strict=True))}
+        return [by[k] for k in range(len(way.states))]
 
     # The second half of what is met: what its rows come to with the columns here.
     turned = {way.grid.coordinate(way.axis): met, op.counter: here}
-    blocks, boundary = made.blocks({**visitors, **columns, **common}, turned, parts[1])
+    blocks, boundary, joins = made.blocks({**visitors, **columns, **common}, turned, parts[1])
+    rowwise = [n for n, o in enumerate(boundary) if any(o.outs[0].symbol in joins[k] for k in of_rows)]
+    columnwise = [n for n, o in enumerate(boundary) if any(o.outs[0].symbol in joins[k] for k in of_columns)]
     nothing = [_neutral(o) for o in boundary]
     before += nothing
     inside = [_named(o.outs[0]) for o in boundary]
     sums = [_named(value) for value in inside]
     many = made.count(parts[1], turned)
     initials = tuple(o.outs[0].symbol for o in nothing)
-    copies = [_slice(o.outs[0], 0, ZERO, o.outs[0].shape[0]) for o in boundary]  # as others read them, apart from what is given
+    copies = [_copy(o.outs[0]) for o in boundary]  # as others read them, apart from what is given
     body = Block((*blocks, *copies), tuple(o.outs[0].symbol for o in copies))
     raw: list[Item] = []
     nexts: dict[object, Value] = {}
@@ -100,35 +110,67 @@ def halves(
         reason = why.format(key[0].name)
         raw.append(Collective("shift", way.axis, value.symbol, nexts[key], left=onwards, reason=reason, span=op.span))
     raw.append(Loop(tuple(sums), initials, tuple(inside), fresh("once"), Index(many), body, stacked=False, span=op.span))
-    back = [_named(value) for value in sums]
-    for value, home in zip(sums, back, strict=True):
-        reason = f"what rows of another device come to is sent back to it: `{value.symbol.name}`"
-        raw.append(Collective("shift", way.axis, value.symbol, home, left=(-Dim.of(step)) % p, reason=reason, span=op.span))
+
+    def sent_back(value: Value, what: str) -> Value:
+        gone = _named(value)
+        reason = f"what {what} of another device come to is sent back to it: `{value.symbol.name}`"
+        raw.append(Collective("shift", way.axis, value.symbol, gone, left=(-Dim.of(step)) % p, reason=reason, span=op.span))
+        return gone
+
+    back = list(sums)
+    for n in rowwise:
+        back[n] = sent_back(sums[n], "rows")
 
     # The first half of the rows here, with the columns that came.
     at = {op.counter: met}
     again = [_named(value) for value in states[0]]
-    ops, first = made.all({**early, **there, **common}, again, at, parts[0])
-    ends = [_named(value) for value in states[0]]
-    count = Index(made.count(parts[0], at))
+    aside = [_named(value) for value in home]
+    ops, first = made.all({**early, **there, **common}, states_with(again, aside), at, parts[0])
+    known_parts = _apart(ops, [v.symbol for v in states_with(again, aside)])[1]
+    given_parts = [known_parts[n].outs[0] for n in columnwise]
+    inner = [_named(value) for value in given_parts]
+    empty = [_neutral(known_parts[n]) for n in columnwise]
+    before += empty
+    extra = [_copy(value) for value in given_parts]
+    ends, parts_there = [_named(value) for value in states[0]], [_named(value) for value in given_parts]
+    inner_ops = _needed(ops, [*(first[k] for k in of_rows), *(value.symbol for value in given_parts)])
+    becoming = (*(first[k] for k in of_rows), *(o.outs[0].symbol for o in extra))
     raw.append(
-        Loop(tuple(ends), tuple(v.symbol for v in states[0]), tuple(again), fresh("once"), count, Block(tuple(ops), first),
-             stacked=False, span=op.span)
-    )  # fmt: skip
+        Loop(
+            (*ends, *parts_there),
+            (*(v.symbol for v in states[0]), *(o.outs[0].symbol for o in empty)),
+            (*again, *inner),
+            fresh("once"),
+            Index(made.count(parts[0], at)),
+            Block((*inner_ops, *extra), becoming),
+            stacked=False,
+            span=op.span,
+        )
+    )
+    came = list(sums)
+    for n, value in zip(columnwise, parts_there, strict=True):
+        came[n] = sent_back(value, "columns")
     raw.append(Break())  # what was sent back is waited for only now
-    joined, second = made.joined({**late, **columns, **common}, states[1], at, parts[1], back)
-    raw += joined
+    held_here = {**late, **columns, **common}
+    joined, second = made.joined(held_here, states_with(states[1], home), at, parts[1], back)
+    raw += _needed(joined, [second[k] for k in of_rows])
+    now = home
+    for found in (sums, came) if of_columns else ():
+        joined, ended = made.joined(held_here, states_with(states[1], now), {op.counter: here}, parts[1], found)
+        wanted = [ended[k] for k in of_columns]
+        raw += _needed(joined, wanted)
+        now = [replace(value, symbol=symbol) for value, symbol in zip(now, wanted, strict=True)]
 
     moving = [*columns, *late]
     begin = (*(value.symbol for value in (*columns.values(), *late.values())), *(v.symbol for some in initial for v in some))
-    held = (*there.values(), *visitors.values(), *states[0], *states[1])
-    given = tuple(_named(value) for value in held)
-    becomes = (*(nexts[key].symbol for key in moving), *(v.symbol for v in ends), *second)
+    begin = (*begin, *(begun[k].symbol for k in of_columns))
+    held = (*there.values(), *visitors.values(), *states[0], *states[1], *home)
+    given = (*(_named(value) for value in held[: len(held) - len(home)]), *(outs[k] for k in of_columns))
+    rows_then = (*(v.symbol for v in ends), *(second[k] for k in of_rows))
+    becomes = (*(nexts[key].symbol for key in moving), *rows_then, *(v.symbol for v in now))
     repeat = Repeat(given, begin, held, step, Dim.of(p), (), becomes, False, False, op.span)
-    count_of, n = len(states[0]), len(moving)
-    after = [
-        _together(out, given[n + k], given[n + count_of + k], d, half) for k, (out, d) in enumerate(zip(outs, lies, strict=True))
-    ]
+    count_of, n = len(of_rows), len(moving)
+    after = [_together(outs[k], given[n + m], given[n + count_of + m], lies[m], half) for m, k in enumerate(of_rows)]
     return Halves(tuple(before), repeat, tuple(raw), tuple(after))
 
 
@@ -164,18 +206,23 @@ class _Made:
         there = {key: Held(self.values[key[0]], key[1], value) for key, value in held.items()}
         ops, nexts = loop_body(self.op, self.way, there, self.values, states, at)
         lying = {value.symbol: d for (_, layout), value in held.items() if (d := layout.dimension(self.way.axis)) is not None}
-        lying |= {v.symbol: one.dimension(self.way.axis) or 0 for v, one in zip(states, self.way.states, strict=True)}
+        lies = ((v.symbol, one.dimension(self.way.axis)) for v, one in zip(states, self.way.states, strict=True))
+        lying |= {symbol: d for symbol, d in lies if d is not None}
         lying |= {o.outs[0].symbol: d for o in ops for d, a in enumerate(o.axes) if a.symbol in self.known.rows}
         return [self._part(o, lying, *part) for o in ops], tuple(symbol for _, symbol in nexts)
 
     def blocks(
         self, held: Mapping[Key, Value], at: Mapping[Symbol, Dim], part: tuple[Dim, Dim]
-    ) -> tuple[list[Compute], list[Compute]]:
-        """The operations that read no state; and those of them, one for each state, that make what the others join."""
+    ) -> tuple[list[Compute], list[Compute], list[frozenset[Symbol]]]:
+        """The operations that read no state; those of them that make what the others join; and for each state what it takes."""
         shapes = [local_shape(v.shape, one, self.way.grid) for v, one in zip(self.op.states, self.way.states, strict=True)]
         states = [Value(fresh(v.symbol.name), v.element, shape) for v, shape in zip(self.op.states, shapes, strict=True)]
-        ops, _ = self.all(held, states, at, part)
-        return _apart(ops, [v.symbol for v in states])
+        ops, nexts = self.all(held, states, at, part)
+        blocks, boundary = _apart(ops, [v.symbol for v in states])
+        own = {o.outs[0].symbol for o in blocks}
+        joins = [o for o in ops if o.outs[0].symbol not in own]
+        taken = [frozenset(r.tensor for o in _needed(joins, [symbol]) for r in reads_of(o)) for symbol in nexts]
+        return blocks, boundary, taken
 
     def joined(
         self,
@@ -200,8 +247,8 @@ class _Made:
 
     def _part(self, op: Compute, lying: Mapping[Symbol, int], begin: Dim, extent: Dim) -> Compute:
         """An operation of a block's rows, of those from `begin` on. Of tensors that have these alone, `lying` is the dimension."""
-        own = {a.symbol: fresh(a.symbol.name) for a in all_axes(op) if a.symbol in self.known.rows}
-        dims = {old: begin + new for old, new in own.items()}
+        own = {a.symbol: fresh(a.symbol.name) for a in all_axes(op)}
+        dims = {old: begin + new if old in self.known.rows else Dim.of(new) for old, new in own.items()}
 
         def here(node: Scalar) -> Scalar | None:
             if not isinstance(node, Read) or node.tensor not in lying:
@@ -214,9 +261,9 @@ class _Made:
             return replace(node, subscripts=tuple(subscripts), padding=padding)
 
         def axis(a: Axis) -> Axis:
-            return Axis(own[a.symbol], extent) if a.symbol in own else a
+            return Axis(own[a.symbol], extent if a.symbol in self.known.rows else a.extent.substitute(dims))
 
-        made = mapped(op, lambda s: rewrite(substitute(s, dims), here))
+        made = mapped(op, lambda s: freshened(rewrite(substitute(s, dims), here)))
         assert isinstance(made, Compute)
         out, axes = op.outs[0], tuple(map(axis, op.axes))
         if made.reduction is not None:
@@ -239,6 +286,22 @@ def _apart(ops: Sequence[Compute], states: Sequence[Symbol]) -> tuple[list[Compu
             joins.add(op.outs[0].symbol)
             read |= mine
     return blocks, [op for op in blocks if op.outs[0].symbol in read]
+
+
+def _needed(ops: Sequence[Compute], wanted: Sequence[Symbol]) -> list[Compute]:
+    """Those of some operations that make values, and what these are made of."""
+    names, found = set(wanted), list[Compute]()
+    for op in reversed(ops):
+        if op.outs[0].symbol in names:
+            found.append(op)
+            names |= {r.tensor for r in reads_of(op)}
+    return found[::-1]
+
+
+def _copy(value: Value) -> Compute:
+    axes = _axes(value)
+    read = Read(value.symbol, tuple(Dim.of(a.symbol) for a in axes), value.element)
+    return Compute((_named(value),), axes, None, (read,))
 
 
 def _named(value: Value) -> Value:

@@ -24,6 +24,7 @@ fun means (w : f32[b, h, s, t]) (v : f32[b, h, t, c]) = for b h i c => sum j => 
 fun attend (q : f32[b, h, s, c]) (k : f32[b, h, s, c]) (v : f32[b, h, s, c]) = means (nn.softmax (nn.causal (scores q k))) v
 fun full (q : f32[b, h, s, c]) (k : f32[b, h, t, c]) (v : f32[b, h, t, c]) = means (nn.softmax (scores q k)) v
 fun back (q : f32[b, h, s, c]) (k : f32[b, h, s, c]) (v : f32[b, h, s, c]) y = vjp (fn (q, k, v) => attend q k v) (q, k, v) y
+fun full_back (q : f32[b, h, s, c]) (k : f32[b, h, t, c]) (v : f32[b, h, t, c]) y = vjp (fn (q, k, v) => full q k v) (q, k, v) y
 fun shown (q : f32[b, h, s, c]) (k : f32[b, h, t, c]) (v : f32[b, h, t, c]) =
   let val w = nn.softmax (scores q k) in (w, means w v) end
 fun product (x : f32[s, c]) (y : f32[t, c]) (z : f32[t, d]) =
@@ -80,8 +81,25 @@ def test_blocks_of_an_odd_number_of_rows(size: int) -> None:
 
 
 def test_backward_what_is_summed_for_keys_goes_with_them() -> None:
-    found = made("back", {"s": "m"}, m=4)
-    assert sorted(shifts(found)) == sorted(["shift k", "shift v"] * 2 + ["shift d_k", "shift d_v"] + SHARED)
+    found = made("full_back", {"s": "m", "t": "m"}, m=4)
+    assert sorted(shifts(found)) == sorted(["shift k", "shift v"] * 3 + ["shift d_k", "shift d_v"])
+
+
+@pytest.mark.parametrize("devices", [2, 3, 4])
+def test_backward_under_a_mask_devices_share_pairs(devices: int) -> None:
+    """What is summed for keys stays with them, and what rows of another device come to is sent there."""
+    program = of(TEXT, "back")
+    for rows in (1, 2, 3):
+        dims = bound(program, **SIZES | {"s": rows * devices})
+        large = {s: n * 256 if s.name == "s" else n for s, n in dims.items()}
+        found = sharded(program, mesh(m=devices), {"s": "m"}, large, LINKED)
+        compare(found, arguments(program, dims), dims, 1e-5)
+    assert [kind for kind in shifts(found) if kind in ("shift d_v", "shift d_k", "shift d_q", "shift y")] == [
+        "shift y", "shift d_v", "shift y", "shift d_q", "shift d_k"
+    ]  # fmt: skip
+    dims = bound(program, **SIZES | {"s": 16 * devices})
+    count = [computed(found.steps, found.environment(dims, place), {}) for place in found.mesh.coordinates()]
+    assert max(count) < 1.05 * min(count)
 
 
 def test_beside_rows_and_heads() -> None:
