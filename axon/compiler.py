@@ -447,7 +447,7 @@ def device_library(
 
         ordered = Ordered(program, HOPPER)
         made = [shipped(ordered, each) for each in sizes]
-        others = shipped_open(program, HOPPER, sizes[0] if sizes else {})
+        others = shipped_open(program, HOPPER)
         library = phase(program, about, folder, HOPPER, made, others, compiler)
         if not operator:
             return library

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import keyword
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import combinations
@@ -36,7 +36,7 @@ from axon.host import autograd, values
 from axon.host.call import Callee, Session, check_target, wrong
 from axon.host.pytorch.leaves import apart, together
 from axon.host.pytorch.sizes import bound, value
-from axon.host.recorded import Form, Recorded, found_form, leaves_of
+from axon.host.recorded import Form, Recorded, found_form
 from axon.types import type as t
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 LIBRARY = torch.library.Library("axon", "FRAGMENT")
 LOCK = RLock()
+_BELOW_AUTOGRAD = torch._C._after_autograd_keyset
 _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
 
 
@@ -95,19 +96,39 @@ class Operator:
 
     # ── kernels ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def real(self, *args: Any) -> Any:
-        sizes, leaves = self.split(args)
-        leaves = beside(leaves)
-        with torch.no_grad():
-            if len(self.numbers) == self.leaves:
-                made = self.session.call(self.callee, sizes, self.given(leaves), {}, self.target, numbers=False)
-                library = libraries.of_type(torch.Tensor)
-                assert library is not None
-                found = [library.from_host(np.array(x)) for x in leaves_of(self.result, made)]
-            else:
-                result = self.session.seen_or_called(self.callee, sizes, self.given(leaves), {}, self.target)
-                found = leaves_of(self.result, result)
-            return self.back([x.contiguous() for x in found])
+    def real(self) -> Callable[..., Any]:
+        """What computes a call. What of it is the same at every call is asked once: a graph on a GPU waits for nothing else."""
+        session, callee, target, params, result = self.session, self.callee, self.target, self.params, self.result
+        skipped, count, alone = len(callee.dimensions), self.count, len(self.numbers) == self.leaves
+        flat = all(p.structure == Leaf(n) for n, p in enumerate(params))
+
+        def computed(*args: Any) -> Any:
+            sizes, leaves = args[:skipped], args[skipped:]
+            for leaf in leaves:
+                if isinstance(leaf, torch.Tensor) and not leaf.ndim:  # a number, which may lie on the host
+                    leaves = beside(leaves)
+                    break
+            given = leaves if flat else [values.assemble(p.structure, leaves) for p in params]
+            recording = torch.is_grad_enabled()
+            torch._C._set_grad_enabled(False)
+            try:
+                if alone:
+                    return self.back(self.numbered(sizes, given))
+                found = session.seen_or_called(callee, sizes, given, {}, target)
+            finally:
+                torch._C._set_grad_enabled(recording)
+            if count == 1 and isinstance(result, Leaf):
+                return found.contiguous()
+            return self.back([x.contiguous() for x in spread(result, found, count)])
+
+        return computed
+
+    def numbered(self, sizes: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """The results of a call of Python's numbers alone, as tensors."""
+        made = self.session.call(self.callee, sizes, given, {}, self.target, numbers=False)
+        library = libraries.of_type(torch.Tensor)
+        assert library is not None
+        return [library.from_host(np.array(x)).contiguous() for x in spread(self.result, made, self.count)]
 
     def fake(self, *args: Any) -> Any:
         """Results without elements: their sizes are what the signature makes of those of the arguments."""
@@ -136,7 +157,7 @@ class Operator:
             args = torch._functorch.utils.unwrap_dead_wrappers(args)
             if not _differentiated(args):  # as in a compiled graph, whose backward is a graph of its own
                 with torch._C._AutoDispatchBelowAutograd():
-                    return self.op.redispatch(keyset & torch._C._after_autograd_keyset, *args)
+                    return self.op.redispatch(keyset & _BELOW_AUTOGRAD, *args)
             return _Node.apply(self, keyset, *args)
         with torch._functorch.utils.enable_single_level_autograd_function():
             return _Node.apply(self, keyset, *args)
@@ -176,7 +197,7 @@ class _Node(torch.autograd.function._SingleLevelFunction):  # type: ignore[misc]
 
     @staticmethod
     def forward(operator: Operator, keyset: Any, *args: Any) -> Any:
-        below = keyset & torch._C._after_autograd_keyset
+        below = keyset & _BELOW_AUTOGRAD
         # What is recorded by an outer level is decided there; a node's `forward` has turned it off.
         with torch.enable_grad(), torch.autograd.forward_ad._set_fwd_grad_enabled(True), torch._C._AutoDispatchBelowAutograd():
             return operator.op.redispatch(below, *args)
@@ -372,6 +393,25 @@ def _emptied(given: Any) -> Any:
             return hollow(given)
 
 
+def spread(structure: Structure, value: Any, count: int) -> list[Any]:
+    """The leaves of a value in their order."""
+    found: list[Any] = [None] * count
+    _spread(structure, value, found)
+    return found
+
+
+def _spread(structure: Structure, value: Any, found: list[Any]) -> None:
+    match structure:
+        case Leaf(position):
+            found[position] = value
+        case TupleOf(items):
+            for item, inner in zip(items, value, strict=True):
+                _spread(item, inner, found)
+        case RecordOf(fields):
+            for name, item in fields:
+                _spread(item, value[name], found)
+
+
 def _count(structure: Structure) -> int:
     match structure:
         case Leaf():
@@ -480,7 +520,7 @@ def _register(operator: Operator, program: Program) -> None:
     if _waits(program.block) and hasattr(torch.Tag, "cudagraph_unsafe"):
         tags.append(torch.Tag.cudagraph_unsafe)
     LIBRARY.define(f"{name}{schema_of(operator)}", tags=tags)
-    LIBRARY.impl(name, operator.real, "CompositeExplicitAutograd")
+    LIBRARY.impl(name, operator.real(), "CompositeExplicitAutograd")
     torch.library.register_fake(f"axon::{name}", operator.fake, lib=LIBRARY)
     LIBRARY.impl(name, operator.autograd, "Autograd", with_keyset=True)
     for key in ("AutocastCPU", "AutocastCUDA"):

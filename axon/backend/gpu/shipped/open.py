@@ -75,13 +75,12 @@ class OpenProgram:
         return tuple(map(_padded, self.between))
 
 
-def shipped_open(program: Program, target: Target, sizes: Mapping[Symbol, int] | None = None) -> OpenProgram:
-    """For all sizes; those at hand say how kernels are mapped where there are several ways. Raises `Unsupported` for a program that
-    is not launched from beginning to end without the host."""
+def shipped_open(program: Program, target: Target) -> OpenProgram:
+    """Raises `Unsupported` for a program that is not launched from beginning to end without the host."""
     accepted(program)
     planned = _plain(straight_of(Stepped(program, target)).program, target)
     easy = dict.fromkeys([*program.contract.determination.order, *program.contract.idle], EASY)
-    kernels = list(_built(planned, {**easy, **(sizes or {})}, target))
+    kernels = list(_built(planned, easy, target))
     inputs, results = program.inputs, results_of(program)
     addresses = {value.symbol: n for n, value in enumerate((*(v for v in inputs if v.shape), *results))}
     taken = [p for _, _, made, _ in kernels for p in made.source.parameters]
@@ -129,7 +128,7 @@ def _built(
 
 
 def _prepared(nest: Nest, values: Mapping[Symbol, Value], sizes: Mapping[Symbol, int], target: Target) -> PreparedNest:
-    """A nest of tensors in rows, over as few axes as that allows at any size. Those at hand say how it is mapped."""
+    """A nest of tensors in rows, over as few axes as that allows at any size."""
     lying = {v.symbol: contiguous(ALIGNMENT, (EASY,) * len(v.shape), v.element) for v in values.values()}
     made, tensors = over_fewer_axes(nest, values, lying)
     own = in_rows(made.nest, made.values, tensors, sizes, target)
