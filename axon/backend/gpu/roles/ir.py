@@ -271,7 +271,8 @@ class _Split:
 
     def promoted(self, body: tuple[Statement, ...]) -> tuple[RoleStatement, ...]:
         """A step whose products go to sums of its own: each run of them is issued as one, and waited for. A stage goes back when
-        the last run that reads it is done, before the sum is promoted."""
+        the last run that reads it is done, before the sum is promoted. In turn are sums of what stages hold, each as a whole: while
+        one consumer makes scores of the next piece, another has weights to compute and to multiply."""
         products = [s for s in body if isinstance(s, Multiply)]
         last = {aref: product for product in products for aref in self.inside(product)}
         got: set[Aref] = set()
@@ -286,7 +287,12 @@ class _Split:
             out += [Get(aref) for aref in read if aref not in got]
             got |= read.keys()
             out += [s for s in statements if isinstance(s, Clear)]
-            out += [*self.start(own), Retire(own[-1].accumulator, 0), *(Consumed(aref, 0) for aref in read if last[aref] in own)]
+            runs = [s for s in products if s.accumulator == own[0].accumulator]
+            in_turn = self.mapping.turns and own[0].left.memory == "shared"
+            out += [Turn()] if in_turn and own[0] == runs[0] else []
+            out.append(Start(own))
+            out += [PassTurn()] if in_turn and own[-1] == runs[-1] else []
+            out += [Retire(own[-1].accumulator, 0), *(Consumed(aref, 0) for aref in read if last[aref] in own)]
         return tuple(out)
 
     def inside(self, product: Multiply) -> list[Aref]:

@@ -186,8 +186,6 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
         (not traits.promoted or not mapping.in_flight,
          "with factors in limbs no product is in flight when the next step is issued: a step adds up its own"),
         (0 <= mapping.in_flight < mapping.stages, "fewer products can be in flight than the ring has stages"),
-        (not mapping.turns or not (traits.stream and traits.promoted),
-         "a stream of factors in limbs waits for each of its sums, and takes no turns"),
         (mapping.specialized or not traits.stream, "a stream needs a producer of its own: it must be specialized"),
         (mapping.specialized or mapping.in_flight + 2 <= mapping.stages,
          "without a producer of its own the ring needs two stages more than there are products in flight"),
@@ -299,7 +297,8 @@ STREAM_STEP = 0.34e-6  # of a step, beside what its extents cost
 STREAM_PRODUCT = 2.1e-13  # of a score, for each index that its two products reduce or make
 STREAM_ELEMENT = 3.5e-11  # of a score's change into a weight
 LIMB_ELEMENT = 7e-11  # of a score's change into a weight in limbs, and
-LIMB_PRODUCT = 3e-13  # of a score, for each index that a product of limbs reduces or makes: by the rates of products, not measured
+LIMB_PRODUCT = 3e-13  # of a score, for each index that a product of limbs reduces or makes
+LIMB_ALIKE = 1.1  # without turns consumers compute at the same time. These three are by the rates of products, not measured
 STREAM_FULL = 0.5e-6  # of a tile without a mask: nothing ends early
 STREAM_EDGE = 2.6e-11  # of a score on the edge of a mask
 STREAM_MEMORY = 4.4e12  # bytes per second of the whole chip, measured where queries are few
@@ -329,6 +328,8 @@ def _predict_stream(mapping: TileMapping, problem: ScheduleProblem, target: Targ
     if problem.products > 1:
         score = LIMB_ELEMENT + LIMB_PRODUCT * problem.products * (mapping.depth + mapping.columns)
     step = STREAM_STEP + mapping.rows * mapping.keys * score * (THREE_CONSUMERS if mapping.consumers > 2 else 1.0)
+    if problem.products > 1 and not mapping.turns:
+        step *= LIMB_ALIKE
     edge = STREAM_EDGE * mapping.rows * (mapping.rows + mapping.keys) if problem.masked else STREAM_FULL
     tile = STREAM_TILE + edge + (steps * step * TURNS if mapping.turns else NO_TURNS + steps * step)
     busy = LAUNCH + -(-tiles * problem.outer // target.multiprocessors) * tile

@@ -47,6 +47,7 @@ MAPPINGS = {
     "nothing in flight": replace(TWO, in_flight=0, turns=False),
     "nothing in flight, in turn": replace(TWO, in_flight=0),
     "limbs": replace(TWO, stages=1, in_flight=0, turns=False),
+    "limbs, in turn": replace(TWO, stages=1, in_flight=0, keys=32),
     "limbs, two stages": replace(TWO, stages=2, in_flight=0, turns=False, keys=32),
 }
 LIMBS = [name for name in MAPPINGS if name.startswith("limbs")]
