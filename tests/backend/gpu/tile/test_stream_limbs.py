@@ -35,6 +35,8 @@ ATTENTION = """fun f (q : f32[b, s, d]) (k : f32[b, t, d]) (v : f32[b, t, e]) =
       val z = for b i j => let val m = max l => x[b, i, l] val y = sum l => exp (x[b, i, l] - m) in exp (x[b, i, j] - m) / y end
   in z @ v end"""
 
+AGAIN = ("linear", "unnormalized")  # without statistics of their own: none in f32
+
 
 def program(source: str) -> Program:
     return compiler.lower(compiler.check_text(source), "f", None)
@@ -133,8 +135,7 @@ def test_every_change_of_scores(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     """Masks, slopes, soft caps, biases, heads that share keys, sums without a maximum."""
     monkeypatch.setattr(simulated, "verify", lambda _: None)  # of many alike, which others prove
     made = streams.program(name, Element.F32)
-    if not any(isinstance(kernel, Stream) for kernel in plan(made, HOPPER).kernels):
-        pytest.skip("no stream in f32")
+    assert (Stream in families(plan(made, HOPPER).kernels)) == (name not in AGAIN)
     given = inputs(made, {"b": 1, "h": 2, "n": 1, "g": 2, "s": 70, "t": 70, "d": 24, "e": 40}, whole=30)
     (got,) = run(made, given.arrays, [given.sizes[s] for s in made.explicit])
     assert error(got, expected(name, given)) < 4e-6
