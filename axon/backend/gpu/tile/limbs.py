@@ -1,4 +1,4 @@
-"""Products of f32 on tensor cores: each factor is the sum of bf16 values, its limbs, of which the products are summed.
+"""Products and streams of f32 on tensor cores: each factor is the sum of bf16 values, its limbs, of which the products are summed.
 
 Note [Limbs]
     A bf16 value has the exponents of f32 and 8 of its 24 bits. The first limb of x is x rounded to bf16, the second the rest
@@ -25,6 +25,11 @@ Note [Limbs]
 
     Below 2⁻¹¹⁰ the last limb has fewer bits than it needs, since bf16 has no value below 2⁻¹³³: there a factor is held as a
     multiple of 2⁻¹³³, which is off by 2⁻¹³⁴ at most. Where A · B comes within 1% of the largest f32, the sum may overflow.
+
+    Streams take limbs in both of their products. The weights' are made in registers, where they are: the first two by cutting off,
+    so that none overflows, the last is what is left. Scores are settled like any sum of limbs, and not promoted, since their depth
+    is 128 at most; what a step adds to a row's products is promoted. One weight that is not finite makes its whole row so, as in a
+    sum in f32.
 """
 
 from __future__ import annotations
