@@ -263,8 +263,7 @@ def _split_of(kernel: Tiled, operand: EpilogueOperand, count: int) -> _Limbs:
 def _splits(kernel: Tiled, factors: Iterable[tuple[EpilogueOperand, int]], made: Made) -> Iterator[Nest]:
     """The kernels that make limbs of factors, of those that nobody has made."""
     for operand, count in factors:
-        key = _split_of(kernel, operand, count)
-        if count > 1 and key not in made:
+        if count > 1 and (key := _split_of(kernel, operand, count)) not in made:
             made[key] = key.lying, tuple(_limb(key, n, operand.value.symbol.name, key.lying) for n in range(count))
             yield _split(key.source, operand.value.element, *made[key], kernel.span)
 
