@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import subprocess
 from collections.abc import Iterator
 from random import Random
@@ -67,6 +68,8 @@ def bindings(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, F
         texts.append(f"int bind_{name}(struct sizes_of_{name} *sizes, {given})\n{{\n    {body}\n}}")
         found[name] = callee, program, size_names, list(dims)
     texts.append("const char *error(void) { return ax_text_of_error; }")
+    texts.append("void row_strides(int64_t *strides, const int64_t *sizes, int rank) { ax_row_strides(strides, sizes, rank); }")
+    texts.append("int in_rows(const int64_t *sizes, const int64_t *strides, int rank) { return ax_in_rows(sizes, strides, rank); }")
     (folder / "contract.c").write_text("\n".join(texts) + "\n")
     command = ["cc", "-O1", "-shared", "-fPIC", "-Wall", "-Wno-unused", "-Werror", "contract.c", "-o", "contract.so", "-lpthread"]
     subprocess.run(command, cwd=folder, check=True, timeout=60)
@@ -118,3 +121,13 @@ def test_as_in_python(name: str, bindings: tuple[Any, dict[str, Found]]) -> None
         else:
             assert (code, list(sizes)[: len(order)]) == (0, [expected[symbol] for symbol in order]), (explicit, shapes)
     assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 4), (3, 1 << 20, 1 << 20), (2, 3, 1 << 31), (2, 5, 1 << 32), (1 << 40, 1, 1 << 20), (7,)])
+def test_strides_of_large_tensors(bindings: tuple[Any, dict[str, Found]], sizes: tuple[int, ...]) -> None:
+    library, _ = bindings
+    rank = len(sizes)
+    of_sizes, strides = (ctypes.c_int64 * rank)(*sizes), (ctypes.c_int64 * rank)()
+    library.row_strides(strides, of_sizes, rank)
+    assert list(strides) == [math.prod(sizes[d + 1 :]) for d in range(rank)]
+    assert library.in_rows(of_sizes, strides, rank) == 1

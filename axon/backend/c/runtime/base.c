@@ -146,7 +146,8 @@ AX_UNUSED static void ax_row_strides(int64_t *strides, const int64_t *sizes, int
     int64_t step = 1;
     for (int d = rank - 1; d >= 0; d--) {
         strides[d] = step;
-        step = sizes[d] > 0 && step < ((int64_t)1 << 31) ? step * sizes[d] : step;
+        int64_t next;  /* of an empty tensor the other sizes may be any */
+        step = sizes[d] > 0 && !__builtin_mul_overflow(step, sizes[d], &next) ? next : step;
     }
 }
 
@@ -157,7 +158,9 @@ AX_UNUSED static int ax_in_rows(const int64_t *sizes, const int64_t *strides, in
         if (sizes[d] != 1 && strides[d] != step) {
             return 0;
         }
-        step *= sizes[d];
+        if (__builtin_mul_overflow(step, sizes[d], &step)) {
+            return 0;
+        }
     }
     return 1;
 }
