@@ -12,7 +12,7 @@ a run of its own, in which neighbours lie side by side), and filters of which th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from math import gcd, prod
 from typing import Any
@@ -22,10 +22,11 @@ import numpy as np
 from axon.backend.cpu import build, threads
 from axon.backend.cpu.arena import make
 from axon.backend.plan.ir import Contraction, Factor
+from axon.backend.tiles import padding as padding_of
 from axon.backend.tiles.places import Places, vectors
 from axon.backend.tiles.views import Dims, affine_of, range_of, view_of
 from axon.base.data import dataclass
-from axon.base.element import Element
+from axon.base.element import Element, of_dtype
 from axon.base.names import Symbol
 from axon.core.ir import Const
 
@@ -39,6 +40,9 @@ WORTH = 8  # what a piece computes at least, in what is worth sharing
 MULTIPLIED = 8  # products in the time of an addition elsewhere
 
 
+_NARROW = (Element.F16, Element.BF16, Element.F8E4M3, Element.F8E5M2)  # which kernels read as f32
+
+
 @dataclass(frozen=True, slots=True)
 class Operand:
     """An operand: what is made of its tensor (an array whose memory is read), and where in that its elements are."""
@@ -49,14 +53,15 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Tiled:
-    """A contraction in register tiles: operands, tables, and pieces: first and last element of the batch, row and vector."""
+    """A contraction in register tiles: operands and tables. A piece is a line of a table: the first element of the batch and the
+    one after the last, and so of rows and of vectors."""
 
     left: Operand
     right: Operand
     swapped: bool  # the vectors are the left operand's
     element: Element
-    tables: tuple[Array, ...]  # of the batch, of rows, of vectors, of the depth
-    pieces: tuple[tuple[int, ...], ...]
+    tables: tuple[Array, ...]  # of the batch, of rows, of vectors, of the depth, of pieces
+    pieces: int
     tiles: tuple[tuple[int, int, int, int], ...]
     deep: int
     cost: int
@@ -67,26 +72,23 @@ class Tiled:
             left, right = right, left
         memory = (self.left.of(left), self.right.of(right), result)
         arrays = [array.ctypes.data for array in (*memory, *self.tables)]
-        calls = [_native(self.element, high, wide) for _, _, high, wide in self.tiles]
+        for start, stop, high, wide in self.tiles:
+            cost = self.cost * (stop - start) // max(1, self.tiles[-1][1])
+            given = partial(_same, [*arrays, start, stop, self.deep, CHUNK])
+            threads.share_kernel(_native(self.element, high, wide), given, self.pieces, cost)
 
-        def work(thread: int, first: int, last: int) -> int:
-            for begin, end, row, until, vector, limit in self.pieces[first:last]:
-                for call, (start, stop, *_) in zip(calls, self.tiles, strict=True):
-                    if max(row, start) < min(until, stop):
-                        own = max(row, start), min(until, stop)
-                        call(*arrays, *own, vector, limit, self.deep, CHUNK, begin, end)
-            return 0
 
-        threads.share(work, len(self.pieces), self.cost)
+def _same(arguments: list[int], thread: int) -> list[int]:
+    return arguments
 
 
 @cache
-def _native(element: Element, rows: int, vectors: int) -> Callable[..., int]:
+def _native(element: Element, rows: int, vectors: int) -> build.Native:
     from axon.backend.tiles import microkernel  # late, as llvmlite is
 
     name = element.value
-    types = (element, element, element, *[Element.I64] * 4, *[None] * 8)
-    return build.build(build.ModuleSource("tiles", microkernel.text(name, rows, vectors), types)).call
+    types = (element, element, element, *[Element.I64] * 5, *[None] * 6)
+    return build.build(build.ModuleSource("tiles", microkernel.text(name, rows, vectors), types))
 
 
 def tiled(kernel: Contraction, left: Array, right: Array, dims: Dims, sizes: Sizes, result: Array) -> Tiled | None:
@@ -124,8 +126,8 @@ def tiled(kernel: Contraction, left: Array, right: Array, dims: Dims, sizes: Siz
     tiles = microkernel.tiling(len(of_rows), len(of_vectors))
     pieces = _pieces(len(of_batch), len(of_rows), len(of_vectors), tiles[0][2:], cost)
     beyond = np.zeros((8, microkernel.VECTOR), np.int64)
-    tables = (of_batch, of_rows, np.concatenate([of_vectors, beyond]), of_depth)
-    return Tiled(spread, along, swapped, element, tuple(map(np.ascontiguousarray, tables)), pieces, tiles, len(of_depth), cost)
+    tables = (of_batch, of_rows, np.concatenate([of_vectors, beyond]), of_depth, np.array(pieces, np.int64))
+    return Tiled(spread, along, swapped, element, tuple(map(np.ascontiguousarray, tables)), len(pieces), tiles, len(of_depth), cost)
 
 
 def _contiguous(out: Places, sizes: Sizes, rows: Axes, columns: Axes) -> Axes | None:
@@ -187,7 +189,7 @@ def _along(factor: Factor, tensor: Array, dims: Dims, sizes: Sizes, batch: Axes,
     if step == shown[-1].gap == 1 and not outside and tensor.dtype == held and tensor.strides[-1] == tensor.itemsize:
         return _as_it_lies(factor, tensor, dims, sizes)
     padding = factor.read.padding
-    return _by_phases(shown, step, padding.value if isinstance(padding, Const) else 0, held)
+    return _by_phases(shown, tensor.shape, step, padding.value if isinstance(padding, Const) else 0, factor.element.accumulator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +228,7 @@ def _transposed(factor: Factor, tensor: Array, dims: Dims, sizes: Sizes, axes: A
     return Operand(lambda tensor: np.ascontiguousarray(view.over(source.of(tensor), own)), Places(strides))
 
 
-def _by_phases(shown: Sequence[Shown], step: int, padding: float, held: Any) -> Operand:
+def _by_phases(shown: Sequence[Shown], sizes: Sequence[int], step: int, padding: float, held: Element) -> Operand:
     """A copy of what is read, with padding around it, and each remainder by `step` of the last dimension as a run of its own."""
     shape = [one.count for one in shown]
     width = -(-shape[-1] // step)
@@ -239,44 +241,36 @@ def _by_phases(shown: Sequence[Shown], step: int, padding: float, held: Any) -> 
         for s, coefficient in one.terms.items():
             strides[s] = strides.get(s, 0) + coefficient * size
     places = Places(strides, start, step, width, shown[-1].terms, shown[-1].start)
+    into = [one.inside(size) for one, size in zip(shown, sizes, strict=True)]
+    rows = prod(shape[:-1])
+    columns = padding_of.inside(*into[-1], step, width)
+    value = np.array([padding], held.dtype)
+    begins: dict[tuple[int, ...], Array] = {}  # of rows, by the tensor's strides in elements
 
     def of(tensor: Array) -> Array:
-        made = make(kept, held)
-        into = [one.inside(size) for one, size in zip(shown, tensor.shape, strict=True)]
-        there = all(low < high for low, high in into)
-        if not there or (step > 1 and any(into[n] != (0, size) for n, size in enumerate((*shape[:-1], step * width)))):
-            made.fill(padding)
-        if not there:
-            return made
-        taken = [
-            slice(n.low + n.gap * low, n.low + n.gap * (high - 1) + 1, n.gap) for n, (low, high) in zip(shown, into, strict=True)
-        ]
-        source = tensor[tuple(taken)][None]
-        target = made[tuple(slice(low, high) for low, high in into[:-1])][None]
-        longest = int(np.argmax(source.shape[:-1]))  # along which threads share it
-        source, target = np.moveaxis(source, longest, 0), np.moveaxis(target, longest, 0)
-
-        def work(thread: int, first: int, last: int) -> int:
-            part, of_part = target[first:last], source[first:last]
-            low, high = into[-1]
-            for phase in range(step):
-                begin = low + (phase - low) % step
-                if begin < high:
-                    taken = of_part[..., begin - low :: step]
-                    part[..., phase, begin // step : begin // step + taken.shape[-1]] = taken
-            return 0
-
-        if step == 1:
-            _border(made.reshape(shape), into, padding)
-        threads.share(work, len(target), source.size)
+        made = make(kept, held.dtype)
+        element = of_dtype(tensor.dtype)
+        if element is None or (element is not held and (held is not Element.F32 or element not in _NARROW)):
+            tensor, element = tensor.astype(held.dtype), held
+        item = tensor.itemsize
+        if not tensor.flags.aligned or any(stride % item for stride in tensor.strides):
+            tensor = np.array(tensor, order="C")
+        strides = tuple(stride // item for stride in tensor.strides)
+        found = begins.get(strides)
+        if found is None:
+            start = sum(one.low * stride for one, stride in zip(shown, strides, strict=True))
+            steps = [one.gap * stride for one, stride in zip(shown, strides, strict=True)]
+            found = begins[strides] = padding_of.places(shape[:-1], into[:-1], steps[:-1], start)
+        apart = shown[-1].gap * strides[-1]
+        memory = [array.ctypes.data for array in (made, tensor, found, columns, value)]
+        arguments = [*memory, step, width, apart * step, apart]
+        threads.share_kernel(_padding(element, held), partial(_same, arguments), rows, made.size)
         return made
 
     return Operand(of, places)
 
 
-def _border(array: Array, inside: Sequence[tuple[int, int]], padding: float) -> None:
-    """What lies around a box, dimension by dimension."""
-    for low, high in inside:
-        array[:low] = padding
-        array[high:] = padding
-        array = np.moveaxis(array[low:high], 0, -1)
+@cache
+def _padding(element: Element, held: Element) -> build.Native:
+    types = (held, element, Element.I64, Element.I64, held, *[None] * 6)
+    return build.build(build.ModuleSource("pad", padding_of.text(element.value, held.value), types))

@@ -17,7 +17,7 @@ from llvmlite import ir
 
 from axon.backend.kernel.llvm import F32, I32, I64, Builder, Value, call, whole
 
-ROW, VECTOR, DEPTH = 2, 5, 2  # entries of a table's lines
+ROW, VECTOR, DEPTH, PIECE = 2, 5, 2, 6  # entries of a table's lines
 
 
 @cache
@@ -221,17 +221,23 @@ def tile(element: Any, lanes: int, rows: int, vectors: int) -> Any:
 
 
 def text(element: str, rows: int, vectors: int) -> str:
-    """The function that computes tiles of so many rows and vectors, for some elements of a batch, in the words of kernels."""
+    """The function that computes some pieces in tiles of so many rows and vectors, in the words of kernels: of their rows those
+    from `start` on, below `stop`."""
     return f"""\
-def tiles(a, b, c, batch, of_rows, of_vectors, depth, row, end, vector, limit, deep, chunk, first, last):
-    for e in range(first, last):
-        a0 = load_i64(batch, 3 * e)
-        b0 = load_i64(batch, 3 * e + 1)
-        c0 = load_i64(batch, 3 * e + 2)
-        for d in range(0, deep, chunk):
-            until = min_int(d + chunk, deep)
-            for v in range(vector, limit, {vectors}):
-                for m in range(row, end, {rows}):
-                    tile_{element}_{rows}x{vectors}(a, b, c, of_rows, of_vectors, depth, a0, b0, c0, m, v, d, until, limit)
+def tiles(a, b, c, batch, of_rows, of_vectors, depth, pieces, start, stop, deep, chunk, first, last):
+    for piece in range(first, last):
+        row = max_int(start, load_i64(pieces, {PIECE} * piece + 2))
+        end = min_int(stop, load_i64(pieces, {PIECE} * piece + 3))
+        vector = load_i64(pieces, {PIECE} * piece + 4)
+        limit = load_i64(pieces, {PIECE} * piece + 5)
+        for e in range(load_i64(pieces, {PIECE} * piece), load_i64(pieces, {PIECE} * piece + 1)):
+            a0 = load_i64(batch, 3 * e)
+            b0 = load_i64(batch, 3 * e + 1)
+            c0 = load_i64(batch, 3 * e + 2)
+            for d in range(0, deep, chunk):
+                until = min_int(d + chunk, deep)
+                for v in range(vector, limit, {vectors}):
+                    for m in range(row, end, {rows}):
+                        tile_{element}_{rows}x{vectors}(a, b, c, of_rows, of_vectors, depth, a0, b0, c0, m, v, d, until, limit)
     return 0
 """
