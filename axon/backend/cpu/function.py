@@ -14,6 +14,7 @@ from axon.core.ir import Value
 from axon.shapes.dimension import Dim, DimensionTooLarge
 
 FEW = 64  # lanes, the least that are worth a thread
+STRIP = 512  # the same where memory decides, which is read in runs of so many elements
 AGAIN = 2  # what a function returns that came back before its end
 COMPUTES = 8  # additions for each point, from which computing and not memory decides
 
@@ -90,7 +91,7 @@ class Function:
     how: str  # in words, for the printed plan
 
     def pieces(self, dims: Mapping[Symbol, int], threads: int, cost: int) -> tuple[int, int]:
-        """How many items of work there are, and how many lanes make a block: fewer where all threads have something to compute."""
+        """How many items of work there are, and how many lanes make a block: fewer where each thread has something to do then."""
         rows = self.rows.evaluate(dims)
         if self.lane is None or rows <= 0:
             return rows, 0
@@ -98,8 +99,9 @@ class Function:
         if extent <= 0:
             return 0, 0
         blocks = -(-extent // lanes)
-        if rows * blocks < threads and cost >= COMPUTES * self.points.evaluate(dims):
-            lanes = min(lanes, max(FEW, -(-extent // (2 * threads))))
+        if rows * blocks < threads:
+            few = FEW if cost >= COMPUTES * self.points.evaluate(dims) else STRIP
+            lanes = min(lanes, max(few, -(-extent // (2 * threads * FEW)) * FEW))
             blocks = -(-extent // lanes)
         return rows * blocks, lanes
 

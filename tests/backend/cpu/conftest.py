@@ -26,6 +26,7 @@ def small(monkeypatch):
     monkeypatch.setattr(nests, "BLOCK", 3)
     monkeypatch.setattr(nests, "BESIDE", 1)
     monkeypatch.setattr(function, "FEW", 1)
+    monkeypatch.setattr(function, "STRIP", 1)
     monkeypatch.setattr(threads, "WORTH_SHARING", 1)
     monkeypatch.setattr(products, "BLOCK", 4)
     monkeypatch.setattr(products, "PIECE", 1)

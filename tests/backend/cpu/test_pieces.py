@@ -7,6 +7,7 @@ from threading import Thread
 import numpy as np
 import pytest
 
+import axon
 from axon.backend.cpu import build, threads
 from axon.backend.kernel.taking import AWAY, LISTENING, Offer, Taking
 from axon.base.element import Element
@@ -71,6 +72,17 @@ def test_each_thread_has_its_own_arguments(counts, monkeypatch):
     out = np.zeros((3, 5000), np.int64)
     assert threads.share_kernel(counts, lambda thread: [out[thread].ctypes.data, -1], 5000, 10**8) == 0
     assert (out.sum(0) == 1).all()
+
+
+@pytest.mark.parametrize(("shape", "least"), [((600, 4096), 4), ((2000, 1100), 3), ((9000, 100), 1), ((40, 40_000), 10)])
+def test_columns_are_cut_in_strips_for_all_threads(monkeypatch, shape, least):
+    monkeypatch.setenv("AXON_THREADS", "2")
+    seen, share = [], threads.share_kernel
+    monkeypatch.setattr(threads, "share_kernel", lambda *given: seen.append(given[2]) or share(*given))
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.float32)
+    got = axon.compile("fun f (x : f32[n, m]) = for j => sum i => x[i, j]").f(x, target="cpu")
+    np.testing.assert_array_equal(got, x.sum(0))
+    assert seen == [least]
 
 
 def test_what_stops_stops_all(counts, monkeypatch):
