@@ -16,9 +16,10 @@ from typing import Any
 from llvmlite import ir
 
 from axon.backend.cpu.lowering import Operation, Surroundings, Type
-from axon.backend.kernel import lanes, llvm, polynomials
-from axon.backend.kernel.elementary import ELEMENTARY, WIDEST
+from axon.backend.kernel import lanes, llvm, narrow, polynomials
+from axon.backend.kernel.elementary import ELEMENTARY
 from axon.backend.kernel.llvm import F32, F64, I1, I8, I64, Builder, Emit, Value, call, fma, real, suffix, whole
+from axon.backend.kernel.narrow import NARROW
 from axon.backend.kernel.special import Functions
 from axon.backend.tiles import microkernel
 from axon.base.element import Element
@@ -256,14 +257,24 @@ def _wide_library(name: str) -> Emit:
 
 _SPECIAL = Functions(fma, polynomials.exp_wide, polynomials.log_wide, llvm.named("sqrt"), llvm.named("rint"))
 _NARROW: dict[str, lanes.Formula] = {
-    **{name: _formula_through_f64(formula) for name, formula in ELEMENTARY.unary.items()},
-    "sin": _formula_through_f64(lanes.within(ELEMENTARY.narrow_sin, WIDEST)),
-    "cos": _formula_through_f64(lanes.within(ELEMENTARY.narrow_cos, WIDEST)),
+    **{name: _formula_through_f64(formula) for name, formula in NARROW.unary.items()},
+    "sin": lanes.within(narrow.sin, narrow.WIDEST),
+    "cos": lanes.within(narrow.cos, narrow.WIDEST),
     "tanh": _everywhere(polynomials.tanh),
     "erf": _everywhere(polynomials.erf),
 }
 _erfinv_f64, _digamma_f64 = _inline("erfinv.f64", _SPECIAL.erfinv), _inline("digamma_beyond.f64", _SPECIAL.digamma)
+
+
+def _wide_angle(name: str) -> Emit:
+    """The C library's function, but of f32 for angles beyond those that `narrow` has, by a formula of f64."""
+    of_f32 = lanes.by_lanes(f"{name}_wide", _formula_through_f64(NARROW.unary[name]), _library(name), microkernel.vector_bits)
+    return lambda b, x: of_f32(b, x) if x.type == F32 else _library(name)(b, x)
+
+
 _LIBRARY: dict[str, Emit] = {  # for which formulas do not hold: the C library's of the type, but
+    "sin": _wide_angle("sin"),
+    "cos": _wide_angle("cos"),
     "lgamma": _wide_library("lgamma"),
     "digamma": _by_type(_through_f64(_digamma_f64), _digamma_f64),
 }
@@ -286,8 +297,8 @@ _UNARY: dict[str, Emit] = {
 }
 for _name, _emit in _UNARY.items():
     _intrinsic(_name, _same_type, _emit)
-_intrinsic("power", _same_type, _by_lanes("pow", _formula_through_f64(ELEMENTARY.narrow_pow), ELEMENTARY.pow))
-_intrinsic("atan2", _same_type, _by_lanes("atan2", _formula_through_f64(ELEMENTARY.atan2_held), ELEMENTARY.atan2_held))
+_intrinsic("power", _same_type, _by_lanes("pow", _formula_through_f64(NARROW.pow), ELEMENTARY.pow))
+_intrinsic("atan2", _same_type, _by_lanes("atan2", _formula_through_f64(NARROW.atan2_held), ELEMENTARY.atan2_held))
 
 for _name, _float in (("f32", F32), ("f64", F64)):
     for _high, _wide in microkernel.shapes():

@@ -23,7 +23,6 @@ WIDEST = 2.0**28
 MAGIC = 1.5 * 2.0**52  # adding it leaves the nearest integer in the last bits
 SINE = tuple((-1.0) ** n / factorial(2 * n + 1) for n in range(8, 0, -1))  # (sin r / r - 1) / r**2 by r**2, up to pi / 4
 COSINE = tuple((-1.0) ** n / factorial(2 * n) for n in range(8, 1, -1))  # (cos r - 1 + r**2 / 2) / r**4
-NARROW_SINE, NARROW_COSINE = SINE[-5:], COSINE[-4:]  # to 30 bits, for f32
 SERIES = tuple(2.0 / (2 * k + 1) for k in range(12, 1, -1))  # (log ((1 + s) / (1 - s)) / s - 2 - 2 / 3 s**2) / s**4 by s**2
 TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
 TAN_3_PI_8 = 2.414213562373095  # beyond which an angle is taken off from pi / 2
@@ -68,16 +67,6 @@ class Elementary(Chip):
         cosine = b.fadd(one, b.fadd(b.fsub(b.fsub(real(1.0, x), one), half), rest))
         return self.quadrant(b, n, quarters, sine, cosine)
 
-    def narrow_sine(self, b: Builder, x: Value, quarters: int) -> Value:
-        """Of an f32 as f64, to 30 bits."""
-        shifted = fma(b, x, real(2 / pi, x), real(MAGIC, x))
-        n = b.fsub(shifted, real(MAGIC, x))
-        r = fma(b, n, real(-HALF_PI[1], x), fma(b, n, real(-HALF_PI[0], x), x))
-        z = b.fmul(r, r)
-        sine = fma(b, b.fmul(r, z), self.polynomial(b, NARROW_SINE, z), r)
-        cosine = fma(b, z, fma(b, z, self.polynomial(b, NARROW_COSINE, z), real(-0.5, x)), real(1.0, x))
-        return self.quadrant(b, as_bits(b, shifted), quarters, sine, cosine)
-
     def quadrant(self, b: Builder, n: Value, quarters: int, sine: Value, cosine: Value) -> Value:
         """Sine or cosine, by the last bit, with the sign that the bit before it says."""
         n = b.add(n, whole(n.type, quarters)) if quarters else n
@@ -90,12 +79,6 @@ class Elementary(Chip):
 
     def cos(self, b: Builder, x: Value) -> Value:
         return self.sine(b, x, 1)
-
-    def narrow_sin(self, b: Builder, x: Value) -> Value:
-        return b.select(b.fcmp_ordered("==", x, real(0.0, x)), x, self.narrow_sine(b, x, 0))
-
-    def narrow_cos(self, b: Builder, x: Value) -> Value:
-        return self.narrow_sine(b, x, 1)
 
     def angle(self, b: Builder, z: Value, base: Value, rest: Value) -> Value:
         """atan z and `base`, which is `rest` more than its float. By S. L. Moshier's polynomials (Cephes), which hold to 0.66."""
@@ -238,15 +221,6 @@ class Elementary(Chip):
         holds = b.and_(b.fcmp_ordered(">=", x, real(2.0**-1022, x)), b.fcmp_ordered("<", x, real(inf, x)))
         return result, b.and_(holds, b.fcmp_ordered("<", magnitude(b, p), real(700.0, x)))
 
-    def narrow_pow(self, b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-        """Of f32 as f64."""
-        p = b.fmul(y, self.log(b, x))
-        n, r = self.exponent(b, p)
-        power = power_of_2(b, n)
-        result = fma(b, power, self.expm1_near(b, r), power)
-        holds = b.and_(b.fcmp_ordered(">", x, real(0.0, x)), b.fcmp_ordered("<", x, real(inf, x)))
-        return result, b.and_(holds, b.fcmp_ordered("<", magnitude(b, p), real(700.0, x)))
-
     # ── all of them ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -298,8 +272,8 @@ def _minus(b: Builder, x: Value) -> Value:
     return b.fsub(real(-0.0, x), x)
 
 
-def _none(b: Builder, x: Value) -> Value:
+def none(b: Builder, x: Value) -> Value:
     raise AssertionError("a processor has quotients and roots of its own")
 
 
-ELEMENTARY = Elementary(fma, _none, _none)
+ELEMENTARY = Elementary(fma, none, none)

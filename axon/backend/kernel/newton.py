@@ -87,7 +87,16 @@ class Chip:
 
     def log(self, b: Builder, x: Value, low: Value | None = None, twice: Value | None = None) -> Value:
         """log (x + low) to an ulp, of an x that is finite and not subnormal; of 2 x where `twice`. By fdlibm's e_log.c (Sun
-        Microsystems, 1993); `low`, of which x takes up no bit, joins what m is above 1."""
+        Microsystems, 1993)."""
+        count, f = self.beyond_1(b, x, low, twice)
+        s, _ = self.quotient(b, f, b.fadd(real(2.0, x), f))
+        z, half = b.fmul(s, s), b.fmul(b.fmul(real(0.5, x), f), f)
+        rest = b.fmul(z, self.polynomial(b, known.LOG, z))
+        rest = self.fma(b, s, b.fadd(half, rest), b.fmul(count, real(known.LOG_2[1], x)))
+        return self.fma(b, count, real(known.LOG_2[0], x), b.fsub(f, b.fsub(half, rest)))
+
+    def beyond_1(self, b: Builder, x: Value, low: Value | None, twice: Value | None) -> tuple[Value, Value]:
+        """The k of `parts` as a float, and m - 1; `low`, of which x takes up no bit, joins that."""
         k, count, m = self.parts(b, x)
         f = b.fsub(m, real(1.0, x))
         if low is not None:
@@ -95,11 +104,7 @@ class Chip:
             f = self.fma(b, low, power_of_2(b, b.sub(_word(x, 0), least)), f)
         if twice is not None:
             count = b.fadd(count, b.select(twice, real(1.0, x), real(0.0, x)))
-        s, _ = self.quotient(b, f, b.fadd(real(2.0, x), f))
-        z, half = b.fmul(s, s), b.fmul(b.fmul(real(0.5, x), f), f)
-        rest = b.fmul(z, self.polynomial(b, known.LOG, z))
-        rest = self.fma(b, s, b.fadd(half, rest), b.fmul(count, real(known.LOG_2[1], x)))
-        return self.fma(b, count, real(known.LOG_2[0], x), b.fsub(f, b.fsub(half, rest)))
+        return count, f
 
     def log1p(self, b: Builder, x: Value, log_of: tuple[Value, Value] | None = None) -> Value:
         """log (1 + x) of an x that is not negative; where a condition holds, the logarithm of twice a value instead."""
