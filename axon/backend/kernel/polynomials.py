@@ -43,17 +43,28 @@ def exp(b: Builder, x: Value) -> Value:
     """2**n * exp(r) with |r| <= ln 2 / 2; coefficients of Cephes' expf (S. L. Moshier)."""
     x = b.select(b.fcmp_ordered(">", x, real(89.0, x)), real(89.0, x), x)
     x = b.select(b.fcmp_ordered("<", x, real(-104.0, x)), real(-104.0, x), x)
+    result, exponent = _exp(b, x)
+    half = b.ashr(exponent, _word(x, 1))  # in two steps, since 2**n itself may be out of range
+    for part in (half, b.sub(exponent, half)):
+        result = b.fmul(result, as_float(b, b.shl(b.add(part, _word(x, 127)), _word(x, 23))))
+    return result
+
+
+def _exp_inside(b: Builder, x: Value) -> Value:
+    """The same between -87 and 88, where 2**n is neither subnormal nor infinite."""
+    result, exponent = _exp(b, x)
+    return b.fmul(result, as_float(b, b.shl(b.add(exponent, _word(x, 127)), _word(x, 23))))
+
+
+def _exp(b: Builder, x: Value) -> tuple[Value, Value]:
+    """exp r and n."""
     shifted = fma(b, x, real(_LOG2E, x), real(_MAGIC, x))
     n = b.fsub(shifted, real(_MAGIC, x))
     r = fma(b, n, real(-_LN2_HIGH, x), x)
     r = fma(b, n, real(-_LN2_LOW, x), r)
     inner = horner(b, r, (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1))
     result = b.fadd(fma(b, inner, b.fmul(r, r), r), real(1.0, x))
-    exponent = b.sub(as_bits(b, shifted), as_bits(b, real(_MAGIC, x)))
-    half = b.ashr(exponent, _word(x, 1))  # in two steps, since 2**n itself may be out of range
-    for part in (half, b.sub(exponent, half)):
-        result = b.fmul(result, as_float(b, b.shl(b.add(part, _word(x, 127)), _word(x, 23))))
-    return result
+    return result, b.sub(as_bits(b, shifted), as_bits(b, real(_MAGIC, x)))
 
 
 def log(b: Builder, x: Value) -> Value:
@@ -135,7 +146,8 @@ def tanh(b: Builder, x: Value) -> Value:
     size, square = magnitude(b, x), b.fmul(x, x)
     inner = horner(b, square, (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1))
     near = fma(b, b.fmul(inner, square), x, x)
-    e = exp(b, b.fmul(size, real(2.0, x)))
+    most = real(10.0, x)  # from which it is 1
+    e = _exp_inside(b, b.fmul(b.select(b.fcmp_ordered(">", size, most), most, size), real(2.0, x)))
     far = b.fsub(real(1.0, x), b.fdiv(real(2.0, x), b.fadd(e, real(1.0, x))))
     return call(
         b, f"llvm.copysign.{suffix(x)}", b.select(b.fcmp_ordered("<", size, real(0.625, x)), near, far), x
@@ -154,7 +166,7 @@ def erf(b: Builder, x: Value) -> Value:
     for c in (-1.06777877e-1, -6.34846687e-1, -1.28717512e-1):
         r = fma(b, r, size, real(c, x))
     r = fma(b, r, size, b.fneg(size))
-    far = call(b, f"llvm.copysign.{suffix(x)}", b.fsub(real(1.0, x), exp(b, r)), x)
+    far = call(b, f"llvm.copysign.{suffix(x)}", b.fsub(real(1.0, x), _exp_inside(b, r)), x)
     inner = horner(b, square, (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1))
     near = fma(b, inner, x, x)
     return b.select(b.fcmp_ordered(">", size, real(0.927734375, x)), far, near)
