@@ -164,13 +164,16 @@ def share_kernel(kernel: build.Native, arguments: Callable[[int], Sequence[int]]
     offers = [own if one is mine else Offer(work, kernel.address, one, taking) for one in given]
     tasks = _pool.want(threads - 1)
     boxes = _pool.boxes[: threads - 1]
-    for thread, (box, offer) in enumerate(zip(boxes, offers, strict=True), 1):
-        if not _listens(box):
-            tasks.put((_KernelTask(offer), thread))
     words = ctypes.c_int64 * len(offers)
     to_boxes, to_offers = words(*boxes), words(*[offer.address for offer in offers])
     try:
+        for thread, (box, offer) in enumerate(zip(boxes, offers, strict=True), 1):
+            if not _listens(box):
+                tasks.put((_KernelTask(offer), thread))
         _taking("begin")(own.address, ctypes.addressof(to_boxes), ctypes.addressof(to_offers), len(offers))
+    except BaseException:
+        taking.stop()
+        raise
     finally:
         _wait(taking)
     return taking.answer
