@@ -10,13 +10,12 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from axon.backend.cpu import build
-from axon.backend.cpu.function import Function, LoopFunction, WorkAmount
+from axon.backend.cpu.function import Function, LoopFunction, WorkAmount, work
 from axon.backend.cpu.launch import Launch, asked, launch_of
 from axon.backend.cpu.products import Products, is_window, is_with_vector
 from axon.backend.cpu.remainders import Divided, Remainders
 from axon.backend.cpu.straight import is_straight, together
 from axon.backend.cpu.threads import WORTH_SHARING
-from axon.backend.cpu.work import work
 from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.plan.deaths import lives_of
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Plan, Repeat, as_program, operations, values_in, values_of

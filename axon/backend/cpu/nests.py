@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from axon.backend.cpu.function import Function
+from axon.backend.cpu.function import Function, work
 from axon.backend.cpu.runs import Runs, Vector
-from axon.backend.cpu.work import work
 from axon.backend.kernel.ir import FALSE, Constant, Expression, Name, both, call
 from axon.backend.kernel.reducers import Reducer, Slots, reducer
 from axon.backend.kernel.writer import Held, Writer
