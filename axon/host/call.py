@@ -26,7 +26,7 @@ from axon.base.identity import IdentityMap
 from axon.base.nearest import meant
 from axon.base.source import SourceFile, Span
 from axon.checker.loader import FileLoader, schedule_beside
-from axon.host.seen import NOT_READY, KnownCall, ReadyCall, SeenCalls, key_of
+from axon.host.seen import NOT_READY, KnownCall, ReadyCall, SeenCalls
 
 if TYPE_CHECKING:
     from axon.backend.cpu.host import Host
@@ -137,14 +137,16 @@ class Session:
         result is written there.
         """
         from axon.host import output_buffers, values
+        from axon.host.given import numbered, read
 
         check_target(callee, target)
         explicit = check_sizes(callee, sizes)
-        key = key_of(callee.name, explicit, args, kwargs or {}) if out is None and target in (None, "cpu") else None
-        if (known := self._seen.find(key)) is not None:
-            results = self._results(callee, known.program, known.inputs(args), explicit, target)
-            make = partial(self._ready, known, known.inputs(args), explicit, target)
-            self._seen.make_ready(callee.name, target, explicit, args, make)
+        known_ways = out is None and target in (None, "cpu")
+        like = read(callee.name, explicit, args, kwargs or {}) if known_ways else None
+        if like is not None and (found := self._seen.find(like)) is not None:
+            known, inputs = found
+            results = self._results(callee, known.program, inputs, explicit, target)
+            self._seen.make_ready(target, like, partial(self._ready, known, inputs, explicit, target))
             return values.assemble(known.program.result, list(map(values.number if numbers else values.array, results)))
         if out is not None and any(p.name == "out" for p in callee.parameters):
             kwargs, out = {**(kwargs or {}), "out": out}, None  # the function's own parameter of that name
@@ -158,13 +160,18 @@ class Session:
         original = given
         if library is not None:
             given = [on_host(callee, p.name, value) for p, value in zip(callee.parameters, given, strict=True)]
-            if out is None and target in (None, "cpu"):
-                key = key_of(callee.name, explicit, given, {})
-                if (known := self._seen.find(key)) is not None:
-                    results = self._results(callee, known.program, known.inputs(given), explicit, target)
+            args, kwargs = given, {}
+            if known_ways:
+                like = read(callee.name, explicit, args, kwargs)
+                if (found := self._seen.find(like)) is not None:
+                    known, inputs = found
+                    results = self._results(callee, known.program, inputs, explicit, target)
                     return values.assemble(known.program.result, [given_back(callee, library, values.array(r)) for r in results])
         program, inputs, bound = self.bound(callee, explicit, given, original)
-        self._seen.learn(key, program, given, inputs)
+        if like is not None:
+            places, first = numbered(args)
+            by_name = dict(zip(kwargs or {}, numbered((kwargs or {}).values(), first)[0], strict=True))
+            self._seen.learn(like, program, arguments(callee, places, by_name), inputs)
         own = output_buffers.matched(callee.name, program.result, out)
         buffers = None if own is None else [(path, on_host(callee, path, x)) for path, x in own]
         if own is not None and buffers is not None:
@@ -178,14 +185,17 @@ class Session:
             return values.assemble(program.result, [given_back(callee, library, values.array(r)) for r in results])
         return values.assemble(program.result, list(map(values.number if numbers else values.array, results)))
 
-    def ready(self, callee: Callee, sizes: Sequence[int], args: Sequence[Any], target: str | None) -> Any:
+    def ready(
+        self, callee: Callee, sizes: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any], target: str | None
+    ) -> Any:
         """What `call` gives on this machine's processor, of a call that is ready; else NOT_READY."""
+        found = self._seen.ready(callee.name, target, sizes, args, kwargs)
+        if found is None:
+            return NOT_READY
         from axon.host import values
 
-        call = self._seen.ready(callee.name, target, sizes, args)
-        if call is None:
-            return NOT_READY
-        results = compiler.replayed(call.replay, [args[n] for n in call.known.order])
+        call, inputs = found
+        results = compiler.replayed(call.replay, inputs)
         if results is None:
             return NOT_READY
         if call.number is not None:

@@ -371,8 +371,8 @@ class Function(_Shared):
             return traced(self, args, kwargs, target, out)
         if target is not None and not isinstance(target, str) and any(p.name == "target" for p in self._callee.parameters):
             target, kwargs["target"] = None, target  # a text is no argument of any function
-        if not kwargs and out is None and (target is None or isinstance(target, str)):
-            result = self._session.ready(self._callee, self._sizes, args, target)
+        if out is None and (target is None or isinstance(target, str)):
+            result = self._session.ready(self._callee, self._sizes, args, kwargs, target)
             if result is not NOT_READY:
                 return result
         quick = self._quick

@@ -1,34 +1,44 @@
-"""Calls on arrays such as a function was called with before: they are not matched again.
+"""Calls like one that was made before: they are not matched again, and at last nothing is asked of them.
 
-What matching asks of an array that has an element type (its type, element type and shape) is the key; so what it found for one such
-call, it would find for the next. Tensors on the host are NumPy's arrays by then. Numbers, lists and structures are matched in each
-call.
+`axon.host.given` says what a call is like: what matching found for one, it would find for the next. Tensors on the host are NumPy's
+arrays by then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from axon.base.data import dataclass
-from axon.core.ir import Leaf, Program
+from axon.core.ir import Program
 
-IN_ONE_PIECE = 0x101  # of NumPy's flags: contiguous as in C, and aligned
+if TYPE_CHECKING:
+    from axon.host.given import Given, Key
+
 MOST = 256  # calls that are remembered of a module; then they are forgotten, and learned anew
 
-Key = tuple[Any, ...]
 NOT_READY = object()  # what stands for the result of a call that is not ready, or stops
 
 
 @dataclass(frozen=True, slots=True)
 class KnownCall:
-    """A program, and which argument each of its inputs is."""
+    """A program, and which leaf of the arguments each of its inputs is; `numbers` are those that are one of Python's numbers, and
+    the element type of each, as NumPy has it."""
 
     program: Program
     order: tuple[int, ...]
+    numbers: tuple[tuple[int, Any], ...]
+    as_array: Callable[[Any, Any], Any]
 
-    def inputs(self, args: Sequence[Any]) -> list[Any]:
-        return [args[n] for n in self.order]
+    def inputs(self, given: Given) -> list[Any] | None:
+        """None where a number is not held by the element type that it had to have before."""
+        leaves = given.leaves
+        found = [leaves[n] for n in self.order]
+        for n, dtype in self.numbers:
+            if (array := self.as_array(found[n], dtype)) is None:
+                return None
+            found[n] = array
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,51 +55,49 @@ class SeenCalls:
 
     def __init__(self) -> None:
         self._calls: dict[Key, KnownCall] = {}
-        self._ready: dict[Key | None, ReadyCall | None] = {}
-        self._array: Any = None  # NumPy's, once an array was seen
+        self._ready: dict[tuple[str | None, Key], ReadyCall | None] = {}
+        self._read: Callable[..., Given | None] | None = None  # how a call is read, which needs NumPy, once one was
 
-    def find(self, key: Key | None) -> KnownCall | None:
-        return self._calls.get(key) if key is not None else None
+    def find(self, given: Given | None) -> tuple[KnownCall, list[Any]] | None:
+        """A call like this, and the inputs of this one."""
+        known = self._calls.get(given.key) if given is not None else None
+        if known is None or given is None:
+            return None
+        inputs = known.inputs(given)
+        return None if inputs is None else (known, inputs)
 
-    def learn(self, key: Key | None, program: Program, args: Sequence[Any], inputs: Sequence[Any]) -> None:
-        """What matching came to, if it took the arguments as they are."""
-        leaves = [param.structure for param in program.params]
-        order = {leaf.position: n for n, leaf in enumerate(leaves) if isinstance(leaf, Leaf)}
-        if key is None or len(order) < len(leaves) or any(x is not args[order[i]] for i, x in enumerate(inputs)):
-            return
+    def learn(self, given: Given, program: Program, numbered: Sequence[Any], inputs: Sequence[Any]) -> None:
+        """What matching came to; `numbered` are the arguments of the program with the number of each leaf in its place."""
+        from axon.host.given import as_array, read
+        from axon.host.values import flatten
+
+        places = flatten(program.params, numbered)
+        order = tuple(int(places[n][1]) for n in range(len(inputs)))
+        leaves = [given.leaves[n] for n in order]
+        numbers = tuple((n, inputs[n].dtype) for n, leaf in enumerate(leaves) if not hasattr(leaf, "dtype"))
+        given_dtypes = [getattr(leaf, "dtype", array.dtype) for leaf, array in zip(leaves, inputs, strict=True)]
+        if any(dtype != array.dtype for dtype, array in zip(given_dtypes, inputs, strict=True)):
+            return  # raw bytes that were given an element type
         if len(self._calls) >= MOST:
             self._calls.clear()
-        self._array = type(inputs[0]) if inputs else None
-        self._calls[key] = KnownCall(program, tuple(order[i] for i in range(len(inputs))))
+        self._calls[given.key] = KnownCall(program, order, numbers, as_array)
+        self._read = read
 
+    def ready(
+        self, name: str, target: str | None, sizes: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[ReadyCall, list[Any]] | None:
+        """A call like this of which nothing is asked, and the inputs of this one."""
+        if not self._ready or self._read is None:
+            return None
+        given = self._read(name, sizes, args, kwargs)
+        if given is None or not given.in_one_piece or (call := self._ready.get((target, given.key))) is None:
+            return None
+        inputs = call.known.inputs(given)
+        return None if inputs is None else (call, inputs)
 
-    def ready(self, name: str, target: str | None, sizes: Sequence[int], args: Sequence[Any]) -> ReadyCall | None:
-        return self._ready.get(self._ready_key(name, target, sizes, args)) if self._ready else None
-
-    def make_ready(
-        self, name: str, target: str | None, sizes: Sequence[int], args: Sequence[Any], make: Callable[[], ReadyCall | None]
-    ) -> None:
+    def make_ready(self, target: str | None, given: Given, make: Callable[[], ReadyCall | None]) -> None:
         """So that calls like this need not ask anything, unless that was tried before."""
-        key = self._ready_key(name, target, sizes, args)
-        if key is not None and key not in self._ready:
+        if given.in_one_piece and (target, given.key) not in self._ready:
             if len(self._ready) >= MOST:
                 self._ready.clear()
-            self._ready[key] = make()
-
-    def _ready_key(self, name: str, target: str | None, sizes: Sequence[int], args: Sequence[Any]) -> Key | None:
-        parts: list[Any] = [name, target, *sizes]
-        for x in args:
-            if type(x) is not self._array or x.flags.num & IN_ONE_PIECE != IN_ONE_PIECE:
-                return None
-            parts.append(x.dtype)
-            parts.append(x.shape)
-        return tuple(parts)
-
-
-def key_of(name: str, sizes: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Key | None:
-    """By what a call is found; None for one that is matched each time."""
-    from numpy import ndarray
-
-    if kwargs or any(type(x) is not ndarray for x in args):
-        return None
-    return (name, *sizes, *[(x.dtype, x.shape) for x in args])
+            self._ready[target, given.key] = make()

@@ -24,7 +24,7 @@ from axon.base.nearest import meant
 from axon.base.source import Span
 from axon.core import ir as core
 from axon.host.conversions import NUMPY_NAME, ArgumentPart, conversion, fixed
-from axon.host.weak import weak_array, why_not
+from axon.host.weak import outside, settled, weak_array, why_not
 from axon.types import type as t
 
 if TYPE_CHECKING:
@@ -201,18 +201,13 @@ class Matcher:
         fits = {"b": element is Element.BOOL, "i": whole, "u": whole, "f": element in FLOAT}[weak.dtype.kind]
         if weak.size and not fits:
             raise self._not_converted(at, path, element.value, weak, wanted)
-        if element in INT and weak.size:
-            info = np.iinfo(element.dtype)
-            for extreme in (int(weak.min()), int(weak.max())):
-                if not info.min <= extreme <= info.max:
-                    wide = Element.I64 if Element.I64.holds(extreme) else Element.U64
-                    raise self._outside(at, path, wanted, element, f"{extreme}", wide)
-        with np.errstate(over="ignore"):
-            settled = weak.astype(element.dtype)
-        lost = np.isfinite(weak) & ~np.isfinite(settled) if element in FLOAT else np.zeros((), np.bool_)
-        if lost.any():
-            raise self._outside(at, path, wanted, element, f"{weak[lost].flat[0]}", Element.F64)
-        return settled
+        found = settled(weak, element.dtype)
+        if found is None:
+            number = outside(weak, element.dtype)
+            whole = isinstance(number, int)
+            wide = Element.F64 if not whole else Element.I64 if Element.I64.holds(number) else Element.U64
+            raise self._outside(at, path, wanted, element, f"{number}", wide)
+        return found
 
     def _allowed(self, symbol: Symbol) -> frozenset[Element]:
         return next((allowed for s, allowed in self.scheme.elements if s == symbol), frozenset(Element))

@@ -40,6 +40,30 @@ def weak_array(value: Any) -> Array | None:
     return array if array.dtype.kind in "bf" or array.dtype in (np.int64, np.uint64) else None
 
 
+def settled(weak: Array, dtype: np.dtype[Any]) -> Array | None:
+    """Numbers with an element type of their kind; None if it does not hold them: see `outside`."""
+    if weak.size and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        if not info.min <= int(weak.min()) <= int(weak.max()) <= info.max:
+            return None
+    with np.errstate(over="ignore"):
+        found = weak.astype(dtype)
+    return None if _lost(weak, found).any() else found
+
+
+def outside(weak: Array, dtype: np.dtype[Any]) -> Any:
+    """The first of the numbers that `settled` finds not to be held."""
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return next(n for n in (int(weak.min()), int(weak.max())) if not info.min <= n <= info.max)
+    with np.errstate(over="ignore"):
+        return weak[_lost(weak, weak.astype(dtype))].flat[0]
+
+
+def _lost(weak: Array, settled: Array) -> Array:
+    return np.isfinite(weak) & ~np.isfinite(settled)
+
+
 def why_not(value: list[Any], name: str, wanted: str = "") -> tuple[str, str]:
     """What a list is that is no block of numbers, and what to pass instead of it (or nothing); `name` is what the caller wrote,
     `wanted` NumPy's name of the element type that is needed, if one is.

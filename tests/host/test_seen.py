@@ -1,5 +1,8 @@
 """Calls like an earlier one are not matched again, and what differs in anything that matching asks is."""
 
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 
@@ -85,11 +88,36 @@ READY = {
     ),
     "two results": ("fun f a b = (for i j => a[i, j] + b[i, j], for i j => a[j, i])", lambda a, b: (a + b, a.T)),
     "an argument as it is": ("fun f (a : f32[n, n]) (b : f32[n, n]) = (a, for i j => a[i, j] + b[i, j])", lambda a, b: (a, a + b)),
+    "a loop": (
+        "fun f a (b : f32[n, n]) = (loop (s = a, t = b) for _ < n => (for i j => 0.5 * s[i, j] + t[i, j], for i j => 0.5 * t[j, i])).1",
+        lambda a, b: _turned(a, b),
+    ),
+    "a loop that data end": (
+        "fun f a (b : f32[n, n]) = (loop (s = a, k = 0.0) while k < 3.0 for _ < 9 => (for i j => s[i, j] + b[i, j], k + 1.0)).1",
+        lambda a, b: a + 3 * b,
+    ),
+    "sorts": (
+        "fun f (a : f32[n, n]) (b : f32[n, n]) = (sort (for i j => a[i, j] + b[i, j]), for i j => (sort a)[i, j] * b[i, j])",
+        lambda a, b: (np.sort(a + b), np.sort(a) * b),
+    ),
+    "what no step changes": (
+        "fun f (a : f32[n, n]) (b : f32[n, n]) = loop (s = a) for i < n - n => for i j => s[i, j] * b[i, j]",
+        lambda a, b: a,
+    ),
     "a loop of the host's": (
         "fun f a (b : f32[n, n]) = loop (s = a) for _ < 3 => for i j => sum k => s[i, k] * b[k, j]",
         lambda a, b: a @ b @ b @ b,
     ),
 }
+
+
+AS_IT_IS = ("an argument as it is",)  # which nothing makes
+
+
+def _turned(a, b):
+    for _ in range(len(a)):
+        a, b = a / 2 + b, b.T / 2
+    return a
 
 
 @pytest.mark.parametrize("name", READY)
@@ -108,6 +136,7 @@ def test_ready_calls_give_what_the_first_did(name, n):
             earlier.append((got, got.copy()))
     for got, was in earlier:  # and no later call wrote into it
         assert np.array_equal(got, was)
+    assert any(f._session._seen._ready.values()) == (name not in AS_IT_IS)
 
 
 def test_a_ready_call_is_not_asked_anything(monkeypatch):
@@ -141,3 +170,115 @@ def test_a_ready_call_that_stops_says_why(monkeypatch):
     g = axon.compile("fun f (a : f32[n, m]) = for i => sum j => exp(a[i, j])").f
     with pytest.raises(AxonError, match="AX0505"):
         g(f32(5, 5), target="cpu")
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """How many calls were not ready."""
+    calls, call = [], axon.host.call.Session.call
+    monkeypatch.setattr(axon.host.call.Session, "call", lambda *x, **y: calls.append(1) or call(*x, **y))
+    return calls
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+@dataclass
+class Layer:
+    w: Any
+    scale: Any
+
+
+MANY = """
+fun f (p : { w : 'a[n], scale : 'a }) (q : ('b[n], 'b)) (k : i32) (on : bool) =
+  (for i => (if on then p.w[i] * p.scale else p.w[i]), for i => q.1[i] + q.2, for i < 3 => k + i)
+"""
+
+
+def _many(p, q, k, on):
+    w, scale = (p.w, p.scale) if isinstance(p, Layer) else (p["w"], p["scale"])
+    return w * np.asarray(scale, w.dtype) if on else w, q[0] + np.asarray(q[1], q[0].dtype), np.arange(3, dtype=np.int32) + k
+
+
+def test_numbers_and_records_by_any_way_of_passing_them_are_ready(asked):
+    f = axon.compile(MANY).f
+    ways = [
+        lambda w, s, b, c: f({"w": w, "scale": s}, (b, c), 4, True, target="cpu"),
+        lambda w, s, b, c: f({"scale": s, "w": w}, Pair(b, c), 5, False, target="cpu"),
+        lambda w, s, b, c: f(Layer(w, s), Pair(b, c), np.int32(6), True, target="cpu"),
+        lambda w, s, b, c: f(on=True, k=7, q=(b, c), p=Layer(w, s), target="cpu"),
+        lambda w, s, b, c: f(Layer(w, s), on=False, q=(b, c), k=8, target="cpu"),
+    ]
+    for way, k, on in zip(ways, (4, 5, 6, 7, 8), (True, False, True, True, False), strict=True):
+        for turn, (s, c) in enumerate([(2.5, 3), (0.1, -7), (1 / 3, 2**60 + 1), (7.0, 0)]):
+            w, b = f32(5) + turn, np.arange(5.0) - turn
+            before = len(asked)
+            for got, want in zip(way(w, s, b, c), _many({"w": w, "scale": s}, (b, c), k, on), strict=True):
+                assert got.dtype == want.dtype
+                assert np.array_equal(got, want), (turn, s)
+            assert turn < 2 or len(asked) == before
+
+
+def test_of_one_kind_of_number_a_call_that_is_ready_knows_each_value(asked):
+    """Integers for floats are rounded once, from all of their bits; those that do not fit are refused as in a first call."""
+    m = axon.compile("fun f (x : f32[n]) (s : f32) = for i => x[i] * s\nfun g (x : i8[n]) (s : i8) = for i => x[i] * s")
+    x, y = np.ones(4, np.float32), np.ones(4, np.int8)
+    for s in (3, 2**53 + 1, 2**63 - 513, 2**64 - 1, -5, 0):
+        assert list(m.f(x, s, target="cpu")) == [np.asarray(s).astype(np.float32)] * 4
+    for s in (1e30, float("inf"), -0.0):
+        assert list(m.f(x, s, target="cpu")) == [np.float32(s)] * 4
+    for s in (127, -128, 5):
+        assert list(m.g(y, s, target="cpu")) == [s] * 4
+    texts = {}
+    for fresh in (axon.compile(m._session.checked.source.text), m):
+        for name, call in {
+            "a float": lambda m: m.f(x, 1e39, target="cpu"),
+            "an integer": lambda m: m.f(x, 2**64, target="cpu"),
+            "too large": lambda m: m.g(y, 128, target="cpu"),
+            "too small": lambda m: m.g(y, -129, target="cpu"),
+            "of 64 bits": lambda m: m.g(y, 2**63, target="cpu"),
+            "no integer": lambda m: m.g(y, 1.0, target="cpu"),
+            "a bool": lambda m: m.g(y, True, target="cpu"),
+            "a bool for a float": lambda m: m.f(x, True, target="cpu"),
+            "another size": lambda m: m.f(x[None], 1.0, target="cpu"),
+        }.items():
+            with pytest.raises(AxonError) as error:
+                call(fresh)
+            assert texts.setdefault(name, str(error.value)) == str(error.value)
+
+
+def test_what_differs_in_a_record_is_matched_again(asked):
+    f = axon.compile("fun f (p : { w : 'a[n], b : 'a[n] }) (s : 'a) = for i => p.w[i] * s + p.b[i]").f
+    w, b = f32(4), f32(4) + 1
+    for turn in range(3):
+        np.testing.assert_allclose(f({"w": w, "b": b}, 2.0 + turn, target="cpu"), w * (2 + turn) + b, rtol=1e-6)
+    both = f({"w": w, "b": w}, 2.0, target="cpu")  # one array twice, and then two
+    np.testing.assert_allclose(both, w * 3, rtol=1e-6)
+    np.testing.assert_allclose(f({"w": b, "b": w}, 2.0, target="cpu"), b * 2 + w, rtol=1e-6)
+    assert len(asked) == 2
+    for p, code in [
+        ({"w": w}, "AX0505"),
+        ({"w": w, "b": b, "c": b}, "AX0505"),
+        ({"w": w, "b": b[:3]}, "AX0501"),
+        ({"w": w, "b": b.astype(np.float64)}, "AX0504"),
+        ({"w": w, "b": [1, 2, 3, "x"]}, "AX0504"),
+        ((w, b), "AX0505"),
+    ]:
+        with pytest.raises(AxonError, match=code):
+            f(p, 2.0, target="cpu")
+    with pytest.raises(AxonError, match="AX0505"):
+        f({"w": w, "b": b}, 2.0, t=3, target="cpu")
+    np.testing.assert_allclose(f({"w": [1, 2, 3, 4], "b": b}, 2.0, target="cpu"), np.arange(1, 5) * 2 + b, rtol=1e-6)
+    np.testing.assert_allclose(f({"w": w[::-1], "b": b}, 2.0, target="cpu"), w[::-1] * 2 + b, rtol=1e-6)
+
+
+def test_raw_bytes_are_given_their_element_type_in_each_call():
+    """As NumPy's files keep bf16, also a single one."""
+    import ml_dtypes
+
+    f = axon.compile("fun f (x : bf16[n]) (s : bf16) = for i => cast f32 (x[i] * s)").f
+    for n in range(4):
+        x, s = np.full(3, n, ml_dtypes.bfloat16), np.array(2, ml_dtypes.bfloat16)
+        assert list(f(x.view("V2"), s.view("V2"), target="cpu")) == [2 * n] * 3

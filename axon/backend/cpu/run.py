@@ -9,8 +9,8 @@ Note [Two kinds of loops]
 Note [Replayed]
     What a call does besides computing (which kernels, in how many pieces, on how much memory) follows from its sizes, and finding
     that out takes Python longer than a small kernel takes. So calls that only run kernels, of tensors that lie in one piece, are
-    kept as steps on numbered places (`Replay`). Checks are not among the steps: they are of sizes, and have held. What
-    loops on the host, sorts, or has sizes that data decide goes the ordinary way.
+    kept as steps on numbered places (`Replay`). Checks are not among the steps: they are of sizes, and have held. A loop that the
+    host steps and a sort are each a step that goes the ordinary way. Calls in which data decide sizes go that way as a whole.
 
 Note [Memory]
     What a kernel makes is forgotten after its last reader, and its memory is used again: within the call, and by the next one.
@@ -20,7 +20,7 @@ Note [Memory]
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from threading import local
 from typing import Any, assert_never
@@ -35,14 +35,16 @@ from axon.backend.cpu.launch import Launch
 from axon.backend.cpu.products import Prepared
 from axon.backend.cpu.straight import is_straight
 from axon.backend.cpu.windows import Tiled
-from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in
-from axon.backend.plan.walk import Lives, Make, Walk
+from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, reads_of, values_of
+from axon.backend.plan.walk import Lives, Make, Walk, steps_of
 from axon.base.data import dataclass, field
 from axon.base.names import Symbol
 from axon.core.ir import Check, Compress, Index, Loop, Sort, Value
+from axon.core.walk import trip_of
 from axon.interpret.box import allocate
 from axon.interpret.program import bound
 from axon.interpret.program import run as interpret
+from axon.shapes.dimension import Dim
 
 Array = Any
 LONG = 100_000_000  # additions, about a tenth of a second, after which a native loop comes back: Ctrl-C is seen then
@@ -75,7 +77,7 @@ def run(executable: CpuExecutable, inputs: Sequence[Array], explicit: Sequence[i
     program = executable.program
     dims = bound(program, inputs, explicit)
     given = dict(zip((v.symbol for v in program.inputs), inputs, strict=True))
-    call = CpuRun(dims, {**executable.tables, **given}, executable, threads.available(), executable.shapes(dims))
+    call = CpuRun.of(executable, dims, {**executable.tables, **given})
     try:
         return call.block(executable.body(dims), [_fresh(executable.values[symbol]) for symbol in executable.plan.body.results])
     except (Stopped, ZeroDivisionError):
@@ -125,7 +127,7 @@ def replay(executable: CpuExecutable, inputs: Sequence[Array], explicit: Sequenc
     replayed = _Replayed(executable, sizes, places, shapes, executable.reshapes(body), set())
     steps: list[Step] = []
     for kernel, dying in zip(body.kernels, executable.lives(body).dying, strict=True):
-        made = replayed.steps(kernel, frozenset(body.results))
+        made = replayed.steps(kernel, frozenset(body.results), dying)
         if made is None:
             return None
         steps += made
@@ -153,8 +155,8 @@ class _Replayed:
     reshaped: dict[Symbol, Value]
     made: set[Symbol]  # what lies where something else was made
 
-    def steps(self, kernel: Kernel, results: frozenset[Symbol]) -> list[Step] | None:
-        """None where data or the host decide."""
+    def steps(self, kernel: Kernel, results: frozenset[Symbol], dying: frozenset[Symbol]) -> list[Step] | None:
+        """None where data decide sizes. `dying` is what nobody reads after the kernel."""
         match kernel:
             case Nest() if not self.made.isdisjoint(kernel.stored):
                 return []
@@ -165,14 +167,15 @@ class _Replayed:
             case Contraction(op=op):
                 made = self.rooms(op.outs, results)
                 return None if made is None else [*made, self.product(kernel)]
-            case Repeat() if is_straight(kernel) and not isinstance(loop := self.executable.loop(kernel), str):
+            case Repeat(op=op) if isinstance(trip := trip_of(op), Dim) and (loop := self.native(kernel)) is not None:
                 made = self.rooms(loop.written.made, results)
-                counters = (each.op.counter for each in (kernel, *kernels_in(kernel.body)) if isinstance(each, Repeat))
-                return None if made is None else [*made, *self.straight(loop, counters)]
+                return None if made is None else [*made, *self.loop(kernel, loop, trip)]
             case Whole(op=Check()):
                 return []
+            case Repeat() | Whole():
+                return self.ordinary(kernel, results, dying)
             case _:
-                return None
+                assert_never(kernel)
 
     def rooms(self, values: Sequence[Value], results: frozenset[Symbol]) -> list[Step] | None:
         """Room for what a kernel makes."""
@@ -240,17 +243,49 @@ class _Replayed:
 
         return step
 
-    def straight(self, loop: NativeLoop, counters: Iterable[Symbol]) -> list[Step]:
+    def native(self, kernel: Repeat) -> NativeLoop | None:
+        """A loop that is one native function at these sizes. See Note [Two kinds of loops]."""
+        loop = self.executable.loop(kernel)
+        if isinstance(loop, str):
+            return None
+        run = CpuRun.of(self.executable, self.sizes | _begun(kernel), {})
+        return loop if is_straight(kernel) or run.small(kernel, loop) else None
+
+    def loop(self, kernel: Repeat, loop: NativeLoop, trip: Dim) -> list[Step]:
         progress = self.places[loop.written.progress.symbol]
         (count,) = self.shapes[progress]
         begin = np.array([LONG, *[0] * (count - 1)], np.int64)
-        launches = self.launch(loop.compiled, self.sizes | dict.fromkeys(counters, 0), 1)
+        launches = self.launch(loop.compiled, self.sizes | _begun(kernel), steps_of(trip, self.sizes))
 
         def step(held: list[Any]) -> None:
             held[progress] = begin.copy()
             for launch in launches:
                 while launch(held):
                     pass
+
+        outs = {out.symbol for out in kernel.op.outs}
+        return [step, _forgetting([self.places[value.symbol] for value in loop.written.made if value.symbol not in outs])]
+
+    def ordinary(self, kernel: Repeat | Whole, results: frozenset[Symbol], dying: frozenset[Symbol]) -> list[Step] | None:
+        """What asks data how it goes on, if its results have sizes that they do not decide."""
+        values = values_of(kernel)
+        if not all(map(self.executable.is_settled, values)):
+            return None
+        given = [(symbol, self.places[symbol]) for symbol in reads_of(kernel) if symbol in self.places]
+        free = [self.places[symbol] for symbol in dying if symbol in self.places]  # the loop may forget them after its first step
+        outs = []
+        for value in values:
+            place = self.places.setdefault(value.symbol, len(self.places))
+            self.shapes[place] = tuple([max(0, d.evaluate(self.sizes)) for d in value.shape])
+            outs.append((value.symbol, place))
+
+        def step(held: list[Any]) -> None:
+            run = CpuRun.of(self.executable, dict(self.sizes), {symbol: held[place] for symbol, place in given})
+            for place in free:
+                held[place] = None
+            run.item(kernel, {value.symbol: _fresh(value) for value in values if value.symbol in results}, dying)
+            for symbol, place in outs:
+                held[place] = run.held.get(symbol)
 
         return [step]
 
@@ -270,6 +305,11 @@ class _Replayed:
             return _launched(compiled, found, arguments, steps)
 
         return [step]
+
+
+def _begun(kernel: Repeat) -> dict[Symbol, int]:
+    """The counters of a loop and of those inside it before their first steps."""
+    return {each.op.counter: 0 for each in (kernel, *kernels_in(kernel.body)) if isinstance(each, Repeat)}
 
 
 def _address(array: Array) -> int:
@@ -320,6 +360,10 @@ class CpuRun(Walk[Array]):
 
     reshaped: dict[Symbol, Value] = field(default_factory=dict)  # see `reshapes`
     made: set[Symbol] = field(default_factory=set)  # what lies where something else was made
+
+    @classmethod
+    def of(cls, executable: CpuExecutable, dims: dict[Symbol, int], held: dict[Symbol, Array]) -> CpuRun:
+        return cls(dims, held, executable, threads.available(), executable.shapes(dims))
 
     def lives(self, block: Kernels) -> Lives:
         self.reshaped.update(self.executable.reshapes(block))
@@ -451,8 +495,7 @@ class CpuRun(Walk[Array]):
         """A loop. See Note [Two kinds of loops]."""
         loop = self.executable.loop(kernel)
         if not isinstance(loop, str):
-            self.sizes.update((inner.op.counter, 0) for inner in kernels_in(kernel.body) if isinstance(inner, Repeat))
-            self.sizes[kernel.op.counter] = 0
+            self.sizes.update(_begun(kernel))
             if is_straight(kernel) or self.small(kernel, loop):
                 self.native_loop(kernel, loop, wanted)
                 return

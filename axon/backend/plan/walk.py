@@ -12,7 +12,7 @@ Note [Where values lie]
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from axon.base.data import dataclass
@@ -53,6 +53,11 @@ def lives(
     own = tuple(symbol for symbol in dict.fromkeys(results) if symbol in last)
     needs = frozenset(results).union(*map(reads, items))
     return Lives(tuple(items), tuple(results), tuple(map(frozenset, dying)), own, needs)
+
+
+def steps_of(trip: Dim, sizes: Mapping[Symbol, int]) -> int:
+    """A trip count that sizes decide, as an i32."""
+    return max(0, (trip.evaluate(sizes) + 2**31) % 2**32 - 2**31)
 
 
 @dataclass(slots=True)
@@ -152,7 +157,7 @@ class Walk(ABC, Generic[H]):
         """How many steps a loop takes: an i32, computed from sizes or read from data."""
         trip = trip_of(op)
         if isinstance(trip, Dim):
-            return max(0, (trip.evaluate(self.sizes) + 2**31) % 2**32 - 2**31)
+            return steps_of(trip, self.sizes)
         return max(0, self.number(trip))
 
     def shape(self, value: Value) -> tuple[int, ...]:
