@@ -284,18 +284,17 @@ class _Solver:
         return len(mine) == 1 and self.by(mine[0], equation.subscript, equation.at)
 
     def around(self, equation: _Equation) -> bool:
-        """`(i + r) % n` where i is below n: of all below n, one index has this remainder."""
-        atom = next((a for a in equation.subscript.quotients if a.remainder == equation.subscript), None)
+        """`(i + r) % n + 2` where i is below n: of all below n, one index has this remainder."""
         names = {axis.symbol for axis in self.axes}
-        if atom is None or not atom.divisor.variables.isdisjoint(names):
-            return False
-        for axis in sorted(self.own(atom.dividend), key=self.cost):
-            split = atom.dividend.linear_in(axis.symbol)
-            below = split is not None and proves(self.known, Relation(axis.extent, "<=", atom.divisor))
-            if split is None or split[0].constant not in (1, -1) or not below or self.needed_by_others(axis, equation.subscript):
-                continue
-            self.divisors.append(atom.divisor)
-            return self.solve(axis, split[0] * (equation.at - split[1]) % atom.divisor)
+        for atom in (a for a in equation.subscript.quotients if a.divisor.variables.isdisjoint(names)):
+            offset = equation.subscript - atom.remainder
+            for axis in () if self.own(offset) else sorted(self.own(atom.dividend), key=self.cost):
+                split = atom.dividend.linear_in(axis.symbol)
+                below = split is not None and proves(self.known, Relation(axis.extent, "<=", atom.divisor))
+                if split is None or split[0].constant not in (1, -1) or not below or self.needed_by_others(axis, equation.subscript):
+                    continue
+                self.divisors.append(atom.divisor)
+                return self.solve(axis, split[0] * (equation.at - offset - split[1]) % atom.divisor)
         return False
 
     def mixed_radix(self, equation: _Equation) -> bool:
