@@ -11,7 +11,7 @@ from axon.core.ir import Compute
 from tests.checked import checked
 
 CROSS = "fun f (x : f64[3]) (y : f64[3]) (z : f64[3]) = vjp (fn x => for i < 3 => x[(i + 1) % 3] * y[(i + 2) % 3]) x z"
-CIRCULAR = "fun f (x : f64[n]) (w : f64[r]) (z : f64[n]) where n > 0 = vjp (fn x => for i < n => sum k => w[k] * x[(i + k) % n]) x z"
+CIRCULAR = "fun f x w (z : f64[n]) where n > 0 = vjp (fn x => for i < n => sum k => w[k] * x[(i + k) % n]) (x : f64[n]) z"
 BACKWARD = "fun f (x : f64[n]) (z : f64[n]) where n > 0 = vjp (fn x => for i < n => x[(4 - i) % n] ** 2.0) x z"
 FEWER = "fun f (x : f64[n]) (z : f64[m]) where n > 0, m <= n = vjp (fn x => for i < m => x[(i + 3) % n] ** 2.0) x z"
 MORE = "fun f (x : f64[n]) (z : f64[m]) where n > 0 = vjp (fn x => for i < m => x[(i + 3) % n] ** 2.0) x z"
