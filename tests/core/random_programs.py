@@ -28,6 +28,8 @@ class Scope:
 
 
 class Generator:
+    of_a_size = F32  # the element type of inputs that only have a size
+
     def __init__(self, random: Random, sizes: tuple[int, ...] = SIZES) -> None:
         self.random = random
         self.choices = sizes
@@ -53,7 +55,7 @@ class Generator:
         known = {s for v in self.tensors for d in v.shape if (s := d.symbol)}
         for symbol in self.sizes:  # every dimension must be found in some shape
             if symbol not in known:
-                self.tensors.append(self.build.input("e", F32, Dim.of(symbol)))
+                self.tensors.append(self.build.input("e", self.of_a_size, Dim.of(symbol)))
         results = []
         for _ in range(self.random.randint(1, 3)):
             made = self.operation()

@@ -61,7 +61,7 @@ def gathered(
     conditions = [comparison("gt", d, ZERO) for d in dict.fromkeys(solver.divisors) if not proves(facts, Relation(d, ">", ZERO))]
     for axis in solver.axes:
         if axis.symbol in solver.solved:
-            conditions += _within(image[axis.symbol], axis.extent.substitute(image), facts)
+            conditions += within(image[axis.symbol], axis.extent.substitute(image), facts)
     fixed: dict[Symbol, Dim] = {}  # indices of the tensor that are known before any other is
     others = {axis.symbol for axis in (*places, *summed)}
     for subscript, u in pairs:
@@ -153,7 +153,7 @@ def _placed(value: Value, part: Value, where: Sequence[Dim | None]) -> Compute:
     return Compute((out,), axes, None, (tidied(Select(here, read, number(0, read))),))
 
 
-def _within(index: Dim, extent: Dim, facts: Facts) -> Iterator[Scalar]:
+def within(index: Dim, extent: Dim, facts: Facts) -> Iterator[Scalar]:
     """Conditions that an index is in its range, where that is not known."""
     if not proves(facts, Relation(index, ">=", ZERO)):
         yield comparison("ge", index, ZERO)
@@ -173,7 +173,7 @@ def _less(dim: Dim, facts: Facts) -> Dim:
             return Dim.of(atom)
         whole = rebuilt(atom, lambda part: _less(part, facts))
         found = whole.atom
-        if isinstance(found, Quotient) and not any(_within(found.dividend, found.divisor, facts)):
+        if isinstance(found, Quotient) and not any(within(found.dividend, found.divisor, facts)):
             return ZERO
         return whole
 

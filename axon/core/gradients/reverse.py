@@ -327,7 +327,7 @@ class Reverse(Maker):
         for s in outside:
             place = place_in_step(ops, results, s, counter)
             if place is not None and not any(s in rule.mentions for rule in self.rules):
-                part, made, ops = with_part(ops, self.active[s], place)
+                part, made, ops = with_part(ops, self.active[s], place, self.known.index(counter, trip))
                 parts[s], before = (part, place), (*before, made)
         stacked = bool(parts) and len(parts) == len(outside)
         whole = {s: parts[s][0] if stacked else self.active[s] for s in outside}

@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from axon.base.data import replace
 from axon.base.names import Symbol, fresh
 from axon.core.gradients.operations import axes_of
-from axon.core.ir import Block, Check, Compress, Compute, Loop, Op, Read, Scalar, Scan, Sort, Value
-from axon.core.scalar_facts import mapped
+from axon.core.gradients.reads import within
+from axon.core.gradients.rules import number
+from axon.core.ir import Block, Check, Compress, Compute, Loop, Op, Read, Scalar, Scan, Select, Sort, Value
+from axon.core.scalar_facts import conjunction, mapped
 from axon.core.walk import all_axes, nodes, rewrite, scalars
+from axon.shapes.algebra.prove import Facts
 from axon.shapes.dimension import Dim
 
 
@@ -51,11 +54,14 @@ def place_in_step(ops: Sequence[Op], results: Iterable[Symbol], tensor: Symbol, 
     return place
 
 
-def with_part(ops: Sequence[Op], value: Value, place: Dim) -> tuple[Value, Compute, tuple[Op, ...]]:
-    """The part of a tensor at a first index as a tensor, what makes it, and operations that read it instead."""
+def with_part(ops: Sequence[Op], value: Value, place: Dim, known: Facts) -> tuple[Value, Compute, tuple[Op, ...]]:
+    """The part of a tensor at a first index as a tensor, what makes it, and operations that read it instead. A step that only reads
+    it under conditions may have a place outside: there the part is 0."""
     part = Value(fresh(value.symbol.name), value.element, value.shape[1:])
     axes = axes_of(part)
-    made = Compute((part,), axes, None, (Read(value.symbol, (place, *(Dim.of(a.symbol) for a in axes)), value.element),))
+    read: Scalar = Read(value.symbol, (place, *(Dim.of(a.symbol) for a in axes)), value.element)
+    inside = conjunction(tuple(within(place, value.shape[0], known)))
+    made = Compute((part,), axes, None, (read if inside is None else Select(inside, read, number(0, read)),))
 
     def visit(node: Scalar) -> Scalar | None:
         if not isinstance(node, Read) or node.tensor != value.symbol:

@@ -33,6 +33,8 @@ SMOOTH = ("exp", "sin", "tanh", "atan", "erf", "sinh", "asinh", "expm1")
 class Smooth(Generator):
     """Of the element types of floats only f64, and inputs at which hardly anything has a kink."""
 
+    of_a_size = F64
+
     def __init__(self, random: Random) -> None:
         super().__init__(random)
         self.normal = np.random.default_rng(random.getrandbits(32))
@@ -108,6 +110,20 @@ def forwards(program: Program) -> Program:
     return replace(_given(program, tangents), block=block, result=whole)
 
 
+def slopes_of_slopes(program: Program, inputs: Sequence[Any], explicit: Sequence[int] = (), seed: int = 0) -> Slopes | None:
+    """The same of a program's gradient, by either mode of what reverse mode makes."""
+    if not by(program) or not of(program):
+        return None
+    normal = np.random.default_rng(seed)
+    try:
+        first, results = _needed(backwards(program)), list(run(program, inputs, explicit) if explicit else run(program, inputs))
+    except (NoDerivative, AxonError, CoreInvalid):
+        return None
+    kept = {value.symbol for value in of(program)}
+    seeds = [normal.normal(size=x.shape) for s, x in zip(program.block.results, results, strict=True) if s in kept]
+    return slopes(first, [*inputs, *seeds], explicit, seed)
+
+
 # ── what derivatives are, three ways ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -122,7 +138,7 @@ class Slopes:
 
 
 def slopes(program: Program, inputs: Sequence[Any], explicit: Sequence[int] = (), seed: int = 0) -> Slopes | None:
-    """None where nothing is differentiable, or the program fails on these inputs, or is not finite."""
+    """None where nothing is differentiable, or the program fails on these inputs, or it or its derivative is not finite."""
     numbers, results = by(program), {value.symbol for value in of(program)}
     known = frozenset(program.explicit).union(*(d.variables for v in program.inputs for d in v.shape))
     if not numbers or not results or any(not d.variables <= known for v in of(program) for d in v.shape):
@@ -136,6 +152,8 @@ def slopes(program: Program, inputs: Sequence[Any], explicit: Sequence[int] = ()
     try:
         whole = ran(program, inputs)
     except (AxonError, CoreInvalid):
+        return None
+    if not all(np.isfinite(whole[n]).all() for n in kept):
         return None
     normal = np.random.default_rng(seed)
     weights = [normal.normal(size=whole[n].shape) for n in kept]
@@ -165,7 +183,8 @@ def slopes(program: Program, inputs: Sequence[Any], explicit: Sequence[int] = ()
             return _dot(weights, [(a - b) / (2 * step) for a, b in zip(*sides, strict=True)])
 
     wide, narrow = difference(1e-6), difference(1e-7)
-    clear = np.isfinite(wide) and abs(wide - narrow) < 1e-4 * abs(wide) + 1e-7
+    rounding = 1e-16 / 1e-6 * _dot(map(np.abs, weights), (np.abs(whole[n]) for n in kept))  # of what differences are taken of
+    clear = np.isfinite(wide) and abs(wide - narrow) < 1e-4 * abs(wide) + 1e-7 and rounding < 1e-4 * abs(wide) + 1e-6
     return Slopes(forward, reverse, scale, wide if clear else float("nan"))
 
 

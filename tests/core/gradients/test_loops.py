@@ -122,3 +122,17 @@ def test_a_long_expression() -> None:
         values.append(np.sin(a) * b + 0.3)
         slopes.append(np.cos(a) * da * b + np.sin(a) * db + 1.0)
     np.testing.assert_allclose(found, slopes[-1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("target", ["interpret", "cpu"])
+def test_a_place_outside_that_a_step_does_not_read(target: str) -> None:
+    """The first step, or the last ones, read nothing of the tensor: its part is not read there either."""
+    m = axon.compile("""
+fun after (p : f64[n, d]) (x : f64[d]) =
+  grad (fn p => sum i => (loop (s = x) for t < n => for i < d => if t = 0 then s[i] else s[i] * p[t - 1, i])[i]) p
+fun before (p : f64[n, d]) (x : f64[d]) =
+  grad (fn p => sum i => (loop (s = x) for t < n + 2 => for i < d => if t >= n then s[i] else s[i] * p[t, i])[i]) p
+""")
+    p = np.arange(1.0, 7.0).reshape(3, 2)
+    np.testing.assert_array_equal(m.after(p, np.ones(2), target=target), [[3, 4], [1, 2], [0, 0]])
+    np.testing.assert_array_equal(m.before(p, np.ones(2), target=target), [[15, 24], [5, 12], [3, 8]])
