@@ -291,10 +291,11 @@ class _Solver:
             for axis in () if self.own(offset) else sorted(self.own(atom.dividend), key=self.cost):
                 split = atom.dividend.linear_in(axis.symbol)
                 below = split is not None and proves(self.known, Relation(axis.extent, "<=", atom.divisor))
-                if split is None or split[0].constant not in (1, -1) or not below or self.needed_by_others(axis, equation.subscript):
+                if split is None or split[0].constant not in (1, -1) or not below:
                     continue
-                self.divisors.append(atom.divisor)
-                return self.solve(axis, split[0] * (equation.at - offset - split[1]) % atom.divisor)
+                if not self.needed_by_others(axis, equation.subscript):
+                    self.divisors.append(atom.divisor)
+                    return self.solve(axis, split[0] * (equation.at - offset - split[1]) % atom.divisor)
         return False
 
     def mixed_radix(self, equation: _Equation) -> bool:

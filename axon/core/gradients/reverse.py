@@ -39,7 +39,7 @@ from axon.core.gradients.operations import (
     scan_apart,
     with_counter,
 )
-from axon.core.gradients.reads import gathered
+from axon.core.gradients.reads import gathered, within
 from axon.core.gradients.rules import number, plus
 from axon.core.gradients.scalars import Active, Contribution, adjoints, tidied
 from axon.core.gradients.sharing import shared
@@ -140,10 +140,22 @@ class Reverse(Maker):
             bodies, demand = [(Select(demand, body, number(0, body)), adjoint) for body, adjoint in bodies], None
         found = adjoints(bodies, self.own()).reads
         if not last:
-            made, expressions = shared([contribution.adjoint for contribution in found], axes)
+            made, expressions = shared([c.adjoint for c in found], axes, lambda scalar: self.reads_inside(scalar, axes))
             self.ops += made
             found = tuple(replace(c, adjoint=adjoint) for c, adjoint in zip(found, expressions, strict=True))
         self.give(axes, found, last, demand)
+
+    def reads_inside(self, scalar: Scalar, axes: Sequence[Axis]) -> bool:
+        """Whether an expression is known to read only what is there, whatever guards it. Adjoints are read at the axes."""
+        facts = self.known
+        for axis in axes:
+            facts = facts.index(axis.symbol, axis.extent)
+        for read in reads(scalar):
+            if read.padding is None and read.tensor in self.shapes:
+                places = zip(read.subscripts, self.shapes[read.tensor], strict=True)
+                if any(not isinstance(s, Dim) or any(within(s, extent, facts)) for s, extent in places):
+                    return False
+        return True
 
     def same_demand(self, read: Read, demand: Scalar) -> bool:
         own, places = self.demands.get(read.tensor), [s for s in read.subscripts if isinstance(s, Dim)]

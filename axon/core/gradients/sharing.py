@@ -7,7 +7,7 @@ common would be computed in each of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol, fresh
@@ -23,8 +23,12 @@ WORTH = 24  # additions that are saved at each point, from which it is worth to 
 LARGE = 2_000  # nodes, from which nothing is sought: it takes time
 
 
-def shared(expressions: Sequence[Scalar], axes: Sequence[Axis]) -> tuple[tuple[Compute, ...], tuple[Scalar, ...]]:
-    """Operations over the axes that make what the expressions over these have in common, and the expressions by them."""
+def shared(
+    expressions: Sequence[Scalar], axes: Sequence[Axis], inside: Callable[[Scalar], bool]
+) -> tuple[tuple[Compute, ...], tuple[Scalar, ...]]:
+    """Operations over the axes that make what the expressions over these have in common, and the expressions by them. They are
+    made at all indices, also where a condition guards what they read: `inside` says whether an expression only reads what is there.
+    """
     costs = sorted((weight(expression, None) for expression in expressions), reverse=True)
     possible = any(others * cost >= WORTH for others, cost in enumerate(costs))
     if not possible or sum(size(e, LARGE) for e in expressions) >= LARGE:
@@ -35,7 +39,7 @@ def shared(expressions: Sequence[Scalar], axes: Sequence[Axis]) -> tuple[tuple[C
     often = Counter(number for e in expressions for number in {numbers.of[node] for node in nodes(e)})
     chosen: dict[int, Scalar] = {}  # with the names that they mention bound around them
     for expression in expressions:
-        _choose(expression, numbers, often, chosen, guarded=True)
+        _choose(expression, numbers, often, chosen, inside, guarded=True)
     ops: list[Compute] = []
     made: dict[int, Scalar] = {}
     for number in sorted(chosen):  # parts of others come first
@@ -85,15 +89,22 @@ class _Numbers:
 _HOLE = fresh("hole")
 
 
-def _choose(scalar: Scalar, numbers: _Numbers, often: Counter[int], chosen: dict[int, Scalar], guarded: bool = False) -> None:
+def _choose(
+    scalar: Scalar,
+    numbers: _Numbers,
+    often: Counter[int],
+    chosen: dict[int, Scalar],
+    reads_inside: Callable[[Scalar], bool],
+    guarded: bool = False,
+) -> None:
     """The largest parts that are worth it. What a condition guards as a whole is looked into: sums are made under it."""
     match scalar:
         case Bind(body=body):  # names are looked into where they are used
-            _choose(body, numbers, often, chosen, guarded)
+            _choose(body, numbers, often, chosen, reads_inside, guarded)
             return
         case Local(symbol=symbol):
             if symbol in numbers.values:
-                _choose(numbers.values[symbol], numbers, often, chosen)
+                _choose(numbers.values[symbol], numbers, often, chosen, reads_inside)
             return
         case Select(otherwise=Const(value=0)):
             inside = guarded
@@ -105,12 +116,13 @@ def _choose(scalar: Scalar, numbers: _Numbers, often: Counter[int], chosen: dict
     if often[number] > 1 and not inside:
         closed = Bind(numbers.around[scalar], scalar) if numbers.around[scalar] else scalar
         alone = tidied(closed)
-        if element_of(scalar).is_float and (often[number] - 1) * weight(alone, None) >= WORTH and not may_fail(alone):
+        worth = element_of(scalar).is_float and (often[number] - 1) * weight(alone, None) >= WORTH
+        if worth and not may_fail(alone) and reads_inside(alone):
             chosen[number] = closed
             return
     numbers.refused.add(number)
     for child in children(scalar):
-        _choose(child, numbers, often, chosen, inside)
+        _choose(child, numbers, often, chosen, reads_inside, inside)
 
 
 def _by(scalar: Scalar, numbers: _Numbers, made: dict[int, Scalar]) -> Scalar:
