@@ -18,7 +18,20 @@ from axon.backend.cpu.straight import is_straight, together
 from axon.backend.cpu.threads import WORTH_SHARING
 from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.plan.deaths import lives_of
-from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Plan, Repeat, as_program, operations, values_in, values_of
+from axon.backend.plan.independent import Independent, independent
+from axon.backend.plan.ir import (
+    Contraction,
+    Kernel,
+    Kernels,
+    Nest,
+    Plan,
+    Repeat,
+    as_program,
+    kernels_in,
+    operations,
+    values_in,
+    values_of,
+)
 from axon.backend.plan.reshapes import reshapes
 from axon.backend.plan.settled import conditions, decided, settled, without_failures
 from axon.backend.plan.walk import Lives
@@ -110,6 +123,7 @@ class CpuExecutable:
         self._conditions: tuple[Scalar, ...] | None = None  # until a call asks
         self._settled: dict[tuple[bool, ...], Kernels] = {}
         self._divided: IdentityMap[Nest, Divided] = IdentityMap()
+        self._independent: IdentityMap[Repeat, Independent | None] = IdentityMap()
         # A text says why a loop has no function.
         self.loops = IdentityMap((kernel, self._native(loop)) for kernel, loop in made.loops)
 
@@ -238,6 +252,17 @@ class CpuExecutable:
                 lines = [] if is_straight(kernel) else print_op(as_program(self.plan), kernel.op).splitlines()
                 found = self.loops[kernel] = self._native(write(kernel, self.values, "loop", lines))
             return found
+
+    def independent(self, kernel: Repeat) -> Independent | None:
+        """What threads may share a loop by."""
+        if kernel not in self._independent:
+            self._independent[kernel] = independent(kernel, self.values)
+        return self._independent[kernel]
+
+    def products_work(self, kernel: Repeat) -> WorkAmount:
+        """How many additions the products in a step of a loop take, those of loops inside once."""
+        found = (inner for inner in kernels_in(kernel.body) if isinstance(inner, Contraction))
+        return sum((work((inner.op, *inner.epilogue))[0] for inner in found), WorkAmount.of(0))
 
     def _native(self, written: LoopFunction | str) -> NativeLoop | str:
         if isinstance(written, str):

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from threading import local
 from typing import Any, assert_never
@@ -35,6 +36,7 @@ from axon.backend.cpu.launch import Launch
 from axon.backend.cpu.products import Prepared
 from axon.backend.cpu.straight import is_straight
 from axon.backend.cpu.windows import Tiled
+from axon.backend.plan.independent import Independent
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, reads_of, values_of
 from axon.backend.plan.walk import Lives, Make, Walk, steps_of
 from axon.base.data import dataclass, field
@@ -49,6 +51,7 @@ from axon.shapes.dimension import Dim
 Array = Any
 LONG = 100_000_000  # additions, about a tenth of a second, after which a native loop comes back: Ctrl-C is seen then
 SMALL_STEP = 500_000  # additions of a loop's step for each launch that it would take, below which the loop is one native function
+MANY = 8  # of what goes its own way, from which threads share a native loop
 
 
 class Stopped(Exception):
@@ -167,7 +170,7 @@ class _Replayed:
             case Contraction(op=op):
                 made = self.rooms(op.outs, results)
                 return None if made is None else [*made, self.product(kernel)]
-            case Repeat(op=op) if isinstance(trip := trip_of(op), Dim) and (loop := self.native(kernel)) is not None:
+            case Repeat(op=op) if isinstance(trip := trip_of(op), Dim) and (loop := self.native(kernel, trip)) is not None:
                 made = self.rooms(loop.written.made, results)
                 return None if made is None else [*made, *self.loop(kernel, loop, trip)]
             case Whole(op=Check()):
@@ -243,12 +246,14 @@ class _Replayed:
 
         return step
 
-    def native(self, kernel: Repeat) -> NativeLoop | None:
-        """A loop that is one native function at these sizes. See Note [Two kinds of loops]."""
+    def native(self, kernel: Repeat, trip: Dim) -> NativeLoop | None:
+        """A loop that is one native function of one thread at these sizes. See Note [Two kinds of loops]."""
         loop = self.executable.loop(kernel)
         if isinstance(loop, str):
             return None
         run = CpuRun.of(self.executable, self.sizes | _begun(kernel), {})
+        if run.parts(kernel, loop, steps_of(trip, self.sizes)) > 1:
+            return None
         return loop if is_straight(kernel) or run.small(kernel, loop) else None
 
     def loop(self, kernel: Repeat, loop: NativeLoop, trip: Dim) -> list[Step]:
@@ -316,25 +321,26 @@ def _address(array: Array) -> int:
     return int(array.ctypes.data) if array.size else ctypes.addressof(_EMPTY)
 
 
+def _of_thread(launch: Launch, arguments: list[int], thread: int) -> list[int]:
+    """The arguments for a thread, which has buffers of its own."""
+    if not launch.buffers:
+        return arguments
+    mine = list(arguments)
+    start = _scratch.address(launch.scratch, thread)
+    for position, offset in launch.buffers:
+        mine[position] = start + offset
+    return mine
+
+
 def _launched(compiled: Compiled, launch: Launch, arguments: list[int], steps: int | None) -> bool:
     """Run a function on all of its items, or a loop of so many steps; whether that came back before its end."""
     if compiled.native is None:
         compiled.native = build.build(compiled.source)
-
-    def own(thread: int) -> list[int]:
-        """Of a thread, which has buffers of its own."""
-        mine = arguments
-        if launch.buffers:
-            mine = list(arguments)
-            start = _scratch.address(launch.scratch, thread)
-            for position, offset in launch.buffers:
-                mine[position] = start + offset
-        return mine
-
     if steps is None:
+        own = partial(_of_thread, launch, arguments)
         answer = threads.share_kernel(compiled.native, own, launch.items, launch.cost)
     else:
-        answer = compiled.native.call(*own(0), 0, steps)
+        answer = compiled.native.call(*_of_thread(launch, arguments, 0), 0, steps)
     if answer not in (0, AGAIN):
         raise Stopped
     return answer == AGAIN
@@ -502,7 +508,13 @@ class CpuRun(Walk[Array]):
         self.loop(kernel.op, kernel.body, wanted, dying)
 
     def small(self, kernel: Repeat, loop: NativeLoop) -> bool:
-        """Whether machine code takes less for a step than the host for launching what is in it."""
+        """Whether machine code takes less for a step than the host for launching what is in it; or it is shared by threads, who
+        then wait for each other once and not for each kernel, unless its products are such that BLAS is faster."""
+        shared = self.executable.independent(kernel)
+        if shared is not None and self.sizes[shared.size] >= MANY:
+            count = sum(isinstance(inner, Contraction) for inner in kernels_in(kernel.body))
+            if self.executable.products_work(kernel).evaluate(self.sizes) < SMALL_STEP / 2 * max(1, count):
+                return True
         return loop.compiled.function.cost.evaluate(self.sizes) < SMALL_STEP * self.launches(kernel.body)
 
     def launches(self, body: Kernels) -> float:
@@ -525,9 +537,57 @@ class CpuRun(Walk[Array]):
         progress[...] = 0
         progress[0] = LONG
         trip = self.trip(kernel.op)
-        while self.launch(loop.compiled, trip):  # a loop without steps is launched too: it gives its states
-            pass
+        parts, shared = self.parts(kernel, loop, trip), self.executable.independent(kernel)
+        if shared is not None and parts > 1:
+            self.shared_loop(loop, shared, trip, parts)
+        else:
+            while self.launch(loop.compiled, trip):  # a loop without steps is launched too: it gives its states
+                pass
         outs = {out.symbol for out in kernel.op.outs}
         for value in loop.written.made:
             if value.symbol not in outs:
                 del self.held[value.symbol]
+
+    def parts(self, kernel: Repeat, loop: NativeLoop, trip: int) -> int:
+        """Among how many threads it is worth to share a native loop."""
+        shared = self.executable.independent(kernel)
+        if shared is None:
+            return 1
+        cost = loop.compiled.function.cost.evaluate(self.sizes) * (1 if kernel.op.conditional else trip)
+        return min(self.threads, self.sizes[shared.size], cost // threads.WORTH_SHARING)
+
+    def shared_loop(self, loop: NativeLoop, shared: Independent, trip: int, parts: int) -> None:
+        """Run a loop on several threads, each for a range of the indices that go their own way."""
+        count = self.sizes[shared.size]
+        if loop.compiled.native is None:
+            loop.compiled.native = build.build(loop.compiled.source)
+        native = loop.compiled.native
+        own = {value.symbol for value in loop.written.made} - shared.tensors
+        kept: list[Array] = []  # as long as threads write to it
+        calls: list[tuple[Launch, list[int]]] = []
+        for part in range(parts):
+            first, last = count * part // parts, count * (part + 1) // parts
+            launch = loop.compiled.at(self.sizes | {shared.size: last - first}, 1)
+            arguments = list(launch.arguments)
+            for position, tensor in launch.pointers:
+                array = self.contiguous(tensor)
+                if tensor in shared.tensors:
+                    arguments[position] = _address(array) + array.nbytes // count * first
+                    continue
+                if tensor in own and part > 0:
+                    array = array.copy()
+                    kept.append(array)
+                arguments[position] = _address(array)
+            calls.append((launch, arguments))
+        again = list(range(parts))
+        while again:
+            answers = [0] * parts
+
+            def work(thread: int, first: int, last: int, now: list[int] = again, answers: list[int] = answers) -> int:
+                for part in now[first:last]:
+                    answers[part] = native.call(*_of_thread(*calls[part], thread), 0, trip)
+                return int(any(answers[part] not in (0, AGAIN) for part in now[first:last]))
+
+            if threads.share(work, len(again), parts * threads.WORTH_SHARING):
+                raise Stopped
+            again = [part for part in again if answers[part] == AGAIN]
