@@ -95,6 +95,8 @@ def _stacked(chains: list[dict[str, Array]]) -> dict[str, Array]:
 
 
 def _impossible(asked: Asked, row: Any) -> Any:
+    """What is impossible may differ from draw to draw: the first tells of itself."""
     density = asked.density
-    message = f"{impossible(density, row, asked.target)} at each of {asked.draws} draws of the prior"
+    why = impossible(density, row, asked.target)
+    message = f"none of {asked.draws} draws of the prior of `{density.model}` is possible: at the first, {why}"
     raise wrong(density.callee, "AX0503", message, *suspects(density))
