@@ -11,7 +11,7 @@ from tests.library.random_cases import normal, uniform
 ELSEWHERE |= dict.fromkeys(
     [
         *("infer.particle_filter", "infer.bootstrap", "infer.scattered", "infer.moved", "infer.untuned", "infer.learned"),
-        *("infer.sampled", "infer.without", "infer.hmc", "infer.chees", "infer.tempered"),
+        *("infer.climbed", "infer.sampled", "infer.without", "infer.hmc", "infer.chees", "infer.tempered"),
     ],
     "test_infer.py",
 )

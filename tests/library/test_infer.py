@@ -146,6 +146,12 @@ fun either {steps} length target rate warmup (u : f64[c, 2]) key =
 fun later {steps, d} warmup first (u : f64[c, 2]) tuning key =
   infer.sampled {steps} (value_and_grad one) 0.8 0.0 warmup first u tuning key
 fun scattered (u : 'a[c, 2]) key = infer.scattered (value_and_grad (fn u => if u[0] > 0.0 then log u[0] else -inf)) u key
+fun narrow (u : 'a[2]) = -0.5 * ((u[0] / 0.001) ** 2.0 + ((u[1] - u[0]) / 0.01) ** 2.0)
+fun to_narrow (u : 'a[c, 2]) = infer.begun (value_and_grad narrow) (for i => infer.climbed (value_and_grad narrow) u[i, ..])
+fun funnel (u : 'a[9]) = -0.5 * ((u[0] / 3.0) ** 2.0 + sum j => if j > 0 then exp (-u[0]) * u[j] ** 2.0 + u[0] else 0.0)
+fun to_funnel (u : 'a[c, 9]) = infer.begun (value_and_grad funnel) (for i => infer.climbed (value_and_grad funnel) u[i, ..])
+fun to_wall (u : 'a[c, 1]) =
+  for i => infer.climbed (value_and_grad (fn v => if v[0] > 0.0 then log v[0] - v[0] else -inf)) u[i, ..]
 fun walls (u : 'a[c, 1]) key =
   let val start = infer.begun (value_and_grad (fn u => u[0])) u
   in infer.moved (value_and_grad (fn u => if u[0] > 1.0 then -inf else u[0])) 1.0 [| 1.0 |] [| [| 1.0 |] |] 1 start key end
@@ -237,6 +243,21 @@ def test_starts_and_walls() -> None:
     assert (moved["chance"][outside] == 0).all()
     np.testing.assert_array_equal(moved["chains"]["u"][outside], u[outside])
     assert (moved["chains"]["u"] <= 1).all()
+
+
+def test_chains_climb_to_where_draws_are() -> None:
+    """From where the density is a million lower to where a draw may be, not into the neck of a funnel; who begins well stays."""
+    m, rng = chains(), np.random.default_rng(0)
+    found = m.to_narrow(rng.uniform(-2, 2, (20, 2)), target="interpret")
+    assert (found["density"] > -20).all()  # -1 on average of draws
+    start = rng.uniform(-2, 2, (50, 9))
+    found = m.to_funnel(start, target="interpret")
+    assert (found["u"][:, 0] > -6).all()
+    assert (found["u"][:, 0] < 6).all()
+    at = np.array([[1.5], [-1.0], [1e-9]])
+    found = m.to_wall(at, target="interpret")
+    np.testing.assert_array_equal(found[:2], at[:2])
+    assert 1e-6 < found[2, 0] < 10
 
 
 # ── tempering: infer.tempered ────────────────────────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,10 @@ from axon.host.inference.latents import Leaf, Tree, flat, leaves, text
 from axon.host.module import Function
 
 _USED = {  # of the library's modules
-    "infer": ("scattered", "untuned", "sampled", "resample", "log_mean", "effective", "peak", "laplace", "tempered"),
+    "infer": (
+        *("scattered", "climbed", "begun", "untuned", "sampled", "resample"),
+        *("log_mean", "effective", "peak", "laplace", "tempered"),
+    ),
     "random": ("split", "normal"),
 }
 
@@ -95,7 +98,8 @@ def _made(what: Density, method: str, dense: bool, size: int) -> Program:
         lines += [
             f"fun {p}_density{data} {vector} = {density.name}{data} {made}",
             f"fun {p}_slopes{data} {vector} = {_slopes(f'{density.name}{data}', tree, u, made)}",
-            f"fun {p}_starts{data} {many} key = infer.scattered ({p}_slopes{data}) {u} key",
+            f"fun {p}_starts{data} {many} key = let val s = infer.scattered ({p}_slopes{data}) {u} key"
+            f" in infer.begun ({p}_slopes{data}) (for i => infer.climbed ({p}_slopes{data}) s.u[i, ..]) end",
         ]
         if what.constrain is not None:
             row = f"{what.model}.constrain{data} {text(tree, 'row')}"
