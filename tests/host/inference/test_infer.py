@@ -14,6 +14,7 @@ from scipy.stats import multivariate_normal, norm, poisson
 
 import axon
 from axon.host.inference import latents, program
+from tests.sample import SOAK
 
 arviz = pytest.importorskip("arviz")
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:arviz", "ignore::FutureWarning:arviz")  # of so few draws
@@ -258,14 +259,19 @@ def test_what_is_wrong_is_one_error(m: axon.Module, name: str) -> None:
 
 
 def test_chains_come_from_far_away(m: axon.Module) -> None:
-    """A regression whose coefficients are known to 0.001 and less: all chains find it, though they begin up to 2 away."""
+    """A regression whose coefficients are known to 0.001 and less: all chains begin near to that, though they are scattered up to 2
+    away. In the soak they mix."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(100, 3)) * np.array([1, 10, 100])
     y = x @ np.array([1.0, -0.5, 0.1]) + 0.01 * rng.normal(size=100)
-    found = axon.infer(m.narrow, (x, y), chains=8, draws=200, warmup=200, key=1)
-    assert found.posterior.attrs["r_hat"] < 1.05
     best = np.linalg.lstsq(x, y)[0]
-    np.testing.assert_allclose(found.posterior["beta"].mean(("chain", "draw")), best, atol=3e-4)
+    found = drawn(m.narrow, (x, y), chains=4, draws=1, warmup=0)
+    peak = m.narrow.unconstrained(x, y, m.narrow.free(x, y, {"beta": best, "sigma": 0.01}), target="interpret")
+    assert (found.sample_stats["lp"] > peak - 1000).all()  # of what is scattered 1e4 and more below
+    if SOAK:
+        found = axon.infer(m.narrow, (x, y), chains=8, draws=200, warmup=200, key=1)
+        assert found.posterior.attrs["r_hat"] < 1.05
+        np.testing.assert_allclose(found.posterior["beta"].mean(("chain", "draw")), best, atol=3e-4)
 
 
 def test_divergences_are_told(m: axon.Module) -> None:
