@@ -83,16 +83,19 @@ def test_one_artifact_serves_all_sizes(monkeypatch):
 
 
 def test_a_loop_has_two_artifacts_for_all_sizes(monkeypatch):
-    """One for the whole loop, where steps are small, and one for its kernel, where they are large: docs/cpu.md says why."""
+    """One for the whole loop, where steps are small, and one for its kernel, where they are large: docs/cpu.md says why. Rows look
+    at each other, so that threads do not share the loop."""
     compiled = []
     original = build.compile_source
     monkeypatch.setattr(build, "compile_source", lambda source: compiled.append(source.entry) or original(source))
-    m = axon.compile("fun f {n} (x : f32[h, w]) = loop (u = x) for t < n => for i j => u[i, j] * 0.8125 + max k => x[k, j]")
+    m = axon.compile(
+        "fun f {n} (x : f32[h, w]) = loop (u = x) for t < n => for i < h, j => u[h - 1 - i, j] * 0.8125 + max k => x[k, j]"
+    )
     for size in [(0, 3), (1, 1), (3, 5), (63, 65), (400, 500), (2, 7), (1001, 300), (5, 0)]:
         x = np.random.default_rng(0).standard_normal(size).astype(np.float32)
         wanted = x
         for _ in range(3):
-            wanted = wanted * np.float32(0.8125) + x.max(0, initial=-np.inf)
+            wanted = wanted[::-1] * np.float32(0.8125) + x.max(0, initial=-np.inf)
         np.testing.assert_allclose(m.f[3](x, target="cpu"), wanted, rtol=1e-5, atol=1e-5)
     assert compiled.count("loop") == 1
     assert len(compiled) == len(set(compiled)) <= 3  # the loop, its kernel, and what no step changes
