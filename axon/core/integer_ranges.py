@@ -53,6 +53,12 @@ def of_scalar(scalar: Scalar) -> Range:
             (a, b), (c, d) = of_scalar(left), of_scalar(right)
             tops = [top for low, top in ((a, b), (c, d)) if low >= 0]
             exact = (0, min(tops)) if tops else ANYTHING
+        case Binary(op="bit_or" | "bit_xor", left=left, right=right):
+            (a, b), (c, d) = of_scalar(left), of_scalar(right)
+            exact = (0, (1 << max(b, d).bit_length()) - 1) if min(a, c) >= 0 else ANYTHING
+        case Binary(op="shift_right", left=left):
+            low, high = of_scalar(left)
+            exact = (0, high) if low >= 0 else ANYTHING
         case Select(then=then, otherwise=otherwise):
             (a, b), (c, d) = of_scalar(then), of_scalar(otherwise)
             exact = min(a, c), max(b, d)

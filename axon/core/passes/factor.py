@@ -22,7 +22,7 @@ Note [Sums of products]
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol, fresh
@@ -157,9 +157,8 @@ def _sum_of(op: Compute, values: Mapping[Symbol, Value], rates: Rates) -> _Sum |
     summed = frozenset(axis.symbol for axis in reduction.axes)
     extents = {axis.symbol: axis.extent for axis in axes}
     groups: dict[frozenset[Symbol], list[Scalar]] = {}
-    for factor in _factors(op.body[0]):
-        used = frozenset[Symbol]().union(*(dims_variables(node) for node in nodes(factor))) & mine
-        groups.setdefault(used, []).append(factor)
+    for factor in _factors(op.body[0], mine):
+        groups.setdefault(_used(factor, mine), []).append(factor)
     if not summed <= frozenset[Symbol]().union(*groups):
         return None
     beside = [factor for used, group in groups.items() if used.isdisjoint(summed) for factor in group] if rates.epilogues else []
@@ -174,16 +173,23 @@ def _sum_of(op: Compute, values: Mapping[Symbol, Value], rates: Rates) -> _Sum |
     return _Sum(op, tuple(inner.values()), tuple(beside), Shape(tuple(inner), plain, kept), rates, unsafe)
 
 
-def _factors(scalar: Scalar) -> Iterator[Scalar]:
-    """The factors of a product; of what is negated -1 is one."""
+def _used(factor: Scalar, axes: Set[Symbol]) -> frozenset[Symbol]:
+    """The axes over which a factor goes."""
+    return frozenset[Symbol]().union(*(dims_variables(node) for node in nodes(factor))) & axes
+
+
+def _factors(scalar: Scalar, axes: Set[Symbol]) -> Iterator[Scalar]:
+    """The factors of a product; of what is negated -1 is one. What the program multiplies over the same axes is one, and is rounded
+    as it says: a code of 8 bits times its scale is a number of 16."""
     match scalar:
         case Binary(op="mul", left=left, right=right):
-            yield from _factors(left)
-            yield from _factors(right)
+            apart = (*_factors(left, axes), *_factors(right, axes))
+            whole = _used(scalar, axes)
+            yield from (scalar,) if whole and all(_used(factor, axes) == whole for factor in apart) else apart
         case Unary(op="neg", operand=operand) if isinstance(operand, Binary | Unary):
             element = element_of(operand)
             yield Const(-1.0 if element.is_float else -1, element)
-            yield from _factors(operand)
+            yield from _factors(operand, axes)
         case _:
             yield scalar
 

@@ -61,6 +61,11 @@ MADE = {
         "sum : f32[i, l] = for i2, l2 => sum j < 9 where k > 0 => cast f32 a[i2, j] * partial[j, l2]",
         "sum2 : bf16[i, l] = for i2, l2 => cast bf16 sum[i2, l2]",
     ],
+    # what the program multiplies over the same axes is rounded as it says
+    "fun f (x : bf16[i, k]) (w : bf16[j, k]) (s : bf16[j, k]) = for i j => sum k => x[i, k] * (w[j, k] * s[j, k])": [
+        "factor : bf16[j, k] = for j2, k2 => w[j2, k2] * s[j2, k2]",
+        "sum : bf16[i, j] = for i2, j2 => sum k2 < k => x[i2, k2] * factor[j2, k2]",
+    ],
     # nothing to be gained: a product, a pass over what has all indices, a condition, an extent that depends on an index
     "fun f (a : f32[i, k]) (b : f32[k, j]) = for i j => sum k => a[i, k] * b[k, j]": None,
     "fun f (a : f32[i, k]) (w : f32[k]) (x : f32[k]) = for i => sum k => a[i, k] * w[k] * x[k]": None,

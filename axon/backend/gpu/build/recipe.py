@@ -102,6 +102,9 @@ def traits(kernel: Tiled) -> Traits:
     match kernel:
         case MatrixProduct():
             across = (kernel.left.axes[-1] != kernel.depth.symbol, kernel.right.axes[-1] != kernel.depth.symbol)
+            if kernel.computed is not None:
+                bits = ((o.value.element.bits, s.per) for o, s in zip(kernel.lefts, kernel.computed.staged, strict=True))
+                return Traits(kernel.right.value.element, stored, *across, computed=tuple(bits))
             limbs = (len(kernel.lefts), len(kernel.rights))
             step = 0 if kernel.ragged is None else kernel.ragged.step
             return Traits(kernel.left.value.element, stored, *across, limbs=limbs, ragged=step)
@@ -138,7 +141,7 @@ def expressions(kernel: Tiled) -> Iterator[Scalar]:
     yield from (result.expression for result in kernel.results)
     match kernel:
         case MatrixProduct():
-            pass
+            yield from () if kernel.computed is None else (kernel.computed.expression,)
         case Stream():
             yield from kernel.expressions
         case _:

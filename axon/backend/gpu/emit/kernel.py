@@ -21,6 +21,7 @@ from functools import reduce
 from operator import mul
 from typing import assert_never
 
+from axon.backend.gpu.emit.computed import ComputedEmitter
 from axon.backend.gpu.emit.pixels import PixelEmitter
 from axon.backend.gpu.emit.ragged import RaggedEmitter
 from axon.backend.gpu.emit.results import ResultEmitter
@@ -64,7 +65,7 @@ from axon.shapes.dimension import Dim
 
 _FOUND = (  # where what a kernel mentions is found, in groups
     (("numba", ("cuda", "float32", "int32", "int64")), ("numba.cuda", ("libdevice",))),
-    (("axon.backend.gpu.intrinsics", ("ptx", "ptx_results", "ptx_rows", "ptx_scalar", "ptx_tiles")),),
+    (("axon.backend.gpu.intrinsics", ("ptx", "ptx_computed", "ptx_results", "ptx_rows", "ptx_scalar", "ptx_tiles")),),
 )
 
 
@@ -115,6 +116,7 @@ class Emitter:
         self.stream = StreamEmitter(self)
         self.results = ResultEmitter(self, paired)
         self.pixels = PixelEmitter(self)
+        self.computed = ComputedEmitter(self)
         self.ragged = None if program.ragged is None else RaggedEmitter(self, program.ragged)
 
     def run(self, comments: Sequence[str] = ()) -> Emitted:
@@ -369,6 +371,8 @@ class Emitter:
             case b.Clear(accumulator=acc):
                 for name in self.accumulators(acc):
                     code.assign(name, call(self.made("zeros", "ptx.accumulators", acc.shape[1])))
+            case b.Evaluate():
+                self.computed.evaluate(op)
             case b.ProductFence():
                 code.call("ptx.product_fence")
             case b.Product():

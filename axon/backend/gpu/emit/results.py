@@ -149,9 +149,10 @@ class ResultEmitter:
         return name
 
     def outer(self, store: Store, row: Expression) -> list[Expression]:
-        """The offsets of a row of a result along its dimensions but the last."""
+        """The offsets of a row of a result along its dimensions but the columns."""
         order = self.program.order
-        places = ((d, row if axis == order.rows.symbol else self.out.name(axis)) for d, axis in enumerate(store.axes[:-1]))
+        axes = ((d, axis) for d, axis in enumerate(store.axes) if axis != order.columns.symbol)
+        places = ((d, row if axis == order.rows.symbol else self.out.name(axis)) for d, axis in axes)
         return [call("int64", place) * self.out.stride(store.tensor, d) for d, place in places]
 
     def scatter(self, op: b.Scatter) -> None:
@@ -167,7 +168,7 @@ class ResultEmitter:
             stands = at if out.ragged is None else out.ragged.stands(at)
             code.assign(starts[half], address(out.pointer(store.tensor), size, self.outer(store, stands)))
             code.assign(insides[half], call("int32", at < self.rows_end))
-        step = out.stride(store.tensor, len(store.axes) - 1) * size
+        step = out.stride(store.tensor, store.axes.index(order.columns.symbol)) * size
         self.store(op, "scatter", *starts, self.column, step, out.size(order.columns.extent), *insides)
 
     def row_values(self, op: StoreRows) -> None:

@@ -148,7 +148,8 @@ def _check_pieces(program: BarrierProgram, body: tuple[Op, ...]) -> None:
                 lags.setdefault((copy.ring.symbol, where), set()).add(_lag(program.steps, copy) - copy.ahead)
                 step = next(c.step for c in copy.at if c.axis == program.steps.symbol)
                 current = loop.backwards or where == "inside"  # there is a current piece to count from
-                _require(step == (program.steps.step if current else 0), "content", "a copy that counts pieces from another one")
+                own = program.steps.step // copy.ring.fields[copy.field].load.per
+                _require(step == (own if current else 0), "content", "a copy that counts pieces from another one")
     for (ring, where), found in lags.items():
         if not loop.backwards:
             _require(found == {0}, "content", "a copy of another piece than its stage is for")
@@ -168,7 +169,7 @@ def _lag(axis: TileAxis, op: Copy) -> int:
     field = op.ring.fields[op.field]
     panel = (op.offset - field.offset) // field.panel
     within = panel * field.width if field.tile.axes[-1] == axis.symbol else 0
-    return next((c.offset - within) // axis.step for c in op.at if c.axis == axis.symbol)
+    return next((c.offset - within) // (axis.step // field.load.per) for c in op.at if c.axis == axis.symbol)
 
 
 def _check_ahead(body: tuple[Op, ...], *, alone: bool) -> None:

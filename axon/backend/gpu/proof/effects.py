@@ -26,6 +26,7 @@ class Effects:
         self.corrections = {op.stream.product for op in operations if isinstance(op, t.Fold)}
         self.partials = {op.partial.symbol for op in operations if isinstance(op, t.Promote)}
         self.begun = {op.stream.score for op in operations if isinstance(op, t.Fold)}
+        self.computed = {op.tile.symbol for op in operations if isinstance(op, b.Evaluate)}
         self.waiters: dict[tuple[int, Symbol, b.Side], list[int]] = {}
         for number, who in enumerate(self.who):
             for op in who.code:
@@ -47,13 +48,13 @@ class Effects:
         return found
 
     def readers(self, ring: Ring) -> list[tuple[int, int]]:
-        """The warpgroups whose products read what a ring holds: their roles, and which of them."""
+        """The warpgroups whose products or threads read what a ring holds: their roles, and which of them."""
         if (known := self._readers.get(ring)) is not None:
             return known
         found = self._readers[ring] = [
             (r, instance)
             for r, role in enumerate(self.program.roles)
-            if any(isinstance(op, b.Product) and ring in op.rings for op in b.operations(role.body))
+            if any(ring in _read(op) for op in b.operations(role.body))
             for instance in range(role.instances)
         ]
         return found
@@ -192,9 +193,28 @@ class Effects:
             before = agent.open or Flight()
             agent.open = Flight(before.known | known & ~reads, (*before.reads, reads), before.registers | op.registers)
 
+    def evaluate(self, state: State, number: int, op: b.Evaluate) -> None:
+        """A part of a warpgroup reads stages by itself. What it has read a copy may overwrite once it is known to have: its product
+        takes what it made, and comes after."""
+        agent, who = state.agents[number], self.who[number]
+        for part in op.staged:
+            ring = part.ring
+            stage, _, passed = agent.cursors[ring.symbol]
+            for piece in self.pieces(ring):
+                if not agent.knows & self.fact("filled", who.block, ring.symbol, stage, piece):
+                    raise self.found("read", f"a factor may be computed of stage {stage} before it is full", number)
+                if state.content.get((who.block, ring.symbol, stage, piece)) != (ring.symbol, passed):
+                    raise self.found("content", f"stage {stage} holds another step's piece", number)
+            self.forget(state, self.fact("read", who.block, ring.symbol, stage, who.role, who.instance))
+        self.at_rest(agent, number, {op.tile.symbol})
+        agent.holds = agent.holds | {op.tile.symbol}
+        agent.fenced = False
+
     def commit(self, state: State, who: Who) -> None:
         for peer in who.peers:
             agent = state.agents[peer]
+            if agent.open is not None:
+                agent.holds -= agent.open.registers & self.computed  # a factor is for the products of one step
             agent.groups = (*agent.groups, agent.open or Flight())
             agent.open = None
             agent.fenced = False
@@ -336,6 +356,11 @@ class Effects:
             raise self.found("buffer", f"slot {op.slot} is sent twice at once", number)
         self.forget(state, sent)
         agent.stores = (*agent.stores, sent)
+
+
+def _read(op: b.Op) -> tuple[Ring, ...]:
+    """The rings of whose stages a product takes factors, or of which threads compute one."""
+    return op.rings if isinstance(op, b.Product) else tuple(p.ring for p in op.staged) if isinstance(op, b.Evaluate) else ()
 
 
 def ahead(agent: Agent, op: b.Await | b.Expect | b.Copy) -> tuple[int, int, int]:

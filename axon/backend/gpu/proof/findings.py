@@ -79,6 +79,10 @@ def check_layout(program: BarrierProgram) -> None:
                     factors = ((first, (acc.axes[0], over)), (right.tile, (over, acc.axes[1])))
                     if any(set(tile.axes) != set(axes) for tile, axes in factors):
                         raise Found(Violation("content", f"`{acc.symbol.name}` is not a product of these tiles"))
+                case b.Evaluate(computed=computed, tile=tile, staged=staged, over=over):
+                    wanted = [(tile.axes, tile.shape[0], tile.shape[1] // one.per) for one in computed.staged]
+                    if [(part.tile.axes, *part.tile.shape) for part in staged] != wanted or tile.axes[1] != over:
+                        raise Found(Violation("content", f"`{tile.symbol.name}` is not computed of these tiles"))
                 case b.Release(ring=ring, back=back) if not 0 <= back <= ring.depth:
                     raise Found(Violation("layout", f"a release of a stage {back} behind the cursor of a ring of {ring.depth}"))
                 case _:
@@ -94,6 +98,7 @@ def _check_numbers(program: BarrierProgram) -> None:
                 [(p.ring, p.field) for p in (op.left, op.right) if isinstance(p, b.StageField)] if isinstance(op, b.Product) else []
             )
             parts += [(op.ring, op.field)] if isinstance(op, Copy) else []
+            parts += [(p.ring, p.field) for p in op.staged] if isinstance(op, b.Evaluate) else []
             for ring, field in parts:
                 if not 0 <= field < len(ring.fields):
                     raise Found(Violation("layout", f"field {field} of {len(ring.fields)}"))

@@ -52,7 +52,7 @@ from axon.base.names import Symbol
 
 MAX_STATES = 20_000
 Local: TypeAlias = (  # operations that wait for nobody
-    "b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.Retire | t.Work | b.PassTurn | b.Reclaim | b.Write"
+    "b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.Evaluate | b.Retire | t.Work | b.PassTurn | b.Reclaim | b.Write"
     " | b.AsyncFence | b.Send | b.Scatter | b.Drain"
 )
 _MAX_EVENTS = 200_000  # between two decisions: more means that a role runs forever without one
@@ -376,6 +376,8 @@ class _Explorer(Effects):
                 b.Clear() | t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows()
             ):
                 self.work(state, number, op)
+            case b.Evaluate():
+                self.evaluate(state, number, op)
             case b.Reclaim(pending=pending):
                 if who.leader:
                     while len(agent.stores) > pending:

@@ -31,8 +31,8 @@ from axon.shapes.dimension import Dim
 
 Array = Any  # numpy.ndarray
 Act: TypeAlias = (  # operations that wait for nobody here, where products are computed one after the other
-    "b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.ProductFence | b.Product | b.Commit | t.Work | b.PassTurn | b.Meet"
-    " | b.Write | b.AsyncFence | b.Send | b.Scatter"
+    "b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.Evaluate | b.ProductFence | b.Product | b.Commit | t.Work | b.PassTurn"
+    " | b.Meet | b.Write | b.AsyncFence | b.Send | b.Scatter"
 )
 
 
@@ -109,9 +109,9 @@ class _Cluster:
             for side in ("full", "empty")
             for stage in range(ring.depth)
         }
-        # Stages in elements, which are of one size in a ring; buffers as they are stored.
+        # Stages by bytes, of which each element has its first, buffers as they are stored.
         self.stages = {
-            (block, ring.symbol): np.full((ring.depth, ring.stage // _size(ring)), np.nan, np.float32)
+            (block, ring.symbol): np.full((ring.depth, ring.stage), np.nan, np.float32)
             for block in range(program.cluster)
             for ring in program.rings
         }
@@ -329,6 +329,8 @@ class _Cluster:
             case b.Clear(accumulator=acc):
                 for block in range(agent.blocks):
                     agent.accumulators[acc.symbol, block] = np.zeros((64, acc.shape[1]), np.float32)
+            case b.Evaluate():
+                self.evaluate(agent, op)
             case b.Product():
                 self.product(agent, op)
             case b.PassTurn(only=only):
@@ -361,13 +363,14 @@ class _Cluster:
     def copy(self, agent: _Agent, op: b.Copy) -> None:
         start = [self.place(agent, c) for c in op.at]
         stage, _ = self.ahead(agent, op)
-        offset = (op.offset + op.by_rank * agent.block) // _size(op.ring)
+        size = op.ring.fields[op.field].tile.element.bits // 8
+        offset = op.offset + op.by_rank * agent.block
         values = _box(self.tensors[op.descriptor.tensor].transpose(op.descriptor.order), start, op.descriptor.box).reshape(-1)
         values = to_tf32(values) if op.descriptor.rounds else values
         for block in range(self.program.cluster) if op.multicast else (agent.block,):
 
             def land(block: int = block) -> None:
-                self.stages[block, op.ring.symbol][stage, offset : offset + values.size] = values
+                self.stages[block, op.ring.symbol][stage, offset : offset + size * values.size : size] = values
                 self.barriers[block, op.ring.symbol, "full", stage].arrive(-op.bytes, 0)
 
             self.copies.append(land)
@@ -391,6 +394,32 @@ class _Cluster:
             return lambda: agent.accumulators[part.symbol, op.block]
         memory, stage = self.stages[agent.block, part.ring.symbol], agent.cursors[part.ring.symbol][0]
         return lambda: self.operand(part.ring, part.field, memory[stage], op.over)
+
+    def evaluate(self, agent: _Agent, op: b.Evaluate) -> None:
+        """A factor of 64 rows, of what stages hold now."""
+        steps, rows = self.program.steps, agent.instance * 64
+        at = steps.step * agent.pieces[steps.symbol] + np.arange(steps.step)[None, :]
+        inside = at < self.size(steps.extent)
+        axes = self.axes(agent, 0)
+        known: dict[Symbol, Array] = {}
+        for one, part in zip(op.computed.staged, op.staged, strict=True):
+            stage = self.stages[agent.block, part.ring.symbol][agent.cursors[part.ring.symbol][0]]
+            element = part.tile.element
+            values = self.operand(part.ring, part.field, stage, op.over)[rows : rows + 64].repeat(one.per, axis=1)
+            if np.isnan(values).any() and not element.is_float:
+                raise SimulationError("a factor is computed of what no copy has brought")
+            known[one.local] = values if element.is_float else values.astype(element.dtype)
+        # Beyond an edge it is computed as if on it; what lies outside the depth is 0.
+        last = {symbol: np.minimum(index, self.size(self.extent(symbol)) - 1) for symbol, index in axes.items() if index.ndim}
+        axes = axes | last | {steps.symbol: np.minimum(at, self.size(steps.extent) - 1)}
+        value = Values(self.tensors, self.sizes, axes, known).value(op.computed.expression)
+        value = np.where(inside, np.broadcast_to(value, (64, steps.step)), np.float32(0))
+        agent.accumulators[op.tile.symbol, 0] = value.astype(op.tile.element.dtype).astype(np.float32)
+
+    def extent(self, symbol: Symbol) -> Dim:
+        """Of an axis along which tiles are cut."""
+        order = self.program.order
+        return next(axis.extent for axis in (order.rows, order.columns) if axis.symbol == symbol)
 
     # ── streams ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -493,8 +522,9 @@ class _Cluster:
         """A field of a stage as a matrix whose second axis is the reduced one."""
         item = ring.fields[number]
         outer, inner = item.tile.shape
+        size = item.tile.element.bits // 8
         panels = [
-            stage[(item.offset + p * item.panel) // _size(ring) :][: outer * item.width].reshape(outer, item.width)
+            stage[item.offset + p * item.panel :][: outer * item.width * size : size].reshape(outer, item.width)
             for p in range(inner // item.width)
         ]
         matrix = np.concatenate(panels, axis=1)
@@ -548,12 +578,6 @@ class _Cluster:
         known = {symbol: values[:, None] for (symbol, number), values in agent.rows.items() if number == block}
         value = Values(self.tensors, self.sizes, axes, known | {store.product: product}).value(store.expression)
         return np.broadcast_to(value, (64, width))
-
-
-def _size(ring: Ring) -> int:
-    """Bytes of an element."""
-    (size,) = {item.tile.element.bits // 8 for item in ring.fields}
-    return size
 
 
 def _towards_zero(values: Array) -> Array:

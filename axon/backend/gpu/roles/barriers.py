@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import Bounds
+from axon.backend.gpu.tile.computed import Computed
 from axon.backend.gpu.tile.ir import Load, Store, StoreRows, Tile, TileAxis, Work
 from axon.backend.gpu.tile.ragged import Ragged
 from axon.backend.gpu.tile.schedule import TileMapping
@@ -170,6 +171,16 @@ class StageField:
     @property
     def tile(self) -> Tile:
         return self.ring.fields[self.field].tile
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate:
+    """All threads compute a factor in registers, of what the stages of a ring hold of it, and of reads from memory."""
+
+    computed: Computed
+    tile: Tile
+    staged: tuple[StageField, ...]
+    over: Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,8 +367,8 @@ class Alone:
 
 
 Single: TypeAlias = (  # operations that hold no others
-    "Await | Expect | Copy | Advance | Release | Clear | ProductFence | Product | Commit | Retire | Work | Turn | PassTurn"
-    " | LastTurn | Reclaim | Meet | Write | AsyncFence | Send | Scatter | Drain | Depart"
+    "Await | Expect | Copy | Advance | Release | Clear | Evaluate | ProductFence | Product | Commit | Retire | Work | Turn"
+    " | PassTurn | LastTurn | Reclaim | Meet | Write | AsyncFence | Send | Scatter | Drain | Depart"
 )
 Op: TypeAlias = "Single | Tiles | Last | Steps | AfterSteps | IfPiece | Alone"
 Nested = Tiles | Steps | AfterSteps | IfPiece | Alone

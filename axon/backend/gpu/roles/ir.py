@@ -32,7 +32,7 @@ from itertools import groupby
 from typing import TypeAlias, assert_never
 
 from axon.backend.gpu.tile import ir as t
-from axon.backend.gpu.tile.ir import Clear, For, Load, Multiply, Statement, Store, Tile, TileProgram
+from axon.backend.gpu.tile.ir import Clear, Evaluate, For, Load, Multiply, Statement, Store, Tile, TileProgram
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.text import SymbolNames
 from axon.base.data import dataclass
@@ -110,7 +110,9 @@ class Last:
     axis: t.TileAxis
 
 
-RoleStatement: TypeAlias = "Clear | t.Work | Store | Put | Get | Start | Retire | Consumed | Turn | PassTurn | Last | RoleFor"
+RoleStatement: TypeAlias = (
+    "Clear | Evaluate | t.Work | Store | Put | Get | Start | Retire | Consumed | Turn | PassTurn | Last | RoleFor"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +161,15 @@ class _Split:
 
     def find(self, body: tuple[Statement, ...], *, inside: bool) -> None:
         """Loads that stand together and feed the same sums share one aref; outside loops its ring has one stage."""
-        products = [s for s in t.statements(self.program.body) if isinstance(s, Multiply)]
+        everything = list(t.statements(self.program.body))
+        products = [s for s in everything if isinstance(s, Multiply)]
+        of_staged = {tile: s.tile for s in everything if isinstance(s, Evaluate) for tile in s.staged}
         groups: dict[tuple[Symbol, ...], list[Load]] = {}
         for statement in body:
             match statement:
                 case Load(tile=tile) if tile.symbol in self.needed:
-                    sums = dict.fromkeys(s.accumulator.symbol for s in products if tile in (s.left, s.right))
+                    factor = of_staged.get(tile, tile)
+                    sums = dict.fromkeys(s.accumulator.symbol for s in products if factor in (s.left, s.right))
                     groups.setdefault(tuple(sums), []).append(statement)
         for loads in groups.values():
             depth = self.mapping.stages if inside else 1
@@ -177,9 +182,10 @@ class _Split:
             if isinstance(statement, For):
                 self.find(statement.body, inside=True)
 
-    def used(self, product: Multiply) -> list[Aref]:
-        """The arefs that a product reads."""
-        tiles = (x for x in (product.left, product.right) if x.memory == "shared")
+    def used(self, reader: Multiply | Evaluate) -> list[Aref]:
+        """The arefs that a product, or what computes a factor, reads."""
+        both = reader.staged if isinstance(reader, Evaluate) else (reader.left, reader.right)
+        tiles = (x for x in both if x.memory == "shared")
         return list(dict.fromkeys(self.arefs[x.symbol] for x in tiles))
 
     # ── the producer ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -232,6 +238,8 @@ class _Split:
                     | t.StoreRows()
                 ):
                     out.append(statement)
+                case Evaluate():
+                    raise AssertionError("a factor is computed outside the steps of a loop")
                 case Multiply(accumulator=acc):
                     if acc.symbol in self.needed:
                         out += self.multiply(statement)
@@ -241,7 +249,8 @@ class _Split:
                         out += self.overlapped(axis, inner, late, held)
                         held = []
                         continue
-                    within = self.promoted(inner) if _promotes(inner) else self.consume(inner)
+                    own = self.promoted if _promotes(inner) else self.evaluated if _evaluates(inner) else self.consume
+                    within = own(inner)
                     if not self.mapping.specialized:
                         first, within = self.ahead(within)
                         out += first
@@ -267,7 +276,16 @@ class _Split:
 
     def flying(self, body: tuple[Statement, ...]) -> int:
         """How many products of a loop may run when its step is over: none if the step itself needs their result."""
-        return 0 if any(isinstance(s, t.Fold) for s in body) or _promotes(body) else self.mapping.in_flight
+        own = any(isinstance(s, t.Fold) for s in body) or _promotes(body) or _evaluates(body)
+        return 0 if own else self.mapping.in_flight
+
+    def evaluated(self, body: tuple[Statement, ...]) -> tuple[RoleStatement, ...]:
+        """A step whose products take a factor that is computed for it: they are issued as one, and waited for."""
+        arefs = list(dict.fromkeys(a for s in body if isinstance(s, Multiply | Evaluate) for a in self.used(s)))
+        products = tuple(s for s in body if isinstance(s, Multiply))
+        made = (s for s in body if isinstance(s, Evaluate))
+        retired = Retire(products[-1].accumulator, 0)
+        return (*map(Get, arefs), *made, *self.start(products), retired, *(Consumed(aref, 0) for aref in arefs))
 
     def promoted(self, body: tuple[Statement, ...]) -> tuple[RoleStatement, ...]:
         """A step whose products go to sums of its own: each run of them is issued as one, and waited for. A stage goes back when
@@ -313,7 +331,7 @@ class _Split:
 
     def late(self, body: tuple[Statement, ...]) -> Multiply | None:
         """The product of a loop that takes what registers hold of an earlier one's result, if the two are to overlap."""
-        late = [s for s in body if isinstance(s, Multiply) and s.left.memory == "registers"]
+        late = [s for s in body if isinstance(s, Multiply) and s.left.memory == "registers" and not _evaluates(body)]
         return late[0] if late and self.mapping.in_flight else None
 
     def overlapped(self, axis: t.TileAxis, body: tuple[Statement, ...], late: Multiply, held: list[Aref]) -> list[RoleStatement]:
@@ -349,6 +367,11 @@ def _promotes(body: tuple[Statement, ...]) -> bool:
     return any(isinstance(s, t.Promote) for s in body)
 
 
+def _evaluates(body: tuple[Statement, ...]) -> bool:
+    """Whether the steps of a loop compute a factor."""
+    return any(isinstance(s, Evaluate) for s in body)
+
+
 def _slice(body: tuple[Statement, ...]) -> frozenset[Symbol]:
     """The tiles that some store depends on."""
     everything = list(t.statements(body))
@@ -361,6 +384,8 @@ def _slice(body: tuple[Statement, ...]) -> frozenset[Symbol]:
                     more |= {left.symbol, right.symbol}
                 case t.Promote(accumulator=acc, partial=partial) if acc.symbol in needed:
                     more.add(partial.symbol)
+                case Evaluate(tile=tile, staged=staged) if tile.symbol in needed:
+                    more |= {s.symbol for s in staged}
                 case t.Narrow(source=source, targets=targets) if needed & {target.symbol for target in targets}:
                     more.add(source.symbol)
                 case t.Fold(scores=scores, weights=weights, others=others) if weights.symbol in needed:
@@ -401,6 +426,8 @@ def _borrows(body: tuple[RoleStatement, ...], arefs: dict[Symbol, Aref], running
         match statement:
             case Get(aref=aref):
                 got.add(aref.symbol)
+            case Evaluate(staged=staged):
+                require({arefs[x.symbol].symbol for x in staged} <= got, "a factor is computed of tiles before their get")
             case Start(products=products):
                 read = [arefs[x.symbol] for s in products for x in (s.left, s.right) if x.memory == "shared"]
                 require({a.symbol for a in read} <= got, f"a product of {products[0].left.symbol} before its get")
@@ -452,6 +479,7 @@ def _lines(
         match statement:
             case (
                 Clear()
+                | Evaluate()
                 | Store()
                 | t.Settle()
                 | t.Promote()
@@ -465,7 +493,7 @@ def _lines(
                 text = t.statement_text(statement, names)
             case Put(aref=aref, loads=loads, before=before, ahead=ahead):
                 fills = ", ".join(
-                    f"{names[x.tile.symbol]} = {names[x.tensor]}[{', '.join(names[a] for a in x.axes)}]" for x in loads
+                    f"{names[x.tile.symbol]} = {names[x.tensor]}[{t.places_text(x.axes, x.per, names)}]" for x in loads
                 )
                 text = f"put {names[aref.symbol]} ← {fills}" + (" of the piece before" if before else "")
                 if alone:

@@ -13,7 +13,7 @@ from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles import ir as r
 from axon.backend.gpu.roles.barriers import BarrierProgram, Buffer, Coordinate, Copy, Descriptor, Field, Op, Order, Ring, Role
 from axon.backend.gpu.tile import ir as t
-from axon.backend.gpu.tile.ir import Clear, Load, Multiply, Store, Tile, TileAxis
+from axon.backend.gpu.tile.ir import Clear, Evaluate, Load, Multiply, Store, Tile, TileAxis
 from axon.backend.gpu.tile.schedule import BARRIER_BYTES, BUFFER_BYTES, register_budget
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
@@ -200,6 +200,8 @@ class _Lowering:
                         for block in range(self._blocks):
                             out.append(b.Product(product.accumulator, left, self._part(product.right), product.over, block, keep))
                     out.append(b.Commit())
+                case Evaluate(computed=computed, tile=tile, staged=staged, over=over):
+                    out.append(b.Evaluate(computed, tile, tuple(map(self._part, staged)), over))
                 case r.Turn():
                     out.append(b.Turn(*self._turn))
                 case r.PassTurn():

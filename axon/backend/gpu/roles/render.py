@@ -7,7 +7,7 @@ from typing import assert_never
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Op
 from axon.backend.gpu.tile import ir as t
-from axon.backend.gpu.tile.text import SymbolNames
+from axon.backend.gpu.tile.text import SymbolNames, scalar_text
 
 
 def render(program: BarrierProgram) -> str:
@@ -71,6 +71,10 @@ def _text(op: Op, names: SymbolNames) -> str:
             return f"arrive {names[ring.symbol]}.empty{where}" + (f", {back} back" if back else "")
         case b.Clear(accumulator=acc):
             return f"{names[acc.symbol]} = 0"
+        case b.Evaluate(computed=computed, tile=tile, staged=staged):
+            for one, part in zip(computed.staged, staged, strict=True):
+                names.same(one.local, part.tile.symbol)
+            return f"{names[tile.symbol]} = {scalar_text(computed.expression, names)}"
         case b.ProductFence():
             return "fence products"
         case b.Product():

@@ -254,6 +254,8 @@ class Driver:
             Element.BF16: kinds.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
             Element.F16: kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
             Element.F32: kinds.CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 if rounds else kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+            **dict.fromkeys((Element.U8, Element.I8), kinds.CU_TENSOR_MAP_DATA_TYPE_UINT8),  # bits are copied as they are
+            **dict.fromkeys((Element.U16, Element.I16), kinds.CU_TENSOR_MAP_DATA_TYPE_UINT16),
         }[element]
         # A dimension of one index may have any stride; the driver wants an aligned one.
         steps = [s if n > 1 else HOPPER.tensor_map_alignment for n, s in zip(shape[:-1], strides, strict=True)]

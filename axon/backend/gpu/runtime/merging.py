@@ -22,6 +22,7 @@ from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.packed import MOST_BYTES, copying
 from axon.backend.gpu.runtime.prepare import problem_of, unreadable
+from axon.backend.gpu.tile.computed import MOST_DEPTH, candidates, inlined
 from axon.backend.gpu.tile.contraction import (
     APART,
     CHANNELS,
@@ -40,23 +41,24 @@ from axon.backend.gpu.tile.contraction import (
 from axon.backend.gpu.tile.families import Kernel, views_of
 from axon.backend.gpu.tile.limbs import in_limbs, splitting, without_tensor_cores
 from axon.backend.gpu.tile.ragged import STEPS, Grouped, grouped
-from axon.backend.gpu.tile.regroup import in_order
-from axon.backend.gpu.tile.schedule import fastest
+from axon.backend.gpu.tile.regroup import in_order, pointwise
+from axon.backend.gpu.tile.schedule import ScheduleProblem, Traits, fastest
 from axon.backend.gpu.tile.stacked import stackable, stacked
 from axon.backend.gpu.tile.tf32 import rounded
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.residues import by_residues
 from axon.backend.plan.scratch import ALIGNMENT
-from axon.base.data import dataclass, replace
+from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.core.ir import Compute, Program, Read, Value
+from axon.core.ir import Compute, Program, Read, Scalar, Value
 from axon.core.passes.dissolve import copied, with_tensors
 from axon.core.walk import outs_of
 
 PARTS = (4, 16, 64)  # of a sum: few, since each is a program of its own
 LONG = 6144  # summed indices
 LEAST_DEPTH = 256  # of a part
+FEW_PARTS = (2, 4, 8)  # of a sum of which a factor is computed
 GAIN = 0.75  # of the time of a whole sum, above which its parts are not worth two kernels
 TILE = 128  # rows and columns, of the tiles that are counted
 
@@ -84,7 +86,7 @@ def merged(
         if source is not None and (copy := outs_of(each)[0].symbol) not in tensors:
             same[copy] = same.get(source, source)
     seen = [with_tensors(op, same) for op in program.block.ops]
-    pricer = _Pricer(values, tensors, sizes, target, frozenset(program.ascending), tf32)
+    pricer = _Pricer(values, tensors, sizes, target, frozenset(program.ascending), tf32, pointwise(seen))
     found: dict[Symbol, Merging | None] = {}
     whole = dict.fromkeys(_contracted(kernels))
     # A sum in parts is what the second of two kernels stores.
@@ -96,9 +98,10 @@ def merged(
         if symbol not in numbers or symbol in decided or symbol in found:
             continue
         op, *later = (op for op in seen[numbers[symbol] :] if isinstance(op, Compute))
-        if made not in whole and (op.reduction is None or grouped(op, factors_of(op)[0]) is None):
-            continue
-        found[symbol] = pricer.best(op, later)
+        if made in whole or (op.reduction is not None and grouped(op, factors_of(op)[0]) is not None):
+            found[symbol] = pricer.best(op, later)
+        elif op.reduction is not None:
+            found[symbol] = pricer.computing(op)
     return frozenset((symbol, best) for symbol, best in found.items() if best is not None)
 
 
@@ -146,6 +149,7 @@ class _Pricer:
     target: Target
     ascending: frozenset[Symbol] = frozenset()  # tensors of which it is known
     tf32: bool = False  # whether products may round their factors
+    producers: Mapping[Symbol, Compute] = field(default_factory=dict)  # pointwise operations, by what they make
 
     def best(self, op: Compute, later: Sequence[Compute]) -> Merging | None:
         """How to merge a contraction's sides; None if it is best as it stands, or is none."""
@@ -158,9 +162,70 @@ class _Pricer:
         split = by_residues(op)
         if split is not None and (inside := self.best(split.first, (split.last, *later))) is not None:
             return replace(inside, residues=True)
+        computing = self.computing(op)
+        if computing is not None:
+            return computing
         ways = [self.cheapest(op, later), *(self.stacked(op, number, later) for number in stackable(op))]
         best = min(filter(None, ways), key=lambda way: way.seconds, default=None)
         return None if best is None else best.merging
+
+    def computing(self, op: Compute) -> Merging | None:
+        """The contraction with factors that consumers compute, if that takes less time than to compute these before."""
+        assert op.reduction is not None
+        deep, shallow = factors_of(op)
+        gains: dict[Merging, float] = {}  # seconds
+        for beside in candidates(deep):
+            whole = inlined(op, deep, shallow, beside, self.producers)
+            for merging in (Merging(beside=beside), Merging(columns=True, beside=beside)):
+                found = self.computed(whole, merging)
+                if found is None or (merging.columns and not found.kernel.merges):
+                    continue
+                before = self.before(op, deep, beside, found.kernel, problem_of(found.kernel, self.sizes))
+                gains[merging] = before - found.seconds
+                for cut in self.in_few_tiles(op, found):
+                    part = self.computed(whole, cut)
+                    if part is not None and part.seconds < GAIN * found.seconds:
+                        gains[cut] = before - part.seconds
+        best = max(gains, key=gains.__getitem__, default=None)
+        return best if best is not None and gains[best] > 0 else None
+
+    def computed(self, whole: Compute, merging: Merging) -> _Priced | None:
+        """A contraction, its factors in order, with one that consumers compute; None if there is none."""
+        first, *after = in_order(whole, merging)
+        made = first.outs[0]
+        try:
+            kernel, _ = contraction(first, {**self.values, made.symbol: made}, merging)
+            problem = problem_of(kernel, self.sizes)
+            copied = unreadable(kernel, self.tensors, self.sizes)
+        except (Unsupported, KeyError):  # what a plain kernel computes where it is read lies nowhere
+            return None
+        if min(problem.rows, problem.columns, problem.depth, problem.outer) < 1:
+            return None
+        seconds = fastest(problem, traits(kernel), self.target)
+        seconds += sum(copying(kernel, kernel.operands[number], self.sizes, self.target) for number in copied)
+        seconds += self.moved(made, whole.outs[0]) if after else 0.0
+        return _Priced(merging, kernel, seconds, frozenset())
+
+    def in_few_tiles(self, op: Compute, one: _Priced) -> Iterator[Merging]:
+        """The same with its sum cut into parts, each of whole tiles of the depth, where tiles are too few to keep the chip busy."""
+        assert op.reduction is not None
+        problem = problem_of(one.kernel, self.sizes)
+        tiles = -(-problem.rows // self.target.product_rows) * -(-problem.columns // TILE) * problem.outer
+        for parts in FEW_PARTS if tiles < self.target.multiprocessors else ():
+            if problem.depth % (parts * MOST_DEPTH) == 0:
+                yield replace(one.merging, parts=parts)
+
+    def before(self, op: Compute, deep: Sequence[Scalar], beside: int, kernel: MatrixProduct, problem: ScheduleProblem) -> float:
+        """Seconds of a product whose factor is computed before, by a kernel of its own; or where it is read, by a plain one, where
+        core has it so."""
+        others = [factor for number, factor in enumerate(deep) if number != beside]
+        if len(others) > 1 or not isinstance(others[0], Read):
+            return without_tensor_cores(kernel, problem, self.sizes, self.target)
+        elements = problem.rows * problem.depth * problem.outer
+        size = others[0].element.bits // 8
+        apart = replace(problem, rows=problem.columns, columns=problem.rows, elements=None, staged=0)
+        product = fastest(apart, Traits(kernel.right.value.element, ()), self.target)
+        return KernelWork(problem.staged + size * elements).seconds(self.target) + product
 
     def stacked(self, op: Compute, number: int, later: Sequence[Compute]) -> _Choice | None:
         """The contraction of copies in which this summed axis is stacked with channels, where these are few."""

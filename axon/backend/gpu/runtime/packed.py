@@ -18,7 +18,7 @@ from axon.backend.gpu.layout.copies import spread
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.runtime.prepare import problem_of, side_by_side, unreadable
+from axon.backend.gpu.runtime.prepare import is_staged, problem_of, side_by_side, unreadable
 from axon.backend.gpu.tile.contraction import MatrixProduct, view_of
 from axon.backend.gpu.tile.epilogue import EpilogueOperand
 from axon.backend.gpu.tile.families import Kernel, Tiled, copy, with_operands
@@ -70,7 +70,7 @@ def copying(kernel: Tiled, operand: EpilogueOperand, sizes: Mapping[Symbol, int]
 
 def _shape(kernel: Tiled, operand: EpilogueOperand, sizes: Mapping[Symbol, int]) -> tuple[int, ...]:
     """Of a copy."""
-    lying = spread(operand.value, view_of(kernel, operand), _order(operand, side_by_side(kernel)))
+    lying = spread(operand.value, view_of(kernel, operand), _order(operand, _lasting(kernel, operand)))
     return tuple(max(0, extent.evaluate(sizes)) for extent in lying.shape)
 
 
@@ -99,7 +99,7 @@ def _copied(kernels: Iterable[Kernel], packed: Set[Packing], copies: Copies, row
         for number, operand in enumerate(operands):
             if (kernel.results[0].value.symbol, number) not in packed:
                 continue
-            value, order = operand.value, _order(operand, side_by_side(kernel))
+            value, order = operand.value, _order(operand, _lasting(kernel, operand))
             view = view_of(kernel, operand)
             lying = spread(value, view, order)
             if (value.symbol, order) not in copies:
@@ -114,6 +114,13 @@ def _copied(kernels: Iterable[Kernel], packed: Set[Packing], copies: Copies, row
             views += [] if seen is None else [seen]
             operands[number] = EpilogueOperand(made if seen is None else seen.value, axes, tuple(range(len(axes))))
         yield with_operands(replace(kernel, views=tuple(views)), tuple(operands))
+
+
+def _lasting(kernel: Tiled, operand: EpilogueOperand) -> frozenset[Symbol]:
+    """The axes of which one may be the last of a copy."""
+    if isinstance(kernel, MatrixProduct) and is_staged(kernel, operand):
+        return frozenset({kernel.depth.symbol})
+    return side_by_side(kernel)
 
 
 def _order(operand: EpilogueOperand, axes: Set[Symbol]) -> tuple[int, ...]:

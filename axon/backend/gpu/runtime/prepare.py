@@ -67,8 +67,8 @@ def fit(kernel: Tiled, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingO
     if any(axis.extent.evaluate(sizes) < 1 for axis in kernel.reduced):
         return "a sum over nothing"
     stored = {r.place.symbol: r.axes for r in kernel.results}
-    boxed = frozenset(s for s in stored if seen[s].storable)
     last = kernel.columns.symbol
+    boxed = frozenset(s for s, axes in stored.items() if axes[-1] == last and seen[s].storable)
     dense = frozenset(s for s, axes in stored.items() if axes[-1] == last and seen[s].strides[-1] == 1)
     paired = frozenset(symbol for symbol, tensor in seen.items() if tensor.paired)
     by_key = kernel.by_key if isinstance(kernel, Stream) else frozenset()
@@ -112,11 +112,18 @@ def as_it_lies(kernel: Tiled, operand: EpilogueOperand, tensor: DeviceTensor) ->
     for order in (operand.order, tensor.order):
         arranged = operand.arranged(order)
         why = tensor.arranged(order).copyable
+        if why is None and is_staged(kernel, operand) and arranged.axes[-1] != kernel.depth.symbol:
+            return "of what is computed with it memory has no rows along what is summed"
         if why is None and arranged.axes[-1] in side_by_side(kernel):
             return arranged
     if why is None and rounded(kernel):
         return "its contiguous dimension is not summed, and matrix instructions take factors of 32 bits along what is"
     return why or "its contiguous dimension is neither reduced nor one of the result's last two"
+
+
+def is_staged(kernel: Tiled, operand: EpilogueOperand) -> bool:
+    """Whether threads compute a factor of it, in rows along what is summed."""
+    return isinstance(kernel, MatrixProduct) and kernel.computed is not None and operand in kernel.lefts
 
 
 def side_by_side(kernel: Tiled) -> frozenset[Symbol]:
@@ -145,6 +152,16 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
     outer = prod(extents.values())
     rows, columns, depth = (axis.extent.evaluate(sizes) for axis in (kernel.rows, kernel.columns, kernel.depth))
     match kernel:
+        case MatrixProduct(computed=computed) if computed is not None:
+            sources = tuple((operand, one.per) for operand, one in zip(kernel.lefts, computed.staged, strict=True))
+            staged = (
+                _elements(kernel, operand, -(-rows * depth // per), sizes, extents) * operand.value.element.bits // 8
+                for operand, per in sources
+            )
+            right = _elements(kernel, kernel.right, columns * depth, sizes, extents)
+            return ScheduleProblem(
+                rows, columns, depth, outer, elements=(0, right), staged=sum(staged), work=computed.work(kernel.depth.symbol)
+            )
         case MatrixProduct():
             limbs = (len(kernel.lefts), len(kernel.rights))
             sides = ((kernel.left, rows), (kernel.right, columns))

@@ -18,6 +18,7 @@ from axon.backend.gpu.layout.axes import Merge, merge
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views
+from axon.backend.gpu.tile.computed import Computed, computed, joined
 from axon.backend.gpu.tile.epilogue import EpilogueGroup, EpilogueOperand, Result, bare, check_epilogue, result_of
 from axon.backend.gpu.tile.ragged import Ragged, grouped, is_inside, ragged
 from axon.base.data import dataclass, replace
@@ -51,7 +52,7 @@ class MatrixProduct:
     product accumulates in f32. `views` are what it reads at more than bare indices, `derived` indices that follow from a tile's.
     A factor may come in limbs, of which it is the sum (see `limbs`): the greatest first, all read at the same axes. `merges` says
     of what rows, columns and depth are merged, and `made` what core calls the product. `ragged` says of rows in groups where tiles
-    of them end.
+    of them end. A left factor that is `computed` is no operand: the left operands are what of it is staged.
     """
 
     rows: Axis
@@ -68,6 +69,12 @@ class MatrixProduct:
     span: Span | None = None
     merges: tuple[Merge, ...] = ()
     ragged: Ragged | None = None
+    computed: Computed | None = None
+
+    @property
+    def turned(self) -> bool:
+        """Whether a result's rows may stand last in it: each element is stored by itself."""
+        return self.computed is not None
 
     @property
     def reduced(self) -> tuple[Axis, ...]:
@@ -91,7 +98,7 @@ class MatrixProduct:
     @property
     def terms(self) -> tuple[tuple[int, int], ...]:
         """Which limbs are multiplied with which, the small products first."""
-        return terms(len(self.lefts), len(self.rights))
+        return terms(1 if self.computed else len(self.lefts), len(self.rights))
 
 
 def view_of(kernel: ReadsOperands, operand: EpilogueOperand) -> View | None:
@@ -132,7 +139,8 @@ class Merging:
     of pixels; the `window` is then the axis of a row that is joined with channels, if one is, which goes up to a multiple of `row`,
     and so many axes of the result that it has alone are `apart`. A sum may be made by `residues` first, or of copies in which the
     summed axis with the number `stacked` is one with channels (see there); the other numbers are then of what is left. Rows in
-    groups are cut into tiles of so many, `ragged`; they may be known to be `ascending` (see `ragged`).
+    groups are cut into tiles of so many, `ragged`; they may be known to be `ascending` (see `ragged`). Beside the factor with the
+    number `beside`, which is read as it is, the others may be `computed` on the way (see there).
     """
 
     rows: bool = False
@@ -148,6 +156,7 @@ class Merging:
     ragged: int = 0
     ascending: bool = False
     stacked: int | None = None
+    beside: int | None = None
 
 
 APART = Merging()
@@ -163,6 +172,8 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
         near = op.reduction.monoid.kind == "sum"
         raise Unsupported("only unconditional sums of products have a kernel family", span, near=near)
     summed = op.reduction.axes
+    if merging.beside is not None:
+        return _computing(op, values, merging, given)
     window = None if merging.window is None else summed[merging.window]
     for axis in summed if merging.im2col is not None else filter(None, (window,)):
         op = _forwards(op, axis)
@@ -222,6 +233,50 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
     kernel = MatrixProduct(
         rows, columns, depth, outer, (_operand(left, views),), (_operand(right, views),), product, (result,), out.symbol,
         views.all, views.derived, span, merges, divided,
+    )  # fmt: skip
+    check_epilogue(kernel, (result,), views, span)
+    return kernel, views
+
+
+def _computing(
+    op: Compute, values: Mapping[Symbol, Value], merging: Merging, given: tuple[Dim, ...]
+) -> tuple[MatrixProduct, Views]:
+    """The contraction of a factor that is read as it is, the first, with what is computed on the way (Note [Computed factors])."""
+    assert op.reduction is not None
+    span, (out,) = op.span, op.outs
+    deep, shallow = factors_of(op)
+    if len(deep) < 2 or len(op.reduction.axes) != 1:
+        raise Unsupported("a computed factor of a sum over several indices", span)
+    (depth,) = op.reduction.axes
+    if depth.extent.variables & {axis.symbol for axis in op.axes}:
+        raise Unsupported("the reduced range depends on another index", span)
+    rest = joined(deep[1:])
+    views = Views(values, (*op.axes, depth))
+    right = _seen(deep[0], views, padded=False)
+    if right is None or right.element not in PRODUCT_ELEMENTS:
+        raise Unsupported("the factor beside a computed one is not read at indices", span)
+    down, across = (
+        [a for a in op.axes if mentions(f, a.symbol) and not mentions(g, a.symbol)] for f, g in ((rest, right), (right, rest))
+    )
+    if not down or not across:
+        raise Unsupported("a computed factor without an index of its own, or beside one without", span)
+    rows, columns = down[-1], across[-1]
+    merges: tuple[Merge, ...] = ()
+    if merging.columns and len(across) > 1:
+        merges = (merge(across),)
+        columns, right = merges[0].axis, views.merged(right, merges[0])
+    inside = {rows, columns}.union(*(m.parts for m in merges))
+    outer = tuple(a for a in op.axes if a not in inside)
+    made, operands = computed(rest, right.element, rows, depth, outer, views)
+    depth = replace(depth, extent=_where(depth.extent, given))
+    product = fresh("product")
+    expression: Scalar = Local(product, out.element)
+    for one in shallow:
+        expression = Binary("mul", expression, converted(views.bare(one), out.element))
+    result = result_of(out, tuple(a.symbol for a in op.axes), expression, views, merges)
+    kernel = MatrixProduct(
+        rows, columns, depth, outer, operands, (_operand(right, views),), product, (result,), out.symbol, views.all, views.derived,
+        span, merges, computed=made,
     )  # fmt: skip
     check_epilogue(kernel, (result,), views, span)
     return kernel, views

@@ -111,6 +111,8 @@ class TiledResults(Protocol):
     def results(self) -> tuple[Result, ...]: ...
     @property
     def views(self) -> tuple[View, ...]: ...
+    @property
+    def turned(self) -> bool: ...
 
 
 def views_of(kernel: TiledResults) -> tuple[View, ...]:
@@ -249,7 +251,7 @@ def check_epilogue(kernel: TiledResults, results: Iterable[Result], views: Views
     for result in results:
         if result.value.element not in STORED:
             raise Unsupported(f"an epilogue cannot store {result.value.element.value}", span)
-        if result.axes[-1] != kernel.columns.symbol:
+        if result.axes[-1] != kernel.columns.symbol and not kernel.turned:
             raise Unsupported("a result whose last index is not the product's", span)
         for node in nodes(result.expression):
             match node:

@@ -18,6 +18,7 @@ from typing import Literal, Protocol, TypeAlias, assert_never
 
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import Bounds, bounds
+from axon.backend.gpu.tile.computed import Computed
 from axon.backend.gpu.tile.contraction import MatrixProduct, terms
 from axon.backend.gpu.tile.epilogue import EpilogueOperand, bare, views_of
 from axon.backend.gpu.tile.online_softmax import ONE, local_symbols
@@ -69,12 +70,26 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Fill a tile from a tensor at the current pieces of `axes`, which are its dimensions `order`. Outside the tensor it is 0."""
+    """Fill a tile from a tensor at the current pieces of `axes`, which are its dimensions `order`. Outside the tensor it is 0.
+
+    So many neighbours along the last axis, `per`, have one element.
+    """
 
     tile: Tile
     tensor: Symbol
     axes: tuple[Symbol, ...]
     order: tuple[int, ...]
+    per: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate:
+    """tile = a factor that is computed, element by element, of `staged` tiles and of what is read in memory; 0 beyond the depth."""
+
+    computed: Computed
+    tile: Tile
+    staged: tuple[Tile, ...]
+    over: Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +200,7 @@ class For:
 
 
 Work: TypeAlias = "Settle | Promote | Reset | Fold | Narrow | Rescale | Finish | StoreRows"  # on what registers hold
-Statement: TypeAlias = "Clear | Load | Multiply | Work | Store | For"
+Statement: TypeAlias = "Clear | Load | Evaluate | Multiply | Work | Store | For"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +262,8 @@ def tile(kernel: MatrixProduct | Stream, mapping: TileMapping, tensors: tuple[Va
 
 def _contracting(kernel: MatrixProduct, depth: TileAxis, rows: TileAxis, columns: TileAxis, accumulator: Tile) -> For:
     steps = {a.symbol: a.step for a in (rows, columns, depth)}
+    if kernel.computed is not None:
+        return _computing(kernel, kernel.computed, depth, rows, columns, accumulator)
     lefts = [_operand_tile("left", operand, steps) for operand in kernel.lefts]
     rights = [_operand_tile("right", operand, steps) for operand in kernel.rights]
     loads = (_load(tile, operand) for tile, operand in zip((*lefts, *rights), kernel.operands, strict=True))
@@ -254,6 +271,23 @@ def _contracting(kernel: MatrixProduct, depth: TileAxis, rows: TileAxis, columns
         return For(depth, (*loads, Multiply(accumulator, lefts[0], rights[0], depth.symbol)))
     partial = Tile(fresh("partial"), Element.F32, accumulator.axes, accumulator.shape, "registers")
     return For(depth, (*loads, *_sum_of_limbs(partial, lefts, rights, depth.symbol), Promote(accumulator, partial)))
+
+
+def _computing(
+    kernel: MatrixProduct, computed: Computed, depth: TileAxis, rows: TileAxis, columns: TileAxis, accumulator: Tile
+) -> For:
+    """The same of a left factor that is computed of what is staged of it."""
+    steps = {a.symbol: a.step for a in (rows, columns, depth)}
+    staged, loads = [], []
+    for one, operand in zip(computed.staged, kernel.lefts, strict=True):
+        tile = _operand_tile(one.local.name, operand, {**steps, depth.symbol: depth.step // one.per})
+        staged.append(tile)
+        loads.append(Load(tile, operand.value.symbol, operand.axes, operand.order, one.per))
+    right = _operand_tile("right", kernel.right, steps)
+    loads.append(_load(right, kernel.right))
+    held = Tile(fresh("held"), computed.element, (rows.symbol, depth.symbol), (rows.step, depth.step), "registers")
+    evaluate = Evaluate(computed, held, tuple(staged), depth.symbol)
+    return For(depth, (*loads, evaluate, Multiply(accumulator, held, right, depth.symbol)))
 
 
 def _streaming(
@@ -339,9 +373,16 @@ def verify(program: TileProgram) -> None:
             match statement:
                 case Clear(tile=tile):
                     defined.add(tile.symbol)
-                case Load(tile=tile, axes=axes):
+                case Load(tile=tile, axes=axes, per=per):
                     require(set(tile.axes) <= set(axes) <= set(inside), "a load outside the loops of its axes")
-                    require(tile.shape == tuple(inside[a] for a in tile.axes), "a tile that is not its axes' pieces")
+                    *outer, last = (inside[a] for a in tile.axes)
+                    require((*tile.shape[:-1], tile.shape[-1] * per) == (*outer, last), "a tile that is not its axes' pieces")
+                    defined.add(tile.symbol)
+                case Evaluate(computed=computed, tile=tile, staged=staged, over=over):
+                    require({s.symbol for s in staged} <= defined, "a factor is computed of undefined tiles")
+                    require(tile.axes[-1] == over and all(s.axes == tile.axes for s in staged), "a factor along other axes")
+                    shapes = ((s.shape[0], s.shape[1] * one.per) for s, one in zip(staged, computed.staged, strict=True))
+                    require(all(shape == tile.shape for shape in shapes), "a factor of other pieces")
                     defined.add(tile.symbol)
                 case Multiply(accumulator=acc, left=left, right=right, over=over):
                     require({acc.symbol, left.symbol, right.symbol} <= defined, "a product of undefined tiles")
@@ -409,8 +450,12 @@ def statement_text(statement: Statement, names: SymbolNames) -> str:
     match statement:
         case Clear(tile=tile):
             return f"{tile_text(tile, names)} = 0"
-        case Load(tile=tile, tensor=tensor, axes=axes):
-            return f"{tile_text(tile, names)} = load {names[tensor]}[{', '.join(names[a] for a in axes)}]"
+        case Load(tile=tile, tensor=tensor, axes=axes, per=per):
+            return f"{tile_text(tile, names)} = load {names[tensor]}[{places_text(axes, per, names)}]"
+        case Evaluate(computed=computed, tile=tile, staged=staged):
+            for one, source in zip(computed.staged, staged, strict=True):
+                names.same(one.local, source.symbol)
+            return f"{tile_text(tile, names)} = {scalar_text(computed.expression, names)}"
         case Multiply(accumulator=acc, left=left, right=right, over=over):
             return f"{names[acc.symbol]} += {names[left.symbol]} · {names[right.symbol]} over {names[over]}"
         case Settle(tile=tile):
@@ -438,6 +483,12 @@ def statement_text(statement: Statement, names: SymbolNames) -> str:
             return f"store {names[tensor]}[{at}] : {statement.element.value} = {names[final]} of each row"
         case For(axis=axis, backwards=backwards):
             return f"for {names[axis.symbol]} by {axis.step}{' from the last' if backwards else ''}:"
+
+
+def places_text(axes: tuple[Symbol, ...], per: int, names: SymbolNames) -> str:
+    """The axes at which a tensor is read, of which so many neighbours along the last have one element."""
+    *outer, last = (names[a] for a in axes)
+    return ", ".join((*outer, last if per == 1 else f"{last} / {per}"))
 
 
 class Mentions(Protocol):

@@ -98,6 +98,8 @@ def limbed(kernels: Sequence[Kernel], program: Program, *, tf32: bool = False) -
 def counts(kernel: MatrixProduct) -> tuple[int, int]:
     """How many limbs the factors of a product are: one if the matrix instructions take both as they are."""
     left, right = kernel.left.value.element, kernel.right.value.element
+    if kernel.computed is not None:
+        return (1, 1)
     return (1, 1) if left == right != Element.F32 else (COUNT[left], COUNT[right])
 
 
@@ -166,6 +168,8 @@ def _copying(kernel: Tiled, side: tuple[EpilogueOperand, ...], sizes: Mapping[Sy
 def without_tensor_cores(kernel: MatrixProduct, problem: ScheduleProblem, sizes: Mapping[Symbol, int], target: Target) -> float:
     """Seconds of a plain kernel that computes the product: by register tiles, or it loads the right factor for each row (see
     `plan.loads`)."""
+    if kernel.computed is not None:
+        return _computing_again(kernel, problem, sizes, target)
     left, right = (_elements(kernel, side[0], sizes) * _source_bytes(side) for side in (kernel.lefts, kernel.rights))
     points = problem.outer * problem.rows * problem.columns
     column = problem.depth * _source_bytes(kernel.rights)
@@ -173,6 +177,16 @@ def without_tensor_cores(kernel: MatrixProduct, problem: ScheduleProblem, sizes:
     simple = KernelWork(left + right + RESULT_BYTES * points, (again,), 2 * points * problem.depth).seconds(target)
     tiles = best(_pairs(kernel, problem, sizes), target)
     return simple if tiles is None else min(simple, tiles[0])
+
+
+def _computing_again(kernel: MatrixProduct, problem: ScheduleProblem, sizes: Mapping[Symbol, int], target: Target) -> float:
+    """Seconds of a plain kernel that computes a factor of the product where it is read: for each tile of register tiles."""
+    moved = sum(_elements(kernel, operand, sizes) * operand.value.element.bits // 8 for operand in kernel.operands)
+    points = problem.outer * problem.rows * problem.columns
+    simple = KernelWork(moved + RESULT_BYTES * points, (), 2 * points * problem.depth).seconds(target)
+    pairs = Pairs(problem.outer, problem.columns, problem.rows, problem.depth, RESULT_BYTES, RESULT_BYTES, axes=3)
+    tiles = best(pairs, target)
+    return simple if tiles is None else max(simple, tiles[0])
 
 
 def _pairs(kernel: MatrixProduct, problem: ScheduleProblem, sizes: Mapping[Symbol, int]) -> Pairs:
@@ -198,6 +212,8 @@ def _source_bytes(side: tuple[EpilogueOperand, ...]) -> int:
 
 def _made(kernel: Tiled) -> frozenset[EpilogueOperand]:
     """The limbs that a kernel reads which are no tensors by themselves."""
+    if isinstance(kernel, MatrixProduct) and kernel.computed is not None:
+        return frozenset()
     return frozenset(operand for side in _sides_of(kernel) if len(side) > 1 for operand in side)
 
 

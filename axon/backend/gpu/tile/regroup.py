@@ -6,6 +6,8 @@ Tiles are cut along rows, columns, or several of them merged (`Merging`). Bulk c
 side by side and the columns last. Also a factor that does not depend on what is summed is multiplied after: where nothing else is
 to be done, the product's own kernel takes that in again (see `epilogue`).
 
+A factor that is computed on the way (see `computed`) is made of all that pointwise operations make of what it reads.
+
 Where a result is small and its sums are long, few tiles would have all the work: parts of a sum, in f32, are tiles of their own.
 
     out[i, j] = sum k < 8 * n => a[i, k] * b[k, j]    becomes    made[p, i, j] = sum r < n => a[i, n * p + r] * b[n * p + r, j]
@@ -14,9 +16,10 @@ Where a result is small and its sums are long, few tiles would have all the work
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 
+from axon.backend.gpu.tile.computed import MOST_DEPTH, inlined, joined
 from axon.backend.gpu.tile.contraction import APART, Merging, factors_of, sides_of
 from axon.backend.gpu.tile.stacked import stacked
 from axon.backend.plan.residues import by_residues, made_by_residues
@@ -25,8 +28,9 @@ from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
 from axon.core.ir import Axis, Binary, Block, Compute, Op, Program, Read, Reduction, Scalar, Value
+from axon.core.passes.parts import fails
 from axon.core.verify import verify_rewritten
-from axon.core.walk import converted, nodes, outs_of, rename, renewed
+from axon.core.walk import converted, nodes, outs_of, rename, renewed, tensors_of
 from axon.shapes.dimension import Dim
 
 
@@ -38,10 +42,33 @@ def regrouped(program: Program, merging: Mapping[Symbol, Merging]) -> Program:
     ops: list[Op] = []
     values = {value.symbol: value for value in program.inputs}
     values |= {out.symbol: out for op in program.block.ops for out in outs_of(op)}
+    producers = pointwise(program.block.ops)
     for op in program.block.ops:
         chosen = merging.get(op.outs[0].symbol) if isinstance(op, Compute) else None
-        ops += [op] if chosen is None or not isinstance(op, Compute) else _made(op, chosen, values)
-    return replace(program, block=Block(tuple(ops), program.block.results))
+        if chosen is not None and chosen.beside is not None and isinstance(op, Compute):
+            ops += in_order(inlined(op, *factors_of(op), chosen.beside, producers), chosen)
+        else:
+            ops += [op] if chosen is None or not isinstance(op, Compute) else _made(op, chosen, values)
+    read = {symbol for op in program.block.ops for symbol in tensors_of(op)}
+    return replace(program, block=Block(_needed(ops, read, program.block.results), program.block.results))
+
+
+def pointwise(ops: Iterable[Op]) -> dict[Symbol, Compute]:
+    """The pointwise operations, by what they make."""
+    return {out.symbol: op for op in ops if isinstance(op, Compute) and op.reduction is None for out in op.outs}
+
+
+def _needed(ops: Sequence[Op], read: Set[Symbol], results: tuple[Symbol, ...]) -> tuple[Op, ...]:
+    """The operations without pointwise ones that nobody reads any longer."""
+    wanted = set(results)
+    kept: list[Op] = []
+    for op in reversed(ops):
+        outs = {out.symbol for out in outs_of(op)}
+        unread = outs.isdisjoint(wanted) and not outs.isdisjoint(read)
+        if not (unread and isinstance(op, Compute) and op.reduction is None and not fails(op)):
+            kept.append(op)
+            wanted |= set(tensors_of(op))
+    return tuple(reversed(kept))
 
 
 def _made(op: Compute, merging: Merging, values: Mapping[Symbol, Value]) -> tuple[Compute, ...]:
@@ -73,7 +100,11 @@ def in_order(op: Compute, merging: Merging) -> tuple[Compute, ...]:
     if merging.ragged:
         return (op,)
     deep, shallow = factors_of(op)
-    axes = _order(op, deep, merging)
+    if merging.beside is not None:
+        if merging.parts == 1:
+            return (op,)
+        deep = [deep[0], joined(deep[1:])]
+    axes = op.axes if merging.beside is not None else _order(op, deep, merging)
     if merging.parts == 1 and axes == op.axes and (not shallow or merging == APART):
         return (op,)
     (out,) = op.outs
@@ -102,7 +133,9 @@ def in_order(op: Compute, merging: Merging) -> tuple[Compute, ...]:
 def _cut(reduction: Reduction, merging: Merging) -> tuple[Reduction, dict[Symbol, Dim], tuple[Axis]]:
     """The sum over one of the parts, where in the whole one is, and the axis of parts."""
     axis = reduction.axes[merging.along]
-    part, inside = Axis(fresh("part"), Dim.of(merging.parts)), Axis(fresh(axis.symbol.name), axis.extent // merging.parts)
+    unit = MOST_DEPTH if merging.beside is not None else 1  # of quotients those of each part are their own
+    extent = unit * (axis.extent // (unit * merging.parts))
+    part, inside = Axis(fresh("part"), Dim.of(merging.parts)), Axis(fresh(axis.symbol.name), extent)
     axes = tuple(inside if each == axis else each for each in reduction.axes)
     at = inside.extent * Dim.of(part.symbol) + Dim.of(inside.symbol)
     return replace(reduction, axes=axes), {axis.symbol: at}, (part,)

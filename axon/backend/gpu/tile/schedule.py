@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as MappingOf
 from functools import lru_cache
 from itertools import product
-from math import inf
+from math import inf, lcm
 from typing import Any, Literal
 
 from axon.backend.gpu.layout.target import Target
+from axon.backend.gpu.tile.computed import MOST_DEPTH
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
 
@@ -75,6 +76,9 @@ class Traits:
     scores: int = 1  # of a stream: how many for each element
     by_key: int = 0  # and how many values it reads for each key
     ragged: int = 0  # rows of a tile, if tables say so, which tiles have which
+    computed: tuple[
+        tuple[int, int], ...
+    ] = ()  # of a left factor that is computed: bits of what is staged, and for how many of the depth
 
     @property
     def promoted(self) -> bool:
@@ -109,6 +113,8 @@ class ScheduleProblem:
     pixels: Literal["rows", "columns"] | None = None
     scores: int = 1
     groups: int = 0
+    staged: int = 0  # bytes of what is staged of a left factor that is computed
+    work: float = 0.0  # instructions of each of its elements
     bits: int = 16
 
     def tiles(self, rows: int) -> int:
@@ -141,6 +147,10 @@ def shared_bytes(mapping: TileMapping, traits: Traits) -> int:
         ring = traits.limbs[0] * (mapping.rows * deep + mapping.stages * mapping.keys * (deep + mapping.columns))
     else:
         left, right = traits.limbs
+        if traits.computed:
+            staged = sum(bits * mapping.depth // (8 * per) for bits, per in traits.computed)
+            ring = mapping.stages * (mapping.rows * staged + mapping.columns * mapping.depth * traits.element.bits // 8)
+            return BARRIER_BYTES + ring + mapping.consumers * mapping.slots * BUFFER_BYTES
         ring = mapping.stages * (mapping.rows * left + mapping.columns * right) * mapping.depth
     ring = ring * traits.element.bits // 8
     return BARRIER_BYTES + ring + mapping.consumers * mapping.slots * BUFFER_BYTES
@@ -151,7 +161,8 @@ def accumulators(mapping: TileMapping, traits: Traits) -> int:
     weights, and what it reads for its keys. Of weights in limbs scores are none any more."""
     if traits.stream and traits.promoted:
         return mapping.rows * (4 * mapping.columns + 3 * mapping.keys) // (2 * mapping.consumers * 128)
-    columns = 2 * mapping.columns * (1 + traits.promoted) + (1 + 2 * traits.scores + traits.by_key) * mapping.keys
+    held = mapping.depth if traits.computed else 0  # 16 bits each
+    columns = held + 2 * mapping.columns * (1 + traits.promoted) + (1 + 2 * traits.scores + traits.by_key) * mapping.keys
     return mapping.rows * columns // (2 * mapping.consumers * 128)
 
 
@@ -171,6 +182,7 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
     unit = width if across else 8  # what a block may load of a shared tile: whole panels, or whole swizzle periods of rows
     what = "columns" if over_rows else "rows"
     step = width if traits.right_across or traits.stream else max(granule, 16)
+    staged = lcm(*(target.swizzle * 8 // bits * per for bits, per in traits.computed))
     budget = register_budget(mapping, promoted=traits.promoted, scores=traits.scores, ragged=bool(traits.ragged))
     spare = STREAM_SPARE + KEY_SPARE * traits.by_key if traits.stream else SPARE_REGISTERS
     threads = target.warpgroup * (mapping.consumers + mapping.specialized)
@@ -183,6 +195,12 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
         (low <= mapping.columns <= high, f"columns must be {low} to {high}"),
         (mapping.columns % step == 0, f"columns must be a multiple of {step}"),
         (mapping.depth % width == 0, f"depth must be a multiple of {width}"),
+        (not traits.computed or (mapping.depth % staged == 0 and mapping.depth <= MOST_DEPTH),
+         f"depth must be a multiple of {staged} up to {MOST_DEPTH}, since the left factor is computed"),
+        (not traits.computed or (mapping.rows == target.product_rows * mapping.consumers and mapping.cluster == 1),
+         f"a factor that is computed has {target.product_rows} rows for each consumer, and no cluster shares it"),
+        (not traits.computed or (not mapping.in_flight and mapping.specialized),
+         "a factor is computed while no product is in flight, and beside a producer: the mapping must be specialized"),
         (not traits.promoted or not mapping.in_flight,
          "with factors in limbs no product is in flight when the next step is issued: a step adds up its own"),
         (0 <= mapping.in_flight < mapping.stages, "fewer products can be in flight than the ring has stages"),
@@ -218,6 +236,12 @@ TILES = (  # rows, columns, depth of 16 bits, consumers
 LIMB_TILES = ((128, 128, 64, 2), (128, 64, 64, 2), (64, 128, 64, 1), (64, 64, 64, 1))  # stages hold several of each factor
 CLUSTERS: tuple[tuple[int, Literal["rows", "columns"]], ...] = ((2, "rows"), (2, "columns"), (4, "columns"), (1, "rows"))
 MOST_STAGES = 12
+COMPUTED_TILES = tuple(  # of a left factor that is computed; few columns are the narrow side of the instruction
+    (64 * consumers, columns, depth, consumers)
+    for consumers in (1, 2, 3)
+    for columns in (16, 32, 64, 128)
+    for depth in (64, 128, 256)
+)
 STREAM_TILES = (  # rows, keys, consumers
     (192, 128, 3), (128, 192, 2), (128, 176, 2), (128, 128, 2), (128, 96, 2), (128, 80, 2), (128, 64, 2), (64, 128, 1), (64, 64, 1),
 )  # fmt: skip
@@ -257,7 +281,8 @@ def attempts(target: Target, traits: Traits, given: Given) -> Iterator[TileMappi
 def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Iterator[list[TileMapping]]:
     """For each tile and cluster the rings that it may have, the best first; `shallow` ones too."""
     fixed: dict[str, Any] = dict(given)
-    waiting = fixed.get("in_flight", 0 if traits.promoted else 1)
+    alone = traits.promoted or bool(traits.computed)  # a step waits for its own products
+    waiting = fixed.get("in_flight", 0 if alone else 1)
     if traits.stream:
         stages: Iterable[int] = (2, 1) if traits.promoted else (max(2, waiting + 1),)
     else:
@@ -265,7 +290,10 @@ def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Itera
         stages = range(max(MOST_STAGES, waiting + 1), waiting if shallow else max(least, waiting), -1)
     for base in _bases(traits):
         for sized in _sized(base, fixed, target):
-            rings = (replace(sized, stages=n, slots=slots) for n in stages for slots in ((1,) if traits.promoted else (2, 1)))
+            rings = (replace(sized, stages=n, slots=slots) for n in stages for slots in ((1,) if alone else (2, 1)))
+            if traits.computed and not sized.persistent and "stages" not in fixed:  # two blocks beside each other
+                half = target.shared_per_multiprocessor // 2 - target.shared_taken
+                rings = (ring for ring in rings if shared_bytes(ring, traits) <= half)
             yield list(dict.fromkeys(replace(ring, **fixed) for ring in rings))
 
 
@@ -274,6 +302,9 @@ def _bases(traits: Traits) -> Iterator[TileMapping]:
         tiles = LIMB_STREAM_TILES if traits.promoted else STREAM_TILES
         for columns, depth, (rows, keys, consumers), turns in product(WIDTHS, WIDTHS, tiles, (False, True)):
             yield TileMapping(rows, columns, depth, 2, 0 if traits.promoted else 1, consumers, 1, keys=keys, turns=turns)
+    elif traits.computed:
+        for (rows, columns, depth, consumers), persistent in product(COMPUTED_TILES, (True, False)):
+            yield TileMapping(rows, columns, depth, 2, 0, consumers, 1, persistent=persistent)
     else:
         for (rows, columns, wide, consumers), (cluster, over) in product(LIMB_TILES if traits.promoted else TILES, CLUSTERS):
             depth = wide * 16 // traits.element.bits
@@ -352,6 +383,34 @@ PIXEL_COPY, EACH_PIXEL = 6e-8, 2.4e-9  # seconds of a copy of pixels, and of eac
 MEMORY_RATE = 3.6e12  # bytes per second of the whole chip, while products run
 
 
+# Not fitted to anything yet: by counting instructions.
+EVALUATED = 1.2e11  # instructions of threads per second of one multiprocessor that has something else to do meanwhile
+ALONE_EVALUATED = 0.6  # of that with one consumer alone
+STAGED_RATE = 4.0e12  # bytes per second of the whole chip
+
+
+def _predict_computed(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> float:
+    """Seconds of a product whose left factor is computed: again for each tile of columns."""
+    tiles = -(-problem.rows // mapping.rows) * -(-problem.columns // mapping.columns) * problem.outer
+    steps = -(-problem.depth // mapping.depth)
+    beside = mapping.consumers if mapping.persistent else max(mapping.consumers, 2)  # another block on the multiprocessor
+    evaluated = EVALUATED * (ALONE_EVALUATED if beside == 1 else 1.0)
+    work = problem.work * mapping.rows * mapping.depth / evaluated
+    work += (
+        2.0
+        * mapping.rows
+        * mapping.columns
+        * mapping.depth
+        / RATE
+        * (1 + COLUMNS_COST / mapping.columns + ROWS_COST / mapping.rows)
+    )
+    staged = problem.staged / max(1, problem.rows * problem.depth * problem.outer)  # bytes of an element
+    feed = (mapping.rows * staged + 2 * mapping.columns) * mapping.depth / FEED_RATE
+    busy = -(-tiles // target.multiprocessors) * steps * _slower(work + STEP, feed, 4)
+    moved = problem.staged + 2 * sum(problem.elements or ()) + 2 * problem.rows * problem.columns * problem.outer
+    return LAUNCH + _slower(busy, moved / STAGED_RATE, 6)
+
+
 def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> float:
     """Seconds that a mapping should take: waves of tiles at the pace of matrix units and L2 feed, or the memory.
 
@@ -361,6 +420,8 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
         return _predict_stream(mapping, problem, target)
     if not holds(mapping, problem):
         return inf
+    if problem.staged:
+        return _predict_computed(mapping, problem, target)
     tiles_m = problem.tiles(mapping.rows)
     tiles_n = -(-problem.columns // mapping.columns)
     over_rows = mapping.cluster_over == "rows"

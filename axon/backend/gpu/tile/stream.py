@@ -130,6 +130,10 @@ class Stream:
     further: tuple[tuple[EpilogueOperand, ...], ...] = ()
 
     @property
+    def turned(self) -> bool:
+        return False
+
+    @property
     def reduced(self) -> tuple[Axis, ...]:
         """The axes that are summed over."""
         return (*self.depths, self.keys)

@@ -29,7 +29,7 @@ INSTRUCTION_DEPTH = 8
 
 def rounded(kernel: object) -> bool:
     """Whether a kernel is a product that rounds its factors. Matrix instructions take f32 in no other way."""
-    return isinstance(kernel, MatrixProduct) and kernel.left.value.element is Element.F32
+    return isinstance(kernel, MatrixProduct) and kernel.computed is None and kernel.left.value.element is Element.F32
 
 
 def error_bound(depth: int) -> float:

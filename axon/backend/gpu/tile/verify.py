@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from axon.backend.gpu.layout.views import View
+from axon.backend.gpu.tile.computed import Computed, held_in
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.epilogue import EpilogueOperand
 from axon.backend.gpu.tile.stream import Stream, Term
@@ -76,6 +77,8 @@ class _KernelScope(PlanScope):
             self.tensors[view.value.symbol] = view.value
         for operand in kernel.operands:
             self.operand(operand)
+        if isinstance(kernel, MatrixProduct) and kernel.computed is not None:
+            self.computes(kernel, kernel.computed)
         self.holds(kernel.product, self.element_of(kernel))
         if isinstance(kernel, Stream):
             self.passes(kernel)
@@ -100,6 +103,15 @@ class _KernelScope(PlanScope):
             for dim in value.shape:
                 self.dim(dim)
             self.define_value(value)
+
+    def computes(self, kernel: MatrixProduct, computed: Computed) -> None:
+        """A factor that is computed: of the elements of its operands, each at rows and depth."""
+        for staged, operand in zip(computed.staged, kernel.lefts, strict=True):
+            both = {kernel.rows.symbol, kernel.depth.symbol}
+            self.require(both <= set(operand.axes), f"{operand.value.symbol!r} is staged without rows, or what is summed")
+            self.holds(staged.local, operand.value.element)
+        element = self.scalar(computed.expression)
+        self.require(held_in(computed.expression, computed.element), f"a factor of {element.value} in {computed.element.value}")
 
     def element_of(self, kernel: MatrixProduct | Stream) -> Element:
         """What a product is taken to be where it is used first: it accumulates in f32, and is rounded where it is stored."""
