@@ -28,7 +28,7 @@ from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
 from axon.core.ir import Axis, Binary, Block, Compute, Op, Program, Read, Reduction, Scalar, Value
-from axon.core.passes.parts import fails
+from axon.core.scalar_facts import may_stop
 from axon.core.verify import verify_rewritten
 from axon.core.walk import converted, nodes, outs_of, rename, renewed, tensors_of
 from axon.shapes.dimension import Dim
@@ -65,7 +65,7 @@ def _needed(ops: Sequence[Op], read: Set[Symbol], results: tuple[Symbol, ...]) -
     for op in reversed(ops):
         outs = {out.symbol for out in outs_of(op)}
         unread = outs.isdisjoint(wanted) and not outs.isdisjoint(read)
-        if not (unread and isinstance(op, Compute) and op.reduction is None and not fails(op)):
+        if not (unread and isinstance(op, Compute) and op.reduction is None and not may_stop(op)):
             kept.append(op)
             wanted |= set(tensors_of(op))
     return tuple(reversed(kept))
