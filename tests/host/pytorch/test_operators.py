@@ -82,6 +82,9 @@ def test_the_library(case: Case) -> None:
             torch.library.opcheck(operator, given)
         elif undefined(operator, leaves):  # at 0, as that of a length: `opcheck` does not find NaN equal to itself
             torch.library.opcheck(operator, tuple(map(away_from_zero, leaves)))
+        elif "can't be cast" in str(error):  # `opcheck` adds a float to a sum of integers, in place, where results are first these
+            torch.library.opcheck(operator, leaves, test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
+            torch.library.opcheck(operator, given)
         else:
             raise
 
