@@ -13,6 +13,7 @@ from tests import ROOT
 
 PACKAGE = ROOT / "axon"
 MAY = {
+    "backend/cpu/threads.py": "pauses between two looks at threads that still work after Ctrl-C",
     "backend/gpu/build/cubin.py": "waits for what other processes are making",
     "host/devices/watch.py": "how long processes wait for one another, which only ends them",
     "host/inference/run.py": "the sampling time, which ArviZ shows beside draws",

@@ -145,16 +145,20 @@ def _(d: Drawn) -> Comparison:
 
 @case("infer.jitter")
 def _(d: Drawn) -> Comparison:
-    """Twice Halton's sequence of base 2: the digits of t + 1, from the point to the right."""
+    """A half and Halton's sequence of base 2: the digits of t + 1, from the point to the right."""
     t = d.size(0, 1000)
-    return of(np.int32(t), wanted=np.float32(2 * int(f"{t + 1:b}"[::-1], 2) / 2 ** len(f"{t + 1:b}")), single=True)
+    return of(np.int32(t), wanted=np.float32(0.5 + halton(t)), single=True)
+
+
+def halton(t: int) -> float:
+    return int(f"{t + 1:b}"[::-1], 2) / 2 ** len(f"{t + 1:b}")
 
 
 @case("infer.steps_of")
 def _(d: Drawn) -> Comparison:
     step, length, t = np.log(d.uniform(low=0.01, high=1.0)), np.log(d.uniform(low=0.1, high=20.0)), d.size(0, 50)
-    halton = 2 * int(f"{t + 1:b}"[::-1], 2) / 2 ** len(f"{t + 1:b}")
-    return of(step, length, np.int32(t), wanted=np.int32(min(1000, max(1, np.ceil(halton * np.exp(length - step))))))
+    steps = np.ceil((0.5 + halton(t)) * np.exp(length - step))
+    return of(step, length, np.int32(t), wanted=np.int32(min(1000, max(1, steps))))
 
 
 def ends(warmup: int) -> list[int]:

@@ -236,7 +236,9 @@ def _kernel(program: Program, kernel: families.Kernel) -> _Step:
     by_out = {out.symbol: op for op in program.block.ops for out in outs_of(op)}
     values = (*program.inputs, *(out for op in program.block.ops for out in outs_of(op)))
     stores = tuple(result.value.symbol for result in kernel.results)
-    reads = tuple(value.symbol for value in tensors(kernel, values) if value.symbol not in stores)
+    shown = {view.value.symbol: view.source for view in families.views_of(kernel)}
+    used = dict.fromkeys(shown.get(value.symbol, value.symbol) for value in tensors(kernel, values))
+    reads = tuple(symbol for symbol in used if symbol not in stores)
     members: set[Symbol] = set()
     work = list(stores)
     while work:

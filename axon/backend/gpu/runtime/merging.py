@@ -74,9 +74,10 @@ def merged(
     target: Target,
     *,
     tf32: bool = False,
+    refused: Set[Symbol] = frozenset(),
 ) -> Merged:
     """How sides are best merged, of the contractions in these kernels that are not `decided`; those that are best as they are are
-    left out."""
+    left out. No factors of those `refused` are computed on the way."""
     values = {value.symbol: value for value in program.inputs}
     values |= {out.symbol: out for op in program.block.ops for out in outs_of(op)}
     numbers = {op.outs[0].symbol: number for number, op in enumerate(program.block.ops) if isinstance(op, Compute)}
@@ -86,7 +87,7 @@ def merged(
         if source is not None and (copy := outs_of(each)[0].symbol) not in tensors:
             same[copy] = same.get(source, source)
     seen = [with_tensors(op, same) for op in program.block.ops]
-    pricer = _Pricer(values, tensors, sizes, target, frozenset(program.ascending), tf32, pointwise(seen))
+    pricer = _Pricer(values, tensors, sizes, target, frozenset(program.ascending), tf32, pointwise(seen), refused)
     found: dict[Symbol, Merging | None] = {}
     whole = dict.fromkeys(_contracted(kernels))
     # A sum in parts is what the second of two kernels stores.
@@ -150,6 +151,7 @@ class _Pricer:
     ascending: frozenset[Symbol] = frozenset()  # tensors of which it is known
     tf32: bool = False  # whether products may round their factors
     producers: Mapping[Symbol, Compute] = field(default_factory=dict)  # pointwise operations, by what they make
+    refused: Set[Symbol] = frozenset()  # no factors of these are computed on the way
 
     def best(self, op: Compute, later: Sequence[Compute]) -> Merging | None:
         """How to merge a contraction's sides; None if it is best as it stands, or is none."""
@@ -172,6 +174,8 @@ class _Pricer:
     def computing(self, op: Compute) -> Merging | None:
         """The contraction with factors that consumers compute, if that takes less time than to compute these before."""
         assert op.reduction is not None
+        if op.outs[0].symbol in self.refused:
+            return None
         deep, shallow = factors_of(op)
         gains: dict[Merging, float] = {}  # seconds
         for beside in candidates(deep):

@@ -262,7 +262,7 @@ def _instead(planned: Planned, program: Program) -> str:
     copies = (k for k in planned.kernels if isinstance(k, Nest) and not whole.isdisjoint(k.stored))
     copied = (symbol for kernel in copies for symbol in sorted(reads_of(kernel), key=lambda s: s.id))
     said = [f"{_named(s, program)} is copied first" for s in dict.fromkeys(copied)]
-    for symbol, merging in sorted(way.merging, key=lambda item: item[0].id):
+    for symbol, merging in sorted(way.merges.items(), key=lambda item: item[0].id):
         ragged = [f"has tiles of {merging.ragged} rows of one group each"] * (merging.ragged > 0)
         how = ragged or ["has merged indices"] * (merging.rows or merging.columns) + ["is summed in parts"] * (merging.parts > 1)
         said.append(f"{_named(symbol, program)} {' and '.join(how) or 'is made in another order of indices'}")

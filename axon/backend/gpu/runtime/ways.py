@@ -6,6 +6,7 @@ Note [Ways]
 
       merging  the several axes that one factor has alone are rows, or columns, as one; or the product is made in another order of
                indices and put in its own after (see `merging`, `tile.regroup`). This is decided first, by cost
+      before   factors are computed by a kernel before, and not on the way to the tensor cores, which the compiler has refused
       divided  parts of the keys of a stream with few rows are streams of their own, rows that share keys are one tile's
                (see `dividing`, `tile.divided`)
       packed   an operand that bulk copies cannot read as it lies is copied first, in rows that they can read (see `packed`)
@@ -38,7 +39,7 @@ from axon.backend.gpu.runtime.merging import Merged, merged
 from axon.backend.gpu.runtime.packed import Packing, packings, with_copies
 from axon.backend.gpu.runtime.prepare import Prepared, fit, is_empty
 from axon.backend.gpu.runtime.spreading import rows_to_spread
-from axon.backend.gpu.tile.contraction import MatrixProduct
+from axon.backend.gpu.tile.contraction import MatrixProduct, Merging
 from axon.backend.gpu.tile.divided import Division, divided, state_of
 from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, nests, results_of
 from axon.backend.gpu.tile.limbs import better_apart, dearer, limbed
@@ -69,6 +70,7 @@ class Way:
     bare: Symbols = NONE
     packed: frozenset[Packing] = frozenset()
     merging: Merged = frozenset()
+    before: Symbols = NONE
     spread: frozenset[tuple[Symbol, Cut]] = frozenset()
     divided: frozenset[tuple[Symbol, Division]] = frozenset()
     ones: Symbols = NONE  # sizes
@@ -76,8 +78,13 @@ class Way:
     why: tuple[tuple[Symbol, str], ...] = field(default=(), compare=False)
 
     def __or__(self, other: Way) -> Way:
-        names = ("plain", "apart", "bare", "packed", "merging", "spread", "divided", "ones", "tf32")
+        names = ("plain", "apart", "bare", "packed", "merging", "before", "spread", "divided", "ones", "tf32")
         return Way(**{name: getattr(self, name) | getattr(other, name) for name in names}, why=(*self.why, *other.why))
+
+    @property
+    def merges(self) -> dict[Symbol, Merging]:
+        """How sides are merged, by what contractions make."""
+        return {symbol: merging for symbol, merging in self.merging if merging.beside is None or symbol not in self.before}
 
 
 AS_IT_IS = Way()
@@ -117,7 +124,7 @@ class Planned:
 
 def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     """The kernels of a program on a chip in a way. Raises `Unsupported` for one that is not straight (see `parts`)."""
-    merging = dict(way.merging)
+    merging = way.merges
     without = "" if target.has(WGMMA) else f"{target.name} has no {WGMMA.name}"
     again = Recomputed(program) if without else recomputed(program, way.plain | way.apart)
     ordered = regrouped(again.program, merging)
@@ -162,8 +169,8 @@ def following(
     lying = planned.lying(sizes) | dict(tensors)
     way = planned.way
     open_ = [kernel for number, kernel in enumerate(planned.kernels) if number not in given]
-    taken = dict(way.merging).keys() | way.plain
-    merging = merged(planned.program, open_, taken, lying, sizes, target, tf32=way.tf32) if target.has(WGMMA) else None
+    taken, has = way.merges.keys() | way.plain, target.has(WGMMA)
+    merging = merged(planned.program, open_, taken, lying, sizes, target, tf32=way.tf32, refused=way.before) if has else None
     if merging:
         return way | Way(merging=merging)
     decided = {out for first, _ in way.divided for out in (first, state_of(first))}
@@ -220,6 +227,8 @@ def _needed(
             whole = {state_of(first): first for first, _ in way.divided}
             unfit = frozenset(whole.get(symbol, symbol) for symbol in unfit)
             return Way(apart=unfit, why=tuple((whole.get(symbol, symbol), reason) for symbol, reason in why))
+        case MatrixProduct(made=made, computed=computed) if computed is not None and reason == REFUSED and made in way.merges:
+            return Way(before=frozenset((made,)), why=why)
         case MatrixProduct():
             return Way(bare=unfit, why=why) if reason == REFUSED and unfit.isdisjoint(way.bare) else Way(plain=unfit, why=why)
         case _:

@@ -28,6 +28,7 @@ from axon.core.ir import Axis, Binary, Compute, Convert, Local, Read, Scalar, Un
 from axon.core.operation_count import flops, other_operations
 from axon.core.scalar_facts import axes_of, may_fail
 from axon.core.walk import children, nodes, reads, with_children
+from axon.shapes.dimension import DimensionTooLarge
 
 Side = Literal["rows", "columns"]
 FETCHED = 4  # neighbours that a thread brings at once, at most
@@ -287,7 +288,10 @@ def register_tiles(
     fetches = tuple(fetch(leaf, found, tensors, sizes, most) for leaf in found.leaves)
     across = any(one.along == "depth" for one, leaf in zip(fetches, found.leaves, strict=True) if leaf.side == "columns")
     times = SEVERAL if pairs.axes > 3 else ACROSS if across else SIMPLE
-    if time >= times * untiled(nest, values, sizes).seconds(target):
+    try:
+        if time >= times * untiled(nest, values, sizes).seconds(target):
+            return None
+    except DimensionTooLarge:  # of sizes that no memory holds
         return None
     lacking = pairs.narrow and tile.warps and min(pairs.together) == 1  # registers: they go to what is brought one by one
     return TiledMapping(tile, fetches, 1 if lacking else tile.resident(pairs.words, pairs.axes, target))
