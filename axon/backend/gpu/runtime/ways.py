@@ -227,8 +227,9 @@ def _needed(
             whole = {state_of(first): first for first, _ in way.divided}
             unfit = frozenset(whole.get(symbol, symbol) for symbol in unfit)
             return Way(apart=unfit, why=tuple((whole.get(symbol, symbol), reason) for symbol, reason in why))
-        case MatrixProduct(made=made, computed=computed) if computed is not None and reason == REFUSED and made in way.merges:
-            return Way(before=frozenset((made,)), why=why)
+        case MatrixProduct(computed=computed) if computed is not None and reason == REFUSED:
+            whole_of = {within: out for out, merging in way.merges.items() for within in named({out: merging})}
+            return Way(before=frozenset((whole_of[kernel.made],)), why=why)
         case MatrixProduct():
             return Way(bare=unfit, why=why) if reason == REFUSED and unfit.isdisjoint(way.bare) else Way(plain=unfit, why=why)
         case _:

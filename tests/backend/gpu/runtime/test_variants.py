@@ -384,6 +384,25 @@ def test_a_kernel_of_which_no_mapping_fits_is_made_by_others(
     np.testing.assert_allclose(got, want, atol=2e-2 * np.abs(want).max())
 
 
+CODES = """
+fun f (x : bf16[m, k]) (w : i8[n, k]) (s : bf16[n]) =
+  let val e = for j c => exp (sin (cast bf16 w[j, c] * s[j])) in for i j => sum c => x[i, c] * e[j, c] end
+"""
+
+
+def test_a_factor_that_no_kernel_can_compute_on_the_way_is_computed_before(builds: Builds) -> None:
+    """Here of a product whose depth is cut into parts."""
+    program = Executable(compiler.lower(compiler.check_text(CODES), "f", None))
+    bound = named(program, m=16, n=1024, k=4096)
+    wanted = program.serving({}, bound).planned.way.merges
+    assert [(one.beside is not None, one.parts > 1) for one in wanted.values()] == [(True, True)]
+    builds.refuse = lambda stages: stages.barriers is not None and "sin" in stages.source.text
+    served, plans = program.built({}, bound)
+    assert served.planned.way.before == wanted.keys()
+    assert [type(plan.kernel).__name__ for plan in plans.values()] == ["Nest", "MatrixProduct"]
+    assert program.serving({}, bound) is served
+
+
 def refused_order(program: Executable, mapping: Any, bound: Any) -> Any:
     from axon.backend.gpu.build.recipe import stages
 
