@@ -191,12 +191,12 @@ class _Making:
             self._linked(job, *answer)
 
     def _linked(self, job: _Job, cubin: bytes, log: str) -> None:
-        if not self._proved(job):
-            return
         try:
             made = _checked(cubin, log, job.stages.spills, _scratch(job.stages.source))
         except BuildError as error:
             self._fail(job, error)
+            return
+        if isinstance(made, LinkedKernel) and not self._proved(job):  # what is refused is never run
             return
         cache.write(job.key, made)
         self._finished(job, made)

@@ -223,7 +223,10 @@ class ResultEmitter:
         if always or rows or self.row in asked:
             code.assign(self.row, self.first_row(block) + self.quarter + out.lane % 32 // 4)
         if always or self.column in asked:
-            code.assign(self.column, out.name(order.columns.symbol) * order.columns.step + out.lane % 4 * 2)
+            column = out.name(order.columns.symbol) * order.columns.step + out.lane % 4 * 2
+            # From this thread itself, which the compiler does not know: else it keeps the addresses of all operands from one
+            # result to the next, and spills them.
+            code.assign(self.column, call("ptx.from_lane", column, out.lane % 32))
         for name, value in rows:
             code.assign(name, value)
         code.extend(loads)
