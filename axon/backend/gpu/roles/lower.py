@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import takewhile
 from math import prod
 from typing import assert_never
 
@@ -184,7 +185,7 @@ class _Lowering:
         after: TileAxis | None = None  # the loop that has just ended
         got = {s.aref.symbol for s in body if isinstance(s, r.Get)}
         cleared: set[Symbol] = set()  # right here, and nothing summed since
-        for statement in body:
+        for at, statement in enumerate(body):
             match statement:
                 case Clear(tile=tile):
                     cleared.add(tile.symbol)
@@ -232,7 +233,8 @@ class _Lowering:
                 case t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows():
                     out.append(statement)
                 case Store():
-                    out += self._store(statement)
+                    if not at or not isinstance(body[at - 1], Store):
+                        out += self._stored([s for s in takewhile(lambda s: isinstance(s, Store), body[at:]) if isinstance(s, Store)])
                 case r.Put(ahead=ahead):
                     put = tuple(self._put(statement, inside=loop is not None))
                     out.append(b.Alone((b.IfPiece(self.steps, ahead, loop is not None, put),) if ahead else put))
@@ -261,35 +263,44 @@ class _Lowering:
             for tile in settled
         )
 
-    def _store(self, store: Store) -> list[Op]:
-        columns = self.program.source.columns
-        out: list[Op] = []
+    def _stored(self, stores: Sequence[Store]) -> list[Op]:
+        """All results of a tile, piece by piece: what several are computed from is needed for one piece at a time."""
+        columns, out = self.program.source.columns, list[Op]()
+        pieces = [
+            (block, column, number)
+            for number, store in enumerate(stores)
+            for block in range(self._blocks)
+            for column in range(0, columns.step, self._stored_width(store))
+        ]
+        for block, column, number in sorted(pieces):
+            out += self._piece(stores[number], block, column)
+        return out
+
+    def _stored_width(self, store: Store) -> int:
+        """Columns of a piece."""
+        at_once = 1 if self.boxed or self.buffer is None or store.tensor not in self.dense else min(self.buffer.slots, 2)
+        return self._width(store) * at_once
+
+    def _piece(self, store: Store, block: int, column: int) -> list[Op]:
+        width = self._stored_width(store)
         if not self.boxed:
             buffer = self.buffer if store.tensor in self.dense else None
-            width = self._width(store) * (min(buffer.slots, 2) if buffer else 1)
-            for block in range(self._blocks):
-                for column in range(0, columns.step, width):
-                    out.append(b.Scatter(store, block, column, min(width, columns.step - column), buffer))
-            return out
+            return [b.Scatter(store, block, column, min(width, self.program.source.columns.step - column), buffer)]
         assert self.buffer is not None
-        width = self._width(store)
-        for block in range(self._blocks):
-            for column in range(0, columns.step, width):
-                slot = self.next_slot
-                self.next_slot = (slot + 1) % self.buffer.slots
-                meet = b.Meet(1, self.target.warpgroup)
-                box = tuple(self._box(a, width) for a in store.axes)
-                descriptor = Descriptor(store.tensor, box, tuple(range(len(box))))
-                at = tuple(self._stored_at(a, block, column) for a in store.axes)
-                out += [
-                    b.Reclaim(self.buffer, self.buffer.slots - 1),
-                    meet,
-                    b.Write(self.buffer, slot, store, block, column, width),
-                    b.AsyncFence(),
-                    meet,
-                    b.Send(self.buffer, slot, descriptor, at),
-                ]
-        return out
+        slot = self.next_slot
+        self.next_slot = (slot + 1) % self.buffer.slots
+        meet = b.Meet(1, self.target.warpgroup)
+        box = tuple(self._box(a, width) for a in store.axes)
+        descriptor = Descriptor(store.tensor, box, tuple(range(len(box))))
+        at = tuple(self._stored_at(a, block, column) for a in store.axes)
+        return [
+            b.Reclaim(self.buffer, self.buffer.slots - 1),
+            meet,
+            b.Write(self.buffer, slot, store, block, column, width),
+            b.AsyncFence(),
+            meet,
+            b.Send(self.buffer, slot, descriptor, at),
+        ]
 
     def _box(self, axis: Symbol, width: int) -> int:
         source = self.program.source
