@@ -260,7 +260,7 @@ class StreamEmitter:
             if self.repaired(stream, term):
                 olds = self.halves("old")
                 before = self.biases(plan, term, block, olds)
-                factors: list[Expression] = [call("ptx.exp2", bias - old) for bias, old in zip(biases, before, strict=True)]
+                factors: list[Expression] = [call("ptx.exp2_between", *pair) for pair in zip(biases, before, strict=True)]
                 if not term.falls:
                     one = literal(1.0, Element.F32)
                     factors = [Choice(old > _NOTHING, factor, one) for old, factor in zip(olds, factors, strict=True)]

@@ -166,6 +166,10 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "narrow_tanh": Instruction(_TANH, "f", "f", memory=False),
     # For streams: exponentials are powers of 2.
     "exp2": Instruction("ex2.approx.ftz.f32 $0, $1;", "f", "f", memory=False),
+    # 2^(a - b), which is 1 where both are equal. With a rounding of its own the subtraction is not fused with the product that b
+    # is: what a product lost when it was rounded would be left of two equal ones.
+    "exp2_between": Instruction(
+        "{ .reg .f32 t; sub.rn.f32 t, $1, $2; ex2.approx.ftz.f32 $0, t; }", "ff", "f", memory=False),
     # Where nothing was seen, the peak of a row is -inf, and everything is measured from 0.
     "finite_peak": Instruction(
         "{ .reg .pred seen; setp.neu.f32 seen, $1, 0fFF800000; selp.f32 $0, $1, 0f00000000, seen; }", "f", "f", memory=False),
