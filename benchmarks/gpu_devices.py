@@ -3,8 +3,8 @@
     python benchmarks/gpu_devices.py [--only correct tensor+weak …] [--processes 2] [--out FILE] [--tiny] [--target cpu]
 
 Each slice, or several with `+` between them, is run by processes of its own, one for each GPU, on NCCL, and ended after `--limit`
-seconds for each; what one of them meets is printed. Times are the device's, between two events around several calls, the largest
-of the processes', and the median of several rounds. A ratio above 1 says Axon is faster.
+seconds for each, when it has printed where its threads stand; what one of them meets is printed. Times are the device's, between
+two events around several calls, the largest of the processes', the median of several rounds. A ratio above 1 says Axon is faster.
 
     correct     programs that exchange something in each of the ways there are, against one GPU, and twice the same bits
     tensor      a block of Llama 3 8B forward and backward, its heads and hidden units split: against one GPU
@@ -20,6 +20,7 @@ of the processes', and the median of several rounds. A ratio above 1 says Axon i
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import signal
@@ -37,6 +38,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 BLOCK = {"h": "model", "g": "model", "f": "model"}
+STACKS = 2.0  # seconds for a process that hangs to print where its threads stand
 
 
 def full(o: argparse.Namespace) -> dict[str, int]:
@@ -502,6 +504,7 @@ def work(names: list[str], o: argparse.Namespace) -> None:
     """One process of some slices."""
     import warnings
 
+    faulthandler.register(signal.SIGUSR1, all_threads=True)  # as `run` asks of a process that it is about to end
     warnings.filterwarnings("ignore")
     failed = False
     e = Here(o)
@@ -544,7 +547,9 @@ def run(names: list[str], o: argparse.Namespace, folder: Path, port: int) -> lis
                 ends[children.index(child)] = time.time()
         time.sleep(0.05)
     for child in left:
-        print(f"rank {children.index(child)} still runs after {o.limit * len(names)} s: it is ended", flush=True)
+        print(f"rank {children.index(child)} still runs after {o.limit * len(names)} s; it stands here, and is ended:", flush=True)
+        child.send_signal(signal.SIGUSR1)
+        time.sleep(STACKS)
         child.kill()
     for child in children:
         child.wait()
