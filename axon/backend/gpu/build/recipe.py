@@ -91,7 +91,8 @@ def stages(
 
 def places(kernel: Tiled) -> list[str]:
     """Where what a kernel computes is written: its product, and the results that it makes of that."""
-    product = placed((kernel.product.name,), kernel.span)
+    names = kernel.products if isinstance(kernel, MatrixProduct) else (kernel.product,)
+    product = placed(tuple(name.name for name in names), kernel.span)
     made = (placed((r.value.symbol.name,), r.span) for r in kernel.results if r.span is not None and r.span != kernel.span)
     return [product, *made]
 
@@ -107,7 +108,10 @@ def traits(kernel: Tiled) -> Traits:
                 return Traits(kernel.right.value.element, stored, *across, computed=tuple(bits))
             limbs = (len(kernel.lefts), len(kernel.rights))
             step = 0 if kernel.ragged is None else kernel.ragged.step
-            return Traits(kernel.left.value.element, stored, *across, limbs=limbs, ragged=step)
+            if kernel.siblings:
+                own = {sibling.factor.axes[-1] for sibling in kernel.siblings} - {kernel.depth.symbol}
+                across = (across[0] or kernel.shared == "right" and bool(own), across[1] or kernel.shared == "left" and bool(own))
+            return Traits(kernel.left.value.element, stored, *across, limbs=limbs, factors=kernel.factors, ragged=step)
         case Stream():
             depths = [axis.symbol for axis in kernel.depths]
             across = (_across(kernel.queries, depths), _across(kernel.key_operands, depths))

@@ -134,11 +134,12 @@ class ResultEmitter:
         out, made = self.out, self.result(op.store)
         element = [] if way == "write_floats" else [op.store.element.value]
         given = [self.in_block(name, op.block) for name in made.given]
+        sums = len(op.store.sums)
         function: list[Name | int] = [made.name, len(given) - made.by_column] if made.name else []
-        function += [True] if made.by_column else []
+        function += [made.by_column, sums] if sums > 1 else [True] if made.by_column else []
         like = f"{way}_{op.column}" if op.column else way
         store = out.made(like, f"ptx_results.{way}", *element, op.column, op.width, *function)
-        out.code.call(store, *places, out.accumulators(op.store.accumulator)[op.block], *given)
+        out.code.call(store, *places, *(out.accumulators(acc)[op.block] for _, acc in op.store.sums), *given)
 
     def in_block(self, name: Name, block: int) -> Name:
         """What a quad's function takes, of another 64 rows than the first."""
@@ -238,14 +239,14 @@ class ResultEmitter:
         """The function that makes a quad of results, see `ptx_results`: it is given what of the kernel it mentions."""
         order, code, uses = self.program.order, self.out.code, self.uses[store.tensor]
         columns = order.columns
-        values = [code.local(f"y{i}") for i in range(4)]
+        values = [code.local(f"{'yzuvw'[n]}{i}") for n in range(len(store.sums)) for i in range(4)]
         with code.aside() as body:
             for use in uses:
                 if isinstance(use, Read) and columns.symbol in (bare(use) or ()):
                     for half in range(2) if order.rows.symbol in (bare(use) or ()) else (0,):
                         self.read_quad(store, use, half)
             made = [
-                self.element(store, values[2 * half + e], [self.argument(store, use, half, e) for use in uses])
+                self.element(store, values[2 * half + e :: 4], [self.argument(store, use, half, e) for use in uses])
                 for half in range(2)
                 for e in range(2)
             ]
@@ -257,16 +258,16 @@ class ResultEmitter:
         self.out.functions.append(Function(name, (*values, *given), tuple(body), tuple(code.names)))
         return _Result(name, tuple(given), self.column in given)
 
-    def element(self, store: Store, product: Expression, given: Sequence[Expression]) -> Expression:
+    def element(self, store: Store, products: Sequence[Expression], given: Sequence[Expression]) -> Expression:
         """One element of a result: what is one expression needs no function."""
         function = self.functions[store.tensor]
         match function.body:
             case (Return(value=value),):
-                return filled(value, dict(zip(function.parameters, (product, *given), strict=True)))
+                return filled(value, dict(zip(function.parameters, (*products, *given), strict=True)))
         if function not in self.out.functions:
             self.out.functions.append(function)
         assert isinstance(function.name, Name)
-        return call(function.name, product, *given)
+        return call(function.name, *products, *given)
 
     def read_quad(self, store: Store, use: Read, half: int) -> None:
         """What a quad reads at two neighbouring columns."""
@@ -335,7 +336,7 @@ class ResultEmitter:
     def make_result(self, store: Store) -> _Result:
         rows = [n.symbol for n in nodes(store.expression) if isinstance(n, Local) and n.symbol in self.out.stream.finals]
         code = Code()
-        product = code.named("product")
+        products = tuple(code.named("product") for _ in store.sums)
         arguments: dict[Read | Symbol | Dim, Name] = {}
 
         def given(use: Read | Symbol | Dim, like: str) -> Name:
@@ -345,7 +346,8 @@ class ResultEmitter:
 
         for read in reads(store.expression):
             given(read, read.tensor.name)
-        known = {store.product: product} | {symbol: given(symbol, symbol.name) for symbol in rows}
+        sums = dict(zip((symbol for symbol, _ in store.sums), products, strict=True))
+        known = sums | {symbol: given(symbol, symbol.name) for symbol in rows}
 
         def size(dim: Dim) -> Expression | None:
             return given(dim, "size") if self.out.is_size(dim) else None
@@ -353,7 +355,7 @@ class ResultEmitter:
         narrow = store.element.bits == 16
         writer = EpilogueWriter(code, lambda r: arguments[r], lambda s: given(s, s.name), size, known, narrow=narrow)
         code.give(writer.value(store.expression))
-        name, parameters = self.out.global_name(f"result_{store.tensor.name}"), (product, *arguments.values())
+        name, parameters = self.out.global_name(f"result_{store.tensor.name}"), (*products, *arguments.values())
         function = Function(name, parameters, code.body, tuple(code.names), decorator="ptx.scalar")
         self.functions[store.tensor] = inlined(function)
         self.uses[store.tensor] = tuple(arguments)

@@ -54,6 +54,7 @@ def check_contents(program: BarrierProgram) -> None:
     _check_loops(program)
     _check_ragged(program)
     _check_promoted(program)
+    _check_sums(program)
     for role in program.roles:
         _check_groups(program, role.body)
         _check_ahead(role.body, alone=False)
@@ -219,6 +220,19 @@ def _check_promoted(program: BarrierProgram) -> None:
             total = promoted.accumulator
             wanted.append(("fold", promoted.partial) if total is None else ("promote", total, promoted.partial))
         _require([_in_step(op) for op in inside] == wanted, "content", "a step that does not make the sum that it must")
+
+
+def _check_sums(program: BarrierProgram) -> None:
+    """Where tiles have several accumulators, each step adds to every one the product of its own factors, all rows, once."""
+    wanted = [(*each, block) for each in program.sums for block in range(program.blocks)]
+    for role in program.roles:
+        for loop in operations(role.body):
+            if not isinstance(loop, b.Steps) or not program.sums:
+                continue
+            products = [op for op in loop.body if isinstance(op, b.Product)]
+            found = [(op.accumulator, op.left.tile, op.right.tile, op.block) for op in products if isinstance(op.left, b.StageField)]
+            wrong = len(found) != len(products) or found != (wanted if products else [])
+            _require(not wrong, "content", "a step that does not add to each sum the product of its factors")
 
 
 def _in_step(op: Op) -> tuple[object, ...]:

@@ -288,7 +288,8 @@ class Effects:
         agent = state.agents[number]
         if agent.groups or agent.open:
             raise self.found("read", "accumulators are read while products still write them", number)
-        self.need(agent, number, store.accumulator.symbol, "a store takes")
+        for _, accumulator in store.sums:
+            self.need(agent, number, accumulator.symbol, "a store takes")
         if agent.holds & self.begun:
             raise self.found("content", "a result is computed before the statistics of its rows are finished", number)
 

@@ -574,9 +574,9 @@ class _Cluster:
         order = self.program.order
         first = order.columns.step * agent.pieces[order.columns.symbol] + column
         axes = self.axes(agent, block) | {order.columns.symbol: (first + np.arange(width))[None, :]}
-        product = agent.accumulators[store.accumulator.symbol, block][:, column : column + width]
         known = {symbol: values[:, None] for (symbol, number), values in agent.rows.items() if number == block}
-        value = Values(self.tensors, self.sizes, axes, known | {store.product: product}).value(store.expression)
+        known |= {s: agent.accumulators[acc.symbol, block][:, column : column + width] for s, acc in store.sums}
+        value = Values(self.tensors, self.sizes, axes, known).value(store.expression)
         return np.broadcast_to(value, (64, width))
 
 

@@ -233,6 +233,11 @@ def _tiled_work(
         order = "sorted" if ragged.order is None else "not known to be sorted"
         tiles = f"at most {ragged.tiles.evaluate(sizes):,} tiles of {ragged.step} rows of one group each"
         lines.append(f"  rows have {problem.groups:,} groups, {order}: {tiles}")
+    if isinstance(plan.kernel, MatrixProduct) and plan.kernel.siblings:
+        count = len(plan.kernel.products)
+        lines.append(f"  {count} products that share their {plan.kernel.shared} factor, of which each tile is loaded once for all")
+    if isinstance(plan.kernel, MatrixProduct) and plan.kernel.alone:
+        lines.append(f"  apart from a product that shares a factor with it: {plan.kernel.alone}")
     if isinstance(plan.kernel, MatrixProduct) and problem.products > 1:
         bound, room = error_bound(problem.depth), workspace(plan.kernel, sizes)
         count = f"{problem.products} products of bf16 values that add up to the factors"
@@ -375,7 +380,7 @@ def product_flops(kernel: Tiled) -> Dim:
     outer = prod((axis.extent for axis in kernel.outer), start=Dim.of(2))
     match kernel:
         case MatrixProduct(rows=rows, columns=columns, depth=depth):
-            return outer * rows.extent * columns.extent * depth.extent
+            return outer * rows.extent * columns.extent * depth.extent * len(kernel.products)
         case Stream(rows=rows, columns=columns, depths=depths, keys=keys):
             return outer * rows.extent * keys.extent * sum((depth.extent for depth in depths), start=columns.extent)
         case _:

@@ -422,7 +422,7 @@ class BarrierProgram:
 
     `steps` is the axis of its loops; `derived`, `whole`, `bounds` and `views` are the tile program's. `stores` are the results,
     which every tile must leave in memory as a whole, `row_stores` those of one value per row; `promoted` is what a step must sum,
-    one after the other, if it has sums of its own.
+    one after the other, if it has sums of its own; `sums` what a step adds to several accumulators: each with its factors.
     """
 
     tensors: tuple[Value, ...]
@@ -442,6 +442,7 @@ class BarrierProgram:
     views: tuple[View, ...] = ()
     promoted: tuple[Promoted, ...] = ()
     row_stores: tuple[StoreRows, ...] = ()
+    sums: tuple[tuple[Tile, Tile, Tile], ...] = ()
 
     @property
     def ragged(self) -> Ragged | None:

@@ -28,7 +28,7 @@ front of the loop those that the first steps get.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import TypeAlias, assert_never
 
 from axon.backend.gpu.tile import ir as t
@@ -160,18 +160,22 @@ class _Split:
         return RoleProgram(self.program, self.mapping, tuple(self.groups), producer, self.consume(body))
 
     def find(self, body: tuple[Statement, ...], *, inside: bool) -> None:
-        """Loads that stand together and feed the same sums share one aref; outside loops its ring has one stage."""
+        """Loads that stand together and feed the same sums, or such as others of them feed, share one aref; outside loops its ring
+        has one stage."""
         everything = list(t.statements(self.program.body))
         products = [s for s in everything if isinstance(s, Multiply)]
         of_staged = {tile: s.tile for s in everything if isinstance(s, Evaluate) for tile in s.staged}
-        groups: dict[tuple[Symbol, ...], list[Load]] = {}
+        groups: list[tuple[set[Symbol], list[Load]]] = []
         for statement in body:
             match statement:
                 case Load(tile=tile) if tile.symbol in self.needed:
                     factor = of_staged.get(tile, tile)
-                    sums = dict.fromkeys(s.accumulator.symbol for s in products if factor in (s.left, s.right))
-                    groups.setdefault(tuple(sums), []).append(statement)
-        for loads in groups.values():
+                    sums = {s.accumulator.symbol for s in products if factor in (s.left, s.right)}
+                    near = [group for group in groups if not group[0].isdisjoint(sums)]
+                    groups = [group for group in groups if group not in near]
+                    loads = [load for _, beside in near for load in beside]
+                    groups.append((sums.union(*(fed for fed, _ in near)), [*loads, statement]))
+        for _, loads in groups:
             depth = self.mapping.stages if inside else 1
             name = f"{loads[0].tile.symbol.name}_ring" if len(loads) == 1 else "ring"
             aref = Aref(fresh(name), depth, tuple(load.tile for load in loads), self.mapping.consumers)
@@ -216,6 +220,7 @@ class _Split:
     def consume(self, body: tuple[Statement, ...]) -> tuple[RoleStatement, ...]:
         out: list[RoleStatement] = []
         held: list[Aref] = []  # got outside a loop, read inside
+        issued: tuple[Multiply, ...] = ()
         for statement in body:
             match statement:
                 case Load(tile=tile):
@@ -241,8 +246,9 @@ class _Split:
                 case Evaluate():
                     raise AssertionError("a factor is computed outside the steps of a loop")
                 case Multiply(accumulator=acc):
-                    if acc.symbol in self.needed:
-                        out += self.multiply(statement)
+                    if acc.symbol in self.needed and statement not in issued:
+                        issued = self.beside(statement, body)
+                        out += self.multiply(issued)
                 case For(axis=axis, body=inner, backwards=backwards):
                     late = self.late(inner)
                     if late is not None:
@@ -317,12 +323,19 @@ class _Split:
         """The arefs that a product reads which its loop puts."""
         return [aref for aref in self.used(product) if self.loops[aref.symbol]]
 
-    def multiply(self, product: Multiply) -> list[RoleStatement]:
-        used = self.inside(product)
-        inside = next(s for s in (self.program.body, *(f.body for f in self.program.body if isinstance(f, For))) if product in s)
-        flying = self.flying(inside)
+    def beside(self, first: Multiply, body: tuple[Statement, ...]) -> tuple[Multiply, ...]:
+        """The products from this one on that take from the same stage, for sums of their own: they are issued as one."""
+        used = self.inside(first)
+        after = (s for s in body[body.index(first) + 1 :] if isinstance(s, Multiply) and s.accumulator.symbol in self.needed)
+        return (first, *takewhile(lambda s: bool(used) and self.inside(s) == used, after))
+
+    def multiply(self, products: tuple[Multiply, ...]) -> list[RoleStatement]:
+        used = self.inside(products[0])
+        bodies = (self.program.body, *(f.body for f in self.program.body if isinstance(f, For)))
+        flying = self.flying(next(body for body in bodies if products[0] in body))
         out: list[RoleStatement] = [Get(a) for a in used]
-        return [*out, *self.start((product,)), Retire(product.accumulator, flying), *(Consumed(a, flying) for a in used)]
+        retired = (Retire(product.accumulator, flying) for product in products)
+        return [*out, *self.start(products), *retired, *(Consumed(a, flying) for a in used)]
 
     def start(self, *groups: tuple[Multiply, ...]) -> list[RoleStatement]:
         """Issue groups of products, in turn if the consumers alternate."""
@@ -375,7 +388,7 @@ def _evaluates(body: tuple[Statement, ...]) -> bool:
 def _slice(body: tuple[Statement, ...]) -> frozenset[Symbol]:
     """The tiles that some store depends on."""
     everything = list(t.statements(body))
-    needed = {s.accumulator.symbol for s in everything if isinstance(s, Store)}
+    needed = {acc.symbol for s in everything if isinstance(s, Store) for _, acc in s.sums}
     while True:
         more: set[Symbol] = set()
         for s in everything:
@@ -399,7 +412,7 @@ def _drain(body: tuple[RoleStatement, ...], in_flight: int) -> list[RoleStatemen
     """After a loop: what its last products still hold is retired and given back, oldest first."""
     if in_flight == 0:
         return []
-    started = [s.products[-1].accumulator for s in body if isinstance(s, Start)]
+    started = [product.accumulator for s in body if isinstance(s, Start) for product in s.products]
     used = dict.fromkeys(s.aref for s in body if isinstance(s, Get))
     retired: list[RoleStatement] = [Retire(acc, 0) for acc in started]
     return retired + [Consumed(aref, back) for back in range(in_flight - 1, -1, -1) for aref in used]

@@ -81,7 +81,7 @@ class _Lowering:
             source.tensors, mapping, self.target, order, steps, tuple(self.rings.values()), buffers, roles, data,
             derived=source.derived, whole=source.whole, bounds=source.bounds, views=source.views,
             stores=tuple(s for s in program.consumer if isinstance(s, Store)), promoted=self._promoted,
-            row_stores=tuple(s for s in program.consumer if isinstance(s, t.StoreRows)),
+            row_stores=tuple(s for s in program.consumer if isinstance(s, t.StoreRows)), sums=self._sums,
         )  # fmt: skip
 
     def _turns(self) -> tuple[tuple[Op, ...], tuple[Op, ...]]:
@@ -250,6 +250,14 @@ class _Lowering:
         """When an accumulator counts that is not cleared right here: where its loop runs forwards, from the second step on."""
         forwards = loop is not None and product.over == loop.symbol and self.program.source.bounds is None
         return "later" if forwards and not self._promoted else "always"
+
+    @property
+    def _sums(self) -> tuple[tuple[Tile, Tile, Tile], ...]:
+        """What a step of a contraction adds to several accumulators."""
+        loops = [s for s in self.program.source.body if isinstance(s, t.For)]
+        products = [s for loop in loops for s in loop.body if isinstance(s, Multiply)]
+        several = len(products) > 1 and not self._promoted and not any(isinstance(s, t.Fold) for s in loops[0].body)
+        return tuple((s.accumulator, s.left, s.right) for s in products) if several else ()
 
     @cached_property
     def _promoted(self) -> tuple[b.Promoted, ...]:

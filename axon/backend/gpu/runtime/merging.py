@@ -110,7 +110,7 @@ def _contracted(kernels: Iterable[Kernel]) -> Iterator[Symbol]:
     """What is made by sums, in products and in plain kernels."""
     for kernel in kernels:
         if isinstance(kernel, MatrixProduct):
-            yield kernel.made
+            yield from kernel.every_made
         elif isinstance(kernel, Nest):
             steps = (step for step in kernel.steps if isinstance(step, Compute) and step.reduction is not None)
             yield from (step.outs[0].symbol for step in steps if step.reduction and step.reduction.monoid.kind == "sum")

@@ -55,7 +55,7 @@ def packings(
         case MatrixProduct():
             moved = sum(copying(kernel, kernel.operands[number], sizes, target) for number in found)
             with_copies = moved + fastest(problem, traits(kernel), target)
-            worth = with_copies < without_tensor_cores(kernel, problem, sizes, target)
+            worth = with_copies < problem.sums * without_tensor_cores(kernel, problem, sizes, target)
         case _:
             assert_never(kernel)
     return frozenset((kernel.results[0].value.symbol, number) for number in found) if worth else frozenset()

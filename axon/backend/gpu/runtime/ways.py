@@ -12,6 +12,8 @@ Note [Ways]
       packed   an operand that bulk copies cannot read as it lies is copied first, in rows that they can read (see `packed`)
       apart    a stream's operations run one by one; also those of one that makes scores again, which others make too, where it is
                better to keep them (see `tile.recompute`), and of one in f32 of which limbs make more work than they save
+      alone    products that share a factor, of which one kernel could make all, are kernels of their own: that takes less time, or
+               one of several accumulators does not fit (see `tile.siblings`)
       bare     with the operations on its product no mapping of a contraction fits the registers: they run after it
       ones     a nest of reductions whose last row axis has one index goes along the one before (a matrix times one column)
       spread   a nest of few long rows, of which a cluster cannot hold one: what they reduce is reduced in parts (see `plan.spread`)
@@ -45,6 +47,7 @@ from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, nests, result
 from axon.backend.gpu.tile.limbs import better_apart, dearer, limbed
 from axon.backend.gpu.tile.recompute import Recomputed, better_kept, recomputed
 from axon.backend.gpu.tile.regroup import named, regrouped
+from axon.backend.gpu.tile.siblings import better_alone
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import reduced
@@ -67,6 +70,7 @@ class Way:
 
     plain: Symbols = NONE
     apart: Symbols = NONE
+    alone: Symbols = NONE
     bare: Symbols = NONE
     packed: frozenset[Packing] = frozenset()
     merging: Merged = frozenset()
@@ -78,7 +82,7 @@ class Way:
     why: tuple[tuple[Symbol, str], ...] = field(default=(), compare=False)
 
     def __or__(self, other: Way) -> Way:
-        names = ("plain", "apart", "bare", "packed", "merging", "before", "spread", "divided", "ones", "tf32")
+        names = ("plain", "apart", "alone", "bare", "packed", "merging", "before", "spread", "divided", "ones", "tf32")
         return Way(**{name: getattr(self, name) | getattr(other, name) for name in names}, why=(*self.why, *other.why))
 
     @property
@@ -129,7 +133,10 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     again = Recomputed(program) if without else recomputed(program, way.plain | way.apart)
     ordered = regrouped(again.program, merging)
     cuts = dict(way.spread)
-    made = kernels(ordered, way.plain, way.apart, dict(way.why), way.bare, named(merging), cuts, again.kept, way.ones, without)
+    said = dict(way.why)
+    why = {symbol: reason for symbol, reason in said.items() if symbol in way.plain or symbol not in way.alone}
+    alone = {symbol: said.get(symbol, "") for symbol in way.alone}
+    made = kernels(ordered, way.plain, way.apart, why, way.bare, named(merging), cuts, again.kept, way.ones, without, alone)
     whole = limbed(tuple(with_divisions(made, dict(way.divided), ordered)), ordered, tf32=way.tf32)
     packed, copies = with_copies(whole.kernels, way.packed)
     groups = (kernel.ragged for kernel in packed if isinstance(kernel, MatrixProduct) and kernel.ragged is not None)
@@ -213,13 +220,15 @@ def _needed(
     if reason is None and isinstance(ready, Prepared):
         facts = traits(ready.kernel)
         if isinstance(kernel, MatrixProduct):
-            reason = dearer(kernel, ready.problem, facts, sizes, target)
+            reason = dearer(kernel, ready.problem, facts, sizes, target) or better_alone(kernel, ready.problem, facts, target)
         elif kernel.further:
             reason = better_apart(kernel, ready.problem, facts, sizes, target)
         elif kernel.again:
             reason = better_kept(ready.problem, facts, target)
     if reason is None:
         return AS_IT_IS
+    if isinstance(kernel, MatrixProduct) and kernel.siblings:
+        return Way(alone=frozenset(kernel.every_made), why=tuple((made, reason) for made in kernel.every_made))
     unfit = frozenset(result.value.symbol for result in kernel.results)
     why = tuple((result.value.symbol, reason) for result in kernel.results)
     match kernel:

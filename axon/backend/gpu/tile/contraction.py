@@ -10,9 +10,9 @@ What has no kernel family yet raises `Unsupported` with the reason; nothing is d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from axon.backend.gpu.layout.axes import Merge, merge
 from axon.backend.gpu.layout.target import HOPPER
@@ -21,7 +21,7 @@ from axon.backend.gpu.layout.views import View, Views
 from axon.backend.gpu.tile.computed import Computed, computed, joined
 from axon.backend.gpu.tile.epilogue import EpilogueGroup, EpilogueOperand, Result, bare, check_epilogue, result_of
 from axon.backend.gpu.tile.ragged import Ragged, grouped, is_inside, ragged
-from axon.base.data import dataclass, replace
+from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
@@ -45,6 +45,16 @@ class ReadsOperands(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Sibling:
+    """Another sum of a kernel: of the factor that it shares with the first, and of a `factor` of its own. `product` is the local
+    that it is in results, `made` what core calls it."""
+
+    factor: EpilogueOperand
+    product: Symbol
+    made: Symbol
+
+
+@dataclass(frozen=True, slots=True)
 class MatrixProduct:
     """A contraction as the matrix instructions compute it: results[axes] = expression(sum over `depth` of left * right).
 
@@ -52,7 +62,9 @@ class MatrixProduct:
     product accumulates in f32. `views` are what it reads at more than bare indices, `derived` indices that follow from a tile's.
     A factor may come in limbs, of which it is the sum (see `limbs`): the greatest first, all read at the same axes. `merges` says
     of what rows, columns and depth are merged, and `made` what core calls the product. `ragged` says of rows in groups where tiles
-    of them end. A left factor that is `computed` is no operand: the left operands are what of it is staged.
+    of them end. A left factor that is `computed` is no operand: the left operands are what of it is staged. `siblings` are sums
+    over the same depth whose results are of the same rows and columns; they and the first have one factor, the `shared` one, in
+    common (see `siblings`). `alone` says why a product that has such a relative is a kernel of its own.
     """
 
     rows: Axis
@@ -70,6 +82,9 @@ class MatrixProduct:
     merges: tuple[Merge, ...] = ()
     ragged: Ragged | None = None
     computed: Computed | None = None
+    siblings: tuple[Sibling, ...] = ()
+    shared: Literal["left", "right"] = "left"
+    alone: str = field(default="", compare=False)
 
     @property
     def turned(self) -> bool:
@@ -83,7 +98,23 @@ class MatrixProduct:
 
     @property
     def operands(self) -> tuple[EpilogueOperand, ...]:
-        return (*self.lefts, *self.rights)
+        return (*self.lefts, *self.rights, *(sibling.factor for sibling in self.siblings))
+
+    @property
+    def products(self) -> tuple[Symbol, ...]:
+        """The locals that its sums are in results."""
+        return (self.product, *(sibling.product for sibling in self.siblings))
+
+    @property
+    def every_made(self) -> tuple[Symbol, ...]:
+        """What core calls its sums."""
+        return (self.made, *(sibling.made for sibling in self.siblings))
+
+    @property
+    def factors(self) -> tuple[int, int]:
+        """How many different left factors it has, and right ones; of limbs the whole counts."""
+        several = 1 + len(self.siblings)
+        return (1, several) if self.shared == "left" else (several, 1)
 
     @property
     def left(self) -> EpilogueOperand:
@@ -106,12 +137,18 @@ def view_of(kernel: ReadsOperands, operand: EpilogueOperand) -> View | None:
     return next((view for view in kernel.views if view.value == operand.value), None)
 
 
-def with_factors(kernel: MatrixProduct, lefts: tuple[EpilogueOperand, ...], rights: tuple[EpilogueOperand, ...]) -> MatrixProduct:
-    """The same product of other factors, and without the views that it no longer reads."""
-    read = {operand.value.symbol for operand in (*lefts, *rights)}
+def with_factors(
+    kernel: MatrixProduct,
+    lefts: tuple[EpilogueOperand, ...],
+    rights: tuple[EpilogueOperand, ...],
+    others: tuple[EpilogueOperand, ...] = (),
+) -> MatrixProduct:
+    """The same product of other factors, `others` those of its siblings, and without the views that it no longer reads."""
+    read = {operand.value.symbol for operand in (*lefts, *rights, *others)}
     read |= {one.tensor for result in kernel.results for one in reads(result.expression)}
     views = tuple(view for view in kernel.views if view.value.symbol in read)
-    return replace(kernel, lefts=lefts, rights=rights, views=views)
+    siblings = tuple(replace(sibling, factor=own) for sibling, own in zip(kernel.siblings, others, strict=True))
+    return replace(kernel, lefts=lefts, rights=rights, siblings=siblings, views=views)
 
 
 def terms(lefts: int, rights: int) -> tuple[tuple[int, int], ...]:
@@ -162,8 +199,11 @@ class Merging:
 APART = Merging()
 
 
-def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = APART) -> tuple[MatrixProduct, Views]:
-    """The contraction that an operation is, and its views. Raises `Unsupported` if it is none, or not with sides merged so."""
+def contraction(
+    op: Compute, values: Mapping[Symbol, Value], merging: Merging = APART, siblings: Sequence[Compute] = ()
+) -> tuple[MatrixProduct, Views]:
+    """The contraction that an operation is, and its views. `siblings` are sums over the same axes that share a factor with it,
+    which it makes too. Raises `Unsupported` if it is none, or not with sides merged so."""
     span = op.span
     if op.reduction is None:
         raise Unsupported("a pointwise operation that follows no contraction has no kernel family", span)
@@ -174,6 +214,8 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
     summed = op.reduction.axes
     if merging.beside is not None:
         return _computing(op, values, merging, given)
+    if siblings and merging not in (APART, *_WHOLE_SIDES):
+        raise Unsupported("sums that share a factor, of factors that are not read as they lie", span)
     window = None if merging.window is None else summed[merging.window]
     for axis in summed if merging.im2col is not None else filter(None, (window,)):
         op = _forwards(op, axis)
@@ -206,7 +248,7 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
     else:
         depth, merges, (first, second) = _with_channels(summed, (first, second), views, merging, window)
     left, right = (second, first) if sides.swapped else (first, second)
-    depth = replace(depth, extent=_where(depth.extent, given))
+    of_depth, depth = merges, replace(depth, extent=_where(depth.extent, given))
     down, across = sides.tiled(merging)
     rows, columns = down[-1], across[-1]
     if len(down) > 1:
@@ -224,18 +266,68 @@ def contraction(op: Compute, values: Mapping[Symbol, Value], merging: Merging = 
     # An axis of neither operand repeats the product; it is outer, like a batch axis, and the tiles repeat it.
     inside = {rows, columns}.union(*(m.parts for m in merges))
     outer = tuple(a for a in op.axes if a not in inside)
-    product = fresh("product")
-    (out,) = op.outs
+    of_sides = _of_sides(merges, depth)
+    product, result = _result(op, shallow, views, of_sides)
+    kernel = MatrixProduct(
+        rows, columns, depth, outer, (_operand(left, views),), (_operand(right, views),), product, (result,), op.outs[0].symbol,
+        views.all, views.derived, span, merges, divided,
+    )  # fmt: skip
+    if siblings:
+        kernel = _with_siblings(kernel, op, siblings, sides, (of_depth, of_sides), views)
+    check_epilogue(kernel, kernel.results, views, span)
+    return kernel, views
+
+
+_WHOLE_SIDES = (Merging(rows=True), Merging(columns=True), Merging(rows=True, columns=True))
+
+
+def _result(
+    op: Compute, shallow: Iterable[Scalar], views: Views, merges: tuple[Merge, ...]
+) -> tuple[Symbol, Result]:
+    """What a sum of products is in results, and the one that is it, times factors that do not depend on what is summed."""
+    product, (out,) = fresh("product"), op.outs
     expression: Scalar = Local(product, out.element)
     for factor in shallow:
         expression = Binary("mul", expression, converted(views.bare(factor), out.element))
-    result = result_of(out, tuple(a.symbol for a in op.axes), expression, views, _of_sides(merges, depth))
-    kernel = MatrixProduct(
-        rows, columns, depth, outer, (_operand(left, views),), (_operand(right, views),), product, (result,), out.symbol,
-        views.all, views.derived, span, merges, divided,
-    )  # fmt: skip
-    check_epilogue(kernel, (result,), views, span)
-    return kernel, views
+    return product, result_of(out, tuple(a.symbol for a in op.axes), expression, views, merges)
+
+
+def _with_siblings(
+    kernel: MatrixProduct,
+    op: Compute,
+    siblings: Sequence[Compute],
+    sides: Sides,
+    merges: tuple[tuple[Merge, ...], tuple[Merge, ...]],
+    views: Views,
+) -> MatrixProduct:
+    """A contraction that makes other sums of products too, of one of its factors and others, with the same indices merged: those
+    that are summed, and those of its sides."""
+    deep, _ = factors_of(op)
+    shared = next((n for n, factor in enumerate(deep) if all(factor in factors_of(s)[0] for s in siblings)), None)
+    if shared is None or len(deep) != 2:
+        raise Unsupported("sums that share no factor", op.span)
+    side: Literal["left", "right"] = "left" if (shared == 0) != sides.swapped else "right"
+    own_axis = kernel.columns.symbol if side == "left" else kernel.rows.symbol
+    of_depth, of_sides = merges
+    made: list[Sibling] = []
+    results = list(kernel.results)
+    for sibling in siblings:
+        factors, shallow = factors_of(sibling)
+        others = [factor for factor in factors if factor != deep[shared]] or [deep[shared]]
+        pair = [deep[shared], others[0]] if shared == 0 else [others[0], deep[shared]]
+        own = _seen(others[0], views, padded=False)
+        if len(factors) != 2 or own is None or sides_of(sibling, pair) != sides:
+            raise Unsupported("a sum whose own factor is read at other indices", sibling.span)
+        if own.element not in LIMB_ELEMENTS:
+            raise Unsupported(refused(own.element), sibling.span)
+        for one in (*of_depth, *(m for m in of_sides if m.axis.symbol == own_axis)):
+            own = views.merged(own, one)
+        product, result = _result(sibling, shallow, views, of_sides)
+        made.append(Sibling(_operand(own, views), product, sibling.outs[0].symbol))
+        results.append(result)
+    return replace(
+        kernel, siblings=tuple(made), shared=side, results=tuple(results), views=views.all, derived=views.derived
+    )
 
 
 def _computing(
@@ -269,11 +361,7 @@ def _computing(
     outer = tuple(a for a in op.axes if a not in inside)
     made, operands = computed(rest, right.element, rows, depth, outer, views)
     depth = replace(depth, extent=_where(depth.extent, given))
-    product = fresh("product")
-    expression: Scalar = Local(product, out.element)
-    for one in shallow:
-        expression = Binary("mul", expression, converted(views.bare(one), out.element))
-    result = result_of(out, tuple(a.symbol for a in op.axes), expression, views, merges)
+    product, result = _result(op, shallow, views, merges)
     kernel = MatrixProduct(
         rows, columns, depth, outer, operands, (_operand(right, views),), product, (result,), out.symbol, views.all, views.derived,
         span, merges, computed=made,

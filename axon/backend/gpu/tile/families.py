@@ -16,6 +16,7 @@ from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.contraction import APART, LIMB_ELEMENTS, MatrixProduct, Merging, contraction, group, with_factors
 from axon.backend.gpu.tile.epilogue import STORED, EpilogueGroup, EpilogueOperand
 from axon.backend.gpu.tile.epilogue import views_of as tiled_views
+from axon.backend.gpu.tile.siblings import siblings
 from axon.backend.gpu.tile.stream import Found, RowResult, Stream, stream
 from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.plan import ir as plans
@@ -61,19 +62,20 @@ def kernels(
     kept: Set[Symbol] = frozenset(),
     ones: Set[Symbol] = frozenset(),
     without: str = "",
+    alone: Mapping[Symbol, str] = NO_REASONS,
 ) -> tuple[Kernel, ...]:
     """The kernels of a program, in order. What makes one of the tensors in `plain` is not sought a place on the tensor cores, what
     makes one of those in `apart` is no stream, and a contraction that makes one of those in `bare` takes in nothing after it; `why`
     says so for some. Of one that makes one of those in `merging`, sides are merged so; rows of a nest that stores one of those in
     `cuts` are spread so. Streams find those in `kept` in memory. The sizes in `ones` are 1. Where the tensor cores take nothing at
-    all, `without` says why.
+    all, `without` says why. A contraction that makes one of `alone` makes nothing else, for the reason given.
 
     Raises `Unsupported` for an operation that is no part of a straight program (see `parts`).
     """
     for op in program.block.ops:
         if not isinstance(op, Compute | Scan):
             raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
-    groups, reasons = _tiled(program, plain, plain | apart, bare, merging, kept, without)
+    groups, reasons = _tiled(program, plain, plain | apart, bare, merging, kept, without, alone)
     found = _in_order(program, groups, {**reasons, **why}, cuts, ones, ALONE if without else POLICY)
     return tuple(_with_tables(found, program))
 
@@ -81,8 +83,10 @@ def kernels(
 def with_operands(kernel: Tiled, operands: Sequence[EpilogueOperand]) -> Tiled:
     """The same kernel of other operands; how many the left ones are, is as before."""
     match kernel:
-        case MatrixProduct(lefts=lefts):
-            return with_factors(kernel, tuple(operands[: len(lefts)]), tuple(operands[len(lefts) :]))
+        case MatrixProduct(lefts=lefts, rights=rights):
+            last = len(lefts) + len(rights)
+            sides = (operands[: len(lefts)], operands[len(lefts) : last], operands[last:])
+            return with_factors(kernel, *map(tuple, sides))
         case Stream():
             count = 1 + len(kernel.others)
             queries, keys, (value, *rest) = operands[:count], operands[count : 2 * count], operands[2 * count :]
@@ -138,6 +142,7 @@ def _tiled(
     merging: Mapping[Symbol, Merging],
     kept: Set[Symbol],
     without: str = "",
+    alone: Mapping[Symbol, str] = NO_REASONS,
 ) -> tuple[list[tuple[Tiled, set[int]]], dict[Symbol, str]]:
     """The kernels for the tensor cores, and why a product is none of them."""
     ops = program.block.ops
@@ -148,6 +153,19 @@ def _tiled(
     owner: dict[int, int] = {}  # of an operation: which kernel does it
     inside = {number for last, (_, inner) in streams.items() for number in inner if number != last}
     reading = _reading(program, streams)
+
+    def is_free(n: int, members: set[int]) -> bool:
+        """Whether no other kernel does an operation, and what it reads is there before one that does these runs: `x @ b + x` is no
+        epilogue of the kernel that makes x."""
+        op = ops[n]
+        reduced = isinstance(op, Compute) and op.reduction is not None
+        refused = reduced and not (plain | bare).isdisjoint(out.symbol for out in outs_of(op))
+        return not (refused or n in owner or n in inside or n in streams) and not _follows(ops, owner, n, members)
+
+    def merged(symbol: Symbol) -> Merging:
+        """How sides of a contraction are merged, by what it makes."""
+        return merging.get(symbol, APART)
+
     for number, op in enumerate(ops):
         if number in owner or number in inside or not isinstance(op, Compute) or op.outs[0].symbol in plain:
             continue
@@ -158,8 +176,8 @@ def _tiled(
             )
         else:
             try:
-                own = merging.get(op.outs[0].symbol, APART)
-                mine = _Taken(op.outs[0].symbol, group(*contraction(op, values, own)), {number})
+                symbol = op.outs[0].symbol
+                mine = _Taken(symbol, group(*contraction(op, values, merged(symbol))), {number})
             except Unsupported as reason:
                 if op.reduction is not None and reason.near:
                     reasons.setdefault(op.outs[0].symbol, reason.reason)
@@ -167,16 +185,19 @@ def _tiled(
             if without:
                 reasons[mine.symbol] = without
                 continue
+            if mine.symbol not in bare:
+                near = siblings(ops, number, values, merged, is_free, set(program.block.results), alone)
+                if near.group is not None:
+                    mine = _Taken(mine.symbol, near.group, set(near.members))
+                elif near.alone and isinstance(mine.group.kernel, MatrixProduct):
+                    mine.group.kernel = replace(mine.group.kernel, alone=near.alone)
         taken.append(mine)
         owner |= dict.fromkeys(mine.members, len(taken) - 1)
         if mine.symbol in bare:
             continue
         for later in range(number + 1, len(ops)):
             candidate = ops[later]
-            if later in owner or later in inside or later in streams or not isinstance(candidate, Compute):
-                continue
-            # What it reads must be there when this kernel runs: `x @ b + x` is no epilogue of the kernel that makes x.
-            if not _follows(ops, owner, later, mine.members) and mine.group.absorb(candidate):
+            if isinstance(candidate, Compute) and is_free(later, mine.members) and mine.group.absorb(candidate):
                 mine.members.add(later)
                 owner[later] = len(taken) - 1
     found = []
@@ -192,12 +213,12 @@ def _tiled(
         passes = isinstance(finished, Stream)
         if outside or not (apart if passes else plain).isdisjoint(r.value.symbol for r in finished.results):
             further = plain if passes else plain | {mine.symbol}
-            again, others = _tiled(program, further, apart | {mine.symbol}, bare, merging, kept)
+            again, others = _tiled(program, further, apart | {mine.symbol}, bare, merging, kept, alone=alone)
             if outside:
                 others[mine.symbol] = f"`{outside[0][0].name}`, which has one value per row, is needed outside its kernel"
             return again, others
         if not passes and mine.symbol not in bare and not bare.isdisjoint(r.value.symbol for r in finished.results):
-            return _tiled(program, plain, apart, bare | {mine.symbol}, merging, kept)
+            return _tiled(program, plain, apart, bare | {mine.symbol}, merging, kept, alone=alone)
         found.append((_pruned(finished) if isinstance(finished, Stream) else finished, mine.members))
     return found, reasons
 

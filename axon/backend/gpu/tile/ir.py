@@ -180,14 +180,13 @@ class StoreRows:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """tensor[axes] = expression, element by element over the accumulator's tile, inside the tensor."""
+    """tensor[axes] = expression, element by element over the accumulators' tile, inside the tensor."""
 
     tensor: Symbol
     element: Element
     axes: tuple[Symbol, ...]
     expression: Scalar
-    product: Symbol  # the local that stands for the accumulator's element
-    accumulator: Tile
+    sums: tuple[tuple[Symbol, Tile], ...]  # accumulators, and the locals that stand for their elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,14 +234,18 @@ def tile(kernel: MatrixProduct | Stream, mapping: TileMapping, tensors: tuple[Va
     columns = TileAxis(kernel.columns.symbol, kernel.columns.extent, mapping.columns)
     depth = TileAxis(kernel.depth.symbol, kernel.depth.extent, mapping.depth)
     outer = tuple(TileAxis(a.symbol, a.extent, 1) for a in kernel.outer)
-    accumulator = Tile(fresh("acc"), Element.F32, (rows.symbol, columns.symbol), (rows.step, columns.step), "registers")
+    products = kernel.products if isinstance(kernel, MatrixProduct) else (kernel.product,)
+    shape = ((rows.symbol, columns.symbol), (rows.step, columns.step))
+    sums = tuple((product, Tile(fresh("acc"), Element.F32, *shape, "registers")) for product in products)
+    accumulator = sums[0][1]
     stores = tuple(
-        Store(r.place.symbol, r.place.element, r.axes, r.expression, kernel.product, accumulator) for r in kernel.results
+        Store(r.place.symbol, r.place.element, r.axes, r.expression, sums_of(r.expression, sums)) for r in kernel.results
     )
     body: tuple[Statement, ...]
     match kernel:
         case MatrixProduct():
-            body = (Clear(accumulator), _contracting(kernel, depth, rows, columns, accumulator), *stores)
+            clear = (Clear(tile) for _, tile in sums)
+            body = (*clear, _contracting(kernel, depth, rows, columns, tuple(tile for _, tile in sums)), *stores)
             return TileProgram(tensors, outer, rows, columns, body, kernel.derived, views=views_of(kernel), ragged=kernel.ragged)
         case Stream(keys=along, condition=condition):
             keys = TileAxis(along.symbol, along.extent, mapping.keys)
@@ -260,15 +263,28 @@ def tile(kernel: MatrixProduct | Stream, mapping: TileMapping, tensors: tuple[Va
             assert_never(kernel)
 
 
-def _contracting(kernel: MatrixProduct, depth: TileAxis, rows: TileAxis, columns: TileAxis, accumulator: Tile) -> For:
+def sums_of(expression: Scalar, sums: tuple[tuple[Symbol, Tile], ...]) -> tuple[tuple[Symbol, Tile], ...]:
+    """The accumulators that an expression takes: at least one, of which it has its shape."""
+    used = local_symbols(expression)
+    return tuple(each for each in sums if each[0] in used) or sums[:1]
+
+
+def _contracting(kernel: MatrixProduct, depth: TileAxis, rows: TileAxis, columns: TileAxis, sums: tuple[Tile, ...]) -> For:
     steps = {a.symbol: a.step for a in (rows, columns, depth)}
+    accumulator, *others = sums
     if kernel.computed is not None:
         return _computing(kernel, kernel.computed, depth, rows, columns, accumulator)
     lefts = [_operand_tile("left", operand, steps) for operand in kernel.lefts]
     rights = [_operand_tile("right", operand, steps) for operand in kernel.rights]
-    loads = (_load(tile, operand) for tile, operand in zip((*lefts, *rights), kernel.operands, strict=True))
+    own = "right" if kernel.shared == "left" else "left"
+    more = [_operand_tile(own, sibling.factor, steps) for sibling in kernel.siblings]
+    loads = (_load(tile, operand) for tile, operand in zip((*lefts, *rights, *more), kernel.operands, strict=True))
     if len(kernel.terms) == 1:
-        return For(depth, (*loads, Multiply(accumulator, lefts[0], rights[0], depth.symbol)))
+        multiply = [Multiply(accumulator, lefts[0], rights[0], depth.symbol)]
+        for other, tile in zip(others, more, strict=True):
+            pair = (lefts[0], tile) if kernel.shared == "left" else (tile, rights[0])
+            multiply.append(Multiply(other, *pair, depth.symbol))
+        return For(depth, (*loads, *multiply))
     partial = Tile(fresh("partial"), Element.F32, accumulator.axes, accumulator.shape, "registers")
     return For(depth, (*loads, *_sum_of_limbs(partial, lefts, rights, depth.symbol), Promote(accumulator, partial)))
 
@@ -410,9 +426,11 @@ def verify(program: TileProgram) -> None:
                 case StoreRows(stream=stream, axes=axes, final=final):
                     require(final in {symbol for symbol, _ in stream.finals}, "a row value that is never finished is stored")
                     require(set(axes) <= set(inside), "a row value is stored outside its tile")
-                case Store(axes=axes, accumulator=acc):
-                    require(acc.symbol in defined, "a store of an undefined tile")
-                    require(set(acc.axes) <= set(axes) <= set(inside), "a store outside its tile")
+                case Store(axes=axes, sums=sums):
+                    require(len({acc.shape for _, acc in sums}) == 1, "a store of tiles of several shapes")
+                    for _, acc in sums:
+                        require(acc.symbol in defined, "a store of an undefined tile")
+                        require(set(acc.axes) <= set(axes) <= set(inside), "a store outside its tile")
                 case For(axis=axis, body=inner):
                     walk(inner, inside | {axis.symbol: axis.step})
                 case _:
@@ -554,8 +572,9 @@ def views_text(views: tuple[View, ...], names: Texts) -> Iterator[str]:
 
 
 def stored_text(store: Store, names: SymbolNames) -> str:
-    """The expression of a store, over the accumulator's name."""
-    names.same(store.product, store.accumulator.symbol)
+    """The expression of a store, over the accumulators' names."""
+    for product, accumulator in store.sums:
+        names.same(product, accumulator.symbol)
     return scalar_text(store.expression, names)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as MappingOf
 from functools import lru_cache
 from itertools import product
-from math import inf, lcm
+from math import inf, lcm, prod
 from typing import Any, Literal
 
 from axon.backend.gpu.layout.target import Target
@@ -73,6 +73,7 @@ class Traits:
     stream: bool = False
     value_across: bool = False
     limbs: tuple[int, int] = (1, 1)  # of the left factor, of the right one
+    factors: tuple[int, int] = (1, 1)  # how many left ones a stage holds, and right ones, of products that share the other
     scores: int = 1  # of a stream: how many for each element
     by_key: int = 0  # and how many values it reads for each key
     ragged: int = 0  # rows of a tile, if tables say so, which tiles have which
@@ -86,6 +87,11 @@ class Traits:
         return self.limbs != (1, 1)
 
     @property
+    def sums(self) -> int:
+        """How many accumulators a tile has."""
+        return prod(self.factors)
+
+    @property
     def keys_contiguous(self) -> bool:
         """Whether a factor of a stream lies along the keys, so that its tile is made of whole panels of them."""
         return self.stream and (self.right_across or not self.value_across)
@@ -94,7 +100,8 @@ class Traits:
 @dataclass(frozen=True, slots=True)
 class ScheduleProblem:
     """The sizes that a choice depends on. `outer` is the product of the outer extents, `elements` how many different ones each
-    factor has in all, of one limb; if it is not said, as many as its matrices. The side of `pixels` is read by copies of these.
+    factor has in all, of one limb; if it is not said, as many as its matrices. The side of `pixels` is read by copies of these. Of
+    products that share a factor there are so many left and right `factors`, and as many sums as the more of these.
 
     Of rows in `groups` tiles have one group each. Of streams there are the streamed extent, whether a mask leaves parts out, and
     how many scores an element has; of factors in limbs, how many they have, and how many products. An element, or a limb, has so
@@ -109,6 +116,7 @@ class ScheduleProblem:
     masked: bool = False
     limbs: tuple[int, int] = (1, 1)
     products: int = 1
+    factors: tuple[int, int] = (1, 1)
     elements: tuple[int, int] | None = None
     pixels: Literal["rows", "columns"] | None = None
     scores: int = 1
@@ -116,6 +124,11 @@ class ScheduleProblem:
     staged: int = 0  # bytes of what is staged of a left factor that is computed
     work: float = 0.0  # instructions of each of its elements
     bits: int = 16
+
+    @property
+    def sums(self) -> int:
+        """How many accumulators a tile has."""
+        return prod(self.factors)
 
     def tiles(self, rows: int) -> int:
         """How many tiles of so many rows there are: of rows in groups, if these are of about one size."""
@@ -146,7 +159,7 @@ def shared_bytes(mapping: TileMapping, traits: Traits) -> int:
         deep = mapping.depth * traits.scores
         ring = traits.limbs[0] * (mapping.rows * deep + mapping.stages * mapping.keys * (deep + mapping.columns))
     else:
-        left, right = traits.limbs
+        left, right = (limbs * several for limbs, several in zip(traits.limbs, traits.factors, strict=True))
         if traits.computed:
             staged = sum(bits * mapping.depth // (8 * per) for bits, per in traits.computed)
             ring = mapping.stages * (mapping.rows * staged + mapping.columns * mapping.depth * traits.element.bits // 8)
@@ -162,7 +175,7 @@ def accumulators(mapping: TileMapping, traits: Traits) -> int:
     if traits.stream and traits.promoted:
         return mapping.rows * (4 * mapping.columns + 3 * mapping.keys) // (2 * mapping.consumers * 128)
     held = mapping.depth if traits.computed else 0  # 16 bits each
-    columns = held + 2 * mapping.columns * (1 + traits.promoted) + (1 + 2 * traits.scores + traits.by_key) * mapping.keys
+    columns = held + 2 * mapping.columns * (traits.sums + traits.promoted) + (1 + 2 * traits.scores + traits.by_key) * mapping.keys
     return mapping.rows * columns // (2 * mapping.consumers * 128)
 
 
@@ -232,6 +245,9 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
 TILES = (  # rows, columns, depth of 16 bits, consumers
     (256, 128, 64, 2), (128, 256, 64, 2), (128, 192, 64, 2), (128, 128, 64, 2), (128, 64, 128, 2), (64, 256, 64, 1),
     (64, 128, 64, 1), (64, 64, 128, 1), (64, 64, 64, 1),
+)  # fmt: skip
+SIBLING_TILES = (  # of each of the products that share a factor
+    (128, 128, 64, 2), (256, 64, 64, 2), (128, 64, 64, 2), (128, 64, 128, 2), (64, 128, 64, 1), (64, 64, 128, 1), (64, 64, 64, 1),
 )  # fmt: skip
 LIMB_TILES = ((128, 128, 64, 2), (128, 64, 64, 2), (64, 128, 64, 1), (64, 64, 64, 1))  # stages hold several of each factor
 CLUSTERS: tuple[tuple[int, Literal["rows", "columns"]], ...] = ((2, "rows"), (2, "columns"), (4, "columns"), (1, "rows"))
@@ -306,7 +322,8 @@ def _bases(traits: Traits) -> Iterator[TileMapping]:
         for (rows, columns, depth, consumers), persistent in product(COMPUTED_TILES, (True, False)):
             yield TileMapping(rows, columns, depth, 2, 0, consumers, 1, persistent=persistent)
     else:
-        for (rows, columns, wide, consumers), (cluster, over) in product(LIMB_TILES if traits.promoted else TILES, CLUSTERS):
+        tiles = LIMB_TILES if traits.promoted else SIBLING_TILES if traits.sums > 1 else TILES
+        for (rows, columns, wide, consumers), (cluster, over) in product(tiles, CLUSTERS):
             depth = wide * 16 // traits.element.bits
             yield TileMapping(rows, columns, depth, 2, 0 if traits.promoted else 1, consumers, cluster, over)
 
@@ -437,13 +454,15 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
     steps = -(-problem.depth // mapping.depth)
     bytes_ = problem.bits / 8
     # A product of 32 bits takes as long as two of 16, which also draw as much power: by its data sheet, not measured.
-    flops = 2.0 * mapping.rows * mapping.columns * mapping.depth * problem.products * problem.bits / 16
-    work = flops / RATE * (1 + COLUMNS_COST / mapping.columns + ROWS_COST / mapping.rows) + STEP
+    flops = 2.0 * mapping.rows * mapping.columns * mapping.depth * problem.products * problem.sums * problem.bits / 16
+    # Tiles that lie beside each other, of one factor's rows or columns, cost what one that is as large does.
+    whole_rows, whole_columns = mapping.rows * problem.factors[0], mapping.columns * problem.factors[1]
+    work = flops / RATE * (1 + COLUMNS_COST / whole_columns + ROWS_COST / whole_rows) + STEP
     own_rows = mapping.rows if over_rows else mapping.rows / mapping.cluster
     own_columns = mapping.columns / mapping.cluster if over_rows else mapping.columns
     own_rows *= inside_rows + OUTSIDE_COST * (1 - inside_rows)
     own_columns *= inside_columns + OUTSIDE_COST * (1 - inside_columns)
-    left, right = problem.limbs
+    left, right = (limbs * several for limbs, several in zip(problem.limbs, problem.factors, strict=True))
     feed = (own_rows * left + own_columns * right) * mapping.depth * bytes_ / FEED_RATE
     if problem.pixels is not None:
         own, limbs = (own_rows, left) if problem.pixels == "rows" else (own_columns, right)

@@ -79,7 +79,8 @@ class _KernelScope(PlanScope):
             self.operand(operand)
         if isinstance(kernel, MatrixProduct) and kernel.computed is not None:
             self.computes(kernel, kernel.computed)
-        self.holds(kernel.product, self.element_of(kernel))
+        for product in kernel.products if isinstance(kernel, MatrixProduct) else (kernel.product,):
+            self.holds(product, self.element_of(kernel, product))
         if isinstance(kernel, Stream):
             self.passes(kernel)
         for result in kernel.results:
@@ -113,10 +114,10 @@ class _KernelScope(PlanScope):
         element = self.scalar(computed.expression)
         self.require(held_in(computed.expression, computed.element), f"a factor of {element.value} in {computed.element.value}")
 
-    def element_of(self, kernel: MatrixProduct | Stream) -> Element:
+    def element_of(self, kernel: MatrixProduct | Stream, product: Symbol) -> Element:
         """What a product is taken to be where it is used first: it accumulates in f32, and is rounded where it is stored."""
         used = (node for result in kernel.results for node in nodes(result.expression))
-        return next((n.element for n in used if isinstance(n, Local) and n.symbol == kernel.product), Element.F32)
+        return next((n.element for n in used if isinstance(n, Local) and n.symbol == product), Element.F32)
 
     def holds(self, symbol: Symbol, element: Element) -> None:
         self.introduce(symbol)
