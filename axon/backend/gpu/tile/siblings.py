@@ -65,6 +65,8 @@ def siblings(
         other = _over_axes_of(op, candidate) if isinstance(candidate, Compute) else None
         if other is None or merging(other.outs[0].symbol) != own or not is_free(later, {number}):
             continue
+        if not set(tensors_of(other)).isdisjoint(first.outs[0].symbol for first in (op, *(each for _, each in taken))):
+            continue  # one follows from the other
         made = _together(ops, number, [*taken, (later, other)], values, own, is_free, results)
         if made is None:
             continue
