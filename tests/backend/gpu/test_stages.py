@@ -44,6 +44,10 @@ def made(case: Case | Program, mapping: TileMapping, *, stores: str = "boxes", p
     return stages(kernel, mapping, HOPPER, values, replace(STORES[stores](results), paired=everything if paired else frozenset()))
 
 
+GATED = """fun f (x : bf16[n, d]) (a : bf16[d, h]) (b : bf16[d, h]) =
+  for i j => max (sum k => x[i, k] * a[k, j]) 0.0 * (sum k => x[i, k] * b[k, j])"""
+
+
 def biased() -> Case:
     return contraction("ik,jk->ij", epilogue=lambda p, x, at: gelu(add(p, x[0]), Element.BF16), extra="j")
 
@@ -54,6 +58,7 @@ PROGRAMS = {
     "bias_gelu": (biased(), replace(SMALL, stages=3)),
     "heads": (contraction("bshd,bthd->bhst", result=Element.F32), replace(SMALL, stages=3, in_flight=0)),
     "together": (contraction("ki,jk->ij"), replace(SMALL, specialized=False)),
+    "gated": (compiler.lower(compiler.check_text(GATED), "f", None), TileMapping(128, 128, 64, slots=2)),
     "limbs": (contraction("ik,kj->ij", Element.F32), TileMapping(128, 128, stages=2, in_flight=0)),
     "tf32": (contraction("ik,jk->ij", Element.F32), TileMapping(128, 128, 32, stages=3, slots=2)),
     "causal": (streams.program("causal"), TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)),

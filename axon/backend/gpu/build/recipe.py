@@ -110,7 +110,8 @@ def traits(kernel: Tiled) -> Traits:
             step = 0 if kernel.ragged is None else kernel.ragged.step
             if kernel.siblings:
                 own = {sibling.factor.axes[-1] for sibling in kernel.siblings} - {kernel.depth.symbol}
-                across = (across[0] or kernel.shared == "right" and bool(own), across[1] or kernel.shared == "left" and bool(own))
+                left, right = across
+                across = (left, right or bool(own)) if kernel.shared == "left" else (left or bool(own), right)
             return Traits(kernel.left.value.element, stored, *across, limbs=limbs, factors=kernel.factors, ragged=step)
         case Stream():
             depths = [axis.symbol for axis in kernel.depths]

@@ -1,9 +1,9 @@
 """Results on their way from a warpgroup's tile of 64 rows in registers to memory, as numba-cuda intrinsics.
 
 Where the values of a tile are is said in `ptx_tiles`. A *quad* are the four values of a thread in 8 neighbouring columns: of rows
-h = 0 and 1, two neighbours each. A function, if there is one, makes a quad of results from a quad of the tile, or of each of several
-`tiles`, its first column, where it asks for that, and what else it is given. The loops here run while a kernel is compiled, and leave straight code: loads,
-results and stores of 8 columns, one after the other, so that few results are alive at once.
+h = 0 and 1, two neighbours each. A function, if there is one, makes a quad of results from a quad of the tile, or of each of
+several `tiles`, its first column, where it asks for that, and what else it is given. The loops here run while a kernel is compiled,
+and leave straight code: loads, results and stores of 8 columns, one after the other, so that few results are alive at once.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def _shared(builder: Any, to: Any, chunk: Any, swizzle: Any, further: int) -> An
     return builder.add(to, builder.shl(place, ir.Constant(_I32, 4)))
 
 
-def write_words(element: str, first: int, width: int, function: Any = None, given: int = 0, by_column: bool = False, tiles: int = 1) -> Any:
+def write_words(
+    element: str, first: int, width: int, function: Any = None, given: int = 0, by_column: bool = False, tiles: int = 1
+) -> Any:
     """(address of this thread's row of a matrix store, its chunk of the first 16 columns, swizzle, …): in 16 bits."""
     pack = f"cvt.rn.{element}x2.f32 $0, $2, $1;"
 
@@ -96,10 +98,14 @@ def write_floats(first: int, width: int, function: Any = None, given: int = 0, b
                 to = _shared(builder, row, chunk, swizzle, 2 * group)
                 _instruction(builder, "store_shared_2f32", [to, *quad[2 * half : 2 * half + 2]])
 
-    return _storing({"row_0": "r", "row_1": "r", "chunk": "r", "swizzle": "r"}, first, width, function, given, by_column, tiles, store)
+    return _storing(
+        {"row_0": "r", "row_1": "r", "chunk": "r", "swizzle": "r"}, first, width, function, given, by_column, tiles, store
+    )
 
 
-def scatter(element: str, first: int, width: int, function: Any = None, given: int = 0, by_column: bool = False, tiles: int = 1) -> Any:
+def scatter(
+    element: str, first: int, width: int, function: Any = None, given: int = 0, by_column: bool = False, tiles: int = 1
+) -> Any:
     """(addresses of this thread's rows in global memory, its first column, bytes from column to column, columns, whether the rows
     are inside, …): element by element, what is inside."""
 

@@ -230,7 +230,9 @@ def _check_sums(program: BarrierProgram) -> None:
             if not isinstance(loop, b.Steps) or not program.sums:
                 continue
             products = [op for op in loop.body if isinstance(op, b.Product)]
-            found = [(op.accumulator, op.left.tile, op.right.tile, op.block) for op in products if isinstance(op.left, b.StageField)]
+            found = [
+                (op.accumulator, op.left.tile, op.right.tile, op.block) for op in products if isinstance(op.left, b.StageField)
+            ]
             wrong = len(found) != len(products) or found != (wanted if products else [])
             _require(not wrong, "content", "a step that does not add to each sum the product of its factors")
 

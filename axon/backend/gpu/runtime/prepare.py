@@ -167,8 +167,8 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             sides = ((kernel.left, rows), (kernel.right, columns))
             lefts, rights = (_elements(kernel, operand, side * depth, sizes, extents) for operand, side in sides)
             problem = ScheduleProblem(
-                rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), factors=kernel.factors, elements=(lefts, rights),
-                bits=kernel.left.value.element.bits,
+                rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), factors=kernel.factors,
+                elements=(lefts, rights), bits=kernel.left.value.element.bits,
             )  # fmt: skip
             if kernel.ragged is not None:
                 groups = kernel.ragged.groups.evaluate(sizes)

@@ -281,9 +281,7 @@ def contraction(
 _WHOLE_SIDES = (Merging(rows=True), Merging(columns=True), Merging(rows=True, columns=True))
 
 
-def _result(
-    op: Compute, shallow: Iterable[Scalar], views: Views, merges: tuple[Merge, ...]
-) -> tuple[Symbol, Result]:
+def _result(op: Compute, shallow: Iterable[Scalar], views: Views, merges: tuple[Merge, ...]) -> tuple[Symbol, Result]:
     """What a sum of products is in results, and the one that is it, times factors that do not depend on what is summed."""
     product, (out,) = fresh("product"), op.outs
     expression: Scalar = Local(product, out.element)
@@ -325,9 +323,7 @@ def _with_siblings(
         product, result = _result(sibling, shallow, views, of_sides)
         made.append(Sibling(_operand(own, views), product, sibling.outs[0].symbol))
         results.append(result)
-    return replace(
-        kernel, siblings=tuple(made), shared=side, results=tuple(results), views=views.all, derived=views.derived
-    )
+    return replace(kernel, siblings=tuple(made), shared=side, results=tuple(results), views=views.all, derived=views.derived)
 
 
 def _computing(

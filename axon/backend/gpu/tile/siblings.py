@@ -12,8 +12,7 @@ less time is decided by cost (`better_alone`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from math import inf
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from axon.backend.gpu.layout.target import Target
@@ -21,11 +20,11 @@ from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.tile.contraction import PRODUCT_ELEMENTS, MatrixProduct, Merging, contraction, factors_of, group
 from axon.backend.gpu.tile.epilogue import EpilogueGroup
 from axon.backend.gpu.tile.online_softmax import local_symbols
-from axon.backend.gpu.tile.schedule import LAUNCH, MEMORY_RATE, ScheduleProblem, Traits, fastest
+from axon.backend.gpu.tile.schedule import MEMORY_RATE, ScheduleProblem, Traits, fastest
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Compute, Op, Value
-from axon.core.walk import outs_of, rename, tensors_of
+from axon.core.walk import rename, tensors_of
 from axon.shapes.dimension import Dim
 
 MOST = 3  # sums of one kernel: of more no tile is large enough
@@ -33,8 +32,8 @@ MOST = 3  # sums of one kernel: of more no tile is large enough
 
 @dataclass(frozen=True, slots=True)
 class Siblings:
-    """A kernel of several sums with what it takes in, and the numbers of the operations that it does; `alone` says why the first sum
-    has a kernel of its own although it has a sibling."""
+    """A kernel of several sums with what it takes in, and the numbers of the operations that it does; `alone` says why the first
+    sum has a kernel of its own although it has a sibling."""
 
     group: EpilogueGroup[Any] | None
     members: frozenset[int]

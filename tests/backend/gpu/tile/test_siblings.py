@@ -29,7 +29,8 @@ from axon.core.ir import Program
 from tests.backend.gpu.proof.mutants import Change, drop, mutate, refused, sites, turned_over, twice, with_field
 
 GATED = """import nn
-fun f (x : bf16[n, d]) (a : bf16[d, h]) (b : bf16[d, h]) = for i j => nn.silu (sum k => x[i, k] * a[k, j]) * sum k => x[i, k] * b[k, j]"""
+fun f (x : bf16[n, d]) (a : bf16[d, h]) (b : bf16[d, h]) =
+  for i j => nn.silu (sum k => x[i, k] * a[k, j]) * sum k => x[i, k] * b[k, j]"""
 TURNED = """fun f (x : bf16[n, d]) (a : bf16[h, d]) (b : bf16[d, h]) =
   for i j => (sum k => x[i, k] * a[j, k]) - (sum k => b[k, j] * x[i, k])"""
 ROWS = """fun f (x : bf16[n, d]) (y : bf16[n, d]) (w : bf16[d, h]) =
@@ -109,8 +110,10 @@ APART = {
     "other extents": "fun f (x : bf16[n, d]) (a : bf16[d, h]) (b : bf16[d, g]) = ((x @ a), (x @ b))",
     "no factor in common": """fun f (x : bf16[n, d]) (y : bf16[n, d]) (a : bf16[d, h]) (b : bf16[d, h]) =
   for i j => (x @ a)[i, j] * (y @ b)[i, j]""",
-    "one follows from the other": "fun f (x : bf16[n, n]) (a : bf16[n, n]) = let val y = x @ a in for i j => y[i, j] + (x @ y)[i, j] end",
-    "at other places": "fun f (x : bf16[n, d]) (a : bf16[d, n]) (b : bf16[d, n]) = for i j => (x @ a)[i, j] * (x @ b)[j, i]",
+    "one follows from the other": """fun f (x : bf16[n, n]) (a : bf16[n, n]) =
+  let val y = x @ a in for i j => y[i, j] + (x @ y)[i, j] end""",
+    "at other places": """fun f (x : bf16[n, d]) (a : bf16[d, n]) (b : bf16[d, n]) =
+  for i j => (x @ a)[i, j] * (x @ b)[j, i]""",
 }
 
 
@@ -148,7 +151,8 @@ def test_results_are_those_of_float64(name: str) -> None:
     made, chance = program(source), Random(name)
     for turn in range(2):
         # Rows that bulk copies read lie at multiples of 16 bytes.
-        sizes = {"l": chance.randint(1, 3), "n": chance.randint(1, 300), "d": 8 * chance.randint(1, 25), "h": 8 * chance.randint(1, 20)}
+        draw = chance.randint
+        sizes = {"l": draw(1, 3), "n": draw(1, 300), "d": 8 * draw(1, 25), "h": 8 * draw(1, 20)}
         mapping = chance.choice(MAPPINGS if name not in ("three", "of the same columns") else MAPPINGS[2:3])
         arrays = normal(made, sizes, turn)
         got = run(made, arrays, seed=turn, mapping=mapping)
