@@ -3,10 +3,14 @@
     python benchmarks/gpu_f32.py [--out FILE]
 
 Each program is a few lines of Axon, without a schedule but for `precision = "tf32"` of the products. Results are compared with
-float64 first. Both sides run in CUDA graphs that rotate inputs over four times the L2 cache, what Axon does to the factors
-counted; replays alternate, and the ratio is the median of the ratios of neighbours. PyTorch's attention is each of its backends
-that takes f32, and its definition (two products and a softmax): the ratio is to the fastest. TF32 is off for attention on both
-sides. A ratio above 1 says Axon is faster.
+float64 first: of attention by the greatest relative error of a row (in the Euclidean norm, over some heads), which may be that of
+PyTorch's most exact side, since any sum in f32 loses more the longer it is; of products by the bound that is stated for them. Rows
+over their limit are named behind the tables, and end the run with an error.
+
+Both sides run in CUDA graphs that rotate inputs over four times the L2 cache, what Axon does to the factors counted; replays
+alternate, and the ratio is the median of the ratios of neighbours. PyTorch's attention is each of its backends that takes f32, and
+its definition (two products and a softmax): the ratio is to the fastest. TF32 is off for attention on both sides. A ratio above 1
+says Axon is faster.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ SHAPES = [
     *((4096, 4096, 4096, layout) for layout in ("nn", "tn", "tt")),
     (4096, 4096, 16384, "nt"), (128, 4096, 4096, "nt"), (1000, 1000, 1000, "nt"),
 ]  # fmt: skip
-TOLERANCE = 3e-6  # of the greatest value
+CHECKED = 4  # heads whose results are compared
 
 
 def attention_sides(causal: bool) -> dict[str, Callable[..., Any]]:
@@ -58,10 +62,17 @@ def attention_sides(causal: bool) -> dict[str, Callable[..., Any]]:
     return {**named, "definition": definition}
 
 
-def attention() -> list[str]:
+def row_error(got: Any, exact: Any) -> float:
+    """The greatest relative error of a row, of the heads that there are exact results of."""
+    return float(((got[:1, :CHECKED].double() - exact).norm(dim=-1) / exact.norm(dim=-1)).max())
+
+
+def attention(over: list[str]) -> list[str]:
+    """The table; what is less exact than PyTorch is added to `over`."""
     import torch
 
-    lines = ["| attention | best of PyTorch | µs | Axon µs | TFLOP/s | ratio | error, of PyTorch's |", "| --- |" + " --- |" * 6]
+    titles = "| attention | best of PyTorch | µs | Axon µs | TFLOP/s | ratio | error | least of PyTorch's | of that |"
+    lines = [titles, "| --- |" + " --- |" * 8]
     ratios = []
     for work, batch, heads, sequence, head in HEADS:
         shape = (batch, heads, sequence, head)
@@ -72,10 +83,8 @@ def attention() -> list[str]:
 
         peers = attention_sides(work == "causal")
         given = fresh()
-        exact = peers["definition"](*(x[:1, :1].double() for x in given))
-        ours, theirs = (float((x[:1, :1].double() - exact).abs().max()) for x in (f(*given), peers["definition"](*given)))
-        if not ours < TOLERANCE * float(exact.abs().max()):
-            sys.exit(f"{work}, {shape}: off by {ours:.1e}")
+        exact = peers["definition"](*(x[:1, :CHECKED].double() for x in given))
+        ours, theirs = row_error(f(*given), exact), min(row_error(peer(*given), exact) for peer in peers.values())
         pairs = sequence * sequence / (2 if work == "causal" else 1)
         flops = 4 * batch * heads * head * pairs
         run = rotated([f, *peers.values()], fresh, 16 * batch * heads * sequence * head, flops / 5e13)
@@ -84,13 +93,17 @@ def attention() -> list[str]:
         ratios.append(run.ratio(1 + best, 0))
         times = f"{others[best] * 1e6:.0f} | {own * 1e6:.0f} | {flops / own / 1e12:.0f}"
         name = f"{work}, {'×'.join(map(str, shape))}"
-        lines.append(f"| {name} | {list(peers)[best]} | {times} | {ratios[-1]:.2f} | {ours:.1e}, {ours / theirs:.2f} |")
+        errors = f"{ours:.1e} | {theirs:.1e} | {ours / theirs:.2f}"
+        lines.append(f"| {name} | {list(peers)[best]} | {times} | {ratios[-1]:.2f} | {errors} |")
         print(lines[-1], flush=True)
+        if not ours <= theirs:
+            over.append(f"attention, {name}: an error of {ours:.1e}, and PyTorch's is {theirs:.1e}")
         torch.cuda.empty_cache()
     return [*lines, "", f"geometric mean {mean(ratios):.2f}, least {min(ratios):.2f}, of {len(ratios)}"]
 
 
-def products() -> list[str]:
+def products(over: list[str]) -> list[str]:
+    """The table; what is off by more than is allowed is added to `over`."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = True
@@ -115,7 +128,7 @@ def products() -> list[str]:
             exact, mass = peer(*wide), peer(*(x.abs() for x in wide))
             off = float(((f(*given).double() - exact).abs() / mass).max()) * 2**10
             if not off <= error_bound(k):
-                sys.exit(f"{m}×{n}×{k} {layout}: off by {off:.3g} · 2⁻¹⁰, of {error_bound(k):.3g} allowed")
+                over.append(f"product, {m}×{n}×{k} {layout}: off by {off:.3g} · 2⁻¹⁰, of {error_bound(k):.3g} allowed")
             flops = 2 * m * n * k
             run = rotated([f, peer], fresh, 4 * (m * k + n * k + m * n), flops / 3e14)
             own, theirs = run.seconds
@@ -136,7 +149,11 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     title = f"# f32 attention and tf32 products, {torch.cuda.get_device_name()}, torch {torch.__version__}, {date.today()}"
-    report([title, "", "## Attention", "", *attention(), "", "## Products in tf32", "", *products()], options.out)
+    over: list[str] = []
+    lines = [title, "", "## Attention", "", *attention(over), "", "## Products in tf32", "", *products(over)]
+    report([*lines, "", *(over or ["All within their limits."])], options.out)
+    if over:
+        sys.exit(f"{len(over)} rows are over their limit")
 
 
 if __name__ == "__main__":
