@@ -3,6 +3,12 @@ PyTorch's stable ABI, and the Python that tells `torch.export` what it gives.
 
 It is for processors, or with a library for GPUs for those, on PyTorch's current stream. Records and tuples are passed as their
 leaves, one argument each; results are tensors.
+
+Note [Thrown last]
+    An operator says what is wrong by an exception. It is thrown when a call has let go of all that it held, so that nothing is
+    unwound but the arguments; and its text is put together without the streams of C++, as PyTorch's `STD_TORCH_CHECK` would.
+    Constructors of streams are weak symbols without a version, and those of the first library in the process that exports
+    some are taken: of libc10.so, of CUDA's libcufile.so.0, of whatever else a program has loaded for all.
 """
 
 from __future__ import annotations
@@ -39,37 +45,45 @@ _DTYPES = {
 }  # fmt: skip
 _PYTHON = {"=": "==", "<>": "!="}
 _HEAD = """\
+#include <stdexcept>
+#include <string>
 #include <tuple>
+#include <vector>
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
-#include <torch/headeronly/util/Exception.h>
 #include "SYMBOL.h"
 
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-static void ax_expect(const Tensor &given, ScalarType type, int64_t rank, const char *path)
+static std::string ax_expected(const Tensor &given, ScalarType type, int64_t rank, const char *path)
 {
-    STD_TORCH_CHECK(given.is_PLACE(), "error[AX0505]: `", path, "` does not lie on the DEVICE");
-    STD_TORCH_CHECK(given.scalar_type() == type, "error[AX0504]: `", path, "` is of another element type than this operator");
-    STD_TORCH_CHECK(given.dim() == rank, "error[AX0506]: `", path, "` has rank ", given.dim(), ", and must have ", rank);
+    const std::string named = std::string("`") + path + "` ";
+    if (!given.is_PLACE()) {
+        return "error[AX0505]: " + named + "does not lie on the DEVICE";
+    }
+    if (given.scalar_type() != type) {
+        return "error[AX0504]: " + named + "is of another element type than this operator";
+    }
+    if (given.dim() != rank) {
+        return "error[AX0506]: " + named + "has rank " + std::to_string(given.dim()) + ", and must have " + std::to_string(rank);
+    }
+    return "";
 }
 """
 
 # PyTorch's part for GPUs is asked for its stream once it is there; a library linked with it would not load without.
 _STREAM = """\
 
-static void *ax_stream(int32_t device)
+static bool ax_stream(int32_t device, void **stream)
 {
     typedef int32_t (*current)(int32_t, void **);
     static const current found = [] {
         void *library = dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_NOLOAD);
         return reinterpret_cast<current>(library != nullptr ? dlsym(library, "aoti_torch_get_current_cuda_stream") : nullptr);
     }();
-    void *stream = nullptr;
-    STD_TORCH_CHECK(found != nullptr && found(device, &stream) == 0, "error[AX0604]: PyTorch's libtorch_cuda.so tells no stream");
-    return stream;
+    return found != nullptr && found(device, stream) == 0;
 }
 
 /* As kernels take it: in rows, and at a multiple of 16 bytes. */
@@ -79,6 +93,7 @@ static Tensor ax_in_rows_at_16(const Tensor &given)
     return reinterpret_cast<uintptr_t>(rows.data_ptr()) % 16 == 0 ? rows : torch::stable::clone(rows);
 }
 """
+_NO_STREAM = "error[AX0604]: PyTorch's libtorch_cuda.so tells no stream"
 
 
 def build(
@@ -137,70 +152,84 @@ class _Operator:
         return "\n".join([head, *self._function(), ""])
 
     def _function(self) -> Iterator[str]:
-        symbol, made = self.about.symbol, self.made
+        """What is wrong with a call is a text until nothing of it stands any more: see Note [Thrown last]."""
+        made = self.made
         taken = [f"int64_t given_{own}" for own in self.explicit]
         taken += [_taken(slot, f"given_{own}") for slot, own in self.given]
-        results = "Tensor" if len(made.results) == 1 else f"std::tuple<{', '.join(['Tensor'] * len(made.results))}>"
-        yield from (f"static {results} ax_operator({', '.join(taken)})", "{")
-        for slot, own in self.tensors:
-            kind = f"ScalarType::{_SCALAR_TYPES[slot.value.element]}"
-            yield f"    ax_expect(given_{own}, {kind}, {len(slot.value.shape)}, {quoted(slot.path)});"
-        first = f"given_{self.tensors[0][1]}"
-        if self.gpu:
-            yield f"    const torch::stable::accelerator::DeviceGuard ax_on({first}.get_device_index());"
-            for slot, own in self.tensors[1:]:
-                other = f"error[AX0505]: `{slot.path}` lies on another GPU than `{self.tensors[0][0].path}`"
-                yield f"    STD_TORCH_CHECK(given_{own}.get_device_index() == {first}.get_device_index(), {quoted(other)});"
-            for _, own in self.tensors:
-                yield f"    const Tensor ax_lying_{own} = ax_in_rows_at_16(given_{own});"
-        for inner, own in zip(made.explicit, self.explicit, strict=True):
-            yield f"    const int64_t {inner} = given_{own};"
-        for inner, type in made.params:
-            if isinstance(type, ScalarType):
-                yield f"    {type.name} {inner} = 0;"
-            else:
-                yield from (f"    {type.name} ax_at_{inner};", f"    {type.name} *const {inner} = &ax_at_{inner};")
-        for slot, own in self.given:
-            lying = "ax_lying" if self.gpu and slot.value.shape else "given"
-            yield from (f"    {line}" for line in _passed(slot, f"{lying}_{own}"))
-        assert made.result is not None
-        yield from (f"    {made.result.name} ax_result;", f"    {made.result.name} *const out = &ax_result;")
-        passed = ", ".join([*made.explicit, *(inner for inner, _ in made.params)])
-        arguments = f"{passed}, out"
-        sized = any(slot.value.shape for slot in made.results)
-        *_, workspace, check = entries(symbol)
-        if self.fails:  # of an earlier call: nobody waits for this one
-            yield f"    STD_TORCH_CHECK({check}() == AXON_OK, {symbol}_error());"
-        if sized:
-            yield f"    STD_TORCH_CHECK({symbol}_shapes({arguments}) == AXON_OK, {symbol}_error());"
-        for n, slot in enumerate(made.results):
-            sizes = ", ".join(slot.at(f"sizes[{d}]") for d in range(len(slot.value.shape)))
-            shape = f"std::initializer_list<int64_t>{{{sizes}}}"
-            kind = f"ScalarType::{_SCALAR_TYPES[slot.value.element]}"
-            yield f"    Tensor result_{n} = torch::stable::new_empty({first}, {shape}, {kind});"
-            if slot.value.shape:
-                yield f"    {slot.at('data')} = static_cast<{C_TYPES[slot.value.element]} *>(result_{n}.data_ptr());"
-        if self.gpu:
-            yield "    size_t ax_bytes = 0;"
-            yield f"    STD_TORCH_CHECK({workspace}({passed}, &ax_bytes) == AXON_OK, {symbol}_error());"
-            yield "    const std::initializer_list<int64_t> ax_count{static_cast<int64_t>(ax_bytes)};"
-            yield f"    const Tensor ax_room = torch::stable::new_empty({first}, ax_count, ScalarType::Byte);"
-            call = f"{symbol}({arguments}, ax_room.data_ptr(), ax_stream({first}.get_device_index()))"
-        else:
-            call = f"{symbol}{'_into' if sized else ''}({arguments})"
-        yield f"    STD_TORCH_CHECK({call} == AXON_OK, {symbol}_error());"
-        for n, slot in enumerate(made.results):
-            if not slot.value.shape:
-                yield f"    *static_cast<{C_TYPES[slot.value.element]} *>(result_{n}.data_ptr()) = {slot.place};"
-        every = ", ".join(f"result_{n}" for n in range(len(made.results)))
-        yield from (f"    return {every};" if len(made.results) == 1 else f"    return std::make_tuple({every});", "}", "")
+        yield from (f"static std::string ax_call({', '.join(taken)}, std::vector<Tensor> &ax_results)", "{")
+        yield from (f"    {line}" for line in self._call())
+        yield from ('    return "";', "}", "")
+        count = len(made.results)
+        results = "Tensor" if count == 1 else f"std::tuple<{', '.join(['Tensor'] * count)}>"
+        given = ", ".join(f"given_{own}" for own in (*self.explicit, *(own for _, own in self.given)))
+        every = ", ".join(f"ax_results[{n}]" for n in range(count))
+        yield from (f"static {results} ax_operator({', '.join(taken)})", "{", "    std::vector<Tensor> ax_results;")
+        yield f"    const std::string ax_wrong = ax_call({given}, ax_results);"
+        yield from ("    if (!ax_wrong.empty()) {", "        throw std::runtime_error(ax_wrong);", "    }")
+        yield from (f"    return {every};" if count == 1 else f"    return std::make_tuple({every});", "}", "")
         schema = [f"int {own}" for own in self.explicit] + [f"{_schema(slot)} {own}" for slot, own in self.given]
-        gives = "Tensor" if len(made.results) == 1 else f"({', '.join(['Tensor'] * len(made.results))})"
+        gives = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
         yield f"STABLE_TORCH_LIBRARY_FRAGMENT({NAMESPACE}, library)"
         declared = quoted(f"{self.name}({', '.join(schema)}) -> {gives}")
         yield from ("{", f"    library.def({declared});", "}", "")
         yield f"STABLE_TORCH_LIBRARY_IMPL({NAMESPACE}, {'CUDA' if self.gpu else 'CPU'}, library)"
         yield from ("{", f"    library.impl({quoted(self.name)}, TORCH_BOX(&ax_operator));", "}")
+
+    def _call(self) -> Iterator[str]:
+        symbol, made = self.about.symbol, self.made
+        error = f"{symbol}_error()"
+        *_, workspace, check = entries(symbol)
+        if self.fails:  # of an earlier call: nobody waits for this one
+            yield from _unless(f"{check}() == AXON_OK", error)
+        for slot, own in self.tensors:
+            kind = f"ScalarType::{_SCALAR_TYPES[slot.value.element]}"
+            wrong = f"ax_expected(given_{own}, {kind}, {len(slot.value.shape)}, {quoted(slot.path)})"
+            yield from (f"if (std::string ax_wrong = {wrong}; !ax_wrong.empty()) {{", "    return ax_wrong;", "}")
+        first = f"given_{self.tensors[0][1]}"
+        if self.gpu:
+            yield f"const torch::stable::accelerator::DeviceGuard ax_on({first}.get_device_index());"
+            for slot, own in self.tensors[1:]:
+                other = f"error[AX0505]: `{slot.path}` lies on another GPU than `{self.tensors[0][0].path}`"
+                yield from _unless(f"given_{own}.get_device_index() == {first}.get_device_index()", quoted(other))
+            for _, own in self.tensors:
+                yield f"const Tensor ax_lying_{own} = ax_in_rows_at_16(given_{own});"
+        for inner, own in zip(made.explicit, self.explicit, strict=True):
+            yield f"const int64_t {inner} = given_{own};"
+        for inner, type in made.params:
+            if isinstance(type, ScalarType):
+                yield f"{type.name} {inner} = 0;"
+            else:
+                yield from (f"{type.name} ax_at_{inner};", f"{type.name} *const {inner} = &ax_at_{inner};")
+        for slot, own in self.given:
+            yield from _passed(slot, f"{'ax_lying' if self.gpu and slot.value.shape else 'given'}_{own}")
+        assert made.result is not None
+        yield from (f"{made.result.name} ax_result;", f"{made.result.name} *const out = &ax_result;")
+        passed = ", ".join([*made.explicit, *(inner for inner, _ in made.params)])
+        arguments = f"{passed}, out"
+        sized = any(slot.value.shape for slot in made.results)
+        if sized:
+            yield from _unless(f"{symbol}_shapes({arguments}) == AXON_OK", error)
+        for n, slot in enumerate(made.results):
+            sizes = ", ".join(slot.at(f"sizes[{d}]") for d in range(len(slot.value.shape)))
+            shape = f"std::initializer_list<int64_t>{{{sizes}}}"
+            kind = f"ScalarType::{_SCALAR_TYPES[slot.value.element]}"
+            yield f"ax_results.push_back(torch::stable::new_empty({first}, {shape}, {kind}));"
+            if slot.value.shape:
+                yield f"{slot.at('data')} = static_cast<{C_TYPES[slot.value.element]} *>(ax_results[{n}].data_ptr());"
+        if self.gpu:
+            yield "size_t ax_bytes = 0;"
+            yield from _unless(f"{workspace}({passed}, &ax_bytes) == AXON_OK", error)
+            yield "const std::initializer_list<int64_t> ax_count{static_cast<int64_t>(ax_bytes)};"
+            yield f"const Tensor ax_room = torch::stable::new_empty({first}, ax_count, ScalarType::Byte);"
+            yield "void *ax_queue = nullptr;"
+            yield from _unless(f"ax_stream({first}.get_device_index(), &ax_queue)", quoted(_NO_STREAM))
+            call = f"{symbol}({arguments}, ax_room.data_ptr(), ax_queue)"
+        else:
+            call = f"{symbol}{'_into' if sized else ''}({arguments})"
+        yield from _unless(f"{call} == AXON_OK", error)
+        for n, slot in enumerate(made.results):
+            if not slot.value.shape:
+                yield f"*static_cast<{C_TYPES[slot.value.element]} *>(ax_results[{n}].data_ptr()) = {slot.place};"
 
     # ── Python ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -262,6 +291,10 @@ class _Operator:
             sizes = "".join(f"{_extent(dim, known)}, " for dim in slot.value.shape)
             results.append(f"{first}.new_empty(({sizes.strip()}), dtype=torch.{_DTYPES[slot.value.element]})")
         yield f"return {', '.join(results)}"
+
+
+def _unless(holds: str, said: str) -> Iterator[str]:
+    yield from (f"if (!({holds})) {{", f"    return {said};", "}")
 
 
 def _schema(slot: Slot) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -13,8 +14,11 @@ import numpy as np
 import pytest
 
 import axon
+from axon.backend.c.header import Described
+from axon.backend.c.library import operator_of
 from axon.base.errors import AxonError
 from axon.host.build import build
+from tests import ROOT
 from tests.sample import ALL, SOAK
 
 torch = pytest.importorskip("torch")
@@ -28,6 +32,7 @@ fun f {h} (p : { w : f32[d, k], lambda : f32 }, flag : bool) (x : bf16[n + 1, d]
 fun scalars (x : f32) = for i < 3 => x
 fun some (x : f32[n]) = filter (for i => x[i] > 0.0) x
 fun root (x : f32[n * n]) = for i < n => x[i]
+fun pick (x : f32[n]) (ids : i32[k]) = { picked = for i => x[ids[i]], more = for i => x[i] + 1.0 }
 """
 RUN = """
 import sys, torch
@@ -139,3 +144,84 @@ def test_what_is_no_operator(name: str, said: str, tmp_path: Path) -> None:
         build(session, session.callee(name), str(tmp_path), {}, {}, {}, {}, torch=True)
     assert raised.value.diagnostics[0].code == "AX0614"
     assert said in raised.value.diagnostics[0].message
+
+
+# ── for GPUs, on a driver that says what it is asked (libcuda.c) ────────────────────────────────────────────────────────────
+
+ON_THE_HOST = {  # what stands in the C++ of an operator for GPUs, and in that of one whose tensors lie here
+    "is_cuda()": "is_cpu()",
+    "(axon_built, CUDA, library)": "(axon_built, CPU, library)",
+    "const torch::stable::accelerator::DeviceGuard ax_on(": "const struct Guard { int32_t id; ~Guard() {} } ax_on(",
+}
+STREAM = "int aoti_torch_get_current_cuda_stream(int device, void **stream) { *stream = (void *)0x77; return device != -1; }"
+# What any library may bring into a process: of the constructors of streams that C++20 has, which no version tells apart.
+FOREIGN = """
+#include <stdlib.h>
+void _ZNSt7__cxx1119basic_ostringstreamIcSt11char_traitsIcESaIcEEC1Ev(void *made) { (void)made; abort(); }
+"""
+LATER = """
+import ctypes, os, sys, torch
+folder = sys.argv[1]
+for name in ("libtorch_cuda.so", "libforeign.so"):
+    ctypes.CDLL(f"{folder}/{name}", ctypes.RTLD_GLOBAL)
+torch.ops.load_library(f"{folder}/libaxon_pick_torch.so")
+pick, x, ids = torch.ops.axon_built.pick, torch.zeros(101)[1:], torch.arange(7, dtype=torch.int32)
+assert [part.shape for part in pick(x, ids)] == [(7,), (100,)]
+assert [part.shape for part in pick(x[:50], ids[:0])] == [(0,), (50,)]  # at sizes without a table, of which one is 0
+os.environ["FAKE"] = "stop"
+pick(x, ids + 96)
+del os.environ["FAKE"]
+for arguments in ((x, ids), (x, ids.long()), (x, ids[None])):
+    try:
+        pick(*arguments)
+    except RuntimeError as error:
+        print(f"SAID {error}")
+pick(x, ids)
+os.environ["FAKE"] = "context"
+try:
+    pick(x, ids)
+except RuntimeError as error:
+    print(f"SAID {error}")
+"""
+SAID = [
+    "error[AX0511]: a kernel stopped: an index computed from data was out of bounds, or integer arithmetic had no result",
+    "error[AX0504]: `ids` is of another element type than this operator",
+    "error[AX0506]: `ids` has rank 2, and must have 1",
+    "error[AX0612]: this thread has no current context of a GPU: cudaSetDevice gives it one",
+]
+
+
+def test_what_an_operator_for_gpus_says(tmp_path: Path) -> None:
+    """What only data show is said by a later call, of tensors that begin anywhere, and whatever else the process has loaded."""
+    session = axon.compile(MODULE)._session
+    callee = session.callee("pick")
+    build(session, callee, str(tmp_path), {}, {}, {}, {}, target="cuda", at=[{"n": 100, "k": 7}], torch=True)
+    source = tmp_path / "axon_pick_torch.cpp"
+    text = source.read_text()
+    for there, here in ON_THE_HOST.items():
+        assert text.count(there) >= 1
+        text = text.replace(there, here)
+    source.write_text(text)
+    about = Described("axon_pick", "pick", "", callee.signature, str, "native")
+    operator_of(about, tmp_path, Path(torch.__file__).parent, ["c++"])
+    (tmp_path / "libcuda.c").write_text((ROOT / "tests/backend/c/libcuda.c").read_text())
+    (tmp_path / "stream.c").write_text(STREAM)
+    (tmp_path / "foreign.c").write_text(FOREIGN)
+    for file, library in (("libcuda.c", "libcuda.so.1"), ("stream.c", "libtorch_cuda.so"), ("foreign.c", "libforeign.so")):
+        command = ["cc", "-shared", "-fPIC", "-w", file, f"-Wl,-soname,{library}", "-o", library]
+        subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
+    ran = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", LATER, str(tmp_path)],
+        env={**os.environ, "LD_LIBRARY_PATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    lines = ran.stdout.splitlines()
+    assert [line.removeprefix("SAID ") for line in lines if line.startswith("SAID")] == SAID
+    launched = [line for line in lines if line.startswith("launch")]
+    assert len(launched) == 2 + 1 + 2 + 2  # a call whose `ids` are none has one kernel; those that say something have none
+    assert all(" 0x77>" in line for line in launched)

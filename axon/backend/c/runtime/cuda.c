@@ -90,7 +90,7 @@ static void ax_cuda_open(void)
     static const char *const names[] = {"cuInit", "cuCtxGetDevice", "cuDeviceGetAttribute", "cuGetErrorName", "cuLibraryLoadData",
         "cuLibraryGetKernel", "cuKernelSetAttribute", "cuOccupancyMaxActiveClusters", "cuLaunchKernelEx", "cuTensorMapEncodeTiled",
         "cuTensorMapEncodeIm2col", "cuMemsetD8Async", "cuMemsetD16Async", "cuMemsetD32Async", "cuMemHostAlloc"};
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         return;
     }
