@@ -1,7 +1,8 @@
 """The barrier program as Python that numba-cuda compiles and a person can read.
 
-Nothing is decided here: every operation of the barrier program becomes a line or two, in order; what has a place in shared memory
-has a name at the head. The layout of accumulators among threads and the encoding of matrix descriptors are the hardware's.
+Nothing is decided here: every operation of the barrier program becomes a line or two, in order, but products of one left factor
+with right factors that lie behind each other are one instruction; what has a place in shared memory has a name at the head. The
+layout of accumulators among threads and the encoding of matrix descriptors are the hardware's.
 
 Note [Accumulators]
     In the accumulators of 64 rows, thread 32 w + l of a warpgroup holds, at 4 g + 2 h + e, row 16 w + l / 4 + 8 h and column
@@ -15,7 +16,7 @@ Note [Matrix descriptors]
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from functools import reduce
 from operator import mul
@@ -349,8 +350,12 @@ class Emitter:
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def block(self, body: tuple[Op, ...]) -> None:
-        for op in body:
-            self.op(op)
+        _, most, _ = self.program.target.product_columns
+        for op, *beside in _issued(body, most):
+            if isinstance(op, b.Product):
+                self.product(op, [each for each in beside if isinstance(each, b.Product)])
+            else:
+                self.op(op)
 
     def op(self, op: Op) -> None:
         code, consumer = self.code, self.consumer
@@ -376,7 +381,7 @@ class Emitter:
             case b.ProductFence():
                 code.call("ptx.product_fence")
             case b.Product():
-                self.product(op)
+                self.product(op, [])
             case b.Commit():
                 code.call("ptx.product_commit")
             case b.Retire(accumulator=acc, pending=pending):
@@ -598,8 +603,10 @@ class Emitter:
         blocks = acc.shape[0] // (64 * self.current.instances)
         return [self.part(acc.symbol, block) for block in range(blocks)]
 
-    def product(self, op: b.Product) -> None:
+    def product(self, op: b.Product, beside: Sequence[b.Product]) -> None:
+        """A product, and those of the same left factor that one instruction makes with it."""
         code, name = self.code, self.accumulators(op.accumulator)[op.block]
+        names = (name, *(self.accumulators(other.accumulator)[other.block] for other in beside))
         columns, right = op.accumulator.shape[1], op.right
         extent = dict(zip(right.tile.axes, right.tile.shape, strict=True))[op.over]
         across = right.tile.axes[-1] != op.over
@@ -620,8 +627,10 @@ class Emitter:
                 self.descriptor(from_right, first_right, across)
             left_steps = self.depth_steps(field, left_across, extent)
             steps = _behind(op.left, first_left, left_steps), _behind(right, first_right, right_steps)
-            multiply = self.made("multiply", "ptx.multiply", columns, element, left_across, across, *steps)
-            code.assign(name, call(multiply, name, from_left, from_right, keep))
+            sums = (len(names),) if beside else ()
+            multiply = self.made("multiply", "ptx.multiply", columns, element, left_across, across, *steps, *sums)
+            made = call(multiply, *names, from_left, from_right, keep)
+            code.assign(Several(names) if beside else name, made)
             return
         self.descriptor(from_right, right, across)
         steps_held = Several(tuple(map(Constant, right_steps)))
@@ -660,6 +669,33 @@ class Emitter:
             copy = self.made(f"copy_out_{rank}d", "ptx.copy_out", rank)
             code.call(copy, source, self.parameters[MapParameter(op.descriptor)], *at)
             code.call("ptx.store_commit")
+
+
+def _issued(body: tuple[Op, ...], most: int) -> Iterator[list[Op]]:
+    """The operations one by one, but products together of which one instruction, of so many columns at most, makes all."""
+    group: list[Op] = []
+    for op in body:
+        if group and not _continues(group, op, most):
+            yield group
+            group = []
+        group.append(op)
+    if group:
+        yield group
+
+
+def _continues(group: Sequence[Op], op: Op, most: int) -> bool:
+    """Whether a product is of the same left factor as those before it, and its right factor lies behind theirs in the same way: so
+    that their columns are those of one factor. See Note [Matrix descriptors]."""
+    first = group[0]
+    if not isinstance(first, b.Product) or not isinstance(op, b.Product) or not isinstance(op.left, b.StageField):
+        return False
+    if replace(op, accumulator=first.accumulator, right=first.right) != first or op.right.ring != first.right.ring:
+        return False
+    tile, field, start = op.right.tile, op.right.ring.fields[op.right.field], first.right.ring.fields[first.right.field]
+    alike = (tile.axes, tile.shape, tile.element) == (start.tile.axes, start.tile.shape, start.tile.element)
+    follows = alike and field.offset == start.offset + len(group) * tile.bytes
+    one_panel = tile.axes[-1] != op.over or tile.bytes == field.panel  # along what is summed, panels of one lie between
+    return follows and one_panel and (len(group) + 1) * op.accumulator.shape[1] <= most
 
 
 def _first_limb(part: b.StageField) -> b.StageField:

@@ -284,14 +284,21 @@ def registers(count: int, *, grow: bool) -> Any:
 
 
 def multiply(
-    columns: int, element: str, left_transposed: bool, right_transposed: bool, left_steps: Sequence[int], right_steps: Sequence[int]
+    columns: int,
+    element: str,
+    left_transposed: bool,
+    right_transposed: bool,
+    left_steps: Sequence[int],
+    right_steps: Sequence[int],
+    sums: int = 1,
 ) -> Any:
     """(accumulators, left descriptor, right descriptor, keep): accumulators * keep + left · right, asynchronously, 64 rows.
 
     A product for each 32 bytes of the reduced axis, which are so many steps behind what the descriptors say. Factors of tf32 lie
-    along it.
+    along it. Of right factors that lie behind each other there may be as many as `sums`, each of so many columns and with
+    accumulators of its own: (accumulators…, left descriptor, right descriptor of the first, keep).
     """
-    n = columns // 2
+    n = columns * sums // 2
     depth, transposed = 16, f", {int(left_transposed)}, {int(right_transposed)}"
     if element == "tf32":
         assert not left_transposed
@@ -300,23 +307,48 @@ def multiply(
     held = ", ".join(f"${i}" for i in range(n))
     text = (
         f"{{ .reg .pred keep; setp.ne.b32 keep, ${2 * n + 2}, 0; "
-        f"wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.f32.{element}.{element} {{{held}}}, ${2 * n}, ${2 * n + 1}, "
+        f"wgmma.mma_async.sync.aligned.m64n{columns * sums}k{depth}.f32.{element}.{element} {{{held}}}, ${2 * n}, ${2 * n + 1}, "
         f"keep, 1, 1{transposed}; }}"
     )
-    kind = types.UniTuple(types.float32, n)
+    kind = types.UniTuple(types.float32, columns // 2)
 
-    def typing(context: Any, acc: Any, left: Any, right: Any, keep: Any) -> Any:
+    def typing(context: Any, *arguments: Any) -> Any:
         def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-            made, left, right, keep = values[0], values[1], values[2], _fit(builder, values[3], signature.args[3], _I32)
+            *held, left, right, keep = values
+            made, keep = _joined(builder, held, columns // 2), _fit(builder, keep, signature.args[-1], _I32)
             for a, c in zip(left_steps, right_steps, strict=True):
                 operands = [further(builder, left, a), further(builder, right, c), keep]
                 made = _on_accumulators(builder, n, text, made, operands, ["l", "l", "r"], memory=False)
                 keep = ir.Constant(_I32, 1)
-            return made
+            return made if sums == 1 else _parted(builder, made, sums, columns // 2)
 
-        return kind(kind, types.int64, types.int64, types.int32), generate
+        made = kind if sums == 1 else types.UniTuple(kind, sums)
+        return made(*[kind] * sums, types.int64, types.int64, types.int32), generate
 
-    return intrinsic(typing)
+    return with_arity(typing, [*(f"acc{i}" for i in range(sums)), "left", "right", "keep"])
+
+
+def _joined(builder: Any, parts: Sequence[Any], count: int) -> Any:
+    """Accumulators of so many floats each, one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    out = ir.Constant(ir.ArrayType(_F32, count * len(parts)), ir.Undefined)
+    for n, part in enumerate(parts):
+        for i in range(count):
+            out = builder.insert_value(out, builder.extract_value(part, i), n * count + i)
+    return out
+
+
+def _parted(builder: Any, whole: Any, parts: int, count: int) -> Any:
+    """The accumulators that were joined."""
+    kind = ir.ArrayType(_F32, count)
+    out = ir.Constant(ir.ArrayType(kind, parts), ir.Undefined)
+    for n in range(parts):
+        part = ir.Constant(kind, ir.Undefined)
+        for i in range(count):
+            part = builder.insert_value(part, builder.extract_value(whole, n * count + i), i)
+        out = builder.insert_value(out, part, n)
+    return out
 
 
 def further(builder: Any, descriptor: Any, steps: int) -> Any:

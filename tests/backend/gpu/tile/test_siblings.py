@@ -217,6 +217,25 @@ def test_exchanged_sums_are_refused() -> None:
 # ── their machine code ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+ALONG = GATED.replace("[d, h]", "[h, d]").replace("a[k, j]", "a[j, k]").replace("b[k, j]", "b[j, k]")
+
+
+@pytest.mark.parametrize(
+    ("source", "columns", "depth", "joined"),
+    [
+        (GATED, 128, 64, True),
+        (GATED, 64, 128, True),  # panels of columns lie behind each other
+        (ALONG, 128, 64, True),
+        (ALONG, 64, 128, False),  # a panel of the first factor lies between two of the second
+        (TURNED, 128, 64, False),
+        (ROWS, 64, 64, False),
+    ],
+)
+def test_right_factors_behind_each_other_are_one_instruction(source: str, columns: int, depth: int, joined: bool) -> None:
+    text = forms(source, TileMapping(128, columns, depth, stages=2, cluster=1), SIZES).source.text
+    assert ("acc_0, acc2_0 = multiply(acc_0, acc2_0, left, right, int32(k > 0))" in text) == joined
+
+
 def test_kernels_are_built() -> None:
     made = [forms(GATED, SMALL, SIZES), forms(ROWS, TileMapping(64, 128, 64, stages=3, consumers=1, cluster=1), SIZES)]
     facts = traits(plan(program(GATED), HOPPER).kernels[0])  # type: ignore[arg-type]
