@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
-from axon.core.ir import Block, Compute, Index, Loop, Value
+from axon.core.ir import Block, Compute, Index, Loop, Scalar, Value
 from axon.core.scalar_facts import mapped, substitute
 from axon.core.sharding.access import ZERO, Cut, Grid, cut, extremes, reach, shifted
 from axon.core.sharding.blocked import Blocked, reads_of
@@ -26,7 +26,7 @@ from axon.core.sharding.ir import Collective, Layout, Repeat, Split
 from axon.core.sharding.layouts import local_shape, with_split
 from axon.core.sharding.local import Held, Localizer, operation
 from axon.core.sharding.strategies import Key, Need, Strategy, local_extents, strategy_of
-from axon.core.walk import all_axes
+from axon.core.walk import all_axes, rewrite
 from axon.shapes.dimension import Dim, maximum, minimum
 
 Place: TypeAlias = "tuple[Symbol, int]"  # a dimension of a value, or an index, as -1
@@ -253,7 +253,18 @@ def loop_body(
     states: Sequence[Value],
     at: Mapping[Symbol, Dim],
 ) -> tuple[list[Compute], list[tuple[Value, Symbol]]]:
-    """The body's operations over blocks, with sizes substituted; of each state, as they read it, what it becomes."""
+    """The body's operations over blocks, with sizes substituted; of each state, as they read it, what it becomes.
+
+    Where an index is a number, as in a mask, a place on the axis is written so that it is seen to be one of few: `min c (p - 1)`.
+    Else `c * s` might be any product of two sizes, and a backend would not know which columns a tile of rows sees.
+    """
+    most = Dim.of(way.grid.devices(way.axis) - 1)
+    places = {way.grid.coordinate(way.axis)}.union(*(dim.variables for dim in at.values()))
+    few = {place: minimum(Dim.of(place), most) for place in places}
+
+    def numbered(node: Scalar) -> Scalar | None:
+        return replace(node, dim=node.dim.substitute(few)) if isinstance(node, Index) else None
+
     inner = {v.symbol: Held(v, one, local) for v, one, local in zip(op.states, way.states, states, strict=True)}
     made: list[Compute] = []
     ops = [o for o in op.body.ops if isinstance(o, Compute)]
@@ -262,7 +273,7 @@ def loop_body(
         whole, layout = each.outs[0], replace(strategy.layout, partial=())
         out = Value(fresh(whole.symbol.name), whole.element, local_shape(whole.shape, layout, way.grid))
         inner[whole.symbol] = Held(whole, layout, out)
-        found = mapped(operation(each, (out,), Localizer(strategy, mine, way.grid)), lambda s: substitute(s, at))
+        found = mapped(operation(each, (out,), Localizer(strategy, mine, way.grid)), lambda s: rewrite(substitute(s, at), numbered))
         assert isinstance(found, Compute)
         made.append(found)
     return made, [(local, inner[symbol].local.symbol) for local, symbol in zip(states, op.body.results, strict=True)]
