@@ -109,12 +109,13 @@ class Local:
     The program's inputs and results are values of the sharded program, by their symbols. Its explicit dimensions are sizes and
     coordinates, which the device has in its environment. `defines` are sizes that data decide (Compress), each the extent of
     dimension 0 of a result: those are added to the environment. All devices find the same. With `part` the program has one result,
-    which is no value of its own, but a part of another.
+    which is no value of its own, but a part of another. With `beside`, what a collective needs of a device is left to it meanwhile.
     """
 
     program: Program
     defines: tuple[tuple[Symbol, Symbol], ...] = ()  # (size, the result whose first extent it is)
     part: Part | None = None
+    beside: bool = False
 
     @property
     def reads(self) -> tuple[Symbol, ...]:

@@ -63,7 +63,8 @@ def _steps(
             case Local(program=program):
                 part = step.part
                 along = "" if part is None else f", a part along dimension {part.dimension}, from {render(part.begin, name)} on"
-                lines.append(f"{head}local" + ("" if part is None else f", of {typed(part.of)}{along}"))
+                beside = ", beside what is under way" if step.beside else ""
+                lines.append(f"{head}local" + ("" if part is None else f", of {typed(part.of)}{along}") + beside)
                 lines += [below + line for op in program.block.ops for line in print_op(whole, op).splitlines()]
             case Collective():
                 lines.append(f"{head}{_exchange(step, typed, name)}")

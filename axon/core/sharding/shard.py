@@ -9,6 +9,7 @@ a search                     one way for each operation                      pla
 steps                        programs over blocks, and collectives           local, emit
 all-gathers beside products  in pieces, where that pays                      pieces
 all-reduces behind products  likewise                                        behind
+programs beside those        which leave a part of the device to them        room
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from axon.core.sharding.ir import Layout, Mesh, Placed, Sharded
 from axon.core.sharding.layouts import LINKS, Rates, natural
 from axon.core.sharding.pieces import in_pieces
 from axon.core.sharding.plan import Available, Plan, Planner
+from axon.core.sharding.room import leaving_room
 from axon.core.sharding.verify import verify
 from axon.core.walk import outs_of
 from axon.shapes.algebra.facts import Facts
@@ -92,7 +94,7 @@ def shard(
     made = [emitter.version(symbol, layout) for symbol, layout in zip(block.results, wanted, strict=True)]
     needed, there = [v.symbol for v in made], {v.symbol: v for v in taken}
     raw = behind(in_pieces(emitter.raw, needed, there, grid, rates, planner.sizes), needed, grid, rates, planner.sizes)
-    steps = grouped(program.name, raw, needed, there)
+    steps = leaving_room(grouped(program.name, raw, needed, there), there, mesh, rates, planner.sizes)
     before = _shapes(program.block, program.inputs)
     return Sharded(
         program,

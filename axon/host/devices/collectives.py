@@ -1,7 +1,7 @@
 """Collectives over a line of a mesh, on tensors of PyTorch, whatever their element type.
 
-Each is a generator: it yields a work of `torch.distributed` that is under way, is resumed when that is done, and returns the
-result. So what does not need the result can run in between.
+Each is a generator: it yields what begins an operation of `torch.distributed`, is resumed when that is done, and returns the
+result. So what does not need the result can run in between, and can be launched before it.
 
 What only moves elements moves bytes, and so takes every element type. What combines them leaves it to the backend where that does
 as core says: sums of 32 and 64 bits, extremes of integers. Otherwise, and where a stated order is asked for, a value is cut into as
@@ -13,6 +13,7 @@ rounded once, and a sum that is asked to be deterministic is ((x0 + x1) + x2) + 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from math import prod
 from typing import Any, TypeAlias
 
@@ -21,7 +22,8 @@ import torch.distributed as dist
 
 from axon.base.data import dataclass
 
-Steps: TypeAlias = "Generator[Any, None, torch.Tensor]"  # works that are under way, then the result
+Begin: TypeAlias = "Callable[[], Any]"  # an operation, which gives the work that is under way
+Steps: TypeAlias = "Generator[Begin, None, torch.Tensor]"  # operations, then the result
 
 WIDE = {torch.bfloat16: torch.float32, torch.float16: torch.float32, torch.float8_e4m3fn: torch.float32,
         torch.float8_e5m2: torch.float32}  # fmt: skip
@@ -49,7 +51,7 @@ def all_reduce(line: Line, x: torch.Tensor, monoid: str) -> Steps:
     x, monoid, back = _signed(x, monoid)
     if _by_backend(line, x, monoid):
         total = x.clone(memory_format=torch.contiguous_format)
-        yield dist.all_reduce(total, _OPERATIONS[monoid], group=line.group, async_op=True)
+        yield partial(dist.all_reduce, total, _OPERATIONS[monoid], group=line.group, async_op=True)
         return back(total)
     size = -(-x.numel() // line.size)
     pieces = x.new_zeros(line.size * size)
@@ -65,7 +67,7 @@ def reduce_scatter(line: Line, x: torch.Tensor, monoid: str, dimension: int, blo
     pieces = _blocks(line, x, dimension, block)
     if _by_backend(line, x, monoid):
         total = torch.empty_like(pieces[0])
-        yield _reduce_scatter(total, pieces.flatten(0, 1), _OPERATIONS[monoid], group=line.group, async_op=True)
+        yield partial(_reduce_scatter, total, pieces.flatten(0, 1), _OPERATIONS[monoid], group=line.group, async_op=True)
     else:
         total = yield from _combined(line, pieces, monoid)
     return back(total.movedim(0, dimension))
@@ -121,10 +123,12 @@ def shift(line: Line, x: torch.Tensor, distance: int) -> Steps:
     to, of = (line.place - distance) % line.size, (line.place + distance) % line.size
     if to == line.place:
         return x
-    rows = x.reshape(1, -1)
-    counts = [int(r == of) for r in range(line.size)]
-    found = yield from _uneven(line, [rows[: int(r == to)] for r in range(line.size)], counts)
-    return found[of].reshape(x.shape)
+    out = x.new_empty(x.shape)
+    if out.numel():
+        here, there = _bytes(x), _bytes(out)
+        sent, got = ([len(here) * int(r == other) for r in range(line.size)] for other in (to, of))
+        yield partial(dist.all_to_all_single, there, here, got, sent, group=line.group, async_op=True)
+    return out
 
 
 def sliced(line: Line, x: torch.Tensor, dimension: int, block: int) -> torch.Tensor:
@@ -187,7 +191,7 @@ def _gathered(line: Line, x: torch.Tensor) -> Steps:
     """[process, …] of all."""
     out = x.new_empty((line.size, *x.shape))
     if out.numel():
-        yield _all_gather(_bytes(out), _bytes(x), group=line.group, async_op=True)
+        yield partial(_all_gather, _bytes(out), _bytes(x), group=line.group, async_op=True)
     return out
 
 
@@ -195,15 +199,15 @@ def _exchanged(line: Line, pieces: torch.Tensor) -> Steps:
     """Of [process, …], one piece for each: the pieces that all have for this one."""
     out = torch.empty_like(pieces)
     if out.numel():
-        yield dist.all_to_all_single(_bytes(out), _bytes(pieces), group=line.group, async_op=True)
+        yield partial(dist.all_to_all_single, _bytes(out), _bytes(pieces), group=line.group, async_op=True)
     return out
 
 
-def _uneven(line: Line, pieces: Sequence[torch.Tensor], counts: Sequence[int]) -> Generator[Any, None, list[torch.Tensor]]:
+def _uneven(line: Line, pieces: Sequence[torch.Tensor], counts: Sequence[int]) -> Generator[Begin, None, list[torch.Tensor]]:
     """The same of pieces of several lengths; `counts` are those of what arrives."""
     x = torch.cat(list(pieces))
     out = x.new_empty((sum(counts), *x.shape[1:]))
     row = prod(x.shape[1:]) * x.element_size()
     sent, got = [len(piece) * row for piece in pieces], [count * row for count in counts]
-    yield dist.all_to_all_single(_bytes(out), _bytes(x), got, sent, group=line.group, async_op=True)
+    yield partial(dist.all_to_all_single, _bytes(out), _bytes(x), got, sent, group=line.group, async_op=True)
     return list(out.split(list(counts)))

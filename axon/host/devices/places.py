@@ -11,12 +11,15 @@ import torch
 
 from axon import compiler
 from axon.backend import libraries
+from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.core.ir import Program
+from axon.core.sharding.room import SHARE
 from axon.core.walk import results_of
 from axon.host import values
 from axon.host.call import Callee, Session, wrong
+from axon.host.devices.collectives import Begin
 from axon.host.devices.watch import Watch
 
 KEPT = 512  # prepared calls of one program
@@ -28,14 +31,21 @@ class Place(Protocol):
     def taken(self, session: Session, callee: Callee, blocks: Sequence[Any]) -> tuple[Program, list[Any]]:
         """The specialization for these arguments, and the values of its inputs. Raises AxonError for arguments that do not fit."""
 
-    def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
-        """The results of a program."""
+    def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int], beside: bool) -> list[Any]:
+        """The results of a program; `beside` what is exchanged, for which it leaves a part of the device."""
 
     def empty(self, element: Element, shape: tuple[int, ...]) -> Any:
         """A value to be made in parts."""
 
     def run_into(
-        self, program: Program, inputs: Sequence[Any], explicit: Sequence[int], whole: Any, dimension: int, begin: int
+        self,
+        program: Program,
+        inputs: Sequence[Any],
+        explicit: Sequence[int],
+        whole: Any,
+        dimension: int,
+        begin: int,
+        beside: bool,
     ) -> None:
         """Run a program of one result, which is a part of a value that is being made, from `begin` on along a dimension."""
 
@@ -53,6 +63,12 @@ class Place(Protocol):
 
     def finish(self) -> None:
         """A call has ended, or failed."""
+
+    def mark(self) -> Any:
+        """What the device has been given to do so far; None where nothing is launched ahead of what runs."""
+
+    def begun(self, operation: Begin, mark: Any) -> Any:
+        """The work of an operation that waits for what is before a mark alone, or, without one, for all."""
 
     def wait(self, work: Any, watch: Watch) -> None:
         """Have what comes next see what a collective makes."""
@@ -84,7 +100,7 @@ class Processor:
         flat = values.flatten(program.params, matched)
         return program, [flat[n][1] for n in range(len(flat))]
 
-    def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
+    def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int], beside: bool) -> list[Any]:
         given = [np.asarray(x) for x in inputs]
         match self._target:
             case "interpret":
@@ -99,9 +115,16 @@ class Processor:
         return np.empty(shape, element.dtype)
 
     def run_into(
-        self, program: Program, inputs: Sequence[Any], explicit: Sequence[int], whole: Any, dimension: int, begin: int
+        self,
+        program: Program,
+        inputs: Sequence[Any],
+        explicit: Sequence[int],
+        whole: Any,
+        dimension: int,
+        begin: int,
+        beside: bool,
     ) -> None:
-        (found,) = self.run(program, inputs, explicit)
+        (found,) = self.run(program, inputs, explicit, beside)
         np.moveaxis(whole, dimension, 0)[begin : begin + found.shape[dimension]] = np.moveaxis(found, dimension, 0)
 
     def given_back(self, results: Sequence[Any], inputs: Sequence[Any], blocks: Sequence[Any]) -> list[Any]:
@@ -125,6 +148,12 @@ class Processor:
 
     def finish(self) -> None:
         pass
+
+    def mark(self) -> None:
+        return None
+
+    def begun(self, operation: Begin, mark: None) -> Any:
+        return operation()
 
     def wait(self, work: Any, watch: Watch) -> None:
         watch.wait(work)
@@ -171,8 +200,9 @@ class Gpu:
         """`on_stream`: collectives are waited for on the stream, as NCCL's are; others here, as on processors."""
         self._device, self._on_stream = device, on_stream
         self._target = compiler.chip(chip, device.index or 0)
-        self._made: IdentityMap[Program, Any] = IdentityMap()
+        self._made: dict[bool, IdentityMap[Program, Any]] = {False: IdentityMap(), True: IdentityMap()}  # those beside something
         self._calls: IdentityMap[Program, dict[Hashable, Any]] = IdentityMap()
+        self._aside: torch.cuda.Stream | None = None  # on which collectives begin that are not to wait for all that was launched
         self._library: Any = libraries.of(torch.empty(0))
         self._calls_there = calls_on(device)
 
@@ -188,27 +218,39 @@ class Gpu:
         there: torch.Tensor = tensor.to(self._device)
         return there
 
-    def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int]) -> list[Any]:
+    def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int], beside: bool) -> list[Any]:
         if inputs:
-            return self._run(program, inputs, explicit, None)
+            return self._run(program, inputs, explicit, None, beside)
         sizes = program.contract.bind(explicit, [])  # without arguments nothing but results says where it runs
         rooms = [self.empty(v.element, tuple(d.evaluate(sizes) for d in v.shape)) for v in results_of(program)]
-        return self._run(program, inputs, explicit, rooms)
+        return self._run(program, inputs, explicit, rooms, beside)
+
+    def _executable(self, program: Program, beside: bool) -> Any:
+        """A program for this device, or for as much of it as is left beside what is exchanged."""
+        made = self._made[beside]
+        if program not in made:
+            left = self._target.multiprocessors - int(self._target.multiprocessors * SHARE) * beside
+            made[program] = compiler.executable(program, replace(self._target, multiprocessors=left))
+        return made[program]
 
     def _run(
-        self, program: Program, inputs: Sequence[Any], explicit: Sequence[int], rooms: Sequence[torch.Tensor] | None
+        self,
+        program: Program,
+        inputs: Sequence[Any],
+        explicit: Sequence[int],
+        rooms: Sequence[torch.Tensor] | None,
+        beside: bool,
     ) -> list[Any]:
         """The results of a program, in fresh memory or in `rooms`."""
-        if program not in self._made:
-            self._made[program], self._calls[program] = compiler.executable(program, self._target), {}
-        key, calls = (*explicit, *map(self._library.key, (*inputs, *(rooms or ())))), self._calls[program]
+        calls = self._calls.setdefault(program, {})
+        key = (beside, *explicit, *map(self._library.key, (*inputs, *(rooms or ()))))
         names = [v.symbol.name for v in results_of(program)]
         out = None if rooms is None else list(zip(names, rooms, strict=True))
         if (call := calls.get(key)) is None:
             shapes = [self._library.shape(x) for x in inputs]
             given = [(value.symbol.name, x) for value, x in zip(program.inputs, inputs, strict=True)]
             matched = list(map(values.stand_in, inputs))
-            call = compiler.prepare(self._made[program], given, matched, program.contract.bind(explicit, shapes), out)
+            call = compiler.prepare(self._executable(program, beside), given, matched, program.contract.bind(explicit, shapes), out)
             if len(calls) >= KEPT:
                 calls.pop(next(iter(calls)))
             calls[key] = call
@@ -218,11 +260,18 @@ class Gpu:
         return torch.empty(shape, dtype=self._library.dtypes[element], device=self._device)
 
     def run_into(
-        self, program: Program, inputs: Sequence[Any], explicit: Sequence[int], whole: Any, dimension: int, begin: int
+        self,
+        program: Program,
+        inputs: Sequence[Any],
+        explicit: Sequence[int],
+        whole: Any,
+        dimension: int,
+        begin: int,
+        beside: bool,
     ) -> None:
         extent = results_of(program)[0].shape[dimension]
         sizes = program.contract.bind(explicit, [self._library.shape(x) for x in inputs])
-        self._run(program, inputs, explicit, [whole.narrow(dimension, begin, extent.evaluate(sizes))])
+        self._run(program, inputs, explicit, [whole.narrow(dimension, begin, extent.evaluate(sizes))], beside)
 
     def given_back(self, results: Sequence[Any], inputs: Sequence[Any], blocks: Sequence[Any]) -> list[Any]:
         memories = {x.untyped_storage().data_ptr() for x in inputs}
@@ -241,6 +290,24 @@ class Gpu:
 
     def finish(self) -> None:
         self._calls_there.count(1)
+
+    def mark(self) -> torch.cuda.Event | None:
+        if self._device.type != "cuda" or not self._on_stream:
+            return None
+        event = torch.cuda.Event()
+        event.record()
+        return event
+
+    def begun(self, operation: Begin, mark: torch.cuda.Event | None) -> Any:
+        if mark is None:
+            return operation()
+        if self._aside is None:
+            self._aside = torch.cuda.Stream(self._device)
+        self._aside.wait_event(mark)
+        with torch.cuda.stream(self._aside):
+            work = operation()  # on a stream of the backend's own, which waits for this one; what it takes was made before
+        torch.cuda.current_stream().wait_stream(self._aside)  # on which nothing runs: a CUDA graph asks for it
+        return work
 
     def wait(self, work: Any, watch: Watch) -> None:
         if not self._on_stream:

@@ -1,7 +1,9 @@
 """One process's part of a sharded program: its local programs in order, and the collectives between them.
 
 A collective begins when its operand is there, and is waited for when a step needs its result: what stands in between runs
-meanwhile. All processes take the same steps, so they begin and end them in the same order.
+meanwhile. Where the next program leaves room for it, that is launched first: its blocks then have what they count on, and no
+multiprocessor on which a collective's would keep one of them waiting. All processes take the same steps, so they begin and end
+collectives in the same order.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from axon.base.data import dataclass
+from axon.base.data import dataclass, field
 from axon.base.names import Symbol
 from axon.core.ir import Program, Value
 from axon.core.sharding.ir import Collective, Local, Part, Repeat, Sharded, Step, made_by, read_by
@@ -19,24 +21,40 @@ from axon.host.devices.watch import Watch
 
 
 class Pending:
-    """A collective under way."""
+    """A collective under way; or, `later`, one that is to begin when what stands beside it is launched, where a place has that."""
 
-    def __init__(self, steps: c.Steps, place: Place, watch: Watch) -> None:
+    def __init__(self, steps: c.Steps, place: Place, watch: Watch, later: bool) -> None:
         self._steps, self._place, self._watch = steps, place, watch
         self._result: Any = None
         self._work: Any = None
+        self._operation: c.Begin | None = None
         self._advance()
+        self._mark = place.mark() if later else None
+        if self._mark is None:
+            self.begin()
+
+    @property
+    def under_way(self) -> bool:
+        return self._operation is not None
 
     def _advance(self) -> None:
+        self._work = self._mark = None
         try:
-            self._work = next(self._steps)
+            self._operation = next(self._steps)
         except StopIteration as done:
-            self._work, self._result = None, self._place.value(done.value)
-        except RuntimeError as error:  # a connection that is known to be broken
-            self._watch.broken(error)
+            self._operation, self._result = None, self._place.value(done.value)
+
+    def begin(self) -> None:
+        """Exchange, if that has not begun."""
+        if self._operation is not None and self._work is None:
+            try:
+                self._work = self._place.begun(self._operation, self._mark)
+            except RuntimeError as error:  # a connection that is known to be broken
+                self._watch.broken(error)
 
     def result(self) -> Any:
-        while self._work is not None:
+        while self._operation is not None:
+            self.begin()
             self._place.wait(self._work, self._watch)
             self._advance()
         return self._result
@@ -53,6 +71,7 @@ class Running:
     sizes: dict[Symbol, int]
     values: dict[Symbol, Any]
     step: int = 0
+    exchanges: list[Pending] = field(default_factory=list)  # perhaps under way
 
     def call(self, sharded: Sharded, inputs: Sequence[Any]) -> list[Any]:
         """The results as this device has them, of its blocks of the inputs."""
@@ -71,7 +90,7 @@ class Running:
                     self._local(step)
                 case Collective():
                     self.watch.at(self.step, f"{step.kind} of `{step.source.name}` over `{step.axis}`")
-                    self.values[step.result.symbol] = self._exchanged(step)
+                    self.values[step.result.symbol] = self._exchanged(step, _program_after(steps, n))
                 case Repeat():
                     self._repeat(step)
             for symbol in last[n]:
@@ -80,27 +99,37 @@ class Running:
     def _value(self, symbol: Symbol) -> Any:
         value = self.values[symbol]
         if isinstance(value, Pending):
+            self._begin()
             value = self.values[symbol] = value.result()
         return value
 
     def _local(self, step: Local) -> None:
         explicit = [self.sizes[symbol] for symbol in step.program.explicit]
         inputs = [self._value(symbol) for symbol in step.reads]
+        self.exchanges = [one for one in self.exchanges if one.under_way]
+        beside = step.beside and bool(self.exchanges)
         if step.part is not None:
-            self._part(step.part, step.program, inputs, explicit)
+            self._part(step.part, step.program, inputs, explicit, beside)
+            self._begin()
             return
-        found = self.place.run(step.program, inputs, explicit)
+        found = self.place.run(step.program, inputs, explicit, beside)
+        self._begin()
         self.values.update(zip(step.results, found, strict=True))
         for size, result in step.defines:
             self.sizes[size] = int(self.values[result].shape[0])
 
-    def _part(self, part: Part, program: Program, inputs: Sequence[Any], explicit: Sequence[int]) -> None:
+    def _begin(self) -> None:
+        """Begin, in order, the exchanges that were left for later."""
+        for one in self.exchanges:
+            one.begin()
+
+    def _part(self, part: Part, program: Program, inputs: Sequence[Any], explicit: Sequence[int], beside: bool) -> None:
         if part.first:
             self.values[part.of.symbol] = self.place.empty(part.of.element, self._shape(part.of))
         begin = part.begin.evaluate(self.sizes)
-        self.place.run_into(program, inputs, explicit, self.values[part.of.symbol], part.dimension, begin)
+        self.place.run_into(program, inputs, explicit, self.values[part.of.symbol], part.dimension, begin, beside)
 
-    def _exchanged(self, step: Collective) -> Any:
+    def _exchanged(self, step: Collective, after: Local | None) -> Any:
         x, line = self.place.tensor(self._value(step.source)), self.lines[step.axis]
         extent = step.extent.evaluate(self.sizes)
         shape = self._shape(step.result)
@@ -110,7 +139,12 @@ class Running:
         if step.kind == "shift" and not step.left.evaluate(self.sizes):
             return self.place.value(x)
         self.settle()
-        return Pending(self._steps(step, line, x, extent, shape), self.place, self.watch)
+        later = after is not None and after.beside and step.result.symbol not in after.reads
+        if not later:
+            self._begin()
+        made = Pending(self._steps(step, line, x, extent, shape), self.place, self.watch, later)
+        self.exchanges.append(made)
+        return made
 
     def _steps(self, step: Collective, line: c.Line, x: Any, extent: int, shape: tuple[int, ...]) -> c.Steps:
         if step.kind == "all_reduce":
@@ -154,6 +188,14 @@ class Running:
             outs = zip(stacks, step.outs, strict=True)
             states = [self.place.stack(stack, value.element, self._shape(value)) for stack, value in outs]
         self.values.update(zip((value.symbol for value in step.outs), states, strict=True))
+
+
+def _program_after(steps: Sequence[Step], n: int) -> Local | None:
+    """The program that comes next, behind collectives alone."""
+    for step in steps[n + 1 :]:
+        if not isinstance(step, Collective):
+            return step if isinstance(step, Local) else None
+    return None
 
 
 def _last_uses(steps: Sequence[Step], results: Sequence[Symbol]) -> list[list[Symbol]]:

@@ -46,7 +46,7 @@ def values_of(dtype: torch.dtype, rank: int, shape: tuple[int, ...], seed: int) 
 def finished(steps: c.Steps) -> np.ndarray:
     while True:
         try:
-            next(steps).wait()
+            next(steps)().wait()
         except StopIteration as done:
             return as_numpy(done.value)
 

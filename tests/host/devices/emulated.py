@@ -17,6 +17,7 @@ from axon.host.devices.places import Gpu, calls_on
 from tests.backend.gpu.runtime.emulated import emulated
 
 SLOW = Rates("slow", 1e9, 1e-9, 1e9, 1e12)  # of devices where computing and exchanging take long, and messages do not
+EVEN = Rates("even", 1e9, 1e-9, 1e12, 1e12)  # of those where both take about as long: there programs leave room
 TEXT = """
 fun filled (x : f32[n]) = for i => x[n - 1 - i] + 0.5 * sum j => x[j]
 fun diffuse (x : f32[n]) = loop (x = x) for t < 2 =>
@@ -52,9 +53,9 @@ def on_gpus(rank: int) -> dict[str, Any]:
     for name, given in arguments().items():
         f: Any = axon.shard(getattr(module, name), mesh, {"n": "m", "f": "m"} if name == "beside" else {"n": "m"})
 
-        def planned(program: Any, sizes: Any, f: Any = f) -> Sharded:
+        def planned(program: Any, sizes: Any, f: Any = f, rates: Rates = EVEN if name == "beside" else SLOW) -> Sharded:
             """As for sizes where what is exchanged takes long."""
-            return shard(program, f._grid.mesh, f._options.split, {s: n << 12 for s, n in sizes.items()}, SLOW)
+            return shard(program, f._grid.mesh, f._options.split, {s: n << 12 for s, n in sizes.items()}, rates)
 
         f._forms.sharded = planned
         f._places[None] = Gpu(torch.device("cpu"), "sm_90")
