@@ -303,7 +303,9 @@ _intrinsic("atan2", _same_type, _by_lanes("atan2", _formula_through_f64(NARROW.a
 for _name, _float in (("f32", F32), ("f64", F64)):
     for _high, _wide in microkernel.shapes():
         _lanes = microkernel.vector_bits() // (32 if _float == F32 else 64)
-        _intrinsic(f"tile_{_name}_{_high}x{_wide}", lambda *given: None, microkernel.tile(_float, _lanes, _high, _wide))
+        for _apart in (False, True):
+            _tile = microkernel.tile(_float, _lanes, _high, _wide, _apart)
+            _intrinsic(microkernel.name(_name, _high, _wide, _apart), lambda *given: None, _tile)
 
 
 _NUMBERS = (Element.F32, Element.F64, *(element for element in Element if element.is_integer))

@@ -2,16 +2,23 @@
 
     tiled    a contraction and its tensors -> how it is computed in register tiles, or None
 
-The result's contiguous axis belongs to one operand, whose vectors are read where they lie; the other operand's elements are
-broadcast. So a window is never copied out: neighbouring windows overlap in memory, and every place of the depth is an offset.
+Vectors run along an axis of one operand, where they are read as they lie; the other operand's elements are broadcast. So a window
+is never copied out: neighbouring windows overlap in memory, and every place of the depth is an offset.
 
 What is copied, once, is a tensor with padding around it, one of which windows take every so many-th element (each remainder becomes
-a run of its own, in which neighbours lie side by side), and filters of which the wrong axis is contiguous.
+a run of its own, in which neighbours lie side by side), and one in which neighbours along the vectors' axis lie apart.
+
+Note [Along which axis]
+    Mostly that along which the result lies side by side. But where it is short, most lanes of its vectors would be idle, and where
+    an operand would have to be turned round for it, that may cost more than it gains: images of 6 x 6 pixels are better computed for
+    all filters, or all images, at once, and one filter along a row of the image, also if channels lie innermost. So each axis of the
+    result is asked what it would cost (`_cost`): tiles, lanes that are written apart, and copies. The cheapest is taken, unless BLAS
+    would be cheaper still.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
 from math import gcd, prod
@@ -23,7 +30,7 @@ from axon.backend.cpu import build, threads
 from axon.backend.cpu.arena import make
 from axon.backend.plan.ir import Contraction, Factor
 from axon.backend.tiles import padding as padding_of
-from axon.backend.tiles.places import Places, vectors
+from axon.backend.tiles.places import Places, Vectors
 from axon.backend.tiles.views import Dims, affine_of, range_of, view_of
 from axon.base.data import dataclass
 from axon.base.element import Element, of_dtype
@@ -33,11 +40,20 @@ from axon.core.ir import Const
 Array = Any
 Axes = Sequence[Symbol]
 Sizes = Mapping[Symbol, int]
+SPARE = 16  # elements behind a copy that may be read, and are not kept
 CHUNK = 256  # places of the depth that are added up in registers; then sums of sums
-USED = 0.4  # of the lanes of vectors, at least
 PIECES = 64
-WORTH = 8  # what a piece computes at least, in what is worth sharing
+WORTH = 2  # what a piece computes at least, in what is worth sharing
 MULTIPLIED = 8  # products in the time of an addition elsewhere
+
+# In halves of a cycle:
+COPIED = 2  # an element that is copied to its neighbour
+TURNED = 6  # one that lies apart from it
+BEGUN = 16  # a row of a copy
+PACKED = 6  # a vector of which some lanes are kept
+APART = 8  # a lane that is written apart from its neighbour
+GATHERED = 6  # an element of a window that is copied out for BLAS
+FILLED = 0.7  # of the lanes of BLAS's products
 
 
 _NARROW = (Element.F16, Element.BF16, Element.F8E4M3, Element.F8E5M2)  # which kernels read as f32
@@ -45,10 +61,12 @@ _NARROW = (Element.F16, Element.BF16, Element.F8E4M3, Element.F8E5M2)  # which k
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An operand: what is made of its tensor (an array whose memory is read), and where in that its elements are."""
+    """An operand: what is made of its tensor (an array whose memory is read), where in that its elements are, and what that costs."""
 
     of: Callable[[Array], Array]
     places: Places
+    cost: int = 0
+    ample: bool = False  # there is memory for a vector behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +82,7 @@ class Tiled:
     pieces: int
     tiles: tuple[tuple[int, int, int, int], ...]
     deep: int
+    step: int  # how far apart a vector's results lie
     cost: int
 
     def run(self, left: Array, right: Array, result: Array) -> None:
@@ -72,10 +91,9 @@ class Tiled:
             left, right = right, left
         memory = (self.left.of(left), self.right.of(right), result)
         arrays = [array.ctypes.data for array in (*memory, *self.tables)]
-        for start, stop, high, wide in self.tiles:
-            cost = self.cost * (stop - start) // max(1, self.tiles[-1][1])
-            given = partial(_same, [*arrays, start, stop, self.deep, CHUNK])
-            threads.share_kernel(_native(self.element, high, wide), given, self.pieces, cost)
+        native = _native(self.element, tuple(tile[2:] for tile in self.tiles), self.step != 1)
+        given = partial(_same, [*arrays, self.tiles[0][1], self.deep, CHUNK, self.step])
+        threads.share_kernel(native, given, self.pieces, self.cost)
 
 
 def _same(arguments: list[int], thread: int) -> list[int]:
@@ -83,16 +101,28 @@ def _same(arguments: list[int], thread: int) -> list[int]:
 
 
 @cache
-def _native(element: Element, rows: int, vectors: int) -> build.Native:
+def _native(element: Element, tiles: tuple[tuple[int, int], ...], apart: bool) -> build.Native:
     from axon.backend.tiles import microkernel  # late, as llvmlite is
 
-    name = element.value
     types = (element, element, element, *[Element.I64] * 5, *[None] * 6)
-    return build.build(build.ModuleSource("tiles", microkernel.text(name, rows, vectors), types))
+    return build.build(build.ModuleSource("tiles", microkernel.text(element.value, tiles, apart), types))
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """Vectors along an axis: whose they are, the operands, and what it costs. See Note [Along which axis]."""
+
+    swapped: bool
+    lines: Axes  # the axes of the operand whose elements are broadcast
+    inner: Symbol
+    spread: Operand
+    along: Operand
+    vectors: Vectors
+    cost: int
 
 
 def tiled(kernel: Contraction, left: Array, right: Array, dims: Dims, sizes: Sizes, result: Array) -> Tiled | None:
-    """None where tiles would be mostly idle, where the result is not kept in what is added up, or for other forms."""
+    """None where BLAS is cheaper, where the result is not kept in what is added up, or for other forms."""
     element = kernel.left.element.accumulator
     if kernel.op.outs[0].element is not element or element not in (Element.F32, Element.F64):
         return None
@@ -100,42 +130,68 @@ def tiled(kernel: Contraction, left: Array, right: Array, dims: Dims, sizes: Siz
 
     item = result.itemsize
     out = Places({axis.symbol: stride // item for axis, stride in zip(kernel.op.axes, result.strides, strict=True)})
+    ways = list(_ways(kernel, (left, right), dims, sizes, out, microkernel.vector_bits() // (8 * item)))
+    if not ways:
+        return None
+    way = min(ways, key=lambda way: way.cost)
+    batch, depth = (tuple(a.symbol for a in axes) for axes in (kernel.batch, kernel.depth))
+    lanes = microkernel.vector_bits() // (8 * item)
+    if way.cost > _by_blas(kernel, sizes, lanes):
+        return None
+    spread, along = way.spread, way.along
+    of_vectors = way.vectors.lines(sizes, along.places, out, lanes, microkernel.MOST, all_read=along.ample)
+    of_batch = np.stack([places.of(batch, sizes) for places in (spread.places, along.places, out)], axis=-1)
+    of_rows = np.stack([places.of(way.lines, sizes) for places in (spread.places, out)], axis=-1)
+    of_depth = np.stack([o.places.of(depth, sizes, started=True) for o in (spread, along)], axis=-1)
+    cost = prod(sizes.values()) // MULTIPLIED + prod(sizes[a.symbol] for a in kernel.op.axes)
+    count = len(of_vectors) - microkernel.MOST
+    tiles = microkernel.tiling(len(of_rows), count, len(of_depth))
+    pieces = _pieces(len(of_batch), len(of_rows), count, tiles[0][2:], cost)
+    tables = (of_batch, of_rows, of_vectors, of_depth, np.array(pieces, np.int64))
+    kept = tuple(map(np.ascontiguousarray, tables))
+    step = out.strides[way.inner]
+    return Tiled(spread, along, way.swapped, element, kept, len(pieces), tiles, len(of_depth), step, cost)
+
+
+def _ways(
+    kernel: Contraction, tensors: tuple[Array, Array], dims: Dims, sizes: Sizes, out: Places, lanes: int
+) -> Iterator[_Way]:
+    """Vectors along each axis of the result that one operand has alone."""
+    from axon.backend.tiles import microkernel
+
+    factors = (kernel.left, kernel.right)
     batch, rows, columns, depth = (
         tuple(a.symbol for a in axes) for axes in (kernel.batch, kernel.rows, kernel.columns, kernel.depth)
     )
-    side = _contiguous(out, sizes, rows, columns)
-    if side is None:
-        return None
-    swapped = side is rows
-    (other, first), (own, second) = (
-        ((kernel.left, left), (kernel.right, right)) if not swapped else ((kernel.right, right), (kernel.left, left))
+    deep, often = prod(sizes[s] for s in depth), prod(sizes[s] for s in batch)
+    for swapped, lines, own in ((False, rows, columns), (True, columns, rows)):
+        other, mine = (0, 1) if not swapped else (1, 0)
+        runs = sorted((s for s in own if sizes[s] > 1), key=lambda s: -out.strides[s])
+        spread = _as_it_lies(factors[other], tensors[other], dims, sizes) if runs else None
+        for inner in runs:
+            ordered = (*(s for s in runs if s != inner), inner)
+            along = _along(factors[mine], tensors[mine], dims, sizes, batch, ordered)
+            if along is None or spread is None:
+                continue
+            vectors = Vectors.of(ordered, sizes, along.places, out, lanes)
+            high, count = prod(sizes[s] for s in lines), vectors.count(sizes)
+            written = sum(
+                APART * int(kept).bit_count() if out.strides[inner] != 1 else PACKED * (int(kept) != (1 << lanes) - 1)
+                for kept in vectors.run[:, 3]
+            )
+            written *= count // len(vectors.run) * high * -(-deep // CHUNK)
+            cost = often * (microkernel.cost(high, count, deep) + written) + spread.cost + along.cost
+            yield _Way(swapped, lines, inner, spread, along, vectors, cost)
+
+
+def _by_blas(kernel: Contraction, sizes: Sizes, lanes: int) -> float:
+    """What a product of copies costs, of the operand that has the smaller copy."""
+    batch, rows, columns, depth = (
+        prod(sizes[a.symbol] for a in axes) for axes in (kernel.batch, kernel.rows, kernel.columns, kernel.depth)
     )
-    lines, runs = (rows, columns) if not swapped else (columns, rows)
-    runs = tuple(sorted((s for s in runs if sizes[s] > 1), key=lambda s: -out.strides[s]))
-    spread, along = _as_it_lies(other, first, dims, sizes), _along(own, second, dims, sizes, batch, runs, depth)
-    if along is None:
-        return None
-    lanes = microkernel.vector_bits() // (8 * item)
-    of_vectors = vectors(runs, sizes, along.places, out, lanes)
-    if prod(sizes[s] for s in runs) < USED * lanes * len(of_vectors):
-        return None
-    of_batch = np.stack([places.of(batch, sizes) for places in (spread.places, along.places, out)], axis=-1)
-    of_rows = np.stack([places.of(lines, sizes) for places in (spread.places, out)], axis=-1)
-    of_depth = np.stack([spread.places.of(depth, sizes, started=True), along.places.of(depth, sizes, started=True)], axis=-1)
-    cost = prod(sizes.values()) // MULTIPLIED + prod(sizes[a.symbol] for a in kernel.op.axes)
-    tiles = microkernel.tiling(len(of_rows), len(of_vectors))
-    pieces = _pieces(len(of_batch), len(of_rows), len(of_vectors), tiles[0][2:], cost)
-    beyond = np.zeros((8, microkernel.VECTOR), np.int64)
-    tables = (of_batch, of_rows, np.concatenate([of_vectors, beyond]), of_depth, np.array(pieces, np.int64))
-    return Tiled(spread, along, swapped, element, tuple(map(np.ascontiguousarray, tables)), len(pieces), tiles, len(of_depth), cost)
-
-
-def _contiguous(out: Places, sizes: Sizes, rows: Axes, columns: Axes) -> Axes | None:
-    """The side with the axis along which the result is contiguous."""
-    for side in (columns, rows):
-        if any(out.strides[s] == 1 and sizes[s] > 1 for s in side):
-            return side
-    return None
+    products = batch * rows * columns * depth
+    windows = max(rows, columns)
+    return GATHERED * batch * windows * depth + products / (FILLED * lanes)
 
 
 def _pieces(batch: int, rows: int, lines: int, tile: tuple[int, int], cost: int) -> tuple[tuple[int, ...], ...]:
@@ -160,36 +216,41 @@ def _cut(count: int, parts: int, unit: int) -> list[tuple[int, int]]:
 
 
 def _as_it_lies(factor: Factor, tensor: Array, dims: Dims, sizes: Sizes) -> Operand:
+    """The operand whose elements are broadcast, in the order in which it lies."""
+    shown = [Shown.of(offset, terms, sizes) for offset, terms in affine_of(factor, dims)]
+    if not _is_outside(shown, tensor) and tensor.dtype == factor.element.accumulator.dtype:
+        return _view(factor, tensor, dims, sizes)
+    return _copy(factor, shown, tensor, 1, range(len(shown)))
+
+
+def _view(factor: Factor, tensor: Array, dims: Dims, sizes: Sizes) -> Operand:
     source, view, memory = view_of(factor, tensor, dims, sizes)
     item = memory.itemsize
     return Operand(source.of, Places({s: stride // item for s, stride in view.strides.items()}))
 
 
-def _along(factor: Factor, tensor: Array, dims: Dims, sizes: Sizes, batch: Axes, runs: Axes, depth: Axes) -> Operand | None:
+def _is_outside(shown: Sequence[Shown], tensor: Array) -> bool:
+    return any(one.low < 0 or one.last >= size for one, size in zip(shown, tensor.shape, strict=True))
+
+
+def _along(factor: Factor, tensor: Array, dims: Dims, sizes: Sizes, batch: Axes, runs: Axes) -> Operand | None:
     """The operand whose vectors are read: with neighbours along the innermost of its own axes side by side."""
     inner = runs[-1]
-    affine = affine_of(factor, dims)
-    using = [n for n, (_, terms) in enumerate(affine) if inner in terms]
+    shown = [Shown.of(offset, terms, sizes) for offset, terms in affine_of(factor, dims)]
+    using = [n for n, one in enumerate(shown) if inner in one.terms]
     if len(using) != 1:
         return None
     (at,) = using
-    if all(len(terms) <= 1 for _, terms in affine):  # no window: in the order of the vectors
-        found = _as_it_lies(factor, tensor, dims, sizes)
-        return (
-            found
-            if found.places.step(inner) == 1
-            else _transposed(factor, tensor, dims, sizes, (*batch, *runs[:-1], *depth, inner))
-        )
-    shown = [Shown.of(offset, terms, sizes) for offset, terms in affine]
     step = shown[at].terms[inner]
-    if at != len(affine) - 1 or step < 1 or any(s in shown[at].terms for s in (*batch, *runs[:-1])):
+    if step < 1 or any(s in shown[at].terms for s in (*batch, *runs[:-1])):
         return None
-    outside = any(one.low < 0 or one.last >= size for one, size in zip(shown, tensor.shape, strict=True))
     held = factor.element.accumulator.dtype
-    if step == shown[-1].gap == 1 and not outside and tensor.dtype == held and tensor.strides[-1] == tensor.itemsize:
-        return _as_it_lies(factor, tensor, dims, sizes)
-    padding = factor.read.padding
-    return _by_phases(shown, tensor.shape, step, padding.value if isinstance(padding, Const) else 0, factor.element.accumulator)
+    lies = tensor.dtype == held and tensor.strides[at] == tensor.itemsize and not _is_outside(shown, tensor)
+    if lies and step == shown[at].gap == 1:
+        return _view(factor, tensor, dims, sizes)
+    above = [n for n, one in enumerate(shown) if n != at and runs[-2:-1] and runs[-2] in one.terms]
+    order = (*(n for n in range(len(shown)) if n != at and n not in above), *above, at)
+    return _copy(factor, shown, tensor, step, order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,16 +281,18 @@ class Shown:
         return first, max(first, min(self.count, (size - 1 - self.low) // self.gap + 1))
 
 
-def _transposed(factor: Factor, tensor: Array, dims: Dims, sizes: Sizes, axes: Axes) -> Operand:
-    """A copy with the axes in this order."""
-    source, view, _ = view_of(factor, tensor, dims, sizes)
-    own = [s for s in axes if view.strides.get(s, 0)]
-    strides = {s: prod(sizes[t] for t in own[n + 1 :]) for n, s in enumerate(own)}
-    return Operand(lambda tensor: np.ascontiguousarray(view.over(source.of(tensor), own)), Places(strides))
+def _copy(factor: Factor, shown: Sequence[Shown], tensor: Array, step: int, order: Sequence[int]) -> Operand:
+    padding = factor.read.padding
+    value = padding.value if isinstance(padding, Const) else 0
+    return _by_phases(shown, tensor.shape, step, value, factor.element.accumulator, order)
 
 
-def _by_phases(shown: Sequence[Shown], sizes: Sequence[int], step: int, padding: float, held: Element) -> Operand:
-    """A copy of what is read, with padding around it, and each remainder by `step` of the last dimension as a run of its own."""
+def _by_phases(
+    shown: Sequence[Shown], sizes: Sequence[int], step: int, padding: float, held: Element, order: Sequence[int]
+) -> Operand:
+    """A copy of what is read, with padding around it, its dimensions in an order, and each remainder by `step` of the last of them
+    as a run of its own."""
+    sizes, shown = [sizes[n] for n in order], [shown[n] for n in order]
     shape = [one.count for one in shown]
     width = -(-shape[-1] // step)
     kept = (*shape[:-1], step, width)
@@ -242,32 +305,32 @@ def _by_phases(shown: Sequence[Shown], sizes: Sequence[int], step: int, padding:
             strides[s] = strides.get(s, 0) + coefficient * size
     places = Places(strides, start, step, width, shown[-1].terms, shown[-1].start)
     into = [one.inside(size) for one, size in zip(shown, sizes, strict=True)]
-    rows = prod(shape[:-1])
-    columns = padding_of.inside(*into[-1], step, width)
-    value = np.array([padding], held.dtype)
-    begins: dict[tuple[int, ...], Array] = {}  # of rows, by the tensor's strides in elements
+    rows, size = prod(shape[:-1]), prod(kept)
+    begins: dict[tuple[int, ...], tuple[Array, ...]] = {}  # of rows, and columns, by the tensor's strides in elements
 
     def of(tensor: Array) -> Array:
-        made = make(kept, held.dtype)
+        made = make((size + SPARE,), held.dtype)
         element = of_dtype(tensor.dtype)
         if element is None or (element is not held and (held is not Element.F32 or element not in _NARROW)):
             tensor, element = tensor.astype(held.dtype), held
         item = tensor.itemsize
         if not tensor.flags.aligned or any(stride % item for stride in tensor.strides):
             tensor = np.array(tensor, order="C")
-        strides = tuple(stride // item for stride in tensor.strides)
+        strides = tuple(tensor.strides[n] // item for n in order)
         found = begins.get(strides)
         if found is None:
             start = sum(one.low * stride for one, stride in zip(shown, strides, strict=True))
             steps = [one.gap * stride for one, stride in zip(shown, strides, strict=True)]
-            found = begins[strides] = padding_of.places(shape[:-1], into[:-1], steps[:-1], start)
+            of_rows = padding_of.places(shape[:-1], into[:-1], steps[:-1], start)
+            found = begins[strides] = (of_rows, padding_of.inside(*into[-1], step, width), np.array([padding], held.dtype))
         apart = shown[-1].gap * strides[-1]
-        memory = [array.ctypes.data for array in (made, tensor, found, columns, value)]
+        memory = [array.ctypes.data for array in (made, tensor, *found)]
         arguments = [*memory, step, width, apart * step, apart]
-        threads.share_kernel(_padding(element, held), partial(_same, arguments), rows, made.size)
+        threads.share_kernel(_padding(element, held), partial(_same, arguments), rows, size)
         return made
 
-    return Operand(of, places)
+    turned = order[-1] != len(order) - 1 or shown[-1].gap * step > 1
+    return Operand(of, places, rows * step * BEGUN + size * (TURNED if turned else COPIED), ample=True)
 
 
 @cache

@@ -1,7 +1,7 @@
 """Where the operands of a sum of products lie, as offsets of elements: lines of tables for register tiles.
 
     Places      a tensor's offsets by the indices of axes
-    vectors     the innermost axes of a result as vectors: where each begins in the operand and in the result, and its lanes
+    Vectors     the innermost axes of a result as vectors: where each begins in the operand and in the result, and its lanes
 
 Note [Rows as one]
     Vectors run along the innermost axis. Where that is short they may run on, across the operand's rows, into the next row: at the
@@ -56,43 +56,61 @@ class Places:
         return 0 if self.columns[axis] % self.phases or self.strides.get(axis, 0) else self.columns[axis] // self.phases
 
 
-def vectors(own: Sequence[Symbol], sizes: Sizes, operand: Places, out: Places, lanes: int) -> Array:
-    """The lines of the table of vectors along the innermost of an operand's own axes. See Note [Rows as one]."""
-    lines = _joined(own, sizes, operand, out, lanes)
-    full = lines[:, 3] == (1 << lanes) - 1
-    run = np.zeros(len(lines) + 1, np.int64)
-    for n in reversed(range(len(lines))):
-        run[n] = run[n + 1] + 1 if full[n] else 0
-    return np.concatenate([lines, run[:-1, None]], axis=1)
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """The innermost axes of a result as vectors: those of `run`, lines of (operand, result, loaded, kept), for each combination of
+    indices of `outer`."""
+
+    outer: tuple[Symbol, ...]
+    run: Array
+
+    @staticmethod
+    def of(own: Sequence[Symbol], sizes: Sizes, operand: Places, out: Places, lanes: int) -> Vectors:
+        """Along the innermost of an operand's own axes. See Note [Rows as one]."""
+        *outer, inner = own
+        width, step = sizes[inner], out.step(inner)
+        single = Vectors(tuple(outer), _run(width, width, width, lanes, step))
+        if not outer:
+            return single
+        *rest, above = outer
+        full, high = operand.step(above), sizes[above]
+        if full < width or out.step(above) != width * step:
+            return single
+        joined = Vectors(tuple(rest), _run((high - 1) * full + width, full, width, lanes, step))
+        return joined if len(joined.run) < high * len(single.run) else single
+
+    def count(self, sizes: Sizes) -> int:
+        return len(self.run) * prod(sizes[s] for s in self.outer)
+
+    def lines(self, sizes: Sizes, operand: Places, out: Places, lanes: int, spare: int, *, all_read: bool) -> Array:
+        """The lines of the table of vectors, and so many more of which nothing is kept. Where not all lanes may be read, those may
+        up to the last that any vector needs."""
+        starts = np.stack((operand.of(self.outer, sizes), out.of(self.outer, sizes)), axis=-1)
+        lines = np.repeat(self.run[None], len(starts), axis=0)
+        lines[..., :2] += starts[:, None, :]
+        lines = np.ascontiguousarray(lines.reshape(-1, 4))
+        more = np.repeat(lines[:1], spare, axis=0)
+        more[:, 3] = 0
+        lines = np.concatenate([lines, more])
+        needed = np.array([int(bits).bit_length() for bits in self.run[:, 2]], np.int64)
+        end = int((lines[: len(starts) * len(needed), 0] + np.tile(needed, len(starts))).max())
+        kinds = (lines[:, 3] == (1 << lanes) - 1, (lines[:, 0] + lanes <= end) | all_read)
+        return np.concatenate([lines, *[_following(kind)[:, None] for kind in kinds]], axis=1)
 
 
-def _joined(own: Sequence[Symbol], sizes: Sizes, operand: Places, out: Places, lanes: int) -> Array:
-    *outer, inner = own
-    width = sizes[inner]
-    single = _lines(outer, sizes, operand, out, _run(width, width, width, lanes))
-    if not outer:
-        return single
-    *rest, above = outer
-    full, high = operand.step(above), sizes[above]
-    if full < width or out.step(above) != width:
-        return single
-    joined = _lines(rest, sizes, operand, out, _run((high - 1) * full + width, full, width, lanes))
-    return joined if len(joined) < len(single) else single
+def _following(holds: Array) -> Array:
+    """For each place, for how many from this one on it holds."""
+    at = np.arange(len(holds))
+    ends = np.where(holds, len(holds), at)
+    return np.minimum.accumulate(ends[::-1])[::-1] - at
 
 
-def _run(length: int, full: int, width: int, lanes: int) -> Array:
-    """Vectors along a run of so many elements, of which in each `full` ones the first `width` are kept."""
+def _run(length: int, full: int, width: int, lanes: int, step: int) -> Array:
+    """Vectors along a run of so many elements, of which in each `full` ones the first `width` are kept, `step` apart."""
     found = []
     for start in range(0, length, lanes):
         kept = [i for i in range(min(lanes, length - start)) if (start + i) % full < width]
         if kept:
             before = start // full * width + min(start % full, width)
-            found.append((start, before, (1 << (kept[-1] + 1)) - 1, sum(1 << i for i in kept)))
+            found.append((start, before * step, (1 << (kept[-1] + 1)) - 1, sum(1 << i for i in kept)))
     return np.array(found, np.int64)
-
-
-def _lines(axes: Sequence[Symbol], sizes: Sizes, operand: Places, out: Places, run: Array) -> Array:
-    starts = np.stack((operand.of(axes, sizes), out.of(axes, sizes)), axis=-1)
-    lines = np.repeat(run[None], prod(sizes[s] for s in axes), axis=0)
-    lines[..., :2] += starts[:, None, :]
-    return np.ascontiguousarray(lines.reshape(-1, 4))

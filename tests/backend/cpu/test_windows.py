@@ -96,12 +96,12 @@ def test_windows_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
         in_tiles += found is not None
         return found
 
-    def few(rows: int, vectors: int) -> tuple[tuple[int, int, int, int], ...]:
+    def few(rows: int, vectors: int, deep: int) -> tuple[tuple[int, int, int, int], ...]:
         """Two kinds of tiles alone: each is compiled."""
         return ((0, rows // 3 * 3, 3, 2), (rows // 3 * 3, rows, 1, 2))
 
     monkeypatch.setattr(products, "tiled", counted)
-    monkeypatch.setattr(windows, "USED", 0.0)
+    monkeypatch.setattr(windows, "_by_blas", lambda *_: float("inf"))
     monkeypatch.setattr(microkernel, "tiling", few)
     monkeypatch.setattr("axon.backend.cpu.executable.SMALL_PRODUCT", 0)  # none is machine code of its own
     for number in range(CASES):

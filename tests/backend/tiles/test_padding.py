@@ -48,18 +48,20 @@ def test_copies(number: int) -> None:
         gap, count = int(rng.integers(1, 3)), int(rng.integers(1, 50))
         shown.append(Shown(int(rng.integers(-6, 9)), gap, min(count, 12) if len(shown) < rank - 1 else count, {}, 0))
     x = rng.integers(1, 100, sizes).astype(dtype)
-    operand = _by_phases(shown, sizes, step, 7.0, held)
+    order = tuple(rng.permutation(rank)) if number % 2 else tuple(range(rank))
+    operand = _by_phases(shown, sizes, step, 7.0, held, order)
+    shown = [shown[n] for n in order]
     width = -(-shown[-1].count // step)
     wanted = np.full([*[one.count for one in shown[:-1]], step, width], 7.0, held.dtype)
     for index in product(*[range(one.count) for one in shown]):
         at = [one.low + one.gap * i for one, i in zip(shown, index, strict=True)]
-        if all(0 <= a < size for a, size in zip(at, sizes, strict=True)):
+        if all(0 <= a < sizes[n] for a, n in zip(at, order, strict=True)):
             *outer, last = index
-            wanted[(*outer, last % step, last // step)] = x[tuple(at)]
+            wanted[(*outer, last % step, last // step)] = x.transpose(order)[tuple(at)]
     for how in ("plain", "turned", "backwards", "apart", "unaligned"):
         got = np.asarray(operand.of(laid(x, how)))
         assert got.dtype == held.dtype
-        assert got.size == prod(wanted.shape)
+        got = got[: prod(wanted.shape)]  # behind it vectors may be read
         used = np.arange(step)[:, None] + step * np.arange(width) < shown[-1].count  # what no window reads may be anything
         got = got.reshape(wanted.shape)
         np.testing.assert_array_equal(got[..., used], wanted[..., used], err_msg=how)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from axon.backend.tiles import microkernel
-from axon.backend.tiles.places import Places, vectors
+from axon.backend.tiles.places import Places, Vectors
 from axon.base.names import fresh
 
 
@@ -15,8 +15,11 @@ def test_every_element_of_a_result_is_kept_once(width: int) -> None:
     sizes = {p: 5, q: width}
     operand, out = Places({p: width + 2, q: 1}), Places({p: width, q: 1})
     places = []
-    for b, c, loaded, kept, whole in vectors((p, q), sizes, operand, out, 16):
+    lines = Vectors.of((p, q), sizes, operand, out, 16).lines(sizes, operand, out, 16, 3, all_read=False)
+    assert not lines[-3:, 3].any()
+    for b, c, loaded, kept, whole, read in lines[:-3]:
         lanes = [lane for lane in range(16) if kept >> lane & 1]
+        assert (read > 0) == (b + 16 <= 4 * (width + 2) + width)
         assert kept & ~loaded == 0
         assert (kept == 0xFFFF) == (whole > 0)
         places += [(int(c) + n, int(b) + lane) for n, lane in enumerate(lanes)]
@@ -27,7 +30,7 @@ def test_every_element_of_a_result_is_kept_once(width: int) -> None:
 
 @pytest.mark.parametrize(("rows", "count"), [(1, 1), (1, 30), (5, 3), (8, 4), (64, 189), (67, 13), (130, 1)])
 def test_tiles_cover_all_rows(rows: int, count: int) -> None:
-    tiles = microkernel.tiling(rows, count)
+    tiles = microkernel.tiling(rows, count, 100)
     assert [row for first, end, high, _ in tiles for start in range(first, end, high) for row in range(start, start + high)] == [
         *range(rows)
     ]
