@@ -43,7 +43,7 @@ Sizes = Mapping[Symbol, int]
 SPARE = 16  # elements behind a copy that may be read, and are not kept
 CHUNK = 256  # places of the depth that are added up in registers; then sums of sums
 PIECES = 64
-WORTH = 2  # what a piece computes at least, in what is worth sharing
+PIECE = 10_000  # what a piece computes at least, in additions
 MULTIPLIED = 8  # products in the time of an addition elsewhere
 
 # In halves of a cycle:
@@ -54,6 +54,7 @@ PACKED = 6  # a vector of which some lanes are kept
 APART = 8  # a lane that is written apart from its neighbour
 GATHERED = 6  # an element of a window that is copied out for BLAS
 FILLED = 0.7  # of the lanes of BLAS's products
+CALLED = 300_000  # what leads to BLAS
 
 
 _NARROW = (Element.F16, Element.BF16, Element.F8E4M3, Element.F8E5M2)  # which kernels read as f32
@@ -191,12 +192,12 @@ def _by_blas(kernel: Contraction, sizes: Sizes, lanes: int) -> float:
     )
     products = batch * rows * columns * depth
     windows = max(rows, columns)
-    return GATHERED * batch * windows * depth + products / (FILLED * lanes)
+    return CALLED + GATHERED * batch * windows * depth + products / (FILLED * lanes)
 
 
 def _pieces(batch: int, rows: int, lines: int, tile: tuple[int, int], cost: int) -> tuple[tuple[int, ...], ...]:
     """Parts of a batch; if these are few, of the vectors, and if those are few, of the rows. Sizes alone decide."""
-    wanted = max(1, min(PIECES, cost // (WORTH * threads.WORTH_SHARING)))
+    wanted = max(1, min(PIECES, cost // PIECE))
     high, wide = tile
     parts = [min(batch, wanted)]
     wanted = -(-wanted // parts[0])

@@ -3,10 +3,12 @@
     c[rows[m].c + vectors[v].c + step * l]  =  sum d => a[rows[m].a + depth[d].a] * b[vectors[v].b + depth[d].b + l]
 
 An element of the left operand is broadcast, `l` runs along a vector of the right one, which is read where it lies: windows that
-overlap are no more than offsets. The tables are of i64: (a, c) for each row, (b, c, loaded, kept, whole, read) for each vector,
-(a, b) for each place of the depth. `loaded` and `kept` are masks of lanes, by bits: what is not loaded is 0, and of a vector's
-sums those that are kept stand in the result one after the other, side by side or `step` elements apart. So many vectors are `whole`
-from this one on, all their lanes are kept, and so many may be `read` with all their lanes, whatever is kept.
+overlap are no more than offsets. The tables are of i64: (a, c) for each row, (b, c, loaded, kept, whole, read, behind) for each
+vector, (a, b) for each place of the depth. `loaded` and `kept` are masks of lanes, by bits: what is not loaded is 0, and of a
+vector's sums those that are kept stand in the result one after the other, side by side or `step` elements apart. So many vectors
+are `whole` from this one on, all their lanes are kept, and so many may be `read` with all their lanes, whatever is kept. The sums of
+so many vectors `behind` this one lie where its other lanes would: if they follow in the same piece, it is written as a whole, and
+they write over it, since instructions that write some lanes are slow on many processors.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from llvmlite import ir
 
 from axon.backend.kernel.llvm import F32, I32, I64, Builder, Value, call, whole
 
-ROW, VECTOR, DEPTH, PIECE = 2, 6, 2, 6  # entries of a table's lines
+ROW, VECTOR, DEPTH, PIECE = 2, 7, 2, 6  # entries of a table's lines
 MOST = 8  # vectors of a tile
 
 
@@ -116,12 +118,25 @@ class _Tile:
             argument.add_attribute("noalias")
         b = ir.IRBuilder(function.append_basic_block("entry"))
         vectors, left = function.args[4], function.args[8]
-        whole_tile, partly, read, part = (function.append_basic_block(name) for name in ("full", "partly", "read", "part"))
+        names = ("full", "partly", "read", "over", "some", "part")
+        whole_tile, partly, read, over, some, part = (function.append_basic_block(name) for name in names)
         enough = b.icmp_signed("<=", whole(I64, self.vectors), left)
         b.cbranch(b.and_(enough, self.so_many(b, vectors, 4)), whole_tile, partly)
         b.position_at_end(partly)
         b.cbranch(self.so_many(b, vectors, 5), read, part)
-        for block in (whole_tile, read, part):
+        b.position_at_end(read)
+        if packs() and not self.apart:
+            for v in range(self.vectors):
+                last = b.add(self.entry(b, vectors, VECTOR * v + 6), whole(I64, v))
+                enough = b.and_(enough, b.icmp_signed("<", last, left))
+            b.cbranch(enough, over, some)
+        else:
+            b.branch(some)
+            b.position_at_end(over)
+            b.unreachable()
+        for block in (whole_tile, over, some, part):
+            if block is over and not (packs() and not self.apart):
+                continue
             b.position_at_end(block)
             loaded, kept = [], []
             for v in range(self.vectors) if block is not whole_tile else ():
@@ -129,7 +144,7 @@ class _Tile:
                 kept.append(b.select(there, self.entry(b, vectors, VECTOR * v + 3), whole(I64, 0)))
                 if block is part:
                     loaded.append(b.select(there, self.entry(b, vectors, VECTOR * v + 2), whole(I64, 0)))
-            self.body(b, function, loaded, kept)
+            self.body(b, function, loaded, kept, over=block is over)
             b.ret_void()
         return function
 
@@ -143,7 +158,7 @@ class _Tile:
     def lanes_of(self, b: Builder, bits: Value) -> Value:
         return b.bitcast(b.trunc(bits, ir.IntType(self.lanes)), self.mask)
 
-    def body(self, b: Builder, function: Any, masks: list[Value], kept: list[Value]) -> None:
+    def body(self, b: Builder, function: Any, masks: list[Value], kept: list[Value], *, over: bool) -> None:
         a, right, _, rows, vectors, depth, first, last, _, _ = function.args
         zero = ir.Constant(self.vector, None)
         lefts = [b.gep(a, [self.entry(b, rows, ROW * m)]) for m in range(self.rows)]
@@ -177,11 +192,14 @@ class _Tile:
         d.add_incoming(following, b.block)
         b.cbranch(b.icmp_signed("<", following, last), loop, after)
         b.position_at_end(after)
-        (self.results_apart if self.apart else self.results)(b, function, sums, kept)
+        if self.apart:
+            self.results_apart(b, function, sums, kept)
+        else:
+            self.results(b, function, sums, kept, over)
 
     # ── results ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def results(self, b: Builder, function: Any, sums: list[list[Value]], kept: list[Value]) -> None:
+    def results(self, b: Builder, function: Any, sums: list[list[Value]], kept: list[Value], over: bool) -> None:
         """Into memory, side by side; or, after a part of the depth, added to what is there."""
         _, _, c, rows, vectors, _, first, _, _, _ = function.args
         order = [self.order(b, bits) for bits in kept] if packs() else []
@@ -196,7 +214,7 @@ class _Tile:
                     if not kept:
                         self.put(b, place, sums[m][v], add=block is more)
                     elif packs():
-                        self.put_packed(b, place, sums[m][v], *order[v], add=block is more)
+                        self.put_packed(b, place, sums[m][v], *order[v], add=block is more, over=over)
                     else:
                         self.put_kept(b, place, sums[m][v], self.lanes_of(b, kept[v]), add=block is more)
             b.branch(done)
@@ -212,12 +230,19 @@ class _Tile:
             total = b.fadd(self.ask(b, "expandload", self.vector, place, kept, ir.Constant(self.vector, None)), total)
         self.ask(b, "compressstore", ir.VoidType(), total, place, kept)
 
-    def put_packed(self, b: Builder, place: Value, total: Value, order: Value, count: Value, *, add: bool) -> None:
-        """The same without instructions for it: the lanes are put side by side, of which so many are stored."""
+    def put_packed(self, b: Builder, place: Value, total: Value, order: Value, count: Value, *, add: bool, over: bool) -> None:
+        """The same without instructions for it: the lanes are put side by side, of which so many are stored; or all, `over` what
+        is still to be written. What is added to is left as it is there: it is not new."""
         there = self.lanes_of(b, b.sub(b.shl(whole(I64, 1), count), whole(I64, 1)))
         place, total = self.place(b, place), self.packed(b, total, order)
-        if add:
+        if over and add:
+            old = self.load(b, place)
+            total = b.select(there, b.fadd(old, total), old)
+        elif add:
             total = b.fadd(self.masked_load(b, place, there), total)
+        if over:
+            b.store(total, place, align=self.align)
+            return
         name = f"llvm.masked.store.{self.suffix}.p0"
         self.declared(b, name, ir.VoidType(), total, place, whole(I32, self.align), there)
 

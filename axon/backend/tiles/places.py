@@ -95,7 +95,7 @@ class Vectors:
         needed = np.array([int(bits).bit_length() for bits in self.run[:, 2]], np.int64)
         end = int((lines[: len(starts) * len(needed), 0] + np.tile(needed, len(starts))).max())
         kinds = (lines[:, 3] == (1 << lanes) - 1, (lines[:, 0] + lanes <= end) | all_read)
-        return np.concatenate([lines, *[_following(kind)[:, None] for kind in kinds]], axis=1)
+        return np.concatenate([lines, *[_following(kind)[:, None] for kind in kinds], _behind(lines, lanes)[:, None]], axis=1)
 
 
 def _following(holds: Array) -> Array:
@@ -103,6 +103,19 @@ def _following(holds: Array) -> Array:
     at = np.arange(len(holds))
     ends = np.where(holds, len(holds), at)
     return np.minimum.accumulate(ends[::-1])[::-1] - at
+
+
+def _behind(lines: Array, lanes: int) -> Array:
+    """How many vectors follow each whose results lie side by side, from its last one to where its last lane would be written; more
+    than there are, where others lie there."""
+    counts = np.array([int(bits).bit_count() for bits in lines[:, 3]], np.int64)
+    starts, number = lines[:, 1], len(lines)
+    apart = np.ones(number, np.bool_)  # whether the next vector's results do not follow this one's
+    apart[:-1] = (starts[:-1] + counts[:-1] != starts[1:]) | (counts[1:] == 0)
+    ends = np.cumsum(counts)
+    needed = np.searchsorted(ends, ends - counts + lanes)  # the first vector with which so many results are written
+    first_apart = np.minimum.accumulate(np.where(apart, np.arange(number), number)[::-1])[::-1]
+    return np.where(needed <= first_apart, needed - np.arange(number), number)
 
 
 def _run(length: int, full: int, width: int, lanes: int, step: int) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from axon.backend.tiles import microkernel
@@ -17,7 +18,14 @@ def test_every_element_of_a_result_is_kept_once(width: int) -> None:
     places = []
     lines = Vectors.of((p, q), sizes, operand, out, 16).lines(sizes, operand, out, 16, 3, all_read=False)
     assert not lines[-3:, 3].any()
-    for b, c, loaded, kept, whole, read in lines[:-3]:
+    memory = np.full(5 * width + 16, -1)  # as a tile writes it that is one piece: behind it, that may be read
+    for n, (b, c, _, kept, _, _, behind) in enumerate(lines[:-3]):
+        own = [int(b) + lane for lane in range(16) if kept >> lane & 1]
+        wide = n + behind < len(lines) - 3
+        memory[c : c + (16 if wide else len(own))] = [*own, *([-2] * (16 - len(own)) if wide else [])]
+    np.testing.assert_array_equal(memory[: 5 * width].reshape(5, width), [[row * (width + 2) + k for k in range(width)] for row in range(5)])
+    assert (memory[5 * width :] == -1).all()
+    for b, c, loaded, kept, whole, read, _ in lines[:-3]:
         lanes = [lane for lane in range(16) if kept >> lane & 1]
         assert (read > 0) == (b + 16 <= 4 * (width + 2) + width)
         assert kept & ~loaded == 0
