@@ -4,7 +4,7 @@
     Remainders   how it is, at the sizes of a call
 
 What `plan.residues` makes of the sum is affine where the remainders are numbers, so each of them is an ordinary convolution, with
-a part of the filter; its result has every so many-th element, and is copied there. Strides and paddings are numbers here, though
+a part of the filter; of the result it writes every so many-th element. Strides and paddings are numbers here, though
 symbols in the program: what is found is kept for the sizes of a call, and nothing is compiled for them.
 """
 
@@ -15,7 +15,6 @@ from itertools import product as box
 from math import prod
 from typing import Any
 
-from axon.backend.cpu.arena import make
 from axon.backend.cpu.products import Products
 from axon.backend.plan.contractions import contraction
 from axon.backend.plan.ir import Nest
@@ -38,13 +37,10 @@ CLASSES = 64  # more of them would each be too little
 
 @dataclass(frozen=True, slots=True)
 class _Class:
-    """The elements of a result whose indices have certain remainders: a product, where its elements are in the result, and which of
-    the product's they are."""
+    """The elements of a result whose indices have certain remainders: a product, and where its elements are in the result."""
 
     products: Products | None  # None: they are 0
-    shape: tuple[int, ...]
     places: tuple[slice, ...]
-    taken: tuple[slice, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +57,7 @@ class Remainders:
             if one.products is None:
                 target.fill(0)
             elif target.size:
-                made = make(one.shape, result.dtype)
-                one.products.contract(left, right, {}, made)
-                target[...] = made[one.taken]
+                one.products.contract(left, right, {}, target)
 
 
 class Divided:
@@ -103,30 +97,30 @@ def _by_remainders(op: Compute, sizes: Sizes) -> Remainders | None:
     for remainders in box(*[range(one.stride) for one in split.residues]):
         numbers = {one.remainder.symbol: n for one, n in zip(split.residues, remainders, strict=True)}
         known = {symbol: Dim.of(n) for symbol, n in numbers.items()}
+        places, mine = [], []
+        for before, after in zip(op.axes, axes, strict=True):
+            residue = own.get(before.symbol)
+            extent = before.extent.evaluate(sizes)
+            if residue is None:
+                places.append(slice(0, extent))
+                mine.append(after)
+                continue
+            first = numbers[residue.remainder.symbol] - residue.shift
+            begin = int(first < 0)  # of the quotients that the sum has, the first one whose element the result has
+            first += begin * residue.stride
+            count = max(0, -(-(extent - first) // residue.stride))
+            places.append(slice(first, None, residue.stride) if count else slice(0, 0))
+            mine.append(replace(after, extent=Dim.of(count)))
+            known[after.symbol] = Dim.of(after.symbol) + begin
         body = tuple(substitute(scalar, known) for scalar in split.first.body)
-        out = replace(split.first.outs[0], shape=tuple(axis.extent for axis in axes))
-        one = replace(split.first, outs=(out,), axes=axes, body=body)
+        out = replace(split.first.outs[0], shape=tuple(axis.extent for axis in mine))
+        one = replace(split.first, outs=(out,), axes=tuple(mine), body=body)
         kernel = contraction(one, {})
         holds = split.where is None or decided(substitute(split.where, known), {})
         if kernel is None or holds is None or kernel.op.outs[0].element not in (Element.F32, Element.F64):
             return None
         operands.add((kernel.left.read.tensor, kernel.right.read.tensor))
-        places, taken = [], []
-        for before in op.axes:
-            residue = own.get(before.symbol)
-            extent = before.extent.evaluate(sizes)
-            if residue is None:
-                places.append(slice(0, extent))
-                taken.append(slice(0, extent))
-                continue
-            first = numbers[residue.remainder.symbol] - residue.shift
-            begin = int(first < 0)
-            first += begin * residue.stride
-            count = max(0, -(-(extent - first) // residue.stride))
-            places.append(slice(first, None, residue.stride) if count else slice(0, 0))
-            taken.append(slice(begin, begin + count))
-        shape = tuple(axis.extent.evaluate({}) for axis in axes)
-        classes.append(_Class(Products(kernel, False) if holds else None, shape, tuple(places), tuple(taken)))
+        classes.append(_Class(Products(kernel, False) if holds else None, tuple(places)))
     if len(operands) != 1:
         return None
     ((left, right),) = operands

@@ -43,8 +43,8 @@ Sizes = Mapping[Symbol, int]
 SPARE = 16  # elements behind a copy that may be read, and are not kept
 CHUNK = 256  # places of the depth that are added up in registers; then sums of sums
 PIECES = 64
-PIECE = 10_000  # what a piece computes at least, in additions
-MULTIPLIED = 8  # products in the time of an addition elsewhere
+PIECE = 20_000  # what a piece computes at least, in additions
+ADDITION = 1.5  # additions elsewhere in half a cycle
 
 # In halves of a cycle:
 COPIED = 2  # an element that is copied to its neighbour
@@ -80,6 +80,7 @@ class Tiled:
     swapped: bool  # the vectors are the left operand's
     element: Element
     tables: tuple[Array, ...]  # of the batch, of rows, of vectors, of the depth, of pieces
+    places: tuple[int, ...]  # of these in memory
     pieces: int
     tiles: tuple[tuple[int, int, int, int], ...]
     deep: int
@@ -90,8 +91,8 @@ class Tiled:
         """All pieces, each on one thread."""
         if self.swapped:
             left, right = right, left
-        memory = (self.left.of(left), self.right.of(right), result)
-        arrays = [array.ctypes.data for array in (*memory, *self.tables)]
+        memory = (self.left.of(left), self.right.of(right), result)  # held until all is computed
+        arrays = [*[array.ctypes.data for array in memory], *self.places]
         native = _native(self.element, tuple(tile[2:] for tile in self.tiles), self.step != 1)
         given = partial(_same, [*arrays, self.tiles[0][1], self.deep, CHUNK, self.step])
         threads.share_kernel(native, given, self.pieces, self.cost)
@@ -144,14 +145,15 @@ def tiled(kernel: Contraction, left: Array, right: Array, dims: Dims, sizes: Siz
     of_batch = np.stack([places.of(batch, sizes) for places in (spread.places, along.places, out)], axis=-1)
     of_rows = np.stack([places.of(way.lines, sizes) for places in (spread.places, out)], axis=-1)
     of_depth = np.stack([o.places.of(depth, sizes, started=True) for o in (spread, along)], axis=-1)
-    cost = prod(sizes.values()) // MULTIPLIED + prod(sizes[a.symbol] for a in kernel.op.axes)
+    cost = int(ADDITION * (way.cost - spread.cost - along.cost))
     count = len(of_vectors) - microkernel.MOST
     tiles = microkernel.tiling(len(of_rows), count, len(of_depth))
     pieces = _pieces(len(of_batch), len(of_rows), count, tiles[0][2:], cost)
     tables = (of_batch, of_rows, of_vectors, of_depth, np.array(pieces, np.int64))
     kept = tuple(map(np.ascontiguousarray, tables))
     step = out.strides[way.inner]
-    return Tiled(spread, along, way.swapped, element, kept, len(pieces), tiles, len(of_depth), step, cost)
+    places = tuple(table.ctypes.data for table in kept)
+    return Tiled(spread, along, way.swapped, element, kept, places, len(pieces), tiles, len(of_depth), step, cost)
 
 
 def _ways(
@@ -307,7 +309,9 @@ def _by_phases(
     places = Places(strides, start, step, width, shown[-1].terms, shown[-1].start)
     into = [one.inside(size) for one, size in zip(shown, sizes, strict=True)]
     rows, size = prod(shape[:-1]), prod(kept)
-    begins: dict[tuple[int, ...], tuple[Array, ...]] = {}  # of rows, and columns, by the tensor's strides in elements
+    turned = order[-1] != len(order) - 1 or shown[-1].gap * step > 1
+    cost = rows * step * BEGUN + size * (TURNED if turned else COPIED)
+    begins: dict[tuple[int, ...], tuple[list[int], tuple[Array, ...]]] = {}  # tables and where, by the tensor's strides in elements
 
     def of(tensor: Array) -> Array:
         made = make((size + SPARE,), held.dtype)
@@ -323,15 +327,15 @@ def _by_phases(
             start = sum(one.low * stride for one, stride in zip(shown, strides, strict=True))
             steps = [one.gap * stride for one, stride in zip(shown, strides, strict=True)]
             of_rows = padding_of.places(shape[:-1], into[:-1], steps[:-1], start)
-            found = begins[strides] = (of_rows, padding_of.inside(*into[-1], step, width), np.array([padding], held.dtype))
+            tables = (of_rows, padding_of.inside(*into[-1], step, width), np.array([padding], held.dtype))
+            found = begins[strides] = ([table.ctypes.data for table in tables], tables)
         apart = shown[-1].gap * strides[-1]
-        memory = [array.ctypes.data for array in (made, tensor, *found)]
+        memory = [made.ctypes.data, tensor.ctypes.data, *found[0]]
         arguments = [*memory, step, width, apart * step, apart]
-        threads.share_kernel(_padding(element, held), partial(_same, arguments), rows, size)
+        threads.share_kernel(_padding(element, held), partial(_same, arguments), rows, int(ADDITION * cost))
         return made
 
-    turned = order[-1] != len(order) - 1 or shown[-1].gap * step > 1
-    return Operand(of, places, rows * step * BEGUN + size * (TURNED if turned else COPIED), ample=True)
+    return Operand(of, places, cost, ample=True)
 
 
 @cache

@@ -16,8 +16,13 @@ Array = Any
 NOWHERE = 1 << 62
 
 
+NEAR = 3  # elements apart, at most, of which vectors are made by shuffles: for each there is a loop
+
+
 def text(source: str, held: str) -> str:
     """Rows of `phases` runs of `width` columns; in the tensor a column's neighbour is `gap` elements on, a phase's `apart`."""
+    alike = "copy(out, to + low, source, start + low, high - low)"
+    near = "".join(f"            elif gap == {gap}:\n{_loop(source, held, str(gap))}" for gap in range(2, NEAR + 1))
     return f"""\
 def pad(out, source, rows, columns, padding, phases, width, gap, apart, first, last):
     value = load_{held}(padding, 0)
@@ -34,14 +39,18 @@ def pad(out, source, rows, columns, padding, phases, width, gap, apart, first, l
                 store_{held}(out, to + k, value)
             start = begin + phase * apart
             if gap == 1:
-                for k in range(low, high):
-                    store_{held}(out, to + k, load_{source}(source, start + k))
-            else:
-                for k in range(low, high):
-                    store_{held}(out, to + k, load_{source}(source, start + k * gap))
-            for k in range(high, width):
+{f"                {alike}" if source == held else _loop(source, held, "1").rstrip()}
+{near}            else:
+{_loop(source, held, "gap")}            for k in range(high, width):
                 store_{held}(out, to + k, value)
     return 0
+"""
+
+
+def _loop(source: str, held: str, gap: str) -> str:
+    return f"""\
+                for k in range(low, high):
+                    store_{held}(out, to + k, load_{source}(source, start + k * {gap}))
 """
 
 
