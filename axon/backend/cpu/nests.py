@@ -39,6 +39,8 @@ LANES = 4096  # at most, of a block in a nest by lanes that keeps something for 
 BLOCK = 8192  # lanes where nothing is kept
 BESIDE = 16  # lanes that are computed as they stand before it is looked whether an interior begins, and the least of one
 JAM = 4  # reductions of a row that are computed at once
+TURN = 8  # what is reduced in the places of lanes at once: they are read and written once
+FEW_NODES = 4  # of a body that is written so often
 
 
 def write(nest: Nest, values: dict[Symbol, Value], name: str, comments: Sequence[str] = ()) -> Function:
@@ -390,9 +392,9 @@ class NestWriter(Runs):
                 accumulate = partial(self._accumulate, step, reduce, vector=None, scope=scope)
                 failed |= self.runs(step, reduce, [slots], scope, lambda own: accumulate(own[0]))
             else:
-                inside = [*scope, *reduction.axes]
-                with self.lane_runs(reduction.axes, reduce, slots, vector, scope) as fails:
-                    failed |= fails | self.over_lanes(vector, [step], inside, partial(self._accumulated, slots, vector, scope))
+                body = partial(self._accumulated, step, reduce, slots, vector, scope)
+                turn = TURN if self._turns(step, reduce, vector) else 1
+                failed |= self.lane_runs(reduction.axes, reduce, slots, vector, scope, turn, body)
             with self.lane_loop(vector):
                 writer = self.writer(scope)
                 state = slots.get(writer, self.place_of(vector))
@@ -470,7 +472,32 @@ class NestWriter(Runs):
                 self._combine(writer, reduce, slots, vector, None)
         return writer.fails
 
-    def _accumulated(self, slots: Slots, vector: Vector, scope: list[Axis], steps: Sequence[Compute | Scan]) -> bool:
+    def _turns(self, step: Compute, reduce: Reducer, vector: Vector) -> bool:
+        """Whether several indices of what is reduced are taken at once for every lane."""
+        assert step.reduction is not None
+        brief = sum(1 for scalar in scalars(step) for _ in nodes(scalar)) <= FEW_NODES
+        alone = step.reduction.where is None and len(reduce.elements) == 1 and step.reduction.monoid.kind != "custom"
+        return brief and alone and interior([step], vector.axis.symbol, self.values) is None
+
+    def _accumulated(
+        self, step: Compute, reduce: Reducer, slots: Slots, vector: Vector, scope: list[Axis], indices: Sequence[Name]
+    ) -> bool:
+        """What a loop over lanes combines with their places, for some indices of the innermost axis that is reduced."""
+        assert step.reduction is not None
+        axes = step.reduction.axes
+        inside = [*scope, *axes]
+        if len(indices) == 1:
+            return self.over_lanes(vector, [step], inside, partial(self._accumulated_once, slots, vector, scope))
+        with self.lane_loop(vector):
+            writer, place = self.writer(inside), self.place_of(vector)
+            state = slots.get(writer, place)
+            for index in indices:
+                self.names[axes[-1].symbol] = index
+                state = reduce.combine(writer, state, reduce.values(writer), None)
+            slots.set(writer, place, state)
+        return writer.fails
+
+    def _accumulated_once(self, slots: Slots, vector: Vector, scope: list[Axis], steps: Sequence[Compute | Scan]) -> bool:
         (step,) = steps
         assert isinstance(step, Compute)
         assert step.reduction is not None

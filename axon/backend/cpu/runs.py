@@ -33,6 +33,7 @@ FEW = 128  # that are summed in a lane's place
 WIDE = (Element.F64,)
 NOTHING: State = (Constant(0.0),)
 Body = Callable[[Sequence[Slots]], bool]  # writes what a loop combines with accumulators; whether it may fail
+LaneBody = Callable[[Sequence[Name]], bool]  # the same for these indices of an axis, with those of lanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +135,19 @@ class Runs(Parameters):
         for mine, total in zip(slots, totals, strict=True):
             mine.set(writer, None, _rounded(writer, total.names, reduce))
 
-    @contextmanager
-    def lane_runs(self, axes: tuple[Axis, ...], reduce: Reducer, slots: Slots, vector: Vector, scope: list[Axis]) -> Iterator[bool]:
-        """Loops over what is reduced, around a loop over lanes that have places in `slots`; whether they may fail."""
+    def lane_runs(
+        self, axes: tuple[Axis, ...], reduce: Reducer, slots: Slots, vector: Vector, scope: list[Axis], jam: int, body: LaneBody
+    ) -> bool:
+        """Loops over what is reduced, around a loop over lanes that have places in `slots`, which `body` writes for some indices of
+        the innermost one at once: `jam` of them as long as there are so many. Whether they may fail."""
         if len(axes) > 1 or not reduce.in_parts or _few(axes[0], FEW):
-            with self.loops(axes, scope) as failed:
-                yield failed
-            return
+            with self.loops(axes[:-1], scope) as failed:
+                writer = self.writer([*scope, *axes[:-1]])
+                extent = writer.dim(axes[-1].extent)
+                return failed | self._jammed_loop(axes[-1], Constant(0), extent, jam, body) | writer.fails
         code, writer = self.code, self.writer(scope)
         extent = code.let(writer.dim(axes[0].extent), "extent_")
-        start, name = code.named("start"), code.named(axes[0].symbol.name)
+        start = code.named("start")
         totals = self.slots(WIDE, vector, axes[0].symbol.name)
         with code.when(extent > FEW), self.lane_loop(vector):
             totals.set(writer, self.place_of(vector), NOTHING)
@@ -152,13 +156,27 @@ class Runs(Parameters):
                 writer, place = self.writer(scope), self.place_of(vector)
                 totals.set(writer, place, _plus(writer, totals.get(writer, place), slots.get(writer, place), reduce))
                 slots.set(writer, place, reduce.nothing(writer))
-            self.names[axes[0].symbol] = name
-            with code.loop(name, start, call("min_int", start + FEW, extent)):
-                yield writer.fails
+            failed = self._jammed_loop(axes[0], start, call("min_int", start + FEW, extent), jam, body)
         with code.when(extent > FEW), self.lane_loop(vector):
             writer, place = self.writer(scope), self.place_of(vector)
             whole = _plus(writer, totals.get(writer, place), slots.get(writer, place), reduce)
             slots.set(writer, place, _rounded(writer, whole, reduce))
+        return failed | writer.fails
+
+    def _jammed_loop(self, axis: Axis, start: Expression, end: Expression, jam: int, body: LaneBody) -> bool:
+        """A loop over an axis, in turns of so many of its indices; then one by one."""
+        code, failed = self.code, False
+        if jam > 1:
+            end = code.let(end)
+            between = code.let(end - call("unsigned_remainder", call("max_int", end - start, 0), jam))
+            name = self.names[axis.symbol] = code.named(axis.symbol.name)
+            with code.loop(name, start, between, jam):
+                failed |= body([name, *(code.let(name + i) for i in range(1, jam))])
+            start = between
+        name = self.names[axis.symbol] = code.named(axis.symbol.name)
+        with code.loop(name, start, end):
+            failed |= body([name])
+        return failed
 
 
 def _plus(writer: Writer, total: State, part: State, reduce: Reducer) -> State:

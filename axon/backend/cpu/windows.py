@@ -9,11 +9,11 @@ What is copied, once, is a tensor with padding around it, one of which windows t
 a run of its own, in which neighbours lie side by side), and one in which neighbours along the vectors' axis lie apart.
 
 Note [Along which axis]
-    Mostly that along which the result lies side by side. But where it is short, most lanes of its vectors would be idle, and where
-    an operand would have to be turned round for it, that may cost more than it gains: images of 6 x 6 pixels are better computed for
-    all filters, or all images, at once, and one filter along a row of the image, also if channels lie innermost. So each axis of the
-    result is asked what it would cost (`_cost`): tiles, lanes that are written apart, and copies. The cheapest is taken, unless BLAS
-    would be cheaper still.
+    Mostly that along which the result lies side by side. But where it is short, most lanes of its vectors would be idle, and
+    where an operand would have to be turned round for it, that may cost more than it gains: images of 6 x 6 pixels are better
+    computed for all filters, or all images, at once, and one filter along a row of the image, also if channels lie innermost. So
+    each axis of the result is asked what it would cost (`_ways`): tiles, lanes that are written apart, and copies. The cheapest is
+    taken, unless BLAS would be cheaper still.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _NARROW = (Element.F16, Element.BF16, Element.F8E4M3, Element.F8E5M2)  # which k
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An operand: what is made of its tensor (an array whose memory is read), where in that its elements are, and what that costs."""
+    """An operand: what is made of its tensor (an array whose memory is read), where in that its elements are, and its cost."""
 
     of: Callable[[Array], Array]
     places: Places
@@ -156,9 +156,7 @@ def tiled(kernel: Contraction, left: Array, right: Array, dims: Dims, sizes: Siz
     return Tiled(spread, along, way.swapped, element, kept, places, len(pieces), tiles, len(of_depth), step, cost)
 
 
-def _ways(
-    kernel: Contraction, tensors: tuple[Array, Array], dims: Dims, sizes: Sizes, out: Places, lanes: int
-) -> Iterator[_Way]:
+def _ways(kernel: Contraction, tensors: tuple[Array, Array], dims: Dims, sizes: Sizes, out: Places, lanes: int) -> Iterator[_Way]:
     """Vectors along each axis of the result that one operand has alone."""
     from axon.backend.tiles import microkernel
 

@@ -6,9 +6,9 @@ An element of the left operand is broadcast, `l` runs along a vector of the righ
 overlap are no more than offsets. The tables are of i64: (a, c) for each row, (b, c, loaded, kept, whole, read, behind) for each
 vector, (a, b) for each place of the depth. `loaded` and `kept` are masks of lanes, by bits: what is not loaded is 0, and of a
 vector's sums those that are kept stand in the result one after the other, side by side or `step` elements apart. So many vectors
-are `whole` from this one on, all their lanes are kept, and so many may be `read` with all their lanes, whatever is kept. The sums of
-so many vectors `behind` this one lie where its other lanes would: if they follow in the same piece, it is written as a whole, and
-they write over it, since instructions that write some lanes are slow on many processors.
+are `whole` from this one on, all their lanes are kept, and so many may be `read` with all their lanes, whatever is kept. The sums
+of so many vectors `behind` this one lie where its other lanes would: if they follow in the same piece, it is written as a whole,
+and they write over it, since instructions that write some lanes are slow on many processors.
 """
 
 from __future__ import annotations

@@ -23,7 +23,9 @@ def test_every_element_of_a_result_is_kept_once(width: int) -> None:
         own = [int(b) + lane for lane in range(16) if kept >> lane & 1]
         wide = n + behind < len(lines) - 3
         memory[c : c + (16 if wide else len(own))] = [*own, *([-2] * (16 - len(own)) if wide else [])]
-    np.testing.assert_array_equal(memory[: 5 * width].reshape(5, width), [[row * (width + 2) + k for k in range(width)] for row in range(5)])
+    np.testing.assert_array_equal(
+        memory[: 5 * width].reshape(5, width), [[row * (width + 2) + k for k in range(width)] for row in range(5)]
+    )
     assert (memory[5 * width :] == -1).all()
     for b, c, loaded, kept, whole, read, _ in lines[:-3]:
         lanes = [lane for lane in range(16) if kept >> lane & 1]
