@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from types import MappingProxyType
+from typing import TypeVar
 
 from axon.base.data import dataclass, field, replace
 from axon.base.diagnostics import Diagnostic, Label
@@ -80,12 +81,13 @@ class Context:
         return replace(self, guards=(*self.guards, condition))
 
 
+T = TypeVar("T")
 Step = Callable[[list[TensorValue], Context], list[TensorValue]]  # of a loop: from states, in a context, to the next
 Test = Callable[[list[TensorValue], Context], Scalar]  # whether there is one
 
 
 class _Wider(Exception):
-    """A loop mentions more axes of its context than those over which its states are."""
+    """What is made mentions more axes of its context than those over which it is stored."""
 
     def __init__(self, axes: frozenset[Symbol]) -> None:
         super().__init__()
@@ -480,15 +482,23 @@ class CoreBuilder:
         mentions no others.
         """
         over, _ = self._outer(context, [trip])
+
+        def looped(over: Sequence[Axis]) -> list[TensorValue]:
+            return self._looped(initial, trip, extent, counter, stacked, context, over, span, step, going)
+
+        return self.widened(looped, over, context)
+
+    def widened(self, make: Callable[[Sequence[Axis]], T], over: Sequence[Axis], context: Context) -> T:
+        """What is made over axes of the context: over those, and such others as it is found to mention."""
         while True:
-            here, made, calls = (self.known, self.risk), len(self.ops), self.calls
+            here, made, calls, rules = (self.known, self.risk), len(self.ops), self.calls, len(self.rules)
             ops = self.ops
             try:
-                return self._looped(initial, trip, extent, counter, stacked, context, over, span, step, going)
+                return make(over)
             except _Wider as wider:
                 self.known, self.risk = here
                 self.ops, self.calls = ops, calls
-                del ops[made:]
+                del ops[made:], self.rules[rules:]
                 over = [a for a in context.axes if a.symbol in wider.axes or a in over]
 
     def _looped(

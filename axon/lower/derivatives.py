@@ -14,9 +14,10 @@ from axon.base.errors import AxonError
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.core.gradients.forward import Forward
+from axon.core.gradients.making import Maker
 from axon.core.gradients.operations import NoDerivative, UserRule
 from axon.core.gradients.reverse import Reverse
-from axon.core.ir import Compute, Op
+from axon.core.ir import Axis, Compute, Op
 from axon.core.ir import Value as CoreValue
 from axon.core.passes.dissolve import copied, with_tensors
 from axon.core.walk import outs_of
@@ -77,19 +78,26 @@ class Derivatives(Loops):
                 forward.run({value.symbol: moved for value, moved in zip(applied.by, tangents, strict=True)})
                 moved = [forward.of(value) for value in applied.results]
                 self.b.ops += forward.ops
+                self._mark(forward)
                 return TupleValue(self._settled(begin, applied, moved, applied.structure, c))
         raise AssertionError(name)
 
-    def _applied(self, f: Value, x: Value, c: Context, span: Span) -> _Applied:
-        by = [self.b.stored_over(leaf, c, c.axes, leaf.symbol.name if leaf.symbol else "x") for leaf in leaves(x)]
+    def _applied(self, f: Value, x: Value, c: Context, span: Span, over: Sequence[Axis] | None = None) -> _Applied:
+        over = c.axes if over is None else over
+        by = [self.b.stored_over(leaf, c, over, leaf.symbol.name if leaf.symbol else "x") for leaf in leaves(x)]
         made = len(self.b.ops)
-        y = self.apply(f, [self._views(x, by, c)], c, span)
-        results = [self.b.stored_over(leaf, c, c.axes, "y") for leaf in leaves(y)]
+        y = self.apply(f, [self._views(x, by, over)], c, span)
+        results = [self.b.stored_over(leaf, c, over, "y") for leaf in leaves(y)]
         return _Applied(by, y, results, made)
 
     def _marked(self) -> tuple[frozenset[Symbol], tuple[UserRule, ...]]:
         """Through what no derivative goes, and what has one of the program's own."""
         return frozenset(self.b.stopped), tuple(self.b.rules)
+
+    def _mark(self, made: Maker) -> None:
+        """Derivatives are marked, too: they may be differentiated again."""
+        self.b.stopped |= made.stopped
+        self.b.rules[:] = made.rules
 
     def _taken(self, applied: _Applied) -> list[Op]:
         """The operations of the function, which others replace."""
@@ -105,8 +113,7 @@ class Derivatives(Loops):
         reverse.run([(y.symbol, seed) for y, seed in zip(applied.results, seeds, strict=True)])
         found = [reverse.adjoint(value) for value in applied.by]
         self.b.ops += reverse.ops
-        self.b.stopped |= reverse.stopped
-        self.b.rules[:] = reverse.rules
+        self._mark(reverse)
         return found
 
     def _settled(self, begin: int, applied: _Applied, found: Sequence[CoreValue], like: Value, c: Context) -> tuple[Value, Value]:
@@ -115,7 +122,7 @@ class Derivatives(Loops):
         kept = self.b.stopped.union(*(rule.mentions for rule in self.b.rules))
         names = self._without_copies(begin, lambda symbol: symbol not in kept)
         y, other = ([replace(v, symbol=names.get(v.symbol, v.symbol)) for v in values] for values in (applied.results, found))
-        return self._views(applied.structure, y, c), self._views(like, other, c)
+        return self._views(applied.structure, y, c.axes), self._views(like, other, c.axes)
 
     def _without_copies(self, begin: int, may: Callable[[Symbol], bool]) -> dict[Symbol, Symbol]:
         """Leave out operations from a place on that only copy, where their results may go; gives what these are from now on."""
@@ -135,22 +142,26 @@ class Derivatives(Loops):
         """Leave out the copies of `stop_gradient`, once no derivative is taken any more."""
         self._without_copies(0, lambda symbol: symbol in self.b.stopped and symbol not in results)
 
-    def _views(self, like: Value, stored: Sequence[CoreValue], c: Context) -> Value:
-        """Stored tensors as the leaves of a value, at the indices of a context."""
-        prefix = tuple(Dim.of(a.symbol) for a in c.axes)
+    def _views(self, like: Value, stored: Sequence[CoreValue], over: Sequence[Axis]) -> Value:
+        """Stored tensors as the leaves of a value, at the indices over which they are."""
+        prefix = tuple(Dim.of(a.symbol) for a in over)
         return rebuild(like, [self.b.view(value, prefix) for value in stored])
 
     def _by_rule(self, f: Value, rule: Value, x: Value, c: Context, span: Span) -> Value:
-        """What `f x` gives, with the operations of `rule x dy` beside it for whoever takes a derivative."""
-        applied = self._applied(f, x, c, span)
+        """What `f x` gives, with the operations of `rule x dy` beside it for whoever takes a derivative. It is made once for all
+        indices that it does not depend on, as it would be without a rule."""
+        return self.b.widened(lambda over: self._by_rule_over(f, rule, x, c, span, over), (), c)
+
+    def _by_rule_over(self, f: Value, rule: Value, x: Value, c: Context, span: Span, over: Sequence[Axis]) -> Value:
+        applied = self._applied(f, x, c, span, over)
         inside = frozenset(out.symbol for op in self.b.ops[applied.made :] for out in outs_of(op))
         seeds = [CoreValue(fresh("seed"), y.element, y.shape) for y in applied.results]
         ops, self.b.ops = self.b.ops, []
-        given = self.apply(rule, [self._views(x, applied.by, c), self._views(applied.structure, seeds, c)], c, span)
-        adjoints = [self.b.stored_over(leaf, c, c.axes, "adjoint") for leaf in leaves(ordered(given, x))]
+        given = self.apply(rule, [self._views(x, applied.by, over), self._views(applied.structure, seeds, over)], c, span)
+        adjoints = [self.b.stored_over(leaf, c, over, "adjoint") for leaf in leaves(ordered(given, x))]
         made, self.b.ops = tuple(self.b.ops), ops
         self.b.rules.append(UserRule(tuple(applied.by), tuple(applied.results), inside, tuple(seeds), made, tuple(adjoints), span))
-        return self._views(applied.structure, applied.results, c)
+        return self._views(applied.structure, applied.results, over)
 
     def _stopped(self, leaf: TensorValue, c: Context) -> TensorValue:
         stored = self.b.store(replace(leaf, symbol=None, lazy=True), c, "constant")

@@ -49,6 +49,28 @@ fun third (x : f64) = grad (fn x => grad (fn x => grad (fn x => sin x * x ** 3.0
 fun constant (x : f64[n]) = grad (fn x => sum i => x[i] * (stop_gradient x)[i]) x
 fun clipped x = with_vjp (fn x => max (-1.0) (min 1.0 x)) (fn _ dy => dy) x
 fun through (x : f64[n]) = grad (fn x => sum i => clipped x[i] * x[i]) x
+fun through_forward (x : f64[n]) (dx : f64[n]) = (jvp (fn x => for i => clipped x[i] * x[i]) x dx).2
+fun cubed x = with_vjp (fn x => loop (y = x) for _ < 2 => y * x) (fn x dy => 3.5 * x * x * dy) x
+fun cubed_forward (x : f64) = jvp cubed x 2.0
+fun cubed_twice (x : f64) =
+  (grad (fn x => grad cubed x) x, (jvp (fn x => grad cubed x) x 1.0).2, grad (fn x => (jvp cubed x 1.0).2) x)
+fun in_a_loop_forward (x : f64) = (jvp (fn x =>
+  loop (s = x) for _ < 3 => with_vjp (fn s => s * s) (fn s dy => 2.0 * s * dy) s) x 1.0).2
+fun pair_forward (x : f64) (y : f64) =
+  let fun both p = with_vjp (fn (x, y) => (x * y, x + y)) (fn (x, y) (a, b) => (y * a + b, x * a + b)) p
+  in (jvp both (x, y) (1.0, 10.0)).2 end
+fun picked_forward (x : f64[n]) (ids : i32[k]) =
+  (jvp (fn x => with_vjp (fn x => for i => x[ids[i]]) (fn x dy => for j < n => sum i => if ids[i] = j then dy[i] else 0.0) x) x x).2
+fun rule_in_a_rule (x : f64) =
+  let fun straight x = with_vjp round (fn _ dy => dy) x
+      fun f x = with_vjp (fn x => 0.5 * x * x) (fn x dy => dy * straight x * stop_gradient x) x
+  in (grad (fn x => grad f x) x, (jvp (fn x => grad f x) x 1.0).2) end
+fun shared_by_indices (x : f64[n]) (w : f64[m]) =
+  grad (fn x => sum j => w[j] * with_vjp (fn x => sum i => x[i] ** 2.0) (fn x dy => for i => 2.0 * dy * x[i]) x) x
+fun of_each_index (x : f64[n]) (w : f64[m]) =
+  let fun f (x, t) = t * sum i => x[i] ** 2.0
+      fun back (x, t) dy = (for i => 2.0 * dy * t * x[i], dy * sum i => x[i] ** 2.0)
+  in grad (fn x => sum j => w[j] * with_vjp f back (x, w[j])) x end
 fun cubes (x : f64) = grad (fn x => loop (s = x) for _ < 3 => with_vjp (fn s => s * s) (fn s dy => 2.0 * s * dy) s) x
 fun stacked (w : f64[n, d, d]) (x : f64[b, d]) = grad (fn w =>
   let val y = loop (x = x) for i => tanh (x @ w[i, ..]) in sum i j => y[i, j] end) w
@@ -139,6 +161,15 @@ CASES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "third": ((0.7,), -(0.7**3) * np.cos(0.7) - 9 * 0.7**2 * np.sin(0.7) + 18 * 0.7 * np.cos(0.7) + 6 * np.sin(0.7)),
     "constant": ((X,), X),
     "through": ((3 * X,), 3 * X + np.clip(3 * X, -1, 1)),
+    "through_forward": ((3 * X, W), W * (3 * X + np.clip(3 * X, -1, 1))),
+    "cubed_forward": ((1.1,), (1.1**3, 7 * 1.1**2)),
+    "cubed_twice": ((1.1,), (7 * 1.1,) * 3),
+    "in_a_loop_forward": ((1.1,), 8 * 1.1**7),
+    "pair_forward": ((2.0, 3.0), (23.0, 11.0)),
+    "picked_forward": ((X, IDS), X[IDS]),
+    "rule_in_a_rule": ((1.75,), (1.75, 1.75)),
+    "shared_by_indices": ((X, W[:3]), 2 * X * W[:3].sum()),
+    "of_each_index": ((X, W[:3]), 2 * X * (W[:3] ** 2).sum()),
     "cubes": ((1.1,), 8 * 1.1**7),
     "stacked": ((STACK, M), numerically(lambda w: float(layers(w).sum()), STACK)[0]),
     "one_row": ((A, ROWS), np.outer([0, 1, 0], 2 * (ROWS @ A[1]) @ ROWS)),
@@ -286,7 +317,7 @@ def test_of_the_second_order_a_branch_gives_nothing_either(branches: Any) -> Non
     [
         ("fun f (x : f64) (k : i32) = grad (fn x => loop (s = x) for _ < k => s * x) x", "a number of steps that the data decide"),
         ("fun f (x : f64) (k : i32) = grad (fn x => with_vjp (fn s => s * x) (fn s dy => dy) x) x", "captures"),
-        ("fun f (x : f64) (k : i32) = jvp (fn x => with_vjp (fn s => s * s) (fn s dy => dy) x) x 1.0", "in forward mode"),
+        ("fun f (x : f64) (k : i32) = jvp (fn x => with_vjp (fn s => s) (fn s dy => max 0.0 dy) x) x 1.0", "not linear"),
         (
             "fun f (x : f64[n]) (k : i32) = grad (fn x => reduce (fn a b => a + b + 0.0 * x[0], 0.0) i => x[i]) x",
             "reads what the derivative is taken by",

@@ -147,13 +147,6 @@ def factor(d: Drawn, n: int) -> Array:
     return np.asarray(np.tril(d.real(n, n) / 2, -1) + np.diag(np.exp(d.real(n) / 2)), d.element)
 
 
-@case("dist.solve_lower")
-def _(d: Drawn) -> Comparison:
-    n = d.size()
-    low, x = factor(d, n), d.real(n)
-    return of(low, x, wanted=np.linalg.solve(low.astype(np.float64), x), slack=100)
-
-
 def of_vectors(name: str, call: str, density: Callable[[Array, Array, Array], float]) -> None:
     @case(f"dist.{name}", f"fun f (x : 'a[n]) (mu : 'a[n]) (l : 'a[n, n]) = ({call}).log_density x")
     def _(d: Drawn) -> Comparison:

@@ -206,6 +206,25 @@ def _(d: Drawn) -> Comparison:
     return of(np.asarray(np.tril(a) + np.triu(np.full_like(a, np.nan), 1)), wanted=wanted, slack=10)
 
 
+def triangle(d: Drawn, n: int) -> Array:
+    """A lower triangular matrix, with NaN above the diagonal, where nobody looks."""
+    low = np.tril(d.real(n, n) / 2, -1) + np.diag(np.exp(d.real(n) / 2)) + np.triu(np.full((n, n), np.nan), 1)
+    return np.asarray(low, d.element)
+
+
+@case("linalg.inverse_lower")
+def _(d: Drawn) -> Comparison:
+    low = triangle(d, d.size(0, 7))
+    return of(low, wanted=np.linalg.inv(np.tril(low).astype(np.float64)), slack=100)
+
+
+@case("linalg.solve_lower")
+def _(d: Drawn) -> Comparison:
+    n = d.size(0, 7)
+    low, x = triangle(d, n), d.real(n)
+    return of(low, x, wanted=np.linalg.solve(np.tril(low).astype(np.float64), x), slack=100)
+
+
 @case("linalg.det")
 def _(d: Drawn) -> Comparison:
     n = d.size()

@@ -25,6 +25,8 @@ OWN: list[tuple[str, str, set[tuple[str, ...]]]] = [
     ("for i j => if x[i] > 2.0 then loop (s = 0.0) for t < 3 => s + x[j] else 0.0", "next", {("j",)}),
     ("for j => sum for i < j + 1 => (max k => exp (x[k] * x[i])) * x[j]", "max", {("i",)}),
     ("for j < n => max for i < n - j => (max k => x[k] * x[i]) * x[j]", "max", {("j",), ("i",)}),
+    ("for i, j < n => x[i] * with_vjp (fn a => max k => exp a[k]) (fn a dy => a) x", "max", {()}),
+    ("for i j => x[i] * with_vjp (fn a => max k => exp (a * x[k])) (fn a dy => dy) x[j]", "max", {("j",)}),
 ]
 
 
@@ -61,6 +63,8 @@ def plain(body: str) -> Any:
         OWN[7][0]: [[3 * x[j] if x[i] > 2 else 0 for j in range(n)] for i in range(n)],
         OWN[8][0]: [sum(max(np.exp(x * x[i])) * x[j] for i in range(j + 1)) for j in range(n)],
         OWN[9][0]: [max(max(x * x[i]) * x[j] for i in range(n - j)) for j in range(n)],
+        OWN[10][0]: [[x[i] * max(np.exp(x)) for j in range(n)] for i in range(n)],
+        OWN[11][0]: [[x[i] * max(np.exp(x * x[j])) for j in range(n)] for i in range(n)],
     }[body]
 
 

@@ -15,6 +15,7 @@ from axon.base.names import Symbol, fresh
 from axon.core.gradients.making import Maker
 from axon.core.gradients.operations import (
     NoDerivative,
+    UserRule,
     apart,
     as_function,
     at,
@@ -23,6 +24,7 @@ from axon.core.gradients.operations import (
     moving_states,
     scan_apart,
 )
+from axon.core.gradients.reverse import Reverse
 from axon.core.gradients.rules import number, times
 from axon.core.gradients.scalars import Active, tangent
 from axon.core.ir import (
@@ -43,7 +45,8 @@ from axon.core.ir import (
     Value,
     element_of,
 )
-from axon.core.walk import outs_of
+from axon.core.passes.live import live
+from axon.core.walk import outs_of, tensors_of
 from axon.shapes.dimension import Dim
 
 T = TypeVar("T")
@@ -57,7 +60,14 @@ class Forward(Maker):
 
     def run(self, tangents: Mapping[Symbol, Value]) -> None:
         self.tangents = dict(tangents)
-        for op in self.source:
+        rules = [self.rule_of(op) for op in self.source]
+        for n, op in enumerate(self.source):
+            rule = rules[n]
+            if rule is not None:
+                self.ops.append(op)
+                if rule not in rules[n + 1 :]:
+                    self.by_rule(rule)
+                continue
             if isinstance(op, Loop) and any(out.symbol in self.active for out in op.outs):
                 self.loop(op)
                 continue
@@ -70,9 +80,6 @@ class Forward(Maker):
         return self.tangents.get(value.symbol) or self.constant(value, 0.0)
 
     def along(self, op: Op) -> None:
-        rule = self.rule_of(op)
-        if rule is not None:
-            raise NoDerivative("a function with a rule for reverse mode, in forward mode", rule.span, "use `vjp` or `grad`")
         match op:
             case Compute(reduction=None):
                 for out, body in zip(op.outs, op.body, strict=True):
@@ -89,6 +96,27 @@ class Forward(Maker):
                 self.tangents[values.symbol] = self.compute(derivative(values), axes, moved)
             case Loop() | Compress() | Check():
                 raise AssertionError(op)
+
+    def by_rule(self, rule: UserRule) -> None:
+        """The tangents of what a function with a rule gives, once all of it is made. A rule is linear in the adjoints, and the
+        transpose of the slope; so tangents go through its own adjoints, whatever the adjoints are that it is taken at."""
+        if not any(result.symbol in self.active for result in rule.results):
+            return
+        seeds = [replace(seed, symbol=fresh(seed.symbol.name)) for seed in rule.seeds]
+        names = {old.symbol: new.symbol for old, new in zip(rule.seeds, seeds, strict=True)}
+        ops, names = self.again(rule.ops, names)
+        shapes = {**self.shapes, **{seed.symbol: seed.shape for seed in seeds}}
+        transposed = Reverse(ops, seeds, self.known, shapes, self.stopped, self.rules)
+        pairs = [(names.get(a.symbol, a.symbol), self.tangents.get(v.symbol)) for v, a in zip(rule.by, rule.adjoints, strict=True)]
+        transposed.run([(adjoint, moved) for adjoint, moved in pairs if moved is not None])
+        found = [transposed.adjoint(seed) for seed in seeds]
+        block = _needed((*ops, *transposed.ops), tuple(value.symbol for value in found))
+        if not {seed.symbol for seed in seeds}.isdisjoint(frozenset().union(*map(tensors_of, block.ops))):
+            what = "a function whose rule is not linear in what it gets, in forward mode"
+            raise NoDerivative(what, rule.span, "use `vjp` or `grad`")
+        self.ops += block.ops
+        self.marked_as(transposed)
+        self.tangents |= {result.symbol: moved for result, moved in zip(rule.results, found, strict=True)}
 
     def tangent(self, body: Scalar, locals_: Mapping[Symbol, Scalar] | None = None) -> Scalar:
         locals_ = locals_ or {}
@@ -164,6 +192,7 @@ class Forward(Maker):
         by = [value for value in self.active.values() if value.symbol in self.tangents]
         inner = Forward(op.body.ops, [*by, *(op.states[n] for n in moving)], self.known, self.shapes, self.stopped, self.rules)
         inner.run({**self.tangents, **{op.states[n].symbol: state for n, state in states.items()}})
+        self.marked_as(inner)
         results = []
         for n in moving:
             result, like = op.body.results[n], op.states[n]
@@ -184,3 +213,13 @@ class Forward(Maker):
                 body=Block(tuple(inner.ops), joined(op.body.results, results)),
             )
         )
+
+
+def _needed(ops: Sequence[Op], results: tuple[Symbol, ...]) -> Block:
+    """What results are made of, and nothing else: what may stop an operation whose result nobody needs has nothing to stop."""
+    needed, kept = set(results), list[Op]()
+    for op in reversed(ops):
+        if any(out.symbol in needed for out in outs_of(op)):
+            kept.append(op)
+            needed |= tensors_of(op)
+    return live(Block(tuple(reversed(kept)), results))

@@ -17,6 +17,7 @@ from axon.core.gradients.operations import (
     at,
     axes_of,
     derivative,
+    duplicate,
     rule_of,
     through_rules,
 )
@@ -131,6 +132,19 @@ class Maker:
 
     def rule_of(self, op: Op) -> UserRule | None:
         return rule_of(op, self.rules)
+
+    def again(self, ops: Sequence[Op], names: Mapping[Symbol, Symbol]) -> tuple[tuple[Op, ...], dict[Symbol, Symbol]]:
+        """Operations once more, under names of their own, with the marks that they have; `names` are what others call what they
+        read."""
+        made, known = duplicate(ops, names)
+        self.stopped |= {known[s] for s in self.stopped if s in known}
+        self.rules += tuple(rule.at(known) for rule in self.rules if any(s in known for s in rule.inside))
+        return made, known
+
+    def marked_as(self, other: Maker) -> None:
+        """What another one has made is marked here, too."""
+        self.stopped |= other.stopped
+        self.rules = other.rules
 
     def closed(self, monoid: Monoid, span: Span | None) -> None:
         if any(r.tensor in self.active for s in (*monoid.combine, *monoid.units) for r in reads(s)):

@@ -32,7 +32,6 @@ from axon.core.gradients.operations import (
     at,
     axes_of,
     derivative,
-    duplicate,
     flattened,
     free,
     moving_states,
@@ -199,7 +198,7 @@ class Reverse(Maker):
             return
         self.done.append(rule)
         names = {seed.symbol: self.adjoint(result).symbol for seed, result in zip(rule.seeds, rule.results, strict=True)}
-        ops, names = duplicate(rule.ops, names)
+        ops, names = self.again(rule.ops, names)
         self.ops += ops
         for value, found in zip(rule.by, rule.adjoints, strict=True):
             if value.symbol in self.active:
@@ -470,9 +469,7 @@ class Reverse(Maker):
         results."""
         states = tuple(Value(fresh(s.symbol.name), s.element, s.shape) for s in op.states)
         names = {old.symbol: new.symbol for old, new in zip(op.states, states, strict=True)}
-        ops, names = duplicate(op.body.ops, names)
-        self.stopped |= {names[s] for s in self.stopped if s in names}
-        self.rules += tuple(rule.at(names) for rule in self.rules if any(s in names for s in rule.inside))
+        ops, names = self.again(op.body.ops, names)
         results = tuple(names.get(s, s) for s in op.body.results)
         if kept is None or step is None:
             return states, (), ops, results
