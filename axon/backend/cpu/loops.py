@@ -3,7 +3,8 @@
     write    a Repeat -> its Loop: text, parameters, and the tensors that need memory; or the reason why it has none
 
 Every tensor that the loop makes has memory of its own, for one step; what a step gives is copied into the states, and, of an
-`unfold`, into its place in the stack. Contractions become ordinary nests: where a step is so small that this function is used,
+`unfold`, into its place in the stack. What is made of a state element by element, after all that looks at other elements of it, is
+written over it at once (`_over_states`). Contractions become ordinary nests: where a step is so small that this function is used,
 they are too.
 
 Note [Coming back]
@@ -20,7 +21,7 @@ Note [Coming back]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import assert_never
 
@@ -31,12 +32,14 @@ from axon.backend.cpu.straight import is_straight
 from axon.backend.kernel.ir import FALSE, Expression, Like, Name, Operator, both, call, same
 from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.backend.kernel.writer import Held, Writer
-from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, values_of
+from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, reads_of, values_of, writes_of
+from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Compute, Index, Read, Value
 from axon.core.ir import Loop as LoopOp
 from axon.core.scalar_facts import at_least_0
+from axon.core.walk import reads, scalars
 from axon.shapes.dimension import Dim
 
 
@@ -75,6 +78,42 @@ def _loops(kernel: Repeat) -> int:
     return 1 + sum(isinstance(inner, Repeat) for inner in kernels_in(kernel.body))
 
 
+def _over_states(kernel: Repeat) -> dict[Symbol, Symbol]:
+    """Which results of a step are written over which states. A kernel makes such a one of each element of the state at its own
+    place; nobody looks at the state afterwards, nor is it what another state becomes."""
+    found: dict[Symbol, Symbol] = {}
+    states = {state.symbol for state in kernel.op.states}
+    for state, result in zip(kernel.op.states, kernel.body.results, strict=True):
+        if state.symbol in kernel.body.results or result in found or result in states:
+            continue
+        maker = next((n for n, inner in enumerate(kernel.body.kernels) if result in writes_of(inner)), None)
+        if maker is None or any(state.symbol in reads_of(later) for later in kernel.body.kernels[maker + 1 :]):
+            continue
+        nest = kernel.body.kernels[maker]
+        if isinstance(nest, Nest) and result in nest.stored and _is_made_in_place(nest, state.symbol):
+            found[result] = state.symbol
+    return found
+
+
+def _is_made_in_place(nest: Nest, state: Symbol) -> bool:
+    """Whether a nest is one map that reads a tensor, if at all, at the place that it writes."""
+    if nest.family != "map" or len(nest.steps) != 1:
+        return False
+    (step,) = nest.steps
+    here = tuple(Dim.of(axis.symbol) for axis in step.axes)
+    own = [read for body in scalars(step) for read in reads(body) if read.tensor == state]
+    return all(read.subscripts == here for read in own)
+
+
+def _renamed(nest: Nest, over: Mapping[Symbol, Symbol]) -> Nest:
+    """A nest that writes over states."""
+    if over.keys().isdisjoint(nest.stored):
+        return nest
+    (step,) = nest.steps
+    outs = tuple(replace(out, symbol=over.get(out.symbol, out.symbol)) for out in step.outs)
+    return replace(nest, steps=(replace(step, outs=outs),), stored=tuple(over.get(s, s) for s in nest.stored))
+
+
 def as_nest(kernel: Contraction) -> Nest:
     """A contraction as an ordinary reduction."""
     steps: tuple[Compute, ...] = (kernel.op, *kernel.epilogue)
@@ -90,6 +129,7 @@ class _Writer(Parameters):
         self.inner: dict[Symbol, Name] = {}  # what nobody needs afterwards, in memory of the thread alone
         self.needed: frozenset[Symbol] | None = None  # all; else those of what is made that somebody needs afterwards
         self.counters: dict[Symbol, Name] = {}
+        self.over: dict[Symbol, Symbol] = {}  # results of steps that are written over states: over which
         self.loops = 0
         self.progress = fresh("progress")
         self.spent, self.place, self.enough = (self.code.named(name) for name in ("spent", "place", "enough"))
@@ -146,6 +186,7 @@ class _Writer(Parameters):
             self.inner[value.symbol] = self.buffer(value.symbol.name, value.element, _elements(value))
 
     def pointer(self, tensor: Symbol) -> Name:
+        tensor = self.over.get(tensor, tensor)
         return self.inner.get(tensor) or super().pointer(tensor)
 
     # ── progress ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -209,6 +250,7 @@ class _Writer(Parameters):
         return total, own
 
     def nest(self, nest: Nest) -> WorkAmount:
+        nest = _renamed(nest, self.over)
         write_nest = scatters.write if nest.family == "scatter" else nests.write
         function = write_nest(nest, self.values, f"kernel_{len(self.functions) + 1}")
         self.functions.append(function)
@@ -258,6 +300,7 @@ class _Writer(Parameters):
             code.call("store_i32", self.pointer(op.counter), 0, call("as_i32", counter))
             if _loops(kernel) > 1:
                 self.store(1 + number, counter)
+            self.over |= _over_states(kernel)
             cost, own = self.body(kernel.body)
             self.results(kernel, counter)
             alike = _loops(kernel) == 1 and op.counter not in own.variables and not op.conditional
