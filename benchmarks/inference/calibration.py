@@ -51,7 +51,19 @@ def mixture(rng: np.random.Generator) -> dict[str, Array]:
     return {"y": np.zeros(40)}
 
 
-MAKERS = {f.__name__: f for f in (schools, linear, logistic, grouped, counts, mixture)}
+def autoregression(rng: np.random.Generator) -> dict[str, Array]:
+    return {"lags": rng.normal(size=(20, 3)), "y": np.zeros(20)}
+
+
+def process(rng: np.random.Generator) -> dict[str, Array]:
+    return {"x": np.sort(rng.uniform(-3, 3, 12)), "y": np.zeros(12)}
+
+
+def sparse(rng: np.random.Generator) -> dict[str, Array]:
+    return {"x": rng.normal(size=(20, 4)), "y": np.zeros(20)}
+
+
+MAKERS = {f.__name__: f for f in (schools, linear, logistic, grouped, counts, autoregression, mixture, process, sparse)}
 
 
 def numbers(value: Any, path: str = "") -> Iterator[tuple[str, Array]]:
