@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import axon
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.element import Element
 from tests.backend.gpu.streams import NAMES, error, expected, inputs, program
@@ -19,6 +20,13 @@ if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0)
 from axon.backend.gpu.layout.memory import DeviceTensor  # noqa: E402
 from axon.backend.gpu.runtime.executable import Executable  # noqa: E402
 
+DOCUMENTS = """
+import nn
+fun f (doc : i32[b, s]) (q : bf16[b, h, s, d]) (k : bf16[b, h, s, d]) (v : bf16[b, h, s, d]) =
+  let val x = for b h i j => (sum c => cast f32 q[b, h, i, c] * cast f32 k[b, h, j, c]) * rsqrt (cast f32 d)
+      val p = nn.softmax (for b h i j => if doc[b, i] = doc[b, j] andalso j <= i then x[b, h, i, j] else -inf)
+  in for b h i e => cast bf16 (sum j => p[b, h, i, j] * cast f32 v[b, h, j, e]) end
+"""
 TORCH = {Element.BF16: torch.bfloat16, Element.F16: torch.float16, Element.F32: torch.float32, Element.I32: torch.int32}
 # Of the greatest value: weights are rounded to 16 bits before they multiply, and so is the result, unless they are in limbs.
 TOLERANCE = {Element.BF16: 1.5e-2, Element.F16: 2e-3, Element.F32: 1e-5}
@@ -98,6 +106,23 @@ def test_rows_that_a_mask_empties() -> None:
     got, want = run("window", SIZES, whole=0)
     assert np.isnan(want).all()
     assert np.isnan(got).all()
+
+
+@pytest.mark.parametrize("sequence", [1, 64, 200, 700, 3000])
+def test_keys_that_data_hide(sequence: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents in order, and in none, by tables whatever these cost."""
+    monkeypatch.setattr("axon.backend.gpu.runtime.reaching.MOST", 1e9)
+    module = axon.compile(DOCUMENTS)
+    wide = axon.compile(DOCUMENTS.replace("bf16", "f64").replace("f32", "f64"))
+    chance = np.random.default_rng(sequence)
+    doc = chance.integers(0, 6, (2, sequence)).astype(np.int32)
+    doc[0].sort()
+    arrays = [chance.standard_normal((2, 2, sequence, 64)) for _ in range(3)]
+    given = [torch.from_numpy(a).to("cuda", torch.bfloat16) for a in arrays]
+    got = module.f(torch.from_numpy(doc).cuda(), *given)
+    want = wide.f(doc, *(one.double().cpu().numpy() for one in given), target="interpret")
+    assert error(got.double().cpu().numpy(), want) < TOLERANCE[Element.BF16]
+    assert "leaves out keys by tables" in str(module.f.variants)
 
 
 @pytest.mark.parametrize("part", range(8))

@@ -137,6 +137,7 @@ def tensors(kernel: Tiled, values: tuple[Value, ...]) -> tuple[Value, ...]:
     used += [known[r.tensor] for scalar in expressions(kernel) for r in reads(scalar)]
     used += [r.place for r in kernel.results]
     used += [r.value for r in kernel.row_results] if isinstance(kernel, Stream) else []
+    used += [reach.table for reach in kernel.reaches] if isinstance(kernel, Stream) else []
     used += kernel.ragged.tables if isinstance(kernel, MatrixProduct) and kernel.ragged is not None else []
     return tuple(dict.fromkeys(used))
 

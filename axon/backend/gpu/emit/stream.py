@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.tile import ir as t
-from axon.backend.gpu.tile.bounds import Bounds
+from axon.backend.gpu.tile.bounds import BLOCK, Bounds, Lookup
 from axon.backend.gpu.tile.epilogue import bare
 from axon.backend.gpu.tile.online_softmax import ONE, ZERO, both, linear, local_symbols, mentions_any, plus, times
 from axon.backend.gpu.tile.stream import Stream, Term
@@ -106,6 +106,9 @@ class StreamEmitter:
         code.assign(first_row, out.name(rows.symbol) * rows.step)
         code.assign(last_row, call("min", first_row + rows.step, out.size(rows.extent)) - 1)
         known: dict[Symbol, Expression] = {bounds.first_row: first_row, bounds.last_row: last_row}
+        for lookup in bounds.looked:
+            known |= {symbol: out.name(symbol) for symbol in lookup.locals}
+            self.look_up(lookup, first_row, last_row)
         names = ("some_from", "some_to", "all_from", "all_to")
         ends = (self.value(end, known, None, wide=True) for end in (*bounds.some, *bounds.every))
         some_from, some_to, all_from, all_to = (self.named(name, end) for name, end in zip(names, ends, strict=True))
@@ -116,6 +119,21 @@ class StreamEmitter:
         code.assign(self.last_piece, call("max", last, self.first_piece + 1))
         code.assign(self.every_from, call("int32", _whole(_limited(all_from, extent), step, up=True)))
         code.assign(self.every_to, call("int32", _whole(_limited(all_to, extent), step)))
+
+    def look_up(self, lookup: Lookup, first_row: Name, last_row: Name) -> None:
+        """What a table has for the blocks of a tile's rows; those behind the last row are the last one again."""
+        out, code, table, size = self.out, self.out.code, lookup.table.symbol, Element.I32.bits // 8
+        *outer, along = (out.stride(table, d) for d in range(len(lookup.axes) + 1))
+        there = code.local("there")
+        for number in range(self.program.order.rows.step // BLOCK):
+            block: Expression = first_row // BLOCK
+            if number:
+                block = call("min", block + number, last_row // BLOCK)
+            offsets = [call("int64", out.name(axis)) * stride for axis, stride in zip(lookup.axes, outer, strict=True)]
+            code.assign(there, address(out.pointer(table), size, [*offsets, call("int64", block) * along]))
+            for which, (symbol, greatest) in enumerate(zip(lookup.locals, lookup.GREATEST, strict=True)):
+                value, name = loaded(Element.I32, there + size * which if which else there), out.name(symbol)
+                code.assign(name, call("max" if greatest else "min", name, value) if number else value)
 
     def named(self, name: str, value: Expression) -> Expression:
         """A variable with a value, unless that is a parameter or a number."""

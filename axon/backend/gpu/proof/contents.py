@@ -14,6 +14,7 @@ from axon.backend.gpu.proof.findings import Found, Kind, Violation
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Copy, Op, operations
 from axon.backend.gpu.tile import ir as t
+from axon.backend.gpu.tile.bounds import BLOCK
 from axon.backend.gpu.tile.ir import Fold, TileAxis
 from axon.base.element import Element
 from axon.base.names import Symbol
@@ -53,6 +54,7 @@ def check_contents(program: BarrierProgram) -> None:
     """Raises `Found` for operations that among each other are about other data than they must be."""
     _check_loops(program)
     _check_ragged(program)
+    _check_looked_up(program)
     _check_promoted(program)
     _check_sums(program)
     for role in program.roles:
@@ -293,6 +295,17 @@ def _check_ragged(program: BarrierProgram) -> None:
             sides = [order.rows.symbol in load.axes, any(symbol in load.axes for symbol in by_group)]
             _require(sides.count(True) == 1, "content", "a factor read at rows and a group, or neither")
         _require(not any(isinstance(op, b.Send) for op in operations(role.body)), "content", "ragged tiles stored as whole boxes")
+
+
+def _check_looked_up(program: BarrierProgram) -> None:
+    """Tables that say what a mask leaves are there, and are read for all rows of a tile, at outer indices."""
+    looked = () if program.bounds is None else program.bounds.looked
+    outer = {axis.symbol for axis in program.order.outer}
+    for lookup in looked:
+        _require(lookup.table in program.tensors, "content", "a table that the kernel is not given")
+        _require(program.order.rows.step % BLOCK == 0, "content", f"tiles of {program.order.rows.step} rows, in blocks of {BLOCK}")
+        _require(outer.issuperset(lookup.axes), "content", "a table that is read at what a tile has several of")
+        _require(len(lookup.table.shape) == len(lookup.axes) + 2, "content", "a table of another rank")
 
 
 # ── results ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,7 +20,7 @@ from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Ring
 from axon.backend.gpu.roles.flow import BeginSteps, Instruction, Jump, MoreSteps, NextStep, NextTile, Unless, UnlessPiece, flatten
 from axon.backend.gpu.tile import ir as t
-from axon.backend.gpu.tile.bounds import Bounds
+from axon.backend.gpu.tile.bounds import BLOCK, Bounds
 from axon.backend.gpu.tile.ir import Store, Tile
 from axon.backend.gpu.tile.stream import Stream
 from axon.base.data import dataclass, field
@@ -280,6 +280,11 @@ class _Cluster:
         known = {bounds.first_row: np.int64(first), bounds.last_row: np.int64(last)}
         fixed = (*(a.symbol for a in self.program.order.outer), *(symbol for symbol, _ in self.program.derived))
         axes = {symbol: np.int64(agent.pieces[symbol]) for symbol in fixed}
+        for lookup in bounds.looked:
+            table = self.tensors[lookup.table.symbol][tuple(agent.pieces[axis] for axis in lookup.axes)]
+            blocks = table[first // BLOCK : last // BLOCK + 1].T
+            for symbol, greatest, found in zip(lookup.locals, lookup.GREATEST, blocks, strict=True):
+                known[symbol] = np.int64(found.max() if greatest else found.min())
         ends = (*bounds.some, *bounds.every)
         some, to, every, until = (int(Values(self.tensors, self.sizes, axes, dict(known), wide=True).value(e)) for e in ends)
         start = max(0, min(some // step, self.steps - 1))

@@ -27,6 +27,7 @@ from axon.backend.gpu.runtime.steps import Ordered, Stepped
 from axon.backend.gpu.simt.register_tiles import predicted, untiled
 from axon.backend.gpu.sorting.steps import kernels as kernels_of
 from axon.backend.gpu.tile import ir as tile
+from axon.backend.gpu.tile.bounds import BLOCK
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import Kernel, Tiled, family_of, views_of
 from axon.backend.gpu.tile.limbs import error_bound, workspace
@@ -243,6 +244,9 @@ def _tiled_work(
         count = f"{problem.products} products of bf16 values that add up to the factors"
         lines.append(f"  {count}, {room:,} bytes, summed in f32 after each step")
         lines.append(f"  an element is off by {bound:.0f} · 2⁻²³ · (|A| · |B|) at most, A and B the factors")
+    if isinstance(plan.kernel, Stream) and plan.kernel.reaches:
+        room_for = ", ".join(f"{size_in_bytes(reach.table).evaluate(sizes):,}" for reach in plan.kernel.reaches)
+        lines.append(f"  keys that no row of a tile sees are left out, by tables of {room_for} bytes for {BLOCK} rows each")
     if isinstance(plan.kernel, Stream) and problem.products > 1:
         room = workspace(plan.kernel, sizes)
         lines.append(

@@ -29,6 +29,7 @@ from axon.backend.gpu.tile.families import Tiled
 from axon.backend.gpu.tile.ir import Store
 from axon.backend.gpu.tile.schedule import FEED_RATE, RATE, TileMapping
 from axon.backend.gpu.tile.schedule_file import NOTHING, Fixed, Schedule
+from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest
 from axon.base.data import dataclass
 from axon.base.element import Element
@@ -106,6 +107,8 @@ def _timeline(
     mapping = fixed.ranked(ready.problem, traits(ready.kernel), target)[0]
     made = stages(ready.kernel, mapping, target, values, ready.granted).barriers
     held = {v.symbol: _stand_in(v.element, lying[v.symbol].shape) for v in values}
+    if isinstance(kernel, Stream):
+        held |= {reach.table.symbol: _sees_all(lying[reach.table.symbol].shape) for reach in kernel.reaches}
     clusters = max(1, blocks(mapping, ready.problem, target) // mapping.cluster)
     run = _Timed(made, held, sizes, clusters, seconds)
     run.run()
@@ -116,6 +119,11 @@ def _stand_in(element: Element, shape: tuple[int, ...]) -> Any:
     """An array that takes no memory: of its numbers nothing depends but the bounds of a mask."""
     value = BIG if element.is_integer and element.bits >= 32 and not shape else 0
     return np.broadcast_to(np.full((), value, element.dtype), shape)
+
+
+def _sees_all(shape: tuple[int, ...]) -> Any:
+    """A table by which each row sees all keys, after comparing them."""
+    return np.broadcast_to(np.array([0, BIG, BIG, 0], np.int32), shape)
 
 
 class _Timed(_Cluster):

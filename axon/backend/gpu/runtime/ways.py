@@ -9,6 +9,7 @@ Note [Ways]
       before   factors are computed by a kernel before, and not on the way to the tensor cores, which the compiler has refused
       divided  parts of the keys of a stream with few rows are streams of their own, rows that share keys are one tile's
                (see `dividing`, `tile.divided`)
+      reached  a stream whose condition compares data leaves out the keys that no row of a tile sees (see `reaching`, `tile.reach`)
       packed   an operand that bulk copies cannot read as it lies is copied first, in rows that they can read (see `packed`)
       apart    a stream's operations run one by one; also those of one that makes scores again, which others make too, where it is
                better to keep them (see `tile.recompute`), and of one in f32 of which limbs make more work than they save
@@ -40,6 +41,7 @@ from axon.backend.gpu.runtime.dividing import division
 from axon.backend.gpu.runtime.merging import Merged, merged
 from axon.backend.gpu.runtime.packed import Packing, packings, with_copies
 from axon.backend.gpu.runtime.prepare import Prepared, fit, is_empty
+from axon.backend.gpu.runtime.reaching import with_reaches, worth_reaching
 from axon.backend.gpu.runtime.spreading import rows_to_spread
 from axon.backend.gpu.tile.contraction import MatrixProduct, Merging
 from axon.backend.gpu.tile.divided import Division, divided, state_of
@@ -77,12 +79,13 @@ class Way:
     before: Symbols = NONE
     spread: frozenset[tuple[Symbol, Cut]] = frozenset()
     divided: frozenset[tuple[Symbol, Division]] = frozenset()
+    reached: Symbols = NONE
     ones: Symbols = NONE  # sizes
     tf32: bool = False  # whether products may round factors of f32 (see `tile.tf32`)
     why: tuple[tuple[Symbol, str], ...] = field(default=(), compare=False)
 
     def __or__(self, other: Way) -> Way:
-        names = ("plain", "apart", "alone", "bare", "packed", "merging", "before", "spread", "divided", "ones", "tf32")
+        names = ("plain", "apart", "alone", "bare", "packed", "merging", "before", "spread", "divided", "reached", "ones", "tf32")
         return Way(**{name: getattr(self, name) | getattr(other, name) for name in names}, why=(*self.why, *other.why))
 
     @property
@@ -137,7 +140,8 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     why = {symbol: reason for symbol, reason in said.items() if symbol in way.plain or symbol not in way.alone}
     alone = {symbol: said.get(symbol, "") for symbol in way.alone}
     made = kernels(ordered, way.plain, way.apart, why, way.bare, named(merging), cuts, again.kept, way.ones, without, alone)
-    whole = limbed(tuple(with_divisions(made, dict(way.divided), ordered)), ordered, tf32=way.tf32)
+    done = with_reaches(with_divisions(made, dict(way.divided), ordered), way.reached, ordered)
+    whole = limbed(tuple(done), ordered, tf32=way.tf32)
     packed, copies = with_copies(whole.kernels, way.packed)
     groups = (kernel.ragged for kernel in packed if isinstance(kernel, MatrixProduct) and kernel.ragged is not None)
     copies |= {ragged.rows.symbol: 1 for ragged in groups if ragged.rows is not None}
@@ -194,6 +198,8 @@ def following(
             way |= Way(spread=frozenset(() if cut is None else ((kernel.stored[0], cut),)))
         else:
             way |= _needed(planned.way, kernel, lying, sizes, partial(obstacle, number), target)
+            if isinstance(kernel, Stream) and worth_reaching(kernel, sizes, target):
+                way |= Way(reached=frozenset((results_of(kernel)[0].symbol,)))
     return way
 
 

@@ -2,7 +2,8 @@
 
 A condition over a row index i, a streamed index j and values that one tile has one of is turned into two intervals of j: outside
 `some` it holds for no row of the tile, inside `every` it holds for all of them. A comparison that is affine in i and j gives half
-an interval each; `and`, `or` and `not` combine them; what else a condition is made of may hold anywhere, and for certain nowhere.
+an interval each; `and`, `or` and `not` combine them. Of a comparison that data decide tables may say it (see `reach`); what else
+a condition is made of may hold anywhere, and for certain nowhere.
 
 Integers of a condition wrap, and then it is not affine. Bounds are computed in 64 bits, where nothing here wraps, and where a value
 of the tile might be outside of its element type, they decide nothing: every element is compared, in its own arithmetic.
@@ -10,28 +11,58 @@ of the tile might be outside of its element type, they decide nothing: every ele
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, TypeAlias
 
-from axon.base.data import dataclass, replace
+from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core import integer_ranges as ranges
 from axon.core.integer_ranges import MOST, Range
-from axon.core.ir import Binary, Const, Convert, Index, Local, Read, Scalar, Select, Unary, element_of
+from axon.core.ir import Binary, Compute, Const, Convert, Index, Local, Read, Scalar, Select, Unary, Value, element_of
 from axon.core.walk import nodes
 from axon.shapes.dimension import Dim
 
 Interval = tuple[Scalar, Scalar]  # first, and one past the last
+Compared: TypeAlias = "tuple[str, Scalar, Scalar]"  # a comparison: how, and what
+
+BLOCK = 64  # neighbouring rows of which tables say something; the tiles of all mappings are made of such blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a table says of a comparison for each BLOCK of rows, at `axes` outside: the four numbers of its last dimension are the
+    interval of the streamed index in which it may hold for some row of the block, and that in which it holds for all. `made` are
+    the operations that make it. See Note [Reach]."""
+
+    compared: Compared
+    axes: tuple[Symbol, ...]
+    table: Value
+    made: tuple[Compute, ...] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Locals of a tile: what of a Reach holds for all of its blocks of rows."""
+
+    table: Value
+    axes: tuple[Symbol, ...]
+    locals: tuple[Symbol, Symbol, Symbol, Symbol]
+
+    # Of several blocks some row has what some row of one has, and all have what all of each have.
+    GREATEST: ClassVar = (False, True, True, False)
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Intervals of the streamed index as expressions over the tile's `first_row` and `last_row`, which are locals."""
+    """Intervals of the streamed index as expressions over the tile's `first_row` and `last_row` and what is `looked` up in tables
+    for it, which are locals."""
 
     first_row: Symbol
     last_row: Symbol
     some: Interval
     every: Interval
+    looked: tuple[Lookup, ...] = ()
 
     @property
     def uneven(self) -> bool:
@@ -40,12 +71,37 @@ class Bounds:
         return any(isinstance(n, Local) and n.symbol in rows for end in self.some for n in nodes(end))
 
 
-def bounds(condition: Scalar | None, rows: Symbol, keys: Symbol, extent: Dim, uniform: Callable[[Read], bool]) -> Bounds:
-    """The bounds of a condition (None: it always holds). `uniform` says whether a read has one value for a whole tile."""
+def bounds(
+    condition: Scalar | None,
+    rows: Symbol,
+    keys: Symbol,
+    extent: Dim,
+    uniform: Callable[[Read], bool],
+    reaches: Sequence[Reach] = (),
+) -> Bounds:
+    """The bounds of a condition (None: it always holds). `uniform` says whether a read has one value for a whole tile, `reaches`
+    what tables say of comparisons."""
     first_row, last_row = fresh("first_row"), fresh("last_row")
-    finder = _Finder(rows, keys, extent, first_row, last_row, uniform)
+    known = {reach.compared: _lookup(reach) for reach in reaches}
+    finder = _Finder(rows, keys, extent, first_row, last_row, uniform, known)
     some, every = finder.everywhere if condition is None else finder.find(condition, negated=False)
-    return Bounds(first_row, last_row, some, every)
+    looked = tuple(known[compared] for compared in dict.fromkeys(finder.asked) if compared in known)
+    return Bounds(first_row, last_row, some, every, looked)
+
+
+def undecided(
+    condition: Scalar | None, rows: Symbol, keys: Symbol, extent: Dim, uniform: Callable[[Read], bool]
+) -> tuple[Compared, ...]:
+    """The comparisons of a condition, or their negations where these count, of which arithmetic says nothing."""
+    finder = _Finder(rows, keys, extent, fresh("first_row"), fresh("last_row"), uniform, {})
+    if condition is not None:
+        finder.find(condition, negated=False)
+    return tuple(dict.fromkeys(finder.asked))
+
+
+def _lookup(reach: Reach) -> Lookup:
+    found = (fresh("reach_from"), fresh("reach_to"), fresh("all_reach_from"), fresh("all_reach_to"))
+    return Lookup(reach.table, reach.axes, found)
 
 
 # Each comparison and its negation.
@@ -85,9 +141,17 @@ class _Affine:
 
 class _Finder:
     def __init__(
-        self, rows: Symbol, keys: Symbol, extent: Dim, first_row: Symbol, last_row: Symbol, uniform: Callable[[Read], bool]
+        self,
+        rows: Symbol,
+        keys: Symbol,
+        extent: Dim,
+        first_row: Symbol,
+        last_row: Symbol,
+        uniform: Callable[[Read], bool],
+        known: Mapping[Compared, Lookup],
     ) -> None:
-        self.rows, self.keys, self.uniform = rows, keys, uniform
+        self.rows, self.keys, self.uniform, self.known = rows, keys, uniform, known
+        self.asked: list[Compared] = []  # what arithmetic does not decide
         self.row = (Local(first_row, Element.I32), Local(last_row, Element.I32))
         self.end: Scalar = Index(extent)
 
@@ -114,7 +178,7 @@ class _Finder:
             case Binary(op=op, left=left, right=right) if op in _COMPARISONS and element_of(left).is_integer:
                 a, b = self.affine(left), self.affine(right)
                 if a is None or b is None:
-                    return self.anywhere
+                    return self.looked_up((_COMPARISONS[op][negated], left, right))
                 difference = a.minus(b)
                 if not _narrow(difference.whole):
                     return self.anywhere
@@ -124,6 +188,14 @@ class _Finder:
                 return some, every
             case _:
                 return self.anywhere
+
+    def looked_up(self, compared: Compared) -> tuple[Interval, Interval]:
+        """What tables say of a comparison."""
+        self.asked.append(compared)
+        if compared not in self.known:
+            return self.anywhere
+        some, to, every, until = (Local(symbol, Element.I32) for symbol in self.known[compared].locals)
+        return (some, to), (every, until)
 
     def compared(self, op: str, difference: _Affine) -> tuple[Interval, Interval]:
         """Where `difference op 0` holds."""

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, Protocol, TypeAlias, assert_never
 
 from axon.backend.gpu.layout.views import View
-from axon.backend.gpu.tile.bounds import Bounds, bounds
+from axon.backend.gpu.tile.bounds import BLOCK, Bounds, bounds
 from axon.backend.gpu.tile.computed import Computed
 from axon.backend.gpu.tile.contraction import MatrixProduct, terms
 from axon.backend.gpu.tile.epilogue import EpilogueOperand, bare, views_of
@@ -250,7 +250,9 @@ def tile(kernel: MatrixProduct | Stream, mapping: TileMapping, tensors: tuple[Va
         case Stream(keys=along, condition=condition):
             keys = TileAxis(along.symbol, along.extent, mapping.keys)
             uniform = frozenset([*(a.symbol for a in kernel.outer), *(symbol for symbol, _ in kernel.derived)])
-            limits = bounds(condition, rows.symbol, keys.symbol, along.extent, lambda read: set(bare(read) or ()) <= uniform)
+            limits = bounds(
+                condition, rows.symbol, keys.symbol, along.extent, lambda read: set(bare(read) or ()) <= uniform, kernel.reaches
+            )
             depths = tuple(TileAxis(axis.symbol, axis.extent, mapping.depth) for axis in kernel.depths)
             values = (StoreRows(kernel, r.value.symbol, r.value.element, r.axes, r.final) for r in kernel.row_results)
             if kernel.further:
@@ -536,6 +538,10 @@ def given(program: Mentions, stream: Stream | None, names: SymbolNames) -> Itera
     if stream is None:
         return
     if limits is not None and stream.condition is not None:
+        for lookup in limits.looked:
+            at = ", ".join((*(names[axis] for axis in lookup.axes), f"{names[stream.rows.symbol]} / {BLOCK}"))
+            found = ", ".join(names[symbol] for symbol in lookup.locals)
+            yield f"{found}: hull and common part of {names[lookup.table.symbol]}[{at}] of the tile's rows"
         some, every = (" until ".join(scalar_text(end, names) for end in interval) for interval in (limits.some, limits.every))
         rows, keys = f"{names[limits.first_row]} to {names[limits.last_row]}", names[stream.keys.symbol]
         yield f"mask: rows {rows} need {keys} from {some}, and keep all from {every}"

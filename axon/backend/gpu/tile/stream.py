@@ -18,6 +18,7 @@ from math import inf
 
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views
+from axon.backend.gpu.tile.bounds import Reach
 from axon.backend.gpu.tile.contraction import LIMB_ELEMENTS, refused
 from axon.backend.gpu.tile.epilogue import EpilogueOperand, Result, bare, check_derived
 from axon.backend.gpu.tile.online_softmax import (
@@ -99,7 +100,8 @@ class Stream:
     -inf there, and else because its terms are 0. `views` are what is read at more than bare indices, `derived` indices that follow
     from the tile's. Factors of terms may mention `others`, scores of their own. `row_results` are stored beside the results. Where
     the first outer index counts parts of the keys, each has `part` of them. Query, key and value may come in limbs, of which these
-    are the first (see `limbs`): then `further` are the others of each.
+    are the first (see `limbs`): then `further` are the others of each. `reaches` are tables that say of comparisons of the
+    condition where they may hold (see `reach`).
     """
 
     rows: Axis
@@ -128,6 +130,7 @@ class Stream:
     others: tuple[Scores, ...] = ()
     row_results: tuple[RowResult, ...] = ()
     further: tuple[tuple[EpilogueOperand, ...], ...] = ()
+    reaches: tuple[Reach, ...] = ()
 
     @property
     def turned(self) -> bool:

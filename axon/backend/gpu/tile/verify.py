@@ -66,6 +66,10 @@ class _KernelScope(PlanScope):
             self.dims.add(groups.group)
             for table in groups.tables:
                 self.require(self.tensor(table.symbol) == table, f"the table {table.symbol!r} is another tensor")
+        for reach in kernel.reaches if isinstance(kernel, Stream) else ():
+            self.require(set(reach.axes) <= self.dims, "tables for a mask are read at axes that are not in scope")
+            found = self.tensor(reach.table.symbol)
+            self.require(found == reach.table, f"the table {found.symbol!r} is another tensor")
         derived = [symbol for symbol, _ in kernel.derived]
         for symbol, dim in kernel.derived:
             self.dim(dim)

@@ -10,6 +10,7 @@ import random
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.reach import reaching
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.kernel.code import Code
@@ -35,9 +37,10 @@ from axon.backend.kernel.tensor_core_scalars import EpilogueWriter, obstacle
 from axon.backend.kernel.verify import verify
 from axon.base.element import Element
 from axon.base.names import fresh
-from axon.core.ir import Binary, Const, Convert, Index, Local, Scalar, Select, Unary, element_of
+from axon.core.ir import Binary, Block, Const, Convert, Index, Local, Scalar, Select, Unary, element_of
 from axon.core.verify import BINARY_ELEMENTS, UNARY_ELEMENTS
 from axon.interpret.frame import Frame, Range
+from axon.interpret.program import _block as run_block
 from axon.interpret.scalar import evaluate
 from axon.shapes.dimension import Dim, maximum, minimum
 from axon.shapes.width import exact
@@ -254,22 +257,29 @@ fun f (w : i32[b]) (m : bool[t]) (u : u8[b, s, t]) (c : i32[t]) (p : f32[b]) (r 
   in for b i e => cast bf16 ((sum j => exp (y[b, i, j] - top[b, i]) * cast f32 v[b, j, e]) / total[b, i]) end
 """
 SMALL = TileMapping(64, 64, 64, 2, 1, 1, 1, keys=48)
+TWO = TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48)
+LOOKED_UP = [
+    "c[j] / 20 = i / 15", "o[b, i] = g[j]", "not (o[b, i] < g[j])", "h[j] > cast i16 (i + 40)",
+    "cast i32 h[j] <= i + w[b] andalso j <= i", "cast i32 g[j] <> i orelse j = 3", "c[j] < 100", "h[j] * cast i16 300 > cast i16 i",
+]  # fmt: skip
 
 
-def emitted(change: str) -> tuple[Any, Emitter, dict[Any, int]]:
+def emitted(change: str, mapping: TileMapping, *, tables: bool) -> tuple[Any, Emitter, dict[Any, int]]:
     """A stream, its emitter after it has run, and sizes."""
     core = compiler.lower(compiler.check_text(HEAD.format(change=change)), "f", None)
     (kernel,) = (k for k in kernels(core) if isinstance(k, Stream))
-    values = (*core.inputs, *(r.value for r in kernel.results))
-    made = stages(kernel, SMALL, HOPPER, values, Granted()).barriers
+    kernel = reaching(kernel) if tables else kernel
+    assert bool(kernel.reaches) == tables
+    values = (*core.inputs, *(r.value for r in kernel.results), *(reach.table for reach in kernel.reaches))
+    made = stages(kernel, mapping, HOPPER, values, Granted()).barriers
     emitter = Emitter(made, frozenset())
     emitter.run()
     named = {"b": 2, "s": 150, "t": 131, "d": 16, "e": 64}
     return core, emitter, {s: named[s.name] for v in core.inputs for d in v.shape for s in d.variables}
 
 
-def check(change: str) -> None:
-    core, emitter, sizes = emitted(change)
+def check(change: str, mapping: TileMapping = SMALL, *, tables: bool = False) -> None:
+    core, emitter, sizes = emitted(change, mapping, tables=tables)
     stream = emitter.stream._plan.stream  # type: ignore[union-attr]
     program, plan = emitter.program, emitter.stream._plan
     assert plan is not None
@@ -282,6 +292,7 @@ def check(change: str) -> None:
         arrays[value.symbol] = made.astype(value.element.dtype)
         if value.symbol.name == "w":
             arrays[value.symbol][:] = (2**31 - 1, 37)
+    run_block(Block(tuple(op for reach in stream.reaches for op in reach.made), ()), sizes, arrays)
     pointers = {p: name for p, name in emitter.parameters.items() if isinstance(p, PointerParameter) and p.tensor in arrays}
     lines, names = running(emitter, scope := {})
     scope |= device.names({names[name]: arrays[p.tensor] for p, name in pointers.items()})
@@ -295,13 +306,13 @@ def check(change: str) -> None:
     order, steps = program.order, program.steps
     extent, rows = steps.extent.evaluate(sizes), order.rows.extent.evaluate(sizes)
     pieces = -(-extent // steps.step)
-    scope |= {"steps": pieces, "consumer": 0}
+    scope |= {"steps": pieces}
     for outer in range(2):
         for piece in range(-(-rows // order.rows.step)):
-            for lane in (0, 1, 77, 127):
+            for lane, consumer in product((0, 1, 77, 127), range(mapping.consumers)):
                 places = {order.outer[0].symbol: outer, order.rows.symbol: piece}
-                scope |= {"lane": lane} | {names[emitter.name(axis)]: at for axis, at in places.items()}
-                scope["own_row_0"] = 64 * piece + lane // 32 * 16 + lane % 32 // 4
+                scope |= {"lane": lane, "consumer": consumer} | {names[emitter.name(axis)]: at for axis, at in places.items()}
+                scope["own_row_0"] = order.rows.step * piece + 64 * consumer + lane // 32 * 16 + lane % 32 // 4
                 run_lines(bounding, scope)
                 run_lines(hoisting, scope)
                 for step in range(pieces):
@@ -344,7 +355,7 @@ def running(emitter: Emitter, scope: dict[str, Any]) -> tuple[list[str], Mapping
     return [line.strip() for line in made.lines], made.names
 
 
-BOUNDS = re.compile(r"((first|last)_(row|piece)|(some|all|every)_(from|to)|v\d+) = ")
+BOUNDS = re.compile(r"((first|last)_(row|piece)|(some|all|every|(all_)?reach)_(from|to)\d*|there|v\d+) = ")
 
 
 def parts(lines: list[str]) -> tuple[list[str], list[str]]:
@@ -384,6 +395,12 @@ def apply(function: _Function | None, scope: dict[str, Any], names: Mapping[Name
 @pytest.mark.parametrize("condition", MASKS)
 def test_emitted_masks_mean_what_the_interpreter_says(condition: str) -> None:
     check(f"if {condition} then x[b, i, j] else -inf")
+
+
+@pytest.mark.parametrize("mapping", [SMALL, TWO], ids=["one block", "two"])
+@pytest.mark.parametrize("condition", LOOKED_UP)
+def test_emitted_masks_with_tables_mean_what_the_interpreter_says(condition: str, mapping: TileMapping) -> None:
+    check(f"if {condition} then x[b, i, j] else -inf", mapping, tables=True)
 
 
 @pytest.mark.parametrize("change", CHANGES)
