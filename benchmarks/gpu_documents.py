@@ -3,11 +3,11 @@
     python benchmarks/gpu_documents.py [--positions N …] [--seconds S] [--flex] [--out FILE]
 
 Causal, in bf16: a position sees itself and what stands before it in its document. Axon has the numbers of the documents, sorted,
-and no lengths: tables that it makes in each call say which keys a tile of rows sees. PyTorch has documents padded to the longest, as
-a batch (cuDNN or FlashAttention, whichever is faster), and as a nested tensor of which it knows the lengths; with --flex
-FlexAttention, whose mask of blocks is made before. Results are compared with float64 first. What can be is captured in CUDA graphs
-that are replayed in turn; nested tensors are timed by events. A ratio above 1 says that Axon is faster. After so many seconds
-nothing new is begun.
+and no lengths: tables that it makes in each call say which keys a tile of rows sees. PyTorch has documents padded to the longest,
+as a batch (cuDNN or FlashAttention, whichever is faster), and as a nested tensor of which it knows the lengths; with --flex
+FlexAttention, whose mask of blocks is made before. Results are compared with float64 first. What can be is captured in CUDA
+graphs that are replayed in turn; nested tensors are timed by events. A ratio above 1 says that Axon is faster. After so many
+seconds nothing new is begun.
 """
 
 from __future__ import annotations
