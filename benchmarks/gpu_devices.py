@@ -536,7 +536,7 @@ def run(names: list[str], o: argparse.Namespace, folder: Path, port: int) -> lis
     results, began = folder / "+".join(names), time.time()
     command = [sys.executable, __file__, *sys.argv[1:], "--slice", *names, "--results", str(results)]
     around = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(o.processes)}
-    around |= {"NCCL_NVLS_ENABLE": "0", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+    around |= {"NCCL_NVLS_ENABLE": "0", "NCCL_CGA_CLUSTER_SIZE": "0", "TORCH_CPP_LOG_LEVEL": "ERROR"}
     own = [{**os.environ, **around, "RANK": str(n), "LOCAL_RANK": str(n)} for n in range(o.processes)]
     children = [subprocess.Popen(command, env=each) for each in own]
     left, ends = {*children}, dict[int, float]()

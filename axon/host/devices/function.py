@@ -260,7 +260,11 @@ class ShardedFunction:
                 raise wrong(self._callee, "AX0505", f"the mesh is of devices `{kind}`, and the target is `{target}`")
             gpu = kind == "cuda" and target in (None, "cuda")
             chip, device = self._session.chip, self._grid.device
-            self._places[target] = Gpu(device, chip, on_stream=self._grid.on_stream) if gpu else Processor(target, chip)
+            if gpu:
+                room = self._grid.leaves_room
+                self._places[target] = Gpu(device, chip, on_stream=self._grid.on_stream, room=room)
+            else:
+                self._places[target] = Processor(target, chip)
         return self._places[target]
 
     def _spread(self, result: Any, sharded: Sharded, sizes: Mapping[Symbol, int]) -> Any:

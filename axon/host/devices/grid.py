@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
@@ -41,6 +42,12 @@ class Grid:
         """Whether collectives are waited for on a GPU's stream, as NCCL's are."""
         groups = (self.device_mesh.get_group(axis) for axis, _ in self.mesh.axes)
         return all(group._get_backend(self.device).name().lower() == "nccl" for group in groups)
+
+    @property
+    def leaves_room(self) -> bool:
+        """Whether a program may leave multiprocessors free for what is exchanged: where NCCL starts its blocks one by one. By
+        default four start together on Hopper, on neighbouring multiprocessors, and those that a program leaves lie anywhere."""
+        return self.on_stream and os.environ.get("NCCL_CGA_CLUSTER_SIZE") in ("0", "1")
 
     def placements(self, layout: Layout) -> tuple[Placement, ...]:
         """A layout as DTensors have it: for each axis of the mesh, the dimension that it splits."""

@@ -196,9 +196,10 @@ def calls_on(device: torch.device) -> CallsThere:
 class Gpu:
     """PyTorch's tensors on a GPU. A call is prepared once for each form of its inputs."""
 
-    def __init__(self, device: torch.device, chip: str | None, *, on_stream: bool = True) -> None:
-        """`on_stream`: collectives are waited for on the stream, as NCCL's are; others here, as on processors."""
-        self._device, self._on_stream = device, on_stream
+    def __init__(self, device: torch.device, chip: str | None, *, on_stream: bool = True, room: bool = False) -> None:
+        """`on_stream`: collectives are waited for on the stream, as NCCL's are; others here, as on processors. With `room`,
+        programs that stand beside them leave multiprocessors free, and are launched first."""
+        self._device, self._on_stream, self._room = device, on_stream, room
         self._target = compiler.chip(chip, device.index or 0)
         self._made: dict[bool, IdentityMap[Program, Any]] = {False: IdentityMap(), True: IdentityMap()}  # those beside something
         self._calls: IdentityMap[Program, dict[Hashable, Any]] = IdentityMap()
@@ -242,7 +243,7 @@ class Gpu:
         beside: bool,
     ) -> list[Any]:
         """The results of a program, in fresh memory or in `rooms`."""
-        calls = self._calls.setdefault(program, {})
+        beside, calls = beside and self._room, self._calls.setdefault(program, {})
         key = (beside, *explicit, *map(self._library.key, (*inputs, *(rooms or ()))))
         names = [v.symbol.name for v in results_of(program)]
         out = None if rooms is None else list(zip(names, rooms, strict=True))
@@ -292,7 +293,7 @@ class Gpu:
         self._calls_there.count(1)
 
     def mark(self) -> torch.cuda.Event | None:
-        if self._device.type != "cuda" or not self._on_stream:
+        if self._device.type != "cuda" or not self._room:
             return None
         event = torch.cuda.Event()
         event.record()

@@ -14,6 +14,7 @@ from axon.core.sharding import shard
 from axon.core.sharding.layouts import Rates
 from axon.host.devices import collectives
 from axon.host.devices.collectives import Begin, Line
+from axon.host.devices.grid import Grid
 from axon.host.devices.places import Processor
 from axon.host.devices.run import Running
 from tests.core.sharding.whole import arguments, bound, mesh, of
@@ -74,3 +75,14 @@ def test_a_program_that_leaves_room_is_launched_before_what_it_stands_beside(dev
     exchanges = ["an exchange after 0"] * (devices - 1)
     assert place.noted[:devices] == ["a program beside", *exchanges]
     assert place.noted[-1] == "a program"
+
+
+@pytest.mark.parametrize(("said", "room"), [(None, False), ("4", False), ("0", True), ("1", True)])
+def test_room_is_left_to_blocks_that_start_one_by_one(said: str | None, room: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters of NCCL's blocks would not find it."""
+    monkeypatch.setattr(Grid, "on_stream", property(lambda self: True))
+    monkeypatch.delenv("NCCL_CGA_CLUSTER_SIZE", raising=False)
+    if said is not None:
+        monkeypatch.setenv("NCCL_CGA_CLUSTER_SIZE", said)
+    grid: Any = None
+    assert Grid(grid, mesh(m=2), {"m": 0}).leaves_room == room
