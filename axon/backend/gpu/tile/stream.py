@@ -313,7 +313,8 @@ class _Statistic:
 class _Inliner:
     """Replaces reads of what this kernel can make: pointwise operations by their bodies, scores and row statistics by locals.
 
-    What is read along an axis of `multiplied`, which only a product's operand has, must be a tensor in memory.
+    What is read along an axis of `multiplied`, which only a product's operand has, must be a tensor in memory. So must what is made
+    without scores of what data say the place of, or what may stop the program: first keys of documents, `first[doc[i]]`.
     """
 
     def __init__(self, producers: Mapping[Symbol, Compute], keys: Axis, columns: Axis) -> None:
@@ -356,7 +357,8 @@ class _Inliner:
         self.used.add(read.tensor)
         inlined = self.inline(body)
         along = [f for f in factors(inlined) if any(mentions(f, axis) for axis in self.multiplied)]
-        if along and not (len(along) == 1 and isinstance(along[0], Read)):
+        found = not local_symbols(inlined) and not all(map(_in_place, reads(inlined)))
+        if found or (along and not (len(along) == 1 and isinstance(along[0], Read))):
             self.used = before
             return None
         return inlined
@@ -390,6 +392,11 @@ class _Inliner:
             inlined = self.inline(rename(body, names))
             self.statistics[read] = _Statistic(fresh(read.tensor.name), kind, inlined, read)
         return Local(self.statistics[read].symbol, Element.F32)
+
+
+def _in_place(read: Read) -> bool:
+    """Whether it is read where indices say, and certainly there."""
+    return read.padding is None and read.checked is None and all(isinstance(s, Dim) for s in read.subscripts)
 
 
 def _operand(candidates: list[Scalar], views: Views, what: str, span: Span | None) -> EpilogueOperand:

@@ -214,6 +214,35 @@ def test_explain_says_what_is_left_out() -> None:
     assert told.count("for tiles that leave out the keys that none of their rows sees") == 2
 
 
+@pytest.mark.usefixtures("always")
+def test_first_and_last_keys_of_documents() -> None:
+    """What is read at a document's number, and may not be there, is made before, for each row once; some documents are empty."""
+    text = f"""import nn
+    fun f (first : i32[b, m]) (last : i32[b, m]) (doc : i32[b, s]) {HEAD} =
+      let val lo = for b i => first[b, doc[b, i]]
+          val hi = for b i => last[b, doc[b, i]]
+          val x = for b h i j => (sum c => cast f32 q[b, h, i, c] * cast f32 k[b, h, j, c]) * rsqrt (cast f32 d)
+          val p = nn.softmax (for b h i j => if j >= lo[b, i] andalso j < hi[b, i] then x[b, h, i, j] else -inf)
+      in for b h i e => cast bf16 (sum j => p[b, h, i, j] * cast f32 v[b, h, j, e]) end"""
+    program = compiler.lower(checked(text), "f", None)
+    *before, kernel = plan(program, HOPPER).kernels
+    assert isinstance(kernel, Stream)
+    assert len(with_tables(kernel).reaches) == 2
+    assert len(before) == 1
+    rng = np.random.default_rng(0)
+    ends = np.array([[0, 0, 130, 190, 200], [0, 64, 128, 199, 200]], np.int32)
+    first, last = ends[:, :-1], ends[:, 1:]
+    doc = np.stack([np.repeat([1, 2, 3], (100, 3, 47)), rng.integers(0, 4, 150)]).astype(np.int32)
+    given = [rng.standard_normal((2, 2, n, 32)).astype(ml_dtypes.bfloat16) for n in (150, 200, 200)]
+    got = np.asarray(axon.compile(text).f(first, last, doc, *given, target="simulate"), np.float64)
+    q, k, v = (a.astype(np.float64) for a in given)
+    for batch, head in np.ndindex(2, 2):
+        for row in range(150):
+            mine = slice(first[batch, doc[batch, row]], last[batch, doc[batch, row]])
+            weights = np.exp(k[batch, head, mine] @ q[batch, head, row] / np.sqrt(32))
+            np.testing.assert_allclose(got[batch, head, row], weights @ v[batch, head, mine] / weights.sum(), atol=3e-2)
+
+
 def test_what_tables_cannot_say() -> None:
     """What a row has and what a key has meet on one side; floats; numbers of 64 bits."""
     for data_, condition in (
