@@ -57,7 +57,7 @@ def exact(q: Any, k: Any, v: Any, lengths: list[int]) -> Any:
     made = []
     for one in zip(*(x.double().split(lengths, 1) for x in (q, k, v)), strict=True):
         scores = one[0] @ one[1].transpose(1, 2) * q.shape[-1] ** -0.5
-        hidden = torch.ones(scores.shape[1:], dtype=torch.bool, device="cuda").triu(1)
+        hidden = torch.ones(scores.shape[1:], dtype=torch.bool, device=q.device).triu(1)
         made.append(scores.masked_fill(hidden, float("-inf")).softmax(-1) @ one[2])
     return torch.cat(made, 1)
 

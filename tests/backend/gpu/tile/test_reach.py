@@ -292,3 +292,40 @@ def test_mutants_are_found() -> None:
         found = verify(mutant)
         assert isinstance(found, Violation)
         assert found.kind == "content"
+
+
+@pytest.mark.usefixtures("always")
+def test_data_at_other_places_than_indices() -> None:
+    """Read through a view, and at an index that several heads share."""
+    text = """import nn
+    fun f (ids : i32[n, s + 1]) (q : bf16[2 * n, s, d]) (k : bf16[n, s, d]) (v : bf16[n, s, e]) =
+      let val x = for h i j => (sum c => cast f32 q[h, i, c] * cast f32 k[h / 2, j, c]) * rsqrt (cast f32 d)
+          val p = nn.softmax (for h, i < s, j < s => if ids[h / 2, i + 1] = ids[h / 2, j] orelse i = j then x[h, i, j] else -inf)
+      in for h i e => cast bf16 (sum j => p[h, i, j] * cast f32 v[h / 2, j, e]) end"""
+    (kernel,) = plan(compiler.lower(checked(text), "f", None), HOPPER).kernels
+    assert isinstance(kernel, Stream)
+    (reach,) = with_tables(kernel).reaches
+    assert len(reach.table.shape) == 3
+    rng = np.random.default_rng(0)
+    ids = np.sort(rng.integers(0, 9, (2, 171)).astype(np.int32), -1)
+    q, k, v = (rng.standard_normal((n, 170, 32)).astype(ml_dtypes.bfloat16) for n in (4, 2, 2))
+    got = np.asarray(axon.compile(text).f(ids, q, k, v, target="simulate"), np.float64)
+    k, v, ids = (a.astype(np.float64).repeat(2, 0) for a in (k, v, ids))
+    scores = np.einsum("hic,hjc->hij", q.astype(np.float64), k) / np.sqrt(32)
+    scores[(ids[:, 1:, None] != ids[:, None, :-1]) & ~np.eye(170, dtype=bool)] = -np.inf
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    np.testing.assert_allclose(got, weights / weights.sum(-1, keepdims=True) @ v, atol=3e-2)
+
+
+@pytest.mark.usefixtures("always")
+def test_parts_of_the_keys_leave_out_the_same() -> None:
+    """Few queries and many keys: parts that no row sees leave nothing."""
+    given = arguments("documents", Random(5), 5, 1500, 64, 64)
+    given[0] = np.array([[0, 0, 2, 3, 9], [4, 4, 4, 4, 4]], np.int32)
+    given[1] = np.sort(np.random.default_rng(0).integers(0, 6, (2, 1500)).astype(np.int32), -1)
+    planned, kernel, _ = stream("documents", [a.shape for a in given])
+    assert planned.way.divided
+    assert len(kernel.reaches) == 1
+    got, want = np.asarray(axon.compile(source("documents")).f(*given, target="simulate"), np.float64), exact("documents", *given)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_allclose(got, want, atol=3e-2, rtol=3e-2)
