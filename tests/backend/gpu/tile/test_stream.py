@@ -19,6 +19,7 @@ from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.proof.simulate import simulate
 from axon.backend.gpu.report.show import show
 from axon.backend.gpu.roles.barriers import BarrierProgram
+from axon.backend.gpu.runtime.ways import plan
 from axon.backend.gpu.tile.bounds import bounds
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import kernels, results_of
@@ -408,3 +409,24 @@ def test_machine_code_without_a_gpu() -> None:
         pytest.skip(str(missing))
     for instruction in ("HGMMA", "UTMALDG", "USETMAXREG"):
         assert instruction in sass
+
+
+def test_pages_of_a_cache_are_gathered_before() -> None:
+    """Keys and values at computed rows are copied once; attention is then a stream."""
+    source = """import nn
+    fun f (page : i32[b, m]) (q : bf16[b, h, s, d]) (keys : bf16[p, 16, h, d]) (values : bf16[p, 16, h, e]) =
+      let val k = for b h, j < 16 * m, c => keys[page[b, j / 16], j % 16, h, c]
+          val v = for b h, j < 16 * m, c => values[page[b, j / 16], j % 16, h, c]
+      in nn.attention q k v end"""
+    *before, kernel = plan(compiler.lower(compiler.check_text(source), "f", None), HOPPER).kernels
+    assert isinstance(kernel, Stream)
+    assert len(before) == 2
+    chance = np.random.default_rng(0)
+    page = chance.permutation(12).reshape(2, 6).astype(np.int32)
+    shapes = ((2, 2, 3, 32), (12, 16, 2, 32), (12, 16, 2, 24))
+    q, keys, values = (chance.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in shapes)
+    got = axon.compile(source).f(page, q, keys, values, target="simulate").astype(float)
+    k, v = (cache.astype(float)[page].reshape(2, 96, 2, -1).swapaxes(1, 2) for cache in (keys, values))
+    scores = q.astype(float) @ k.swapaxes(-1, -2) / np.sqrt(32)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    np.testing.assert_allclose(got, weights / weights.sum(-1, keepdims=True) @ v, atol=3e-2)
