@@ -322,8 +322,8 @@ def _bases(traits: Traits) -> Iterator[TileMapping]:
         for (rows, columns, depth, consumers), persistent in product(COMPUTED_TILES, (True, False)):
             yield TileMapping(rows, columns, depth, 2, 0, consumers, 1, persistent=persistent)
     else:
-        tiles = LIMB_TILES if traits.promoted else SIBLING_TILES if traits.sums > 1 else TILES
-        for (rows, columns, wide, consumers), (cluster, over) in product(tiles, CLUSTERS):
+        shapes = LIMB_TILES if traits.promoted else SIBLING_TILES if traits.sums > 1 else TILES
+        for (rows, columns, wide, consumers), (cluster, over) in product(shapes, CLUSTERS):
             depth = wide * 16 // traits.element.bits
             yield TileMapping(rows, columns, depth, 2, 0 if traits.promoted else 1, consumers, cluster, over)
 
