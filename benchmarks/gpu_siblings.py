@@ -62,6 +62,11 @@ CASES = {
 }
 
 
+def extents(text: str) -> tuple[int, int, int]:
+    rows, summed, columns = map(int, text.split("x"))
+    return rows, summed, columns
+
+
 def build(job: tuple[str, str, tuple[int, int, int]]) -> None:
     """Fill the cache with a kernel; needs no GPU."""
     case, name, (n, d, h) = CASES[job[0]], job[1], job[2]
@@ -114,7 +119,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=["silu"], choices=list(CASES))
     parser.add_argument("--out", help="write the table to this file")
     options = parser.parse_args()
-    jobs = [(name, tuple(map(int, sizes.split("x")))) for name in options.only for sizes in options.sizes]
+    jobs = [(name, extents(sizes)) for name in options.only for sizes in options.sizes]
     with get_context("fork").Pool() as pool:  # before CUDA is touched
         pool.map(build, [(name, function, sizes) for name, sizes in jobs for function in CASES[name].sources], chunksize=1)
     import torch

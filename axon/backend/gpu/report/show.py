@@ -235,8 +235,8 @@ def _tiled_work(
         tiles = f"at most {ragged.tiles.evaluate(sizes):,} tiles of {ragged.step} rows of one group each"
         lines.append(f"  rows have {problem.groups:,} groups, {order}: {tiles}")
     if isinstance(plan.kernel, MatrixProduct) and plan.kernel.siblings:
-        count = len(plan.kernel.products)
-        lines.append(f"  {count} products that share their {plan.kernel.shared} factor, of which each tile is loaded once for all")
+        shared = f"{len(plan.kernel.products)} products that share their {plan.kernel.shared} factor"
+        lines.append(f"  {shared}, of which each tile is loaded once for all")
     if isinstance(plan.kernel, MatrixProduct) and plan.kernel.alone:
         lines.append(f"  apart from a product that shares a factor with it: {plan.kernel.alone}")
     if isinstance(plan.kernel, MatrixProduct) and problem.products > 1:
