@@ -21,6 +21,7 @@ from axon.shapes.constraint import NOWHERE, Reason, Side, Stretch
 from axon.shapes.dimension import Dim
 from axon.types.constraint import Broadcast, Deferred, Indexed, Lift, Member, Prepend, Product, Spread, SpreadArgument
 from axon.types.inference import Inference, clash, equate, only_where, unify, wrong
+from axon.types.stuck import Stuck
 from axon.types.trouble import (
     BatchOfOneSide,
     MatmulRank,
@@ -61,22 +62,22 @@ def defer(inf: Inference, constraint: Deferred) -> None:
 
 def settle_types(inf: Inference, start: int) -> None:
     """Solve everything deferred since `start`, with defaults where nothing decides."""
+    stuck = Stuck(inf.state)
     while True:
-        while _sweep(inf, start):
+        while _sweep(inf, start, stuck):
             pass
-        waiting = [c for c in inf.deferred[start:] if not _floats(inf.state, c)]
-        if _scalar_by_default(inf, waiting):
+        waiting = [c for c in inf.deferred[start:] if stuck.stays(c) or not _floats(inf.state, c)]
+        stuck.stay(waiting)
+        kinds = set(map(type, waiting))
+        first = next((kind for kind in _DEFAULT_ORDER if kind in kinds), None)
+        if _scalar_by_default(inf, waiting, first):
             continue
-        if not waiting:
+        if first is None:
             return
-        first = min(waiting, key=_rank_of_default)
-        inf.deferred.remove(first)
-        with only_where(inf, inf.guards.get(first, NOWHERE)):
-            default(inf, first)
-
-
-def _rank_of_default(c: Deferred) -> int:
-    return _DEFAULT_ORDER.index(type(c))
+        chosen = next(c for c in waiting if type(c) is first)
+        inf.deferred.remove(chosen)
+        with only_where(inf, inf.guards.get(chosen, NOWHERE)):
+            default(inf, chosen)
 
 
 def _floats(state: State, c: Deferred) -> bool:
@@ -92,6 +93,7 @@ def _floats(state: State, c: Deferred) -> bool:
     for s in parts:
         if state.levels.get(s, 0) >= state.level:
             state.levels[s] = state.level - 1
+            state.lowered += 1
     return True
 
 
@@ -117,18 +119,40 @@ def settle_members(inf: Inference) -> None:
         inf.deferred[:] = [c for c in inf.deferred if c not in ready]
 
 
-def _sweep(inf: Inference, start: int) -> bool:
+def _sweep(inf: Inference, start: int, stuck: Stuck) -> bool:
     waiting = inf.deferred[start:]
     del inf.deferred[start:]
-    stuck = []
+    left = []
     for c in waiting:
+        if c in stuck:
+            left.append(c)
+            continue
         with only_where(inf, inf.guards.get(c, NOWHERE)):
-            if not solve(inf, c):
-                stuck.append(c)
+            solved = solve(inf, c)
+        stuck.wake()
+        if not solved:
+            left.append(c)
+            stuck.add(c, _needs(inf.state, c))
     added = len(inf.deferred) > start
-    inf.deferred[start:start] = stuck
+    inf.deferred[start:start] = left
     moved = _retry_rows(inf)
-    return moved or added or len(stuck) < len(waiting)
+    stuck.wake()
+    return moved or added or len(left) < len(waiting)
+
+
+def _needs(state: State, c: Deferred) -> list[Symbol] | None:
+    """Variables, one of which must be solved before another try of a constraint that is stuck can end otherwise; None if it
+    depends on more than these."""
+    match c:
+        case Broadcast(left, right, out):
+            shapes = (left, right, (out,))
+        case Product(left, right):
+            shapes = (left, right)
+        case Prepend(body=t) | Indexed(base=t) | Member(value=t):
+            return _heads(state, t)
+        case _:
+            return None
+    return [i.symbol for shape in shapes for i in state.shape(shape) if isinstance(i, Row)]
 
 
 def _retry_rows(inf: Inference) -> bool:
@@ -146,19 +170,20 @@ def _retry_rows(inf: Inference) -> bool:
 # ── what is a scalar, since nothing says otherwise ──────────────────────────────────────────────────────────────────────
 
 
-def _scalar_by_default(inf: Inference, waiting: list[Deferred]) -> bool:
+def _scalar_by_default(inf: Inference, waiting: list[Deferred], first: type | None) -> bool:
     """Let a shape of which nothing says the rank be that of a scalar, where the default of what waits would tie together what has
-    nothing to do with each other, or nothing asks for more; says whether one was found. See Note [Scalars by default].
+    nothing to do with each other, or nothing asks for more; says whether one was found. See Note [Scalars by default]. `first` is the
+    kind of what gets its default next.
     """
-    first = min(map(_rank_of_default, waiting), default=len(_DEFAULT_ORDER))
-    if first >= _DEFAULT_ORDER.index(Lift) and (symbol := _of_several_leaves(inf, waiting)) is not None:
+    place = len(_DEFAULT_ORDER) if first is None else _DEFAULT_ORDER.index(first)
+    if place >= _DEFAULT_ORDER.index(Lift) and (symbol := _of_several_leaves(inf, waiting)) is not None:
         inf.state.rows[symbol] = ()
         return True
-    if first < _DEFAULT_ORDER.index(Broadcast):
+    if place < _DEFAULT_ORDER.index(Broadcast):
         return False
     found = _beside_indices(inf)
     if found is None:
-        found = _between_arguments(inf, [c for c in waiting if isinstance(c, Broadcast)])
+        found = _between_arguments(inf, waiting)
     if found is None and not waiting:
         found = _result_of_scalars(inf)
     if found is not None:
@@ -177,6 +202,8 @@ def _open(state: State, shape: Shape) -> Symbol | None:
 def _of_several_leaves(inf: Inference, waiting: list[Deferred]) -> Symbol | None:
     """What `each` meets at more than one leaf is captured: it waits there, or it gives a leaf that is a number its shape."""
     state = inf.state
+    if not inf.leaves and not inf.made_at:
+        return None
 
     def shape(t: Type) -> Symbol | None:
         t = state.prune(t)
@@ -196,21 +223,18 @@ def _of_several_leaves(inf: Inference, waiting: list[Deferred]) -> Symbol | None
 def _beside_indices(inf: Inference) -> Symbol | None:
     """An operand that gives the body of a `for` or a reduction its shape: that nothing indexes it says that it is a number."""
     state = inf.state
-    operands = {s for s in (_open(state, (row,)) for row in inf.operands) if s is not None}
-    if not operands:
+    bodies = (t for body in inf.bodies if isinstance(t := state.prune(body), Tensor))
+    found = [s for t in bodies if (s := _open(state, t.shape)) is not None]
+    if not found:
         return None
-    kept = [_open(state, (row,)) for row in inf.runs]
+    operands = {_open(state, (row,)) for row in inf.operands}
+    kept = {_open(state, (row,)) for row in inf.runs}
     for _, result in inf.applied:
-        kept += [_open(state, part.shape) for part in subtypes(state, result) if isinstance(part, Tensor)]
-    for body in inf.bodies:
-        t = state.prune(body)
-        symbol = _open(state, t.shape) if isinstance(t, Tensor) else None
-        if symbol in operands and symbol not in kept:
-            return symbol
-    return None
+        kept |= {_open(state, part.shape) for part in subtypes(state, result) if isinstance(part, Tensor)}
+    return next((s for s in found if s in operands and s not in kept), None)
 
 
-def _between_arguments(inf: Inference, waiting: list[Broadcast]) -> Symbol | None:
+def _between_arguments(inf: Inference, waiting: list[Deferred]) -> Symbol | None:
     """An operand that alone ties together the shapes of two arguments of a function parameter, one of which an operation leaves
     as it is: `dt` of an integrator, whose function takes a time, to which it is added, and a state. Or else, of such arguments,
     one that no operation gives, beside one that an operation leaves as it is.
@@ -223,7 +247,8 @@ def _between_arguments(inf: Inference, waiting: list[Broadcast]) -> Symbol | Non
         pairs += [(a, b) for i, a in enumerate(nodes) for b in nodes[:i] if a != b]
     if not pairs:
         return None
-    triples = [[_node(state, shape) for shape in (c.left, c.right, (c.out,))] for c in waiting]
+    met = (c for c in waiting if isinstance(c, Broadcast))
+    triples = [[_node(state, shape) for shape in (c.left, c.right, (c.out,))] for c in met]
     meets: dict[_Node | None, list[list[_Node | None]]] = {}
     for triple in triples:
         for n in triple:

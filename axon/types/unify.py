@@ -68,6 +68,7 @@ class State:
     overflowed: bool = False  # a size has passed the limits, and that was reported: it is left as it was found
     data_sizes: dict[Symbol, tuple[Relation, ...]] = field(default_factory=dict)  # sizes that only the data decide, and bounds
     called: dict[Symbol, str] = field(default_factory=dict)  # what annotations call those
+    lowered: int = 0  # how many variables have gone to a declaration around
     solved: frozenset[Symbol] = frozenset()  # the keys of `dims`, which only grows, when somebody last asked
     closed: dict[Type, tuple[Type, ...]] = field(default_factory=dict)  # the parts of types without type variables, once asked for
 
@@ -128,7 +129,8 @@ class State:
         out: list[Dim | Row] = []
         for item in shape:
             if isinstance(item, Row) and item.symbol in self.rows:
-                out.extend(self.shape(self.rows[item.symbol]))
+                known = self.rows[item.symbol] = self.shape(self.rows[item.symbol])  # chains of them can be long
+                out.extend(known)
             else:
                 out.append(item)
         return tuple(out)
@@ -350,6 +352,7 @@ class State:
     def _lower(self, symbol: Symbol, level: int) -> None:
         if self.levels.get(symbol, 0) > level:
             self.levels[symbol] = level
+            self.lowered += 1
 
     def _poison(self, t: Type) -> None:
         """What a poisoned type meets is not to be complained about either."""

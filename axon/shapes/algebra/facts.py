@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
 from typing import TypeAlias
 
 from axon.base.names import Symbol
@@ -31,33 +35,98 @@ def claims_of(relation: Relation) -> tuple[Claim, ...]:
 
 
 class _Log:
-    """The claims of a growing chain of Facts, which share one log as long as each extends the newest."""
+    """The claims of a growing chain of Facts, which share one log as long as each extends the newest.
 
-    __slots__ = ("by_relation", "by_variable", "claims", "owners", "relations")
+    One that branches off an older one, as each question does that assumes something for itself, shares what that one had: its log
+    goes on where the stretches `before` end.
+    """
 
-    def __init__(self, relations: Iterable[Relation] = ()) -> None:
+    __slots__ = ("by_relation", "by_variable", "claims", "first_claim", "first_relation", "owners", "relations", "strongest")
+
+    def __init__(self, before: tuple[_Stretch, ...] = ()) -> None:
+        self.first_relation = sum(s.relations for s in before)
+        self.first_claim = sum(s.claims for s in before)
         self.relations: list[Relation] = []
         self.claims: list[Claim] = []
         self.owners: list[int] = []  # which relation makes each claim
-        self.by_variable: dict[Symbol, list[int]] = {}
+        self.by_variable: dict[Symbol, list[int]] = {}  # these and the next in ascending order, counted from the first of all logs
         self.by_relation: dict[Relation, list[int]] = {}
-        for relation in relations:
-            self.add(relation)
+        self.strongest: _Strongest | None = None  # of many claims; made when it is asked
 
-    def add(self, relation: Relation) -> None:
-        self.by_relation.setdefault(relation, []).append(len(self.relations))
+    def add(self, relation: Relation, claims: Iterable[Claim] | None = None) -> None:
+        number = self.first_relation + len(self.relations)
+        self.by_relation.setdefault(relation, []).append(number)
         self.relations.append(relation)
-        try:
-            claims = claims_of(relation)
-        except DimensionTooLarge:
-            return  # nothing is lost but what it would prove
+        if claims is None:
+            try:
+                claims = claims_of(relation)
+            except DimensionTooLarge:
+                return  # nothing is lost but what it would prove
         for claim in claims:
+            here = self.first_claim + len(self.claims)
             for variable in claim[1].variables:
-                self.by_variable.setdefault(variable, []).append(len(self.claims))
+                self.by_variable.setdefault(variable, []).append(here)
             if not claim[1].variables and Relation(claim[1], claim[0], Dim.of(0)).trivial is False:
-                self.by_variable.setdefault(_NOWHERE, []).append(len(self.claims))
+                self.by_variable.setdefault(_NOWHERE, []).append(here)
             self.claims.append(claim)
-            self.owners.append(len(self.relations) - 1)
+            self.owners.append(number)
+
+
+class _Strongest:
+    """Of the claims p >= 0 and p = 0 of a log that differ by a number alone, the one that says most: p >= 0 says p + 1 >= 0."""
+
+    def __init__(self, log: _Log) -> None:
+        self._log = log
+        self._looked_at = 0
+        self._least: dict[Dim, tuple[list[int], list[int]]] = {}  # of each p without its number: of which claims on, and the number
+
+    def least(self, form: Dim, end: int) -> int | None:
+        """The least number c for which a claim before `end` says that form + c is at least 0."""
+        for n, (kind, p) in enumerate(islice(self._log.claims, self._looked_at, None), self._log.first_claim + self._looked_at):
+            if kind != "<>":
+                self._put(p - p.offset, n, p.offset)
+            if kind == "=":
+                self._put(p.offset - p, n, -p.offset)
+        self._looked_at = len(self._log.claims)
+        claims, numbers = self._least.get(form, ((), ()))
+        at = bisect_left(claims, end)
+        return numbers[at - 1] if at else None
+
+    def _put(self, form: Dim, claim: int, number: int) -> None:
+        claims, numbers = self._least.setdefault(form, ([], []))
+        if not numbers or number < numbers[-1]:
+            claims.append(claim)
+            numbers.append(number)
+
+
+class _Stretch:
+    """So many relations and claims from the start of a log."""
+
+    __slots__ = ("claims", "log", "relations")
+
+    def __init__(self, log: _Log, relations: int, claims: int) -> None:
+        self.log, self.relations, self.claims = log, relations, claims
+
+    @property
+    def end(self) -> int:
+        """The number of the claim after its last one."""
+        return self.log.first_claim + self.claims
+
+
+def _joined(stretches: tuple[_Stretch, ...]) -> tuple[_Stretch, ...]:
+    """The same claims in stretches each of which is longer than the next: then there are few, and each claim is copied few times."""
+    found = [*stretches]
+    while len(found) > 1 and found[-1].relations >= found[-2].relations:
+        last, second = found.pop(), found.pop()
+        log = _Log(tuple(found))
+        for stretch in (second, last):
+            claims: dict[int, list[Claim]] = {}
+            for owner, claim in zip(stretch.log.owners[: stretch.claims], stretch.log.claims, strict=False):
+                claims.setdefault(owner, []).append(claim)
+            for n, relation in enumerate(stretch.log.relations[: stretch.relations], stretch.log.first_relation):
+                log.add(relation, claims.get(n, ()))
+        found.append(_Stretch(log, len(log.relations), len(log.claims)))
+    return tuple(found)
 
 
 _NOWHERE = Symbol("false", 0)  # under it stand the claims that are false whatever the variables are
@@ -66,51 +135,51 @@ _NOWHERE = Symbol("false", 0)  # under it stand the claims that are false whatev
 class Facts:
     """An immutable set of relations. Every variable is at least 0."""
 
-    __slots__ = ("_claims", "_hidden", "_length", "_log", "answers", "budget", "equations", "simplifying")
+    __slots__ = ("_hidden", "_parts", "answers", "budget", "equations", "simplifying")
 
     def __init__(self, budget: Budget | None = None) -> None:
         """No facts. What is asked about them and about those that are added is charged to the budget."""
-        self._set(_Log(), budget)
+        self._set((_Stretch(_Log(), 0, 0),), budget)
 
-    def _set(self, log: _Log, budget: Budget | None, hidden: frozenset[int] = frozenset()) -> None:
-        self._log = log
-        self._length = len(log.relations)
-        self._claims = len(log.claims)
+    def _set(self, parts: tuple[_Stretch, ...], budget: Budget | None, hidden: frozenset[int] = frozenset()) -> None:
+        self._parts = parts  # the last in a log that may grow
         self.budget = budget
-        self._hidden = hidden  # relations of the log that are not assumed here
+        self._hidden = hidden  # relations, by number, that are not assumed here
         self.answers: dict[Claim, Answer] = {}  # of earlier queries; the prover's
         self.equations: object = None  # the solver's, for substitution
         self.simplifying = False  # the prover simplifies a claim, and asks about its parts
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        return tuple(r for i, r in enumerate(self._log.relations[: self._length]) if i not in self._hidden)
+        all_ = (r for part in self._parts for r in part.log.relations[: part.relations])
+        return tuple(all_) if not self._hidden else tuple(r for i, r in enumerate(all_) if i not in self._hidden)
 
     def assume(self, *relations: Relation) -> Facts:
         """These facts and more."""
         new = [r for r in relations if r.trivial is not True or r.left.quotients or r.right.quotients]
         if not new:
             return self
-        log = self._log
-        if len(log.relations) != self._length or self._hidden:
-            log = _Log(self.relations)
+        if self._hidden:
+            return Facts(self.budget).assume(*self.relations, *new)
+        last = self._parts[-1]
+        before, log = self._parts[:-1], last.log
+        if len(log.relations) != last.relations:  # others have made it longer
+            before = self._parts = _joined(self._parts)
+            log = _Log(before)
         for relation in new:
             log.add(relation)
-        return _facts(log, self.budget)
+        return _facts((*before, _Stretch(log, len(log.relations), len(log.claims))), self.budget)
 
     def charged_to(self, budget: Budget) -> Facts:
         """These facts, where questions are charged to a budget, and by it to that of these."""
-        facts = _facts(self._log, budget, self._hidden)
-        facts._length, facts._claims = self._length, self._claims
+        facts = _facts(self._parts, budget, self._hidden)
         facts.answers = self.answers
         return facts
 
     def without(self, relation: Relation) -> Facts:
         """These facts except one."""
-        log, hidden = self._log, self._hidden
-        if len(log.relations) != self._length:  # others have made it longer
-            log, hidden = _Log(self.relations), frozenset()
-        return _facts(log, self.budget, hidden.union(log.by_relation.get(relation, ())))
+        numbers = (n for part in self._parts for n in part.log.by_relation.get(relation, ()))
+        return _facts(self._parts, self.budget, self._hidden.union(numbers))
 
     def index(self, symbol: Symbol, extent: Dim) -> Facts:
         """These facts and 0 <= symbol < extent."""
@@ -122,31 +191,69 @@ class Facts:
         """The claims that mention one of the variables."""
         seen: set[int] = set()
         for variable in variables:
-            for i in self._mentioning(variable):
+            for i, claim in self._mentioning(variable):
                 if i not in seen:
                     seen.add(i)
-                    yield self._log.claims[i]
+                    yield claim
 
-    def _mentioning(self, variable: Symbol) -> Iterator[int]:
-        for i in self._log.by_variable.get(variable, ()):
-            if i < self._claims and self._log.owners[i] not in self._hidden:
-                yield i
+    def _mentioning(self, variable: Symbol) -> Iterator[tuple[int, Claim]]:
+        """The claims that mention a variable, with their numbers, which ascend."""
+        for part in self._parts:
+            log, end = part.log, part.end
+            for i in log.by_variable.get(variable, ()):
+                if i >= end:
+                    break
+                at = i - log.first_claim
+                if not self._hidden or log.owners[at] not in self._hidden:
+                    yield i, log.claims[at]
+
+    def _count(self, variable: Symbol) -> int:
+        """How many claims mention a variable, the hidden ones too."""
+        return sum(bisect_left(part.log.by_variable.get(variable, ()), part.end) for part in self._parts)
+
+    def says_at_least_zero(self, slack: Dim) -> bool:
+        """Whether one claim p >= 0 or p = 0 says it whose difference to it is a number. Takes no time to speak of, of many claims."""
+        if self._hidden:
+            return False
+        form = slack - slack.offset
+        for part in self._parts:
+            if part.log.strongest is None:
+                part.log.strongest = _Strongest(part.log)
+            least = part.log.strongest.least(form, part.end)
+            if least is not None and least <= slack.offset:
+                return True
+        return False
 
     def false(self) -> Iterator[Claim]:
         """The claims that are false whatever the variables are."""
         return self.about((_NOWHERE,))
 
     def relevant(self, variables: Iterable[Symbol], limit: int) -> list[Claim]:
-        """The claims connected with the variables, the closest first; also each one that is plainly false."""
+        """The claims connected with the variables, the closest first; also each one that is plainly false.
+
+        Where already those that mention one of the variables are too many, the claims of those that few mention come first: how far
+        an index runs, before all that is known of a size.
+        """
         found: list[Claim] = [*self.false()]
         seen: set[int] = set()
         reached = set(variables)
         edge = sorted(reached, key=lambda v: v.id)
+        if len(found) + sum(map(self._count, edge)) > limit:
+            rare = [v for v in edge if self._count(v) <= limit // 4]
+            for i, claim in merge(*map(self._mentioning, rare), key=itemgetter(0)):
+                if i not in seen:
+                    seen.add(i)
+                    found.append(claim)
         while edge and len(found) < limit:
-            layer = sorted({i for v in edge for i in self._mentioning(v)} - seen)
-            seen.update(layer)
-            found += [self._log.claims[i] for i in layer]
-            edge = sorted({v for i in layer for v in self._log.claims[i][1].variables} - reached, key=lambda v: v.id)
+            layer: list[Claim] = []
+            for i, claim in merge(*map(self._mentioning, edge), key=itemgetter(0)):
+                if i not in seen:
+                    seen.add(i)
+                    layer.append(claim)
+                    if len(found) + len(layer) == limit:  # there may be many more
+                        return found + layer
+            found += layer
+            edge = sorted({v for _, p in layer for v in p.variables} - reached, key=lambda v: v.id)
             reached.update(edge)
         return found[:limit]
 
@@ -155,9 +262,9 @@ class Facts:
         return frozenset(v for relation in self.relations for v in relation.variables)
 
 
-def _facts(log: _Log, budget: Budget | None, hidden: frozenset[int] = frozenset()) -> Facts:
+def _facts(parts: tuple[_Stretch, ...], budget: Budget | None, hidden: frozenset[int] = frozenset()) -> Facts:
     facts = Facts.__new__(Facts)
-    facts._set(log, budget, hidden)
+    facts._set(parts, budget, hidden)
     return facts
 
 

@@ -38,6 +38,7 @@ _SATURATION = 400  # of a Gröbner basis
 _MAX_FACTS = 48  # that one query looks at
 _MAX_REDUCED = 200  # leaves of a Dim that is looked at for simplification
 _FEW_FACTS = 10  # that it looks at before
+_MAX_ALONE = 24  # facts that are looked at as the one that suffices
 _MAX_DEPTH = 3  # of queries about signs inside queries
 
 
@@ -307,8 +308,8 @@ class _Prover:
     def _follows_from_one(self, slack: Dim) -> bool:
         """Whether one fact p >= 0, with slack - p plainly nonnegative, suffices."""
         for i, (kind, p) in enumerate(self.facts.about(sorted(slack.variables, key=lambda v: v.id))):
-            if i == 24:
-                break
+            if i == _MAX_ALONE:
+                return self.facts.says_at_least_zero(slack)
             if len(p.mapping) > len(slack.mapping) + 2:
                 continue
             if kind != "<>" and self._plainly_nonnegative(slack - p):

@@ -78,21 +78,33 @@ class _Ranges:
 
     def _affine_ranges(self, ranges: list[Range], uses: dict[Symbol, list[Use]]) -> bool:
         waiting = [r for r in ranges if r.symbol not in self.known]
-        decided = [self._affine(r, uses[r.symbol], waiting) for r in waiting if self._ready(uses[r.symbol])]
-        return any(decided)
+        unknown = {r.symbol for r in waiting}
+        open_ = self._undecided()
+        found = False
+        for r in waiting:
+            if self._ready(uses[r.symbol], open_) and self._affine(r, uses[r.symbol], unknown):
+                unknown.remove(r.symbol)
+                found = True
+        return found
 
     def _guarded_ranges(self, ranges: list[Range], uses: dict[Symbol, list[Use]]) -> bool:
         found = False
+        open_ = self._undecided()
         for r in ranges:
+            if r.symbol in self.known:
+                continue
             bare = [u for u in uses[r.symbol] if u.index.symbol == r.symbol]
-            if r.symbol not in self.known and bare and self._ready(uses[r.symbol]):
+            if bare and self._ready(uses[r.symbol], open_):
                 self._agree(r, bare)
                 found = True
         return found
 
-    def _ready(self, uses: list[Use]) -> bool:
-        """Whether what an index runs over has sizes that no broadcasting has still to decide."""
-        open_ = {s.out for s in self.stretches}
+    def _undecided(self) -> set[Symbol]:
+        """The sizes that broadcasting has still to decide."""
+        return {s.out for s in self.stretches}
+
+    def _ready(self, uses: list[Use], open_: set[Symbol]) -> bool:
+        """Whether what an index runs over has none of these sizes."""
         return not open_ or not any(self.s.now(u.target).variables & open_ for u in uses)
 
     def _agree(self, r: Range, uses: Iterable[Use]) -> None:
@@ -117,12 +129,11 @@ class _Ranges:
         self.s.equals.append(Equal(r.extent, extent, reason, r.context))
         self.known.add(r.symbol)
 
-    def _affine(self, r: Range, uses: list[Use], waiting: list[Range]) -> bool:
-        """Decide a range by the affine uses in which it is the only unknown."""
-        unknown = {w.symbol for w in waiting if w.symbol not in self.known} - {r.symbol}
+    def _affine(self, r: Range, uses: list[Use], unknown: set[Symbol]) -> bool:
+        """Decide a range by the affine uses in which it is the only unknown one."""
         candidates: list[tuple[Dim, Use]] = []
         for use in uses:
-            if _guarded(use, r) or use.padded or use.index.symbol == r.symbol or use.index.variables & unknown:
+            if _guarded(use, r) or use.padded or use.index.symbol == r.symbol or (use.index.variables & unknown) - {r.symbol}:
                 continue
             bounds = self._bounds(r.symbol, use)
             if bounds is None:
@@ -201,15 +212,15 @@ class _Ranges:
 
     def _stretch(self) -> bool:
         """A dimension stretches only if it is known to be 1 after all equalities."""
-        decided: list[Stretch] = []
-        for s in self.stretches:
+        before, self.stretches = self.stretches, []
+        for s in before:
             left, right = self.s.now(s.left), self.s.now(s.right)
             out = right if self._is_one(left) else left if self._is_one(right) or left == right else None
             if out is not None:
                 self.s.equals.append(Equal(Dim.of(s.out), out, Reason(s.reason.span, s.reason.text), s.context))
-                decided.append(s)
-        self.stretches = [s for s in self.stretches if s not in decided]
-        return bool(decided)
+            else:
+                self.stretches.append(s)
+        return len(self.stretches) < len(before)
 
     def _settled(self, ranges: list[Range]) -> list[Stretch]:
         """The stretches whose sizes depend on no range that is still to be found: not known to be 1 now, they will not be."""
@@ -219,8 +230,9 @@ class _Ranges:
             blocked = [s for s in settled if (self.s.now(s.left).variables | self.s.now(s.right).variables) & open_]
             if not blocked:
                 break
-            settled = [s for s in settled if s not in blocked]
-            open_ = frozenset(s.out for s in blocked)
+            out = {s.out for s in blocked}
+            settled = [s for s in settled if s.out not in out]
+            open_ = frozenset(out)
         return settled
 
     def _equate(self, stretches: list[Stretch]) -> bool:
@@ -230,7 +242,8 @@ class _Ranges:
             # What comes out is neither side that the reason speaks of.
             here = Reason(s.reason.span, s.reason.text)
             self.s.equals.append(Equal(Dim.of(s.out), self.resolve(s.left), here, s.context, stretch=s))
-        self.stretches = [s for s in self.stretches if s not in stretches]
+        done = {s.out for s in stretches}
+        self.stretches = [s for s in self.stretches if s.out not in done]
         return bool(stretches)
 
     def _is_one(self, dim: Dim) -> bool:
