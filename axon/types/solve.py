@@ -11,7 +11,8 @@ Note [Scalars by default]
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain, islice
 from typing import TypeAlias, assert_never
 
 from axon.base.element import Element
@@ -21,7 +22,6 @@ from axon.shapes.constraint import NOWHERE, Reason, Side, Stretch
 from axon.shapes.dimension import Dim
 from axon.types.constraint import Broadcast, Deferred, Indexed, Lift, Member, Prepend, Product, Spread, SpreadArgument
 from axon.types.inference import Inference, clash, equate, only_where, unify, wrong
-from axon.types.stuck import Stuck
 from axon.types.trouble import (
     BatchOfOneSide,
     MatmulRank,
@@ -60,9 +60,57 @@ def defer(inf: Inference, constraint: Deferred) -> None:
         inf.deferred.append(constraint)
 
 
+class _Stuck:
+    """Constraints that were tried in vain, while a declaration's types are settled: the level of its variables stays the same.
+
+    A declaration of n lines may have n constraints that wait, and as many defaults that decide one after the other. So each that
+    could not be solved is put down here with the variables that it needs, and tried again when one of them has been solved.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._asleep: set[Deferred] = set()
+        self._needing: dict[Symbol, list[Deferred]] = {}
+        self._rows, self._types = len(state.rows), len(state.types)  # how many solved variables are known here: they only grow
+        self._here: set[Deferred] = set()  # those that do not wait for the declaration around, …
+        self._lowered = state.lowered  # … when so many variables had gone to one around
+
+    def __contains__(self, constraint: Deferred) -> bool:
+        return constraint in self._asleep
+
+    def add(self, constraint: Deferred, needs: Iterable[Symbol] | None) -> None:
+        """A constraint cannot be solved before one of the variables is; None: it is tried always."""
+        if needs is None:
+            return
+        self._asleep.add(constraint)
+        for symbol in needs:
+            self._needing.setdefault(symbol, []).append(constraint)
+
+    def wake(self) -> None:
+        """Look at what was solved since."""
+        rows, types = self._state.rows, self._state.types
+        if len(rows) == self._rows and len(types) == self._types:
+            return
+        new = chain(islice(reversed(rows), len(rows) - self._rows), islice(reversed(types), len(types) - self._types))
+        for symbol in new:
+            for constraint in self._needing.pop(symbol, ()):
+                self._asleep.discard(constraint)
+                self._here.discard(constraint)
+        self._rows, self._types = len(rows), len(types)
+
+    def stay(self, constraints: Iterable[Deferred]) -> None:
+        """What waits for no declaration around."""
+        self._lowered = self._state.lowered
+        self._here = self._asleep.intersection(constraints)
+
+    def stays(self, constraint: Deferred) -> bool:
+        """Whether a constraint was seen to wait for no declaration around, and nothing has changed for it."""
+        return constraint in self._here and self._lowered == self._state.lowered
+
+
 def settle_types(inf: Inference, start: int) -> None:
     """Solve everything deferred since `start`, with defaults where nothing decides."""
-    stuck = Stuck(inf.state)
+    stuck = _Stuck(inf.state)
     while True:
         while _sweep(inf, start, stuck):
             pass
@@ -119,9 +167,10 @@ def settle_members(inf: Inference) -> None:
         inf.deferred[:] = [c for c in inf.deferred if c not in ready]
 
 
-def _sweep(inf: Inference, start: int, stuck: Stuck) -> bool:
+def _sweep(inf: Inference, start: int, stuck: _Stuck) -> bool:
     waiting = inf.deferred[start:]
     del inf.deferred[start:]
+    stuck.wake()  # by what a default decided
     left = []
     for c in waiting:
         if c in stuck:
@@ -136,7 +185,6 @@ def _sweep(inf: Inference, start: int, stuck: Stuck) -> bool:
     added = len(inf.deferred) > start
     inf.deferred[start:start] = left
     moved = _retry_rows(inf)
-    stuck.wake()
     return moved or added or len(left) < len(waiting)
 
 
@@ -172,8 +220,9 @@ def _retry_rows(inf: Inference) -> bool:
 
 def _scalar_by_default(inf: Inference, waiting: list[Deferred], first: type | None) -> bool:
     """Let a shape of which nothing says the rank be that of a scalar, where the default of what waits would tie together what has
-    nothing to do with each other, or nothing asks for more; says whether one was found. See Note [Scalars by default]. `first` is the
-    kind of what gets its default next.
+    nothing to do with each other, or nothing asks for more; says whether one was found. See Note [Scalars by default].
+
+    `first` is the kind of what gets its default next.
     """
     place = len(_DEFAULT_ORDER) if first is None else _DEFAULT_ORDER.index(first)
     if place >= _DEFAULT_ORDER.index(Lift) and (symbol := _of_several_leaves(inf, waiting)) is not None:

@@ -114,7 +114,7 @@ class _Stretch:
 
 
 def _joined(stretches: tuple[_Stretch, ...]) -> tuple[_Stretch, ...]:
-    """The same claims in stretches each of which is longer than the next: then there are few, and each claim is copied few times."""
+    """The same claims in stretches each of which is longer than the next: they are few, and each claim is copied few times."""
     found = [*stretches]
     while len(found) > 1 and found[-1].relations >= found[-2].relations:
         last, second = found.pop(), found.pop()
@@ -212,7 +212,7 @@ class Facts:
         return sum(bisect_left(part.log.by_variable.get(variable, ()), part.end) for part in self._parts)
 
     def says_at_least_zero(self, slack: Dim) -> bool:
-        """Whether one claim p >= 0 or p = 0 says it whose difference to it is a number. Takes no time to speak of, of many claims."""
+        """Whether one claim p >= 0 or p = 0 says it whose difference to it is a number: found at once among many."""
         if self._hidden:
             return False
         form = slack - slack.offset
