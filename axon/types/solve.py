@@ -191,6 +191,7 @@ def _sweep(inf: Inference, start: int, stuck: _Stuck) -> bool:
 def _needs(state: State, c: Deferred) -> list[Symbol] | None:
     """Variables, one of which must be solved before another try of a constraint that is stuck can end otherwise; None if it
     depends on more than these."""
+    shapes: tuple[Shape, ...]
     match c:
         case Broadcast(left, right, out):
             shapes = (left, right, (out,))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from axon.base.names import fresh
-from axon.shapes.algebra.facts import Facts, claims_of
+from axon.base.names import Symbol, fresh
+from axon.shapes.algebra.facts import Claim, Facts, claims_of
 from axon.shapes.algebra.prove import Answer, prove
 from axon.shapes.dimension import Dim, DimensionTooLarge
 from axon.shapes.relation import Relation
@@ -24,11 +24,11 @@ def random_relations(random: Random) -> list[Relation]:
     return [r for r in found if r.trivial is not True or r.left.quotients or r.right.quotients]
 
 
-def claims_by_hand(relations, variable):
+def claims_by_hand(relations: list[Relation], variable: Symbol) -> list[Claim]:
     return [claim for r in relations for claim in claims_of(r) if variable in claim[1].variables]
 
 
-def test_branches_are_what_lists_are():
+def test_branches_are_what_lists_are() -> None:
     for seed in range(40):
         random = Random(seed)
         made: list[tuple[Facts, list[Relation]]] = [(Facts(), [])]
@@ -49,7 +49,7 @@ def test_branches_are_what_lists_are():
                 assert facts.relevant((variable,), 3)[: len(first)] == first
 
 
-def test_of_many_facts_the_one_that_suffices_is_found():
+def test_of_many_facts_the_one_that_suffices_is_found() -> None:
     """n >= 2 * k for all k up to 300, and 3 <= m: what follows from the last is proved, and nothing that does not."""
     n, m = Dim.of(SYMBOLS[0]), Dim.of(SYMBOLS[1])
     facts = Facts()
@@ -64,7 +64,7 @@ def test_of_many_facts_the_one_that_suffices_is_found():
     assert prove(facts.without(Relation(n, ">=", Dim.of(600))), Relation(n, ">=", Dim.of(600))) is Answer.UNKNOWN
 
 
-def test_what_an_index_runs_over_is_seen_beside_many_facts_of_a_size():
+def test_what_an_index_runs_over_is_seen_beside_many_facts_of_a_size() -> None:
     """i < n - 400 and j < 7 keep n - i - j above 390, whatever else is known of n."""
     n, i, j, r = (Dim.of(s) for s in SYMBOLS[:4])
     facts = Facts().assume(*(Relation(n + k * r, ">=", Dim.of(2 * k)) for k in range(1, 100)))
