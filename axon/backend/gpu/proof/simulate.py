@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 
+from axon.backend.gpu.proof.accumulate import Accumulate, rounded
 from axon.backend.gpu.proof.values import Values
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Ring
@@ -41,15 +42,21 @@ class SimulationError(Exception):
 
 
 def simulate(
-    program: BarrierProgram, tensors: Mapping[Symbol, Array], sizes: Mapping[Symbol, int], *, seed: int = 0, clusters: int = 2
+    program: BarrierProgram,
+    tensors: Mapping[Symbol, Array],
+    sizes: Mapping[Symbol, int],
+    *,
+    seed: int = 0,
+    clusters: int = 2,
+    accumulate: Accumulate = rounded,
 ) -> None:
     """Run the program; results are written into their arrays in `tensors`, in place.
 
-    `tensors` holds NumPy arrays of every tensor, `sizes` every dimension; `clusters` is the size of the grid. Raises
-    `SimulationError` where the program goes wrong in the interleaving that `seed` picks.
+    `tensors` holds NumPy arrays of every tensor, `sizes` every dimension; `clusters` is the size of the grid; `accumulate` is how
+    products are summed. Raises `SimulationError` where the program goes wrong in the interleaving that `seed` picks.
     """
     for index in range(clusters):
-        _Cluster(program, tensors, sizes, Random(f"{seed}.{index}"), index, clusters).run()
+        _Cluster(program, tensors, sizes, Random(f"{seed}.{index}"), index, clusters, accumulate).run()
 
 
 @dataclass(slots=True)
@@ -99,9 +106,10 @@ class _Cluster:
         random: Random,
         index: int,
         clusters: int,
+        accumulate: Accumulate,
     ) -> None:
         self.program, self.tensors, self.sizes, self.random = program, tensors, sizes, random
-        self.index, self.clusters = index, clusters
+        self.index, self.clusters, self.accumulate = index, clusters, accumulate
         self.barriers = {
             (block, ring.symbol, side, stage): _Barrier(ring.full if side == "full" else ring.empty)
             for block in range(program.cluster)
@@ -384,12 +392,13 @@ class _Cluster:
         overwrite = op.keep == "never" or (op.keep == "later" and agent.pieces[op.over] == 0)
         rows = (agent.instance * agent.blocks + op.block) * 64
         left, right = (self.factor(agent, part, op) for part in (op.left, op.right))
+        depth = self.program.target.product_depth * 8 // op.right.tile.element.bits
 
         @np.errstate(invalid="ignore", over="ignore")
         def compute() -> None:
-            value = left()[rows if isinstance(op.left, b.StageField) else 0 :][:64] @ right().T
+            own = left()[rows if isinstance(op.left, b.StageField) else 0 :][:64]
             key = (op.accumulator.symbol, op.block)
-            agent.accumulators[key] = value if overwrite else agent.accumulators[key] + value
+            agent.accumulators[key] = self.accumulate(None if overwrite else agent.accumulators[key], own, right(), depth)
 
         agent.products.append(compute)
 

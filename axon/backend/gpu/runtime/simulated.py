@@ -17,6 +17,7 @@ from axon.backend.gpu.build.recipe import stages, traits
 from axon.backend.gpu.layout.memory import contiguous
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.views import View
+from axon.backend.gpu.proof.accumulate import Accumulate, rounded
 from axon.backend.gpu.proof.findings import Violation
 from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.proof.simulate import SimulationError, simulate
@@ -50,8 +51,10 @@ def run(
     mapping: TileMapping | None = None,
     schedule: Schedule = NOTHING,
     target: Target = HOPPER,
+    accumulate: Accumulate = rounded,
 ) -> list[Any]:
-    """The results on NumPy arrays that satisfy the contract, in the interleaving that `seed` picks.
+    """The results on NumPy arrays that satisfy the contract, in the interleaving that `seed` picks, products summed as `accumulate`
+    has it.
 
     Results are fresh arrays. Raises AX0605 for a schedule that does not fit, what the interpreter raises where the program must
     stop, and `SimulationError` for a kernel that is not proved or goes wrong.
@@ -69,7 +72,7 @@ def run(
     fixed = iter(schedule.of(sum(len(planned.kernels) for planned in made)))
     own = IdentityMap((planned.program, (planned, tuple(islice(fixed, len(planned.kernels))))) for planned in made)
     dtypes = values_between(split)
-    return _Run(sizes, held, seed, mapping, own, target).block(body, [maker(dtypes[symbol]) for symbol in body.results])
+    return _Run(sizes, held, seed, mapping, own, target, accumulate).block(body, [maker(dtypes[symbol]) for symbol in body.results])
 
 
 @dataclass(slots=True)
@@ -80,6 +83,7 @@ class _Run(Walk[Any]):
     mapping: TileMapping | None
     planned: IdentityMap[Program, tuple[Planned, tuple[Fixed, ...]]]  # straight programs as they are, and what is fixed
     target: Target
+    accumulate: Accumulate
 
     def lives(self, block: PartsBody) -> Lives:
         return lives_of(block)
@@ -136,7 +140,7 @@ class _Run(Walk[Any]):
             if isinstance(answer, Violation):
                 raise SimulationError(f"after `lower_roles`: {answer}")
             seen = {view.value.symbol: self.seen(view) for view in views_of(kernel)}
-            simulate(made, self.held | seen, self.sizes, seed=self.seed)
+            simulate(made, self.held | seen, self.sizes, seed=self.seed, accumulate=self.accumulate)
 
     def seen(self, view: View) -> Any:
         """A view's elements, in the memory of its source."""

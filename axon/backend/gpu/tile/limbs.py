@@ -28,8 +28,9 @@ Note [Limbs]
 
     Streams take limbs in both of their products. The weights' are made in registers, where they are: the first two by cutting off,
     so that none overflows, the last is what is left. Scores are settled like any sum of limbs, and not promoted, since their depth
-    is 128 at most; what a step adds to a row's products is promoted. One weight that is not finite makes its whole row so, as in a
-    sum in f32.
+    is 128 at most; what a step adds to a row's products is promoted. So no error grows with the keys but those of the additions, as
+    long as what repairs a row's sums is 1 where its peak stays (see `ptx.exp2_between`). One weight that is not finite makes its
+    whole row so, as in a sum in f32.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import pytest
 import axon
 from axon import compiler
 from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.proof.accumulate import Accumulate, cut_off, rounded
 from axon.backend.gpu.report.show import explain
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.simulated import run
@@ -154,7 +155,8 @@ def test_the_simulator_runs_them(source: str, monkeypatch: pytest.MonkeyPatch) -
     assert all(off(one, left, b) < error_bound(k) / 4 for one, left in rows)
 
 
-def test_hard_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("accumulate", [rounded, cut_off], ids=["rounded", "cut off"])
+def test_hard_factors(accumulate: Accumulate, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scaled, cancelling, denormal, and near the largest: one product of blocks, each 64 rows and columns."""
     always(monkeypatch)
     a, b = normal(64, 128), normal(128, 64, seed=1)
@@ -170,7 +172,7 @@ def test_hard_factors(monkeypatch: pytest.MonkeyPatch) -> None:
         "near the largest": (largest, small),
     }
     for name, (left, right) in factors.items():
-        (got,) = run(program(NN), [left, right])
+        (got,) = run(program(NN), [left, right], accumulate=accumulate)
         assert np.isfinite(got).all(), name
         assert off(got, left, right) < error_bound(128) / 4, name
 
