@@ -23,9 +23,9 @@ from axon.base.names import Symbol, fresh
 from axon.core.gradients.operations import at, axes_of, derivative
 from axon.core.gradients.rules import number
 from axon.core.gradients.scalars import Contribution, tidied
-from axon.core.ir import Axis, Binary, Compute, Const, Index, Monoid, Reduction, Scalar, Select, Value, element_of
+from axon.core.ir import Axis, Binary, Compute, Const, Convert, Index, Monoid, Reduction, Scalar, Select, Value, element_of
 from axon.core.scalar_facts import comparison, conjunction, operands, substitute
-from axon.core.walk import mentions
+from axon.core.walk import converted, mentions
 from axon.shapes.algebra.prove import Facts, proves
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, dim_sum, maximum, rebuilt, replaced
 from axon.shapes.relation import Relation
@@ -89,8 +89,21 @@ def gathered(
         body = inner if where is None else Select(where, inner, number(0, inner))
         return (Compute((out,), rest, None, (tidied(body),)),)
     where = None if where is None else tidied(where)
-    made = Compute((out,), rest, Reduction(summed, Monoid("sum"), where), (tidied(inner),))
-    return (made, _placed(value, out, [fixed.get(axis.symbol) for axis in places])) if fixed else (made,)
+    inner = _unrounded(inner)
+    total = out if element_of(inner) == out.element else Value(fresh(derivative(value)), element_of(inner), out.shape)
+    made = [Compute((total,), rest, Reduction(summed, Monoid("sum"), where), (tidied(inner),))]
+    if total is not out:
+        own_places = tuple(Axis(fresh("u"), axis.extent) for axis in rest)
+        made.append(Compute((out,), own_places, None, (Convert(at(total, own_places), out.element),)))
+    return (*made, _placed(value, out, [fixed.get(axis.symbol) for axis in places])) if fixed else tuple(made)
+
+
+def _unrounded(scalar: Scalar) -> Scalar:
+    """What is summed: what a coercion made wider before the forward pass computed with it is rounded back when it is summed."""
+    match scalar:
+        case Convert(operand=operand, element=element) if element.is_float and element_of(operand).is_float:
+            return operand if element_of(operand).bits > element.bits else scalar
+    return scalar
 
 
 def _summed_apart(
@@ -117,10 +130,11 @@ def _summed_apart(
         conditions += operands("and", inner.condition)
         inner = inner.then
     where = conjunction(tuple(conditions))
-    out = Value(fresh(derivative(value)), value.element, tuple(axis.extent for axis in inside))
+    inner = _unrounded(inner)
+    out = Value(fresh(derivative(value)), element_of(inner), tuple(axis.extent for axis in inside))
     reduction = Reduction(tuple(own[a.symbol] for a in others), Monoid("sum"), None if where is None else tidied(where))
     made = Compute((out,), tuple(own[a.symbol] for a in inside), reduction, (tidied(inner),))
-    return made, inside, Contribution(given.read, at(out, inside))
+    return made, inside, Contribution(given.read, converted(at(out, inside), value.element))
 
 
 def _as_read(subscripts: Sequence[Dim], axes: Sequence[Axis]) -> list[Axis]:
