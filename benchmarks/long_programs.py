@@ -5,9 +5,9 @@ python benchmarks/long_programs.py windows loops --lines 250 1000
 python benchmarks/long_programs.py --check                  without gradients
 
 A program is one function whose body has so many lines, or as many functions, of which each uses the one before. Figures are seconds
-of processor time of this process, one run each, warm: `check`, and `gradient`, from the checked program to the core of its gradient
-by the first parameter. No kind goes on to a length that would take more than PATIENCE by what the last one took. `growth` is the
-exponent of check and gradient together in length, between the last two lengths.
+of processor time of this process, one run each, warm: `check`, of f or of its gradient by the first parameter, and `gradient`, from
+that to core. No kind goes on to a length that would take more than PATIENCE by what the last one took. `growth` is the exponent of
+check and gradient together in length, between the last two lengths.
 """
 
 from __future__ import annotations
@@ -138,10 +138,11 @@ KINDS: tuple[Callable[[int], str], ...] = (
 
 
 def _gradient(text: str) -> str:
-    """The program with the gradient of f by its first parameter."""
-    head = re.findall(r"^fun f (.*?) =", text, re.MULTILINE)[-1]
-    first, *rest = re.sub(r"\((\w+) : [^)]*\)", r"\1", head).split()
-    return f"{text}fun slope {head} = grad (fn {first} => {' '.join(('f', first, *rest))}) {first}\n"
+    """The program with the gradient of f by its first parameter in place of f."""
+    before, f = re.split(r"^fun f ", text, flags=re.MULTILINE)
+    head, body = f.split(" =", 1)
+    first = head[: head.index(")") + 1]
+    return f"{before}fun slope {head} = grad (fn {first} =>{body}) a0\n"
 
 
 def _timed(text: str, gradient: bool) -> tuple[float, float]:
