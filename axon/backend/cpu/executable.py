@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from axon.backend.cpu import build
 from axon.backend.cpu.function import Function, LoopFunction, WorkAmount, work
 from axon.backend.cpu.launch import Launch, asked, launch_of
+from axon.backend.cpu.pooling import Pooled, Pooling
 from axon.backend.cpu.products import Products, is_window, is_with_vector
 from axon.backend.cpu.remainders import Divided, Remainders
 from axon.backend.cpu.straight import is_straight, together
@@ -123,6 +124,7 @@ class CpuExecutable:
         self._conditions: tuple[Scalar, ...] | None = None  # until a call asks
         self._settled: dict[tuple[bool, ...], Kernels] = {}
         self._divided: IdentityMap[Nest, Divided] = IdentityMap()
+        self._pooled: IdentityMap[Nest, Pooled] = IdentityMap()
         self._independent: IdentityMap[Repeat, Independent | None] = IdentityMap()
         # A text says why a loop has no function.
         self.loops = IdentityMap((kernel, self._native(loop)) for kernel, loop in made.loops)
@@ -239,6 +241,13 @@ class CpuExecutable:
         found = self._divided.get(nest)
         if found is None:
             found = self._divided[nest] = Divided.of(nest)
+        return found.at(dims)
+
+    def pooling(self, nest: Nest, dims: Mapping[Symbol, int]) -> Pooling | None:
+        """A nest as a reduction over windows; None if it is none such at these sizes."""
+        found = self._pooled.get(nest)
+        if found is None:
+            found = self._pooled[nest] = Pooled.of(nest)
         return found.at(dims)
 
     def loop(self, kernel: Repeat) -> NativeLoop | str:

@@ -33,6 +33,7 @@ from axon.backend.cpu.arena import LARGE, make
 from axon.backend.cpu.executable import Compiled, CpuExecutable, NativeLoop
 from axon.backend.cpu.function import AGAIN
 from axon.backend.cpu.launch import Launch
+from axon.backend.cpu.pooling import Pooling
 from axon.backend.cpu.products import Prepared
 from axon.backend.cpu.straight import is_straight
 from axon.backend.cpu.windows import Tiled
@@ -218,6 +219,9 @@ class _Replayed:
         return step
 
     def nest(self, kernel: Nest) -> list[Step]:
+        pooling = self.executable.pooling(kernel, self.sizes)
+        if pooling is not None:
+            return [self.pooled(pooling)]
         remainders = self.executable.remainders(kernel, self.sizes)
         if remainders is None:
             return self.launch(self.executable.function(kernel), self.sizes)
@@ -227,6 +231,14 @@ class _Replayed:
             remainders.run(held[left], held[right], held[out])
 
         return [step]
+
+    def pooled(self, pooling: Pooling) -> Step:
+        source, out = self.places[pooling.input], self.places[pooling.output]
+
+        def step(held: list[Any]) -> None:
+            pooling.run(held[source], held[out])
+
+        return step
 
     def product(self, kernel: Contraction) -> Step:
         products, nest = self.executable.product(kernel)
@@ -473,14 +485,19 @@ class CpuRun(Walk[Array]):
         if len(nest.stored) == 1 and nest.stored[0] in self.made:
             self.made.remove(nest.stored[0])
             return
-        remainders = self.executable.remainders(nest, self.sizes)
-        compiled = self.executable.function(nest) if remainders is None else None
+        pooling = self.executable.pooling(nest, self.sizes)
+        remainders = self.executable.remainders(nest, self.sizes) if pooling is None else None
+        compiled = self.executable.function(nest) if remainders is None and pooling is None else None
         for step in nest.steps:
             for out in step.outs:
                 if out.symbol in nest.stored:
                     self.room(out, wanted)
         if compiled is not None:
             self.launch(compiled)
+        elif pooling is not None and (result := self.held[pooling.output]).flags.c_contiguous:
+            pooling.run(self.held[pooling.input], result)
+        elif pooling is not None:
+            self.launch(self.executable.function(nest))
         elif remainders is not None:
             remainders.run(self.held[remainders.left], self.held[remainders.right], self.held[nest.stored[0]])
 

@@ -171,7 +171,7 @@ def _ways(kernel: Contraction, tensors: tuple[Array, Array], dims: Dims, sizes: 
         spread = _as_it_lies(factors[other], tensors[other], dims, sizes) if runs else None
         for inner in runs:
             ordered = (*(s for s in runs if s != inner), inner)
-            along = _along(factors[mine], tensors[mine], dims, sizes, batch, ordered)
+            along = laid_along(factors[mine], tensors[mine], dims, sizes, batch, ordered)
             if along is None or spread is None:
                 continue
             vectors = Vectors.of(ordered, sizes, along.places, out, lanes)
@@ -234,17 +234,13 @@ def _is_outside(shown: Sequence[Shown], tensor: Array) -> bool:
     return any(one.low < 0 or one.last >= size for one, size in zip(shown, tensor.shape, strict=True))
 
 
-def _along(factor: Factor, tensor: Array, dims: Dims, sizes: Sizes, batch: Axes, runs: Axes) -> Operand | None:
-    """The operand whose vectors are read: with neighbours along the innermost of its own axes side by side."""
-    inner = runs[-1]
+def laid_along(factor: Factor, tensor: Array, dims: Dims, sizes: Sizes, batch: Axes, runs: Axes) -> Operand | None:
+    """The operand whose vectors are read: with neighbours along the innermost of its own axes side by side; None if it has none."""
     shown = [Shown.of(offset, terms, sizes) for offset, terms in affine_of(factor, dims)]
-    using = [n for n, one in enumerate(shown) if inner in one.terms]
-    if len(using) != 1:
+    at = innermost(shown, batch, runs)
+    if at is None:
         return None
-    (at,) = using
-    step = shown[at].terms[inner]
-    if step < 1 or any(s in shown[at].terms for s in (*batch, *runs[:-1])):
-        return None
+    step = shown[at].terms[runs[-1]]
     held = factor.element.accumulator.dtype
     lies = tensor.dtype == held and tensor.strides[at] == tensor.itemsize and not _is_outside(shown, tensor)
     if lies and step == shown[at].gap == 1:
@@ -252,6 +248,26 @@ def _along(factor: Factor, tensor: Array, dims: Dims, sizes: Sizes, batch: Axes,
     above = [n for n, one in enumerate(shown) if n != at and runs[-2:-1] and runs[-2] in one.terms]
     order = (*(n for n in range(len(shown)) if n != at and n not in above), *above, at)
     return _copy(factor, shown, tensor, step, order)
+
+
+def laid_near(factor: Factor, tensor: Array, sizes: Sizes, runs: Axes, most: int) -> tuple[Operand, int] | None:
+    """An operand as it lies, and how far apart neighbours along the innermost of its own axes are in it: so many elements at most;
+    None if that would need a copy."""
+    affine = affine_of(factor, {})
+    shown = [Shown.of(offset, terms, sizes) for offset, terms in affine]
+    at = innermost(shown, (), runs)
+    if at is None or _is_outside(shown, tensor) or tensor.dtype != factor.element.accumulator.dtype:
+        return None
+    step = affine[at][1][runs[-1]]
+    return (_view(factor, tensor, {}, sizes), step) if step <= most and tensor.strides[at] == tensor.itemsize else None
+
+
+def innermost(shown: Sequence[Shown], batch: Axes, runs: Axes) -> int | None:
+    """The dimension along which the innermost of an operand's own axes moves, if it alone does, among these, and forwards."""
+    using = [n for n, one in enumerate(shown) if runs[-1] in one.terms]
+    if len(using) != 1 or any(s in shown[using[0]].terms for s in (*batch, *runs[:-1])):
+        return None
+    return using[0] if shown[using[0]].terms[runs[-1]] >= 1 else None
 
 
 @dataclass(frozen=True, slots=True)

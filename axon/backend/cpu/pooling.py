@@ -1,0 +1,210 @@
+"""Sums and extremes over windows of one tensor, at the sizes of a call: pooling, of any rank, stride, dilation and padding.
+
+    Pooled      a nest that may be so computed
+    Pooling     how it is, at the sizes of a call
+
+As in `windows` there is no matrix of windows: vectors run along the innermost axis of the result, and every place of the window is
+an offset from there, in a table. Where windows move by many elements, or reach over the border, the tensor is copied once, with
+what is read beyond the border around it, and each remainder by the stride side by side. The machine code has no division and
+no condition, and is the same for all sizes but how many places are read at first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from axon.backend.cpu import build, threads
+from axon.backend.cpu.windows import Operand, Shown, innermost, laid_along, laid_near
+from axon.backend.plan.ir import Factor, Nest
+from axon.backend.plan.numbered import at_sizes
+from axon.backend.tiles.places import Places
+from axon.backend.tiles.views import affine_of
+from axon.base.data import dataclass
+from axon.base.element import Element
+from axon.base.names import Symbol
+from axon.core.ir import Compute, Const, Read
+from axon.core.scalar_facts import axes_of
+from axon.core.walk import all_axes, dimensions_of
+from axon.shapes.dimension import Dim
+
+Array = Any
+Sizes = Mapping[Symbol, int]
+MOST = 64  # sizes for which it is kept; then they are forgotten, and asked again
+TURN = 8  # places of a window that are taken at once
+SUMMED = 128  # places that are added in f32
+NEAR = 4  # elements by which windows move, at most, where they are read as they lie: vectors are made by shuffles
+LEAST = 8  # elements of the result side by side: fewer are no vector
+READ = 4  # places that are read in the time of an addition elsewhere
+_KINDS = {"max": ("max_float", "-inf"), "min": ("min_float", "inf"), "sum": ("sum_float", "0.0")}
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """Where the elements are of a tensor with some strides, as tables of i64: for each line of the result where its windows begin
+    and where it is, and the offsets of a window's places."""
+
+    operand: Operand
+    step: int  # between neighbours of a line
+    tables: tuple[Array, Array]
+    places: tuple[int, int]
+
+
+class Pooling:
+    """A reduction over windows at the sizes of a call."""
+
+    def __init__(self, op: Compute, factor: Factor, sizes: Sizes) -> None:
+        assert op.reduction is not None
+        self.input, self.output = factor.read.tensor, op.outs[0].symbol
+        self._op, self._factor, self._sizes = op, factor, sizes
+        self._kind, self._own = op.reduction.monoid.kind, tuple(axis.symbol for axis in op.axes)
+        self._window = tuple(axis.symbol for axis in op.reduction.axes)
+        self.width, self.deep = sizes[self._own[-1]], prod(sizes[s] for s in self._window)
+        self._laid: dict[tuple[Any, ...], _Laid] = {}
+
+    def run(self, tensor: Array, result: Array) -> None:
+        """Into a result that lies in one piece."""
+        key = (tensor.shape, tensor.strides, tensor.dtype)
+        if key not in self._laid:
+            if len(self._laid) >= MOST:
+                self._laid.clear()
+            self._laid[key] = self._lay(tensor)
+        laid = self._laid[key]
+        memory = laid.operand.of(tensor)
+        element, lines = self._factor.element, len(laid.tables[0])
+        arguments = [memory.ctypes.data, result.ctypes.data, *laid.places, self.width, self.deep]
+        native = _native(element, self._kind, self.deep % TURN or TURN, laid.step)
+        cost = lines * self.width * self.deep // READ + lines * self.width
+        threads.share_kernel(native, partial(_same, arguments), lines, cost)
+
+    def _lay(self, tensor: Array) -> _Laid:
+        sizes = self._sizes
+        found = laid_near(self._factor, tensor, sizes, self._own, NEAR)
+        if found is None:
+            operand, step = laid_along(self._factor, tensor, {}, sizes, (), self._own), 1
+        else:
+            operand, step = found
+        assert operand is not None
+        strides = {s: prod(sizes[t] for t in self._own[n + 1 :]) for n, s in enumerate(self._own)}
+        outer = self._own[:-1]
+        lines = np.stack([operand.places.of(outer, sizes), Places(strides).of(outer, sizes)], axis=-1)
+        window = operand.places.of(self._window, sizes, started=True)
+        tables = (np.ascontiguousarray(lines), window)
+        return _Laid(operand, step, tables, (tables[0].ctypes.data, tables[1].ctypes.data))
+
+
+def _same(arguments: list[int], thread: int) -> list[int]:
+    return arguments
+
+
+class Pooled:
+    """A nest that may be so computed, by sizes."""
+
+    def __init__(self, op: Compute | None) -> None:
+        self._op = op
+        self._asked = () if op is None else tuple(sorted(dimensions_of(op), key=lambda s: s.id))
+        self._found: dict[tuple[int, ...], Pooling | None] = {}
+
+    @staticmethod
+    def of(nest: Nest) -> Pooled:
+        step, *others = nest.steps
+        return Pooled(step if not others and isinstance(step, Compute) and _is_over_windows(step) else None)
+
+    def at(self, dims: Sizes) -> Pooling | None:
+        if self._op is None:
+            return None
+        key = tuple([dims[s] for s in self._asked])
+        if key not in self._found:
+            if len(self._found) >= MOST:
+                self._found.clear()
+            self._found[key] = _pooling(self._op, dict(zip(self._asked, key, strict=True)))
+        return self._found[key]
+
+
+def _is_over_windows(step: Compute) -> bool:
+    """Whether a step reduces what it reads of one tensor, with a subscript that moves with the result and with what is reduced."""
+    reduction = step.reduction
+    if reduction is None or reduction.monoid.kind not in _KINDS or reduction.where is not None or len(step.body) != 1:
+        return False
+    (read,) = step.body
+    if not isinstance(read, Read) or read.checked is not None or not isinstance(read.padding, Const | None):
+        return False
+    if read.element not in (Element.F32, Element.F64) or step.outs[0].element is not read.element:
+        return False
+    own, window = (frozenset(axis.symbol for axis in axes) for axes in (step.axes, reduction.axes))
+    varying = [s.variables for s in read.subscripts if isinstance(s, Dim)]
+    return len(varying) == len(read.subscripts) and any(own & v and window & v for v in varying)
+
+
+def _pooling(op: Compute, sizes: Sizes) -> Pooling | None:
+    op = at_sizes(op, sizes)
+    (read,) = op.body
+    axes = all_axes(op)
+    if not isinstance(read, Read) or any(axis.extent.constant is None for axis in axes):
+        return None
+    extents = {axis.symbol: axis.extent.evaluate({}) for axis in axes}
+    own = frozenset(extents)
+    if any(extent <= 0 for extent in extents.values()) or not all(_is_linear(s, own) for s in read.subscripts):
+        return None
+    assert op.reduction is not None
+    deep = prod(extents[axis.symbol] for axis in op.reduction.axes)
+    if extents[op.axes[-1].symbol] < LEAST or (op.reduction.monoid.kind == "sum" and deep > SUMMED):
+        return None
+    factor = Factor(read, read.element, axes_of(read, own))
+    shown = [Shown.of(offset, terms, extents) for offset, terms in affine_of(factor, {})]
+    if innermost(shown, (), tuple(axis.symbol for axis in op.axes)) is None:
+        return None
+    return Pooling(op, factor, extents)
+
+
+def _is_linear(subscript: object, axes: frozenset[Symbol]) -> bool:
+    """Whether it is a number and multiples of axes."""
+    if not isinstance(subscript, Dim):
+        return False
+    return all(not monomial or (len(monomial) == 1 and monomial[0] in axes) for monomial in subscript.mapping)
+
+
+@cache
+def _native(element: Element, kind: str, begun: int, step: int) -> build.Native:
+    return build.build(
+        build.ModuleSource(
+            "pool", text(element.value, kind, begun, step), (element, element, Element.I64, Element.I64, *[None] * 4)
+        )
+    )
+
+
+def text(element: str, kind: str, begun: int, step: int) -> str:
+    """The function that reduces the windows of some lines, in the words of kernels: first so many places, then TURN at once."""
+    combine, nothing = _KINDS[kind]
+    start = f"{element}({nothing})" if element == "f32" else nothing
+    return f"""\
+def pool(x, out, lines, window, width, deep, first, last):
+    for line in range(first, last):
+        begin = load_i64(lines, 2 * line)
+        to = load_i64(lines, 2 * line + 1)
+{_places("p", range(begun), "0", 8)}        for k in range(width):
+            a = {start}
+{_taken("p", begun, element, combine, step, 12)}            store_{element}(out, to + k, {"a" if not begun else f"ap{begun - 1}"})
+        for d in range({begun}, deep, {TURN}):
+{_places("q", range(TURN), "d", 12)}            for m in range(width):
+                b = load_{element}(out, to + m)
+{_taken("q", TURN, element, combine, step, 16)}                store_{element}(out, to + m, aq{TURN - 1})
+    return 0
+"""
+
+
+def _places(name: str, numbers: Sequence[int], start: str, indent: int) -> str:
+    return "".join(f"{' ' * indent}{name}{n} = begin + load_i64(window, {start} + {n})\n" for n in numbers)
+
+
+def _taken(name: str, count: int, element: str, combine: str, step: int, indent: int) -> str:
+    index, before, found = ("k", "a", "") if name == "p" else ("m", "b", "")
+    index = index if step == 1 else f"{index} * {step}"
+    for n in range(count):
+        found += f"{' ' * indent}a{name}{n} = {combine}({before}, load_{element}(x, {name}{n} + {index}))\n"
+        before = f"a{name}{n}"
+    return found
