@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from axon.backend.cpu.totals import split_totals
 from axon.backend.plan.fuse import Policy, fuse
 from axon.backend.plan.ir import Plan
+from axon.backend.plan.totals import split_totals
 from axon.core.ir import Compute, Program
 from axon.core.passes.cse import deduplicated
 from axon.core.passes.factor import HOST, choices, factored

@@ -495,7 +495,7 @@ class CpuRun(Walk[Array]):
         if compiled is not None:
             self.launch(compiled)
         elif pooling is not None and (result := self.held[pooling.output]).flags.c_contiguous:
-            pooling.run(self.held[pooling.input], result)
+            pooling.run(self.contiguous(pooling.input), result)  # its bits are those of what lies in one piece
         elif pooling is not None:
             self.launch(self.executable.function(nest))
         elif remainders is not None:

@@ -6,9 +6,9 @@ import pytest
 import axon
 from axon.backend.cpu import threads
 from axon.backend.cpu.plan import POLICY
-from axon.backend.cpu.totals import BLOCKS, split_totals
 from axon.backend.plan.fuse import fuse
 from axon.backend.plan.ir import Nest
+from axon.backend.plan.totals import BLOCKS, split_totals
 from axon.backend.plan.verify import verify_plan
 from axon.base.element import Element
 from axon.compiler import lower
