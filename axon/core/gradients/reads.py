@@ -91,11 +91,11 @@ def gathered(
     where = None if where is None else tidied(where)
     inner = _unrounded(inner)
     total = out if element_of(inner) == out.element else Value(fresh(derivative(value)), element_of(inner), out.shape)
-    made = [Compute((total,), rest, Reduction(summed, Monoid("sum"), where), (tidied(inner),))]
+    sums = [Compute((total,), rest, Reduction(summed, Monoid("sum"), where), (tidied(inner),))]
     if total is not out:
         own_places = tuple(Axis(fresh("u"), axis.extent) for axis in rest)
-        made.append(Compute((out,), own_places, None, (Convert(at(total, own_places), out.element),)))
-    return (*made, _placed(value, out, [fixed.get(axis.symbol) for axis in places])) if fixed else tuple(made)
+        sums.append(Compute((out,), own_places, None, (Convert(at(total, own_places), out.element),)))
+    return (*sums, _placed(value, out, [fixed.get(axis.symbol) for axis in places])) if fixed else tuple(sums)
 
 
 def _unrounded(scalar: Scalar) -> Scalar:

@@ -17,6 +17,7 @@ import numpy as np
 
 from axon.backend.gpu.build.recipe import stages, traits
 from axon.backend.gpu.layout.target import HOPPER, Target
+from axon.backend.gpu.proof.accumulate import rounded
 from axon.backend.gpu.proof.simulate import _Agent, _Cluster
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram
@@ -132,7 +133,7 @@ class _Timed(_Cluster):
     def __init__(
         self, program: BarrierProgram, tensors: Mapping[Symbol, Any], sizes: Mapping[Symbol, int], clusters: int, limit: float
     ) -> None:
-        super().__init__(program, tensors, sizes, Random(0), 0, clusters)
+        super().__init__(program, tensors, sizes, Random(0), 0, clusters, rounded)
         self.limit = limit
         self.now = self.ended = 0.0
         self.numbers = count()

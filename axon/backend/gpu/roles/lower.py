@@ -234,7 +234,8 @@ class _Lowering:
                     out.append(statement)
                 case Store():
                     if not at or not isinstance(body[at - 1], Store):
-                        out += self._stored([s for s in takewhile(lambda s: isinstance(s, Store), body[at:]) if isinstance(s, Store)])
+                        run = takewhile(lambda s: isinstance(s, Store), body[at:])
+                        out += self._stored([s for s in run if isinstance(s, Store)])
                 case r.Put(ahead=ahead):
                     put = tuple(self._put(statement, inside=loop is not None))
                     out.append(b.Alone((b.IfPiece(self.steps, ahead, loop is not None, put),) if ahead else put))
