@@ -43,6 +43,13 @@ _DTYPES = {
     Element.I16: "int16", Element.I8: "int8", Element.U64: "uint64", Element.U32: "uint32", Element.U16: "uint16",
     Element.U8: "uint8", Element.BOOL: "bool",
 }  # fmt: skip
+_NARROW = {
+    Element.F16: "Half", Element.BF16: "BFloat16", Element.F8E4M3: "Float8_e4m3fn", Element.F8E5M2: "Float8_e5m2",
+}  # fmt: skip
+_BOUNDS: dict[Element, tuple[int, int | None]] = {
+    Element.I32: (-(1 << 31), (1 << 31) - 1), Element.I16: (-(1 << 15), (1 << 15) - 1), Element.I8: (-128, 127),
+    Element.U64: (0, None), Element.U32: (0, (1 << 32) - 1), Element.U16: (0, (1 << 16) - 1), Element.U8: (0, 255),
+}  # fmt: skip
 _PYTHON = {"=": "==", "<>": "!="}
 _HEAD = """\
 #include <stdexcept>
@@ -52,12 +59,16 @@ _HEAD = """\
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/util/BFloat16.h>
+#include <torch/headeronly/util/Float8_e4m3fn.h>
+#include <torch/headeronly/util/Float8_e5m2.h>
+#include <torch/headeronly/util/Half.h>
 #include "SYMBOL.h"
 
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
+using ax_type = torch::headeronly::ScalarType;
+using ax_tensor = torch::stable::Tensor;
 
-static std::string ax_expected(const Tensor &given, ScalarType type, int64_t rank, const char *path)
+static std::string ax_expected(const ax_tensor &given, ax_type type, int64_t rank, const char *path)
 {
     const std::string named = std::string("`") + path + "` ";
     if (!given.is_PLACE()) {
@@ -87,9 +98,9 @@ static bool ax_stream(int32_t device, void **stream)
 }
 
 /* As kernels take it: in rows, and at a multiple of 16 bytes. */
-static Tensor ax_in_rows_at_16(const Tensor &given)
+static ax_tensor ax_in_rows_at_16(const ax_tensor &given)
 {
-    const Tensor rows = torch::stable::contiguous(given);
+    const ax_tensor rows = torch::stable::contiguous(given);
     return reinterpret_cast<uintptr_t>(rows.data_ptr()) % 16 == 0 ? rows : torch::stable::clone(rows);
 }
 """
@@ -156,14 +167,14 @@ class _Operator:
         made = self.made
         taken = [f"int64_t given_{own}" for own in self.explicit]
         taken += [_taken(slot, f"given_{own}") for slot, own in self.given]
-        yield from (f"static std::string ax_call({', '.join(taken)}, std::vector<Tensor> &ax_results)", "{")
+        yield from (f"static std::string ax_call({', '.join(taken)}, std::vector<ax_tensor> &ax_results)", "{")
         yield from (f"    {line}" for line in self._call())
         yield from ('    return "";', "}", "")
         count = len(made.results)
-        results = "Tensor" if count == 1 else f"std::tuple<{', '.join(['Tensor'] * count)}>"
+        results = "ax_tensor" if count == 1 else f"std::tuple<{', '.join(['ax_tensor'] * count)}>"
         given = ", ".join(f"given_{own}" for own in (*self.explicit, *(own for _, own in self.given)))
         every = ", ".join(f"ax_results[{n}]" for n in range(count))
-        yield from (f"static {results} ax_operator({', '.join(taken)})", "{", "    std::vector<Tensor> ax_results;")
+        yield from (f"static {results} ax_operator({', '.join(taken)})", "{", "    std::vector<ax_tensor> ax_results;")
         yield f"    const std::string ax_wrong = ax_call({given}, ax_results);"
         yield from ("    if (!ax_wrong.empty()) {", "        throw std::runtime_error(ax_wrong);", "    }")
         yield from (f"    return {every};" if count == 1 else f"    return std::make_tuple({every});", "}", "")
@@ -182,7 +193,7 @@ class _Operator:
         if self.fails:  # of an earlier call: nobody waits for this one
             yield from _unless(f"{check}() == AXON_OK", error)
         for slot, own in self.tensors:
-            kind = f"ScalarType::{_SCALAR_TYPES[slot.value.element]}"
+            kind = f"ax_type::{_SCALAR_TYPES[slot.value.element]}"
             wrong = f"ax_expected(given_{own}, {kind}, {len(slot.value.shape)}, {quoted(slot.path)})"
             yield from (f"if (std::string ax_wrong = {wrong}; !ax_wrong.empty()) {{", "    return ax_wrong;", "}")
         first = f"given_{self.tensors[0][1]}"
@@ -192,7 +203,7 @@ class _Operator:
                 other = f"error[AX0505]: `{slot.path}` lies on another GPU than `{self.tensors[0][0].path}`"
                 yield from _unless(f"given_{own}.get_device_index() == {first}.get_device_index()", quoted(other))
             for _, own in self.tensors:
-                yield f"const Tensor ax_lying_{own} = ax_in_rows_at_16(given_{own});"
+                yield f"const ax_tensor ax_lying_{own} = ax_in_rows_at_16(given_{own});"
         for inner, own in zip(made.explicit, self.explicit, strict=True):
             yield f"const int64_t {inner} = given_{own};"
         for inner, type in made.params:
@@ -201,6 +212,8 @@ class _Operator:
             else:
                 yield from (f"{type.name} ax_at_{inner};", f"{type.name} *const {inner} = &ax_at_{inner};")
         for slot, own in self.given:
+            if not slot.value.shape and slot.value.element in _BOUNDS:
+                yield from _ranged(slot, f"given_{own}")
             yield from _passed(slot, f"{'ax_lying' if self.gpu and slot.value.shape else 'given'}_{own}")
         assert made.result is not None
         yield from (f"{made.result.name} ax_result;", f"{made.result.name} *const out = &ax_result;")
@@ -212,7 +225,7 @@ class _Operator:
         for n, slot in enumerate(made.results):
             sizes = ", ".join(slot.at(f"sizes[{d}]") for d in range(len(slot.value.shape)))
             shape = f"std::initializer_list<int64_t>{{{sizes}}}"
-            kind = f"ScalarType::{_SCALAR_TYPES[slot.value.element]}"
+            kind = f"ax_type::{_SCALAR_TYPES[slot.value.element]}"
             yield f"ax_results.push_back(torch::stable::new_empty({first}, {shape}, {kind}));"
             if slot.value.shape:
                 yield f"{slot.at('data')} = static_cast<{C_TYPES[slot.value.element]} *>(ax_results[{n}].data_ptr());"
@@ -220,7 +233,7 @@ class _Operator:
             yield "size_t ax_bytes = 0;"
             yield from _unless(f"{workspace}({passed}, &ax_bytes) == AXON_OK", error)
             yield "const std::initializer_list<int64_t> ax_count{static_cast<int64_t>(ax_bytes)};"
-            yield f"const Tensor ax_room = torch::stable::new_empty({first}, ax_count, ScalarType::Byte);"
+            yield f"const ax_tensor ax_room = torch::stable::new_empty({first}, ax_count, ax_type::Byte);"
             yield "void *ax_queue = nullptr;"
             yield from _unless(f"ax_stream({first}.get_device_index(), &ax_queue)", quoted(_NO_STREAM))
             call = f"{symbol}({arguments}, ax_room.data_ptr(), ax_queue)"
@@ -304,15 +317,26 @@ def _schema(slot: Slot) -> str:
 
 def _taken(slot: Slot, own: str) -> str:
     return (
-        f"const Tensor &{own}"
+        f"const ax_tensor &{own}"
         if slot.value.shape
         else f"{ {'float': 'double', 'bool': 'bool', 'int': 'int64_t'}[_schema(slot)] } {own}"
     )
 
 
+def _ranged(slot: Slot, own: str) -> Iterator[str]:
+    """PyTorch's numbers have 64 bits and a sign."""
+    least, most = _BOUNDS[slot.value.element]
+    holds = f"{own} >= {least}" if most is None else f"{own} >= {least} && {own} <= {most}"
+    said = f"error[AX0504]: `{slot.path}` must hold {slot.value.element.value}, and "
+    yield from _unless(holds, f'{quoted(said)} + std::to_string({own}) + " is outside its range"')
+
+
 def _passed(slot: Slot, own: str) -> Iterator[str]:
     if not slot.value.shape:
-        yield f"{slot.place} = static_cast<{C_TYPES[slot.value.element]}>({own});"
+        element = slot.value.element
+        bits = _NARROW.get(element)  # a float that C knows by its bits alone
+        number = f"torch::headeronly::{bits}(static_cast<float>({own})).x" if bits else own
+        yield f"{slot.place} = static_cast<{C_TYPES[element]}>({number});"
         return
     yield f"{slot.at('data')} = static_cast<{C_TYPES[slot.value.element]} *>({own}.data_ptr());"
     for d in range(len(slot.value.shape)):

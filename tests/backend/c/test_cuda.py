@@ -54,6 +54,7 @@ static int call(int k)
     out.sums.data = strcmp(wrong, "shared") ? (void *)0x3000 : (void *)0x1010, out.doubled.data = (void *)0x4000;
     if (!strcmp(wrong, "rows")) a.strides[0] = 1;
     if (!strcmp(wrong, "aligned")) b.data = (void *)0x2004;
+    if (!strcmp(wrong, "inside")) b.data = (void *)0x3010, b.strides[0] = INT64_MAX;
     if (!strcmp(wrong, "room")) out.sums.sizes[0] = 7;
     void *workspace = strcmp(wrong, "workspace") ? (void *)0x10000 : NULL;
     if (status == AXON_OK) status = axon_f(&a, &p, &b, &out, workspace, (void *)0x77);
@@ -65,7 +66,7 @@ static void *caller(void *unused) { return call(64), unused; }
 
 int main(int count, char **arguments)
 {
-    (void)arguments;
+    if (count > 1 && !strcmp(arguments[1], "none")) return call(0);
     if (count > 1) {
         pthread_t threads[4];
         for (int n = 0; n < 4; n++) pthread_create(&threads[n], NULL, caller, NULL);
@@ -220,6 +221,11 @@ def test_what_is_wrong_is_said(program: Path, setting: str) -> None:
     if variable == "LD_LIBRARY_PATH" and shutil.which("nvidia-smi"):
         pytest.skip("there is a driver")
     assert next(line for line in ran(program, **{variable: value}) if line.startswith("=")) == f"= {WRONG[setting]}"
+
+
+def test_what_has_no_elements_shares_no_memory(program: Path) -> None:
+    """Wherever it is said to lie, and with whatever strides."""
+    assert ran(program, "none", WRONG="inside")[-1] == "= 0 256 "
 
 
 def test_failures_are_asked_for(program: Path) -> None:

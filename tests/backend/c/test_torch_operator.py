@@ -33,6 +33,8 @@ fun scalars (x : f32) = for i < 3 => x
 fun some (x : f32[n]) = filter (for i => x[i] > 0.0) x
 fun root (x : f32[n * n]) = for i < n => x[i]
 fun pick (x : f32[n]) (ids : i32[k]) = { picked = for i => x[ids[i]], more = for i => x[i] + 1.0 }
+fun numbers (Tensor : bf16[n]) (std : bf16) (h : f16) (e : f8e4m3) (k : i32) (u : u64) =
+  { y = for i => Tensor[i] * std, h = for i < n => h, e = for i < n => e, k = for i < n => k, u = for i < n => u }
 """
 RUN = """
 import sys, torch
@@ -144,6 +146,23 @@ def test_what_is_no_operator(name: str, said: str, tmp_path: Path) -> None:
         build(session, session.callee(name), str(tmp_path), {}, {}, {}, {}, torch=True)
     assert raised.value.diagnostics[0].code == "AX0614"
     assert said in raised.value.diagnostics[0].message
+
+
+def test_numbers(tmp_path: Path) -> None:
+    """A number of 16 or 8 bits is rounded as PyTorch does; one that an integer's type has not is refused, and never wraps."""
+    session = axon.compile(MODULE)._session
+    build(session, session.callee("numbers"), str(tmp_path), {}, {}, {}, {}, torch=True)
+    torch.ops.load_library(str(tmp_path / "libaxon_numbers_torch.so"))
+    x = torch.arange(3, dtype=torch.bfloat16)
+
+    def called(std: float, h: float, e: float, k: int, u: int) -> list[float]:
+        return [part[2].item() for part in torch.ops.axon_built.numbers(x, std, h, e, k, u)]
+
+    least, most = -(1 << 31), (1 << 63) - 1
+    assert called(2.5, 1e-3, -0.3, least, most) == [5.0, float(torch.tensor(1e-3).half()), -0.3125, least, most]
+    for k, u, said in ((1 << 31, 0, "`k` must hold i32, and 2147483648"), (0, -5, "`u` must hold u64, and -5")):
+        with pytest.raises(RuntimeError, match=rf"error\[AX0504\]: {said} is outside its range"):
+            called(2.5, 1.0, 1.0, k, u)
 
 
 # ── for GPUs, on a driver that says what it is asked (libcuda.c) ────────────────────────────────────────────────────────────

@@ -165,21 +165,21 @@ AX_UNUSED static int ax_in_rows(const int64_t *sizes, const int64_t *strides, in
     return 1;
 }
 
-/* From where to where the bytes of a tensor lie. */
+/* From where to where the bytes of a tensor lie; of one without elements, nowhere, whatever its strides are. */
 AX_UNUSED static void ax_reach(
     const void *data, const int64_t *sizes, const int64_t *strides, int rank, int64_t item, uintptr_t *low, uintptr_t *high)
 {
     *low = *high = (uintptr_t)data;
     for (int d = 0; d < rank; d++) {
         if (sizes[d] <= 0) {
-            *high = *low;
+            *low = *high = 0;
             return;
         }
-        int64_t span = strides[d] * (sizes[d] - 1) * item;
-        if (span < 0) {
-            *low += (uintptr_t)span;
+        const uintptr_t span = (uintptr_t)strides[d] * (uintptr_t)(sizes[d] - 1) * (uintptr_t)item;
+        if (strides[d] < 0) {
+            *low += span;
         } else {
-            *high += (uintptr_t)span;
+            *high += span;
         }
     }
     *high += (uintptr_t)item;
