@@ -268,7 +268,10 @@ class Model(torch.nn.Module):
 
 x, w = torch.randn(128, 64, device=device).bfloat16(), torch.randn(64, 128, device=device).bfloat16()
 made = torch.export.export(Model(), (x, w))
-path = torch._inductor.aoti_compile_and_package(made, package_path=f"{folder}/m.pt2")
+# one package is made: headers compiled beforehand for others, and asking which vectors there are, would take most of the time
+lean = {"aot_inductor.precompile_headers": False, "aot_inductor.compile_wrapper_opt_level": "O0", "cpp.vec_isa_ok": True}
+lean["compile_threads"] = 1
+path = torch._inductor.aoti_compile_and_package(made, package_path=f"{folder}/m.pt2", inductor_configs=lean)
 run = f'''
 import sys, torch
 torch.ops.load_library("{folder}/libaxon_{name}_torch.so")

@@ -225,7 +225,7 @@ def test_what_is_wrong_is_said(program: Path, setting: str) -> None:
 
 def test_what_has_no_elements_shares_no_memory(program: Path) -> None:
     """Wherever it is said to lie, and with whatever strides."""
-    assert ran(program, "none", WRONG="inside")[-1] == "= 0 256 "
+    assert ran(program, "none", WRONG="inside")[-1] == "= 0 4352 "
 
 
 def test_failures_are_asked_for(program: Path) -> None:
