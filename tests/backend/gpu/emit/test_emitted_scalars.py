@@ -260,7 +260,7 @@ SMALL = TileMapping(64, 64, 64, 2, 1, 1, 1, keys=48)
 TWO = TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48)
 LOOKED_UP = [
     "c[j] / 20 = i / 15", "o[b, i] = g[j]", "not (o[b, i] < g[j])", "h[j] > cast i16 (i + 40)",
-    "cast i32 h[j] <= i + w[b] andalso j <= i", "cast i32 g[j] <> i orelse j = 3", "c[j] < 100", "h[j] * cast i16 300 > cast i16 i",
+    "cast i32 h[j] <= i + w[b] andalso j <= i", "cast i32 g[j] = i orelse j = 3", "c[j] < 100", "h[j] * cast i16 300 > cast i16 i",
 ]  # fmt: skip
 
 
