@@ -22,7 +22,7 @@ Note [Rows of which everything is masked]
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import lru_cache
 from math import inf
@@ -47,6 +47,7 @@ from axon.backend.gpu.tile.online_softmax import (
     times,
 )
 from axon.backend.gpu.tile.schedule import LAUNCH, MEMORY_RATE, SUSTAINED_RATE, ScheduleProblem, Traits, fastest
+from axon.backend.gpu.tile.scores import Group, Seen, as_stored, first_of, groups, orders
 from axon.backend.gpu.tile.stream import addends, stream
 from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
@@ -55,7 +56,6 @@ from axon.base.passes import verified
 from axon.core.ir import (
     Axis,
     Binary,
-    Bind,
     Block,
     Compute,
     Const,
@@ -72,12 +72,10 @@ from axon.core.ir import (
     Value,
     element_of,
 )
-from axon.core.scalar_facts import size
 from axon.core.verify import verify_rewritten
 from axon.core.walk import converted, mentions, outs_of, reads, rename, rewrite, tensors_of
 from axon.shapes.dimension import Dim
 
-LONGEST = 4_000  # nodes of an expression that is inlined
 F32 = Element.F32
 
 
@@ -91,107 +89,14 @@ class Recomputed:
 
 @verified("recompute", lambda made, given, *_: verify_rewritten(made.program, given))
 def recomputed(program: Program, apart: Set[Symbol] = frozenset()) -> Recomputed:
-    """The program with such sums in a form that streams take, if they take all of them. Those that make one of the tensors in
-    `apart` are no streams."""
-    if not _Seen(program.block.ops).products:
-        return Recomputed(program)
-    return _Rewriting(program, apart).run() or Recomputed(program)
-
-
-class _TooLong(Exception):
-    """What an expression would be."""
-
-
-# ── reads seen through pointwise operations ─────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class _Product:
-    """out[i, j] = sum over one axis of left * right: one factor has indices of the result that the other has not."""
-
-    op: Compute
-    depth: Axis
-    left: Read
-    right: Read
-    scale: Scalar
-
-
-def _product(op: Op) -> _Product | None:
-    if not isinstance(op, Compute) or op.reduction is None or op.reduction.monoid.kind != "sum" or len(op.body) != 1:
-        return None
-    if len(op.reduction.axes) != 1 or op.reduction.where is not None:
-        return None
-    (depth,) = op.reduction.axes
-    deep = [f for f in factors(loosened(op.body[0])) if mentions(f, depth.symbol)]
-    if len(deep) != 2:
-        return None
-    left, right = deep
-    if not isinstance(left, Read) or not isinstance(right, Read):
-        return None
-    own = [{a.symbol for a in op.axes if mentions(f, a.symbol)} for f in deep]
-    if not own[0] - own[1] or not own[1] - own[0]:
-        return None
-    return _Product(op, depth, left, right, product(f for f in factors(loosened(op.body[0])) if f not in deep))
-
-
-class _Seen:
-    """The operations of a program, and expressions with pointwise operations in place of what they make."""
-
-    def __init__(self, ops: Sequence[Op]) -> None:
-        self.makers = {out.symbol: op for op in ops if isinstance(op, Compute) for out in op.outs}
-        self.products = {op.outs[0].symbol: found for op in ops if isinstance(op, Compute) if (found := _product(op))}
-
-    def inlined(self, scalar: Scalar) -> Scalar:
-        """Down to what reductions make, and inputs; as it is, if that would be too long."""
-        nodes = 0
-
-        def inline(scalar: Scalar) -> Scalar:
-            nonlocal nodes
-            nodes += size(scalar, LONGEST)
-            if nodes >= LONGEST:
-                raise _TooLong
-            return rewrite(scalar, visit)
-
-        def visit(node: Scalar) -> Scalar | None:
-            match node:
-                case Bind(bindings=bindings, body=body):
-                    known: dict[Symbol, Scalar] = {}
-                    for symbol, value in bindings:
-                        known[symbol] = substituted(value, known)
-                    return inline(substituted(body, known))
-                case Read(tensor=tensor, padding=None, checked=None):
-                    maker = self.makers.get(tensor)
-                    at = [s for s in node.subscripts if isinstance(s, Dim)]
-                    if maker is None or maker.reduction is not None or len(at) != len(node.subscripts):
-                        return None
-                    body = maker.body[[out.symbol for out in maker.outs].index(tensor)]
-                    return inline(rename(body, {axis.symbol: s for axis, s in zip(maker.axes, at, strict=True)}))
-                case _:
-                    return None
-
-        try:
-            return loosened(inline(scalar))
-        except _TooLong:
-            return loosened(scalar)
-
-    def scored(self, scalar: Scalar, axes: Set[Symbol]) -> list[Read]:
-        """The products that an expression reads at all of these axes, each once."""
-        found = (r for r in reads(scalar) if r.tensor in self.products)
-        return list(dict.fromkeys(r for r in found if all(mentions(r, axis) for axis in axes)))
-
-    def is_statistic(self, read: Read) -> bool:
-        """Whether a tensor is what a reduction makes that is no product."""
-        maker = self.makers.get(read.tensor)
-        if maker is None or maker.reduction is None or read.tensor in self.products or len(maker.body) != 1:
-            return False
-        return maker.reduction.monoid.kind in ("max", "sum")
-
-    def positive(self, read: Scalar) -> bool:
-        """Whether a tensor holds sums of exponentials."""
-        maker = self.makers.get(read.tensor) if isinstance(read, Read) else None
-        if maker is None or maker.reduction is None or maker.reduction.monoid.kind != "sum" or len(maker.body) != 1:
-            return False
-        return all(isinstance(f, Unary) and f.op == "exp" for f in factors(self.inlined(maker.body[0])))
+    """The program with such sums in a form that streams take: of sums that share scores, all or none (see `groups`). Those that
+    make one of the tensors in `apart` are no streams."""
+    made = Recomputed(program)
+    if not Seen(program.block.ops).products:
+        return made
+    for group in groups(as_stored(program.block.ops), program.block.results):
+        made = _Rewriting(made.program, apart, group, made.kept).run() or made
+    return made
 
 
 # ── the pass ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -199,45 +104,78 @@ class _Seen:
 
 @dataclass(slots=True)
 class _Rewriting:
+    """Of the sums of one group, in a program whose streams read what is `before` from memory already."""
+
     program: Program
     apart: Set[Symbol]
+    group: Group
+    before: Set[Symbol] = frozenset()
     kept: dict[Symbol, Value] = field(default_factory=dict)
     made: list[Op] = field(default_factory=list)
     rows: dict[Scalar, tuple[Value, Compute]] = field(default_factory=dict)
     products: set[Symbol] = field(default_factory=set)  # made for sums of the program, worth it only as streams
 
     def run(self) -> Recomputed | None:
-        given = list(self.program.block.ops)
-        seen = _Seen(given)
-        ops: list[Op] = [self.by_products(op, seen) for op in given]
-        seen = _Seen(ops)
-        wide = self.widened({s for op in ops for s in self.statistics_of(op, seen)}, ops)
+        ops = list(self.given())
+        own = self.group.sums | self.products
+        seen = Seen(ops)
+        ops = [self.by_products(op, seen) if first_of(op) in own else op for op in ops]
+        seen = Seen(ops)
+        wide = self.widened({s for op in ops if first_of(op) in own for s in self.statistics_of(op, seen)}, ops)
         ops, self.made = [_wider(op, wide) for op in ops], [_wider(op, wide) for op in self.made]
-        seen = _Seen(ops)
+        seen = Seen(ops)
         values = {v.symbol: v for v in (*self.program.inputs, *(out for op in ops for out in outs_of(op)))}
         changed: dict[Symbol, Compute] = {}
         for op in ops:
-            if isinstance(op, Compute) and op.outs[0].symbol not in self.apart:
+            if isinstance(op, Compute) and op.outs[0].symbol in own - self.apart:
                 made = self.rewritten(op, seen, values)
                 if made is not None:
                     changed[op.outs[0].symbol] = made
         while changed:
-            whole = [changed.get(outs_of(op)[0].symbol, op) if outs_of(op) else op for op in ops]
+            whole = [changed.get(op.outs[0].symbol, op) if isinstance(op, Compute) else op for op in ops]
             whole = _live(_in_order([*whole, *self.made]), self.program.block.results)
             program = replace(self.program, block=Block(tuple(whole), self.program.block.results))
-            kept = frozenset(self.kept) & {out.symbol for op in whole for out in outs_of(op)}
+            kept = (self.before | self.kept.keys()) & {out.symbol for op in whole for out in outs_of(op)}
             taken = streams(program, self.apart, kept)
             refused = changed.keys() - taken
             if not refused:
-                return Recomputed(program, kept) if self.products <= taken else None
+                return Recomputed(program, frozenset(kept)) if self.products <= taken else None
             # What others read as scores first: as it was, it may be such for them.
             scores = {read.tensor for made in changed.values() for read in reads(made.body[0])} & refused
             changed = {symbol: made for symbol, made in changed.items() if symbol not in (scores or refused)}
         return None
 
+    def given(self) -> Iterator[Op]:
+        """The program's operations, those of the group over tensors as these are stored, and over one index each."""
+        for op, stored in zip(self.program.block.ops, as_stored(self.program.block.ops), strict=True):
+            if first_of(op) in self.group.sums:
+                yield from self.one_by_one(stored)
+            else:
+                yield stored if first_of(op) in self.group.scores else op
+
+    # ── sums over several indices ───────────────────────────────────────────────────────────────────────────────────────
+
+    def one_by_one(self, op: Op) -> Iterator[Op]:
+        """sum m i => w[m, i, j] * q[m, i, c], as heads that share keys give these, is a sum over i for each m, and one over m."""
+        along = _last_of(op) if isinstance(op, Compute) else None
+        if not isinstance(op, Compute) or op.reduction is None or along is None:
+            yield op
+            return
+        outer = [axis for axis in op.reduction.axes if axis != along]
+        given = (*outer, *op.axes, along)
+        axes = tuple(Axis(fresh(a.symbol.name), a.extent) for a in given)
+        names = {a.symbol: Dim.of(b.symbol) for a, b in zip(given, axes, strict=True)}
+        out = Value(_symbol(op.outs[0].symbol, "parts"), F32, tuple(a.extent for a in axes[:-1]))
+        made = rename(product(converted(factor, F32) for factor in factors(op.body[0])), names)
+        yield Compute((out,), axes[:-1], Reduction(axes[-1:], op.reduction.monoid), (made,), op.span)
+        self.products.add(out.symbol)
+        whole = Read(out.symbol, tuple(Dim.of(a.symbol) for a in given[:-1]), F32)
+        reduction = replace(op.reduction, axes=tuple(outer))
+        yield replace(op, reduction=reduction, body=(converted(whole, op.outs[0].element),))
+
     # ── sums of products by other products ──────────────────────────────────────────────────────────────────────────────
 
-    def by_products(self, op: Op, seen: _Seen) -> Op:
+    def by_products(self, op: Op, seen: Seen) -> Op:
         """sum j => c[i] * (sum e => a[i, e] * b[j, e]) * y[i, j] is c[i] * sum e => a[i, e] * o[i, e], where
         o[i, e] = sum j => y[i, j] * b[j, e] is something that the program has, or, if y is made of scores, is made."""
         if not isinstance(op, Compute) or op.reduction is None or op.reduction.monoid.kind != "sum" or len(op.body) != 1:
@@ -288,30 +226,29 @@ class _Rewriting:
         return Read(out.symbol, places, F32), [factor for factor in rest if not mentions(factor, along.symbol)]
 
     def known_product(
-        self, op: Compute, along: Axis, depth: Axis, other: Scalar, rest: list[Scalar], seen: _Seen
+        self, op: Compute, along: Axis, depth: Axis, other: Scalar, rest: list[Scalar], seen: Seen
     ) -> tuple[Read, list[Scalar]] | None:
         """The product of `rest` and `other` that the program has, at this operation's axes; and what it lacks."""
+        places = [*(a.symbol for a in op.axes), depth.symbol, along.symbol]
         for maker in seen.makers.values():
             if maker is op or maker.reduction is None or maker.reduction.monoid.kind != "sum" or len(maker.body) != 1:
                 continue
-            alike = [a.extent for a in maker.axes] == [*(a.extent for a in op.axes), depth.extent]
-            if not alike or [a.extent for a in maker.reduction.axes] != [along.extent] or maker.reduction.where is not None:
+            if [a.extent for a in maker.reduction.axes] != [along.extent] or maker.reduction.where is not None:
                 continue
-            places = [*(a.symbol for a in op.axes), depth.symbol, along.symbol]
-            own = [*(a.symbol for a in maker.axes), maker.reduction.axes[0].symbol]
-            names = {a: Dim.of(b) for a, b in zip(own, places, strict=True)}
-            left = list(rest)
-            for factor in factors(seen.inlined(rename(maker.body[0], names))):
-                if factor == other:
-                    other = ONE
-                elif factor in left:
-                    left.remove(factor)
+            for own in orders(maker.axes, [*(a.extent for a in op.axes), depth.extent]):
+                names = dict(zip((*(a.symbol for a in own), maker.reduction.axes[0].symbol), map(Dim.of, places), strict=True))
+                left, wanted = list(rest), other
+                for factor in factors(seen.inlined(rename(maker.body[0], names))):
+                    if factor == wanted:
+                        wanted = ONE
+                    elif factor in left:
+                        left.remove(factor)
+                    else:
+                        break
                 else:
-                    break
-            else:
-                if other == ONE and not any(mentions(f, along.symbol) for f in left):
-                    out = maker.outs[0]
-                    return Read(out.symbol, tuple(map(Dim.of, places[:-1])), out.element), left
+                    if wanted == ONE and not any(mentions(f, along.symbol) for f in left):
+                        out = maker.outs[0]
+                        return Read(out.symbol, tuple(names[a.symbol] for a in maker.axes), out.element), left
         return None
 
     def dotted(self, op: Compute, depth: Axis, own: Scalar, whole: Read, beside: list[Scalar]) -> Compute:
@@ -330,7 +267,7 @@ class _Rewriting:
 
     # ── statistics in f32 ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def statistics_of(self, op: Op, seen: _Seen) -> set[Symbol]:
+    def statistics_of(self, op: Op, seen: Seen) -> set[Symbol]:
         """What a sum reads of rows beside scores: what other reductions of scores make."""
         found = self.weights(op, seen) if isinstance(op, Compute) else None
         return set() if found is None else {r.tensor for r in reads(found[0]) if seen.is_statistic(r)}
@@ -343,7 +280,7 @@ class _Rewriting:
 
     # ── sums in the form of streams ─────────────────────────────────────────────────────────────────────────────────────
 
-    def weights(self, op: Compute, seen: _Seen) -> tuple[Scalar, Scalar, list[Read]] | None:
+    def weights(self, op: Compute, seen: Seen) -> tuple[Scalar, Scalar, list[Read]] | None:
         """What multiplies the last factor of a sum over one index, that factor, and the scores that stand in it."""
         if op.reduction is None or op.reduction.monoid.kind != "sum" or len(op.body) != 1 or len(op.axes) < 2:
             return None
@@ -358,7 +295,7 @@ class _Rewriting:
         scored = seen.scored(rest, {along.symbol})
         return (rest, ends[0], scored) if scored else None
 
-    def rewritten(self, op: Compute, seen: _Seen, values: Mapping[Symbol, Value]) -> Compute | None:
+    def rewritten(self, op: Compute, seen: Seen, values: Mapping[Symbol, Value]) -> Compute | None:
         """A sum in the form of a stream that reads statistics from memory; None if it is none, or makes its own."""
         found = self.weights(op, seen)
         if found is None:
@@ -381,7 +318,7 @@ class _Rewriting:
         whole = Binary("mul", _wide(substituted(weight, dict(back))), _wide(end))
         return replace(op, body=(converted(whole, op.outs[0].element),))
 
-    def with_rows(self, weight: Scalar, op: Compute, form: _Form, seen: _Seen) -> Scalar:
+    def with_rows(self, weight: Scalar, op: Compute, form: _Form, seen: Seen) -> Scalar:
         """The weight with what has one value per row read from memory."""
         assert op.reduction is not None
         extents = {a.symbol: a.extent for a in (*op.axes, *op.reduction.axes)}
@@ -413,6 +350,21 @@ class _Rewriting:
         return rewrite(weight, visit)
 
 
+def _last_of(op: Compute) -> Axis | None:
+    """Of several indices that a product of weights and another tensor is summed over, the one that stands last in the weights: of
+    weights by rows and columns an index of these. None if it is no such sum."""
+    if op.reduction is None or len(op.reduction.axes) < 2 or op.reduction.where is not None or len(op.body) != 1 or not op.axes:
+        return None
+    summed, parts = op.reduction.axes, list(factors(loosened(op.body[0])))
+    weights = [f for f in parts if not mentions(f, op.axes[-1].symbol)]
+    if len(parts) != 2 or len(weights) != 1 or not isinstance(weights[0], Read) or not op.outs[0].element.is_float:
+        return None
+    if {v for axis in (*op.axes, *summed) for v in axis.extent.variables} & {axis.symbol for axis in summed}:
+        return None  # one reaches as far as another says
+    found = [axis for s in weights[0].subscripts if isinstance(s, Dim) for axis in summed if axis.symbol in s.variables]
+    return found[-1] if found and all(mentions(f, found[-1].symbol) for f in parts) else None
+
+
 def better_kept(problem: ScheduleProblem, traits: Traits, target: Target) -> str | None:
     """Why a stream that makes its scores again is better done through memory at these sizes, if it is: as products that make the
     scores, a kernel that makes weights of them, and one more product. What makes scores serves two streams."""
@@ -435,7 +387,7 @@ class _Form:
     """Weights over these scores, which are locals."""
 
     scores: frozenset[Symbol]
-    seen: _Seen
+    seen: Seen
     made: frozenset[Symbol]  # statistics beside those of the program
 
     def is_statistic(self, read: Read) -> bool:

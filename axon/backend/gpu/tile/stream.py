@@ -350,7 +350,8 @@ class _Inliner:
         return scalar
 
     def pointwise(self, read: Read, body: Scalar) -> Scalar | None:
-        """A pointwise value by its body; none for an operand that its body does not merely read from another tensor."""
+        """A pointwise value by its body; none for an operand that its body does not merely read from another tensor, in steps along
+        the axes of a tile: pairs that were turned, `t[i, c / 2, c % 2]`, are in memory as `c` goes over them."""
         if any(isinstance(f, Binary) and any(mentions(f, axis) for axis in self.multiplied) for f in factors(body)):
             return None  # whatever it is made of: a chain of residual sums is long
         before = set(self.used)
@@ -358,10 +359,16 @@ class _Inliner:
         inlined = self.inline(body)
         along = [f for f in factors(inlined) if any(mentions(f, axis) for axis in self.multiplied)]
         found = not local_symbols(inlined) and not all(map(_in_place, reads(inlined)))
-        if found or (along and not (len(along) == 1 and isinstance(along[0], Read))):
+        if found or (along and not (len(along) == 1 and isinstance(along[0], Read) and self.steps(along[0]))):
             self.used = before
             return None
         return inlined
+
+    def steps(self, read: Read) -> bool:
+        """Whether an operand's subscripts are linear in the axes along which a tile steps through it."""
+        axes = self.multiplied | {self.keys.symbol}
+        at = [s for s in read.subscripts if isinstance(s, Dim)]
+        return all(s.linear_in(axis) is not None for s in at for axis in axes & s.variables)
 
     def read(self, read: Read) -> Scalar | None:
         producer = self.producers.get(read.tensor)

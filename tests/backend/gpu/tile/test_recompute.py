@@ -24,14 +24,22 @@ from axon.backend.gpu.tile.families import family_of, results_of
 from axon.backend.gpu.tile.recompute import recomputed
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.element import Element
-from axon.core.ir import Program
+from axon.core.ir import Compute, Program
 from axon.core.passes.parts import parts, straights
+from axon.core.walk import outs_of, tensors_of
 from tests.backend.gpu.proof.mutants import Change, drop, mutate, refused, sites, twice
 from tests.checked import checked
 
 CROSS = "(q : E[b, t, d]) (k : E[b, s, d]) (v : E[b, s, e]) (dy : E[b, t, e])"
 SELF = "(q : E[b, h, t, d]) (k : E[b, h, t, d]) (v : E[b, h, t, d]) (dy : E[b, h, t, d])"
 CHANGED = "vjp (fn (q, k, v) => nn.attention_with ({change}) q k v) (q, k, v) dy"
+TURNED = """fun turned (x : E[..b, t, d]) =
+  let val pairs = for ..b i j, part < 2 => cast f32 x[..b, i, (j, part)]
+      val turned = for ..b i j =>
+        let val angle = cast f32 i / cast f32 (j + 1)
+            val (re, im) = (pairs[..b, i, j, 0], pairs[..b, i, j, 1])
+        in [| re * cos angle - im * sin angle, re * sin angle + im * cos angle |] end
+  in for ..b i (j, part) => cast E turned[..b, i, j, part] end"""
 PROGRAMS = {
     "full": (CROSS, "vjp (fn (q, k, v) => nn.attention q k v) (q, k, v) dy"),
     "causal": (SELF, "vjp (fn (q, k, v) => nn.causal_attention q k v) (q, k, v) dy"),
@@ -53,13 +61,35 @@ PROGRAMS = {
         "vjp (fn (q, k, v) => nn.causal_attention q (for b, h < 2 * n, j c => k[b, h / 2, j, c])"
         " (for b, h < 2 * n, j c => v[b, h / 2, j, c])) (q, k, v) dy",
     ),
+    "in f32": (
+        SELF,
+        "vjp (fn (q, k, v) => let val w = nn.softmax (nn.causal (for b h i j =>"
+        " (sum c => cast f32 q[b, h, i, c] * cast f32 k[b, h, j, c]) * rsqrt (cast f32 d)))"
+        " in for b h i c => cast E (sum j => w[b, h, i, j] * cast f32 v[b, h, j, c]) end) (q, k, v) dy",
+    ),
+    "groups of two indices": (
+        "(q : E[b, n, m, t, d]) (k : E[b, n, t, d]) (v : E[b, n, t, d]) (dy : E[b, n, m, t, d])",
+        "vjp (fn (q, k, v) => let val w = nn.softmax (nn.causal (for b n m i j =>"
+        " (sum c => cast f32 q[b, n, m, i, c] * cast f32 k[b, n, j, c]) * rsqrt (cast f32 d)))"
+        " in for b n m i c => cast E (sum j => w[b, n, m, i, j] * cast f32 v[b, n, j, c]) end) (q, k, v) dy",
+    ),
+    "groups, merged heads": (
+        "(q : E[b, h, t, d]) (k : E[b, n, t, d]) (v : E[b, t, n * d]) (dy : E[b, t, h * d])",
+        "vjp (fn (q, k, v) => let val w = nn.softmax (nn.causal (for b group member i j =>"
+        " (sum c => q[b, (group, member), i, c] * k[b, group, j, c]) * rsqrt (cast E d)))"
+        " in for b i (group, member, c) => sum j => w[b, group, member, i, j] * v[b, j, (group, c)] end) (q, k, v) dy",
+    ),
+    "pairs that are turned": (
+        SELF,
+        "vjp (fn (q, k, v) => nn.causal_attention (turned q) (turned k) v) (q, k, v) dy",
+    ),
     "a loss": (SELF, "grad (fn (q, k, v) => sum for ..i => (nn.causal_attention q k v)[..i] * dy[..i]) (q, k, v)"),
 }
 
 
 def source(name: str, element: str) -> str:
     parameters, body = PROGRAMS[name]
-    return f"import nn\nfun f {parameters} = {body}".replace("E[", f"{element}[").replace("cast E", f"cast {element}")
+    return f"import nn\n{TURNED}\nfun f {parameters} = {body}".replace("E[", f"{element}[").replace("cast E", f"cast {element}")
 
 
 def planned(text: str) -> Planned:
@@ -81,13 +111,15 @@ def test_no_scores_are_stored(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "element", "long"),
     [("full", "bf16", 70), ("causal", "f16", 150), ("soft cap", "bf16", 66), ("alibi", "bf16", 66), ("bias", "f16", 65),
-     ("documents", "bf16", 70), ("window", "bf16", 140), ("grouped heads", "bf16", 70), ("a loss", "f16", 129)],
+     ("documents", "bf16", 70), ("window", "bf16", 140), ("grouped heads", "bf16", 70), ("a loss", "f16", 129),
+     ("in f32", "bf16", 129), ("groups of two indices", "bf16", 67),
+     ("groups, merged heads", "bf16", 70), ("pairs that are turned", "bf16", 65)],
 )  # fmt: skip
 def test_simulated_gradients_are_those_of_core(name: str, element: str, long: int) -> None:
     """Against the interpreter in f64, relative to the greatest."""
     narrow = axon.compile(source(name, element))
     exact = axon.compile(source(name, "f64").replace("f32", "f64"))
-    sizes = {"b": 1, "h": 2, "n": 1, "t": long, "s": 131, "d": 24, "e": 16}
+    sizes = {"b": 1, "h": 2, "n": 1, "m": 3, "t": long, "s": 131, "d": 24, "e": 16}
     chance = np.random.default_rng(0)
     program = compiler.lower(checked(source(name, element)), "f", None)
     given: list[Any] = []
@@ -131,6 +163,51 @@ fun f (x : E[b, t, m]) (wq : E[m, d]) (wk : E[m, d]) (wv : E[m, d]) (dy : E[b, t
     families = [family_of(kernel) for kernel in planned(text.replace("E[", "bf16[")).kernels]
     assert families.count("stream") == 4
     assert families.count("contraction") == 6
+
+
+BLOCK = f"""import nn
+{TURNED}
+type block[d, h, n, c, f] = {{
+  norm1 : E[d], q : E[d, h * c], k : E[d, n * c], v : E[d, n * c], out : E[h * c, d], norm2 : E[d], ff : nn.gated_of[E, d, f]
+}}
+fun attention {{h, n}} (p : block[d, h, n, c, f]) (x : E[b, t, d]) =
+  let val q = turned (nn.split_heads {{h}} (x @ p.q))
+      val k = turned (nn.split_heads {{n}} (x @ p.k))
+      val v = nn.split_heads {{n}} (x @ p.v)
+      val scores = for b group member i j => (sum c => q[b, (group, member), i, c] * k[b, group, j, c]) * rsqrt (cast E c)
+      val weights = nn.softmax (nn.causal scores)
+  in (for b i (group, member, c) => sum j => weights[b, group, member, i, j] * v[b, group, j, c]) @ p.out end
+fun layer {{h, n}} (p : block[d, h, n, c, f]) (x : E[b, t, d]) =
+  let val x = x + attention {{h, n}} p (nn.rms_norm p.norm1 x) in x + nn.swiglu p.ff (nn.rms_norm p.norm2 x) end
+fun f {{h, n}} (p : block[d, h, n, c, f]) (x : E[b, t, d]) (dy : E[b, t, d]) = vjp (fn (p, x) => layer {{h, n}} p x) (p, x) dy"""
+
+
+def test_a_block_stores_no_scores() -> None:
+    """Beside norms and products that share no scores with it, attention is decided by itself; and they stay as they are."""
+    text = BLOCK.replace("E[", "bf16[").replace("cast E", "cast bf16").replace("of[E", "of[bf16")
+    made = planned(text)
+    assert [family_of(kernel) for kernel in made.kernels].count("stream") == 4
+    for kernel in made.kernels:
+        for value in results_of(kernel):
+            assert [d.symbol.name for d in value.shape[-2:] if d.symbol] != ["t", "t"], value.symbol
+    given = straight(text)
+    after = set(recomputed(given).program.block.ops)
+    weights = {v.symbol for v in given.inputs if v.symbol.name.startswith("p_")}
+    others = [op for op in given.block.ops if tensors_of(op) & weights or outs_of(op)[0].symbol in given.block.results]
+    assert sum(isinstance(op, Compute) and op.reduction is not None for op in others) == 3 * 7 + 2  # of 7 weights, 2 norms
+    assert after.issuperset(others)
+
+
+def test_each_attention_is_decided_by_itself() -> None:
+    """Scores of one that something else needs are stored, those of another are not."""
+    text = f"""import nn
+fun attend {CROSS} = vjp (fn (q, k, v) => nn.attention q k v) (q, k, v) dy
+fun f {CROSS} (k2 : E[b, u, d]) (v2 : E[b, u, e]) = (attend q k v dy, attend q k2 v2 dy, nn.attention_scores q k2)"""
+    made = planned(text.replace("E[", "bf16["))
+    stored = [[d.symbol.name for d in v.shape[-2:] if d.symbol] for kernel in made.kernels for v in results_of(kernel)]
+    assert [family_of(kernel) for kernel in made.kernels].count("stream") == 4
+    assert ["t", "s"] not in stored
+    assert ["t", "u"] in stored
 
 
 def test_what_is_no_stream_leaves_all_of_it_as_it_is() -> None:
