@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from axon.core.ir import Program
-from axon.core.sharding import shard
-from axon.core.sharding.layouts import Rates
-from axon.host.devices import collectives
-from axon.host.devices.collectives import Begin, Line
-from axon.host.devices.grid import Grid
-from axon.host.devices.places import Processor
-from axon.host.devices.run import Running
-from tests.core.sharding.whole import arguments, bound, mesh, of
+torch = pytest.importorskip("torch")
+
+from axon.core.ir import Program  # noqa: E402
+from axon.core.sharding import shard  # noqa: E402
+from axon.core.sharding.layouts import Rates  # noqa: E402
+from axon.host.devices import collectives  # noqa: E402
+from axon.host.devices.collectives import Begin, Line  # noqa: E402
+from axon.host.devices.grid import Grid  # noqa: E402
+from axon.host.devices.places import Processor  # noqa: E402
+from axon.host.devices.run import Running  # noqa: E402
+from tests.core.sharding.whole import arguments, bound, mesh, of  # noqa: E402
 
 SLOW = Rates("slow", 1e9, 1e-9, 1e12, 1e12)  # of devices where exchanging takes about as long as computing, and messages do not
 TEXT = "fun beside (w : f32[d, f]) (x : f32[s, d]) = for j i => sum c => w[c, j] * x[i, c]"
