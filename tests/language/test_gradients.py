@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -336,3 +337,14 @@ def test_what_a_step_of_a_loop_reads_of_a_stack_is_differentiated_alone() -> Non
     m = axon.compile(PROGRAM)
     once, more = (m.stacked.cost({"n": n, "d": 64, "b": 64}).flops for n in (8, 16))
     assert more < 2.1 * once
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_a_coercion_makes_wider_is_summed_before_it_is_rounded(target: str) -> None:
+    """With addends and sums that f32 has: the derivative is the bf16 next to the sum, not a sum of addends in bf16."""
+    source = "fun f (x : bf16[k]) (w : f32[n, k]) = grad (fn x => sum i j => cast f32 x[j] * w[i, j]) x"
+    w = np.random.default_rng(5).integers(-4095, 4096, (64, 9)) / 4096
+    got = axon.compile(source).f(np.ones(9, ml_dtypes.bfloat16), w.astype(np.float32), target=target)
+    assert got.dtype == ml_dtypes.bfloat16
+    assert np.array_equal(got, w.sum(0).astype(ml_dtypes.bfloat16))
+    assert not np.array_equal(got, w.astype(ml_dtypes.bfloat16).sum(0, dtype=np.float32).astype(ml_dtypes.bfloat16))

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 from axon.backend.cpu import build
 from axon.backend.cpu.function import Function, LoopFunction, WorkAmount, work
 from axon.backend.cpu.launch import Launch, asked, launch_of
-from axon.backend.cpu.pooling import Pooled, Pooling
+from axon.backend.cpu.pooling import Pooling, pooled
 from axon.backend.cpu.products import Products, is_window, is_with_vector
-from axon.backend.cpu.remainders import Divided, Remainders
+from axon.backend.cpu.remainders import Remainders, divided
 from axon.backend.cpu.straight import is_straight, together
 from axon.backend.cpu.threads import WORTH_SHARING
 from axon.backend.kernel.parameters import PointerParameter
@@ -33,6 +33,7 @@ from axon.backend.plan.ir import (
     values_in,
     values_of,
 )
+from axon.backend.plan.numbered import AtSizes
 from axon.backend.plan.reshapes import reshapes
 from axon.backend.plan.settled import conditions, decided, settled, without_failures
 from axon.backend.plan.walk import Lives
@@ -123,8 +124,8 @@ class CpuExecutable:
         self._together = dict(made.bodies)
         self._conditions: tuple[Scalar, ...] | None = None  # until a call asks
         self._settled: dict[tuple[bool, ...], Kernels] = {}
-        self._divided: IdentityMap[Nest, Divided] = IdentityMap()
-        self._pooled: IdentityMap[Nest, Pooled] = IdentityMap()
+        self._divided: IdentityMap[Nest, AtSizes[Remainders]] = IdentityMap()
+        self._pooled: IdentityMap[Nest, AtSizes[Pooling]] = IdentityMap()
         self._independent: IdentityMap[Repeat, Independent | None] = IdentityMap()
         # A text says why a loop has no function.
         self.loops = IdentityMap((kernel, self._native(loop)) for kernel, loop in made.loops)
@@ -240,14 +241,14 @@ class CpuExecutable:
         """A nest as products, one for each remainder of indices that it divides; None if it is none such at these sizes."""
         found = self._divided.get(nest)
         if found is None:
-            found = self._divided[nest] = Divided.of(nest)
+            found = self._divided[nest] = divided(nest)
         return found.at(dims)
 
     def pooling(self, nest: Nest, dims: Mapping[Symbol, int]) -> Pooling | None:
         """A nest as a reduction over windows; None if it is none such at these sizes."""
         found = self._pooled.get(nest)
         if found is None:
-            found = self._pooled[nest] = Pooled.of(nest)
+            found = self._pooled[nest] = pooled(nest)
         return found.at(dims)
 
     def loop(self, kernel: Repeat) -> NativeLoop | str:

@@ -1,7 +1,6 @@
 """Sums and extremes over windows of one tensor, at the sizes of a call: pooling, of any rank, stride, dilation and padding.
 
-    Pooled      a nest that may be so computed
-    Pooling     how it is, at the sizes of a call
+    pooled      a nest that may be so computed -> how it is, at the sizes of a call: a `Pooling`
 
 As in `windows` there is no matrix of windows: vectors run along the innermost axis of the result, and every place of the window is
 an offset from there, in a table. Where windows move by many elements, or reach over the border, the tensor is copied once, with
@@ -21,7 +20,7 @@ import numpy as np
 from axon.backend.cpu import build, threads
 from axon.backend.cpu.windows import Operand, Shown, innermost, laid_along, laid_near
 from axon.backend.plan.ir import Factor, Nest
-from axon.backend.plan.numbered import at_sizes
+from axon.backend.plan.numbered import MOST, AtSizes, at_sizes
 from axon.backend.tiles.places import Places
 from axon.backend.tiles.views import affine_of
 from axon.base.data import dataclass
@@ -29,12 +28,11 @@ from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Compute, Const, Read
 from axon.core.scalar_facts import axes_of
-from axon.core.walk import all_axes, dimensions_of
+from axon.core.walk import all_axes
 from axon.shapes.dimension import Dim
 
 Array = Any
 Sizes = Mapping[Symbol, int]
-MOST = 64  # sizes for which it is kept; then they are forgotten, and asked again
 TURN = 8  # places of a window that are taken at once
 SUMMED = 128  # places that are added in f32
 NEAR = 4  # elements by which windows move, at most, where they are read as they lie: vectors are made by shuffles
@@ -101,28 +99,8 @@ def _same(arguments: list[int], thread: int) -> list[int]:
     return arguments
 
 
-class Pooled:
-    """A nest that may be so computed, by sizes."""
-
-    def __init__(self, op: Compute | None) -> None:
-        self._op = op
-        self._asked = () if op is None else tuple(sorted(dimensions_of(op), key=lambda s: s.id))
-        self._found: dict[tuple[int, ...], Pooling | None] = {}
-
-    @staticmethod
-    def of(nest: Nest) -> Pooled:
-        step, *others = nest.steps
-        return Pooled(step if not others and isinstance(step, Compute) and _is_over_windows(step) else None)
-
-    def at(self, dims: Sizes) -> Pooling | None:
-        if self._op is None:
-            return None
-        key = tuple([dims[s] for s in self._asked])
-        if key not in self._found:
-            if len(self._found) >= MOST:
-                self._found.clear()
-            self._found[key] = _pooling(self._op, dict(zip(self._asked, key, strict=True)))
-        return self._found[key]
+def pooled(nest: Nest) -> AtSizes[Pooling]:
+    return AtSizes(nest, _is_over_windows, _pooling)
 
 
 def _is_over_windows(step: Compute) -> bool:

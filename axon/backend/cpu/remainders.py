@@ -1,7 +1,6 @@
 """Sums that divide indices of their result as products, one for each remainder: transposed convolutions by a stride.
 
-    Divided      a nest that may be so computed
-    Remainders   how it is, at the sizes of a call
+    divided      a nest that may be so computed -> how it is, at the sizes of a call: `Remainders`
 
 What `plan.residues` makes of the sum is affine where the remainders are numbers, so each of them is an ordinary convolution, with
 a part of the filter; of the result it writes every so many-th element. Strides and paddings are numbers here, though
@@ -18,7 +17,7 @@ from typing import Any
 from axon.backend.cpu.products import Products
 from axon.backend.plan.contractions import contraction
 from axon.backend.plan.ir import Nest
-from axon.backend.plan.numbered import at_sizes
+from axon.backend.plan.numbered import AtSizes, at_sizes
 from axon.backend.plan.residues import by_residues, has_residues
 from axon.backend.plan.settled import decided
 from axon.base.data import dataclass, replace
@@ -26,12 +25,11 @@ from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Compute
 from axon.core.scalar_facts import substitute
-from axon.core.walk import all_axes, dimensions_of
+from axon.core.walk import all_axes
 from axon.shapes.dimension import Dim
 
 Array = Any
 Sizes = Mapping[Symbol, int]
-MOST = 64  # sizes for which it is kept; then they are forgotten, and asked again
 CLASSES = 64  # more of them would each be too little
 
 
@@ -60,28 +58,8 @@ class Remainders:
                 one.products.contract(left, right, {}, target)
 
 
-class Divided:
-    """A nest that may be so computed, by sizes."""
-
-    def __init__(self, op: Compute | None) -> None:
-        self._op = op
-        self._asked = () if op is None else tuple(sorted(dimensions_of(op), key=lambda s: s.id))
-        self._found: dict[tuple[int, ...], Remainders | None] = {}
-
-    @staticmethod
-    def of(nest: Nest) -> Divided:
-        step, *others = nest.steps
-        return Divided(step if not others and isinstance(step, Compute) and has_residues(step) else None)
-
-    def at(self, dims: Sizes) -> Remainders | None:
-        if self._op is None:
-            return None
-        key = tuple([dims[s] for s in self._asked])
-        if key not in self._found:
-            if len(self._found) >= MOST:
-                self._found.clear()
-            self._found[key] = _by_remainders(self._op, dict(zip(self._asked, key, strict=True)))
-        return self._found[key]
+def divided(nest: Nest) -> AtSizes[Remainders]:
+    return AtSizes(nest, has_residues, _by_remainders)
 
 
 def _by_remainders(op: Compute, sizes: Sizes) -> Remainders | None:

@@ -2,6 +2,8 @@
 
 x[(p + padding) / stride]      becomes, at a stride of 2 and a padding of 1,      x[(p + 1) / 2]
 cast i32 (p + 1) % 2 + 2 * i                                                      an index, where i32 holds all of its values
+
+`AtSizes` keeps what is made of an operation so.
 """
 
 from __future__ import annotations
@@ -9,18 +11,45 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from itertools import product
+from typing import Generic, TypeVar
 
+from axon.backend.plan.ir import Nest
 from axon.base.data import replace
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Binary, Compute, Const, Index, Read, Scalar
 from axon.core.scalar_facts import index_of, mapped, substitute
-from axon.core.walk import all_axes, children, with_children
+from axon.core.walk import all_axes, children, dimensions_of, with_children
 from axon.shapes.dimension import Atom, Dim, Quotient
 
 Range = tuple[int, int]
+T = TypeVar("T")
+MOST = 64  # sizes for which it is kept; then they are forgotten, and asked again
 _COMPUTED: dict[str, Callable[[Dim, Dim], Dim]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.floordiv, "mod": operator.mod,
 }  # fmt: skip
+
+
+class AtSizes(Generic[T]):
+    """What is made of a nest of one step at the sizes of a call; None where nothing is, or where it does not fit at any."""
+
+    def __init__(
+        self, nest: Nest, fits: Callable[[Compute], bool], make: Callable[[Compute, Mapping[Symbol, int]], T | None]
+    ) -> None:
+        step, *others = nest.steps
+        self._op = step if not others and isinstance(step, Compute) and fits(step) else None
+        self._make = make
+        self._asked = () if self._op is None else tuple(sorted(dimensions_of(self._op), key=lambda s: s.id))
+        self._found: dict[tuple[int, ...], T | None] = {}
+
+    def at(self, dims: Mapping[Symbol, int]) -> T | None:
+        if self._op is None:
+            return None
+        key = tuple([dims[s] for s in self._asked])
+        if key not in self._found:
+            if len(self._found) >= MOST:
+                self._found.clear()
+            self._found[key] = self._make(self._op, dict(zip(self._asked, key, strict=True)))
+        return self._found[key]
 
 
 def at_sizes(op: Compute, sizes: Mapping[Symbol, int]) -> Compute:

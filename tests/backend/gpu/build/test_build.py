@@ -17,17 +17,20 @@ from typing import Any
 import pytest
 
 import axon
+from axon import compiler
 from axon.backend import kernel_cache as cache
 from axon.backend.gpu.build import cubin as build
 from axon.backend.gpu.build import worker
 from axon.backend.gpu.build.recipe import Stages
 from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.sorting.steps import kernels
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.element import Element
 from axon.core.ir import Unary
 from tests.backend.gpu.programs import contraction
 from tests.backend.gpu.test_stages import SMALL, made
+from tests.checked import checked
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -150,6 +153,22 @@ def test_a_product_with_a_function_that_has_scratch(function: str) -> None:
     case = contraction("ik,jk->ij", result=Element.F32, epilogue=lambda product, extra, at: Unary(function, product))
     kernel = build.compile_source(made(case, TileMapping()).source, HOPPER)
     assert not kernel.spilled
+
+
+SEVERAL = """fun f (dy : bf16[n, d]) (w : bf16[f, d]) (gate : bf16[n, f]) (up : bf16[n, f]) =
+  let val p = for i j => sum k => dy[i, k] * w[j, k]
+      fun weight x = 1.0 / (1.0 + exp (-x))
+  in (for i j => p[i, j] * gate[i, j] * weight gate[i, j],
+      for i j => p[i, j] * up[i, j] * weight gate[i, j] * (1.0 + gate[i, j] * (1.0 - weight gate[i, j]))) end"""
+
+
+def test_several_results_of_several_operands_do_not_spill() -> None:
+    """Piece by piece: what they are computed from need not live from one result to the next."""
+    stages = made(compiler.lower(checked(SEVERAL), "f", None), TileMapping(128, 192, stages=4), paired=True)
+    writes = [op for role in stages.barriers.roles for op in b.operations(role.body) if isinstance(op, b.Write)]
+    assert [(op.column, op.store.tensor.name) for op in writes] == sorted((op.column, op.store.tensor.name) for op in writes)
+    assert len({op.store.tensor for op in writes}) == 2
+    assert not build.compile_source(stages.source, HOPPER).spilled
 
 
 def test_what_does_not_fit_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -237,6 +237,7 @@ MASKS = [
     "l[b, i] * l[b, i] > cast i64 c[j]", "n[b, i] > cast u64 j", "bit_and g[j] 3 = 1", "g[j] * g[j] > o[b, i]",
     "a[b, i] < cast f64 j * 0.5", "h[j] * 300 > cast i16 i", "j / max 1 i < 3",
     "not (j < i orelse j > i + 64)", "2*j <= i", "j - i < 3 andalso i - j < 3", "j < 48 andalso c[j] > 100",
+    "cast i32 g[j] <> i orelse j = 3",
 ]  # fmt: skip
 CHANGES = [
     "cast f32 (j - i)", "cast f32 (j - i) * p[b]", "cast f32 (max (i-j) 0)", "cast f32 (i*j)", "cast f32 (abs (i-j))",
