@@ -62,7 +62,7 @@ class Worker:
         return self.process.stdout.fileno()
 
     def stop(self) -> None:
-        """Kill the process, whatever it does."""
+        """Kill the process, whatever it does; one that has ended leaves its pipes, which are closed."""
         self.process.kill()
         self.forget()
         self.process.wait()
@@ -93,7 +93,8 @@ def crew(count: int) -> Iterator[list[Worker]]:
     try:
         with suppress(IndexError):
             workers.append(_kept.pop())
-        workers = [worker for worker in workers if worker.runs]
+        if workers and not workers[0].runs:  # it was idle for too long
+            workers.pop().stop()
         if sys.executable:
             with suppress(OSError):  # no memory, or no room for processes
                 while len(workers) < count:

@@ -222,6 +222,21 @@ def test_a_worker_that_dies_leaves_its_work_to_us(linked: list[str], monkeypatch
     assert len(linked) == 2
 
 
+@pytest.mark.usefixtures("afresh")
+def test_a_worker_that_was_idle_for_too_long_leaves_no_pipe_open() -> None:
+    with worker.crew(1) as first:
+        (idle,) = first
+    idle.process.kill()
+    idle.process.wait()
+    with worker.crew(1) as (another,):
+        assert another is not idle
+        assert another.runs
+    assert idle.process.stdin is not None
+    assert idle.process.stdout is not None
+    assert idle.process.stdin.closed
+    assert idle.process.stdout.closed
+
+
 class Scripted(worker.Worker):
     """A worker that answers each job with its text, in the order in which they came."""
 
