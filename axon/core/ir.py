@@ -351,6 +351,7 @@ class Program:
 
     `explicit` are the dimension parameters given by position; `contract` binds every dimension from those and the inputs' shapes,
     and states what must hold. `result` structures `block.results`. The inputs that are `ascending` are sorted, vectors of integers.
+    Of each pair in `known`, an operation of the block makes the first, and the second is an input that holds just that already.
     """
 
     name: str
@@ -361,3 +362,4 @@ class Program:
     block: Block
     result: Structure
     ascending: tuple[Symbol, ...] = ()
+    known: tuple[tuple[Symbol, Symbol], ...] = ()

@@ -268,7 +268,8 @@ class _Printer:
         if facts or len(head) > WIDTH:
             where = [f"where {', '.join(facts)} ="] if facts else ["="]
             head = "\n    ".join([program.name + explicit, *params, *where])
-        lines = [line for op in program.block.ops for line in self.op(op)]
+        lines = [f"known {self.name(made)} is {self.name(holds)}" for made, holds in program.known]
+        lines += [line for op in program.block.ops for line in self.op(op)]
         results = [self.name(symbol) for symbol in program.block.results]
         lines.append(f"return {self.structure(program.result, results)}")
         return head + "\n" + "".join([f"  {line}\n" for line in lines])

@@ -78,15 +78,25 @@ def dims_variables(node: Scalar) -> frozenset[Symbol]:
 
 def may_fail(scalar: Scalar) -> bool:
     """Whether evaluating an expression can stop the program: a checked index, a divisor that may be 0, a negative power."""
-    return any(_fails(node) for node in nodes(scalar))
+    return any(_fails(node) or _divides(node) for node in nodes(scalar))
+
+
+def _divides(node: Scalar) -> bool:
+    """Whether it divides by a size, which may be 0."""
+    match node:
+        case Read(subscripts=subscripts):
+            return any(divides(s) for s in subscripts if isinstance(s, Dim))
+        case Index(dim=dim):
+            return divides(dim)
+        case _:
+            return False
 
 
 def _fails(node: Scalar) -> bool:
+    """Whether data may be such that it stops the program."""
     match node:
-        case Read(subscripts=subscripts, checked=checked):
-            return checked is not None or any(divides(s) for s in subscripts if isinstance(s, Dim))
-        case Index(dim=dim):
-            return divides(dim)
+        case Read(checked=checked):
+            return checked is not None
         case Binary(op="div" | "mod", left=left, right=right) if element_of(left).is_integer:
             return not (isinstance(right, Const) and right.value != 0)
         case Binary(op="pow", left=left, right=right) if element_of(left).is_integer:
@@ -97,7 +107,12 @@ def _fails(node: Scalar) -> bool:
 
 def may_stop(op: Compute | Scan) -> bool:
     """Whether an operation can stop the program: an expression of it, or that it asks for an extreme which nothing has."""
-    if any(map(may_fail, scalars(op))):
+    return data_may_stop(op) or any(map(may_fail, scalars(op)))
+
+
+def data_may_stop(op: Compute | Scan) -> bool:
+    """The same where no size is 0 that something is divided by."""
+    if any(_fails(node) for scalar in scalars(op) for node in nodes(scalar)):
         return True
     if isinstance(op, Scan) or op.reduction is None:
         return False

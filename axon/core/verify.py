@@ -202,6 +202,7 @@ class Scope:
         leaves = [leaf for param in source.params for leaf in _leaves(param.structure)]
         self.require(sorted(leaves) == list(range(len(source.inputs))), "parameters do not use each input once")
         self.block(source.block)
+        self.known()
         positions = range(len(source.block.results))
         self.require(all(leaf in positions for leaf in _leaves(source.result)), "a position of the result is out of range")
 
@@ -209,6 +210,15 @@ class Scope:
         """The operations of a program whose contract need not be of its inputs."""
         self.outside()
         self.block(self.source.block)
+        self.known()
+
+    def known(self) -> None:
+        """What inputs are known to hold has their types and shapes; a pass may have done away with what makes it."""
+        inputs = {value.symbol for value in self.source.inputs}
+        for made, holds in self.source.known:
+            self.require(holds in inputs, "what is known is held by no input")
+            if made in self.tensors:
+                self.same(self.tensor(made), self.tensor(holds).element, self.tensor(holds).shape)
 
     def outside(self) -> None:
         """Bring into scope what stands before all operations, taken to be right."""

@@ -19,7 +19,8 @@ from axon.core.gradients.operations import NoDerivative, UserRule
 from axon.core.gradients.reverse import Reverse
 from axon.core.ir import Axis, Compute, Op
 from axon.core.ir import Value as CoreValue
-from axon.core.passes.dissolve import copied, with_tensors
+from axon.core.operands import with_tensors
+from axon.core.passes.dissolve import copied
 from axon.core.walk import outs_of
 from axon.lower.builder import Context
 from axon.lower.loops import Loops

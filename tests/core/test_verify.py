@@ -295,3 +295,20 @@ def test_the_message_shows_the_operation():
     w = World()
     w.map(op("add", at(w.x, w.i, w.j), lit(1, I32)), over=[w.j], by="sum")
     assert rejected(w.b.program(w.s), "right operand").endswith("in\ny : f32[n] = for i => sum j < m => x[i, j] + 1")
+
+
+def known(holds_shape: tuple[Dim, ...], element=F32):
+    """A program whose second input is known to hold what it makes first."""
+    w = World()
+    holds = w.b.input("holds", element, *holds_shape)
+    made = w.map(lit(2.0))
+    return replace(w.b.program(made), known=((made.symbol, holds.symbol),)), made, holds
+
+
+def test_what_is_known_is_of_the_same_kind():
+    program, made, holds = known((N,))
+    verify(program)
+    verify(replace(program, block=Block((), (holds.symbol,)), known=((STRANGER, holds.symbol),)))  # a pass may leave it out
+    rejected(known((M,))[0], "the shape of .* should be")
+    rejected(known((N,), F64)[0], "should hold f64")
+    rejected(replace(program, known=((made.symbol, made.symbol),)), "what is known is held by no input")

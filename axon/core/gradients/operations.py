@@ -32,7 +32,7 @@ from axon.core.ir import (
     Value,
     identity,
 )
-from axon.core.passes.dissolve import with_tensors
+from axon.core.operands import with_tensors
 from axon.core.scalar_facts import freshened, mapped, relabelled, renamed, substitute
 from axon.core.walk import outs_of, rewrite, tensors_of
 from axon.shapes.dimension import Dim

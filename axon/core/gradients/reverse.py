@@ -64,7 +64,8 @@ from axon.core.ir import (
     Value,
     element_of,
 )
-from axon.core.passes.dissolve import copied, with_tensors
+from axon.core.operands import with_tensors
+from axon.core.passes.dissolve import copied
 from axon.core.passes.live import live
 from axon.core.passes.parts import as_size
 from axon.core.scalar_facts import above_0, comparison, substitute, varies

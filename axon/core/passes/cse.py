@@ -14,7 +14,8 @@ from axon.base.data import replace
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
 from axon.core.ir import Bind, Block, Compute, Loop, Op, Program, Scalar, Sort, Value
-from axon.core.passes.dissolve import copied, with_tensors
+from axon.core.operands import with_tensors
+from axon.core.passes.dissolve import copied
 from axon.core.scalar_facts import may_stop, relabelled, renamed, substitute
 from axon.core.verify import verify_rewritten
 from axon.core.walk import nodes, outs_of, tensors_of

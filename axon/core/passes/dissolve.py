@@ -29,8 +29,6 @@ from axon.core.ir import (
     Binary,
     Bind,
     Block,
-    Check,
-    Compress,
     Compute,
     Const,
     Index,
@@ -44,6 +42,7 @@ from axon.core.ir import (
     Sort,
     Value,
 )
+from axon.core.operands import with_tensors
 from axon.core.scalar_facts import (
     at_least_0,
     bare,
@@ -186,37 +185,6 @@ def copied(op: Op) -> Symbol | None:
     if not isinstance(body, Read) or body.padding is not None or body.checked is not None:
         return None
     return body.tensor if tuple(map(bare, body.subscripts)) == tuple(axis.symbol for axis in op.axes) else None
-
-
-def with_tensors(op: Op, names: Mapping[Symbol, Symbol]) -> Op:
-    """The operation with tensors replaced by others."""
-    if not names:
-        return op
-
-    def scalar(s: Scalar) -> Scalar:
-        def visit(node: Scalar) -> Scalar | None:
-            if not isinstance(node, Read) or (node.tensor not in names and all(isinstance(x, Dim) for x in node.subscripts)):
-                return None
-            subscripts = tuple(x if isinstance(x, Dim) else rewrite(x, visit) for x in node.subscripts)
-            padding = None if node.padding is None else rewrite(node.padding, visit)
-            return replace(node, tensor=names.get(node.tensor, node.tensor), subscripts=subscripts, padding=padding)
-
-        return rewrite(s, visit)
-
-    match op:
-        case Compute() | Scan():
-            return mapped(op, scalar)
-        case Loop():
-            initial = tuple(names.get(symbol, symbol) for symbol in op.initial)
-            inner = tuple(with_tensors(x, names) for x in op.body.ops)
-            results = tuple(names.get(symbol, symbol) for symbol in op.body.results)
-            return replace(op, initial=initial, trip=scalar(op.trip), body=Block(inner, results))
-        case Sort():
-            return replace(op, input=names.get(op.input, op.input))
-        case Compress():
-            return replace(op, mask=names.get(op.mask, op.mask))
-        case Check():
-            return op
 
 
 # ── dissolving ──────────────────────────────────────────────────────────────────────────────────────────────────────────

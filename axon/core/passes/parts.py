@@ -55,8 +55,9 @@ from axon.core.ir import (
     Value,
     element_of,
 )
+from axon.core.operands import with_tensors
 from axon.core.passes.cse import deduplicated
-from axon.core.passes.dissolve import copied, with_tensors
+from axon.core.passes.dissolve import copied
 from axon.core.passes.factor import DEVICE, choices, factored
 from axon.core.passes.hoist import DEVICE as WORTH
 from axon.core.passes.hoist import hoist
@@ -376,7 +377,8 @@ def _straight(ops: Sequence[Compute | Scan], later: set[Symbol], around: _Around
     """The operations of one place as a program."""
     own = {out.symbol: out for op in ops for out in op.outs}
     read = dict.fromkeys(s for op in ops for s in sorted(needs_of(op), key=lambda s: s.id) if s in around.values and s not in own)
-    inputs = tuple(around.values[symbol] for symbol in read)
+    known = tuple((s, holds) for s, holds in around.program.known if s in own and holds in around.values)
+    inputs = tuple(around.values[symbol] for symbol in dict.fromkeys([*read, *(holds for _, holds in known)]))
     shaped = frozenset(symbol for value in inputs for dim in value.shape for symbol in dim.variables)
     dims = shaped.union(*map(dimensions_of, ops))
     explicit = tuple(sorted(dims, key=lambda symbol: symbol.id))
@@ -394,6 +396,7 @@ def _straight(ops: Sequence[Compute | Scan], later: set[Symbol], around: _Around
             Block(tuple(ops), results),
             leaves[0] if len(leaves) == 1 else TupleOf(leaves),
             tuple(value.symbol for value in inputs if value.symbol in around.ascending),
+            known,
         )
     )
 

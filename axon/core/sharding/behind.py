@@ -23,7 +23,7 @@ from axon.core.scalar_facts import may_stop
 from axon.core.sharding.access import ZERO, Grid
 from axon.core.sharding.emit import Parted, Raw, each_row, read_of_raw
 from axon.core.sharding.ir import Collective, Part
-from axon.core.sharding.layouts import Rates, elements, rings
+from axon.core.sharding.layouts import Rates, elements, guessed, rings
 from axon.core.sharding.pieces import LAUNCH, of_block, of_each, only_reader
 from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim
@@ -111,24 +111,18 @@ def _makers(at: int, source: Symbol, raw: Sequence[Raw], results: Sequence[Symbo
 def _choice(found: _Behind, grid: Grid, rates: Rates, sizes: Mapping[Symbol, int]) -> tuple[int, int] | None:
     """Along which dimension, and in how many pieces, it takes the least time; None where it is best in one."""
 
-    def guess(dim: Dim) -> int:
-        try:
-            return max(0, dim.evaluate(sizes))
-        except (KeyError, ZeroDivisionError):
-            return 1
-
     item, of = found.collective, found.before[-1][1].outs[0]
     link, factor = rates.over(item.axis), rings(item.kind, grid.devices(item.axis))
-    exchanged = float(factor * guess(elements(of.shape))) * (of.element.bits // 8) / link.bandwidth
-    computed = sum(guess(flops(op)) for _, op in found.before) / rates.flops
-    copied = 0.0 if found.after else 2 * guess(elements(item.result.shape)) * (of.element.bits // 8) / rates.memory
+    exchanged = float(factor * guessed(elements(of.shape), sizes)) * (of.element.bits // 8) / link.bandwidth
+    computed = sum(guessed(flops(op), sizes) for _, op in found.before) / rates.flops
+    copied = 0.0 if found.after else 2 * guessed(elements(item.result.shape), sizes) * (of.element.bits // 8) / rates.memory
 
     def time(pieces: int) -> float:
         hidden = max(exchanged, computed) * (pieces - 1) / pieces
         more = (pieces - 1) * (link.latency + LAUNCH) + (copied if pieces > 1 else 0.0)
         return hidden + (exchanged + computed) / pieces + more
 
-    along = [d for d, extent in enumerate(of.shape) if d != item.dimension and guess(extent) >= MOST]
+    along = [d for d, extent in enumerate(of.shape) if d != item.dimension and guessed(extent, sizes) >= MOST]
     best = min((n for n in (1, 2, 4, MOST)), key=time)
     return (along[0], best) if along and best > 1 else None
 

@@ -44,7 +44,7 @@ from axon.shapes.pretty import render
 from axon.shapes.relation import Relation
 
 _WORDS = {"sum": "sum", "prod": "product", "max": "maximum", "min": "minimum", "any": "`any`", "all": "`all`"}
-Raw: TypeAlias = "Compute | Scan | Loop | Sort | Compress | Check | Collective | Parted | Break | _Body"
+Raw: TypeAlias = "Compute | Scan | Loop | Sort | Compress | Check | Known | Collective | Parted | Break | _Body"
 
 Change: TypeAlias = "Callable[[Sequence[Raw], Sequence[Symbol]], list[Raw]]"
 
@@ -55,6 +55,14 @@ class Parted:
 
     ops: tuple[Compute, ...]
     part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What an operation in front of it makes is there: another value holds it."""
+
+    made: Symbol
+    holds: Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +300,7 @@ class Emitter:
             count = op.trip
             if isinstance(trip, Symbol):
                 count = Read(self.version(trip, Layout(())).symbol, (), Element.I32)
-            ops = tuple(item for item in body if not isinstance(item, Collective | Parted | Break | _Body))
+            ops = tuple(item for item in body if not isinstance(item, Known | Collective | Parted | Break | _Body))
             self.raw.append(replace(op, outs=outs, initial=initial, states=states, trip=count, body=Block(ops, results)))
             return
         many = trip if isinstance(trip, Dim) else self.version(trip, Layout(())).symbol
@@ -338,12 +346,14 @@ def grouped(name: str, raw: Sequence[Raw], results: Iterable[Symbol], around: Ma
             steps.append(replace(item.repeat, steps=inner))
         else:
             ops: list[Op] = []
-            while at and not isinstance(raw[at - 1], Collective | Parted | Break | _Body):
-                op = raw[at - 1]
-                assert not isinstance(op, Collective | Parted | Break | _Body)
-                ops.append(op)
+            known: list[Known] = []
+            while at and not isinstance(op := raw[at - 1], Collective | Parted | Break | _Body):
+                if isinstance(op, Known):
+                    known.append(op)
+                else:
+                    ops.append(op)
                 at -= 1
-            step = _program(name, ops[::-1], needed, values)
+            step = _program(name, ops[::-1], needed, values, known[::-1])
             if step is not None:
                 steps.append(step)
                 needed |= {*step.reads, *step.program.explicit}
@@ -358,7 +368,7 @@ def _made(item: Raw) -> tuple[Value, ...]:
             return repeat.outs
         case Parted(part=part):
             return (part.of,)
-        case Break():
+        case Break() | Known():
             return ()
         case _:
             return outs_of(item)
@@ -371,6 +381,8 @@ def read_of_raw(item: Raw) -> Iterable[Symbol]:
             return (source,)
         case Break():
             return ()
+        case Known(holds=holds):
+            return (holds,)
         case Parted(ops=ops):
             return {s for op in ops for s in tensors_of(op)} - {out.symbol for op in ops for out in op.outs}
         case _Body(repeat=repeat, raw=raw):
@@ -419,7 +431,9 @@ def _trip(step: Repeat) -> Iterable[Symbol]:
     return {*sizes, *({step.trip} if isinstance(step.trip, Symbol) else step.trip.variables)}
 
 
-def _program(name: str, ops: Sequence[Op], needed: set[Symbol], values: Mapping[Symbol, Value]) -> Local | None:
+def _program(
+    name: str, ops: Sequence[Op], needed: set[Symbol], values: Mapping[Symbol, Value], given: Sequence[Known] = ()
+) -> Local | None:
     """Operations as a program, without what nobody needs, by its values or by its size; checks stay, and what may stop the program
     where it is needed."""
     wanted = set(needed)
@@ -438,7 +452,8 @@ def _program(name: str, ops: Sequence[Op], needed: set[Symbol], values: Mapping[
     read = dict.fromkeys(
         s for op in kept for s in sorted(tensors_of(op), key=lambda s: s.id) if s not in own and s not in local and s in values
     )
-    inputs = tuple(values[s] for s in read)
+    known = tuple((one.made, one.holds) for one in given if one.made in own)
+    inputs = tuple(values[s] for s in dict.fromkeys([*read, *(holds for _, holds in known)]))
     defined = {op.size: op.out.symbol for op in kept if isinstance(op, Compress)}
     shaped = frozenset(v for value in inputs for dim in value.shape for v in dim.variables)
     inner = {op.size for loop in kept if isinstance(loop, Loop) for op in _deep(loop) if isinstance(op, Compress)}
@@ -454,6 +469,7 @@ def _program(name: str, ops: Sequence[Op], needed: set[Symbol], values: Mapping[
         Contract(explicit, tuple(ParameterShape(v.symbol.name, v.shape) for v in inputs)),
         Block(tuple(kept), results),
         leaves[0] if len(leaves) == 1 else TupleOf(leaves),
+        known=known,
     )
     return Local(program, tuple(defined.items()))
 

@@ -182,6 +182,14 @@ def elements(shape: tuple[Dim, ...]) -> Dim:
     return total
 
 
+def guessed(dim: Dim, sizes: Mapping[Symbol, int]) -> int:
+    """An extent or a count at these sizes; 1 where it depends on what only a call knows."""
+    try:
+        return max(0, dim.evaluate(sizes))
+    except (KeyError, ZeroDivisionError):
+        return 1
+
+
 def seconds(move: Move, value: Value, grid: Grid, element_bytes: int, sizes: Mapping[Symbol, int], rates: Rates) -> float:
     """How long a collective takes at these sizes."""
     if move.kind == "slice":

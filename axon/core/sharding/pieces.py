@@ -23,7 +23,7 @@ from axon.core.scalar_facts import freshened, mapped, may_stop, substitute
 from axon.core.sharding.access import Grid
 from axon.core.sharding.emit import Parted, Raw, each_row, read_of_raw
 from axon.core.sharding.ir import Collective, Part
-from axon.core.sharding.layouts import Rates, elements
+from axon.core.sharding.layouts import Rates, elements, guessed
 from axon.core.walk import all_axes, nodes, rewrite, scalars
 from axon.shapes.dimension import Dim
 
@@ -111,15 +111,9 @@ def of_each(op: Compute, product: Compute) -> bool:
 
 
 def _pays(pair: _Pair, source: Value, grid: Grid, rates: Rates, sizes: Mapping[Symbol, int]) -> bool:
-    def guess(dim: Dim) -> int:
-        try:
-            return max(0, dim.evaluate(sizes))
-        except (KeyError, ZeroDivisionError):
-            return 1
-
     p, link = grid.devices(pair.gather.axis), rates.over(pair.gather.axis)
-    exchanged = (p - 1) * guess(elements(source.shape)) * (source.element.bits // 8) / link.bandwidth
-    computed = guess(flops(pair.product)) / rates.flops
+    exchanged = (p - 1) * guessed(elements(source.shape), sizes) * (source.element.bits // 8) / link.bandwidth
+    computed = guessed(flops(pair.product), sizes) / rates.flops
     return p > 1 and min(exchanged, computed * (p - 1) / p) > (p - 1) * (link.latency + LAUNCH)
 
 

@@ -13,9 +13,10 @@ from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.core.ir import Compute, Value
+from axon.core.known import present
 from axon.core.operation_count import flops
 from axon.core.sharding.ir import Collective, Local, Placed, Repeat, Sharded, Step
-from axon.core.sharding.layouts import Rates, elements, exchanged, rings
+from axon.core.sharding.layouts import Rates, elements, exchanged, guessed, rings
 from axon.core.sharding.plan import TRIPS, literal
 from axon.core.sharding.printer import told
 from axon.core.walk import results_of
@@ -71,7 +72,7 @@ def _costs(
                 values.update({value.symbol: value for value in results_of(program)})
                 values.update({} if step.part is None else {step.part.of.symbol: step.part.of})
                 for size, _ in step.defines:
-                    sizes.setdefault(size, _guess(Dim.of(size), sizes))
+                    sizes.setdefault(size, guessed(Dim.of(size), sizes))
             case Collective():
                 source = values[step.source]
                 values[step.result.symbol] = step.result
@@ -79,11 +80,11 @@ def _costs(
                     continue
                 count = exchanged(step.kind, source.shape, step.dimension, step.left + step.right)
                 factor = rings(step.kind, made.mesh.size(step.axis)) * (source.element.bits // 8)
-                sent = int(factor * _guess(count, sizes))
+                sent = int(factor * guessed(count, sizes))
                 often = times
                 if step.kind == "shift" and around is not None:  # not in the steps that ask for what the device has
                     counter, trips = around
-                    often = times // trips * sum(_guess(step.left, {**sizes, counter: t}) > 0 for t in range(trips))
+                    often = times // trips * sum(guessed(step.left, {**sizes, counter: t}) > 0 for t in range(trips))
                 link = rates.over(step.axis)
                 yield Cost(step, factor, count, sent, link.latency + sent / link.bandwidth, often, loops)
             case Repeat():
@@ -103,15 +104,7 @@ def _literals(steps: Sequence[Step]) -> dict[Symbol, int]:
 
 
 def _trips(step: Repeat, sizes: Mapping[Symbol, int], literals: Mapping[Symbol, int]) -> int:
-    return _guess(step.trip, sizes) if isinstance(step.trip, Dim) else literals.get(step.trip, TRIPS)
-
-
-def _guess(dim: Dim, sizes: Mapping[Symbol, int]) -> int:
-    """A size; of one that data decide, 1."""
-    try:
-        return max(0, dim.evaluate(sizes))
-    except (KeyError, ZeroDivisionError):
-        return 1
+    return guessed(step.trip, sizes) if isinstance(step.trip, Dim) else literals.get(step.trip, TRIPS)
 
 
 def computed(steps: Sequence[Step], sizes: Mapping[Symbol, int], literals: Mapping[Symbol, int]) -> int:
@@ -120,7 +113,7 @@ def computed(steps: Sequence[Step], sizes: Mapping[Symbol, int], literals: Mappi
     for step in steps:
         match step:
             case Local(program=program):
-                total += sum(_guess(flops(op), sizes) for op in program.block.ops)
+                total += sum(guessed(flops(op), sizes) for op in present(program).block.ops)
             case Repeat():
                 trips = _trips(step, sizes, literals)
                 if any(isinstance(s, Collective) and s.kind == "shift" for s in step.steps):  # a block may be left out
@@ -176,7 +169,7 @@ def _table(values: Sequence[Placed]) -> list[str]:
 
 
 def _bytes(value: Value, sizes: Mapping[Symbol, int]) -> int:
-    return _guess(elements(value.shape), sizes) * (value.element.bits // 8)
+    return guessed(elements(value.shape), sizes) * (value.element.bits // 8)
 
 
 def _one(number: int, cost: Cost, made: Sharded) -> Iterator[str]:

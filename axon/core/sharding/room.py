@@ -13,11 +13,11 @@ from fractions import Fraction
 from axon.base.data import replace
 from axon.base.names import Symbol
 from axon.core.ir import Value
+from axon.core.known import present
 from axon.core.operation_count import flops
 from axon.core.sharding.ir import Collective, Local, Mesh, Repeat, Step, read_by
-from axon.core.sharding.layouts import Rates, exchanged, rings
+from axon.core.sharding.layouts import Rates, exchanged, guessed, rings
 from axon.core.walk import results_of
-from axon.shapes.dimension import Dim
 
 SHARE = Fraction(1, 8)  # of a device that is left free: 16 multiprocessors of 132, where 1,024 tiles take a ninth turn for eight
 
@@ -29,12 +29,6 @@ def leaving_room(
     known, made = dict(values), list[Step]()
     open_: dict[Symbol, float] = {}  # seconds that are left of what is under way, by what it gives
 
-    def guess(dim: Dim) -> int:
-        try:
-            return max(0, dim.evaluate(sizes))
-        except (KeyError, ZeroDivisionError):
-            return 1
-
     for step in steps:
         for symbol in read_by(step):
             open_.pop(symbol, None)
@@ -42,13 +36,13 @@ def leaving_room(
             case Collective():
                 known[step.result.symbol] = step.result
                 source, link = known[step.source], rates.over(step.axis)
-                count = guess(exchanged(step.kind, source.shape, step.dimension, step.left + step.right))
+                count = guessed(exchanged(step.kind, source.shape, step.dimension, step.left + step.right), sizes)
                 sent = rings(step.kind, mesh.size(step.axis)) * count * (source.element.bits // 8)
                 open_[step.result.symbol] = link.latency + float(sent) / link.bandwidth if sent else 0.0
             case Local(program=program):
                 known |= {v.symbol: v for v in results_of(program)}
                 known |= {} if step.part is None else {step.part.of.symbol: step.part.of}
-                computed = sum(guess(flops(op)) for op in program.block.ops) / rates.flops
+                computed = sum(guessed(flops(op), sizes) for op in present(program).block.ops) / rates.flops
                 hidden = min(computed, sum(open_.values()))
                 step = replace(step, beside=computed > rates.latency and computed * SHARE < hidden)
                 open_ = {symbol: max(0.0, left - computed) for symbol, left in open_.items()}

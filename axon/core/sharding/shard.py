@@ -7,6 +7,7 @@ strategies                   the ways to share an operation                  str
 moves                        collectives between layouts, and their cost     layouts
 a search                     one way for each operation                      plan
 steps                        programs over blocks, and collectives           local, emit
+large values                 made again in a later program    rematerialize
 all-gathers beside products  in pieces, where that pays                      pieces
 all-reduces behind products  likewise                                        behind
 programs beside those        which leave a part of the device to them        room
@@ -39,11 +40,12 @@ from axon.core.scalar_facts import mapped, substitute
 from axon.core.sharding.access import Grid
 from axon.core.sharding.behind import behind
 from axon.core.sharding.blocked import Blocked, blocked
-from axon.core.sharding.emit import Emitter, grouped
+from axon.core.sharding.emit import Emitter, Raw, grouped
 from axon.core.sharding.ir import Layout, Mesh, Placed, Sharded
 from axon.core.sharding.layouts import LINKS, Rates, natural
 from axon.core.sharding.pieces import in_pieces
 from axon.core.sharding.plan import Available, Plan, Planner
+from axon.core.sharding.rematerialize import rematerialized
 from axon.core.sharding.room import leaving_room
 from axon.core.sharding.verify import verify
 from axon.core.walk import outs_of
@@ -93,7 +95,8 @@ def shard(
     taken = [emitter.version(value.symbol, layout) for value, layout in zip(inputs, given, strict=True)]
     made = [emitter.version(symbol, layout) for symbol, layout in zip(block.results, wanted, strict=True)]
     needed, there = [v.symbol for v in made], {v.symbol: v for v in taken}
-    raw = behind(in_pieces(emitter.raw, needed, there, grid, rates, planner.sizes), needed, grid, rates, planner.sizes)
+    raw: Sequence[Raw] = rematerialized(emitter.raw, needed, there, rates, planner.sizes)
+    raw = behind(in_pieces(raw, needed, there, grid, rates, planner.sizes), needed, grid, rates, planner.sizes)
     steps = leaving_room(grouped(program.name, raw, needed, there), there, mesh, rates, planner.sizes)
     before = _shapes(program.block, program.inputs)
     return Sharded(

@@ -15,6 +15,7 @@ from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.core.ir import Program
+from axon.core.known import present
 from axon.core.sharding.room import SHARE
 from axon.core.walk import results_of
 from axon.host import values
@@ -102,14 +103,15 @@ class Processor:
 
     def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int], beside: bool) -> list[Any]:
         given = [np.asarray(x) for x in inputs]
-        match self._target:
-            case "interpret":
-                return compiler.interpret(program, given, explicit)
-            case "simulate":
-                return compiler.simulate(program, given, explicit, chip=self._chip)
+        if self._target == "simulate":
+            return compiler.simulate(program, given, explicit, chip=self._chip)
         if program not in self._hosts:
-            self._hosts[program] = compiler.host(program)
-        return compiler.run(self._hosts[program], given, explicit, compiled=self._target == "cpu")
+            read = present(program)
+            self._hosts[program] = read, compiler.host(read)
+        read, host = self._hosts[program]
+        if self._target == "interpret":
+            return compiler.interpret(read, given, explicit)
+        return compiler.run(host, given, explicit, compiled=self._target == "cpu")
 
     def empty(self, element: Element, shape: tuple[int, ...]) -> Any:
         return np.empty(shape, element.dtype)

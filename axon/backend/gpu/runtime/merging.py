@@ -52,7 +52,8 @@ from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Compute, Program, Read, Scalar, Value
-from axon.core.passes.dissolve import copied, with_tensors
+from axon.core.operands import with_tensors
+from axon.core.passes.dissolve import copied
 from axon.core.walk import outs_of
 
 PARTS = (4, 16, 64)  # of a sum: few, since each is a program of its own

@@ -58,6 +58,7 @@ from axon.backend.plan.spread import Cut
 from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
 from axon.core.ir import Block, Program, Value
+from axon.core.known import present
 from axon.core.walk import outs_of
 
 NO_MAPPING = "no mapping fits this kernel"
@@ -133,7 +134,7 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     """The kernels of a program on a chip in a way. Raises `Unsupported` for one that is not straight (see `parts`)."""
     merging = way.merges
     without = "" if target.has(WGMMA) else f"{target.name} has no {WGMMA.name}"
-    again = Recomputed(program) if without else recomputed(program, way.plain | way.apart)
+    again = Recomputed(present(program)) if without else recomputed(program, way.plain | way.apart)
     ordered = regrouped(again.program, merging)
     cuts = dict(way.spread)
     said = dict(way.why)

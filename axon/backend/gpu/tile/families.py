@@ -29,9 +29,9 @@ from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
 from axon.base.source import Span
-from axon.core.ir import Axis, Block, Compute, Local, Op, Program, Read, Scalar, Scan, Value
-from axon.core.scalar_facts import mapped
-from axon.core.walk import nodes, outs_of, rewrite, tensors_of
+from axon.core.ir import Axis, Block, Compute, Local, Op, Program, Read, Scan, Value
+from axon.core.operands import with_tensors
+from axon.core.walk import nodes, outs_of, tensors_of
 from axon.shapes.dimension import Dim
 
 Tiled: TypeAlias = "MatrixProduct | Stream"
@@ -348,19 +348,12 @@ def nests(
 def _named(nest: Nest, names: Mapping[Symbol, Symbol]) -> Nest:
     """The nest with tensors under other names."""
 
-    def visit(node: Scalar) -> Scalar | None:
-        if not isinstance(node, Read) or node.tensor not in names:
-            return None
-        subscripts = tuple(s if isinstance(s, Dim) else rewrite(s, visit) for s in node.subscripts)
-        padding = None if node.padding is None else rewrite(node.padding, visit)
-        return replace(node, tensor=names[node.tensor], subscripts=subscripts, padding=padding)
-
     def value(out: Value) -> Value:
         return replace(out, symbol=names.get(out.symbol, out.symbol))
 
     if not names:
         return nest
-    changed = (mapped(step, lambda scalar: rewrite(scalar, visit)) for step in nest.steps)
+    changed = (with_tensors(step, names) for step in nest.steps)
     steps = tuple(replace(step, outs=tuple(map(value, step.outs))) for step in changed)
     reasons = tuple(replace(r, tensors=tuple(names.get(s, s) for s in r.tensors)) for r in nest.reasons)
     return replace(nest, steps=steps, stored=tuple(names.get(s, s) for s in nest.stored), reasons=reasons)
@@ -431,13 +424,24 @@ def _streams(
         last, inner = ops[number], found[number][1]
         if number not in tried and isinstance(last, Compute):
             tried.add(number)
+            before = _before(ops, found[number][0].stream.needs)
             others = [o for i, o in enumerate(ops) if i not in inner and i != number and set(tensors_of(o)) & shared]
+            beside = [o for o in others if isinstance(o, Compute) and o.reduction and not before & {v.symbol for v in o.outs}]
             with suppress(Unsupported):  # what it cannot make beside its own stays shared, and that is the reason
-                take(number, stream(last, producers, values, [o for o in others if isinstance(o, Compute) and o.reduction]))
+                take(number, stream(last, producers, values, beside))
             continue
         names = ", ".join(f"`{s.name}`" for s in sorted(shared, key=lambda s: s.id))
         reasons[outs_of(last)[0].symbol] = f"{names} is needed outside the one pass that makes it"
         del found[number]
+
+
+def _before(ops: Sequence[Op], needed: Set[Symbol]) -> set[Symbol]:
+    """What is made before these tensors are, and they: no kernel that reads them makes it too."""
+    before = set(needed)
+    for op in reversed(ops):
+        if any(out.symbol in before for out in outs_of(op)):
+            before |= tensors_of(op)
+    return before
 
 
 def _reading(program: Program, streams: Streams) -> dict[int, frozenset[Symbol]]:

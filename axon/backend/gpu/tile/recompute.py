@@ -72,6 +72,8 @@ from axon.core.ir import (
     Value,
     element_of,
 )
+from axon.core.known import present
+from axon.core.operands import in_f32
 from axon.core.verify import verify_rewritten
 from axon.core.walk import converted, mentions, outs_of, reads, rename, rewrite, tensors_of
 from axon.shapes.dimension import Dim
@@ -92,11 +94,10 @@ def recomputed(program: Program, apart: Set[Symbol] = frozenset()) -> Recomputed
     """The program with such sums in a form that streams take: of sums that share scores, all or none (see `groups`). Those that
     make one of the tensors in `apart` are no streams."""
     made = Recomputed(program)
-    if not Seen(program.block.ops).products:
-        return made
-    for group in groups(as_stored(program.block.ops), program.block.results):
-        made = _Rewriting(made.program, apart, group, made.kept).run() or made
-    return made
+    if Seen(program.block.ops).products:
+        for group in groups(as_stored(program.block.ops), program.block.results):
+            made = _Rewriting(made.program, apart, group, made.kept).run() or made
+    return replace(made, program=present(made.program))
 
 
 # ── the pass ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -122,7 +123,7 @@ class _Rewriting:
         ops = [self.by_products(op, seen) if first_of(op) in own else op for op in ops]
         seen = Seen(ops)
         wide = self.widened({s for op in ops if first_of(op) in own for s in self.statistics_of(op, seen)}, ops)
-        ops, self.made = [_wider(op, wide) for op in ops], [_wider(op, wide) for op in self.made]
+        ops, self.made = [in_f32(op, wide) for op in ops], [in_f32(op, wide) for op in self.made]
         seen = Seen(ops)
         values = {v.symbol: v for v in (*self.program.inputs, *(out for op in ops for out in outs_of(op)))}
         changed: dict[Symbol, Compute] = {}
@@ -136,7 +137,7 @@ class _Rewriting:
             whole = _live(_in_order([*whole, *self.made]), self.program.block.results)
             program = replace(self.program, block=Block(tuple(whole), self.program.block.results))
             kept = (self.before | self.kept.keys()) & {out.symbol for op in whole for out in outs_of(op)}
-            taken = streams(program, self.apart, kept)
+            taken = streams(present(program), self.apart, kept)
             refused = changed.keys() - taken
             if not refused:
                 return Recomputed(program, frozenset(kept)) if self.products <= taken else None
@@ -572,23 +573,6 @@ def _wide(scalar: Scalar) -> Scalar:
                 return None
 
     return rewrite(scalar, visit)
-
-
-def _wider(op: Op, wide: Set[Symbol]) -> Op:
-    """The operation with these tensors in f32."""
-    if not isinstance(op, Compute) or not (wide & (set(tensors_of(op)) | {out.symbol for out in op.outs})):
-        return op
-
-    def visit(node: Scalar) -> Scalar | None:
-        if isinstance(node, Read) and node.tensor in wide and node.element is not F32:
-            return Convert(replace(node, element=F32), node.element)
-        return None
-
-    body = tuple(rewrite(scalar, visit) for scalar in op.body)
-    outs = tuple(replace(out, element=F32) if out.symbol in wide else out for out in op.outs)
-    if outs != op.outs:
-        body = tuple(converted(scalar, out.element) for scalar, out in zip(body, outs, strict=True))
-    return replace(op, outs=outs, body=body)
 
 
 def _in_order(ops: Sequence[Op]) -> list[Op]:

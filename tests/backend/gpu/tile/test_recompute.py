@@ -210,6 +210,23 @@ fun f {CROSS} (k2 : E[b, u, d]) (v2 : E[b, u, e]) = (attend q k v dy, attend q k
     assert ["t", "u"] in stored
 
 
+def test_a_sum_that_a_stream_needs_is_not_made_beside_it() -> None:
+    """Weights that are given: each row's sum over scores is read by the stream over these scores, so it is made before."""
+    text = """fun f (p : bf16[h, t, s]) (g : bf16[h, t, e]) (v : bf16[h, s, e]) (k : bf16[h, s, d]) =
+  let val dp = for h i j => sum e => g[h, i, e] * v[h, j, e]
+      val delta = for h i => sum j => dp[h, i, j] * p[h, i, j]
+      val apart = for h i => 2.0 * delta[h, i]
+  in for h i d => sum j => p[h, i, j] * (dp[h, i, j] - apart[h, i]) * k[h, j, d] end"""
+    chance = np.random.default_rng(1)
+    given = [chance.standard_normal(shape) for shape in ((2, 40, 50), (2, 40, 24), (2, 50, 24), (2, 50, 16))]
+    narrow = [x.astype(Element.BF16.dtype) for x in given]
+    got = np.asarray(axon.compile(text).f(*narrow, target="simulate"), np.float64)
+    p, g, v, k = (x.astype(np.float64) for x in narrow)
+    dp = g @ v.transpose(0, 2, 1)
+    want = (p * (dp - 2.0 * (dp * p).sum(2, keepdims=True))) @ k
+    assert np.abs(got - want).max() <= 2e-2 * np.abs(want).max()
+
+
 def test_what_is_no_stream_leaves_all_of_it_as_it_is() -> None:
     given = straight(source("causal", "bf16"))
     made = recomputed(given)
