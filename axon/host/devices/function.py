@@ -30,7 +30,7 @@ from axon.host.devices.agreement import REFUSED, disagreement, facts, numbers
 from axon.host.devices.forms import Forms
 from axon.host.devices.grid import Grid, grid_of
 from axon.host.devices.places import Gpu, Place, Processor
-from axon.host.devices.run import Running
+from axon.host.devices.run import LastUses, Running
 from axon.host.devices.watch import Watch
 from axon.host.recorded import Form, Made
 
@@ -57,6 +57,7 @@ class Plan:
     sharded: Sharded
     sizes: dict[Symbol, int]
     facts: dict[str, str]
+    last_uses: LastUses
 
     @property
     def said(self) -> str:
@@ -206,7 +207,8 @@ class ShardedFunction:
         watch.begin(plan.said)
         watch.ask(alike)
         place.begin(watch)
-        running = Running(self._grid.lines(self._options.deterministic), place, watch, self._settle, dict(plan.sizes), {})
+        lines = self._grid.lines(self._options.deterministic)
+        running = Running(lines, place, watch, self._settle, plan.last_uses, dict(plan.sizes), {})
         try:
             results = running.call(plan.sharded, inputs)
             self._settle()
@@ -231,7 +233,7 @@ class ShardedFunction:
             sharded = self._forms.sharded(program, sizes)
             order = "of the ranks" if self._options.deterministic else "of the backend"
             said = facts(self._session, self._callee, self._explicit, sharded, sizes, order)
-            plans[shapes] = Plan(sharded, sharded.environment(sizes, self._grid.place), said)
+            plans[shapes] = Plan(sharded, sharded.environment(sizes, self._grid.place), said, IdentityMap())
         return plans[shapes]
 
     def _settle(self) -> None:

@@ -21,11 +21,12 @@ from axon.host.devices.watch import Watch
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """`place` is where this process stands on each axis."""
+    """`place` is where this process stands on each axis, `ranks` are all processes in the order of their coordinates."""
 
     device_mesh: DeviceMesh
     mesh: Mesh
     place: Mapping[str, int]
+    ranks: tuple[int, ...]
 
     def lines(self, deterministic: bool) -> dict[str, Line]:
         group = self.device_mesh.get_group
@@ -85,7 +86,7 @@ class Grid:
 
     def watch(self, timeout: float) -> Watch:
         """What watches over the processes of this mesh: one for each set of them, as long as they are initialized."""
-        group, ranks = dist.distributed_c10d._get_default_group(), tuple(self.device_mesh.mesh.flatten().tolist())
+        group, ranks = dist.distributed_c10d._get_default_group(), self.ranks
         if group not in _watches:  # a first one, or other processes than before
             for made in list(_watches.values()):
                 for watch in made.values():
@@ -114,7 +115,8 @@ def grid_of(device_mesh: DeviceMesh) -> Grid:
     place = device_mesh.get_coordinate()
     if place is None:
         raise TypeError(f"rank {dist.get_rank()} is no part of the mesh, so it cannot call a function over it")
-    return Grid(device_mesh, Mesh(tuple(zip(names, sizes, strict=True))), dict(zip(names, place, strict=True)))
+    ranks = tuple(device_mesh.mesh.flatten().tolist())  # which takes PyTorch a tenth of a millisecond
+    return Grid(device_mesh, Mesh(tuple(zip(names, sizes, strict=True))), dict(zip(names, place, strict=True)), ranks)
 
 
 _watches: IdentityMap[Any, dict[tuple[int, ...], Watch]] = IdentityMap()

@@ -247,8 +247,7 @@ class Gpu:
         """The results of a program, in fresh memory or in `rooms`."""
         beside, calls = beside and self._room, self._calls.setdefault(program, {})
         key = (beside, *explicit, *map(self._library.key, (*inputs, *(rooms or ()))))
-        names = [v.symbol.name for v in results_of(program)]
-        out = None if rooms is None else list(zip(names, rooms, strict=True))
+        out = None if rooms is None else [(v.symbol.name, room) for v, room in zip(results_of(program), rooms, strict=True)]
         if (call := calls.get(key)) is None:
             shapes = [self._library.shape(x) for x in inputs]
             given = [(value.symbol.name, x) for value, x in zip(program.inputs, inputs, strict=True)]

@@ -9,9 +9,10 @@ collectives in the same order.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from axon.base.data import dataclass, field
+from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.core.ir import Program, Value
 from axon.core.sharding.ir import Collective, Local, Part, Repeat, Sharded, Step, made_by, read_by
@@ -60,6 +61,9 @@ class Pending:
         return self._result
 
 
+LastUses: TypeAlias = "IdentityMap[Sequence[Step], list[list[Symbol]]]"
+
+
 @dataclass(slots=True)
 class Running:
     """A call of a sharded program in this process. `sizes` are those of this device, its coordinates among them."""
@@ -68,6 +72,7 @@ class Running:
     place: Place
     watch: Watch
     settle: Callable[[], None]  # raises AxonError where processes make different calls
+    last_uses: LastUses  # known from calls before
     sizes: dict[Symbol, int]
     values: dict[Symbol, Any]
     step: int = 0
@@ -81,7 +86,9 @@ class Running:
         return [self._value(symbol) for symbol in results]
 
     def _block(self, steps: Sequence[Step], results: Sequence[Symbol]) -> None:
-        last = _last_uses(steps, results)
+        last = self.last_uses.get(steps)
+        if last is None:
+            last = self.last_uses[steps] = _last_uses(steps, results)
         for n, step in enumerate(steps):
             self.step += 1
             match step:
