@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from math import prod
+from operator import eq, ge, gt, le, lt, ne
 
 from axon.base.data import replace
 from axon.base.element import Element
@@ -40,6 +41,7 @@ from axon.core.ir import (
     Scan,
     Select,
     Sort,
+    Unary,
     Value,
 )
 from axon.core.operands import with_tensors
@@ -47,11 +49,13 @@ from axon.core.scalar_facts import (
     at_least_0,
     bare,
     certain,
+    conjunction,
     freshened,
     is_trivial,
     mapped,
     may_fail,
     may_stop,
+    operands,
     relabelled,
     renamed,
     size,
@@ -64,7 +68,11 @@ from axon.shapes.dimension import Dim, DimensionTooLarge
 
 CHEAP = 4
 MANY = 4
+FEW = 8
 LARGE = 400  # nodes of one expression, which dissolving never passes
+
+_OF_ONE = ("sum", "prod", "max", "min", "any", "all")  # whose value of one is that one
+_COMPARED = {"eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": ge}
 
 
 @verified("dissolve", verify_rewritten)
@@ -127,7 +135,7 @@ def _without_copies(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> t
     known: dict[Op, tuple[Value, ...]] = {}  # operations by what they compute
     kept: list[Op] = []
     for op in block.ops:
-        op = _counted(with_tensors(op, same))
+        op = _single(_counted(with_tensors(op, same)))
         shapes.update((out.symbol, out.shape) for out in outs_of(op))
         if isinstance(op, Loop):
             inside = shapes | {state.symbol: state.shape for state in op.states} | {op.counter: ()}
@@ -163,6 +171,62 @@ def _counted(op: Op) -> Op:
         return op
     many = converted(Index(count, Element.I64), out.element)
     return replace(op, reduction=None, body=(Binary("mul", many, body) if body.value != 1 else many,))
+
+
+def _single(op: Op) -> Op:
+    """A reduction along a few indices of which the condition takes one (`sum i < 2 where i < 1 => x[i]`, the derivative by what an
+    index says the place of) at that index. Products of 16 bits stay: a sum does not round their factors."""
+    if not isinstance(op, Compute) or op.reduction is None or len(op.outs) != 1 or op.reduction.monoid.kind not in _OF_ONE:
+        return op
+    (body,), (out,), reduction = op.body, op.outs, op.reduction
+    if out.element.is_float and out.element.bits < 32 and isinstance(body, Binary) and body.op == "mul":
+        return op
+    conditions = [] if reduction.where is None else list(operands("and", reduction.where))
+    for axis in reduction.axes:
+        extent = axis.extent.constant
+        if extent is None or not 1 <= extent <= FEW:
+            continue
+        decided = {n for n, one in enumerate(conditions) if _holds(one, axis.symbol, 0) is not None}
+        taken = [k for k in range(extent) if all(_holds(conditions[n], axis.symbol, k) for n in decided)]
+        rest = conjunction(tuple(one for n, one in enumerate(conditions) if n not in decided))
+        others = tuple(other for other in reduction.axes if other is not axis)
+        if len(taken) != 1 or (rest is not None and not others):
+            continue
+        left = tuple(replace(other, extent=other.extent.substitute({axis.symbol: Dim.of(taken[0])})) for other in others)
+        return _at(replace(op, reduction=replace(reduction, where=rest, axes=left) if left else None), axis.symbol, taken[0])
+    return op
+
+
+def _at(op: Compute, axis: Symbol, index: int) -> Op:
+    """The operation at an index of an axis that it does not go along any more."""
+    return mapped(op, lambda scalar: substitute(scalar, {axis: Dim.of(index)}))
+
+
+def _holds(condition: Scalar, axis: Symbol, index: int) -> bool | None:
+    """Whether a condition holds at an index of an axis, if that alone decides it."""
+    match condition:
+        case Unary(op="not", operand=operand):
+            inner = _holds(operand, axis, index)
+            return None if inner is None else not inner
+        case Binary(op="and" | "or" as op, left=left, right=right):
+            both = _holds(left, axis, index), _holds(right, axis, index)
+            return None if None in both else all(both) if op == "and" else any(both)
+        case Binary(op=op, left=left, right=right) if op in _COMPARED:
+            sides = [_whole(side, axis, index) for side in (left, right)]
+            return None if None in sides else bool(_COMPARED[op](*sides))
+        case _:
+            return None
+
+
+def _whole(scalar: Scalar, axis: Symbol, index: int) -> int | None:
+    """The number that an index or a literal is."""
+    match scalar:
+        case Const(value=int(value)):
+            return value
+        case Index(dim=dim) if dim.variables <= {axis}:
+            return dim.substitute({axis: Dim.of(index)}).constant
+        case _:
+            return None
 
 
 def _meaning(op: Op) -> Op | None:

@@ -61,6 +61,7 @@ from axon.core.passes.dissolve import copied
 from axon.core.passes.factor import DEVICE, choices, factored
 from axon.core.passes.hoist import DEVICE as WORTH
 from axon.core.passes.hoist import hoist
+from axon.core.passes.narrow import narrowed
 from axon.core.passes.orders import DEFAULT, Order, OrderChoice, order_at
 from axon.core.passes.segments import SegmentedScatter, scatters, segmented
 from axon.core.passes.tables import without_tables
@@ -186,7 +187,7 @@ def choices_of(program: Program) -> PartChoices:
 
 def _before_choices(program: Program) -> Program:
     """What is looked at for choices, and what they are made in, are the same."""
-    return deduplicated(program)
+    return deduplicated(narrowed(program))
 
 
 def fails(op: Op) -> bool:
