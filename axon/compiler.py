@@ -311,6 +311,14 @@ def quick(names: Sequence[str]) -> Quick:
     return Quick(tuple(names))
 
 
+def build_together(programs: Sequence[tuple[Ordered, Mapping[Symbol, int]]]) -> None:
+    """Build the kernels of several programs for one chip side by side, each at its sizes, as far as they can be foreseen."""
+    with _phase("making kernels"):
+        from axon.backend.gpu.runtime.steps import build_together as phase
+
+        phase([(executable.at(sizes), sizes) for executable, sizes in programs])
+
+
 def warm(executable: Ordered, sizes: Mapping[Symbol, int]) -> None:
     """Build a program's kernels, mapped for exactly these sizes. Needs no GPU."""
     with _phase("making kernels"):

@@ -209,11 +209,11 @@ def _holds(condition: Scalar, axis: Symbol, index: int) -> bool | None:
             inner = _holds(operand, axis, index)
             return None if inner is None else not inner
         case Binary(op="and" | "or" as op, left=left, right=right):
-            both = _holds(left, axis, index), _holds(right, axis, index)
+            both = [_holds(left, axis, index), _holds(right, axis, index)]
             return None if None in both else all(both) if op == "and" else any(both)
         case Binary(op=op, left=left, right=right) if op in _COMPARED:
-            sides = [_whole(side, axis, index) for side in (left, right)]
-            return None if None in sides else bool(_COMPARED[op](*sides))
+            a, b = _whole(left, axis, index), _whole(right, axis, index)
+            return None if a is None or b is None else bool(_COMPARED[op](a, b))
         case _:
             return None
 

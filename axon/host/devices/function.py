@@ -30,7 +30,7 @@ from axon.host.devices.agreement import REFUSED, disagreement, facts, numbers
 from axon.host.devices.forms import Forms
 from axon.host.devices.grid import Grid, grid_of
 from axon.host.devices.places import Gpu, Place, Processor
-from axon.host.devices.run import LastUses, Running
+from axon.host.devices.run import LastUses, Running, foreseen
 from axon.host.devices.watch import Watch
 from axon.host.recorded import Form, Made
 
@@ -52,12 +52,13 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How calls of one form run: what all processes agree on, and the sizes in this one."""
+    """How calls of one form run: what all processes agree on, and the sizes in this one; for which targets programs are `ready`."""
 
     sharded: Sharded
     sizes: dict[Symbol, int]
     facts: dict[str, str]
     last_uses: LastUses
+    ready: set[str | None]
 
     @property
     def said(self) -> str:
@@ -210,6 +211,10 @@ class ShardedFunction:
         lines = self._grid.lines(self._options.deterministic)
         running = Running(lines, place, watch, self._settle, plan.last_uses, dict(plan.sizes), {})
         try:
+            if target not in plan.ready:
+                self._settle()  # a process that makes another call is told before kernels are built
+                place.foresee(list(foreseen(plan.sharded.steps, plan.sizes)))
+                plan.ready.add(target)
             results = running.call(plan.sharded, inputs)
             self._settle()
         except BaseException as error:
@@ -233,7 +238,7 @@ class ShardedFunction:
             sharded = self._forms.sharded(program, sizes)
             order = "of the ranks" if self._options.deterministic else "of the backend"
             said = facts(self._session, self._callee, self._explicit, sharded, sizes, order)
-            plans[shapes] = Plan(sharded, sharded.environment(sizes, self._grid.place), said, IdentityMap())
+            plans[shapes] = Plan(sharded, sharded.environment(sizes, self._grid.place), said, IdentityMap(), set())
         return plans[shapes]
 
     def _settle(self) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from axon.backend import libraries
 from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
+from axon.base.names import Symbol
 from axon.core.ir import Program
 from axon.core.known import present
 from axon.core.sharding.room import SHARE
@@ -24,6 +26,7 @@ from axon.host.devices.collectives import Begin
 from axon.host.devices.watch import Watch
 
 KEPT = 512  # prepared calls of one program
+Foreseen: TypeAlias = "tuple[Program, Mapping[Symbol, int], bool]"  # a program, the sizes of its call, whether beside an exchange
 
 
 class Place(Protocol):
@@ -31,6 +34,9 @@ class Place(Protocol):
 
     def taken(self, session: Session, callee: Callee, blocks: Sequence[Any]) -> tuple[Program, list[Any]]:
         """The specialization for these arguments, and the values of its inputs. Raises AxonError for arguments that do not fit."""
+
+    def foresee(self, programs: Sequence[Foreseen]) -> None:
+        """Make ready what programs need before they run, side by side."""
 
     def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int], beside: bool) -> list[Any]:
         """The results of a program; `beside` what is exchanged, for which it leaves a part of the device."""
@@ -100,6 +106,9 @@ class Processor:
         matched, program = session.specialize(callee, hosted, blocks)
         flat = values.flatten(program.params, matched)
         return program, [flat[n][1] for n in range(len(flat))]
+
+    def foresee(self, programs: Sequence[Foreseen]) -> None:
+        pass
 
     def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int], beside: bool) -> list[Any]:
         given = [np.asarray(x) for x in inputs]
@@ -220,6 +229,11 @@ class Gpu:
             return torch.full((), tensor.item(), dtype=tensor.dtype, device=self._device)
         there: torch.Tensor = tensor.to(self._device)
         return there
+
+    def foresee(self, programs: Sequence[Foreseen]) -> None:
+        """Kernels of all programs are built together: one after the other, each program would take as long as its slowest."""
+        with suppress(ZeroDivisionError):  # a size that has no value stops the program where it is needed
+            compiler.build_together([(self._executable(p, beside and self._room), sizes) for p, sizes, beside in programs])
 
     def run(self, program: Program, inputs: Sequence[Any], explicit: Sequence[int], beside: bool) -> list[Any]:
         if inputs:

@@ -8,7 +8,7 @@ collectives in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from axon.base.data import dataclass, field
@@ -195,6 +195,20 @@ class Running:
             outs = zip(stacks, step.outs, strict=True)
             states = [self.place.stack(stack, value.element, self._shape(value)) for stack, value in outs]
         self.values.update(zip((value.symbol for value in step.outs), states, strict=True))
+
+
+def foreseen(steps: Sequence[Step], sizes: Mapping[Symbol, int]) -> Iterator[tuple[Program, dict[Symbol, int], bool]]:
+    """The programs of steps with the sizes of their calls, and whether they may stand beside an exchange: those of loops at their
+    middle; without programs of which data decide a size."""
+    for step in steps:
+        match step:
+            case Local(program=program):
+                own = {*program.explicit, *(s for value in program.inputs for dim in value.shape for s in dim.variables)}
+                if own <= sizes.keys():
+                    yield program, {symbol: sizes[symbol] for symbol in own}, step.beside
+            case Repeat(trip=trip):
+                trips = 0 if isinstance(trip, Symbol) else trip.evaluate(sizes)
+                yield from foreseen(step.steps, {**sizes, step.counter: max(0, trips) // 2})
 
 
 def _program_after(steps: Sequence[Step], n: int) -> Local | None:

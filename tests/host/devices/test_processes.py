@@ -253,7 +253,10 @@ def test_on_gpus(found: Any) -> None:
         assert isinstance(got, dict), got
         for name, given in arguments().items():
             want = getattr(module, name)(*given, target="interpret")
-            np.testing.assert_allclose(got[name], want, rtol=1e-6 if name == "attend" else 0, atol=1e-6 if name == "attend" else 0)
+            tolerance = {"attend": 1e-6, "slope": 2e-6}.get(name, 0)
+            for one, other in zip(got[name], want if isinstance(want, tuple) else (want,), strict=True):
+                np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * max(1, np.abs(other).max()))
+        assert got["rounds"] == [1] * len(arguments())  # all kernels of a call are built side by side
         assert got["launches"] > len(arguments())
         assert got["under way"] == [None, len(arguments()) + 1]
 

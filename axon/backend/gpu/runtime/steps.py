@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from threading import RLock
 from typing import Any
 
-from axon.backend.gpu.build.cubin import build_all
+from axon.backend.gpu.build.cubin import LinkedKernel, build_all
 from axon.backend.gpu.build.recipe import Plain
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import HOPPER, Target
@@ -185,7 +185,7 @@ class Stepped:
         """
         for op in self.checks:
             self.check(op, sizes)
-        self._build_together(sizes, exact=exact)
+        build_together([(self, sizes)], exact=exact)
         for part, own in self._typical(sizes):
             if isinstance(part, Straight):
                 self.executables[part].warm(own, exact=exact)
@@ -202,15 +202,16 @@ class Stepped:
             if not self._foreseen:
                 self._foreseen = True
                 with suppress(ZeroDivisionError):  # a size that has no value stops the program where it is needed
-                    self._build_together(sizes, exact=False)
+                    build_together([(self, sizes)])
 
-    def _build_together(self, sizes: Mapping[Symbol, int], *, exact: bool) -> None:
-        wanted: list[WantedKernel] = []
+    def wanted(self, sizes: Mapping[Symbol, int], *, exact: bool = False) -> tuple[list[WantedKernel], list[Plain]]:
+        """What is still to be built for these sizes, as far as it can be foreseen; and what sorts and compresses are made of."""
+        found: list[WantedKernel] = []
         apart: list[Plain] = []
         for part, own in self._typical(sizes):
             match part:
                 case Straight():
-                    wanted += self.executables[part].wanted(own, exact=exact)
+                    found += self.executables[part].wanted(own, exact=exact)
                 case Sort(values=values):
                     shape = tuple(max(1, size.evaluate(own)) for size in values.shape)
                     apart += sorting(values.element, shape, self.target).kernels
@@ -218,10 +219,7 @@ class Stepped:
                     apart += kernels(None, 1, self.target)
                 case _:
                     pass
-        built = build_all([*(one.forms for one in wanted), *apart], self.target)
-        for one, kernel in zip(wanted, built, strict=False):
-            one.builder.keep(one, kernel)
-        self.algorithms.foreseen.update(kernel.source.text for kernel in apart)
+        return found, apart
 
     def _typical(self, sizes: Mapping[Symbol, int]) -> Iterator[tuple[Part, dict[Symbol, int]]]:
         """Every part with sizes at which its kernels are built; without counters that nothing is to depend on."""
@@ -322,6 +320,22 @@ class Stepped:
                 self.executables[made] = Executable(made.program, self.target)
                 self._known[made] = self._known_of(made, frozenset())
             return self._copies[element, rank]
+
+
+def build_together(programs: Sequence[tuple[Stepped, Mapping[Symbol, int]]], *, exact: bool = False) -> None:
+    """Build the kernels of programs for one chip at these sizes side by side: all of them take as long as the slowest one where
+    there are cores enough. What does not fit its registers is decided again, until all fit or nothing is left."""
+    refused = True
+    while refused:
+        asked = [(stepped, *stepped.wanted(sizes, exact=exact)) for stepped, sizes in programs]
+        wanted = [one for _, found, _ in asked for one in found]
+        apart = [kernel for _, _, plain in asked for kernel in plain]
+        built = build_all([*(one.forms for one in wanted), *apart], programs[0][0].target)
+        for one, kernel in zip(wanted, built, strict=False):
+            one.builder.keep(one, kernel)
+        for stepped, _, plain in asked:
+            stepped.algorithms.foreseen.update(kernel.source.text for kernel in plain)
+        refused = not all(isinstance(kernel, LinkedKernel) for kernel in built)
 
 
 def _copy(element: Element, rank: int) -> Straight:
