@@ -1,4 +1,4 @@
-"""Which streams are divided (`tile.divided`), by cost: those of few rows and many keys."""
+"""Which streams are divided (`tile.divided`), by cost: those of few rows and many keys; and of which index tiles have rows."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from axon.backend.gpu.tile.divided import ROWS, Divided, Division, divided
 from axon.backend.gpu.tile.families import Tiled, results_of
 from axon.backend.gpu.tile.schedule import fastest
 from axon.backend.gpu.tile.stream import Stream
+from axon.base.data import replace
 from axon.base.names import Symbol
 
 FEW = 64  # rows, of a tile that may be worth to be divided
@@ -32,6 +33,23 @@ def division(kernel: Stream, decided: Set[Symbol], sizes: Mapping[Symbol, int], 
     costs = dict(_costs(kernel, sizes, target))
     best = min(costs, key=costs.__getitem__, default=None)
     return best if best is not None and costs[best] < GAIN * _seconds(kernel, sizes, target) else None
+
+
+def better_rows(kernel: Stream, sizes: Mapping[Symbol, int], target: Target) -> int | None:
+    """Which of the axes of what a stream makes its tiles should have rows of at these sizes, by its place; None if that is so."""
+    if kernel.made is None or not kernel.may_be_rows:
+        return None
+    problem = problem_of(kernel, sizes)
+    axes = {axis.symbol: axis.extent.evaluate(sizes) for axis in (*kernel.may_be_rows, kernel.rows)}
+    if any(extent < 1 for extent in axes.values()):
+        return None
+    outer = problem.outer * problem.rows
+    costs = {
+        symbol: fastest(replace(problem, rows=extent, outer=outer // extent), traits(kernel), target)
+        for symbol, extent in axes.items()
+    }
+    best = min(costs, key=costs.__getitem__)
+    return kernel.made[1].index(best) if costs[best] < GAIN * costs[kernel.rows.symbol] else None
 
 
 def _costs(kernel: Stream, sizes: Mapping[Symbol, int], target: Target) -> Iterator[tuple[Division, float]]:

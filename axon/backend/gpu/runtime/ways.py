@@ -7,6 +7,7 @@ Note [Ways]
       merging  the several axes that one factor has alone are rows, or columns, as one; or the product is made in another order of
                indices and put in its own after (see `merging`, `tile.regroup`). This is decided first, by cost
       before   factors are computed by a kernel before, and not on the way to the tensor cores, which the compiler has refused
+      rows     a stream's tiles have rows of another index: of the heads that share keys where positions are few (see `dividing`)
       divided  parts of the keys of a stream with few rows are streams of their own, rows that share keys are one tile's
                (see `dividing`, `tile.divided`)
       reached  a stream whose condition compares data leaves out the keys that no row of a tile sees (see `reaching`, `tile.reach`)
@@ -37,7 +38,7 @@ from typing import assert_never
 from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout.memory import DeviceTensor, aligned, contiguous
 from axon.backend.gpu.layout.target import WGMMA, Target
-from axon.backend.gpu.runtime.dividing import division
+from axon.backend.gpu.runtime.dividing import better_rows, division
 from axon.backend.gpu.runtime.merging import Merged, merged
 from axon.backend.gpu.runtime.packed import Packing, packings, with_copies
 from axon.backend.gpu.runtime.prepare import Prepared, fit, is_empty
@@ -80,13 +81,15 @@ class Way:
     before: Symbols = NONE
     spread: frozenset[tuple[Symbol, Cut]] = frozenset()
     divided: frozenset[tuple[Symbol, Division]] = frozenset()
+    rows: frozenset[tuple[Symbol, int]] = frozenset()
     reached: Symbols = NONE
     ones: Symbols = NONE  # sizes
     tf32: bool = False  # whether products may round factors of f32 (see `tile.tf32`)
     why: tuple[tuple[Symbol, str], ...] = field(default=(), compare=False)
 
     def __or__(self, other: Way) -> Way:
-        names = ("plain", "apart", "alone", "bare", "packed", "merging", "before", "spread", "divided", "reached", "ones", "tf32")
+        names = ("plain", "apart", "alone", "bare", "packed", "merging", "before", "spread", "divided", "rows", "reached",
+                 "ones", "tf32")  # fmt: skip
         return Way(**{name: getattr(self, name) | getattr(other, name) for name in names}, why=(*self.why, *other.why))
 
     @property
@@ -140,7 +143,9 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     said = dict(way.why)
     why = {symbol: reason for symbol, reason in said.items() if symbol in way.plain or symbol not in way.alone}
     alone = {symbol: said.get(symbol, "") for symbol in way.alone}
-    made = kernels(ordered, way.plain, way.apart, why, way.bare, named(merging), cuts, again.kept, way.ones, without, alone)
+    made = kernels(
+        ordered, way.plain, way.apart, why, way.bare, named(merging), cuts, again.kept, way.ones, without, alone, dict(way.rows)
+    )
     done = with_reaches(with_divisions(made, dict(way.divided), ordered), way.reached, ordered)
     whole = limbed(tuple(done), ordered, tf32=way.tf32)
     packed, copies = with_copies(whole.kernels, way.packed)
@@ -190,6 +195,10 @@ def following(
     divisions = {results_of(kernel)[0].symbol: division(kernel, decided, sizes, target) for kernel in streams}
     if any(divisions.values()):
         return way | Way(divided=frozenset((symbol, how) for symbol, how in divisions.items() if how is not None))
+    rows = {k.made[0]: better_rows(k, sizes, target) for k in open_ if isinstance(k, Stream) and k.made and k.part is None}
+    other = frozenset((symbol, place) for symbol, place in rows.items() if place is not None and symbol not in dict(way.rows))
+    if other:
+        return way | Way(rows=other)
     for number, kernel in enumerate(planned.kernels):
         if is_empty(kernel, sizes) or number in given:
             continue

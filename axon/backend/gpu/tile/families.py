@@ -48,6 +48,7 @@ _TABLES = Reason("for tiles that have rows of one group each")
 NO_REASONS: Mapping[Symbol, str] = {}
 NO_MERGING: Mapping[Symbol, Merging] = {}
 NO_CUTS: Mapping[Symbol, Cut] = {}
+NO_ROWS: Mapping[Symbol, int] = {}
 
 
 @verified("kernels", verify_kernels, gives="kernels")
@@ -63,19 +64,21 @@ def kernels(
     ones: Set[Symbol] = frozenset(),
     without: str = "",
     alone: Mapping[Symbol, str] = NO_REASONS,
+    rows: Mapping[Symbol, int] = NO_ROWS,
 ) -> tuple[Kernel, ...]:
     """The kernels of a program, in order. What makes one of the tensors in `plain` is not sought a place on the tensor cores, what
     makes one of those in `apart` is no stream, and a contraction that makes one of those in `bare` takes in nothing after it; `why`
     says so for some. Of one that makes one of those in `merging`, sides are merged so; rows of a nest that stores one of those in
     `cuts` are spread so. Streams find those in `kept` in memory. The sizes in `ones` are 1. Where the tensor cores take nothing at
-    all, `without` says why. A contraction that makes one of `alone` makes nothing else, for the reason given.
+    all, `without` says why. A contraction that makes one of `alone` makes nothing else, for the reason given. Of a stream that
+    makes one of those in `rows`, tiles have rows of that of its axes.
 
     Raises `Unsupported` for an operation that is no part of a straight program (see `parts`).
     """
     for op in program.block.ops:
         if not isinstance(op, Compute | Scan):
             raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
-    groups, reasons = _tiled(program, plain, plain | apart, bare, merging, kept, without, alone)
+    groups, reasons = _tiled(program, plain, plain | apart, bare, merging, kept, without, alone, rows)
     found = _in_order(program, groups, {**reasons, **why}, cuts, ones, ALONE if without else POLICY)
     return tuple(_with_tables(found, program))
 
@@ -143,12 +146,13 @@ def _tiled(
     kept: Set[Symbol],
     without: str = "",
     alone: Mapping[Symbol, str] = NO_REASONS,
+    by_rows: Mapping[Symbol, int] = NO_ROWS,
 ) -> tuple[list[tuple[Tiled, set[int]]], dict[Symbol, str]]:
     """The kernels for the tensor cores, and why a product is none of them."""
     ops = program.block.ops
     values = {v.symbol: v for v in program.inputs}
     values |= {out.symbol: out for op in ops for out in outs_of(op)}
-    streams, reasons = _streams(program, values, apart, kept) if not without else ({}, {})
+    streams, reasons = _streams(program, values, apart, kept, by_rows) if not without else ({}, {})
     taken: list[_Taken] = []
     owner: dict[int, int] = {}  # of an operation: which kernel does it
     inside = {number for last, (_, inner) in streams.items() for number in inner if number != last}
@@ -213,12 +217,12 @@ def _tiled(
         passes = isinstance(finished, Stream)
         if outside or not (apart if passes else plain).isdisjoint(r.value.symbol for r in finished.results):
             further = plain if passes else plain | {mine.symbol}
-            again, others = _tiled(program, further, apart | {mine.symbol}, bare, merging, kept, alone=alone)
+            again, others = _tiled(program, further, apart | {mine.symbol}, bare, merging, kept, alone=alone, by_rows=by_rows)
             if outside:
                 others[mine.symbol] = f"`{outside[0][0].name}`, which has one value per row, is needed outside its kernel"
             return again, others
         if not passes and mine.symbol not in bare and not bare.isdisjoint(r.value.symbol for r in finished.results):
-            return _tiled(program, plain, apart, bare | {mine.symbol}, merging, kept, alone=alone)
+            return _tiled(program, plain, apart, bare | {mine.symbol}, merging, kept, alone=alone, by_rows=by_rows)
         found.append((_pruned(finished) if isinstance(finished, Stream) else finished, mine.members))
     return found, reasons
 
@@ -390,7 +394,7 @@ Streams: TypeAlias = "dict[int, tuple[Found, set[int]]]"  # by the number of the
 
 
 def _streams(
-    program: Program, values: Mapping[Symbol, Value], apart: Set[Symbol], kept: Set[Symbol]
+    program: Program, values: Mapping[Symbol, Value], apart: Set[Symbol], kept: Set[Symbol], rows: Mapping[Symbol, int] = NO_ROWS
 ) -> tuple[Streams, dict[Symbol, str]]:
     """The streams; and why something near to one is none.
 
@@ -410,7 +414,7 @@ def _streams(
         if not isinstance(op, Compute) or op.reduction is None or op.outs[0].symbol in apart:
             continue
         try:
-            take(number, stream(op, producers, values))
+            take(number, stream(op, producers, values, (), rows.get(op.outs[0].symbol)))
         except Unsupported as reason:
             if reason.near:
                 reasons[op.outs[0].symbol] = reason.reason
@@ -428,7 +432,7 @@ def _streams(
             others = [o for i, o in enumerate(ops) if i not in inner and i != number and set(tensors_of(o)) & shared]
             beside = [o for o in others if isinstance(o, Compute) and o.reduction and not before & {v.symbol for v in o.outs}]
             with suppress(Unsupported):  # what it cannot make beside its own stays shared, and that is the reason
-                take(number, stream(last, producers, values, beside))
+                take(number, stream(last, producers, values, beside, rows.get(last.outs[0].symbol)))
             continue
         names = ", ".join(f"`{s.name}`" for s in sorted(shared, key=lambda s: s.id))
         reasons[outs_of(last)[0].symbol] = f"{names} is needed outside the one pass that makes it"

@@ -131,10 +131,17 @@ class Stream:
     row_results: tuple[RowResult, ...] = ()
     further: tuple[tuple[EpilogueOperand, ...], ...] = ()
     reaches: tuple[Reach, ...] = ()
+    made: tuple[Symbol, tuple[Symbol, ...]] | None = None  # what its last sum makes, over which axes
 
     @property
     def turned(self) -> bool:
         return False
+
+    @property
+    def may_be_rows(self) -> tuple[Axis, ...]:
+        """The outer axes of which its tiles could have rows instead: all queries have them, no keys and no values."""
+        across = {axis for operand in (*self.key_operands, self.value) for axis in operand.axes}
+        return tuple(a for a in self.outer if a.symbol not in across and all(a.symbol in q.axes for q in self.queries))
 
     @property
     def reduced(self) -> tuple[Axis, ...]:
@@ -219,11 +226,17 @@ class Found:
 
 
 def stream(
-    op: Compute, producers: Mapping[Symbol, Compute], values: Mapping[Symbol, Value], beside: Sequence[Compute] = ()
+    op: Compute,
+    producers: Mapping[Symbol, Compute],
+    values: Mapping[Symbol, Value],
+    beside: Sequence[Compute] = (),
+    rows: int | None = None,
 ) -> Found:
     """The stream that ends in this operation. Raises `Unsupported` if there is none.
 
-    `beside` are reductions of the same rows that it makes too, for epilogues, though nothing in it depends on them.
+    `beside` are reductions of the same rows that it makes too, for epilogues, though nothing in it depends on them. `rows` says of
+    which of the operation's axes its tiles have rows. Left open, that is one that runs as far as the keys, as positions do, rather
+    than one that may be short, as of the heads that share keys.
     """
     span = op.span
     if op.reduction is None or op.reduction.monoid.kind != "sum" or len(op.body) != 1:
@@ -256,11 +269,14 @@ def stream(
     query, key, depth, others = first.query, first.key, first.depth, tuple(scores for scores, _ in more)
     value = _operand(ends, views, "the values", span)
     across = {axis for scores, _ in found for axis in scores.key.axes} | {*value.axes}
-    rows_ = [a for a in op.axes[:-1] if all(a.symbol in s.query.axes for s, _ in found) and a.symbol not in across]
-    if not rows_ or inliner.rows not in (None, *(a.symbol for a in rows_)):
+    able = [a for a in op.axes[:-1] if all(a.symbol in s.query.axes for s, _ in found) and a.symbol not in across]
+    if rows is None and len(able) > 1:
+        order = [a for same in (True, False) for a in reversed(able) if (a.extent == keys.extent) is same]
+        return _first_of(op, producers, values, beside, order)
+    if not able or (rows is not None and op.axes[rows] not in able):
         raise Unsupported("no index of the result stands in the queries alone", span)
-    rows = next(a for a in reversed(rows_) if inliner.rows in (None, a.symbol))
-    outer = tuple(a for a in op.axes if a not in (rows, columns))
+    row = able[0] if rows is None else op.axes[rows]
+    outer = tuple(a for a in op.axes if a not in (row, columns))
     check_derived(views, {a.symbol for a in outer}, span)
     for operand in (*(x for s, _ in found for x in (s.query, s.key)), value):
         if operand.value.element not in LIMB_ELEMENTS:
@@ -271,7 +287,7 @@ def stream(
     if op.reduction.where is not None:
         weight = Select(inliner.inline(op.reduction.where), weight, ZERO)
     sizes = _positive((*op.axes, keys, *(s.depth for s, _ in found)))
-    made = _Pass(inliner, sizes, (rows, keys), {s.symbol: scale for s, scale in found}, span).run(weight)
+    made = _Pass(inliner, sizes, (row, keys), {s.symbol: scale for s, scale in found}, span).run(weight)
     if value.value.element is Element.F32 and (others or (made.peak is None and not made.totals)):
         raise Unsupported("scores that are made again are products of 16 bits", span)
     if value.value.element is Element.F16 and element_of(op.body[0]) is not Element.F16 and not made.at_most_1:
@@ -283,11 +299,11 @@ def stream(
     condition = None if made.condition is None else views.bare(made.condition, guarded=True)
     finals = tuple((symbol, views.bare(value, guarded=True)) for symbol, value in made.finals)
     kernel = Stream(
-        rows=rows, columns=columns, keys=keys, depth=depth, outer=outer, query=query, key=key, value=value,
+        rows=row, columns=columns, keys=keys, depth=depth, outer=outer, query=query, key=key, value=value,
         score=first.symbol, change=views.bare(made.change, guarded=True), changed=made.changed.symbol, peak=made.peak,
         totals=tuple((symbol, _seen(term, views)) for symbol, term, _ in made.totals), weight=_seen(made.weight, views),
         finals=finals, product=total, results=(result,), condition=condition, vanishing=made.vanishing, span=span,
-        others=others,
+        others=others, made=(op.outs[0].symbol, tuple(a.symbol for a in op.axes)),
     )  # fmt: skip
     kernel = replace(kernel, views=views.all, derived=views.derived)
     _check(kernel)
@@ -295,6 +311,24 @@ def stream(
     if kernel.needs & inliner.used:
         raise Unsupported("what it makes on its way is read at other places too", span)
     return Found(kernel, frozenset(inliner.used), tuple(made.statistics), views)
+
+
+def _first_of(
+    op: Compute,
+    producers: Mapping[Symbol, Compute],
+    values: Mapping[Symbol, Value],
+    beside: Sequence[Compute],
+    rows: Sequence[Axis],
+) -> Found:
+    """The stream over the first of these rows over which there is one; else what is in the way over the first."""
+    reason: Unsupported | None = None
+    for axis in rows:
+        try:
+            return stream(op, producers, values, beside, op.axes.index(axis))
+        except Unsupported as found:
+            reason = reason or found
+    assert reason is not None
+    raise reason
 
 
 # ── seeing through the operations ───────────────────────────────────────────────────────────────────────────────────────
@@ -324,7 +358,6 @@ class _Inliner:
         self.complete = False  # whether all scores are found
         self.statistics: dict[Read, _Statistic] = {}
         self.used: set[Symbol] = set()
-        self.rows: Symbol | None = None
         self.nodes = 0
 
     def inline(self, scalar: Scalar) -> Scalar:

@@ -19,6 +19,7 @@ from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.proof.simulate import simulate
 from axon.backend.gpu.report.show import show
 from axon.backend.gpu.roles.barriers import BarrierProgram
+from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.ways import plan
 from axon.backend.gpu.tile.bounds import bounds
 from axon.backend.gpu.tile.contraction import MatrixProduct
@@ -35,6 +36,7 @@ from axon.core.passes.cse import deduplicated
 from axon.core.walk import nodes
 from axon.shapes.dimension import Dim
 from tests.backend.gpu.streams import NAMES, error, expected, inputs, program
+from tests.checked import checked
 
 ONE = TileMapping(64, 64, 64, 2, consumers=1, cluster=1, keys=64)
 TWO = TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)
@@ -430,3 +432,45 @@ def test_pages_of_a_cache_are_gathered_before() -> None:
     scores = q.astype(float) @ k.swapaxes(-1, -2) / np.sqrt(32)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     np.testing.assert_allclose(got, weights / weights.sum(-1, keepdims=True) @ v, atol=3e-2)
+
+
+# Heads that share keys stand behind positions: both are indices of queries alone.
+GROUPED = """fun f (q : bf16[b, t, g, m, d]) (k : bf16[b, s, g, d]) (v : bf16[b, s, g, e]) =
+  let val w = for b g m i j => sum d => q[b, i, g, m, d] * k[b, j, g, d]
+      val top = for b g m i => max j => w[b, g, m, i, j]
+      val z = for b g m i => sum j => exp (w[b, g, m, i, j] - top[b, g, m, i])
+  in (for b i g m e => sum j => exp (w[b, g, m, i, j] - top[b, g, m, i]) / z[b, g, m, i] * v[b, j, g, e], top, z) end"""
+
+
+@pytest.mark.parametrize(("positions", "members", "rows"), [(2048, 4, "t"), (2, 32, "m"), (96, 96, "m")])
+def test_tiles_have_rows_of_the_longer_index(positions: int, members: int, rows: str) -> None:
+    """By the sizes of a call, where the program leaves it open; statistics are results, so no rows become one."""
+    made = compiler.lower(checked(GROUPED), "f", None)
+    sizes = {"b": 1, "t": positions, "s": 2048, "g": 2, "m": members, "d": 64, "e": 64}
+    bound = {symbol: sizes[symbol.name] for value in made.inputs for dim in value.shape for symbol in dim.variables}
+    planned = Executable(made).serving({}, bound).planned
+    (kernel,) = (kernel for kernel in planned.kernels if isinstance(kernel, Stream))
+    assert kernel.rows.extent.symbol is not None
+    assert kernel.rows.extent.symbol.name == rows
+
+
+def test_tiles_of_self_attention_have_rows_of_positions() -> None:
+    """Whatever the sizes are, before they are known: what the mask proves of a row is known of positions."""
+    made = compiler.lower(checked(GROUPED.replace("bf16[b, t, g", "bf16[b, s, g")), "f", None)
+    (kernel,) = (kernel for kernel in kernels(made) if isinstance(kernel, Stream))
+    assert kernel.rows.extent == kernel.keys.extent
+
+
+@pytest.mark.parametrize(("positions", "members"), [(40, 3), (3, 70)])
+def test_either_index_may_be_that_of_rows(positions: int, members: int) -> None:
+    chance = np.random.default_rng(0)
+    shapes = (1, positions, 2, members, 16), (1, 90, 2, 16), (1, 90, 2, 24)
+    q, k, v = (chance.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in shapes)
+    got, top, z = axon.compile(GROUPED).f(q, k, v, target="simulate")
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    w = np.einsum("bigmd,bjgd->bgmij", q, k)
+    weights = np.exp(w - w.max(-1, keepdims=True))
+    want = np.einsum("bgmij,bjge->bigme", weights / weights.sum(-1, keepdims=True), v)
+    assert error(got, want) < 1.2e-2
+    assert error(top, w.max(-1)) < 1.2e-2
+    assert error(z, weights.sum(-1)) < 4e-2  # of the greatest, which is rounded
