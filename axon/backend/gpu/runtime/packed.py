@@ -1,5 +1,6 @@
 """Operands that bulk copies cannot read as they lie: a plain kernel copies them first, in rows at multiples of 16 bytes, each along
-an axis that tiles are cut along; of products that round to tf32, along what is summed.
+an axis that tiles are cut along; of products that round to tf32, along what is summed. What a plain kernel makes between others is
+stored in such rows in the first place, if nothing else is in the way.
 
 That moves a factor twice more. Whether the tensor cores make up for it, against a kernel that does without them, is a matter of
 cost; of a stream, whose factors are used again and again, of its extents.
@@ -14,26 +15,27 @@ from typing import assert_never
 
 from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout import roofline
-from axon.backend.gpu.layout.copies import spread
+from axon.backend.gpu.layout.copies import CopyLayout, spread
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.prepare import is_staged, problem_of, side_by_side, unreadable
 from axon.backend.gpu.tile.contraction import MatrixProduct, view_of
 from axon.backend.gpu.tile.epilogue import EpilogueOperand
-from axon.backend.gpu.tile.families import Kernel, Tiled, copy, with_operands
+from axon.backend.gpu.tile.families import Kernel, Tiled, copy, results_of, with_operands
 from axon.backend.gpu.tile.limbs import without_tensor_cores
 from axon.backend.gpu.tile.schedule import fastest
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest, Reason
-from axon.base.data import replace
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Value
+from axon.shapes.dimension import Dim
 
 MOST_BYTES = 20 << 30  # of copies that have elements several times, as windows do
 LEAST = 64  # rows and keys of a stream
 Packing = tuple[Symbol, int]  # of what: the first result of a kernel, and which of its operands
-Copies = dict[tuple[Symbol, tuple[int, ...]], Value]  # of a tensor or a view, with its dimensions in some order
+Copies = dict[tuple[Symbol, CopyLayout], Value]  # of a tensor, by how they lie
 
 
 def packings(
@@ -83,14 +85,42 @@ def _repeated(kernel: Tiled, number: int, tensors: Mapping[Symbol, DeviceTensor]
     return elements * max(8, value.element.bits) // 8 if elements > prod(tensors[source].shape) else 0
 
 
-def with_copies(kernels: Iterable[Kernel], packed: Set[Packing]) -> tuple[tuple[Kernel, ...], dict[Symbol, int]]:
-    """The kernels with copies of these operands in front; and the copies, with how many dimensions of each make up a row, which is
-    to lie at a multiple of 16 bytes."""
-    rows: dict[Symbol, int] = {}
-    return tuple(_copied(kernels, packed, {}, rows)), rows
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """Kernels with copies of operands in front. Of the `copies`, and of tensors that kernels store in `spaced` rows, so many
+    dimensions each make up a row, which is to lie at a multiple of 16 bytes."""
+
+    kernels: tuple[Kernel, ...]
+    copies: dict[Symbol, int]
+    spaced: dict[Symbol, int]
 
 
-def _copied(kernels: Iterable[Kernel], packed: Set[Packing], copies: Copies, rows: dict[Symbol, int]) -> Iterator[Kernel]:
+def with_copies(kernels: Iterable[Kernel], packed: Set[Packing], results: Iterable[Symbol]) -> Copied:
+    """The kernels with copies of these operands, but of no tensor that a plain kernel may store in other rows: no result."""
+    given = tuple(kernels)
+    stored = {value.symbol: value for kernel in given if isinstance(kernel, Nest) for value in results_of(kernel)}
+    own = {symbol: value for symbol, value in stored.items() if symbol not in set(results)}
+    copies, spaced = dict[Symbol, int](), dict[Symbol, int]()
+    return Copied(tuple(_copied(given, packed, own, copies, spaced)), copies, spaced)
+
+
+def _as_it_is(value: Value, lying: CopyLayout) -> bool:
+    """Whether a copy has a tensor's own dimensions, in their order."""
+    rank, unit = len(value.shape), Dim.of(1)
+    steps = [tuple(unit if d == n else Dim.of(0) for d in range(rank)) for n in range(rank)]
+    plain = lying.row == 1 and lying.padding is None and not lying.im2col and all(begin == Dim.of(0) for begin in lying.start)
+    own = all(part.there is None for part in lying.dimensions) and [part.step for part in lying.dimensions] == steps
+    return plain and own and lying.shape == value.shape
+
+
+def _copied(
+    kernels: Iterable[Kernel],
+    packed: Set[Packing],
+    own: Mapping[Symbol, Value],
+    rows: dict[Symbol, int],
+    spaced: dict[Symbol, int],
+) -> Iterator[Kernel]:
+    copies: Copies = {}
     for kernel in kernels:
         if isinstance(kernel, Nest):
             yield kernel
@@ -101,15 +131,17 @@ def _copied(kernels: Iterable[Kernel], packed: Set[Packing], copies: Copies, row
                 continue
             value, order = operand.value, _order(operand, _lasting(kernel, operand))
             view = view_of(kernel, operand)
-            lying = spread(value, view, order)
-            if (value.symbol, order) not in copies:
+            lying, source = spread(value, view, order), value.symbol if view is None else view.source
+            if source in own and _as_it_is(own[source], lying):
+                spaced[source] = lying.row
+                continue
+            if (source, lying) not in copies:
                 symbol = _symbol(kernel.results[0].value.symbol, number, value.symbol.name)
-                made = copies[value.symbol, order] = replace(value, symbol=symbol, shape=lying.shape)
+                made = copies[source, lying] = replace(value, symbol=symbol, shape=lying.shape)
                 rows[symbol] = lying.row
-                source = value.symbol if view is None else view.source
                 why = Reason("a copy of {0} for the tensor cores, which cannot read it as it lies", (source,))
                 yield copy(made, source, lying, (why,), kernel.span)
-            made, axes = copies[value.symbol, order], operand.arranged(order).axes
+            made, axes = copies[source, lying], operand.arranged(order).axes
             seen = lying.seen(made, axes)
             views += [] if seen is None else [seen]
             operands[number] = EpilogueOperand(made if seen is None else seen.value, axes, tuple(range(len(axes))))

@@ -103,14 +103,14 @@ AS_IT_IS = Way()
 
 @dataclass(frozen=True)
 class Planned:
-    """A program's kernels in one way; nothing of it is built. Bulk copies can read the rows of `copies` and `limbs`: of the last
-    dimension of each, or of so many."""
+    """A program's kernels in one way; nothing of it is built. Bulk copies can read the rows of `copies` and of what is `spaced`, of
+    the last dimension of each, or of so many."""
 
     program: Program
     way: Way
     kernels: tuple[Kernel, ...]
     copies: Mapping[Symbol, int]
-    limbs: Mapping[Symbol, int]
+    spaced: Mapping[Symbol, int]
 
     @cached_property
     def values(self) -> tuple[Value, ...]:
@@ -124,11 +124,11 @@ class Planned:
         return {value.symbol: value for value in self.values}
 
     def lying(self, sizes: Mapping[Symbol, int]) -> dict[Symbol, DeviceTensor]:
-        """All values one by one, copies and limbs in rows that bulk copies can read."""
+        """All values one by one, copies, limbs and what is spaced in rows that bulk copies can read."""
         return {value.symbol: self.lies(value, sizes) for value in self.values}
 
     def lies(self, value: Value, sizes: Mapping[Symbol, int]) -> DeviceTensor:
-        row = self.copies.get(value.symbol) or self.limbs.get(value.symbol)
+        row = self.copies.get(value.symbol) or self.spaced.get(value.symbol)
         shape = tuple(max(0, d.evaluate(sizes)) for d in value.shape)
         return aligned(ALIGNMENT, shape, value.element, row) if row else contiguous(ALIGNMENT, shape, value.element)
 
@@ -148,10 +148,10 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     )
     done = with_reaches(with_divisions(made, dict(way.divided), ordered), way.reached, ordered)
     whole = limbed(tuple(done), ordered, tf32=way.tf32)
-    packed, copies = with_copies(whole.kernels, way.packed)
-    groups = (kernel.ragged for kernel in packed if isinstance(kernel, MatrixProduct) and kernel.ragged is not None)
-    copies |= {ragged.rows.symbol: 1 for ragged in groups if ragged.rows is not None}
-    return Planned(program, way, packed, copies, whole.limbs)
+    packed = with_copies(whole.kernels, way.packed, ordered.block.results)
+    groups = (kernel.ragged for kernel in packed.kernels if isinstance(kernel, MatrixProduct) and kernel.ragged is not None)
+    copies = packed.copies | {ragged.rows.symbol: 1 for ragged in groups if ragged.rows is not None}
+    return Planned(program, way, packed.kernels, copies, {**whole.limbs, **packed.spaced})
 
 
 def with_divisions(made: Iterable[Kernel], divisions: Mapping[Symbol, Division], program: Program) -> Iterator[Kernel]:

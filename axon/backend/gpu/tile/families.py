@@ -256,12 +256,24 @@ def _in_order(
     policy: Policy,
 ) -> Iterator[Kernel]:
     """All kernels of a program: as many plain operations at a time as can be done, then the kernels that wait for them."""
+    values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in program.block.ops for out in outs_of(op)}
+    for item in _lowered(program, _stages(program, groups)):
+        if isinstance(item, list):
+            yield from nests(program, item, values, reasons, cuts, ones, policy=policy)
+        else:
+            yield item[0]
+
+
+_Item: TypeAlias = "list[int] | tuple[Tiled, set[int]]"  # plain operations, by their numbers; or a kernel with those it does
+
+
+def _stages(program: Program, groups: list[tuple[Tiled, set[int]]]) -> list[_Item]:
+    """Plain operations and kernels in turn, each as early as it can be done."""
     ops = program.block.ops
-    values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in ops for out in outs_of(op)}
     waiting = [n for n in range(len(ops)) if not any(n in members for _, members in groups)]
     there = {v.symbol for v in program.inputs}
     made = {out.symbol for op in ops for out in outs_of(op)}
-    pending = list(groups)
+    pending, items = list(groups), list[_Item]()
     while waiting or pending:
         segment: list[int] = []
         for n in waiting:
@@ -270,13 +282,38 @@ def _in_order(
                 there |= {out.symbol for out in outs_of(ops[n])}
         if segment:
             waiting = [n for n in waiting if n not in segment]
-            yield from nests(program, segment, values, reasons, cuts, ones, policy=policy)
+            items.append(segment)
         ready = [(kernel, members) for kernel, members in pending if not _missing(ops, members, there, made)]
         assert segment or ready, "kernels wait for each other"
-        for kernel, _ in ready:
-            yield kernel
+        for kernel, members in ready:
+            items.append((kernel, members))
             there |= {value.symbol for value in results_of(kernel)}
         pending = [group for group in pending if group not in ready]
+    return items
+
+
+def _lowered(program: Program, items: Sequence[_Item]) -> list[_Item]:
+    """With pointwise operations where plain ones alone read them, if these stand together: there they may be one kernel, and what
+    they make is not in memory. A mask need not wait there for the product that it is of."""
+    ops, place = program.block.ops, dict[int, int]()
+    readers: dict[Symbol, set[int]] = {symbol: {-1} for symbol in program.block.results}  # places; -1 for what is not plain
+    for at, item in enumerate(items):
+        numbers = item if isinstance(item, list) else item[1]
+        place |= dict.fromkeys(numbers if isinstance(item, list) else (), at)
+        for n in () if isinstance(item, list) else numbers:
+            for symbol in tensors_of(ops[n]):
+                readers.setdefault(symbol, set()).add(-1)
+    for n in sorted(place, reverse=True):
+        op = ops[n]
+        found = set[int]().union(*(readers.get(out.symbol, set()) for out in outs_of(op)))
+        if isinstance(op, Compute) and op.reduction is None and len(found) == 1 and -1 not in found:
+            (place[n],) = found
+        for symbol in tensors_of(op):
+            readers.setdefault(symbol, set()).add(place[n])
+    kept = [
+        sorted(n for n, where in place.items() if where == at) if isinstance(item, list) else item for at, item in enumerate(items)
+    ]
+    return [item for item in kept if item]
 
 
 def _missing(ops: Sequence[Op], members: set[int], there: set[Symbol], made: set[Symbol]) -> set[Symbol]:

@@ -15,7 +15,7 @@ from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.contraction import contraction as find
-from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.families import family_of, kernels
 from axon.backend.plan.ir import Nest
 from axon.base.element import Element
 from axon.base.names import fresh
@@ -193,3 +193,23 @@ def test_explain_says_why_a_product_is_plain(source: str, shapes: str, reason: s
     *_, kernel = Executable(program).serving({}, sizes).planned.kernels
     assert isinstance(kernel, Nest)
     assert any(reason in why.worded({}) for why in kernel.reasons)
+
+
+@pytest.mark.parametrize(
+    ("body", "first"),
+    [
+        ("for i j => exp y[i, j] / total[i] - hot[i, j]", "contraction"),  # nobody but what waits reads it
+        ("for i j => (exp y[i, j] / total[i] - hot[i, j], hot[i, j])", "map"),  # a result
+        ("(for i j => exp y[i, j] / total[i] - hot[i, j], (for i j => cast bf16 hot[i, j]) @ c)", "map"),  # a factor, too
+    ],
+)
+def test_what_waits_for_a_product_is_made_with_what_waits(body: str, first: str) -> None:
+    """A pointwise operation is made where it is read, if plain operations alone read it: as a part of what they become."""
+    text = f"""fun f (a : bf16[m, k]) (b : bf16[k, n]) (c : bf16[n, o]) (t : i32[m]) =
+  let val p = a @ b
+      val y = for i j => cast f32 p[i, j]
+      val total = for i => sum j => exp y[i, j]
+      val hot = for i, j < n => if t[i] = j then 1.0 else 0.0
+  in {body} end"""
+    program = compiler.lower(compiler.check_text(text), "f", None)
+    assert [family_of(kernel) for kernel in kernels(program)][0] == first

@@ -41,6 +41,13 @@ fun attention (q : bf16[h, s, d]) (k : bf16[h, t, d]) (v : bf16[h, t, d]) =
       val m = for h i => max j => w[h, i, j]
       val z = for h i => sum j => exp (w[h, i, j] - m[h, i])
   in for h i d => cast bf16 (sum j => exp (w[h, i, j] - m[h, i]) / z[h, i] * cast f32 v[h, j, d]) end
+fun weights (a : bf16[m, k]) = for i c => exp a[i, c] / (sum c => exp a[i, c])
+fun between (a : bf16[m, k]) (b : bf16[k, n]) (u : bf16[m, n]) =
+  let val w = weights a in (w @ b, for c j => sum i => w[i, c] * u[i, j]) end
+fun beside (a : bf16[m, k]) (b : bf16[k, n]) (u : bf16[m, n]) =
+  let val w = weights a in (w @ b, for c j => sum i => w[i, c] * u[i, j], w) end
+fun merged (a : bf16[m, k]) (b : bf16[k, n]) (v : bf16[m * k, 8]) =
+  let val w = weights a in (w @ b, for (i, c) => w[i, c] + v[i * k + c, 0]) end
 """
 MODULE = axon.compile(SOURCE)
 
@@ -72,13 +79,18 @@ def families(planned: Planned) -> list[str]:
         ("inside", [(70, 64, 8), (64, 67, 8)]),
         ("inside", [(7, 8, 3), (8, 2, 3)]),
         ("attention", [(2, 70, 33)] * 3),
+        ("between", [(70, 65), (65, 64), (70, 64)]),
+        ("beside", [(70, 65), (65, 64), (70, 64)]),
+        ("merged", [(70, 65), (65, 64), (70 * 65, 8)]),
     ],
 )
 def test_what_is_computed(name: str, shapes: list[tuple[int, ...]]) -> None:
     rng = np.random.default_rng(0)
     given = [(rng.standard_normal(shape) / 4).astype(ml_dtypes.bfloat16) for shape in shapes]
-    want, got = (np.asarray(MODULE[name](*given, target=target), np.float64) for target in ("interpret", "simulate"))
-    np.testing.assert_allclose(got, want, atol=1e-2 * abs(want).max())
+    wanted, found = (MODULE[name](*given, target=target) for target in ("interpret", "simulate"))
+    for one, other in zip(*(x if isinstance(x, tuple) else (x,) for x in (wanted, found)), strict=True):
+        want, got = np.asarray(one, np.float64), np.asarray(other, np.float64)
+        np.testing.assert_allclose(got, want, atol=1e-2 * abs(want).max())
 
 
 @pytest.mark.parametrize(
@@ -103,6 +115,20 @@ def test_which_are_copied(name: str, sizes: dict[str, int], wanted: list[str]) -
     copies = [kernel.stored[0] for kernel in planned.kernels if isinstance(kernel, Nest)]
     if "tensor cores" in wanted:
         assert all(planned.lying(own)[copy].copyable is None for copy in copies)
+
+
+def test_what_is_between_kernels_is_stored_in_rows_that_can_be_read() -> None:
+    """Once, for both products that read it; a result lies as results do, and is copied once for both."""
+    sizes = {"m": 512, "k": 511, "n": 512}
+    planned, own = served("between", **sizes)
+    assert families(planned) == ["plain", "tensor cores", "tensor cores"]
+    (space,) = planned.spaced
+    assert planned.lying(own)[space].copyable is None
+    assert planned.lying(own)[space].strides == (512, 1)
+    beside, _ = served("beside", **sizes)
+    assert families(beside) == ["plain", "plain", "tensor cores", "tensor cores"]
+    assert len(beside.copies) == 1
+    assert not beside.spaced
 
 
 def test_a_copy_is_the_same_in_every_plan() -> None:
