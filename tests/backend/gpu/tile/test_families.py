@@ -212,4 +212,4 @@ def test_what_waits_for_a_product_is_made_with_what_waits(body: str, first: str)
       val hot = for i, j < n => if t[i] = j then 1.0 else 0.0
   in {body} end"""
     program = compiler.lower(compiler.check_text(text), "f", None)
-    assert [family_of(kernel) for kernel in kernels(program)][0] == first
+    assert next(family_of(kernel) for kernel in kernels(program)) == first
