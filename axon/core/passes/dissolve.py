@@ -135,7 +135,7 @@ def _without_copies(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> t
     known: dict[Op, tuple[Value, ...]] = {}  # operations by what they compute
     kept: list[Op] = []
     for op in block.ops:
-        op = _single(_counted(with_tensors(op, same)))
+        op = at_one_index(_counted(with_tensors(op, same)))
         shapes.update((out.symbol, out.shape) for out in outs_of(op))
         if isinstance(op, Loop):
             inside = shapes | {state.symbol: state.shape for state in op.states} | {op.counter: ()}
@@ -173,14 +173,13 @@ def _counted(op: Op) -> Op:
     return replace(op, reduction=None, body=(Binary("mul", many, body) if body.value != 1 else many,))
 
 
-def _single(op: Op) -> Op:
+def at_one_index(op: Op) -> Op:
     """A reduction along a few indices of which the condition takes one (`sum i < 2 where i < 1 => x[i]`, the derivative by what an
-    index says the place of) at that index. Products of 16 bits stay: a sum does not round their factors."""
+    index says the place of) at that index. A product of 16 bits stays a sum: that does not round its factors."""
     if not isinstance(op, Compute) or op.reduction is None or len(op.outs) != 1 or op.reduction.monoid.kind not in _OF_ONE:
         return op
     (body,), (out,), reduction = op.body, op.outs, op.reduction
-    if out.element.is_float and out.element.bits < 32 and isinstance(body, Binary) and body.op == "mul":
-        return op
+    exact = out.element.is_float and out.element.bits < 32 and isinstance(body, Binary) and body.op == "mul"
     conditions = [] if reduction.where is None else list(operands("and", reduction.where))
     for axis in reduction.axes:
         extent = axis.extent.constant
@@ -190,10 +189,11 @@ def _single(op: Op) -> Op:
         taken = [k for k in range(extent) if all(_holds(conditions[n], axis.symbol, k) for n in decided)]
         rest = conjunction(tuple(one for n, one in enumerate(conditions) if n not in decided))
         others = tuple(other for other in reduction.axes if other is not axis)
-        if len(taken) != 1 or (rest is not None and not others):
+        if len(taken) != 1 or ((rest is not None or exact) and not others):
             continue
         left = tuple(replace(other, extent=other.extent.substitute({axis.symbol: Dim.of(taken[0])})) for other in others)
-        return _at(replace(op, reduction=replace(reduction, where=rest, axes=left) if left else None), axis.symbol, taken[0])
+        made = replace(op, reduction=replace(reduction, where=rest, axes=left) if left else None)
+        return at_one_index(_at(made, axis.symbol, taken[0]))
     return op
 
 

@@ -56,6 +56,7 @@ from axon.core.ir import (
     element_of,
 )
 from axon.core.operands import with_tensors
+from axon.core.passes.adjoints import as_windows
 from axon.core.passes.cse import deduplicated
 from axon.core.passes.dissolve import copied
 from axon.core.passes.factor import DEVICE, choices, factored
@@ -187,7 +188,7 @@ def choices_of(program: Program) -> PartChoices:
 
 def _before_choices(program: Program) -> Program:
     """What is looked at for choices, and what they are made in, are the same."""
-    return deduplicated(narrowed(program))
+    return as_windows(deduplicated(narrowed(program)))
 
 
 def fails(op: Op) -> bool:

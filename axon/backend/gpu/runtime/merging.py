@@ -346,7 +346,13 @@ class _Pricer:
         tiles = -(-problem.rows // TILE) * -(-problem.columns // TILE) * problem.outer
         if not self.is_long(op) or 2 * tiles > self.target.multiprocessors:
             return
-        along, extent = max(enumerate(a.extent.evaluate(self.sizes) for a in op.reduction.axes), key=lambda item: item[1])
+        deep, _ = factors_of(op)
+        # Copies of pixels take all channels, or multiples of so many: images are cut along another axis.
+        whole = {image.channels for image in images(op, deep)} if one.merging.im2col is not None else set()
+        extents = {n: a.extent.evaluate(self.sizes) for n, a in enumerate(op.reduction.axes) if a not in whole}
+        if not extents:
+            return
+        along, extent = max(extents.items(), key=lambda item: item[1])
         for parts in PARTS:
             if extent % parts == 0 and problem.depth >= parts * LEAST_DEPTH:
                 yield replace(one.merging, parts=parts, along=along)
