@@ -100,17 +100,24 @@ class SegmentedScatter:
 
     def is_worth(self, sizes: Mapping[Symbol, int]) -> bool:
         """Whether to sort takes less time at these sizes."""
+        rows, reduced = (
+            prod(max(0, axis.extent.evaluate(sizes)) for axis in axes) for axes in (self.op.axes, (*self.keyed, *self.rest))
+        )
+        if not rows or not 1 < self.positions.evaluate(sizes) <= LARGEST:
+            return False
+        return self.microseconds(sizes) < 3 + _ASKED * rows * reduced
+
+    def microseconds(self, sizes: Mapping[Symbol, int]) -> float:
+        """How long it takes at these sizes, of which none is 0."""
         rows, reduced, outer = (
             prod(max(0, axis.extent.evaluate(sizes)) for axis in axes)
             for axes in (self.op.axes, (*self.keyed, *self.rest), self.outer)
         )
         positions = self.positions.evaluate(sizes)
-        if not rows or not 1 < positions <= LARGEST:
-            return False
         keys = outer * positions
         places = max(1, self.form.axis.extent.evaluate(sizes))
         taken = _TAKEN * (rows + rows // places * reduced)
-        return sorting_time(positions, keys) + 15 + taken < 3 + _ASKED * rows * reduced
+        return sorting_time(positions, keys) + 15 + taken
 
 
 def sorting_time(length: int, keys: int) -> float:

@@ -138,7 +138,7 @@ def tensors(kernel: Tiled, values: tuple[Value, ...]) -> tuple[Value, ...]:
     used += [r.place for r in kernel.results]
     used += [r.value for r in kernel.row_results] if isinstance(kernel, Stream) else []
     used += [reach.table for reach in kernel.reaches] if isinstance(kernel, Stream) else []
-    used += kernel.ragged.tables if isinstance(kernel, MatrixProduct) and kernel.ragged is not None else []
+    used += kernel.grouping.tables if isinstance(kernel, MatrixProduct) and kernel.grouping is not None else []
     return tuple(dict.fromkeys(used))
 
 

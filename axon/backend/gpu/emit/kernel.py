@@ -26,6 +26,7 @@ from axon.backend.gpu.emit.computed import ComputedEmitter
 from axon.backend.gpu.emit.pixels import PixelEmitter
 from axon.backend.gpu.emit.ragged import RaggedEmitter
 from axon.backend.gpu.emit.results import ResultEmitter
+from axon.backend.gpu.emit.segments import SegmentEmitter
 from axon.backend.gpu.emit.source import Emitted, MapParameter, Parameter, SizeParameter, StrideParameter, emitted
 from axon.backend.gpu.emit.stream import StreamEmitter
 from axon.backend.gpu.layout.pixels import pixels_of
@@ -119,6 +120,7 @@ class Emitter:
         self.pixels = PixelEmitter(self)
         self.computed = ComputedEmitter(self)
         self.ragged = None if program.ragged is None else RaggedEmitter(self, program.ragged)
+        self.segments = None if program.segments is None else SegmentEmitter(self, program.segments)
 
     def run(self, comments: Sequence[str] = ()) -> Emitted:
         program, code = self.program, self.code
@@ -126,7 +128,8 @@ class Emitter:
             self.name(value.symbol)
         for descriptor in program.descriptors:
             self.parameters[MapParameter(descriptor)] = code.named("_map", self.name(descriptor.tensor))
-        for axis in (*program.order.outer, program.order.rows, program.order.columns, program.steps):
+        stepped = (program.steps,) if program.segments is None else ()  # a table says how many steps there are
+        for axis in (*program.order.outer, program.order.rows, program.order.columns, *stepped):
             self.size(axis.extent)
         self.prologue()
         self.roles(program.roles, 0)
@@ -280,7 +283,8 @@ class Emitter:
         tiles = ((rows + 1) >> 1) * 2 if order.paired else rows * columns
         code.assign(code.local("tiles"), reduce(mul, (self.size(a.extent) for a in order.outer), tiles))
         steps = program.steps
-        code.assign(self.steps, call("ptx.divide", self.size(steps.extent) + (steps.step - 1), steps.step))
+        if self.segments is None:
+            code.assign(self.steps, call("ptx.divide", self.size(steps.extent) + (steps.step - 1), steps.step))
 
     def roles(self, roles: Sequence[Role], first: int) -> None:
         """Each group of warps does what its role says."""
@@ -367,6 +371,8 @@ class Emitter:
             case b.Expect(ring=ring, bytes=size):
                 announced = self.rings[ring].stage if size == ring.stage else size
                 code.call("ptx.barrier_expect", self.barrier(ring, "full"), announced)
+                if self.segments is not None:
+                    self.segments.begin()
             case b.Copy():
                 self.copy(op)
             case b.Advance(ring=ring):
@@ -511,13 +517,17 @@ class Emitter:
             to = to + self.rank * op.by_rank
         given: list[Like] = [to, self.parameters[MapParameter(op.descriptor)], self.barrier(ring, "full")]
         seen = self.pixels.seen(op)
-        at = [self.coordinate(c) for c in reversed(op.at)] if seen is None else self.pixels.place(op, seen)
+        at = self.places(op) if seen is None else self.pixels.place(op, seen)
         what, rank = ("in", len(op.at)) if seen is None else ("pixels", len(pixels_of(seen).places) + 2)
         if op.multicast:
             copy = self.made(f"copy_{what}_multicast_{rank}d", f"ptx.copy_{what}_multicast", rank)
             self.code.call(copy, *given, (1 << self.program.cluster) - 1, *at)
         else:
             self.code.call(self.made(f"copy_{what}_{rank}d", f"ptx.copy_{what}", rank), *given, *at)
+
+    def places(self, op: b.Copy) -> list[Expression]:
+        """Where a box begins, innermost first."""
+        return list(reversed([self.coordinate(c) for c in op.at] if self.segments is None else self.segments.places(op)))
 
     def coordinate(self, c: Coordinate) -> Expression:
         if c.step == 0:
@@ -556,6 +566,8 @@ class Emitter:
                 code.assign(self.name(symbol), self.dim(dim, variables))
             if program.bounds is not None:
                 self.stream.bounds(program.bounds)
+            if self.segments is not None:
+                self.segments.tile()
             self.pixels.first(body)
             self.block(body)
             code.assign(tile, code.local("following") if order.paired else tile + count)

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.proof.findings import Found, Kind, Violation
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Copy, Op, operations
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.bounds import BLOCK
 from axon.backend.gpu.tile.ir import Fold, TileAxis
+from axon.backend.gpu.tile.segments import REACH
 from axon.base.element import Element
 from axon.base.names import Symbol
+from axon.shapes.dimension import Dim
 
 ROWS = 64  # of one matrix instruction, of one store
 
@@ -54,6 +57,7 @@ def check_contents(program: BarrierProgram) -> None:
     """Raises `Found` for operations that among each other are about other data than they must be."""
     _check_loops(program)
     _check_ragged(program)
+    _check_segments(program)
     _check_looked_up(program)
     _check_promoted(program)
     _check_sums(program)
@@ -295,6 +299,39 @@ def _check_ragged(program: BarrierProgram) -> None:
             sides = [order.rows.symbol in load.axes, any(symbol in load.axes for symbol in by_group)]
             _require(sides.count(True) == 1, "content", "a factor read at rows and a group, or neither")
         _require(not any(isinstance(op, b.Send) for op in operations(role.body)), "content", "ragged tiles stored as whole boxes")
+
+
+def _check_segments(program: BarrierProgram) -> None:
+    """Where tables say which rows a tile sums: they are there, a tile has one group, and every copy of a step reads from the front of
+    its rows, of no more than can be left out."""
+    parts = program.segments
+    fronts = frozenset[Symbol]() if parts is None else frozenset({parts.front})
+    for role in program.roles:
+        for op in operations(role.body):
+            if isinstance(op, Copy) and program.steps.symbol in (along := [c.axis for c in op.at]):
+                before = along[max(0, along.index(program.steps.symbol) - 1)]
+                _require((before in fronts) == bool(fronts), "content", "a copy of a segment's rows that does not begin at its front")
+    if parts is None:
+        return
+    _require(program.steps.step <= REACH, "content", f"a step of {program.steps.step} rows, of which {REACH} can be left out")
+    _require(set(parts.tables) <= set(program.tensors), "content", "a table that the kernel is not given")
+    _require(parts.group in {axis.symbol for axis in program.order.outer}, "content", "a tile of several groups")
+    _require(program.bounds is None, "content", "segments of rows of which a mask leaves parts")
+    shown = {view.value.symbol: view for view in program.views}
+    for descriptor in program.descriptors:
+        if descriptor.tensor not in {store.tensor for store in program.stores}:
+            view = shown.get(descriptor.tensor)
+            there = view is not None and _overlaps(view, parts.front, program.steps.symbol)
+            _require(there, "content", "a factor that has no front")
+
+
+def _overlaps(view: View, front: Symbol, rows: Symbol) -> bool:
+    """Whether rows count from the front in the same steps through memory as it does from the first, and as far as they must."""
+    along = dict(zip(view.axes, view.parts, strict=True))
+    if front not in along or rows not in along:
+        return False
+    (fronts,), (own,) = along[front], along[rows]
+    return fronts.step == own.step and own.extent == Dim.of(REACH)
 
 
 def _check_looked_up(program: BarrierProgram) -> None:

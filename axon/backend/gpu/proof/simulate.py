@@ -23,6 +23,7 @@ from axon.backend.gpu.roles.flow import BeginSteps, Instruction, Jump, MoreSteps
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.bounds import BLOCK, Bounds
 from axon.backend.gpu.tile.ir import Store, Tile
+from axon.backend.gpu.tile.segments import Segments
 from axon.backend.gpu.tile.stream import Stream
 from axon.base.data import dataclass, field
 from axon.base.element import Element
@@ -179,7 +180,7 @@ class _Cluster:
                     return True
             case NextStep(axis=axis, back=back):
                 agent.pieces[axis] += 1
-                if agent.pieces[axis] < self.steps:
+                if agent.pieces[axis] < self.steps_of(agent):
                     agent.at = back
                     return True
             case MoreSteps(axis=axis, exit=exit_):
@@ -194,7 +195,7 @@ class _Cluster:
                         return False
                     self.turns[key] -= 1
             case UnlessPiece(axis=axis, number=number, current=current, exit=exit_):
-                agent.at = agent.at + 1 if number + (agent.pieces[axis] if current else 0) < self.steps else exit_
+                agent.at = agent.at + 1 if number + (agent.pieces[axis] if current else 0) < self.steps_of(agent) else exit_
                 return True
             case Unless(axis=axis, count=count, exit=exit_):
                 if agent.pieces[axis] < count:
@@ -225,6 +226,18 @@ class _Cluster:
     def steps(self) -> int:
         steps = self.program.steps
         return -(-self.size(steps.extent) // steps.step)
+
+    def steps_of(self, agent: _Agent) -> int:
+        """How many steps an agent's tile has."""
+        if self.program.segments is None:
+            return self.steps
+        first, last = self.segment(agent, self.program.segments)
+        return max(1, -(-(last - first) // self.program.steps.step))
+
+    def segment(self, agent: _Agent, parts: Segments) -> tuple[int, int]:
+        """The rows that an agent's tile sums: the first, and the one behind the last."""
+        group, start = agent.pieces[parts.group], self.tensors[parts.start.symbol]
+        return int(start[group]), int(start[group + 1])
 
     def size(self, extent: Dim) -> int:
         return extent.evaluate(self.sizes)
@@ -374,7 +387,7 @@ class _Cluster:
         return stage, (wraps + rounds) % 2
 
     def copy(self, agent: _Agent, op: b.Copy) -> None:
-        start = [self.place(agent, c) for c in op.at]
+        start = self.start(agent, op)
         stage, _ = self.ahead(agent, op)
         size = op.ring.fields[op.field].tile.element.bits // 8
         offset = op.offset + op.by_rank * agent.block
@@ -387,6 +400,16 @@ class _Cluster:
                 self.barriers[block, op.ring.symbol, "full", stage].arrive(-op.bytes, 0)
 
             self.copies.append(land)
+
+    def start(self, agent: _Agent, op: b.Copy) -> list[int]:
+        """Where a copy begins: in a segment of rows at its front, or so far before it."""
+        parts, steps = self.program.segments, self.program.steps
+        found = {c.axis: self.place(agent, c) for c in op.at if parts is None or c.axis != parts.front}
+        if parts is not None:
+            first, last = self.segment(agent, parts)
+            row = last - self.steps_of(agent) * steps.step + found[steps.symbol]
+            found |= {parts.front: max(first, row), steps.symbol: row - max(first, row)}
+        return [found[c.axis] for c in op.at]
 
     def product(self, agent: _Agent, op: b.Product) -> None:
         overwrite = op.keep == "never" or (op.keep == "later" and agent.pieces[op.over] == 0)
@@ -610,7 +633,7 @@ def to_tf32(values: Array) -> Array:
 def _box(tensor: Array, start: list[int], box: tuple[int, ...]) -> Array:
     """A box of a tensor in f32; 0 outside."""
     out = np.zeros(box, np.float32)
-    keep = tuple(slice(0, max(0, min(n, extent - s))) for n, s, extent in zip(box, start, tensor.shape, strict=True))
-    if all(k.stop for k in keep):
-        out[keep] = tensor[tuple(slice(s, s + k.stop) for s, k in zip(start, keep, strict=True))].astype(np.float32)
+    keep = tuple(slice(max(0, -s), max(0, min(n, extent - s))) for n, s, extent in zip(box, start, tensor.shape, strict=True))
+    if all(k.start < k.stop for k in keep):
+        out[keep] = tensor[tuple(slice(s + k.start, s + k.stop) for s, k in zip(start, keep, strict=True))].astype(np.float32)
     return out

@@ -48,6 +48,6 @@ def skeleton(program: BarrierProgram) -> BarrierProgram:
             case _:
                 return part
 
-    own = replace(program, tensors=(), derived=(), whole=(), bounds=None, stores=(), views=(), promoted=())
+    own = replace(program, tensors=(), derived=(), whole=(), bounds=None, stores=(), views=(), promoted=(), segments=None)
     made: BarrierProgram = bare(own)
     return made

@@ -20,6 +20,7 @@ from axon.backend.gpu.tile.computed import Computed
 from axon.backend.gpu.tile.ir import Load, Store, StoreRows, Tile, TileAxis, Work
 from axon.backend.gpu.tile.ragged import Ragged
 from axon.backend.gpu.tile.schedule import TileMapping
+from axon.backend.gpu.tile.segments import Segments
 from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.core.ir import Value
@@ -84,7 +85,8 @@ class Descriptor:
 class Coordinate:
     """A place along one dimension of a TMA view.
 
-    It is step · piece(axis) + offset + by_rank · rank in the cluster + by_consumer · consumer.
+    It is step · piece(axis) + offset + by_rank · rank in the cluster + by_consumer · consumer. Where segments of rows are summed, the
+    place of a step is one in its tile's, whose last piece ends with it, and a copy has two for it: the front, and how far from there.
     """
 
     axis: Symbol
@@ -420,7 +422,7 @@ class Promoted:
 class BarrierProgram:
     """A kernel. `fenced` says that barriers, once initialized, are published to the cluster before anyone uses them.
 
-    `steps` is the axis of its loops; `derived`, `whole`, `bounds` and `views` are the tile program's. `stores` are the results,
+    `steps` is the axis of its loops; `derived`, `whole`, `bounds`, `views` and `segments` are the tile program's. `stores` are the results,
     which every tile must leave in memory as a whole, `row_stores` those of one value per row; `promoted` is what a step must sum,
     one after the other, if it has sums of its own; `sums` what a step adds to several accumulators: each with its factors.
     """
@@ -443,6 +445,7 @@ class BarrierProgram:
     promoted: tuple[Promoted, ...] = ()
     row_stores: tuple[StoreRows, ...] = ()
     sums: tuple[tuple[Tile, Tile, Tile], ...] = ()
+    segments: Segments | None = None
 
     @property
     def ragged(self) -> Ragged | None:

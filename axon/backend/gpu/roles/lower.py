@@ -81,7 +81,7 @@ class _Lowering:
             source.tensors, mapping, self.target, order, steps, tuple(self.rings.values()), buffers, roles, data,
             derived=source.derived, whole=source.whole, bounds=source.bounds, views=source.views,
             stores=tuple(s for s in program.consumer if isinstance(s, Store)), promoted=self._promoted,
-            row_stores=tuple(s for s in program.consumer if isinstance(s, t.StoreRows)), sums=self._sums,
+            row_stores=tuple(s for s in program.consumer if isinstance(s, t.StoreRows)), sums=self._sums, segments=source.segments,
         )  # fmt: skip
 
     def _turns(self) -> tuple[tuple[Op, ...], tuple[Op, ...]]:

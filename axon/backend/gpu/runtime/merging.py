@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout import roofline
-from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
+from axon.backend.gpu.layout.memory import DeviceTensor, aligned, contiguous
 from axon.backend.gpu.layout.roofline import LAUNCH, KernelWork, Loads
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
@@ -43,6 +43,7 @@ from axon.backend.gpu.tile.limbs import in_limbs, splitting, without_tensor_core
 from axon.backend.gpu.tile.ragged import STEPS, Grouped, grouped
 from axon.backend.gpu.tile.regroup import in_order, pointwise
 from axon.backend.gpu.tile.schedule import ScheduleProblem, Traits, fastest
+from axon.backend.gpu.tile.segments import GroupedSum, grouped_sum
 from axon.backend.gpu.tile.stacked import stackable, stacked
 from axon.backend.gpu.tile.tf32 import rounded
 from axon.backend.plan.ir import Nest
@@ -88,7 +89,7 @@ def merged(
         if source is not None and (copy := outs_of(each)[0].symbol) not in tensors:
             same[copy] = same.get(source, source)
     seen = [with_tensors(op, same) for op in program.block.ops]
-    pricer = _Pricer(values, tensors, sizes, target, frozenset(program.ascending), tf32, pointwise(seen), refused)
+    pricer = Pricer(values, tensors, sizes, target, frozenset(program.ascending), tf32, pointwise(seen), refused)
     found: dict[Symbol, Merging | None] = {}
     whole = dict.fromkeys(_contracted(kernels))
     # A sum in parts is what the second of two kernels stores.
@@ -100,11 +101,19 @@ def merged(
         if symbol not in numbers or symbol in decided or symbol in found:
             continue
         op, *later = (op for op in seen[numbers[symbol] :] if isinstance(op, Compute))
-        if made in whole or (op.reduction is not None and grouped(op, factors_of(op)[0]) is not None):
+        if made in whole or is_grouped(op):
             found[symbol] = pricer.best(op, later)
         elif op.reduction is not None:
             found[symbol] = pricer.computing(op)
     return frozenset((symbol, best) for symbol, best in found.items() if best is not None)
+
+
+def is_grouped(op: Compute) -> bool:
+    """Whether a product's rows have groups which data give: those of its result, or those that it sums."""
+    if op.reduction is None:
+        return False
+    deep, _ = factors_of(op)
+    return grouped(op, deep) is not None or grouped_sum(op, deep) is not None
 
 
 def _contracted(kernels: Iterable[Kernel]) -> Iterator[Symbol]:
@@ -121,6 +130,11 @@ def for_each_row(points: int, columns: int, depth: int, bytes_: int, target: Tar
     """Seconds of a plain kernel that makes so many results, and reads for each row of them a matrix of its own."""
     again = Loads(points * depth * bytes_, columns * depth * bytes_)
     return KernelWork(points * bytes_, (again,), 2 * points * depth).seconds(target)
+
+
+def for_each_group(terms: int, target: Target) -> float:
+    """Seconds of a plain kernel that asks of every row for every result's group, so often in all."""
+    return KernelWork(0, (), 2 * terms).seconds(target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +156,7 @@ class _Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pricer:
+class Pricer:
     """What prices depend on."""
 
     values: Mapping[Symbol, Value]
@@ -162,6 +176,9 @@ class _Pricer:
         found = grouped(op, deep)
         if found is not None:
             return self.in_groups(op, found)
+        summed = grouped_sum(op, deep)
+        if summed is not None:
+            return self.in_segments(op, summed)
         split = by_residues(op)
         if split is not None and (inside := self.best(split.first, (split.last, *later))) is not None:
             return replace(inside, residues=True)
@@ -321,6 +338,41 @@ class _Pricer:
             made = [out for each in bare.ragged.made for out in outs_of(each)]
             options[merging] = seconds + LAUNCH * len(bare.ragged.made) + self.moved(*made, *made)
         return min(options, key=options.__getitem__)
+
+    def in_segments(self, op: Compute, found: GroupedSum) -> Merging | None:
+        """The sum of a product over the rows of each group, of these alone; None if a plain kernel, which asks of each row for every
+        group, takes less time."""
+        merging = Merging(segments=True, ascending=self.is_ascending(found))
+        assert op.reduction is not None
+        terms = prod(max(0, axis.extent.evaluate(self.sizes)) for axis in (*op.axes, *op.reduction.axes))
+        if not terms or for_each_group(terms, self.target) <= self.of_segments(op, merging):
+            return None
+        return merging
+
+    def is_ascending(self, found: GroupedSum) -> bool:
+        """Whether rows are known to stand in the order of their groups."""
+        return found.folded is None and isinstance(found.index, Read) and found.index.tensor in self.ascending
+
+    def of_segments(self, op: Compute, merging: Merging) -> float:
+        """Seconds of a product over the rows of each group, and of all that it asks for; infinite if there is none."""
+        try:
+            bare, _ = contraction(op, self.values, merging)
+            *_, kernel = in_limbs((bare,), {}, tf32=self.tf32)
+            assert isinstance(kernel, MatrixProduct)
+            assert bare.segments is not None
+            lying = {copy.symbol: aligned(ALIGNMENT, self.shape(copy), copy.element) for copy in bare.segments.copies}
+            sources = {view.value.symbol: view.source for view in bare.views}
+            read = {sources.get(o.value.symbol, o.value.symbol) for o in bare.operands} - lying.keys() - self.tensors.keys()
+            apart = [self.values[symbol] for symbol in read]  # what a plain kernel, which takes this in, does not store
+            lying |= {value.symbol: contiguous(ALIGNMENT, self.shape(value), value.element) for value in apart}
+            copied = unreadable(bare, {**self.tensors, **lying}, self.sizes) if kernel.operands == bare.operands else ()
+            problem = problem_of(kernel, self.sizes)
+        except Unsupported:
+            return inf
+        seconds = splitting(kernel, self.sizes, self.target) + fastest(problem, traits(kernel), self.target)
+        seconds += sum(copying(bare, bare.operands[number], self.sizes, self.target) for number in copied)
+        made = [*apart, *(out for each in bare.segments.made for out in outs_of(each))]
+        return seconds + LAUNCH * len(bare.segments.made) + self.moved(*made, *made)
 
     def of_pixels(self, image: Image) -> Iterator[Merging]:
         """The ways to read a factor by copies of pixels: so many channels of each, or a row of a window with its channels, where

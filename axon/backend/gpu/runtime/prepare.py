@@ -10,13 +10,14 @@ from typing import assert_never
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.axes import ScatteredAxes
 from axon.backend.gpu.layout.memory import DeviceTensor
-from axon.backend.gpu.layout.target import Target
+from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.layout.views import with_views
+from axon.backend.gpu.layout.views import View, itself, with_views
 from axon.backend.gpu.tile.contraction import MatrixProduct, terms, view_of
 from axon.backend.gpu.tile.epilogue import EpilogueOperand, views_of
 from axon.backend.gpu.tile.families import Kernel, Tiled, with_operands
 from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping
+from axon.backend.gpu.tile.segments import fronted
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.gpu.tile.tf32 import rounded
 from axon.backend.plan.ir import Nest, values_of
@@ -60,7 +61,7 @@ def fit(kernel: Tiled, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingO
             name = f"`{operand.value.symbol.name}`" if source is None else f"what is read of `{source.name}`"
             return f"{name} cannot be read by bulk copies: {found}"
         lying.append(found)
-    kernel = with_operands(kernel, lying)
+    kernel = _fronted(with_operands(kernel, lying))
     if isinstance(kernel, MatrixProduct) and kernel.ragged is not None and kernel.ragged.groups.evaluate(sizes) < 1:
         return "there are no groups of which rows could be"
     problem = problem_of(kernel, sizes)
@@ -74,6 +75,25 @@ def fit(kernel: Tiled, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingO
     by_key = kernel.by_key if isinstance(kernel, Stream) else frozenset()
     runs = frozenset(symbol for symbol in by_key if seen[symbol].strides[-1] == 1)
     return Prepared(kernel, problem, Granted(boxed, dense, paired, runs))
+
+
+def _fronted(kernel: Tiled) -> Tiled:
+    """A kernel whose factors are read where a step begins in a segment of rows, if it sums these: see Note [Segments of a sum]."""
+    if not isinstance(kernel, MatrixProduct) or kernel.segments is None:
+        return kernel
+    views = {view.value: view for view in kernel.views}
+    rows, front = kernel.depth.symbol, kernel.segments.front
+    found: list[View] = []
+    operands: list[EpilogueOperand] = []
+    for operand in kernel.operands:
+        axis_of = dict(zip(operand.order, operand.axes, strict=True))
+        axes = tuple(axis_of[d] for d in range(len(axis_of)))
+        view = fronted(views.get(operand.value) or itself(operand.value, axes), rows, front)
+        along = axes.index(rows)
+        order = tuple(x for d in operand.order for x in ((d, d + 1) if d == along else (d + (d > along),)))
+        operands.append(EpilogueOperand(view.value, tuple(view.axes[d] for d in order), order))
+        found.append(view)
+    return with_operands(replace(kernel, views=(*kernel.views, *found)), operands)
 
 
 def with_views_of(
@@ -112,10 +132,14 @@ def as_it_lies(kernel: Tiled, operand: EpilogueOperand, tensor: DeviceTensor) ->
     for order in (operand.order, tensor.order):
         arranged = operand.arranged(order)
         why = tensor.arranged(order).copyable
+        if why is None and sums_segments(kernel) and len(order) == HOPPER.tensor_map_rank:
+            return f"it has {HOPPER.tensor_map_rank} dimensions, and copies of segments of rows have one more"
         if why is None and is_staged(kernel, operand) and arranged.axes[-1] != kernel.depth.symbol:
             return "of what is computed with it memory has no rows along what is summed"
         if why is None and arranged.axes[-1] in side_by_side(kernel):
             return arranged
+    if why is None and sums_segments(kernel):
+        return "its contiguous dimension is that of rows in groups"
     if why is None and rounded(kernel):
         return "its contiguous dimension is not summed, and matrix instructions take factors of 32 bits along what is"
     return why or "its contiguous dimension is neither reduced nor one of the result's last two"
@@ -128,7 +152,14 @@ def is_staged(kernel: Tiled, operand: EpilogueOperand) -> bool:
 
 def side_by_side(kernel: Tiled) -> frozenset[Symbol]:
     """The axes along one of which the elements of an operand must lie side by side."""
+    if sums_segments(kernel):
+        return frozenset((kernel.rows.symbol, kernel.columns.symbol))
     return frozenset((kernel.depth.symbol,)) if rounded(kernel) else tiled_axes(kernel)
+
+
+def sums_segments(kernel: Tiled) -> bool:
+    """Whether what it sums are the rows of groups."""
+    return isinstance(kernel, MatrixProduct) and kernel.segments is not None
 
 
 def tiled_axes(kernel: Tiled) -> frozenset[Symbol]:
@@ -173,6 +204,9 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             if kernel.ragged is not None:
                 groups = kernel.ragged.groups.evaluate(sizes)
                 return replace(problem, groups=groups, elements=(lefts, rights * min(groups, rows)))
+            if kernel.segments is not None:
+                groups = max(1, next(n for axis, n in extents.items() if axis == kernel.segments.group))
+                return replace(problem, depth=-(-depth // groups))
             if _is_image(kernel, kernel.left):
                 return replace(problem, pixels="rows")
             return replace(problem, pixels="columns") if _is_image(kernel, kernel.right) else problem
@@ -204,7 +238,8 @@ def _elements(
 ) -> int:
     """How many different elements of a factor there are for all outer indices, of which one that follows from others may be any:
     those of its matrices, or what its windows reach."""
-    axes = set(operand.axes) - tiled_axes(kernel)
+    front = set() if kernel.segments is None else {kernel.segments.front}
+    axes = set(operand.axes) - tiled_axes(kernel) - front
     whole = matrix * (prod(outer[axis] for axis in axes) if axes <= outer.keys() else prod(outer.values()))
     view = view_of(kernel, operand)
     return min(whole, view.reached(sizes)) if view is not None and view.im2col else whole

@@ -24,6 +24,7 @@ from axon.backend.gpu.proof.simulate import SimulationError, simulate
 from axon.backend.gpu.proof.values import Values
 from axon.backend.gpu.runtime.foreseen import lives_of, values_between
 from axon.backend.gpu.runtime.prepare import Prepared, is_empty, prepare
+from axon.backend.gpu.runtime.segmenting import decided
 from axon.backend.gpu.runtime.ways import NO_MAPPING, Planned, Way, following, plan
 from axon.backend.gpu.tile.epilogue import views_of
 from axon.backend.gpu.tile.families import results_of
@@ -62,12 +63,14 @@ def run(
     sizes = program.contract.bind(explicit, [a.shape for a in arrays])
     held = {v.symbol: np.asarray(a, order="C") for v, a in zip(program.inputs, arrays, strict=True)}
     # With a schedule of mappings, whose kernels are those of one order, in that order (see `steps.Ordered`).
-    split = parts(program, choices_of(program).at(sizes) if not schedule.maps else AS_IT_STANDS)
+    tf32 = schedule.tf32 is not None
+    choices = decided(program, choices_of(program), sizes, target, tf32=tf32) if not schedule.maps else AS_IT_STANDS
+    split = parts(program, choices)
     body = split.body
     held |= values_of(split.tables)
     straight = [part.program for part in straights(body)]
     schedule.allows(straight, target)
-    way = Way(tf32=schedule.tf32 is not None)
+    way = Way(tf32=tf32)
     made = [plan(program, target, way) for program in straight]
     fixed = iter(schedule.of(sum(len(planned.kernels) for planned in made)))
     own = IdentityMap((planned.program, (planned, tuple(islice(fixed, len(planned.kernels))))) for planned in made)
@@ -139,7 +142,7 @@ class _Run(Walk[Any]):
             answer = verify(made)
             if isinstance(answer, Violation):
                 raise SimulationError(f"after `lower_roles`: {answer}")
-            seen = {view.value.symbol: self.seen(view) for view in views_of(kernel)}
+            seen = {view.value.symbol: self.seen(view) for view in views_of(ready.kernel)}
             simulate(made, self.held | seen, self.sizes, seed=self.seed, accumulate=self.accumulate)
 
     def seen(self, view: View) -> Any:

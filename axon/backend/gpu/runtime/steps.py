@@ -21,6 +21,7 @@ from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.failures import Watch
 from axon.backend.gpu.runtime.foreseen import lives_of, of_extents, typical, values_between
+from axon.backend.gpu.runtime.segmenting import decided
 from axon.backend.gpu.runtime.ways import Way
 from axon.backend.gpu.sorting.steps import kernels, sorting
 from axon.backend.gpu.tile.schedule import TileMapping
@@ -94,7 +95,7 @@ class Ordered:
         if key not in self._decided:
             if len(self._decided) >= KEPT:
                 self._decided.clear()
-            self._decided[key] = self._choices.at(sizes)
+            self._decided[key] = decided(self.program, self._choices, sizes, self.target, tf32=self.schedule.tf32 is not None)
         return self._decided[key]
 
     @property

@@ -257,13 +257,14 @@ class Variants(tuple[Made, ...]):
 def _instead(planned: Planned, program: Program) -> str:
     """In words, how a program's kernels differ from those where everything fits."""
     way = planned.way
-    divided = (kernel.ragged for kernel in planned.kernels if isinstance(kernel, MatrixProduct) and kernel.ragged is not None)
-    whole = planned.copies.keys() - {ragged.rows.symbol for ragged in divided if ragged.rows is not None}
+    groupings = (kernel.grouping for kernel in planned.kernels if isinstance(kernel, MatrixProduct) and kernel.grouping is not None)
+    whole = planned.copies.keys() - {copy.symbol for grouping in groupings for copy in grouping.copies}
     copies = (k for k in planned.kernels if isinstance(k, Nest) and not whole.isdisjoint(k.stored))
     copied = (symbol for kernel in copies for symbol in sorted(reads_of(kernel), key=lambda s: s.id))
     said = [f"{_named(s, program)} is copied first" for s in dict.fromkeys(copied)]
     for symbol, merging in sorted(way.merges.items(), key=lambda item: item[0].id):
         ragged = [f"has tiles of {merging.ragged} rows of one group each"] * (merging.ragged > 0)
+        ragged += ["is summed over the rows of each group"] * merging.segments
         how = ragged or ["has merged indices"] * (merging.rows or merging.columns) + ["is summed in parts"] * (merging.parts > 1)
         said.append(f"{_named(symbol, program)} {' and '.join(how) or 'is made in another order of indices'}")
     for symbol, division in sorted(way.divided, key=lambda item: item[0].id):

@@ -149,8 +149,8 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     done = with_reaches(with_divisions(made, dict(way.divided), ordered), way.reached, ordered)
     whole = limbed(tuple(done), ordered, tf32=way.tf32)
     packed = with_copies(whole.kernels, way.packed, ordered.block.results)
-    groups = (kernel.ragged for kernel in packed.kernels if isinstance(kernel, MatrixProduct) and kernel.ragged is not None)
-    copies = packed.copies | {ragged.rows.symbol: 1 for ragged in groups if ragged.rows is not None}
+    groups = (kernel.grouping for kernel in packed.kernels if isinstance(kernel, MatrixProduct) and kernel.grouping is not None)
+    copies = packed.copies | {copy.symbol: 1 for grouping in groups for copy in grouping.copies}
     return Planned(program, way, packed.kernels, copies, {**whole.limbs, **packed.spaced})
 
 

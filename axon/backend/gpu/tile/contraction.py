@@ -11,6 +11,7 @@ What has no kernel family yet raises `Unsupported` with the reason; nothing is d
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import reduce
 from math import prod
 from typing import Any, Literal, Protocol
 
@@ -21,6 +22,7 @@ from axon.backend.gpu.layout.views import View, Views
 from axon.backend.gpu.tile.computed import Computed, computed, joined
 from axon.backend.gpu.tile.epilogue import EpilogueGroup, EpilogueOperand, Result, bare, check_epilogue, result_of
 from axon.backend.gpu.tile.ragged import Ragged, grouped, is_inside, ragged
+from axon.backend.gpu.tile.segments import Segments, grouped_sum, segments
 from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
@@ -62,7 +64,7 @@ class MatrixProduct:
     product accumulates in f32. `views` are what it reads at more than bare indices, `derived` indices that follow from a tile's.
     A factor may come in limbs, of which it is the sum (see `limbs`): the greatest first, all read at the same axes. `merges` says
     of what rows, columns and depth are merged, and `made` what core calls the product. `ragged` says of rows in groups where tiles
-    of them end. A left factor that is `computed` is no operand: the left operands are what of it is staged. `siblings` are sums
+    of them end, `segments` of what it sums, if data give its rows a group. A left factor that is `computed` is no operand: the left operands are what of it is staged. `siblings` are sums
     over the same depth whose results are of the same rows and columns; they and the first have one factor, the `shared` one, in
     common (see `siblings`). `alone` says why a product that has such a relative is a kernel of its own.
     """
@@ -81,6 +83,7 @@ class MatrixProduct:
     span: Span | None = None
     merges: tuple[Merge, ...] = ()
     ragged: Ragged | None = None
+    segments: Segments | None = None
     computed: Computed | None = None
     siblings: tuple[Sibling, ...] = ()
     shared: Literal["left", "right"] = "left"
@@ -90,6 +93,11 @@ class MatrixProduct:
     def turned(self) -> bool:
         """Whether a result's rows may stand last in it: each element is stored by itself."""
         return self.computed is not None
+
+    @property
+    def grouping(self) -> Ragged | Segments | None:
+        """Which rows have which group, if data say so."""
+        return self.segments if self.ragged is None else self.ragged
 
     @property
     def reduced(self) -> tuple[Axis, ...]:
@@ -176,7 +184,8 @@ class Merging:
     of pixels; the `window` is then the axis of a row that is joined with channels, if one is, which goes up to a multiple of `row`,
     and so many axes of the result that it has alone are `apart`. A sum may be made by `residues` first, or of copies in which the
     summed axis with the number `stacked` is one with channels (see there); the other numbers are then of what is left. Rows in
-    groups are cut into tiles of so many, `ragged`; they may be known to be `ascending` (see `ragged`). Beside the factor with the
+    groups are cut into tiles of so many, `ragged`, or their `segments` are summed; they may be known to be `ascending` (see
+    `ragged`, `segments`). Beside the factor with the
     number `beside`, which is read as it is, the others may be `computed` on the way (see there).
     """
 
@@ -191,6 +200,7 @@ class Merging:
     apart: int = 0
     residues: bool = False
     ragged: int = 0
+    segments: bool = False
     ascending: bool = False
     stacked: int | None = None
     beside: int | None = None
@@ -207,8 +217,15 @@ def contraction(
     span = op.span
     if op.reduction is None:
         raise Unsupported("a pointwise operation that follows no contraction has no kernel family", span)
+    parts = None
+    if merging.segments:
+        parts, op = in_segments(op, values, merging)
+        values = {**values, **{copy.symbol: copy for copy in parts.copies}}
+        assert op.reduction is not None
     given = present(op.reduction.where)
     if op.reduction.monoid.kind != "sum" or given is None or len(op.body) != 1:
+        if grouped_sum(op, factors_of(op)[0]) is not None:
+            raise Unsupported("data say which rows are summed, and sums of segments of rows are not worth it here", span)
         near = op.reduction.monoid.kind == "sum"
         raise Unsupported("only unconditional sums of products have a kernel family", span, near=near)
     summed = op.reduction.axes
@@ -270,7 +287,7 @@ def contraction(
     product, result = _result(op, shallow, views, of_sides)
     kernel = MatrixProduct(
         rows, columns, depth, outer, (_operand(left, views),), (_operand(right, views),), product, (result,), op.outs[0].symbol,
-        views.all, views.derived, span, merges, divided,
+        views.all, views.derived, span, merges, divided, parts,
     )  # fmt: skip
     if siblings:
         kernel = _with_siblings(kernel, op, siblings, sides, (of_depth, of_sides), views)
@@ -379,14 +396,29 @@ def in_groups(op: Compute, values: Mapping[Symbol, Value], merging: Merging) -> 
     seen = Views(values, all_axes(op)).seen(other) if isinstance(other, Read) else None
     known = seen is not None and bare(seen) is not None
     divided, factors = ragged(found, op, deep, shape, merging.ragged, ascending=merging.ascending, bare=known)
-    (out,) = op.outs
-    product: Scalar = Binary("mul", *(converted(factor, out.element) for factor in factors))
-    for factor in shallow:
-        product = Binary("mul", product, converted(factor, out.element))
     sides = sides_of(op, factors)
     if not sides.rows or sides.rows[-1] != found.row:
         raise Unsupported("the rows that have groups are not the last index of their factor alone", op.span)
-    return divided, replace(op, body=(product,))
+    return divided, replace(op, body=(_product((*factors, *shallow), op),))
+
+
+def in_segments(op: Compute, values: Mapping[Symbol, Value], merging: Merging) -> tuple[Segments, Compute]:
+    """The segments of what a product sums, and the product of all rows, each of its factors in their order. Raises `Unsupported` if
+    it has none."""
+    deep, shallow = factors_of(op)
+    found = grouped_sum(op, deep)
+    if found is None or op.reduction is None:
+        raise Unsupported("what is summed are not the rows of which data give the group", op.span)
+    views = Views(values, all_axes(op))
+    seen = (views.seen(factor) if isinstance(factor, Read) else None for factor in deep)
+    known = [read is not None and bare(read) is not None for read in seen]
+    made, factors = segments(found, op, deep, ascending=merging.ascending, bare=known)
+    return made, replace(op, body=(_product((*factors, *shallow), op),), reduction=replace(op.reduction, where=found.given))
+
+
+def _product(factors: Sequence[Scalar], op: Compute) -> Scalar:
+    element = op.outs[0].element
+    return reduce(lambda product, factor: Binary("mul", product, factor), (converted(factor, element) for factor in factors))
 
 
 def group(kernel: MatrixProduct, views: Views) -> EpilogueGroup[Any]:

@@ -16,6 +16,7 @@ from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.contraction import APART, LIMB_ELEMENTS, MatrixProduct, Merging, contraction, group, with_factors
 from axon.backend.gpu.tile.epilogue import STORED, EpilogueGroup, EpilogueOperand
 from axon.backend.gpu.tile.epilogue import views_of as tiled_views
+from axon.backend.gpu.tile.ragged import Ragged
 from axon.backend.gpu.tile.siblings import siblings
 from axon.backend.gpu.tile.stream import Found, RowResult, Stream, stream
 from axon.backend.gpu.tile.verify import verify_kernels
@@ -45,6 +46,7 @@ ALONE = replace(POLICY, epilogues=frozenset({Element.F64, *LIMB_ELEMENTS}))
 
 
 _TABLES = Reason("for tiles that have rows of one group each")
+_SEGMENTS = Reason("for sums of the rows of each group")
 NO_REASONS: Mapping[Symbol, str] = {}
 NO_MERGING: Mapping[Symbol, Merging] = {}
 NO_CUTS: Mapping[Symbol, Cut] = {}
@@ -322,19 +324,19 @@ def _missing(ops: Sequence[Op], members: set[int], there: set[Symbol], made: set
 
 
 def _with_tables(made: Iterable[Kernel], program: Program) -> Iterator[Kernel]:
-    """The kernels, and in front of those of ragged tiles what makes their tables, each once."""
+    """The kernels, and in front of those of rows in groups what makes their tables, each once."""
     values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in program.block.ops for out in outs_of(op)}
     there: set[Symbol] = set()
     for kernel in made:
-        ragged = kernel.ragged if isinstance(kernel, MatrixProduct) else None
-        if ragged is not None:
-            ops = tuple(op for op in ragged.made if op.outs[0].symbol not in there)
-            values |= {out.symbol: out for op in ragged.made for out in op.outs}
+        grouping = kernel.grouping if isinstance(kernel, MatrixProduct) else None
+        if grouping is not None:
+            ops = tuple(op for op in grouping.made if op.outs[0].symbol not in there)
+            values |= {out.symbol: out for op in grouping.made for out in op.outs}
             there |= {out.symbol for op in ops for out in op.outs}
-            results = tuple(out.symbol for op in ops for out in op.outs if out in ragged.kept)
+            results = tuple(out.symbol for op in ops for out in op.outs if out in grouping.kept)
             before = replace(program, block=Block(ops, results))
             for nest in nests(before, range(len(ops)), values, whole=True):
-                yield replace(nest, reasons=(*nest.reasons, _TABLES))
+                yield replace(nest, reasons=(*nest.reasons, _TABLES if isinstance(grouping, Ragged) else _SEGMENTS))
         yield kernel
 
 

@@ -24,6 +24,7 @@ from axon.backend.gpu.tile.epilogue import EpilogueOperand, bare, views_of
 from axon.backend.gpu.tile.online_softmax import ONE, local_symbols
 from axon.backend.gpu.tile.ragged import Ragged
 from axon.backend.gpu.tile.schedule import TileMapping
+from axon.backend.gpu.tile.segments import REACH, Segments
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.gpu.tile.text import SymbolNames, Texts, dim_text, scalar_text
 from axon.base.data import dataclass
@@ -208,7 +209,7 @@ class TileProgram:
 
     `derived` are indices that follow from the tile's, `whole` axes that one piece covers, `bounds` the pieces that a mask leaves,
     `views` what is read or stored through other strides. Which rows a tile has, and the index that is one for all of these, may be
-    read from tables (`ragged`).
+    read from tables (`ragged`), and so may be which rows of the reduced axis belong to a tile (`segments`).
     """
 
     tensors: tuple[Value, ...]
@@ -221,6 +222,7 @@ class TileProgram:
     bounds: Bounds | None = None
     views: tuple[View, ...] = ()
     ragged: Ragged | None = None
+    segments: Segments | None = None
 
     @property
     def axes(self) -> tuple[TileAxis, ...]:
@@ -246,7 +248,10 @@ def tile(kernel: MatrixProduct | Stream, mapping: TileMapping, tensors: tuple[Va
         case MatrixProduct():
             clear = (Clear(tile) for _, tile in sums)
             body = (*clear, _contracting(kernel, depth, rows, columns, tuple(tile for _, tile in sums)), *stores)
-            return TileProgram(tensors, outer, rows, columns, body, kernel.derived, views=views_of(kernel), ragged=kernel.ragged)
+            return TileProgram(
+                tensors, outer, rows, columns, body, kernel.derived, views=views_of(kernel), ragged=kernel.ragged,
+                segments=kernel.segments,
+            )  # fmt: skip
         case Stream(keys=along, condition=condition):
             keys = TileAxis(along.symbol, along.extent, mapping.keys)
             uniform = frozenset([*(a.symbol for a in kernel.outer), *(symbol for symbol, _ in kernel.derived)])
@@ -383,6 +388,14 @@ def verify(program: TileProgram) -> None:
     steps = {a.symbol: a.step for a in (*program.axes, *program.whole)} | {symbol: 1 for symbol, _ in program.derived}
     defined: set[Symbol] = set()
 
+    parts = program.segments
+    if parts is not None:
+        steps[parts.front] = 1
+        require(parts.group in {axis.symbol for axis in program.outer}, "segments of groups of which a tile has several")
+        for loop in (s for s in statements(program.body) if isinstance(s, For)):
+            require(loop.axis.step <= REACH, f"a step of {loop.axis.step} rows of a segment, of which {REACH} can be left out")
+            loads = (s for s in loop.body if isinstance(s, Load))
+            require(all(_in_front(load, parts, loop.axis) for load in loads), "a factor that is not read from the front of a step")
     if program.ragged is not None:
         require(program.rows.step == program.ragged.step, "tiles of other rows than tables are for")
 
@@ -439,6 +452,11 @@ def verify(program: TileProgram) -> None:
                     assert_never(statement)
 
     walk(program.body, steps)
+
+
+def _in_front(load: Load, parts: Segments, depth: TileAxis) -> bool:
+    """Whether a load reads rows of a segment alone: its indices along them are two, where they begin, and how far from there."""
+    return parts.front in load.axes and load.axes[load.axes.index(parts.front) + 1 :][:1] == (depth.symbol,)
 
 
 def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
@@ -522,6 +540,8 @@ class Mentions(Protocol):
     def bounds(self) -> Bounds | None: ...
     @property
     def ragged(self) -> Ragged | None: ...
+    @property
+    def segments(self) -> Segments | None: ...
 
 
 def given(program: Mentions, stream: Stream | None, names: SymbolNames) -> Iterator[str]:
@@ -531,6 +551,11 @@ def given(program: Mentions, stream: Stream | None, names: SymbolNames) -> Itera
         tables = ", ".join(names[table.symbol] for table in (ragged.tile_group, ragged.first, ragged.last))
         order = "" if ragged.order is None else f" of {names[ragged.order.symbol]}"
         yield f"rows of a tile{order}, all of one {names[ragged.group]}: by {tables}"
+    parts = program.segments
+    if parts is not None:
+        front, start, group = names[parts.front], names[parts.start.symbol], names[parts.group]
+        yield f"rows of each {group}: from {start}[{group}] until {start}[{group} + 1], in steps that end there"
+        yield f"{front} is the first row of a step that is one of these, from which copies count: rows before it are 0"
     for symbol, dim in program.derived:
         yield f"{names[symbol]} = {dim_text(dim, names)}"
     yield from views_text(program.views, names)

@@ -171,6 +171,8 @@ def without_tensor_cores(kernel: MatrixProduct, problem: ScheduleProblem, sizes:
     `plan.loads`)."""
     if kernel.computed is not None:
         return _computing_again(kernel, problem, sizes, target)
+    if kernel.segments is not None:  # it asks of every row for every group
+        return KernelWork(0, (), 2 * problem.outer * problem.rows * problem.columns * kernel.depth.extent.evaluate(sizes)).seconds(target)
     left, right = (_elements(kernel, side[0], sizes) * _source_bytes(side) for side in (kernel.lefts, kernel.rights))
     points = problem.outer * problem.rows * problem.columns
     column = problem.depth * _source_bytes(kernel.rights)
@@ -250,7 +252,7 @@ def in_limbs(kernels: Iterable[Kernel], made: Made, *, tf32: bool = False) -> It
     for kernel in kernels:
         views: list[View] = []
         match kernel:
-            case MatrixProduct() if counts(kernel) != (1, 1) and not (tf32 and counts(kernel) == (LIMBS, LIMBS)):
+            case MatrixProduct() if counts(kernel) != (1, 1) and not (tf32 and takes_tf32(kernel)):
                 left, right = kernel.left, kernel.right
                 yield from _splits(kernel, zip((left, right), counts(kernel), strict=True), made)
                 lefts, rights = (
@@ -297,9 +299,15 @@ def _sides(kernel: Tiled, operand: EpilogueOperand, count: int, made: Made, view
     return tuple(EpilogueOperand(value, axes, tuple(range(len(axes)))) for value in values)
 
 
+def takes_tf32(kernel: MatrixProduct) -> bool:
+    """Whether a product may round its factors: two of f32. Where segments are summed, these cannot lie along what is summed."""
+    return counts(kernel) == (LIMBS, LIMBS) and kernel.segments is None
+
+
 def _tiled(kernel: Tiled) -> set[Symbol]:
-    """The axes along which tiles are cut."""
-    return {axis.symbol for axis in (kernel.rows, kernel.columns, *kernel.reduced)}
+    """The axes along which elements of a factor may lie side by side: those along which tiles are cut, but no rows in segments."""
+    parts = isinstance(kernel, MatrixProduct) and kernel.segments is not None
+    return {axis.symbol for axis in (kernel.rows, kernel.columns, *(() if parts else kernel.reduced))}
 
 
 def _order(operand: EpilogueOperand, tiled: set[Symbol]) -> tuple[int, ...]:

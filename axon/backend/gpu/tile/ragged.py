@@ -97,10 +97,15 @@ class Ragged:
         return self.first.shape[0]
 
     @property
+    def copies(self) -> tuple[Value, ...]:
+        """Of factors, with rows in the order of groups."""
+        return () if self.rows is None else (self.rows,)
+
+    @property
     def kept(self) -> frozenset[Value]:
         """What is made for it and stays in memory: also what only stops the program."""
         asked = (op.outs[0] for op in self.made if any(may_fail(scalar) for scalar in op.body))
-        return frozenset((*self.tables, *asked, *([] if self.rows is None else [self.rows])))
+        return frozenset((*self.tables, *asked, *self.copies))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +187,7 @@ def ragged(
     if not (ascending and bare):
         axes = tuple(a for a in all_axes(op) if mentions(other, a.symbol))
         key = substitute(other, {a.symbol: Dim.of(_ROW if a == found.row else s) for a, s in zip(axes, _AXES, strict=False)})
-        copied = Value(_symbol("rows", key, known.member.symbol), element_of(other), tuple(a.extent for a in axes))
+        copied = Value(table_symbol("rows", key, known.member.symbol), element_of(other), tuple(a.extent for a in axes))
         own = {a.symbol: Dim.of(fresh(a.symbol.name)) for a in axes}
         made = tuple(Axis(_of(own[a.symbol]), a.extent) for a in axes)
         body = substitute(other, own)
@@ -204,14 +209,14 @@ def _of(dim: Dim) -> Symbol:
 
 
 @lru_cache(maxsize=4096)
-def _symbol(name: str, *_key: object) -> Symbol:
+def table_symbol(name: str, *_key: object) -> Symbol:
     """Of a table: the same for all products that have it, in everything that is made of one program."""
     return fresh(name)
 
 
 @lru_cache(maxsize=4096)
-def _known(index: Scalar, rows: Dim, groups: Dim, guard: tuple[Dim, ...], step: int) -> _Tables:
-    return _Tables(rows, groups, step)
+def _known(index: Scalar, rows: Dim, groups: Dim, guard: tuple[Dim, ...], step: int) -> GroupTables:
+    return GroupTables(rows, groups, step)
 
 
 def _members(index: Scalar, member: Value, groups: Dim, there: Scalar | None, span: Span | None) -> Compute:
@@ -232,16 +237,17 @@ def _asked(found: Grouped, index: Scalar, member: Value, there: Scalar | None, s
     at = tuple(index if d == found.place else Dim.of(0) for d in range(len(found.read.subscripts)))
     read = replace(found.read, subscripts=at)
     value: Scalar = read if there is None else Select(there, read, Const(0.0, read.element))
-    out = Value(_symbol("asked", found.read.tensor, member.symbol), read.element, member.shape)
+    out = Value(table_symbol("asked", found.read.tensor, member.symbol), read.element, member.shape)
     return Compute((out,), (Axis(row, member.shape[0]),), None, (value,), span)
 
 
-class _Tables:
-    """The tables of rows whose groups are `member`, by their names. See Note [Ragged tiles]."""
+class GroupTables:
+    """The tables of rows whose groups are `member`, by their names, for tiles of `step` rows if there are any. See Note [Ragged
+    tiles]."""
 
     def __init__(self, rows: Dim, groups: Dim, step: int) -> None:
         self.rows, self.groups, self.step = rows, groups, step
-        self.tiles = (rows + (step - 1)) // step + groups
+        self.tiles = (rows + (step - 1)) // step + groups if step else groups
         self.group = fresh("group")
 
         def table(name: str, *shape: Dim) -> Value:
@@ -252,16 +258,19 @@ class _Tables:
         self.tile_group, self.first, self.last = (table(name, self.tiles) for name in ("tile_group", "first", "last"))
         self.count, self.place, self.order = table("count", groups, rows), table("place", rows), table("order", rows)
 
-    def tables(self, span: Span | None) -> list[Table]:
+    def starts(self, span: Span | None) -> Compute:
+        """How many rows have a group before each."""
         g, i = Axis(fresh("g"), self.groups + 2), Axis(fresh("i"), self.rows)
         less = Binary("lt", self.at(self.member, Dim.of(i.symbol)), Index(Dim.of(g.symbol)))
-        start = Compute((self.start,), (g,), _sum(i, less), (Const(1, I32),), span)
+        return Compute((self.start,), (g,), _sum(i, less), (Const(1, I32),), span)
+
+    def tables(self, span: Span | None) -> list[Table]:
         g, h = Axis(fresh("g"), self.groups + 2), Axis(fresh("h"), self.groups)
         own = Binary("sub", self.at(self.start, Dim.of(h.symbol) + 1), self.at(self.start, Dim.of(h.symbol)))
         cut = Binary("div", Binary("add", own, Const(self.step - 1, I32)), Const(self.step, I32))
         earlier = Binary("lt", Index(Dim.of(h.symbol)), Index(Dim.of(g.symbol)))
         before = Compute((self.before,), (g,), _sum(h, earlier), (cut,), span)
-        return [start, before, self.passed(self.tile_group, self.before, span), self.ends(span)]
+        return [self.starts(span), before, self.passed(self.tile_group, self.before, span), self.ends(span)]
 
     def passed(self, out: Value, bounds: Value, span: Span | None) -> Compute:
         """Of each place the group whose bounds it is between."""

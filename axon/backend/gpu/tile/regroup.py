@@ -97,7 +97,7 @@ def named(merging: Mapping[Symbol, Merging]) -> dict[Symbol, Merging]:
 def in_order(op: Compute, merging: Merging) -> tuple[Compute, ...]:
     """A contraction of two factors in an order of indices in which its sides can be merged so; and what is left to do after it."""
     assert op.reduction is not None
-    if merging.ragged:
+    if merging.ragged or merging.segments:
         return (op,)
     deep, shallow = factors_of(op)
     if merging.beside is not None:

@@ -70,6 +70,11 @@ class _KernelScope(PlanScope):
             self.require(set(reach.axes) <= self.dims, "tables for a mask are read at axes that are not in scope")
             found = self.tensor(reach.table.symbol)
             self.require(found == reach.table, f"the table {found.symbol!r} is another tensor")
+        parts = kernel.segments if isinstance(kernel, MatrixProduct) else None
+        if parts is not None:
+            self.require(parts.group in {axis.symbol for axis in kernel.outer}, "sums of groups of which a tile has several")
+            for table in parts.tables:
+                self.require(self.tensor(table.symbol) == table, f"the table {table.symbol!r} is another tensor")
         derived = [symbol for symbol, _ in kernel.derived]
         for symbol, dim in kernel.derived:
             self.dim(dim)
