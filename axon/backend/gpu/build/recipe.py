@@ -112,7 +112,10 @@ def traits(kernel: Tiled) -> Traits:
                 own = {sibling.factor.axes[-1] for sibling in kernel.siblings} - {kernel.depth.symbol}
                 left, right = across
                 across = (left, right or bool(own)) if kernel.shared == "left" else (left or bool(own), right)
-            return Traits(kernel.left.value.element, stored, *across, limbs=limbs, factors=kernel.factors, ragged=step)
+            return Traits(
+                kernel.left.value.element, stored, *across, limbs=limbs, factors=kernel.factors, ragged=step,
+                segments=kernel.segments is not None,
+            )  # fmt: skip
         case Stream():
             depths = [axis.symbol for axis in kernel.depths]
             across = (_across(kernel.queries, depths), _across(kernel.key_operands, depths))

@@ -372,7 +372,7 @@ class Emitter:
                 announced = self.rings[ring].stage if size == ring.stage else size
                 code.call("ptx.barrier_expect", self.barrier(ring, "full"), announced)
                 if self.segments is not None:
-                    self.segments.begin()
+                    self.segments.another()
             case b.Copy():
                 self.copy(op)
             case b.Advance(ring=ring):

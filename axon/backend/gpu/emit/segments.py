@@ -23,7 +23,7 @@ class SegmentEmitter:
         self.out, self.parts = emitter, parts
         local = emitter.code.local
         self.first, self.last, self.row = local("first_row"), local("last_row"), local("row")
-        self.before = local("before")  # how many rows of a tile's first step are others'
+        self.begin = local("begin")  # the row of a tile's first step, which may be another group's
         self.at: Coordinate | None = None  # the step whose front is known
 
     def tile(self) -> None:
@@ -33,9 +33,10 @@ class SegmentEmitter:
         code.assign(self.first, self.read(group))
         code.assign(self.last, self.read(group + 1))
         code.assign(out.steps, call("max", call("ptx.divide", self.last - self.first + (step - 1), step), 1))
-        code.assign(self.before, self.last - out.steps * step)
+        if any(isinstance(op, b.Copy) for op in b.operations(out.current.body)):
+            code.assign(self.begin, self.last - out.steps * step)
 
-    def begin(self) -> None:
+    def another(self) -> None:
         """Another step is copied: its front is to be found."""
         self.at = None
 
@@ -45,7 +46,7 @@ class SegmentEmitter:
         step = next(c for c in op.at if c.axis == steps)
         if step != self.at:
             self.at = step
-            code.assign(self.row, self.before + out.coordinate(step))
+            code.assign(self.row, self.begin + out.coordinate(step))
             code.assign(out.name(self.parts.front), call("max", self.row, self.first))
         front = out.name(self.parts.front)
         own: dict[Symbol, Expression] = {self.parts.front: front, steps: self.row - front}

@@ -26,7 +26,7 @@ SCORES_BUDGETS = {2: (56, 224), 3: (56, 152)}  # and its producer fills two more
 LIMB_BUDGETS = {2: (88, 208)}  # a producer of limbs asks for many copies a step
 STREAM_SPARE = 24  # likewise, of a stream
 KEY_SPARE = 4  # for each value that it reads for each key, beside these
-RAGGED_BUDGETS = {2: (56, 224)}  # a producer knows of each tile what tables say
+TABLE_BUDGETS = {2: (56, 224)}  # a producer knows of each tile what tables say
 SPARE_REGISTERS = 40  # what a consumer needs beside its accumulators
 
 BARRIER_BYTES = 1024  # at the start of shared memory; keeps what follows aligned for swizzled tiles
@@ -77,6 +77,7 @@ class Traits:
     scores: int = 1  # of a stream: how many for each element
     by_key: int = 0  # and how many values it reads for each key
     ragged: int = 0  # rows of a tile, if tables say so, which tiles have which
+    segments: bool = False  # whether a table says which rows a tile sums
     computed: tuple[
         tuple[int, int], ...
     ] = ()  # of a left factor that is computed: bits of what is staged, and for how many of the depth
@@ -85,6 +86,11 @@ class Traits:
     def promoted(self) -> bool:
         """Whether each step sums on its own."""
         return self.limbs != (1, 1)
+
+    @property
+    def tables(self) -> bool:
+        """Whether tables say something of each tile."""
+        return bool(self.ragged) or self.segments
 
     @property
     def sums(self) -> int:
@@ -138,11 +144,11 @@ class ScheduleProblem:
         return there * max(1, round(self.rows / (there * rows) + 0.5))
 
 
-def register_budget(mapping: TileMapping, *, promoted: bool, scores: int = 1, ragged: bool = False) -> tuple[int, int] | None:
+def register_budget(mapping: TileMapping, *, promoted: bool, scores: int = 1, tables: bool = False) -> tuple[int, int] | None:
     """Registers per thread of (producer, consumer), if they differ."""
     if not mapping.specialized:
         return None
-    special = LIMB_BUDGETS if promoted else RAGGED_BUDGETS if ragged else {}
+    special = LIMB_BUDGETS if promoted else TABLE_BUDGETS if tables else {}
     if mapping.keys:
         special = SCORES_BUDGETS if scores > 1 or promoted else STREAM_BUDGETS
     return special.get(mapping.consumers, REGISTER_BUDGETS[mapping.consumers])
@@ -196,7 +202,7 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
     what = "columns" if over_rows else "rows"
     step = width if traits.right_across or traits.stream else max(granule, 16)
     staged = lcm(*(target.swizzle * 8 // bits * per for bits, per in traits.computed))
-    budget = register_budget(mapping, promoted=traits.promoted, scores=traits.scores, ragged=bool(traits.ragged))
+    budget = register_budget(mapping, promoted=traits.promoted, scores=traits.scores, tables=traits.tables)
     spare = STREAM_SPARE + KEY_SPARE * traits.by_key if traits.stream else SPARE_REGISTERS
     threads = target.warpgroup * (mapping.consumers + mapping.specialized)
     registers = budget[1] if budget else min(target.max_registers, target.registers_per_multiprocessor // threads)
@@ -233,6 +239,7 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
         (mapping.keys % (width if traits.keys_contiguous else 16) == 0,
          f"keys must be a multiple of {width if traits.keys_contiguous else 16}"),
         (not traits.ragged or mapping.rows == traits.ragged, f"tables are for tiles of {traits.ragged} rows"),
+        (not traits.segments or mapping.depth <= target.box_extent, f"depth can be at most {target.box_extent}, of rows of groups"),
         (not traits.ragged or mapping.cluster == 1 or not over_rows, "blocks of other rows share no group's columns"),
         (not mapping.turns or mapping.consumers > 1, "one consumer alone takes no turns"),
         (used <= target.shared_per_block, f"it needs {used} bytes of shared memory of {target.shared_per_block}"),
