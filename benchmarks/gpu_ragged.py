@@ -2,8 +2,9 @@
 
     python benchmarks/gpu_ragged.py [--tokens T …] [--seconds S] [--out FILE]
 
-Products alone are first compared with float64, for several distributions of rows over groups. Then the whole layer, in bf16: sort
-the tokens by expert, two products, silu, a product, and the weighted sum of each token's two. PyTorch does the same by
+Products alone, and their gradients by the matrices, are first compared with float64, for several distributions of rows over groups.
+Then the whole layer, in bf16, and last such a gradient, of sorted rows, against `torch._grouped_mm` and a loop. The layer: sort the
+tokens by expert, two products, silu, a product, and the weighted sum of each token's two. PyTorch does the same by
 `torch._grouped_mm` if it is there, whose weights may lie either way, and by a loop over experts, which waits for their sizes;
 else by padded batches of matrices. What can be is captured in CUDA graphs that are replayed in turn; a loop is timed by events.
 The weights are many times the L2 cache. A ratio above 1 says that Axon is faster. After so many seconds nothing new is begun.
@@ -31,6 +32,9 @@ fun sorted (x : bf16[n, k]) (w : bf16[g, k, j]) (group : i32[n]) =
   let val groups = sort group in for i j => sum k => x[i, k] * w[groups[i], k, j] end
 fun weighted (x : bf16[n, k]) (w : bf16[g, k, j]) (group : i32[n]) (s : f32[n]) (y : f32[n, j]) =
   for i j => s[i] * y[i, j] + cast f32 (sum k => x[i, k] * w[group[i], k, j])
+fun d_product x w group dy = grad (fn w => sum i j => cast f32 dy[i, j] * cast f32 (product x w group)[i, j]) w
+fun d_sorted x w group dy =
+  let val groups = sort group in grad (fn w => sum i j => cast f32 dy[i, j] * cast f32 (product x w groups)[i, j]) w end
 fun layer (x : bf16[t, d]) (w1 : bf16[e, d, f]) (w3 : bf16[e, d, f]) (w2 : bf16[e, f, d]) (expert : i32[t, m]) (gate : f32[t, m]) =
   let val chosen = for (i, n) => expert[i, n]
       val order = argsort chosen
@@ -77,6 +81,68 @@ def compared(module: Any) -> list[str]:
             if not off < 8e-3:
                 sys.exit("the results are wrong")
     return rows
+
+
+def gradients(module: Any) -> list[str]:
+    """Gradients of products by the matrices, against float64."""
+    import torch
+
+    rows = []
+    for function, n, g, k, j in (
+        ("d_product", 3000, 8, 512, 1024),
+        ("d_sorted", 3000, 8, 512, 1024),
+        ("d_sorted", 700, 40, 512, 1032),
+    ):
+        for name, power in (("uniform", 1), ("skewed", 4)):
+            x, dy = (torch.randn(n, width, device="cuda", dtype=torch.bfloat16) for width in (k, j))
+            group = (torch.rand(n, device="cuda") ** power * g).int()
+            got = getattr(module, function)(x, torch.zeros(g, k, j, device="cuda", dtype=torch.bfloat16), group, dy).double()
+            groups = group.sort().values if function == "d_sorted" else group
+            want = torch.stack([x[groups == one].double().T @ dy[groups == one].double() for one in range(g)])
+            off = float((got - want).abs().max() / want.abs().max())
+            rows.append(f"| {function} | {name} | {n}, {g}, {k}, {j} | {off:.1e} |")
+            print(rows[-1], flush=True)
+            if not off < 8e-3:
+                sys.exit("the gradients are wrong")
+    return rows
+
+
+def raced_gradient(module: Any, rows: int, weights: Any) -> str:
+    """The gradient by the matrices of so many sorted rows."""
+    import torch
+
+    x = torch.randn(rows, WIDTH, device="cuda", dtype=torch.bfloat16)
+    dy = torch.randn(rows, HIDDEN, device="cuda", dtype=torch.bfloat16)
+    group = torch.randint(EXPERTS, (rows,), device="cuda", dtype=torch.int32).sort().values
+    offsets = torch.searchsorted(group, torch.arange(1, EXPERTS + 1, device="cuda", dtype=torch.int32), out_int32=True)
+    last = offsets.tolist()
+
+    def by_loop() -> Any:  # which knows the sizes
+        return torch.stack([x[first:end].T @ dy[first:end] for first, end in zip([0, *last], last, strict=False)])
+
+    want = torch.stack(
+        [x[first:end, :64].double().T @ dy[first:end].double() for first, end in zip([0, *last], last, strict=False)]
+    )
+    sides: dict[str, Callable[[], Any]] = {"axon": lambda: module.d_sorted(x, weights, group, dy), "loop": by_loop}
+    if hasattr(torch, "_grouped_mm"):
+        sides["grouped"] = lambda: torch._grouped_mm(x.T, dy, offs=offsets)
+    off = {}
+    for name, side in list(sides.items()):
+        try:
+            off[name] = float((side()[:, :64].double() - want).abs().max() / want.abs().max())
+        except RuntimeError as refused:
+            print(f"{name} is refused: {str(refused).splitlines()[0]}", flush=True)
+            del sides[name]
+    if not off["axon"] < 8e-3:
+        sys.exit(f"the gradient of {rows} rows is off by {off['axon']:.1e}")
+    run = race(*(graph(lambda _, f=f: f(), 1) for f in sides.values()), launches=1, rounds=11)  # type: ignore[misc]
+    seconds = dict(zip(sides, run.seconds, strict=True))
+    best = min((s for s in seconds if s != "axon"), key=seconds.__getitem__)
+    rate = 2 * rows * WIDTH * HIDDEN / seconds["axon"] / 1e12
+    others = ", ".join(f"{name} {s * 1e6:.0f}" for name, s in seconds.items() if name != "axon")
+    return (
+        f"| {rows} | {seconds['axon'] * 1e6:.0f} | {rate:.0f} | {best} | {run.ratio(list(sides).index(best), 0):.3f} | {others} |"
+    )
 
 
 def ends(expert: Any) -> tuple[Any, Any]:
@@ -212,7 +278,7 @@ def main() -> None:
     import torch
 
     module = axon.compile(SOURCE)
-    products = compared(module)
+    products = compared(module) + gradients(module)
     weights = tuple(
         torch.randn(EXPERTS, *shape, device="cuda", dtype=torch.bfloat16) / shape[0] ** 0.5
         for shape in ((WIDTH, HIDDEN), (WIDTH, HIDDEN), (HIDDEN, WIDTH))
@@ -229,6 +295,15 @@ def main() -> None:
     lines = [f"# Ragged products, {torch.cuda.get_device_name()}, torch {torch.__version__}, {date.today()}", ""]
     lines += ["| product | groups | rows, groups, depth, columns | error |", "|" + " --- |" * 4, *products, ""]
     lines += [head, "|" + " --- |" * 8, *rows]
+    by_matrices = []
+    for count in (2048, 8192, 32768):
+        if monotonic() - start > options.seconds:
+            print(f"gradients of {count} rows are left out: {options.seconds:.0f} seconds are over", flush=True)
+            continue
+        by_matrices.append(raced_gradient(module, count, weights[0]))
+        print(f"{by_matrices[-1]} {monotonic() - start:.0f} s", flush=True)
+    lines += ["", "The gradient by the matrices, its sort counted for Axon alone:", ""]
+    lines += ["| rows | Axon µs | TFLOP/s | best of PyTorch | ratio | PyTorch µs |", "|" + " --- |" * 6, *by_matrices]
     report(lines, options.out)
 
 

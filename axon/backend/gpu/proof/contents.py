@@ -302,15 +302,21 @@ def _check_ragged(program: BarrierProgram) -> None:
 
 
 def _check_segments(program: BarrierProgram) -> None:
-    """Where tables say which rows a tile sums: they are there, a tile has one group, and every copy of a step reads from the front of
-    its rows, of no more than can be left out."""
+    """Where tables say which rows a tile sums: they are there, a tile has one group, and every copy of a step reads from the front
+    of its rows, of no more than can be left out."""
     parts = program.segments
     fronts = frozenset[Symbol]() if parts is None else frozenset({parts.front})
+    order = program.order
+    known = {axis.symbol for axis in (*order.outer, order.rows, order.columns, program.steps, *program.whole)}
+    known |= {symbol for symbol, _ in program.derived} | (set() if program.ragged is None else {program.ragged.group})
     for role in program.roles:
         for op in operations(role.body):
             if isinstance(op, Copy) and program.steps.symbol in (along := [c.axis for c in op.at]):
                 before = along[max(0, along.index(program.steps.symbol) - 1)]
-                _require((before in fronts) == bool(fronts), "content", "a copy of a segment's rows that does not begin at its front")
+                _require(
+                    (before in fronts) == bool(fronts), "content", "a copy of a segment's rows that does not begin at its front"
+                )
+                _require(set(along) <= known | fronts, "content", "a copy from an index that nobody knows")
     if parts is None:
         return
     _require(program.steps.step <= REACH, "content", f"a step of {program.steps.step} rows, of which {REACH} can be left out")

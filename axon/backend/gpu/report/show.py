@@ -221,7 +221,8 @@ def _tiled_work(
 ) -> _Told:
     problem = problem_of(plan.kernel, sizes)
     amount = product_flops(plan.kernel).evaluate(sizes)
-    images = {view.value: view for view in views_of(plan.kernel) if view.im2col}
+    parts = plan.kernel.segments if isinstance(plan.kernel, MatrixProduct) else None
+    images = {view.value: view for view in views_of(plan.kernel) if view.im2col or (parts and parts.front in view.axes)}
     moved = sum(
         images[value].reached(sizes) * value.element.bits // 8 if value in images else size_in_bytes(value).evaluate(sizes)
         for value in tensors(plan.kernel, builder.planned.values)
@@ -234,13 +235,18 @@ def _tiled_work(
         order = "sorted" if ragged.order is None else "not known to be sorted"
         tiles = f"at most {ragged.tiles.evaluate(sizes):,} tiles of {ragged.step} rows of one group each"
         lines.append(f"  rows have {problem.groups:,} groups, {order}: {tiles}")
+    if parts is not None:
+        order = "sorted" if parts.order is None else "not known to be sorted"
+        groups = next(axis.extent.evaluate(sizes) for axis in plan.kernel.outer if axis.symbol == parts.group)
+        lines.append(f"  sums the rows of each of {groups:,} groups, {order}: {problem.depth:,} each if they are of one size")
     if isinstance(plan.kernel, MatrixProduct) and plan.kernel.siblings:
         shared = f"{len(plan.kernel.products)} products that share their {plan.kernel.shared} factor"
         lines.append(f"  {shared}, of which each tile is loaded once for all")
     if isinstance(plan.kernel, MatrixProduct) and plan.kernel.alone:
         lines.append(f"  apart from a product that shares a factor with it: {plan.kernel.alone}")
     if isinstance(plan.kernel, MatrixProduct) and problem.products > 1:
-        bound, room = error_bound(problem.depth), workspace(plan.kernel, sizes)
+        deepest = plan.kernel.depth.extent.evaluate(sizes)  # all rows may be of one group
+        bound, room = error_bound(deepest), workspace(plan.kernel, sizes)
         count = f"{problem.products} products of bf16 values that add up to the factors"
         lines.append(f"  {count}, {room:,} bytes, summed in f32 after each step")
         lines.append(f"  an element is off by {bound:.0f} · 2⁻²³ · (|A| · |B|) at most, A and B the factors")
@@ -256,7 +262,8 @@ def _tiled_work(
         lines.append("  factors are rounded to tf32, 11 significant bits, as the schedule allows, and summed in f32")
         lines.append(f"  an element is off by {tf32_bound(problem.depth):.2f} · 2⁻¹⁰ · (|A| · |B|) at most, A and B the factors")
     elif builder.planned.way.tf32 and problem.products > 1:
-        lines.append("  tf32 takes two factors of f32 alone")
+        why = "two factors of f32 alone" if parts is None else "no sums of rows in groups, which lie across what is summed"
+        lines.append(f"  tf32 takes {why}")
     read = {view.source for view in views_of(plan.kernel)} | {v.symbol for v in tensors(plan.kernel, builder.planned.values)}
     lines += _tables(tables, [v for v in builder.planned.values if v.symbol in read], names)
     if builder.fixed[number].values:
@@ -384,6 +391,9 @@ def product_flops(kernel: Tiled) -> Dim:
     outer = prod((axis.extent for axis in kernel.outer), start=Dim.of(2))
     match kernel:
         case MatrixProduct(rows=rows, columns=columns, depth=depth):
+            if kernel.segments is not None:  # a row is summed for its own group
+                groups = (axis.extent for axis in kernel.outer if axis.symbol != kernel.segments.group)
+                outer = prod(groups, start=Dim.of(2))
             return outer * rows.extent * columns.extent * depth.extent * len(kernel.products)
         case Stream(rows=rows, columns=columns, depths=depths, keys=keys):
             return outer * rows.extent * keys.extent * sum((depth.extent for depth in depths), start=columns.extent)

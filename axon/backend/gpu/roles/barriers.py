@@ -85,8 +85,8 @@ class Descriptor:
 class Coordinate:
     """A place along one dimension of a TMA view.
 
-    It is step · piece(axis) + offset + by_rank · rank in the cluster + by_consumer · consumer. Where segments of rows are summed, the
-    place of a step is one in its tile's, whose last piece ends with it, and a copy has two for it: the front, and how far from there.
+    It is step · piece(axis) + offset + by_rank · rank in the cluster + by_consumer · consumer. Where segments of rows are summed,
+    that of a step is a place in its tile's, with which the last piece ends, and a copy has two: the front, and how far from there.
     """
 
     axis: Symbol
@@ -422,9 +422,10 @@ class Promoted:
 class BarrierProgram:
     """A kernel. `fenced` says that barriers, once initialized, are published to the cluster before anyone uses them.
 
-    `steps` is the axis of its loops; `derived`, `whole`, `bounds`, `views` and `segments` are the tile program's. `stores` are the results,
-    which every tile must leave in memory as a whole, `row_stores` those of one value per row; `promoted` is what a step must sum,
-    one after the other, if it has sums of its own; `sums` what a step adds to several accumulators: each with its factors.
+    `steps` is the axis of its loops; `derived`, `whole`, `bounds`, `views` and `segments` are the tile program's. `stores` are the
+    results, which every tile must leave in memory as a whole, `row_stores` those of one value per row; `promoted` is what a step
+    must sum, one after the other, if it has sums of its own; `sums` what a step adds to several accumulators: each with its
+    factors.
     """
 
     tensors: tuple[Value, ...]

@@ -57,8 +57,8 @@ class _Lowering:
             data += mapping.consumers * slots * BUFFER_BYTES
         folds = [s for s in t.statements(source.body) if isinstance(s, t.Fold)]
         scores = max((1 + len(fold.others) for fold in folds), default=1)
-        promoted, tables = bool(self._promoted), source.ragged is not None or source.segments is not None
-        budget = register_budget(mapping, promoted=promoted, scores=scores, tables=tables)
+        promoted, tables = bool(self._promoted), {"ragged": source.ragged is not None, "segments": source.segments is not None}
+        budget = register_budget(mapping, promoted=promoted, scores=scores, **tables)
         drain = (b.Drain(),) if stores and self.boxed else ()
         tiles = b.Tiles(tuple(self._consumer(program.consumer, None)))
         first, last = self._turns() if mapping.turns else ((), ())

@@ -340,8 +340,8 @@ class Pricer:
         return min(options, key=options.__getitem__)
 
     def in_segments(self, op: Compute, found: GroupedSum) -> Merging | None:
-        """The sum of a product over the rows of each group, of these alone; None if a plain kernel, which asks of each row for every
-        group, takes less time."""
+        """The sum of a product over the rows of each group, of these alone; None if a plain kernel, which asks of each row for
+        every group, takes less time."""
         merging = Merging(segments=True, ascending=self.is_ascending(found))
         assert op.reduction is not None
         terms = prod(max(0, axis.extent.evaluate(self.sizes)) for axis in (*op.axes, *op.reduction.axes))

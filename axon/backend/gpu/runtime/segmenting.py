@@ -22,9 +22,7 @@ from axon.core.passes.segments import SegmentedScatter
 from axon.core.walk import outs_of, tensors_of
 
 
-def decided(
-    program: Program, choices: PartChoices, sizes: Mapping[Symbol, int], target: Target, *, tf32: bool = False
-) -> Decided:
+def decided(program: Program, choices: PartChoices, sizes: Mapping[Symbol, int], target: Target, *, tf32: bool = False) -> Decided:
     """What is best at these sizes, of a program's choices, on a chip."""
     found = choices.at(sizes)
     if not found.segmented or not target.has(WGMMA):

@@ -64,9 +64,10 @@ class MatrixProduct:
     product accumulates in f32. `views` are what it reads at more than bare indices, `derived` indices that follow from a tile's.
     A factor may come in limbs, of which it is the sum (see `limbs`): the greatest first, all read at the same axes. `merges` says
     of what rows, columns and depth are merged, and `made` what core calls the product. `ragged` says of rows in groups where tiles
-    of them end, `segments` of what it sums, if data give its rows a group. A left factor that is `computed` is no operand: the left operands are what of it is staged. `siblings` are sums
-    over the same depth whose results are of the same rows and columns; they and the first have one factor, the `shared` one, in
-    common (see `siblings`). `alone` says why a product that has such a relative is a kernel of its own.
+    of them end, `segments` of what it sums where data give its rows a group. A left factor that is `computed` is no operand: the
+    left operands are what of it is staged. `siblings` are sums over the same depth whose results are of the same rows and columns;
+    they and the first have one factor, the `shared` one, in common (see `siblings`). `alone` says why a product that has such a
+    relative is a kernel of its own.
     """
 
     rows: Axis

@@ -172,7 +172,9 @@ def without_tensor_cores(kernel: MatrixProduct, problem: ScheduleProblem, sizes:
     if kernel.computed is not None:
         return _computing_again(kernel, problem, sizes, target)
     if kernel.segments is not None:  # it asks of every row for every group
-        return KernelWork(0, (), 2 * problem.outer * problem.rows * problem.columns * kernel.depth.extent.evaluate(sizes)).seconds(target)
+        return KernelWork(0, (), 2 * problem.outer * problem.rows * problem.columns * kernel.depth.extent.evaluate(sizes)).seconds(
+            target
+        )
     left, right = (_elements(kernel, side[0], sizes) * _source_bytes(side) for side in (kernel.lefts, kernel.rights))
     points = problem.outer * problem.rows * problem.columns
     column = problem.depth * _source_bytes(kernel.rights)

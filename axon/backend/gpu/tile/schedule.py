@@ -27,6 +27,7 @@ LIMB_BUDGETS = {2: (88, 208)}  # a producer of limbs asks for many copies a step
 STREAM_SPARE = 24  # likewise, of a stream
 KEY_SPARE = 4  # for each value that it reads for each key, beside these
 TABLE_BUDGETS = {2: (56, 224)}  # a producer knows of each tile what tables say
+SEGMENT_LIMB_BUDGETS = {2: (72, 216)}  # and of limbs, whose consumers know how many steps there are
 SPARE_REGISTERS = 40  # what a consumer needs beside its accumulators
 
 BARRIER_BYTES = 1024  # at the start of shared memory; keeps what follows aligned for swizzled tiles
@@ -88,11 +89,6 @@ class Traits:
         return self.limbs != (1, 1)
 
     @property
-    def tables(self) -> bool:
-        """Whether tables say something of each tile."""
-        return bool(self.ragged) or self.segments
-
-    @property
     def sums(self) -> int:
         """How many accumulators a tile has."""
         return prod(self.factors)
@@ -144,11 +140,15 @@ class ScheduleProblem:
         return there * max(1, round(self.rows / (there * rows) + 0.5))
 
 
-def register_budget(mapping: TileMapping, *, promoted: bool, scores: int = 1, tables: bool = False) -> tuple[int, int] | None:
+def register_budget(
+    mapping: TileMapping, *, promoted: bool, scores: int = 1, ragged: bool = False, segments: bool = False
+) -> tuple[int, int] | None:
     """Registers per thread of (producer, consumer), if they differ."""
     if not mapping.specialized:
         return None
-    special = LIMB_BUDGETS if promoted else TABLE_BUDGETS if tables else {}
+    special = TABLE_BUDGETS if ragged or segments else {}
+    if promoted:
+        special = SEGMENT_LIMB_BUDGETS if segments else LIMB_BUDGETS
     if mapping.keys:
         special = SCORES_BUDGETS if scores > 1 or promoted else STREAM_BUDGETS
     return special.get(mapping.consumers, REGISTER_BUDGETS[mapping.consumers])
@@ -202,7 +202,8 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
     what = "columns" if over_rows else "rows"
     step = width if traits.right_across or traits.stream else max(granule, 16)
     staged = lcm(*(target.swizzle * 8 // bits * per for bits, per in traits.computed))
-    budget = register_budget(mapping, promoted=traits.promoted, scores=traits.scores, tables=traits.tables)
+    tables = {"ragged": bool(traits.ragged), "segments": traits.segments}
+    budget = register_budget(mapping, promoted=traits.promoted, scores=traits.scores, **tables)
     spare = STREAM_SPARE + KEY_SPARE * traits.by_key if traits.stream else SPARE_REGISTERS
     threads = target.warpgroup * (mapping.consumers + mapping.specialized)
     registers = budget[1] if budget else min(target.max_registers, target.registers_per_multiprocessor // threads)

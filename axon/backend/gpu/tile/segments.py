@@ -66,9 +66,10 @@ _AXES = tuple(fresh("axis") for _ in range(32))
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Which rows a product sums for each index of `group`, one of its outer axes: those from `start[group]` until `start[group +
-    1]`. A step's first row that is one of these is at the index `front`, see Note [Segments of a sum]. `order` is missing where rows
-    stand in the order of their groups. `made` are the operations that make the tables, and `copies` of factors with rows in that order."""
+    """Which rows a product sums for each index of `group`, one of its outer axes: those from `start[group]` until
+    `start[group + 1]`. A step's first row that is one of these is at the index `front`, see Note [Segments of a sum]. `order` is
+    missing where rows stand in the order of their groups. `made` are the operations that make the tables, and the `copies` of
+    factors with rows in that order."""
 
     group: Symbol
     front: Symbol
@@ -162,9 +163,7 @@ def _front(member: Symbol) -> Symbol:
     return fresh("front")
 
 
-def _members(
-    index: Scalar, folded: Scalar | None, member: Value, groups: Dim, span: Span | None, *, ascending: bool
-) -> Compute:
+def _members(index: Scalar, folded: Scalar | None, member: Value, groups: Dim, span: Span | None, *, ascending: bool) -> Compute:
     """The group of each row. Of rows that are ascending those before the first group stay before it."""
     element, row = element_of(index), fresh("i")
     index = substitute(index, {_ROW: Dim.of(row)})
