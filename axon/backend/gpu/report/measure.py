@@ -24,8 +24,10 @@ from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.launches import Launches
 from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.ways import Planned
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import Tiled, views_of
 from axon.backend.gpu.tile.schedule_file import NOTHING, pinned
+from axon.backend.gpu.tile.segments import even_starts
 from axon.backend.plan.ir import Nest
 from axon.base.errors import AxonError
 from axon.base.names import Symbol
@@ -64,6 +66,11 @@ def times(
             rotated.append({s: _moved(tensor, own.get(s)) for s, tensor in lying.items()})
         for value in used:
             _fill(cuda, value, [(t[value.symbol].pointer, amount[value.symbol]) for t in rotated], max(sizes.values(), default=1))
+        if isinstance(kernel, MatrixProduct) and kernel.segments is not None:
+            table = kernel.segments.start.symbol
+            starts = np.array(even_starts(lying[table].shape[0], kernel.depth.extent.evaluate(sizes)), np.int32)
+            for t in rotated:
+                cuda.upload(t[table].pointer, starts.ctypes.data, starts.nbytes)
         status = failures.word(cuda)
         graphs: dict[Any, tuple[Any, int]] = {}
         out: dict[Any, float | None] = {}

@@ -26,10 +26,12 @@ from axon.backend.gpu.runtime.prepare import blocks, is_empty, prepare
 from axon.backend.gpu.runtime.steps import Ordered
 from axon.backend.gpu.runtime.ways import Planned
 from axon.backend.gpu.tile import ir as t
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import Tiled
 from axon.backend.gpu.tile.ir import Store
 from axon.backend.gpu.tile.schedule import FEED_RATE, RATE, TileMapping
 from axon.backend.gpu.tile.schedule_file import NOTHING, Fixed, Schedule
+from axon.backend.gpu.tile.segments import even_starts
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest
 from axon.base.data import dataclass
@@ -110,6 +112,10 @@ def _timeline(
     held = {v.symbol: _stand_in(v.element, lying[v.symbol].shape) for v in values}
     if isinstance(kernel, Stream):
         held |= {reach.table.symbol: _sees_all(lying[reach.table.symbol].shape) for reach in kernel.reaches}
+    if isinstance(kernel, MatrixProduct) and kernel.segments is not None:
+        table = kernel.segments.start.symbol
+        starts = even_starts(lying[table].shape[0], kernel.depth.extent.evaluate(sizes))
+        held[table] = np.array(starts, np.int32)
     clusters = max(1, blocks(mapping, ready.problem, target) // mapping.cluster)
     run = _Timed(made, held, sizes, clusters, seconds)
     run.run()

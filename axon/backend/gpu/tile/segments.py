@@ -202,6 +202,12 @@ def _in_order(
     return copied, made, Read(copied.symbol, tuple(Dim.of(a.symbol) for a in axes), copied.element)
 
 
+def even_starts(places: int, rows: int) -> list[int]:
+    """A table of where groups of about one size begin, for a kernel that is looked at without data: see `GroupTables.start`."""
+    groups = max(1, places - 3)
+    return [min(rows, rows * place // groups) for place in range(places)]
+
+
 @lru_cache(maxsize=4096)
 def fronted(seen: View, rows: Symbol, front: Symbol) -> View:
     """What a view shows, with an index more in front of that of `rows`, which counts from there: see Note [Segments of a sum]."""

@@ -20,6 +20,7 @@ from axon.backend.gpu.layout.target import CHIPS, HOPPER
 from axon.backend.gpu.proof.findings import Violation
 from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.proof.simulate import simulate
+from axon.backend.gpu.report.timeline import timelines
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram
 from axon.backend.gpu.runtime import merging, packed, segmenting, simulated, ways
@@ -29,7 +30,7 @@ from axon.backend.gpu.runtime.segmenting import decided
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import views_of
 from axon.backend.gpu.tile.schedule import TileMapping
-from axon.backend.gpu.tile.segments import REACH
+from axon.backend.gpu.tile.segments import REACH, even_starts
 from axon.core.passes.parts import choices_of, parts, straights
 from tests.backend.gpu.proof.mutants import mutate, sites
 from tests.backend.gpu.runtime.emulated import emulated
@@ -334,3 +335,12 @@ def test_mutants_of_copies_are_found() -> None:
         for place in places:
             mutant = mutate(made, place, lambda op, change=change: (replace(op, at=tuple(map(change, op.at))),))  # type: ignore
             assert isinstance(verify(mutant), Violation)
+
+
+def test_a_picture_has_the_steps_of_groups_of_one_size() -> None:
+    program = compiler.lower(checked(SOURCE), "d_ordered", None)
+    sizes = program.contract.bind((), [(4096, 512), (8, 512, 1024), (4096,), (4096, 1024)])
+    (line,) = timelines(program, sizes, 20e-6)
+    (copies,) = [lane for lane in line.lanes if lane.name == "copies"]
+    assert len(copies.stretches) > 8  # steps of 512 rows
+    assert even_starts(7, 10) == [0, 2, 5, 7, 10, 10, 10]
