@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import axon
-from axon.backend.gpu.runtime import merging, packed, segmenting, ways
+from axon.backend.gpu.runtime import merging, packed, ways
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -40,7 +40,7 @@ def module(element: str) -> Any:
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever other kernels cost."""
-    monkeypatch.setattr(segmenting, "_is_product", lambda *_: True)
+    monkeypatch.setattr(merging, "is_product", lambda *_: True)
     monkeypatch.setattr(merging, "for_each_group", lambda *_: float("inf"))
     monkeypatch.setattr(packed, "without_tensor_cores", lambda *_: float("inf"))
     monkeypatch.setattr(ways, "dearer", lambda *_: None)

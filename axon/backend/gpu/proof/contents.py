@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.proof.findings import Found, Kind, Violation
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Copy, Op, operations
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.bounds import BLOCK
 from axon.backend.gpu.tile.ir import Fold, TileAxis
-from axon.backend.gpu.tile.segments import REACH
+from axon.backend.gpu.tile.segments import REACH, has_front
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.shapes.dimension import Dim
 
 ROWS = 64  # of one matrix instruction, of one store
 
@@ -327,17 +325,8 @@ def _check_segments(program: BarrierProgram) -> None:
     for descriptor in program.descriptors:
         if descriptor.tensor not in {store.tensor for store in program.stores}:
             view = shown.get(descriptor.tensor)
-            there = view is not None and _overlaps(view, parts.front, program.steps.symbol)
+            there = view is not None and has_front(view, parts.front, program.steps.symbol)
             _require(there, "content", "a factor that has no front")
-
-
-def _overlaps(view: View, front: Symbol, rows: Symbol) -> bool:
-    """Whether rows count from the front in the same steps through memory as it does from the first, and as far as they must."""
-    along = dict(zip(view.axes, view.parts, strict=True))
-    if front not in along or rows not in along:
-        return False
-    (fronts,), (own,) = along[front], along[rows]
-    return fronts.step == own.step and own.extent == Dim.of(REACH)
 
 
 def _check_looked_up(program: BarrierProgram) -> None:

@@ -5,6 +5,9 @@ copy of a factor in which memory does not step through the several as one; and w
 an operation on the result would have to do in a kernel of its own counts, too.
 
 A sum is cut into parts where its results are too few for tiles that keep the chip busy.
+
+A scatter that sums products by group stays as it stands where the tensor cores take it so sooner than segments of sorted indices
+are summed (see `core.passes.segments`). That is decided before all else.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout import roofline
 from axon.backend.gpu.layout.memory import DeviceTensor, aligned, contiguous
 from axon.backend.gpu.layout.roofline import LAUNCH, KernelWork, Loads
-from axon.backend.gpu.layout.target import Target
+from axon.backend.gpu.layout.target import WGMMA, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.packed import MOST_BYTES, copying
 from axon.backend.gpu.runtime.prepare import problem_of, unreadable
@@ -52,10 +55,12 @@ from axon.backend.plan.scratch import ALIGNMENT
 from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.core.ir import Compute, Program, Read, Scalar, Value
+from axon.core.ir import Block, Compute, Loop, Op, Program, Read, Scalar, Sort, Value
 from axon.core.operands import with_tensors
 from axon.core.passes.dissolve import copied
-from axon.core.walk import outs_of
+from axon.core.passes.parts import Decided, PartChoices
+from axon.core.passes.segments import SegmentedScatter
+from axon.core.walk import outs_of, tensors_of
 
 PARTS = (4, 16, 64)  # of a sum: few, since each is a program of its own
 LONG = 6144  # summed indices
@@ -470,3 +475,43 @@ class Pricer:
     def moved(self, *values: Value) -> float:
         """Seconds of a plain kernel that moves these."""
         return KernelWork(sum(map(self.bytes, values))).seconds(self.target)
+
+
+# ── before a program is cut into parts ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def decided(program: Program, choices: PartChoices, sizes: Mapping[Symbol, int], target: Target, *, tf32: bool = False) -> Decided:
+    """What is best at these sizes, of a program's choices, on a chip."""
+    found = choices.at(sizes)
+    if not found.segmented or not target.has(WGMMA):
+        return found
+    ops = tuple(_every(program.block))
+    values = {value.symbol: value for value in program.inputs}
+    values |= {out.symbol: out for op in ops for out in outs_of(op)}
+    values |= {state.symbol: state for op in ops if isinstance(op, Loop) for state in op.states}
+    ascending = frozenset(op.values.symbol for op in ops if isinstance(op, Sort) and len(op.values.shape) == 1)
+    pricer = Pricer(values, {}, sizes, target, ascending, tf32)
+    products = {one.symbol for one in choices.scatters if one.symbol in found.segmented and is_product(one, values, pricer)}
+    return replace(found, segmented=found.segmented - products)
+
+
+def _every(block: Block) -> Iterator[Op]:
+    for op in block.ops:
+        yield op
+        if isinstance(op, Loop):
+            yield from _every(op.body)
+
+
+def is_product(one: SegmentedScatter, values: Mapping[Symbol, Value], pricer: Pricer) -> bool:
+    """Whether the tensor cores sum a scatter sooner than segments are summed."""
+    deep, _ = factors_of(one.op)
+    found = grouped_sum(one.op, deep)
+    if found is None:
+        return False
+    try:
+        read = [values[symbol] for symbol in tensors_of(one.op) if symbol in values]
+        lying = {value.symbol: contiguous(ALIGNMENT, pricer.shape(value), value.element) for value in read}
+        merging = Merging(segments=True, ascending=pricer.is_ascending(found))
+        return replace(pricer, tensors=lying).of_segments(one.op, merging) < one.microseconds(pricer.sizes) * 1e-6
+    except KeyError:  # sizes that data or loops decide
+        return False

@@ -23,8 +23,8 @@ from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.proof.simulate import SimulationError, simulate
 from axon.backend.gpu.proof.values import Values
 from axon.backend.gpu.runtime.foreseen import lives_of, values_between
+from axon.backend.gpu.runtime.merging import decided
 from axon.backend.gpu.runtime.prepare import Prepared, is_empty, prepare
-from axon.backend.gpu.runtime.segmenting import decided
 from axon.backend.gpu.runtime.ways import NO_MAPPING, Planned, Way, following, plan
 from axon.backend.gpu.tile.epilogue import views_of
 from axon.backend.gpu.tile.families import results_of

@@ -21,7 +21,7 @@ from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.failures import Watch
 from axon.backend.gpu.runtime.foreseen import lives_of, of_extents, typical, values_between
-from axon.backend.gpu.runtime.segmenting import decided
+from axon.backend.gpu.runtime.merging import decided
 from axon.backend.gpu.runtime.ways import Way
 from axon.backend.gpu.sorting.steps import kernels, sorting
 from axon.backend.gpu.tile.schedule import TileMapping

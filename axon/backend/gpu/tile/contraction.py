@@ -222,7 +222,7 @@ def contraction(
     if merging.segments:
         parts, op = in_segments(op, values, merging)
         values = {**values, **{copy.symbol: copy for copy in parts.copies}}
-        assert op.reduction is not None
+    assert op.reduction is not None
     given = present(op.reduction.where)
     if op.reduction.monoid.kind != "sum" or given is None or len(op.body) != 1:
         if grouped_sum(op, factors_of(op)[0]) is not None:

@@ -168,7 +168,7 @@ def _members(index: Scalar, folded: Scalar | None, member: Value, groups: Dim, s
     element, row = element_of(index), fresh("i")
     index = substitute(index, {_ROW: Dim.of(row)})
     bound = Local(fresh("index"), element)
-    there = [Binary("ge", bound, Const(0, element)), Binary("lt", bound, Index(groups, element))]
+    there: list[Scalar] = [Binary("ge", bound, Const(0, element)), Binary("lt", bound, Index(groups, element))]
     there += [] if folded is None else [substitute(folded, {_ROW: Dim.of(row)})]
     inside = conjunction(tuple(there))
     assert inside is not None
@@ -200,6 +200,15 @@ def _in_order(
         body = Select(asked, body, Const(0.0, element_of(factor)))
     made = Compute((copied,), tuple(Axis(own[a.symbol], a.extent) for a in axes), None, (body,), op.span)
     return copied, made, Read(copied.symbol, tuple(Dim.of(a.symbol) for a in axes), copied.element)
+
+
+def has_front(view: View, front: Symbol, rows: Symbol) -> bool:
+    """Whether rows count from the front in the same steps through memory as it does from the first, and as far as they must."""
+    along = dict(zip(view.axes, view.parts, strict=True))
+    if front not in along or rows not in along:
+        return False
+    (fronts,), (own,) = along[front], along[rows]
+    return fronts.step == own.step and own.extent == Dim.of(REACH)
 
 
 def even_starts(places: int, rows: int) -> list[int]:

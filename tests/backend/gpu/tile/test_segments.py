@@ -23,10 +23,10 @@ from axon.backend.gpu.proof.simulate import simulate
 from axon.backend.gpu.report.timeline import timelines
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram
-from axon.backend.gpu.runtime import merging, packed, segmenting, simulated, ways
+from axon.backend.gpu.runtime import merging, packed, simulated, ways
 from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.runtime.merging import decided
 from axon.backend.gpu.runtime.prepare import prepare
-from axon.backend.gpu.runtime.segmenting import decided
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import views_of
 from axon.backend.gpu.tile.schedule import TileMapping
@@ -72,7 +72,7 @@ DIRECT = ("direct", "ascending", "few")
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever other kernels cost."""
-    monkeypatch.setattr(segmenting, "_is_product", lambda *_: True)
+    monkeypatch.setattr(merging, "is_product", lambda *_: True)
     monkeypatch.setattr(merging, "for_each_group", lambda *_: inf)
     monkeypatch.setattr(packed, "without_tensor_cores", lambda *_: inf)
     monkeypatch.setattr(ways, "dearer", lambda *_: None)
