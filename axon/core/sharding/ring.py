@@ -275,8 +275,16 @@ def loop_body(
         inner[whole.symbol] = Held(whole, layout, out)
         found = mapped(operation(each, (out,), Localizer(strategy, mine, way.grid)), lambda s: rewrite(substitute(s, at), numbered))
         assert isinstance(found, Compute)
-        made.append(found)
+        made.append(_ends_at(found, at))
     return made, [(local, inner[symbol].local.symbol) for local, symbol in zip(states, op.body.results, strict=True)]
+
+
+def _ends_at(op: Compute, at: Mapping[Symbol, Dim]) -> Compute:
+    """An operation of which ranges may end at a column, where that is."""
+    if op.reduction is None:
+        return op
+    axes = tuple(replace(a, extent=a.extent.substitute(at)) for a in op.reduction.axes)
+    return replace(op, reduction=replace(op.reduction, axes=axes))
 
 
 def needed(known: Blocked, way: Way, counter: Symbol, begin: Dim = ZERO, extent: Dim | None = None) -> Dim | None:

@@ -127,6 +127,30 @@ fun f (x : f32[s, c]) (y : f32[s, c]) (u : f32[s, k]) (e : f32[3]) where k <= s,
     assert "shift y" in shifts(found)
 
 
+RAGGED = """
+fun f (x : f32[s, c]) (y : f32[s, c]) =
+  let val w = for i < s, j < s => WEIGHT
+  in for i c => sum j => w[i, j] * y[j, c] end
+"""
+
+
+@pytest.mark.parametrize("weight", [
+    "sum for k < s - j => x[i, k / s]", "sum for k < j + 1 => cast f32 k * x[i, k % c]", "sum for k < i + j => x[i, k % c]",
+    "max for k < j + 1 => x[i, (k + i) % c]", "sum for k < j + 1, l < k + i => x[i, l % c] + y[j, k % c]",
+])  # fmt: skip
+def test_sums_whose_ranges_end_at_a_column(weight: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The range ends where the block that came has its column, in the whole."""
+    module = sys.modules["axon.core.sharding.shard"]
+    forms = module._forms
+    monkeypatch.setattr(module, "_forms", lambda block, grid: list(forms(block, grid))[-1:])
+    program = of(RAGGED.replace("WEIGHT", weight), "f")
+    for devices in (2, 3):
+        dims = bound(program, s=6, c=3)
+        found = sharded(program, mesh(m=devices), {"s": "m"}, dims, LINKED)
+        assert {kind[:5] for kind in shifts(found)} == {"shift"}, print_sharded(found)
+        compare(found, arguments(program, dims), dims)
+
+
 def test_weights_that_are_a_result_are_whole_rows() -> None:
     assert "shift" not in "".join(shifts(made("shown", {"s": "m", "t": "m"}, m=2)))
 
