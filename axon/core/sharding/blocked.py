@@ -13,7 +13,7 @@ others whole stand in loops of their own, but for those by which they are only s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from axon.base.data import dataclass, replace
@@ -86,14 +86,17 @@ def blocked(block: Block, grid: Grid, axis: str) -> tuple[Block, dict[Symbol, Bl
 
 
 def _places(block: Block, grid: Grid, axis: str) -> Places:
-    """The values with two dimensions over the axis that only operations read which keep both, or reduce one of them."""
+    """The values with two dimensions over the axis that only operations read which keep both, or reduce one of them, all of it."""
     refused = set(block.results)
+    shapes = {out.symbol: out.shape for op in block.ops for out in outs_of(op)}
     while True:
         found: Places = {}
         more: set[Symbol] = set()
         for op in block.ops:
             mine = tensors_of(op) & found.keys()
             pair = pair_of(op, found) if isinstance(op, Compute) and len(op.outs) == 1 else None
+            if pair is not None and isinstance(op, Compute) and not _whole(op, pair, found, shapes):
+                pair = None
             if mine and (pair is None or not isinstance(op, Compute)):
                 more |= mine
             elif isinstance(op, Compute) and len(op.outs) == 1:
@@ -123,6 +126,13 @@ def pair_of(op: Compute, places: Places) -> tuple[Symbol, Symbol] | None:
         return None
     ((row, column),) = pairs
     return (row, column) if row in own and column in own and row is not None and column is not None else None
+
+
+def _whole(op: Compute, pair: tuple[Symbol, Symbol], places: Places, shapes: Mapping[Symbol, tuple[Dim, ...]]) -> bool:
+    """Whether an operation's rows and columns are all that the values have which it reads: blocks of fewer would not be theirs."""
+    extents = {a.symbol: a.extent for a in all_axes(op)}
+    mine = [(shapes[s][row], shapes[s][column]) for s, (row, column) in places.items() if s in tensors_of(op)]
+    return all(each == (extents[pair[0]], extents[pair[1]]) for each in mine)
 
 
 def is_reduction(op: Compute, pair: tuple[Symbol, Symbol]) -> bool:

@@ -224,7 +224,8 @@ class Planner:
     def _after(self, op: Op, state: _State, weight: float, own: set[Symbol]) -> list[_State]:
         match op:
             case Loop():
-                return (self._ring if op.counter in self.rings else self._loop)(op, state, weight, own)
+                goes_round = op.counter in self.rings and self._ring(op, state, weight, own)
+                return goes_round or self._loop(op, state, weight, own)  # it is a loop, too
             case Check():
                 return [replace(state, decided=state, decision=Decision(op, None, (), ()))]
             case Compress():
@@ -251,7 +252,7 @@ class Planner:
         return cached[key]
 
     def _ring(self, op: Loop, state: _State, weight: float, own: set[Symbol]) -> list[_State]:
-        """A loop over blocks: what goes round is under way while a device computes with what it has."""
+        """A loop over blocks: what goes round is under way while a device computes with what it has. None where no way is legal."""
         self.sizes[op.counter] = 0
         if op.counter not in self.ways:
             found = ways(op, self.rings[op.counter], self.values, self.grid)

@@ -151,6 +151,28 @@ def test_sums_whose_ranges_end_at_a_column(weight: str, monkeypatch: pytest.Monk
         compare(found, arguments(program, dims), dims)
 
 
+@pytest.mark.parametrize(("rows", "columns"), [
+    ("s", "s - 1"), ("s - 1", "s"), ("s - 1", "s - 1"), ("s", "s - i"), ("s", "i + 1"), ("s", "s / 2"), ("s", "c"), ("s", "3"),
+])  # fmt: skip
+def test_some_of_the_columns_are_no_blocks(rows: str, columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum over fewer than all of them, for all rows or for fewer, is no trip round; by cost nor otherwise."""
+    text = f"""
+fun f (x : f32[s, c]) (y : f32[s, c]) where s >= 3, c <= s =
+  let val w = for i < s, j < s => (sum k => x[i, k] * y[j, k])
+  in for i < {rows}, c => sum for j < {columns} => w[i, j] * y[j, c] end
+"""
+    program = of(text, "f")
+    dims = bound(program, s=6, c=3)
+    module = sys.modules["axon.core.sharding.shard"]
+    forms = module._forms
+    for form in (0, -1):
+        monkeypatch.setattr(module, "_forms", lambda block, grid, form=form: [list(forms(block, grid))[form]])
+        for devices in (2, 3):
+            found = sharded(program, mesh(m=devices), {"s": "m"}, dims, LINKED)
+            assert "shift" not in "".join(shifts(found)), print_sharded(found)
+            compare(found, arguments(program, dims), dims)
+
+
 def test_weights_that_are_a_result_are_whole_rows() -> None:
     assert "shift" not in "".join(shifts(made("shown", {"s": "m", "t": "m"}, m=2)))
 
