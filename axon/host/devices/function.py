@@ -16,9 +16,9 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
 from axon.backend import libraries
-from axon.base.data import dataclass
-from axon.base.diagnostics import Suggestion
-from axon.base.errors import AxonError
+from axon.base.data import dataclass, replace
+from axon.base.diagnostics import Diagnostic, Suggestion
+from axon.base.errors import AxonError, ShapeError
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.core.ir import Param, Program
@@ -146,7 +146,14 @@ class ShardedFunction:
             return given
         own = [mapped(x, own_block) for x in given]
         _, program = self._session.specialize(self._callee, list(map(values.stand_in, own)), own)
-        flat = values.flatten(program.params, given)
+        flat, laid = values.flatten(program.params, given), self._forms.layouts(program)
+        leaves = [flat[n][1] for n in range(len(flat))]
+        if not all(self._grid.divides(x.shape, one) for x, one in zip(leaves, laid, strict=True) if isinstance(x, DTensor)):
+            whole = [
+                tuple(x.shape) if isinstance(x, DTensor) else self._grid.whole(np.shape(values.stand_in(x)), one)
+                for x, one in zip(leaves, laid, strict=True)
+            ]
+            self._forms.check(program, self._session.bind(self._callee, program, self._explicit, whole))
         paths = iter([flat[n][0] for n in range(len(flat))])
         return list(self._each_leaf(program, given, lambda leaf, layout: self._block(next(paths), leaf, layout)))
 
@@ -234,12 +241,30 @@ class ShardedFunction:
         laid, plans = self._forms.layouts(program), self._plans.setdefault(program, {})
         shapes = tuple(self._grid.whole(shape, layout) for shape, layout in zip(blocks, laid, strict=True))
         if shapes not in plans:
-            sizes = self._session.bind(self._callee, program, self._explicit, shapes)
+            try:
+                sizes = self._session.bind(self._callee, program, self._explicit, shapes)
+            except ShapeError as error:
+                paths = [shape.path for shape in program.contract.shapes]
+                raise self._of_wholes(error, paths, blocks, shapes) from None
             sharded = self._forms.sharded(program, sizes)
             order = "of the ranks" if self._options.deterministic else "of the backend"
             said = facts(self._session, self._callee, self._explicit, sharded, sizes, order)
             plans[shapes] = Plan(sharded, sharded.environment(sizes, self._grid.place), said, IdentityMap(), set())
         return plans[shapes]
+
+    def _of_wholes(self, error: ShapeError, paths: Sequence[str], blocks: Sequence[Any], shapes: Shapes) -> ShapeError:
+        """An error of sizes that says of the blocks that it names which wholes these are blocks of."""
+
+        def told(d: Diagnostic) -> Diagnostic:
+            found = [
+                f"{list(block)} of the {list(whole)} of `{path}`"
+                for path, block, whole in zip(paths, blocks, shapes, strict=True)
+                if tuple(block) != whole and f"`{path}`" in " ".join((d.message, *d.notes))
+            ]
+            mine = f"these are whole sizes: over {self._grid.mesh} this process has {' and '.join(found)}"
+            return replace(d, notes=(*d.notes, mine)) if found else d
+
+        return ShapeError(tuple(map(told, error.diagnostics)))
 
     def _settle(self) -> None:
         """See that all processes make the same call, before anything is exchanged."""

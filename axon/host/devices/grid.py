@@ -84,6 +84,11 @@ class Grid:
                 shape[d] *= size
         return tuple(shape)
 
+    def divides(self, shape: tuple[int, ...], layout: Layout) -> bool:
+        """Whether each process has as much of a tensor of this shape."""
+        at = ((layout.dimension(axis), size) for axis, size in self.mesh.axes)
+        return all(d is None or d >= len(shape) or shape[d] % size == 0 for d, size in at)
+
     def watch(self, timeout: float) -> Watch:
         """What watches over the processes of this mesh: one for each set of them, as long as they are initialized."""
         group, ranks = dist.distributed_c10d._get_default_group(), self.ranks

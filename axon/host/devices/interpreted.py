@@ -86,6 +86,8 @@ class InterpretedShards:
 
 def interpreted(function: Function, mesh: Mapping[str, int], split: Mapping[str, str], wide: bool) -> InterpretedShards:
     """Raises TypeError for what is no mesh in words."""
+    if not mesh:
+        raise TypeError('a mesh in words has one axis at least, {"data": 2}')
     for axis, size in mesh.items():
         if not isinstance(axis, str) or not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise TypeError(f"the axes of a mesh in words have sizes from 1 on, not {axis!r}: {size!r}")

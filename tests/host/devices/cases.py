@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from threading import Event
 from typing import Any
@@ -15,15 +15,19 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 import axon
+from axon import compiler
 from axon.backend import libraries
 from axon.base.errors import AxonError
+from axon.core.sharding.layouts import LINKS
+from axon.core.sharding.report import costs
 from axon.host.devices import collectives as c
 from axon.host.devices.function import mapped, settled
 from axon.host.devices.grid import grid_of
 from axon.host.devices.places import Processor, calls_on
-from axon.host.devices.run import Pending
+from axon.host.devices.run import Pending, Running
 from tests import ROOT
 from tests.host.devices.emulated import on_gpus
 from tests.host.devices.processes import LONGEST
@@ -303,6 +307,8 @@ def functions(rank: int) -> dict[str, Any]:
         "a broken contract": lambda: made["apply"](short, as_numpy(x.to_local())),
         "broken in all": lambda: made["apply"](mapped(p, lambda x: as_numpy(x.to_local())[:-1]), as_numpy(x.to_local())),
         "other placements": lambda: made["apply"](turned, x),
+        "a broken size": lambda: made["apply"]({**blocks_of(p), "v": np.ones((3, 5), np.float32)}, as_numpy(x.to_local())),
+        "no multiple of a DTensor": lambda: made["apply"](p, distribute_tensor(torch.ones(7, 3), mesh, [Shard(0), Replicate()])),
         "no multiple": lambda: made["apply"].distributed(whole["apply"][0], whole["apply"][1][:5]),
         "no such size": lambda: axon.shard(m.apply, mesh, {"q": "data"})(p, x),
         "and on": lambda: as_numpy(made["apply"](p, x).full_tensor()),
@@ -346,6 +352,73 @@ def ring(rank: int) -> Any:
     f = axon.shard(axon.compile(ATTEND).back, init_device_mesh("cpu", (2,), mesh_dim_names=("a",)), {"s": "a"})
     result = f(*f.distributed(*qkv()), target="interpret")
     return mapped(result, lambda x: as_numpy(settled(x.full_tensor()))), events
+
+
+COUNTED = f"""{ATTEND}
+fun product (x : f32[b, h]) (w : f32[h, k]) = for i j => sum c => x[i, c] * w[c, j]
+fun scattered (x : f32[n, b]) = for j => sum i => x[i, j]
+fun turned (x : f32[n, n]) = for i j => x[j, i]
+fun window (x : f32[n, k]) = for i < n, j => x[i - 1, j | 0.0] + x[i + 2, j | 0.0]
+fun torus (x : f32[n, k]) = for i < n, j => x[(i + 1) % n, j] + x[(i - 2) % n, j]
+fun picked (x : f32[n, k]) (ids : i32[b]) = for i j => x[ids[i], j]
+fun best (x : f32[b, n]) = for i => argmax j => x[i, j]
+fun running (x : i32[b, n]) = for i => scan (op +, 0) j => x[i, j]
+fun repeated (x : f32[b, h]) (w : f32[h, h]) = loop (y = x) for _ < 3 => for i j => sum c => y[i, c] * w[c, j]
+fun narrow (x : bf16[n, k]) = for j => sum i => x[i, j]
+"""
+COUNTED_SIZES = {"b": 8, "h": 8, "k": 8, "n": 16, "s": 16, "c": 4}
+
+
+def counted(rank: int) -> dict[str, tuple[int, int]]:
+    """Of calls over meshes of four: the bytes that this process sent to others, and those of which `axon explain` speaks."""
+    meshes = [init_device_mesh("cpu", (4,), mesh_dim_names=("m",)), init_device_mesh("cpu", (2, 2), mesh_dim_names=("d", "m"))]
+    shard, call, made = sys.modules["axon.core.sharding.shard"], Running.call, list[tuple[Any, Any]]()
+    sent, out, forms = [0], dict[str, tuple[int, int]](), shard._forms
+
+    def count(module: Any, name: str, size: Callable[..., int]) -> None:
+        begin = getattr(module, name)
+
+        def counting(*args: Any, group: Any = None, **kwargs: Any) -> Any:
+            if group is not None and group.group_desc != "axon":  # which compares calls
+                sent[0] += size(args, dist.get_world_size(group), dist.get_group_rank(group, rank))
+            return begin(*args, group=group, **kwargs)
+
+        setattr(module, name, counting)
+
+    def exchanged(args: Sequence[Any], p: int, own: int) -> int:
+        return args[1].nbytes * (p - 1) // p if len(args) < 4 else sum(n for other, n in enumerate(args[3]) if other != own)
+
+    count(c.dist, "all_reduce", lambda args, p, _: 2 * (p - 1) * args[0].nbytes // p)
+    count(c, "_all_gather", lambda args, p, _: (p - 1) * args[1].nbytes)
+    count(c, "_reduce_scatter", lambda args, p, _: (p - 1) * args[1].nbytes // p)
+    count(c.dist, "all_to_all_single", exchanged)
+
+    def noted(running: Any, sharded: Any, inputs: Any) -> Any:
+        made.append((sharded, dict(running.sizes)))
+        return call(running, sharded, inputs)
+
+    Running.call = noted  # type: ignore[method-assign]
+    module = axon.compile(COUNTED)
+    for mesh in meshes:
+        names = mesh.mesh_dim_names
+        for name in module:
+            goes_round = name in ("attend", "back")
+            shard._forms = (lambda block, grid: list(forms(block, grid))[-1:]) if goes_round else forms
+            split = {"b": names[0], "h": names[-1], "n": names[-1], "s": names[-1]} | ({"h": names[0]} if goes_round else {})
+            program = compiler.lower(module._session.checked, name, None)
+            named = {s.name for s in program.contract.determined()}
+            split = {size: axis for size, axis in split.items() if size in named}
+            if goes_round and len(names) == 1:
+                split.pop("h")
+            dims = {s: COUNTED_SIZES[s.name] for s in program.contract.determined()}
+            given = [np.ones([d.evaluate(dims) for d in v.shape], v.element.dtype) for v in program.inputs]
+            f = axon.shard(module[name], mesh, split)
+            sent[0] = 0
+            f(*f.distributed(*given), target="interpret")
+            sharded, sizes = made[-1]
+            told = sum(cost.bytes * cost.times for cost in costs(sharded, sizes, LINKS["nvlink"]))
+            out[f"{name} over {sharded.mesh}"] = sent[0], told
+    return out
 
 
 # What Llama 3 is split by: data, tensor and sequence parallelism, and the first two together.
@@ -393,6 +466,11 @@ def _split(name: str) -> dict[str, str]:
     return {"n": "data"} if name == "blur" else SPLIT if name in ("apply", "loss", "steps") else {"b": "data"}
 
 
+def blocks_of(tree: Any) -> Any:
+    """This process's blocks of DTensors, of NumPy."""
+    return mapped(tree, lambda x: as_numpy(x.to_local()))
+
+
 def block_of(x: Any) -> Any:
     return x.to_local() if hasattr(x, "to_local") else x
 
@@ -402,6 +480,7 @@ GROUPS: dict[str, tuple[int, Callable[[int], Any]]] = {
     "ring": (2, ring),
     "gpus": (2, on_gpus),
     "waits": (2, waits),
+    "counted": (4, counted),
     **({"llama": (4, llama)} if SOAK else {}),
     **{work.__name__: (3, work) for work in (collectives, agrees, dies, hangs, fails, *((stops, leaves, is_late) if SOAK else ()))},
 }

@@ -75,6 +75,7 @@ def test_derivatives_of_other_calls_are_their_own() -> None:
         ({"a": 2}, {3: "a"}, "one axis for each size"),
         ({"a": True}, {"n": "a"}, "have sizes from 1 on"),
         ({"a": 0}, {"n": "a"}, "have sizes from 1 on"),
+        ({}, {"n": "a"}, "has one axis at least"),
     ],
 )
 def test_what_is_no_mesh_and_no_split(mesh: Any, split: Any, said: str) -> None:

@@ -244,6 +244,18 @@ def test_a_ring_of_processes(found: Any, whole: dict[str, Any]) -> None:
         assert times == sorted(times)
 
 
+def test_bytes_are_those_that_axon_explain_says(found: Any) -> None:
+    """Of the process that sends most: at the ends of a line there is one border."""
+    results = found("counted", 4)
+    assert all(isinstance(got, dict) for got in results), results
+    told = {name: explained for name, (_, explained) in results[0].items()}
+    sent = {name: max(got[name][0] for got in results) for name in told}
+    two = "window over d=2,m=2"  # neighbours on one side alone
+    assert sent.pop(two) < told.pop(two)
+    assert sent == told
+    assert sum(1 for count in told.values() if count) > 15
+
+
 def test_on_gpus(found: Any) -> None:
     """Programs run as kernels on what lies there, also without arguments, in parts and in loops; and how many calls have ended."""
     from tests.host.devices.emulated import TEXT, arguments
@@ -278,6 +290,8 @@ def test_disagreements(found: Any, whole: dict[str, Any]) -> None:
         "another size": "AX0902: rank 1 (data 0, model 1) would call `apply` with other sizes than the others",
         "a broken contract": "AX0902: rank 2 (data 1, model 0) cannot make a call of `apply`",
         "broken in all": "AX0501: ",
+        "a broken size": "AX0501: dimension 1 of `p.v` is 6, and must be 4, in a call of `apply`",
+        "no multiple of a DTensor": "AX0901: `b` = 7 cannot be split over the 2 devices of `data`",
         "other placements": "AX0505: `p.w` is a DTensor placed",
         "no multiple": "AX0901: `b` = 5 cannot be split over the 2 devices of `data`",
         "no such size": "AX0901: `apply` has no size `q`",
@@ -286,6 +300,9 @@ def test_disagreements(found: Any, whole: dict[str, Any]) -> None:
     for key, text in wanted.items():
         assert [got[key].startswith(text) for got in results] == [True] * 4, results[0][key]
         assert len({got[key] for got in results}) == 1
+    mine = "whole sizes: over data=2,model=2 this process has [3, 2] of the [3, 4] of `p.w` and [3, 5] of the [6, 5] of `p.v`"
+    assert mine in results[0]["a broken size"]
+    assert "the nearest that can: 6 or 8" in results[0]["no multiple of a DTensor"]
     for got in results:
         assert isinstance(got["one number"], float)
         near(got["and on"], whole["apply"])
