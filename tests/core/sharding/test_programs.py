@@ -1,4 +1,4 @@
-"""Random programs on meshes against NumPy, which shares no code with them (`programs`): bit for bit in integers and exact floats."""
+"""Random programs on meshes against NumPy, which shares no code with them (`programs`): bit for bit in whole numbers."""
 
 from __future__ import annotations
 
