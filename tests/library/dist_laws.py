@@ -120,6 +120,12 @@ def log_normal(z: Number) -> Number:
     return -z * z / 2 - mp.log(2 * mp.pi) / 2
 
 
+def log_between(a: Number, b: Number) -> Number:
+    """The logarithm of the share of the normal distribution between two numbers."""
+    low, high = (-b, -a) if a > 0 else (a, b)
+    return mp.log((mp.erfc(-high / mp.sqrt(2)) - mp.erfc(-low / mp.sqrt(2))) / 2)
+
+
 def log_t(z: Number, nu: Number) -> Number:
     part = lgamma((nu + 1) / 2) - lgamma(nu / 2) - mp.log(nu * mp.pi) / 2
     return part - (nu + 1) / 2 * mp.log1p(z * z / nu)
@@ -330,7 +336,7 @@ law(
     "truncated_normal",
     "rpff",
     [(0, 1, -1, 2), (0, 1, 2, np.inf), (1, 2, -np.inf, -3), (0, 1, 8, 9), (0, 3, -np.inf, np.inf), (5, 1, -8, -7.5)],
-    lambda x, m, s, low, high: log_normal((x - m) / s) - mp.log(s) - mp.log(mp.ncdf((high - m) / s) - mp.ncdf((low - m) / s)),
+    lambda x, m, s, low, high: log_normal((x - m) / s) - mp.log(s) - log_between((low - m) / s, (high - m) / s),
     lambda m, s, low, high: stats.truncnorm((low - m) / s, (high - m) / s, m, s),
     support=lambda m, s, low, high: (low, high),
     edges=(0, -3, 8),

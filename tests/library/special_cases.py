@@ -55,6 +55,7 @@ over_reals("log_expit", special.log_expit, (-90, 90))
 over_reals("log1mexp", exact(lambda x: mp.log(-mp.expm1(x))), (-90, -1e-9))
 over_reals("log_add_exp", np.logaddexp, (-900, 900), (-900, 900))
 over_reals("log1p_square", exact(lambda x: mp.log1p(x * x)), (1e-30, 1e30))
+over_reals("log1p_square_of", exact(lambda x, s: mp.log1p((x / s) ** 2)), (1e-30, 1e30), (1e-30, 1e30), slack=10)
 over_reals("stirling", exact(stirling), (1e-3, 1e9))
 over_reals("stirling_beyond", exact(stirling), (10, 1e9))
 over_reals("deviance", exact(lambda x, m: (x and x * mp.log(x / m)) + m - x), (1, 1e3), (1, 1e3), slack=10)
@@ -103,3 +104,8 @@ def is_near(a: Array, b: Array, x: Array) -> Array:
 of_beta("beta_term", "a[i] b[i] x[i] (1.0 - x[i]) (log x[i]) (log1p (-x[i]))", "'a", 0.01, exact(beta_term))
 of_beta("beta_saddle", "a[i] b[i] x[i] (1.0 - x[i])", "'a", 10, exact(beta_term))
 of_beta("beta_is_near", "a[i] b[i] x[i] (1.0 - x[i])", "bool", 1, is_near)
+
+
+@case("special.little")
+def _(d: Drawn) -> Comparison:
+    return of(d.real(), wanted=np.finfo(d.element).eps ** 3, slack=0)
