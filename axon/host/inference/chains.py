@@ -34,7 +34,7 @@ def _drawn(asked: Asked, usual: float, goal: float, rate: float) -> Found:
     tuning = asked.made.call("untuned", (), length, target=asked.target)
     pieces: list[dict[str, Any]] = []
     total, size = warmup + asked.draws, -(-(warmup + asked.draws) // PIECES)
-    with progress(f"drawing from {density.callee.name}", -(-total // size)) as step:
+    with progress(f"drawing from {density.model or density.callee.name}", -(-total // size)) as step:
         try:
             for first in range(0, total, size):
                 steps = min(size, total - first)

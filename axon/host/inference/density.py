@@ -31,6 +31,7 @@ class Density:
     points: Function | None = None  # of each number that is observed
     observed: tuple[str, ...] = ()
     model: str | None = None
+    given: bool = False  # whether the start is
     summed: tuple[str, ...] = ()  # its discrete latents, which are summed out, and drawn given the others
 
 
@@ -48,13 +49,12 @@ def density_of(what: Any, data: Any, start: Any, method: str, slopes: bool) -> D
     if not isinstance(function, Function):
         raise TypeError(f"axon.infer takes a model, or a function and where it begins, not {type(function).__name__}")
     callee = function._callee
+    shown = what.__name__ if model else callee.name
     if not callee.parameters or callee.dimensions:
-        raise wrong(callee, "AX0505", f"`{callee.name}` must take latents as its last parameter, and no dimension parameters")
-    given = _data(callee, data)
+        raise wrong(callee, "AX0505", f"`{shown}` must take latents as its last parameter, and no dimension parameters")
+    given = _data(callee, data, shown)
     if start is None and not model:
-        raise wrong(
-            callee, "AX0505", f"`{callee.name}` needs a place to begin: `start=`, in the form of `{callee.parameters[-1].name}`"
-        )
+        raise wrong(callee, "AX0505", f"`{shown}` needs a place to begin: `start=`, in the form of `{callee.parameters[-1].name}`")
     narrow = any(np.asarray(x).dtype == np.float32 for part in (*given, start) for x in latents.values(part))
     element = "f32" if narrow else "f64"
     constrain = what.constrain if smooth else None
@@ -69,40 +69,53 @@ def density_of(what: Any, data: Any, start: Any, method: str, slopes: bool) -> D
     else:
         tree, begin = latents.tree_of(start), latents.vector(start, element)
     if not begin.size:
-        message = f"`{callee.name}` has no latents"
+        message = f"`{shown}` has no latents"
         if model and what.summed:
             message = f"all latents of `{what.__name__}` are discrete: `{what.__name__}.complete` draws them"
         raise wrong(callee, "AX0505", message)
+    if not np.isfinite(begin).all():
+        raise wrong(callee, "AX0505", _no_start(tree, begin, start, shown))
     likelihood = getattr(what, "likelihood", None) if model else None
     apart = (getattr(what, "densities", None), getattr(what, "pointwise", None)) if model else (None, None)
     names = tuple(what.observed) if model else ()
-    of_model = (what.__name__, what.summed) if model else (None, ())
+    of_model = (what.__name__, start is not None, what.summed) if model else (None, True, ())
     return Density(function, callee, given, tree, begin, element, constrain, likelihood, *apart, names, *of_model)
 
 
-def _data(callee: Callee, data: Any) -> tuple[Any, ...]:
+def _no_start(tree: Tree, begin: Array, start: Any, shown: str) -> str:
+    """What is wrong with a start of which an unconstrained number is none."""
+    bad = next(leaf for leaf in latents.leaves(tree) if not np.isfinite(leaf.of(begin)).all())
+    given = dict(latents.paths(start)).get(bad.path, bad.of(begin))
+    if np.isnan(given).any():
+        return f"the start of `{bad.path}` is NaN" if given.ndim == 0 else f"the start of `{bad.path}` has NaN in it"
+    if np.isinf(given).any():
+        return f"the start of `{bad.path}` {'is infinite' if given.ndim == 0 else 'has infinities'}"
+    return f"the start of `{bad.path}` is not one that `{shown}` can draw"
+
+
+def _data(callee: Callee, data: Any, shown: str) -> tuple[Any, ...]:
     names = [p.name for p in callee.parameters[:-1]]
     if isinstance(data, Mapping):
         for name in data:
             if name not in names:
-                raise wrong(callee, "AX0505", f"`{callee.name}` has no data `{name}`{hint(str(name), names)}")
+                raise wrong(callee, "AX0505", f"`{shown}` has no data `{name}`{hint(str(name), names)}")
         missing = [name for name in names if name not in data]
         if missing:
-            raise wrong(callee, "AX0505", f"`{callee.name}` needs data for `{missing[0]}`")
+            raise wrong(callee, "AX0505", f"`{shown}` needs data for `{missing[0]}`")
         return tuple(data[name] for name in names)
     given = tuple(data) if isinstance(data, tuple | list) else (data,)
     if not given:
         given = tuple(() for p in callee.parameters[:-1] if is_unit(p.type))
     if len(given) != len(names):
         raise wrong(
-            callee, "AX0505", f"`{callee.name}` takes {len(names)} data, {', '.join(names) or 'none'}, and {len(given)} are given"
+            callee, "AX0505", f"`{shown}` takes {len(names)} data, {', '.join(names) or 'none'}, and {len(given)} are given"
         )
     return given
 
 
 def key_of(callee: Callee, key: Any) -> Array:
     """A key of a seed, as `random.key` makes it, or as it is."""
-    if isinstance(key, int | np.integer) and 0 <= key < 2**63:
+    if isinstance(key, int | np.integer) and not isinstance(key, bool) and 0 <= key < 2**63:
         return np.array([int(key) >> 32, int(key) & 0xFFFFFFFF], np.uint32)
     found = np.asarray(key)
     if found.shape != (2,) or found.dtype != np.uint32:

@@ -53,18 +53,29 @@ def _warn(name: str, found: Any, said: list[str]) -> None:
     if found.posterior.sizes["chain"] > 1 and found.posterior.sizes["draw"] >= 4:
         every = [path for path in found.posterior if found.posterior[path].size]
         kept = [path for path in every if found.posterior[path].dtype.kind == "f"] or every  # counts may be equal in all draws
-        hats, sizes = arviz.rhat(found, var_names=kept), arviz.ess(found, var_names=kept)
+        with np.errstate(
+            all="ignore"
+        ):  # chains that never moved have no variance to divide by: their R-hat is infinite, which is said
+            hats, sizes = arviz.rhat(found, var_names=kept), arviz.ess(found, var_names=kept)
         worst = {path: float(hats[path].max()) for path in hats}
         path = max(worst, key=lambda p: worst[p] if np.isfinite(worst[p]) else np.inf)
         found.posterior.attrs.update(r_hat=worst[path], ess=min(float(sizes[p].min()) for p in sizes))
         if not worst[path] <= LARGEST:
-            hat = f"R-hat of `{path}` is {worst[path]:.2f}, above {LARGEST}"
+            above = ", as of chains that never moved" if np.isnan(worst[path]) else f", above {LARGEST}"
+            hat = f"R-hat of `{path}` is {shown(worst[path])}{above}"
             advice = "a longer warm-up" if "tuning_steps" in found.posterior.attrs else "more draws"
             if found.posterior.attrs.get("metric") == "diagonal":
                 advice = '`metric="dense"`, where latents depend on each other, or a longer warm-up'
             said.append(f"chains have not mixed, {hat}: {advice} may help")
     for line in said:
         warnings.warn(f"{name}: {line}", RuntimeWarning, stacklevel=5)  # where `axon.infer` was called
+
+
+def shown(hat: float) -> str:
+    """With three digits, or as many as tell it from its bound."""
+    if np.isnan(hat):
+        return "NaN"
+    return next((text for digits in range(3, 18) if float(text := f"{hat:.{digits}g}") != LARGEST or hat == LARGEST), str(hat))
 
 
 def posterior(asked: Asked, u: Array) -> dict[str, Array]:

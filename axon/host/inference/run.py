@@ -6,6 +6,8 @@ from math import inf
 from time import perf_counter
 from typing import Any, Literal
 
+import numpy as np
+
 from axon.backend.libraries import untraced
 from axon.base.extras import require
 from axon.base.nearest import hint
@@ -63,14 +65,14 @@ def infer(
     chains that have not mixed, and of weights that are worth few draws.
     """
     require("arviz", "infer", "axon.infer")
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         density = density_of(what, data, start, str(method), slopes=False)
         message = f"there is no method `{method}`{hint(str(method), METHODS)}"
         raise wrong(density.callee, "AX0505", message, f"methods: {', '.join(METHODS)}")
     density = density_of(what, data, start, method, slopes=method != "importance")
     count = CHAINS[method] if chains is None else chains
     for name, value, least in (("chains", count, 2 if method == "chees" else 1), ("draws", draws, 1), ("warmup", warmup, 0)):
-        if not isinstance(value, int) or value < least:
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             message = f"`{name}` must be an integer of {least} or more for method `{method}`, not {value!r}"
             raise wrong(density.callee, "AX0505", message)
     if length is not None and method not in ("chees", "hmc"):
@@ -83,12 +85,12 @@ def infer(
     seed = key_of(density.callee, key)
     made = program(density, method, chosen == "dense")
     began = perf_counter()
-    asked = Asked(density, made, count, draws, seed, target, warmup, length)
+    asked = Asked(density, made, int(count), int(draws), seed, target, int(warmup), length)
     found = METHODS[method](asked)
     attributes = {"method": method, "sampling_time": perf_counter() - began, "key": seed.tolist(), **found.attributes}
     if chosen is not None:
         attributes["metric"] = chosen
-    return reported(density.callee.name, found.draws, found.stats, observed(density), attributes, found.said)
+    return reported(density.model or density.callee.name, found.draws, found.stats, observed(density), attributes, found.said)
 
 
 def _metric(density: Density, method: str, metric: str | None) -> str | None:

@@ -23,7 +23,7 @@ def starts(density: Density, made: Program, count: int, seed: Array, target: str
     if not failed.any():
         return np.asarray(found["u"])
     chain = int(np.argmax(failed))
-    tried = f"100 places between -2 and 2 away from {'the start' if density.constrain is None else '0'} were tried"
+    tried = f"100 places between -2 and 2 away from {'the start' if density.given else '0'} were tried"
     if np.isfinite(values[chain]):
         where = [leaf.path for leaf in leaves(density.tree) if not np.isfinite(leaf.of(slopes[chain])).all()]
         kind = "NaN" if np.isnan(slopes[chain]).any() else "infinite"

@@ -48,8 +48,17 @@ def importance(asked: Asked) -> Found:
     said = []
     if worth < FEW:
         many = asked.draws * asked.chains
-        said = [f"{many} draws of the prior are worth {worth:.1f} of the posterior: method `smc` goes there step by step"]
+        said = [f"{many} draws of the prior are worth {worth:.1f} of the posterior: {instead(asked.density)}"]
     return Found(_stacked(chosen), {}, {"evidence": _mean(evidences), "effective": worth}, said)
+
+
+def instead(density: Density) -> str:
+    """What draws that are worth little may be replaced by."""
+    if density.summed:
+        return f"method `chees` sums {named(density.summed)} out"
+    return (
+        "method `smc` goes there step by step" if density.constrain is not None else "more draws, or a prior nearer to it, may help"
+    )
 
 
 def tempered(asked: Asked) -> Found:

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import multivariate_normal, norm, poisson
 
 import axon
-from axon.host.inference import latents, program
+from axon.host.inference import density, latents, program, report, weighted
 from tests.sample import SOAK
 
 arviz = pytest.importorskip("arviz")
@@ -38,6 +38,11 @@ fun line (x : f64[n]) (y : f64[n]) =
       observe y ~ for i => dist.normal (base + slope * x[i]) 0.5
   in slope end
 fun events (y : f64) = let val k ~ dist.poisson 2.0 observe y ~ dist.normal (cast f64 k) 1.0 in k end
+fun flips (y : f64[n]) =
+  let val share ~ dist.beta 2.0 2.0
+      val heads ~ for i < n => dist.bernoulli share
+      observe y ~ for i => dist.normal (cast f64 heads[i]) 1.0
+  in heads end
 fun blind (x : f64) = let val slope ~ dist.normal x 1.0 in slope end
 fun twice (low : f64) (y : f64[n]) (z : i32[k]) =
   let val a ~ dist.uniform low 1.0
@@ -192,6 +197,16 @@ def test_the_peak_is_that_of_the_latents(m: axon.Module) -> None:
     assert float(found.posterior["rate"][0, 0]) == pytest.approx((2 + 3 * 2 - 1) / (1 + 4))
 
 
+def test_what_is_advised_can_be_done(m: axon.Module) -> None:
+    """Where draws of the prior are worth little: `smc` is not for models with discrete latents."""
+    for name, data, words in (
+        ("waits", (np.ones(3),), "method `smc` goes there"),
+        ("flips", (np.ones(3),), "method `chees` sums `heads` out"),
+        ("events", (3.0,), "more draws"),
+    ):
+        assert words in weighted.instead(density.density_of(m[name], data, None, "importance", slopes=False))
+
+
 def test_importance_needs_no_gradient(m: axon.Module) -> None:
     found = axon.infer(m.events, (3.0,), method="importance", draws=4000, target="interpret")
     k = np.arange(30)
@@ -199,7 +214,7 @@ def test_importance_needs_no_gradient(m: axon.Module) -> None:
     assert found.posterior["k"].dtype.kind == "i"
     assert float(found.posterior["k"].mean()) == pytest.approx((k * weight).sum() / weight.sum(), abs=0.15)
     assert found.posterior.attrs["evidence"] == pytest.approx(np.log(weight.sum()), abs=0.1)
-    with pytest.warns(RuntimeWarning, match="4 draws of the prior are worth"):
+    with pytest.warns(RuntimeWarning, match="4 draws of the prior are worth .* more draws, or a prior nearer to it, may help"):
         axon.infer(m.events, (3.0,), method="importance", draws=4, target="interpret")
 
 
@@ -225,6 +240,7 @@ WRONG = {
     "no start": (("plain",), {}, "`plain` needs a place to begin"),
     "a field": (("kinked",), {"start": {"a": 0.0}}, "this record lacks `b`, in `axon.infer` of `kinked`"),
     "method": (("plain",), {"start": np.zeros(2), "method": "chess"}, "there is no method `chess`; did you mean 'chees'?"),
+    "no method": (("plain",), {"start": np.zeros(2), "method": ["hmc"]}, "there is no method `['hmc']`"),
     "one chain": (("plain",), {"start": np.zeros(2), "chains": 1}, "`chains` must be an integer of 2 or more"),
     "metric": (("plain",), {"start": np.zeros(2), "metric": "diagnal"}, "there is no metric `diagnal`; did you mean 'diagonal'?"),
     "no metric": (("plain",), {"start": np.zeros(2), "method": "map", "metric": "dense"}, "no trajectories with a `metric`"),
@@ -246,6 +262,25 @@ WRONG = {
     "no peak": (("slope",), {"start": np.zeros(2), "method": "map"}, "`slope` has no peak that 1000 steps reach from 2 starts"),
     "a ridge": (("ridge",), {"start": {"a": 0.0, "b": 0.0}, "method": "laplace"}, "`ridge` does not bend down on every side"),
     "key": (("plain",), {"start": np.zeros(2), "key": -1}, "`key` is a seed"),
+    "a key that is none": (("plain",), {"start": np.zeros(2), "key": True}, "`key` is a seed"),
+    "chains that are none": (
+        ("plain",),
+        {"start": np.zeros(2), "chains": True, "method": "hmc"},
+        "`chains` must be an integer of 1",
+    ),
+    "start of nan": (("kinked",), {"start": {"a": np.nan, "b": np.zeros(2)}}, "the start of `a` is NaN"),
+    "start in part": (("kinked",), {"start": {"a": 0.0, "b": np.array([0, np.inf])}}, "the start of `b` has infinities"),
+    "start outside": (
+        ("waits", {"y": np.ones(3)}),
+        {"start": {"rate": -1.0}},
+        "the start of `rate` is not one that `waits` can draw",
+    ),
+    "start of a model": (
+        ("twice", (0.0, np.zeros(2), np.array([1, -2, 3], np.int32))),
+        {"start": {"a": 0.5, "rate": 1.0}},
+        "places between -2 and 2 away from the start were tried",
+    ),
+    "names of a model": (("waits", {"z": np.ones(3)}), {}, "`waits` has no data `z`"),
 }
 
 
@@ -272,6 +307,25 @@ def test_chains_come_from_far_away(m: axon.Module) -> None:
         found = axon.infer(m.narrow, (x, y), chains=8, draws=200, warmup=200, key=1)
         assert found.posterior.attrs["r_hat"] < 1.05
         np.testing.assert_allclose(found.posterior["beta"].mean(("chain", "draw")), best, atol=3e-4)
+
+
+def test_what_is_warned_of_is_said_once(m: axon.Module) -> None:
+    """By the model's name, with as many digits as tell an R-hat from its bound, and nothing of NumPy's own."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        axon.infer(m.waits, (np.ones(3),), **{**FEW, "draws": np.int64(8), "warmup": 0})
+        stuck = axon.infer(m.steep, start=np.ones(1), **{**FEW, "draws": 8, "warmup": 0})
+    said = [str(w.message) for w in caught if w.category is RuntimeWarning]
+    assert np.isnan(stuck.posterior.attrs["r_hat"])
+    assert any("R-hat of `u` is NaN, as of chains that never moved" in line for line in said)
+    assert all(line.startswith(("waits: ", "steep: ")) for line in said), said
+
+
+def test_an_r_hat_is_told_from_its_bound() -> None:
+    """1.012 is above 1.01, and is not shown as 1.01."""
+    assert [report.shown(x) for x in (1.0101, 1.012, 1.4567, 24534383.96, np.inf, np.nan)] == [
+        "1.0101", "1.012", "1.46", "2.45e+07", "inf", "NaN"
+    ]  # fmt: skip
 
 
 def test_divergences_are_told(m: axon.Module) -> None:
