@@ -93,7 +93,7 @@ def build(source: ModuleSource) -> Native:
 
 def _build(source: ModuleSource, key: str) -> Native:
     entry, code = kept(key, lambda: compile_source(source))
-    return _load(entry, code, source.types)
+    return load(entry, code, source.types)
 
 
 def kept(key: str, make: Callable[[], tuple[str, bytes]]) -> tuple[str, bytes]:
@@ -204,7 +204,8 @@ def linked(entry: str, code: bytes) -> int:
     return int(engine.get_function_address(entry))
 
 
-def _load(entry: str, code: bytes, arguments: Iterable[Element | None]) -> Native:
+def load(entry: str, code: bytes, arguments: Iterable[Element | None]) -> Native:
+    """An object's entry, whose arguments are pointers to elements, or i64."""
     address = linked(entry, code)
     # See Note [Convention] in `lowering`.
     pointer, integer = ctypes.c_void_p, ctypes.c_int64

@@ -8,9 +8,10 @@ Note [Pieces]
     BLAS's own threads are not used. Among how many it shares a product decides how it cuts it, and so the bits of the result; and
     they are as many as nobody else in the process asks for just then. In a batch they would also wait for each other after every
     product, and spin beside ours. So what is large is cut into pieces along the result's axes, never along the depth; our threads
-    take the pieces, and BLAS computes each on the thread that asks (`blas`). Into which pieces is decided by sizes alone: bits are
-    the same on one thread and on many. One product is cut into tiles, a batch along its own axes, and one with few elements along
-    its rows too, in strips that repay packing the other operand once more.
+    take the pieces, and BLAS computes each on the thread that asks (`blas`), called from machine code where it takes all of them as
+    they lie (Note [Called from machine code] there): one operand twice is left to NumPy, which then computes half of the result.
+    Into which pieces is decided by sizes alone: bits are the same on one thread and on many. One product is cut into tiles, a batch
+    along its own axes, and one with few elements along its rows too, in strips that repay packing the other operand once more.
 
 Note [Prepared]
     How a contraction is computed (which views, copies, pieces) follows from its sizes and strides. To find that out takes longer
@@ -46,8 +47,10 @@ from axon.backend.cpu import blas, threads
 from axon.backend.cpu.arena import Scratch
 from axon.backend.cpu.windows import Tiled, tiled
 from axon.backend.plan.ir import Contraction
+from axon.backend.tiles import gemm
 from axon.backend.tiles.views import Dims, PaddedSource, Piece, View, is_buffer, joined, must_copy, ordered, view_of
 from axon.base.data import dataclass, replace
+from axon.base.element import Element, of_dtype
 from axon.base.names import Symbol
 from axon.core.ir import Axis
 from axon.interpret.strided import strided
@@ -61,10 +64,11 @@ STRIP = 128  # rows of a product that repay packing its other operand
 HALF = 32  # rows or columns of a tile, at least, where there are two
 SIDE = 160  # the same for each tile that there is, where there are more
 EARNED = 16  # the same, of tiles that the machine's processors take at once
-PIECE = 16  # what a piece costs at least, in what is worth sharing: about 0.1 ms
+PIECE = 6  # what a piece costs at least, in what is worth sharing: about 0.05 ms
 PIECES = 64  # into which a product is cut, at most: enough for so many threads
 TAP = 4  # how many elements are copied in the time in which a product is added
 LINE = 512  # the same in a product with a vector, however many tiles there are
+COPIES = 100_000  # what a product is worth, in additions, that is copied by machine code
 DEEP = 1 << 16  # products that BLAS sums at a time: with a vector it loses digits with every one
 MANY = 16  # sums of so many that are added in f32
 RUN = 24  # rows or columns of an operand, at least, that are multiplied by themselves rather than copied
@@ -82,11 +86,15 @@ class Prepared:
     begin: Begin
     pieces: int
     cost: int
+    native: _Native | None = None  # the same in machine code, for operands that are two
 
     def run(self, left: Array, right: Array, result: Array) -> None:
         """All pieces, each on one thread. See Note [Pieces]."""
         if self.sources is not None:
             left, right = self.sources[0].of(left), self.sources[1].of(right)
+        if self.native is not None and left.ctypes.data != right.ctypes.data:
+            self.native.run(left, right, result, self.cost)
+            return
         compute = self.begin(left, right, result)
         if self.pieces == 1:
             with blas.one_thread(), np.errstate(all="ignore"):
@@ -164,7 +172,13 @@ def prepare(kernel: Contraction, left: Array, right: Array, dims: Dims, result: 
     begin_with, steps = way
     cuts = [[slice(i, min(i + step, sizes[s])) for i in range(0, sizes[s], step)] for s, step in steps.items()]
     pieces = [dict(zip(steps, cut, strict=True)) for cut in box(*cuts)]
-    return Prepared((of_left, of_right), begin_with(problem, memory, pieces), len(pieces), _cost(problem, memory))
+    begin = begin_with(problem, memory, pieces)
+    copied = _cost(problem, memory) >= COPIES and (
+        any(_copied(problem, memory, left=side) for side in (True, False)) or not _written(problem, memory)
+    )
+    shared = begin_with is _product and (copied or len(pieces) > 1)  # what is called once is called as fast from Python
+    native = _native(problem, memory, pieces) if shared else None
+    return Prepared((of_left, of_right), begin, len(pieces), _cost(problem, memory), native)
 
 
 def is_window(kernel: Contraction) -> bool:
@@ -282,10 +296,11 @@ def _in_place(problem: _Problem, memory: Memory) -> _Problem:
 
 
 def _steps(axes: Sequence[Symbol], sizes: Mapping[Symbol, int], pieces: int) -> dict[Symbol, int]:
-    """Steps along axes, the first ones first, that give so many pieces if the axes are long enough."""
+    """Steps along axes, the first ones first, that give about so many pieces if the axes are long enough. An axis is cut only where
+    those before it are single indices: so what a piece takes of axes that are one dimension is one too."""
     steps = dict[Symbol, int]()
     for s in axes:
-        if pieces <= 1:
+        if pieces <= 1 or any(step > 1 for step in steps.values()):
             break
         steps[s] = -(-sizes[s] // min(sizes[s], pieces))
         pieces = -(-pieces // -(-sizes[s] // steps[s]))
@@ -404,6 +419,110 @@ def _product(problem: _Problem, memory: Memory, pieces: Sequence[Piece]) -> Begi
         return compute
 
     return begin
+
+
+@dataclass(frozen=True, slots=True)
+class _Native:
+    """A contraction in machine code: what is copied before and after, and the products between."""
+
+    copies: tuple[gemm.Laid | None, gemm.Laid | None]
+    products: gemm.Multiplied
+    back: gemm.Laid | None
+    element: Element
+
+    def run(self, left: Array, right: Array, result: Array, cost: int) -> None:
+        dtype, element = result.dtype, self.element
+        places = []
+        for array, copy, slot in zip((left, right), self.copies, ("left", "right"), strict=True):
+            held = array
+            if copy is not None:
+                held = _scratch.array(slot, (copy.count,), dtype)
+                blas.lay(copy, element, array.ctypes.data, held.ctypes.data)
+            places.append(held.ctypes.data)
+        made = result if self.back is None else _scratch.array("made", (self.back.count,), dtype)
+        with blas.one_thread():
+            blas.multiply(self.products, places[0], places[1], made.ctypes.data, cost)
+        if self.back is not None:
+            blas.lay(self.back, element, made.ctypes.data, result.ctypes.data)
+
+
+def _native(problem: _Problem, memory: Memory, pieces: Sequence[Piece]) -> _Native | None:
+    """Pieces in machine code, of copies of what BLAS does not take or write as it lies; None where the copy would be of a window,
+    or of what has no steps of whole elements."""
+    depth = ordered(problem.left, problem.right, problem.depth)
+    dtype, element = memory[2].dtype, of_dtype(memory[2].dtype)
+    if len({array.dtype for array in memory}) > 1 or dtype not in gemm.TYPES or element is None:
+        return None
+    if problem.count(depth) > DEEP and dtype == np.float32:
+        return None
+    lead = len(problem.batch)
+    operands = [
+        _held(problem.left, memory[0], problem.batch, problem.rows, depth),
+        _held(problem.right, memory[1], problem.batch, depth, problem.columns),
+        _held(problem.out, memory[2], problem.batch, problem.rows, problem.columns, back=True),
+    ]
+    found = []
+    for piece in pieces:
+        places = []
+        for operand in operands:
+            if operand is None:
+                return None
+            part = operand.array[operand.view.cut(operand.axes, piece)]
+            offset = part.ctypes.data - operand.array.ctypes.data
+            shape = joined(part.shape, lead, operand.over)
+            if must_copy(part, lead, operand.over):
+                return None
+            matrix = part.reshape(shape)
+            places.append(gemm.Place(offset, matrix.shape, matrix.strides))
+        found.append((places[0], places[1], places[2]))
+    products = gemm.multiplied(found, dtype)
+    if products is None or blas.function(f"cblas_{products.kind}") is None:
+        return None
+    left, right, out = [operand.copy for operand in operands if operand is not None]
+    return _Native((left, right), products, out, element)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """An operand or the result as BLAS reads or writes it: an array that lies as it does (of nothing, if it is a copy)."""
+
+    view: View
+    axes: tuple[Symbol, ...]
+    over: int
+    array: Array
+    copy: gemm.Laid | None
+
+
+def _held(
+    view: View,
+    memory: Array,
+    batch: tuple[Symbol, ...],
+    first: tuple[Symbol, ...],
+    second: tuple[Symbol, ...],
+    *,
+    back: bool = False,
+) -> _Held | None:
+    """Where it lies; or as a copy in one piece, whose rows are the first axes or the second, whichever lie side by side before. For
+    the result it goes back from there."""
+    axes = (*batch, *first, *second)
+    array = view.over(memory, axes)
+    if not must_copy(array, len(batch), len(first)):
+        return _Held(view, axes, len(first), array, None)
+    if view.shared or any(view.strides[s] <= 0 for s in axes if s in view.strides and view.sizes[s] > 1):
+        return None
+    inner = min((s for s in axes if s in view.strides and view.sizes[s] > 1), key=lambda s: view.strides[s])
+    last = first if inner in first else second
+    order = (*batch, *(s for s in (*first, *second) if s not in last), *last)
+    shape = view.shape(order)
+    dense = np.empty(0, memory.dtype)
+    strides = [memory.itemsize * prod(shape[n + 1 :]) for n in range(len(shape))]
+    before = [view.strides.get(s, 0) for s in order]
+    copy = gemm.laid(shape, strides, before, memory.itemsize) if back else gemm.laid(shape, before, strides, memory.itemsize)
+    if copy is None:
+        return None
+    at = dict(zip(order, strides, strict=True))
+    laid_out = np.lib.stride_tricks.as_strided(dense, view.shape(axes), [at[s] for s in axes])
+    return _Held(view, axes, len(first), laid_out, copy)
 
 
 def _multiply(a: Array, b: Array, out: Array, part: _Part | None = None) -> None:

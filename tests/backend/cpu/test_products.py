@@ -7,6 +7,8 @@ import pytest
 
 import axon
 from axon.backend.cpu import blas, products, threads
+from axon.backend.tiles import gemm
+from axon.base.element import Element
 
 rng = np.random.default_rng(0)
 
@@ -115,6 +117,106 @@ def test_threads_share_a_batch_in_pieces_and_in_strips(formula, monkeypatch):
         np.testing.assert_allclose(function(a, b, target="cpu"), np.einsum(formula, a, b), rtol=1e-5, atol=1e-5)
 
 
+FORMS = [  # of what BLAS is given where it lies: in rows or in columns, vectors, batches of several dimensions
+    "ij,jk->ik", "ji,jk->ik", "ij,kj->ki", "ji,kj->ik", "j,jk->k", "j,kj->k", "bij,bj->bi", "bcij,cbjk->bcik",
+    "ibj,bjk->bik", "bij,jk->bik", "ijc,jck->ik",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("formula", FORMS)
+def test_machine_code_multiplies_as_python_does(formula, dtype, monkeypatch):
+    monkeypatch.setattr(threads, "WORTH_SHARING", 1)
+    for name in ("STRIP", "PIECE", "HALF", "LINE"):
+        monkeypatch.setattr(products, name, 1)
+    operands, result = formula.split("->")
+    left, right = operands.split(",")
+    summed = sorted((set(left) | set(right)) - set(result))
+    body = f"sum {' '.join(summed)} => x[{', '.join(left)}] * y[{', '.join(right)}]"
+    source = f"fun f (x : 'a[{', '.join(left)}]) (y : 'a[{', '.join(right)}]) = for {' '.join(result)} => {body}"
+    sizes = {"b": 3, "c": 4, "i": 10, "j": 6, "k": 8}
+    wide = [rng.standard_normal([2 * sizes[c] for c in operand]) for operand in (left, right)]
+    ran, multiply, close = [], blas.multiply, 1e-5 if dtype is np.float32 else 1e-13
+    monkeypatch.setattr(blas, "multiply", lambda products, *x: ran.append(products.kind) or multiply(products, *x))
+    found = []
+    for address in (blas.function, lambda name: None):  # None: another BLAS than NumPy's OpenBLAS
+        monkeypatch.setattr(blas, "function", address)
+        function = axon.compile(source).f
+        ran.clear()
+        for shown in (lambda x: np.ascontiguousarray(x), lambda x: x):
+            x, y = [shown(x[tuple(slice(n // 2) for n in x.shape)]).astype(dtype, copy=False) for x in wide]
+            for count in ("1", "3"):
+                monkeypatch.setenv("AXON_THREADS", count)
+                found.append(function(x, y, target="cpu"))
+        assert bool(ran) == (address("cblas_sgemm") is not None)
+    wanted = np.einsum(formula, x.astype(np.float64), y.astype(np.float64))
+    for got in found:
+        np.testing.assert_allclose(got, wanted, rtol=close, atol=close)
+    for n in (0, 2, 4, 6):  # on one thread and on three
+        np.testing.assert_array_equal(found[n], found[n + 1])
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_machine_code_copies_what_blas_does_not_take(seed, monkeypatch):
+    """Axes in any order, of operands and of the result."""
+    chance = np.random.default_rng(seed)
+    monkeypatch.setattr(threads, "WORTH_SHARING", 1)
+    monkeypatch.setattr(products, "COPIES", 0)
+    for name in ("STRIP", "PIECE", "HALF", "LINE"):
+        monkeypatch.setattr(products, name, int(chance.integers(4, 9)))
+    left, right, result = ("".join(chance.permutation(list(axes))) for axes in ("abijk", "abkjmn", "abimn"))
+    sizes = {"a": 3, "b": 2, "i": 19, "j": 3, "k": 18, "m": 5, "n": 17}
+    copied, lay = [], blas.lay
+    monkeypatch.setattr(blas, "lay", lambda *x: copied.append(1) or lay(*x))
+    source = f"fun f (x : 'e[{', '.join(left)}]) (y : 'e[{', '.join(right)}]) = for {' '.join(result)} => sum j k => "
+    function = axon.compile(source + f"x[{', '.join(left)}] * y[{', '.join(right)}]").f
+    for dtype, close in ((np.float32, 1e-4), (np.float64, 1e-12)):
+        x, y = (rng.standard_normal([sizes[c] for c in axes]).astype(dtype) for axes in (left, right))
+        wanted = np.einsum(f"{left},{right}->{result}", x.astype(np.float64), y.astype(np.float64), optimize=True)
+        found = []
+        for count in ("1", "3", "2"):
+            monkeypatch.setenv("AXON_THREADS", count)
+            found.append(function(x, y, target="cpu"))
+            np.testing.assert_allclose(found[-1], wanted, rtol=close, atol=close)
+            np.testing.assert_array_equal(found[-1], found[0])
+    assert copied or not blas.function("cblas_sgemm")
+
+
+@pytest.mark.parametrize("order", ["abc", "acb", "bac", "bca", "cab", "cba"])
+@pytest.mark.parametrize("shape", [(40, 33, 17), (1, 5, 9000), (9000, 1, 3), (1, 1, 1), (70, 2, 64)])
+def test_copies_in_blocks(shape, order):
+    for element in (Element.F32, Element.F64):
+        x = rng.standard_normal(shape).astype(element.dtype)
+        shown = x.transpose(["abc".index(c) for c in order])
+        for source, target in (
+            (shown, np.empty(shown.shape, x.dtype)),
+            (np.ascontiguousarray(shown), np.empty_like(x).transpose(["abc".index(c) for c in order])),
+        ):
+            copy = gemm.laid(shown.shape, source.strides, target.strides, x.itemsize)
+            assert copy is not None
+            assert copy.count == x.size == int(np.prod(copy.table[:, 2:], axis=1).sum())
+            blas.lay(copy, element, source.ctypes.data, target.ctypes.data)
+            np.testing.assert_array_equal(target, shown)
+    assert gemm.laid((4, 4), (18, 4), (16, 4), 4) is None
+    assert gemm.laid((1 << 9, 1 << 9, 1 << 9), (1 << 10, 1 << 20, 1 << 30), (1 << 30, 1 << 20, 1 << 10), 4) is None, (
+        "too many blocks"
+    )
+
+
+def test_what_machine_code_is_not_given():
+    """Not what lies between elements, nor what is too many lines, nor other types."""
+    place = gemm.Place(0, (4, 4), (16, 4))
+    assert gemm.multiplied([(place, place, place)], np.dtype(np.float32)) is not None
+    assert gemm.multiplied([(place, place, place)], np.dtype(np.float16)) is None
+    for offset, *strides in ((0, 18, 4), (2, 16, 4), (0, 32, 8), (0, 8, 4)):
+        apart = gemm.Place(offset, (4, 4), tuple(strides))
+        assert gemm.multiplied([(apart, place, place)], np.dtype(np.float32)) is None
+        assert gemm.multiplied([(place, place, apart)], np.dtype(np.float32)) is None
+    laid = ((1 << 24, 1 << 16, 1 << 8, 16, 4), (64, 6400, 1 << 20, 16, 4))
+    many, other = (gemm.Place(0, (100, 100, 100, 4, 4), strides) for strides in laid)
+    assert gemm.multiplied([(many, many, other)], np.dtype(np.float32)) is None
+
+
 def blas_threads():
     return [library.count() for library in blas._libraries()]
 
@@ -122,9 +224,15 @@ def blas_threads():
 def test_products_are_computed_by_one_blas_thread_for_each_of_ours(monkeypatch):
     monkeypatch.setattr(threads, "WORTH_SHARING", 1)
     monkeypatch.setenv("AXON_THREADS", "2")
-    seen, multiply = [], products._multiply
-    monkeypatch.setattr(products, "_multiply", lambda *arguments: seen.append(blas_threads()) or multiply(*arguments))
+    seen, multiply, native = [], products._multiply, blas.multiply
+    monkeypatch.setattr(blas, "multiply", lambda *arguments: seen.append(blas_threads()) or native(*arguments))
     before = blas_threads()
+    axon.compile(f"fun f a b = {PRODUCTS['bij,bjk->bik']}").f(f32(8, 32, 32), f32(8, 32, 32), target="cpu")
+    assert seen == [[1 for _ in before]]
+    assert blas_threads() == before
+    seen.clear()
+    monkeypatch.setattr(gemm, "multiplied", lambda *x: None)
+    monkeypatch.setattr(products, "_multiply", lambda *arguments: seen.append(blas_threads()) or multiply(*arguments))
     axon.compile(f"fun f a b = {PRODUCTS['bij,bjk->bik']}").f(f32(8, 32, 32), f32(8, 32, 32), target="cpu")
     assert len(seen) == 8
     assert all(count == 1 for counts in seen for count in counts)
@@ -151,6 +259,7 @@ def test_limits_of_several_kernels_are_put_back_after_the_last():
 def test_what_a_piece_raises_on_another_thread_is_raised(monkeypatch):
     monkeypatch.setattr(threads, "WORTH_SHARING", 1)
     monkeypatch.setenv("AXON_THREADS", "2")
+    monkeypatch.setattr(gemm, "multiplied", lambda *x: None)  # as of what is copied
     function, (a, b) = axon.compile(f"fun f a b = {PRODUCTS['bij,bjk->bik']}").f, (f32(8, 4, 4), f32(8, 4, 4))
     caller, multiply = threading.get_ident(), products._multiply
 
