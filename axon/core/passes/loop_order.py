@@ -4,7 +4,9 @@
 
 In `sum a b c => x[b, c, a] * y[a]` the order of `a b c` is a matter of taste for who writes it, and of ten times the time for a
 loop. So the axes stand in the order in which the subscripts of the read with the most axes mention them, and first those that it
-does not mention. The order of additions is open (docs/core.md); integers wrap, and give the same.
+does not mention. An axis along which another read lies side by side comes last but one: in `sum d a b c => x[d, a, b, c] * y[b, c,
+a, d]` each line of the cache in which `y` lies serves several steps of `d` while it is there. The order of additions is open
+(docs/core.md); integers wrap, and give the same.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 from axon.base.data import replace
 from axon.base.names import Symbol
 from axon.base.passes import verified
-from axon.core.ir import Axis, Block, Compute, Loop, Op, Program, Read
+from axon.core.ir import Block, Compute, Loop, Op, Program, Read
 from axon.core.scalar_facts import may_fail
 from axon.core.verify import unchanged, verify_rewritten
 from axon.core.walk import all_axes, reads
@@ -47,12 +49,15 @@ def _ordered(op: Compute) -> Compute:
         return op
     every = [axis.symbol for axis in all_axes(op)]
     largest = max(found, key=lambda read: sum(_place(read, axis) >= 0 for axis in every))
-
-    def place(axis: Axis) -> int:
-        return _place(largest, axis.symbol)
-
-    axes = tuple(sorted(reduction.axes, key=place))
+    *outer, last = sorted(reduction.axes, key=lambda axis: _place(largest, axis.symbol))
+    beside = {axis.symbol for axis in outer for read in found if _lies_along(read, axis.symbol) and _place(read, last.symbol) >= 0}
+    axes = (*(a for a in outer if a.symbol not in beside), *(a for a in outer if a.symbol in beside), last)
     return op if axes == reduction.axes else replace(op, reduction=replace(reduction, axes=axes))
+
+
+def _lies_along(read: Read, axis: Symbol) -> bool:
+    """Whether neighbours along an axis lie side by side in what is read."""
+    return bool(read.subscripts) and _place(read, axis) == len(read.subscripts) - 1
 
 
 def _place(read: Read, axis: Symbol) -> int:
