@@ -68,9 +68,10 @@ def _numpys() -> Any:
     """NumPy's own OpenBLAS, if that is what it has: the library beside it."""
     from threadpoolctl import ThreadpoolController
 
-    beside = (f"{numpy.__file__.removesuffix('__init__.py').rstrip('/')}.libs", numpy.__file__.removesuffix("__init__.py"))
+    folder = Path(numpy.__file__).resolve().parent
+    beside = (f"{folder}.libs", str(folder))
     for found in ThreadpoolController().select(internal_api="openblas").lib_controllers:
-        if found.filepath.startswith(beside) and getattr(found, "threading_layer", "") == "pthreads":
+        if str(Path(found.filepath).resolve()).startswith(beside) and getattr(found, "threading_layer", "") == "pthreads":
             return found
     return None
 

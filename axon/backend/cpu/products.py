@@ -432,16 +432,14 @@ class _Native:
 
     def run(self, left: Array, right: Array, result: Array, cost: int) -> None:
         dtype, element = result.dtype, self.element
-        places = []
+        held: list[Array] = []  # until all is computed
         for array, copy, slot in zip((left, right), self.copies, ("left", "right"), strict=True):
-            held = array
+            held.append(array if copy is None else _scratch.array(slot, (copy.count,), dtype))
             if copy is not None:
-                held = _scratch.array(slot, (copy.count,), dtype)
-                blas.lay(copy, element, array.ctypes.data, held.ctypes.data)
-            places.append(held.ctypes.data)
+                blas.lay(copy, element, array.ctypes.data, held[-1].ctypes.data)
         made = result if self.back is None else _scratch.array("made", (self.back.count,), dtype)
         with blas.one_thread():
-            blas.multiply(self.products, places[0], places[1], made.ctypes.data, cost)
+            blas.multiply(self.products, held[0].ctypes.data, held[1].ctypes.data, made.ctypes.data, cost)
         if self.back is not None:
             blas.lay(self.back, element, made.ctypes.data, result.ctypes.data)
 

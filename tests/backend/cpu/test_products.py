@@ -1,6 +1,7 @@
 """Contractions through BLAS against einsum: which axis is where, strides, windows, padding, and what is copied."""
 
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -180,6 +181,28 @@ def test_machine_code_copies_what_blas_does_not_take(seed, monkeypatch):
             np.testing.assert_allclose(found[-1], wanted, rtol=close, atol=close)
             np.testing.assert_array_equal(found[-1], found[0])
     assert copied or not blas.function("cblas_sgemm")
+
+
+def test_copies_live_until_they_are_multiplied(monkeypatch):
+    """Scratch memory for what is large is forgotten with the last array in it."""
+    if blas.function("cblas_sgemm") is None:
+        pytest.skip("NumPy has another BLAS")
+    monkeypatch.setattr(products, "COPIES", 0)
+    made, multiply, living = [], blas.multiply, []
+
+    def array(slot, shape, dtype):
+        copy = np.empty(shape, dtype)
+        made.append(weakref.ref(copy))
+        return copy
+
+    monkeypatch.setattr(products._scratch, "array", array)
+    monkeypatch.setattr(blas, "multiply", lambda *x: living.extend(ref() is not None for ref in made) or multiply(*x))
+    function = axon.compile("fun f a b = for k j i => sum m n => a[m, i, n, j] * b[n, k, m]").f
+    a, b = f32(9, 9, 9, 9), f32(9, 9, 9)
+    np.testing.assert_allclose(function(a, b, target="cpu"), np.einsum("minj,nkm->kji", a, b), rtol=1e-4, atol=1e-4)
+    assert len(made) >= 2
+    assert all(living)
+    assert len(living) == len(made)
 
 
 @pytest.mark.parametrize("order", ["abc", "acb", "bac", "bca", "cab", "cba"])
