@@ -56,16 +56,22 @@ class Fields(torch.nn.Module):  # type: ignore[misc]
                 self.register_parameter(name, torch.nn.Parameter(torch.empty(leaf.shape, dtype=leaf.dtype, device=device)))
             else:
                 self.register_buffer(name, torch.empty(leaf.shape, dtype=leaf.dtype, device=device))
-        self.reset_parameters()
+        self._begin()
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
-    def reset_parameters(self) -> None:
-        """Fill its own tensors as they begin."""
+    def _begin(self) -> None:
         for name, leaf in self._leaves.items():
             tensor = getattr(self, name)
             leaf.begin(tensor)
             if self._init is not None:
                 self._init(leaf.name, tensor)
+
+    def reset_parameters(self) -> None:
+        """Fill its tensors, and those of the records in it, as they begin."""
+        for part in self.children():
+            if isinstance(part, Fields):  # others were put in by PyTorch, such as parametrizations
+                part.reset_parameters()
+        self._begin()
 
     def record(self) -> Any:
         """What the function takes."""
@@ -134,7 +140,9 @@ def _fields(
     at = ranked(session, callee, ranks)
     given = dict(zip(callee.dimensions, function._sizes, strict=False)) | dict(sizes)
     asked = {at.names[s] for path, dims in at.arguments.items() if _within(path, params) for d in dims for s in d.variables}
-    for name in given:
+    for name, size in given.items():
+        if isinstance(size, int) and size < 0:
+            raise wrong(callee, "AX0505", f"the size `{name}` is {size}, and none is below 0")
         if name not in at.names.values():
             raise wrong(callee, "AX0505", f"`{callee.name}` has no size `{name}`{hint(name, sorted(asked))}")
     if missing := sorted(asked - given.keys()):

@@ -43,10 +43,10 @@ class Family:
 
 
 class Families:
-    """The families of a graph, the inner ones first."""
+    """The families of a graph, the inner ones first; with `apart` of modules that have the same numbers too."""
 
-    def __init__(self, main: Module, name: str, classes: Mapping[Path, str]) -> None:
-        self.main, self.classes = main, classes
+    def __init__(self, main: Module, name: str, classes: Mapping[Path, str], *, apart: bool = False) -> None:
+        self.main, self.classes, self.apart = main, classes, apart
         self.taken = {identifier(name)}
         self.members: dict[Hashable, list[Module]] = {}
         self.keys: dict[Module, Hashable] = {}
@@ -68,7 +68,7 @@ class Families:
         return self.keys[family.modules[0]] in self.stacked
 
     def _collect(self, module: Module, stacked: bool) -> None:
-        key = module.key
+        key = (module.key, module.numbers) if self.apart else module.key
         self.keys[module] = key
         self.members.setdefault(key, []).append(module)
         if stacked:

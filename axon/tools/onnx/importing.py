@@ -16,7 +16,7 @@ from axon.tools.onnx.graph import Graph
 from axon.tools.onnx.idioms import fused
 from axon.tools.onnx.modules import modules
 from axon.tools.onnx.names import identifier
-from axon.tools.onnx.read import read
+from axon.tools.onnx.read import fault, read
 from axon.tools.onnx.translate import Operator, translated
 from axon.tools.onnx.writing import program
 
@@ -43,20 +43,41 @@ def imported(path: str, name: str | None = None) -> Imported:
     """What a file holds. Raises AxonError where it cannot be read or translated, or the program is not accepted."""
     graph = read(path)
     graph = replace(graph, name=identifier(name or graph.name))
-    idiomatic = fused(graph)
-    steps = translated(idiomatic, OPERATORS)
+    try:
+        return _imported(graph)
+    except Exception as error:  # an operator may stumble over what ONNX itself forbids
+        if not isinstance(error, AxonError) or error.diagnostics[0].code == "AX0703":
+            _blame_the_graph(path)
+        raise
+
+
+def _imported(graph: Graph) -> Imported:
+    steps = translated(fused(graph), OPERATORS)
     main, held = modules(steps, graph.classes)
-    families = Families(main, graph.name, graph.classes)
-    text = compiler.format_text(SourceFile(f"{graph.name}.axon", program(graph, steps.inputs, families, held)))
-    _check(text, graph.name)
-    return Imported(graph, text, fields_of(families, held))
-
-
-def _check(text: str, name: str) -> None:
-    """The program is what a person would have to trust: what the checker does not accept is not written."""
-    errors = [d for d in compiler.check_text(text, f"{name}.axon").diagnostics if d.severity == "error"]
-    if not errors:
-        return
+    refused: list[Diagnostic] = []
+    for apart, contracts in ((False, False), (False, True), (True, False)):  # modules of other sizes share a function, if they can
+        families = Families(main, graph.name, graph.classes, apart=apart)
+        raw = program(graph, steps.inputs, families, held, contracts=contracts)
+        text = compiler.format_text(SourceFile(f"{graph.name}.axon", raw))
+        errors = _errors(text, graph.name)
+        if not errors:
+            return Imported(graph, text, fields_of(families, held))
+        refused = refused or errors
     message = "the program that was made of the graph is not accepted: a mistake of the import, or sizes that nothing proves"
-    note = f"{counted(len(errors), 'error')} in it; its functions are named after the modules of the graph"
-    raise AxonError((Diagnostic("AX0703", message, notes=(note,)), *errors))
+    note = f"{counted(len(refused), 'error')} in it; its functions are named after the modules of the graph"
+    raise AxonError((Diagnostic("AX0703", message, notes=(note,)), *refused))
+
+
+def _errors(text: str, name: str) -> list[Diagnostic]:
+    """The program is what a person would have to trust: what the checker does not accept is not written."""
+    return [d for d in compiler.check_text(text, f"{name}.axon").diagnostics if d.severity == "error"]
+
+
+def _blame_the_graph(path: str) -> None:
+    """Raises AxonError where ONNX's own rules are broken: then nothing else is worth saying."""
+    found = fault(path)
+    if found is not None:
+        notes = tuple(line.strip() for line in found.splitlines() if line.strip())
+        raise AxonError(
+            (Diagnostic("AX0701", f"`{path}` cannot be imported: ONNX does not accept the graph", notes=notes),)
+        ) from None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
+from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.shapes.dimension import Dim
 
@@ -13,6 +14,7 @@ KEYWORDS = frozenset(
         *("val", "fun", "type", "sig", "import", "let", "in", "end", "fn", "if", "then", "else", "for", "loop", "unfold", "while"),
         *("where", "op", "as", "cast", "not", "andalso", "orelse", "true", "false", "inf", "nan", "pi"),
         *("sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "reduce", "scan"),
+        *(element.value for element in Element),  # which a type of that name would hide
     )
 )
 _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|(//|[-+*()/%]))")
@@ -43,16 +45,25 @@ def free(wanted: str, taken: Container[str]) -> str:
 
 
 class Sizes:
-    """The sizes of a graph by name."""
+    """The sizes of a graph by name. Of what its arguments say, `arguments`, a call finds the sizes: what has an operator in it is
+    an expression if its names can be found, as `n + 1` beside an `n`, and else the name of one size, as `sequence-length`."""
 
-    def __init__(self) -> None:
+    def __init__(self, arguments: Iterable[str] = ()) -> None:
         self.symbols: dict[str, Symbol] = {}
+        self.told: set[str] = set()
+        said = [words for text in dict.fromkeys(arguments) if (words := _words(text)) is not None]
+        while True:
+            more = {name for names, divides in said if not divides and len(names - self.told) == 1 for name in names} - self.told
+            if not more:
+                break
+            self.told |= more
 
     def dim(self, said: str | int | None, otherwise: str) -> Dim:
         """A dimension as a graph gives it: a number, a name, or what an exporter writes of names, `2*h`, `sequence + 1`."""
         if isinstance(said, int):
             return Dim.of(said)
-        if said is not None:
+        words = None if said is None else _words(said)
+        if said is not None and words is not None and words[0] <= self.told:
             parsed = _Reader(said, self).whole()
             if parsed is not None:
                 return parsed
@@ -63,6 +74,14 @@ class Sizes:
         if name not in self.symbols:
             self.symbols[name] = fresh(name)
         return self.symbols[name]
+
+
+def _words(text: str) -> tuple[set[str], bool] | None:
+    """The names in an expression, and whether it divides, which tells nobody what was divided; None of what is none."""
+    sizes = Sizes()
+    reader = _Reader(text, sizes)
+    divides = any(token in ("/", "//", "%") for token in reader.tokens)
+    return None if reader.whole() is None else ({*sizes.symbols}, divides)
 
 
 class _Reader:

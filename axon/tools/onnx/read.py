@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,6 +41,9 @@ def read(path: str) -> Graph:
 
         model = inliner.inline_local_functions(model)
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
+    newest = onnx.defs.onnx_opset_version()
+    if opset > newest:  # in which operators may mean something else
+        raise _unreadable(path, f"operator set {opset} is newer than the {newest} that this version of `onnx` knows")
     if 0 < opset < OLDEST:
         from onnx import version_converter
 
@@ -49,6 +53,18 @@ def read(path: str) -> Graph:
             raise _unreadable(path, f"operator set {opset} cannot be raised to {OLDEST}: {error}") from None
         opset = OLDEST
     return _graph(model, opset, os.path.dirname(os.path.abspath(path)), os.path.splitext(os.path.basename(path))[0])
+
+
+def fault(path: str) -> str | None:
+    """What breaks ONNX's own rules in a file that it can read, in its words; None where nothing does."""
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    try:
+        onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
+        return str(error)
+    return None
 
 
 def _unreadable(path: str, why: str) -> AxonError:
@@ -62,6 +78,9 @@ def _graph(model: Any, opset: int, folder: str, name: str) -> Graph:
     constants = {tensor.name: _constant(tensor, folder) for tensor in proto.initializer}
     classes: dict[Path, str] = {}
     nodes = []
+    made = Counter([*(v.name for v in proto.input), *(output for node in proto.node for output in node.output if output)])
+    if twice := next((name for name, count in made.items() if count > 1), None):
+        raise AxonError((Diagnostic("AX0701", f"`{twice}` is made by more than one node or argument of the graph"),))
     for number, node in enumerate(proto.node):
         attributes = {a.name: _attribute(a, folder) for a in node.attribute}
         if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
@@ -104,9 +123,18 @@ def element_of(number: int, of: str) -> str:
 
 def _constant(tensor: Any, folder: str) -> Constant:
     from onnx import numpy_helper
+    from onnx.checker import ValidationError
 
     element = element_of(tensor.data_type, tensor.name)
-    return Constant(tensor.name, element, tuple(tensor.dims), lambda: numpy_helper.to_array(tensor, base_dir=folder))
+
+    def array() -> Any:
+        try:
+            return numpy_helper.to_array(tensor, base_dir=folder)
+        except (OSError, ValueError, ValidationError) as error:  # what a file beside it lacks
+            message = f"the data of `{tensor.name}` cannot be read"
+            raise AxonError((Diagnostic("AX0701", message, notes=(" ".join(str(error).split()),)),)) from None
+
+    return Constant(tensor.name, element, tuple(tensor.dims), array)
 
 
 def _literal(name: str, attributes: Mapping[str, Any]) -> Constant:
@@ -182,7 +210,11 @@ def _port(value: Any) -> Port:
     tensor = value.type.tensor_type
     dims = None
     if tensor.HasField("shape"):
-        dims = tuple(d.dim_param or (d.dim_value if d.HasField("dim_value") else None) for d in tensor.shape.dim)
+        known = (d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
+        dims = tuple(  # some exporters write -1 for a size that may change
+            d.dim_param or (extent if extent is not None and extent >= 0 else None)
+            for d, extent in zip(tensor.shape.dim, known, strict=True)
+        )
     return Port(value.name, element_of(tensor.elem_type, value.name), dims)
 
 

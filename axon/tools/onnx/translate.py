@@ -66,6 +66,8 @@ def translated(graph: Graph, operators: Mapping[str, Operator]) -> Translated:
     if refused:
         raise AxonError(tuple(Diagnostic("AX0702", f"`{n.name}` ({n.op}) cannot be translated: {why}") for n, why in refused))
     work.node = Node("", "", (), (), {})
+    if nowhere := [p.name for p in graph.outputs if p.name not in work.values and p.name not in graph.constants]:
+        raise AxonError(tuple(Diagnostic("AX0701", f"the result `{name}` is made by no node") for name in nowhere))
     outputs = tuple((port, work.result(work.value(port.name))) for port in graph.outputs)
     return Translated(work.flow, inputs, outputs, work.weights)
 
@@ -106,7 +108,7 @@ class Translation:
         self.weights: dict[Path, Weight] = {}
         self.paths: dict[Hashable, Path] = {}
         self.bounds: dict[Symbol, Dim] = {}
-        self.sizes = Sizes()
+        self.sizes = Sizes(d for port in graph.inputs for d in port.dims or () if isinstance(d, str))
         self.node = Node("", "", (), (), {})
         self.written: dict[Hashable, int] = {}
         known = {node.scope for node in graph.nodes}
@@ -201,8 +203,9 @@ class Translation:
         return self.paths[key]
 
     def _free(self, path: Path) -> Path:
-        """A path that is no weight's, nor leads to one, nor through one."""
-        for other in self.weights:
+        """A path that is no weight's, nor leads to one, nor through one or a layer."""
+        layers = [other for other in self.paths.values() if len(path) > len(other)]  # which have fields of their own
+        for other in (*self.weights, *layers):
             shared = min(len(path), len(other))
             if path[:shared] == other[:shared]:
                 stem, _, number = path[shared - 1].rpartition("_")

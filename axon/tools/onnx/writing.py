@@ -22,9 +22,11 @@ LONG = 72  # characters of an expression from which its operand gets a name
 _IMPORTS = ("nn", "tensor", "linalg", "stats", "image")
 
 
-def program(graph: Graph, inputs: Sequence[tuple[Port, int]], families: Families, weights: Mapping[Path, Weight]) -> str:
-    """The text of a graph, to be formatted."""
-    return _Program(graph, [port.name for port, _ in inputs], families, weights).text()
+def program(
+    graph: Graph, inputs: Sequence[tuple[Port, int]], families: Families, weights: Mapping[Path, Weight], *, contracts: bool = False
+) -> str:
+    """The text of a graph, to be formatted; with `contracts` functions state what they ask of their parameters' sizes."""
+    return _Program(graph, [port.name for port, _ in inputs], families, weights, contracts).text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,10 @@ class _Signature:
 
 
 class _Program:
-    def __init__(self, graph: Graph, inputs: Sequence[str], families: Families, weights: Mapping[Path, Weight]) -> None:
-        self.graph, self.inputs, self.families, self.weights = graph, inputs, families, weights
+    def __init__(
+        self, graph: Graph, inputs: Sequence[str], families: Families, weights: Mapping[Path, Weight], contracts: bool
+    ) -> None:
+        self.graph, self.inputs, self.families, self.weights, self.contracts = graph, inputs, families, weights, contracts
         self.helpers: dict[str, str] = {}  # a text by its pattern
         self.named: dict[str, str] = {}
         self.signatures: dict[Family, _Signature] = {}
@@ -189,7 +193,26 @@ class _Function:
             body = f"let {lines} in {body} end"
         sizes = {s.name for step in self.module.steps for d in step.shape for s in d.variables}
         self.annotated |= bool(sizes & {*re.findall(r"\w+", body)})
-        return f"fun {self.family.name} {' '.join(self._parameters())} = {body}"
+        contract = ", ".join(dict.fromkeys(self._contract())) if self.program.contracts else ""
+        where = f" where {contract}" if contract else ""
+        return f"fun {self.family.name} {' '.join(self._parameters())}{where} = {body}"
+
+    def _contract(self) -> Iterator[str]:
+        """What the groups of convolutions ask, where they or the channels of a group differ between the modules: it follows from
+        their numbers, and from no types."""
+        for n, step in enumerate(self.module.steps):
+            if step.op != "conv" or len(step.sizes) < 4:
+                continue
+            entry = next(i for i, e in enumerate(self.module.entries) if (*self.module.path, *e.path) == step.layer)
+            each = tuple(Dim.of(m.entries[entry].dims[1]) for m in self.family.modules)
+            groups = tuple(m.steps[n].sizes[3] for m in self.family.modules)
+            channels = tuple(a * b for a, b in zip(each, groups, strict=True))
+            if len({*each}) == len({*groups}) == 1:
+                continue
+            c, g, all_ = (self.braces.get(v) or render(v[0]) for v in (each, groups, channels))
+            if len({*channels}) == 1 or channels in self.braces:
+                biased = step.data[-1]
+                yield f"{g} * {c} = {all_}" if biased else f"{c} = {all_} / {g}"
 
     def _parameters(self) -> Iterator[str]:
         main = self.module is self.program.families.main

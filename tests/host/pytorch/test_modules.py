@@ -83,8 +83,7 @@ def test_what_modules_do(tmp_path: Path) -> None:
     assert model.to(torch.float64)(x.double()).dtype == torch.float64
     hollow = axon.nn.Module(M.mlp, "p", {"d": 8}, device="meta").to_empty(device="cpu")
     torch.manual_seed(0)
-    for part in hollow.modules():
-        part.reset_parameters()
+    hollow.reset_parameters()  # of the records in it too
     torch.testing.assert_close(hollow(x), made()(x))
     optimizer = torch.optim.AdamW(other.parameters(), lr=1e-2)
     losses = []
@@ -122,6 +121,7 @@ def test_what_does_not_fit() -> None:
         (lambda: axon.nn.Module(M.mlp, "x", {"d": 8}), "`x` of `mlp` is no record"),
         (lambda: axon.nn.Module(M.after, "p", {"d": 8}), r"is not said: `k`(.|\n)*pass sizes=\{\"k\": …\}"),
         (lambda: axon.nn.Module(M.after, "p", {"d": 8, "m": 3}), "has no size `m`"),
+        (lambda: axon.nn.Module(M.after, "p", {"d": 8, "k": -3}), "the size `k` is -3, and none is below 0"),
         (lambda: axon.nn.Module(M.bad, "p", {"d": 8}), "`half` of `p` has a name that torch.nn.Module has"),
     ]:
         with pytest.raises(axon.AxonError, match=words):

@@ -383,6 +383,33 @@ def test_layers_of_several_widths_share_a_function(tmp_path: Path) -> None:
     assert "loop" not in text
 
 
+@pytest.mark.parametrize("widths", [[(8, 8), (8, 8)], [(8, 8), (12, 12)], [(8, 12), (12, 8)]])
+def test_layers_of_several_groups_share_a_function(tmp_path: Path, widths: list[tuple[int, int]]) -> None:
+    """Blocks that add what goes in to a grouped convolution of it, and then one over channels."""
+    rng = np.random.default_rng(23)
+    weights, nodes, x = {}, [], "x"
+    for n, (inner, groups) in enumerate(zip((w for w, _ in widths), (4, 2), strict=True)):
+        weights |= {
+            f"blocks.{n}.wide.weight": rng.standard_normal((inner, 8, 1, 1), dtype=np.float32),
+            f"blocks.{n}.group.weight": rng.standard_normal((inner, inner // groups, 3, 3), dtype=np.float32) / 4,
+            f"blocks.{n}.point.weight": rng.standard_normal((8, inner, 1, 1), dtype=np.float32) / 4,
+            f"blocks.{n}.point.bias": rng.standard_normal(8, dtype=np.float32),
+        }
+        at = f"/blocks.{n}/"
+        nodes += [
+            node("Conv", [x, f"blocks.{n}.wide.weight"], [f"w{n}"], f"{at}wide/Conv"),
+            node("Conv", [f"w{n}", f"blocks.{n}.group.weight"], [f"g{n}"], f"{at}group/Conv", group=groups, pads=[1, 1, 1, 1]),
+            node("Relu", [f"g{n}"], [f"r{n}"], f"{at}Relu"),
+            node("Conv", [f"r{n}", f"blocks.{n}.point.weight", f"blocks.{n}.point.bias"], [f"p{n}"], f"{at}point/Conv"),
+            node("Add", [x, f"p{n}"], [f"y{n}"], f"{at}Add"),
+        ]
+        x = f"y{n}"
+    made = model(nodes, {"x": ["n", 8, 6, 5]}, {"y1": ["n", 8, 6, 5]}, weights)
+    text = compared(tmp_path, made, rng.standard_normal((2, 8, 6, 5), dtype=np.float32))
+    assert text.count("fun blocks ") == 1
+    assert "groups" in text
+
+
 def test_what_is_used_in_between_is_no_loop(tmp_path: Path) -> None:
     nodes, weights = layers(3, [6])
     x = np.random.default_rng(13).standard_normal((2, 4), dtype=np.float32)
