@@ -96,7 +96,9 @@ def test_completion_and_outline() -> None:
 
 def test_what_is_made_of_a_model() -> None:
     checked = compiler.check_text(SCHOOLS)
-    assert made_of(checked, "schools.prior") == """\
+    assert (
+        made_of(checked, "schools.prior")
+        == """\
 fun schools.prior (sigma : f32[n]) (y : f32[n]) key =
   let val key.given = key
   in
@@ -116,6 +118,7 @@ fun schools.prior (sigma : f32[n]) (y : f32[n]) key =
         val _.density = mu.density + theta.density + y.density
     in { mu = mu.latents, theta = theta.latents } end
   end"""
+    )
 
 
 def test_a_model_is_not_what_a_command_works_on() -> None:

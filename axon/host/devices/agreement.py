@@ -58,9 +58,7 @@ def _exactly(number: float) -> str:
     return repr(number if isinstance(number, float) and not number.is_integer() else int(number))
 
 
-def disagreement(
-    callee: Callee, ranks: Sequence[int], names: Callable[[int], str], told: Sequence[Mapping[str, str]]
-) -> AxonError:
+def disagreement(callee: Callee, ranks: Sequence[int], names: Callable[[int], str], told: Sequence[Mapping[str, str]]) -> AxonError:
     """In what the calls of the processes differ first, and whose differs from most of the others'."""
     fact = next(name for name in _WORDS if len({facts.get(name, "") for facts in told}) > 1)
     by: dict[str, list[int]] = {}

@@ -121,10 +121,12 @@ def create(folder: Path) -> Iterator[Path]:
     """Make the project, and give its files as they are written. Raises AxonError where something is there already."""
     name = folder.resolve().name
     package = re.sub(r"\W|-", "_", name).lower()
-    if not package.isascii() or not package.isidentifier() or keyword.iskeyword(package):
+    if keyword.iskeyword(package):
+        raise _wrong(f"`{name}` can be no module of Python", "it is a word of the language")
+    if not package.isascii() or not package.isidentifier():
         raise _wrong(f"`{name}` can be no module of Python", "its name begins with a letter, and has ASCII's letters and digits")
-    if package in sys.stdlib_module_names or package in ("axon", "numpy", "tests"):
-        raise _wrong(f"Python has a module `{package}` already", "give the project another name")
+    if package in sys.stdlib_module_names or package in ("axon", "numpy", "tests", "torch", "jax", "cupy", "pytest"):
+        raise _wrong(f"Python, or what a project may import, has a module `{package}` already", "give the project another name")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise _wrong(f"`{folder}` is there already", "nothing was written")
     texts = {

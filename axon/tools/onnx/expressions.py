@@ -507,6 +507,7 @@ _WRITERS: dict[str, _Writer] = {
         "fun NAME (p : nn.batch_norm[c]) (x : f32[n, c, ..s]) ="
         " for n k ..i => (x[n, k, ..i] - p.mean[k]) * (p.scale[k] * rsqrt (p.variance[k] + EPSILON)) + p.shift[k]",
     ),
+    "group_norm": lambda s, o, a: o[0].then(f"nn.group_norm {braced(a.braces)}{a.record(s)}"),
     "instance_norm": lambda s, o, a: o[0].then(f"nn.instance_norm {a.record(s)}"),
     "conv": _conv, "conv_transpose": _conv_transpose,
     "call": _call, "with_number": _with_number, "binary": _binary, "slice": _slice, "rearrange": _rearrange,

@@ -19,12 +19,12 @@ V = TypeVar("V", int, Dim)
 BRACES = {
     "conv": ("stride", "padding", "dilation", "groups"),
     "conv_transpose": ("stride", "padding", "dilation", "groups", "extra"),
-    "upsample": ("scale",), "resize": ("rows", "columns"), "rearrange": ("heads", "parts"),
+    "group_norm": ("groups",), "upsample": ("scale",), "resize": ("rows", "columns"), "rearrange": ("heads", "parts"),
     "call": ("window", "stride", "padding", "dilation"),
 }  # fmt: skip
 LETTERS = {
     "dense": "dk", "conv1": "ocr", "conv2": "ocrs", "conv3": "octrs", "kernel1": "ocr", "kernel2": "ocrs", "kernel3": "octrs",
-    "layer_norm": "d", "batch_norm": "c", "instance_norm": "c", "lstm": "dh", "gru": "dh", "weight": "nd",
+    "layer_norm": "d", "batch_norm": "c", "instance_norm": "c", "group_norm": "c", "lstm": "dh", "gru": "dh", "weight": "nd",
 }  # fmt: skip
 
 

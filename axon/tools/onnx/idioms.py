@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import permutations
 from math import isclose, pi, sqrt
 from typing import Any
 
@@ -67,6 +68,7 @@ def fused(graph: Graph) -> Graph:
     search = _Search(graph, made)  # in the graph as it was: of two idioms, one inside the other, the outer one is left
     nodes = []
     for node in graph.nodes:
+        node = search.group_norm(node) or node
         for idiom in IDIOMS:
             for found in search.matches(idiom.pattern, node, {}):
                 node = replace(node, op=idiom.op, inputs=tuple(found[i] for i in idiom.inputs), attributes=idiom.attributes(found))
@@ -135,6 +137,44 @@ class _Search:
                 yield {**found, pattern: name}
         elif found.get(pattern, name) == name:
             yield {**found, pattern: name}
+
+    def group_norm(self, node: Node) -> Node | None:
+        """A normalization of groups: of channels between two changes of shape, then scaled and shifted by channel."""
+        for scaled, shift in permutations(node.inputs) if node.op == "Add" and len(node.inputs) == 2 else ():
+            inner = self.made.get(scaled)
+            for back, scale in permutations(inner.inputs) if inner is not None and inner.op == "Mul" else ():
+                weights = self._by_channel(scale), self._by_channel(shift)
+                found = self._standardized(back)
+                if found is not None and weights[0] == weights[1] and (weights[0] or 0) > 1:
+                    x, groups, epsilon = found
+                    attributes = {"num_groups": groups, "epsilon": epsilon}
+                    return replace(node, op="GroupNormalization", inputs=(x, scale, shift), attributes=attributes)
+        return None
+
+    def _standardized(self, name: str) -> tuple[str, int, float] | None:
+        """What is taken apart into groups, standardized and put together again; how many groups; and the epsilon."""
+        back = self.made.get(name)
+        inner = self.made.get(back.inputs[0]) if back is not None and back.op == "Reshape" else None
+        apart = self.made.get(inner.inputs[0]) if inner is not None and inner.op == "InstanceNormalization" else None
+        if back is None or inner is None or apart is None or apart.op != "Reshape":
+            return None
+        shape, again = self.constants.get(apart.inputs[1]), self.made.get(back.inputs[1])
+        sizes = shape.read().tolist() if shape is not None and shape.shape == (3,) else []
+        if again is None or again.op != "Shape" or again.inputs[0] != apart.inputs[0] or any(again.attributes.values()):
+            return None
+        if any(back.attributes.values()) or any(apart.attributes.values()) or sizes[::2] != [0, -1]:
+            return None
+        plain = [self.constants.get(i) for i in inner.inputs[1:]]
+        if any(c is None or not (c.read() == value).all() for c, value in zip(plain, (1.0, 0.0), strict=True)):
+            return None
+        return apart.inputs[0], sizes[1], inner.attributes.get("epsilon", 1e-5)
+
+    def _by_channel(self, name: str) -> int | None:
+        """How many channels a constant has a number for, in a shape as [c, 1, 1]."""
+        constant = self.constants.get(name)
+        if constant is None or len(constant.shape) < 2 or constant.count != constant.shape[0]:
+            return None
+        return constant.shape[0]
 
     def _last_axis(self, node: Node) -> bool:
         axes = node.attributes.get("axes")

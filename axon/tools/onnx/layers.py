@@ -261,6 +261,16 @@ def _instance_norm(t: Translation, node: Node, inputs: Sequence[Value | None]) -
     return [t.add("instance_norm", [t.result(x)], x.shape, layer=layer)]
 
 
+def _group_norm(t: Translation, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    x, scale, shift = t.view(inputs[0]), _weight(t, node, 1), _weight(t, node, 2)
+    if single(node.attributes.get("epsilon", 1e-5)) != 1e-5:
+        raise Refused("an epsilon other than 1e-5 is not translated: the library's `nn.group_norm` has that one")
+    if scale is None or shift is None or scale.count != x.shape[1].constant or shift.count != scale.count:
+        raise Refused("only the weights of the file, a scale and a shift for each channel, are translated")
+    layer = t.layer(_norm_path(t, node, scale), {"scale": (scale.name, "flat"), "shift": (shift.name, "flat")})
+    return [t.add("group_norm", [t.result(x)], x.shape, layer=layer, sizes=[node.attributes["num_groups"]])]
+
+
 # ── convolutions and pools ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -435,7 +445,8 @@ def _best(function: str) -> Operator:
 OPERATORS: dict[str, Operator] = {
     "Linear": _linear, "Gemm": _gemm, "MatMul": _matmul, "Attention": _fused_attention, "Softmax": _softmax, "LogSoftmax": _softmax,
     "LayerNormalization": _layer_norm, "RMSNormalization": _rms_norm, "SimplifiedLayerNormalization": _rms_norm,
-    "BatchNormalization": _batch_norm, "InstanceNormalization": _instance_norm, "Conv": _conv, "ConvTranspose": _conv_transpose,
+    "BatchNormalization": _batch_norm, "InstanceNormalization": _instance_norm,
+    "GroupNormalization": _group_norm, "Conv": _conv, "ConvTranspose": _conv_transpose,
     "MaxPool": _pool, "AveragePool": _pool, "GlobalAveragePool": _global_pool,
     "Resize": _resize, "ReduceMean": _reduce("mean"), "ReduceSum": _reduce("sum"), "ReduceMax": _reduce("max"),
     "ReduceMin": _reduce("min"), "ReduceProd": _reduce("prod"), "ArgMax": _best("argmax"), "ArgMin": _best("argmin"),

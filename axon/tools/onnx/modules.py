@@ -385,7 +385,7 @@ def _dims(step: Step, weights: Mapping[Path, Weight]) -> tuple[int, ...]:
             return weights[(*step.layer, "k")].shape
         case "transposed1" | "transposed2" | "transposed3":
             return (*weights[(*step.layer, "k")].shape, *weights[(*step.layer, "b")].shape)
-        case "layer_norm" | "batch_norm" | "instance_norm":
+        case "layer_norm" | "batch_norm" | "instance_norm" | "group_norm":
             return weights[(*step.layer, "scale")].shape
         case "lstm" | "gru":
             shape = weights[(*step.layer, "input")].shape

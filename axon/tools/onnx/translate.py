@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import prod
 from typing import Any, TypeAlias
 
 from axon.base.data import dataclass, replace
@@ -505,6 +506,8 @@ def changed_shape(change: str, shape: tuple[int, ...]) -> tuple[int, ...]:
             return shape[::-1]
         case "squeeze":
             return tuple(extent for extent in shape if extent != 1)
+        case "flat":
+            return (prod(shape),)
         case "lstm_input" | "gru_input":
             return (shape[2], gates, shape[1] // gates)
         case "lstm_zeros" | "gru_zeros":

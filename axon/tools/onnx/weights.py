@@ -54,6 +54,7 @@ CHANGES: dict[str, _Change] = {
     "same": lambda array: array,
     "transpose": lambda array: array.T,
     "squeeze": lambda array: array.squeeze(),
+    "flat": lambda array: array.ravel(),
     **dict(_recurrent()),
 }
 

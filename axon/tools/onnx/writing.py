@@ -394,7 +394,8 @@ def _of_element(text: str, element: str) -> str:
 
 
 _TYPES = {
-    "dense": "nn.linear", "conv2": "nn.conv", "layer_norm": "nn.norm", "instance_norm": "nn.norm", "batch_norm": "nn.batch_norm",
+    "dense": "nn.linear", "conv2": "nn.conv", "layer_norm": "nn.norm", "instance_norm": "nn.norm", "group_norm": "nn.norm",
+    "batch_norm": "nn.batch_norm",
     "lstm": "nn.lstm", "gru": "nn.gru",
 }  # fmt: skip
 

@@ -530,6 +530,38 @@ def test_instance_and_group_normalization(tmp_path: Path) -> None:
     assert found.message.startswith("`near` (InstanceNormalization) cannot be translated: an epsilon other than 1e-5")
 
 
+@pytest.mark.parametrize("old", [False, True])
+def test_group_normalization(tmp_path: Path, old: bool) -> None:
+    """As PyTorch's exporters write it, and as an operator. What has another shape behind it is no such thing."""
+    rng = np.random.default_rng(5)
+    scale, shift = (rng.standard_normal(6, dtype=np.float32) for _ in "ab")
+    x = rng.standard_normal((2, 6, 3, 5), dtype=np.float32)
+    if not old:
+        nodes = [node("GroupNormalization", ["x", "norm.weight", "norm.bias"], ["y"], "/norm/Group", num_groups=3)]
+        weights = {"norm.weight": scale, "norm.bias": shift}
+        text = compared(tmp_path, model(nodes, {"x": ["n", 6, 3, 5]}, {"y": ["n", 6, 3, 5]}, weights, opset=21), x)
+    else:
+        nodes = [
+            node("Reshape", ["x", "groups"], ["b"], "/norm/Reshape"),
+            node("InstanceNormalization", ["b", "ones", "zeros"], ["c"], "/norm/Instance"),
+            node("Shape", ["x"], ["s"], "/norm/Shape"),
+            node("Reshape", ["c", "s"], ["d"], "/norm/Back"),
+            node("Mul", ["d", "onnx::Mul_1"], ["e"], "/norm/Mul"),
+            node("Add", ["e", "onnx::Add_2"], ["y"], "/norm/Add"),
+        ]
+        weights = {
+            "ones": np.ones(3, np.float32), "zeros": np.zeros(3, np.float32), "groups": np.array([0, 3, -1]),
+            "onnx::Mul_1": scale.reshape(6, 1, 1), "onnx::Add_2": shift.reshape(6, 1, 1), "other": np.array([0, 3, 10, 3]),
+        }  # fmt: skip
+        text = compared(tmp_path, model(nodes, {"x": ["n", 6, 3, 5]}, {"y": ["n", 6, 3, 5]}, weights), x)
+        other = [node("Reshape", ["c", "other"], ["d"]) if n.name == "/norm/Back" else n for n in nodes]
+        weights |= {"onnx::Mul_1": scale[:3].reshape(3, 1, 1), "onnx::Add_2": shift[:3].reshape(3, 1, 1)}
+        made = model(other, {"x": ["n", 6, 3, 5]}, {"y": ["n", 3, 10, 3]}, weights)
+        assert "group_norm" not in compared(tmp_path, made, x)
+    assert "norm : nn.norm[6]" in text
+    assert "nn.group_norm {3} p.norm x" in text
+
+
 def test_a_choice_by_a_choice_of_truths_is_one(tmp_path: Path) -> None:
     """As a mask that is true where a position is not seen."""
     weights = {"yes": np.array(True), "no": np.array(False), "low": np.float32(-9), "zero": np.float32(0), "one": np.float32(1)}
