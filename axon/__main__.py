@@ -11,9 +11,12 @@ def run() -> NoReturn:
     """The process of one command. Garbage is sought in nothing that lives as long as the process, neither first nor last: that
     would take a tenth of a check."""
     gc.disable()
-    from axon.tools.cli import main
-
-    gc.enable()
+    try:
+        from axon.tools.cli import main
+    except KeyboardInterrupt:  # as `main` has it, before there is one
+        sys.exit(130)
+    finally:
+        gc.enable()
     status = main()
     gc.freeze()
     sys.exit(status)

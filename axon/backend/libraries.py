@@ -188,7 +188,13 @@ class Torch:
         `axon.host.pytorch`."""
         while self.wrapped(x):
             x = self.torch._C._functorch.get_unwrapped(x)
-        return modes() > 0 or x.is_meta or self.torch._C._dispatch_keys(x).has(self.python) or self.torch._is_functional_tensor(x)
+        return (
+            modes() > 0
+            or bool(tracing())
+            or x.is_meta
+            or self.torch._C._dispatch_keys(x).has(self.python)
+            or self.torch._is_functional_tensor(x)
+        )
 
     def reads(self, x: Any, name: str) -> None:
         if self.wrapped(x):
@@ -563,9 +569,15 @@ def _modes() -> int:
     return 0
 
 
-# Whether torch.compile traces what asks, and how many of PyTorch's modes watch operators; asked at every call.
+def _tracing() -> Any:
+    return None
+
+
+# Whether torch.compile traces what asks, how many of PyTorch's modes watch operators, and what `torch.jit.trace` writes into, if it
+# does; asked at every call.
 compiling: Callable[[], bool] = _compiling
 modes: Callable[[], int] = _modes
+tracing: Callable[[], Any] = _tracing
 
 
 @untraced
@@ -575,7 +587,7 @@ def hide_from_torch() -> None:
 
     torch.compiler.disable does this as well, but imports torch.compile first, which takes seconds.
     """
-    global compiling, modes
+    global compiling, modes, tracing
     torch = sys.modules.get("torch")
     frames = getattr(getattr(torch, "_C", None), "_dynamo", None)
     if frames is not None and _untraced:
@@ -587,6 +599,7 @@ def hide_from_torch() -> None:
     if torch is not None and modes is _modes:
         with suppress(AttributeError):  # while it is being imported
             compiling, modes = torch.compiler.is_dynamo_compiling, torch._C._len_torch_dispatch_stack
+            tracing = torch._C._get_tracing_state
 
 
 def constant(function: F) -> F:

@@ -376,7 +376,7 @@ class Function(_Shared):
             if result is not NOT_READY:
                 return result
         quick = self._quick
-        if quick is not None and (target is None or target == "cuda") and not libraries.modes():
+        if quick is not None and (target is None or target == "cuda") and not libraries.modes() and not libraries.tracing():
             try:
                 result = quick(args, kwargs, out)
             except AxonError as error:

@@ -9,6 +9,7 @@ import re
 import stat
 import subprocess
 import sys
+import types
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from axon.__main__ import run
 from axon.tools.cli import main
 from axon.tools.commands.batch import files_of
 from tests import ROOT
@@ -451,6 +453,19 @@ def test_a_full_disk_is_said_in_one_line(here: Path, count: int) -> None:
     ran = subprocess.run(["bash", "-c", f"{command} > /dev/full"], capture_output=True, text=True, timeout=60, check=False)
     assert (ran.returncode, ran.stderr) == (1, "axon: cannot write: No space left on device\n")
     assert subprocess.run(["bash", "-c", f"{command} > /dev/full 2>&1"], timeout=60, check=False).returncode == 1
+
+
+def test_ctrl_c_while_it_starts_says_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    halfway = types.ModuleType("axon.tools.cli")
+    halfway.__dict__["__getattr__"] = interrupted
+    monkeypatch.setitem(sys.modules, "axon.tools.cli", halfway)
+    with pytest.raises(SystemExit) as ended:
+        run()
+    assert ended.value.code == 130
+    assert capsys.readouterr() == ("", "")
 
 
 def test_output_is_utf8_everywhere(here: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from math import prod
+from types import MethodType
 from typing import Any, TypeAlias
 
 import torch
@@ -109,6 +111,28 @@ class Module(Fields):
         place, leaves = _fields(function, params, sizes or {}, ranks or {}, dtype)
         super().__init__(leaves, init, device, dict)
         self._function, self._place, self._name = function, place, params
+        self._sign()
+
+    def _sign(self) -> None:
+        """Have `forward` say which arguments it takes: `torch.export` asks for their names and structure."""
+        if type(self).forward is not Module.forward:
+            return  # a class of the user's says it itself
+        sig = inspect.signature(self._function)
+        taken = [p for p in sig.parameters.values() if p.name != self._name and p.kind is not p.KEYWORD_ONLY]
+
+        def forward(self: Module, *args: Any, **kwargs: Any) -> Any:
+            return Module.forward(self, *args, **kwargs)
+
+        own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+        forward.__signature__ = sig.replace(parameters=[own, *taken])  # type: ignore[attr-defined]
+        self.__dict__["forward"] = MethodType(forward, self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "forward"}  # which each copy makes for itself
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._sign()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if len(args) >= self._place:

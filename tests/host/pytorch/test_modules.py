@@ -96,6 +96,19 @@ def test_what_modules_do(tmp_path: Path) -> None:
     assert losses[-1] < 0.5 * losses[0]
 
 
+@pytest.mark.parametrize("copied", [False, True])
+def test_exported_by_the_names_of_its_arguments(copied: bool) -> None:
+    """`dynamic_shapes` are those of the function's own arguments, by place or by name."""
+    model = axon.nn.Module(M.after, "p", {"d": 2, "k": 3})
+    model = pickle.loads(pickle.dumps(copy.deepcopy(model))) if copied else model
+    assert list(inspect.signature(model.forward).parameters) == ["x", "b"]
+    x, b = torch.ones(4, 2), torch.ones(3)
+    rows = torch.export.Dim("rows")
+    for shapes in (({0: rows}, None), {"x": {0: rows}, "b": None}):
+        program = torch.export.export(model, (x, b), dynamic_shapes=shapes)
+        torch.testing.assert_close(program.module()(torch.ones(7, 2), b), model(torch.ones(7, 2), b))
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_sharded(tmp_path: Path) -> None:
     """FSDP takes its parameters, gathers them for a call, and gives each its gradient."""

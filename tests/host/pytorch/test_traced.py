@@ -280,3 +280,16 @@ def test_a_model_learns_the_same(backend: str) -> None:
     wanted = learned(None, lambda model: model)
     for found in (learned(parts, lambda model: model), learned(parts, lambda model: compiled(model, backend))):
         np.testing.assert_allclose(found, wanted, rtol=2e-4)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_traced_by_the_older_tracer() -> None:
+    """`torch.jit.trace` records an operator, and not what the call gave while it traced."""
+    m = axon.compile("fun f (x : 'a[n]) (y : 'a[n]) = for i => x[i] * y[i] + 1.0")
+    x, y = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])
+    m.f(x, y)  # one that is known already
+    found = torch.jit.trace(lambda x, y: m.f(torch.relu(x), y) * 2, (x, y))
+    assert "axon::" in str(found.graph)
+    for n in (2, 3):
+        x, y = torch.randn(n), torch.randn(n)
+        torch.testing.assert_close(found(x, y), m.f(torch.relu(x), y) * 2)
