@@ -77,6 +77,8 @@ def read(path: Path) -> dict[str, Stored]:
 
 def _header(path: Path) -> dict[str, Stored]:
     size = path.stat().st_size
+    if size < 8:
+        raise ValueError("it is shorter than the length of a header")
     with path.open("rb") as stream:
         (length,) = struct.unpack("<Q", stream.read(8))
         if length > min(LONGEST, size - 8):

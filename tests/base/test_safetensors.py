@@ -105,3 +105,10 @@ def test_a_header_that_is_longer_than_the_file(tmp_path: Path) -> None:
     (tmp_path / "m.safetensors").write_bytes(struct.pack("<Q", 2**40) + b"{}")
     with pytest.raises(axon.AxonError, match="no file of safetensors"):
         read(tmp_path / "m.safetensors")
+
+
+@pytest.mark.parametrize("data", [b"", b"1234567"])
+def test_a_file_that_ends_before_its_header(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "short.safetensors").write_bytes(data)
+    with pytest.raises(axon.AxonError, match="it is shorter than the length of a header"):
+        axon.load_weights(tmp_path / "short.safetensors", axon.compile("fun f (p : { w : f32[n] }) = p.w").f)

@@ -40,7 +40,7 @@ def test_a_new_project(axon_cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatc
             assert axon_cli(*line.partition("#")[0].split()[1:]).status == 0, line
 
 
-@pytest.mark.parametrize("name", ["2x", "json", "axon", "class", "ä", "there", "file"])
+@pytest.mark.parametrize("name", ["2x", "json", "axon", "class", "ä", "there", "file", "torch"])
 def test_refusals(axon_cli: Cli, here: Path, name: str) -> None:
     (here / "there").mkdir()
     (here / "there" / "a.txt").write_text("mine")
@@ -49,3 +49,4 @@ def test_refusals(axon_cli: Cli, here: Path, name: str) -> None:
     ran = axon_cli("new", name)
     assert (ran.status, "AX0408" in ran.out) == (1, True)
     assert sorted(here.rglob("*")) == before
+    assert ("it is a word of the language" in ran.out) == (name == "class")
