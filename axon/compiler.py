@@ -190,6 +190,14 @@ def replay(host: Host, inputs: Sequence[Any], explicit: Sequence[int], *, compil
         return host.replay(inputs, explicit, compiled=compiled)
 
 
+def alike(arrays: Sequence[Any]) -> Callable[..., int] | None:
+    """Whether other arrays are in one piece and of the element types and shapes of these; None where that is not told at once."""
+    with _phase("running"):
+        from axon.backend.cpu.launch import alike as phase
+
+        return phase(arrays)
+
+
 def replayed(replay: Callable[[Sequence[Any]], list[Any] | None], inputs: Sequence[Any]) -> list[Any] | None:
     """The results of such a call; None if it stops."""
     try:

@@ -26,7 +26,7 @@ from axon.base.identity import IdentityMap
 from axon.base.nearest import meant
 from axon.base.source import SourceFile, Span
 from axon.checker.loader import FileLoader, schedule_beside
-from axon.host.seen import NOT_READY, KnownCall, ReadyCall, SeenCalls
+from axon.host.seen import NOT_READY, KnownCall, LastCall, ReadyCall, SeenCalls
 
 if TYPE_CHECKING:
     from axon.backend.cpu.host import Host
@@ -187,29 +187,34 @@ class Session:
 
     def ready(
         self, callee: Callee, sizes: Sequence[int], args: Sequence[Any], kwargs: Mapping[str, Any], target: str | None
-    ) -> Any:
-        """What `call` gives on this machine's processor, of a call that is ready; else NOT_READY."""
+    ) -> tuple[Any, LastCall | None]:
+        """What `call` gives on this machine's processor, of a call that is ready, and what another one like it is known by; else
+        NOT_READY."""
         found = self._seen.ready(callee.name, target, sizes, args, kwargs)
         if found is None:
-            return NOT_READY
-        from axon.host import values
-
+            return NOT_READY, None
         call, inputs = found
-        results = compiler.replayed(call.replay, inputs)
-        if results is None:
-            return NOT_READY
-        if call.number is not None:
-            return values.number(results[call.number])
-        return values.assemble(call.known.program.result, list(map(values.number, results)))
+        return replayed(call, inputs), None if kwargs else self._seen.last(target, args, call)
 
     def _ready(self, known: KnownCall, inputs: list[Any], explicit: list[int], target: str | None) -> ReadyCall | None:
         """A call like one that has run, made ready."""
         from axon.core.ir import Leaf
+        from axon.host import values
 
         replay = compiler.replay(self._hosts[known.program], inputs, explicit, compiled=target == "cpu")
         result = known.program.result
-        number = result.position if isinstance(result, Leaf) else None
-        return None if replay is None else ReadyCall(replay, known, number)
+
+        if isinstance(result, Leaf):
+            position, number = result.position, values.number
+
+            def finish(results: list[Any]) -> Any:
+                return number(results[position])
+        else:
+
+            def finish(results: list[Any]) -> Any:
+                return values.assemble(result, list(map(values.number, results)))
+
+        return None if replay is None else ReadyCall(replay, known, finish, compiler.alike)
 
     def seen_or_called(
         self,
@@ -515,6 +520,12 @@ def check_target(callee: Callee, target: Any) -> None:
         return
     help = meant(str(target), TARGETS)
     raise wrong(callee, "AX0601", f"there is no target {_short(target)}", f"the targets are {_listed(TARGETS)}", help=help)
+
+
+def replayed(call: ReadyCall, inputs: Sequence[Any]) -> Any:
+    """What a call gives that is ready; NOT_READY where it stops."""
+    results = compiler.replayed(call.replay, inputs)
+    return NOT_READY if results is None else call.finish(results)
 
 
 def wrong(

@@ -7,7 +7,7 @@ arrays by then.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from axon.base.data import dataclass
 from axon.core.ir import Program
@@ -47,7 +47,17 @@ class ReadyCall:
 
     replay: Callable[[Sequence[Any]], list[Any] | None]
     known: KnownCall
-    number: int | None  # of the result, where it is one array
+    finish: Callable[[list[Any]], Any]  # the result, of the flat ones
+    alike: Callable[[Sequence[Any]], Callable[..., int] | None]  # of arrays: whether others are like them
+
+
+class LastCall(NamedTuple):
+    """A function's last ready call, if that was of arrays that its program takes in this order: a call whose arrays are `alike`
+    needs no key."""
+
+    target: str | None
+    alike: Callable[..., int]
+    call: ReadyCall
 
 
 class SeenCalls:
@@ -95,9 +105,17 @@ class SeenCalls:
         inputs = call.known.inputs(given)
         return None if inputs is None else (call, inputs)
 
+    def last(self, target: str | None, args: Sequence[Any], call: ReadyCall) -> LastCall | None:
+        """What another call like this one is known by at once; None where its key is read."""
+        if call.known.numbers or call.known.order != tuple(range(len(args))):
+            return None
+        alike = call.alike(args)
+        return None if alike is None else LastCall(target, alike, call)
+
     def make_ready(self, target: str | None, given: Given, make: Callable[[], ReadyCall | None]) -> None:
         """So that calls like this need not ask anything, unless that was tried before."""
         if given.in_one_piece and (target, given.key) not in self._ready:
             if len(self._ready) >= MOST:
                 self._ready.clear()
             self._ready[target, given.key] = make()
+

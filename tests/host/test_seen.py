@@ -1,5 +1,7 @@
 """Calls like an earlier one are not matched again, and what differs in anything that matching asks is."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -282,3 +284,72 @@ def test_raw_bytes_are_given_their_element_type_in_each_call():
     for n in range(4):
         x, s = np.full(3, n, ml_dtypes.bfloat16), np.array(2, ml_dtypes.bfloat16)
         assert list(f(x.view("V2"), s.view("V2"), target="cpu")) == [2 * n] * 3
+
+
+SAME = [
+    lambda x: x[:, ::-1],
+    lambda x: x.T,
+    lambda x: x[:2],
+    lambda x: x[::2],
+    lambda x: x.astype(np.float64),
+    lambda x: x.view(type("Own", (np.ndarray,), {})),
+    lambda x: x.tolist(),
+    lambda x: np.frombuffer(b"\0" + x.tobytes(), np.float32, offset=1).reshape(x.shape),  # out of step
+    lambda x: np.lib.stride_tricks.as_strided(x, (4, 4), (0, 4)),
+    lambda x: x[:0],
+]
+
+
+@pytest.mark.parametrize("other", SAME)
+def test_arrays_that_differ_from_those_of_the_last_call_are_seen(other):
+    f = axon.compile("fun f (a : 'a[n, m]) = for i => sum j => a[i, j]").f
+    x = f32(4, 4)
+    x -= x.mean()
+    for _ in range(5):
+        np.testing.assert_allclose(f(x, target="cpu"), x.sum(1), rtol=1e-4, atol=1e-6)
+    given = other(x)
+    for n in range(4):
+        np.testing.assert_allclose(f(given, target="cpu"), np.asarray(given, np.float64).sum(1), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(f(x + n, target="cpu"), (x + n).sum(1), rtol=1e-4, atol=1e-6)
+    for wrong in ((x, x), (), (x[0],), (x, 1.0)):
+        with pytest.raises(AxonError):
+            f(*wrong, target="cpu")
+
+
+def test_a_call_like_the_last_one_by_another_target_or_by_name():
+    f = axon.compile("fun f (a : 'a[n]) = for i => exp a[i]").f
+    x = f32(4)
+    for target in ("cpu", "cpu", "cpu", "cpu", "interpret", None, "cpu", None):
+        np.testing.assert_allclose(f(x, target=target), np.exp(x), rtol=1e-6)
+        np.testing.assert_allclose(f(a=x + 1, target=target), np.exp(x + 1), rtol=1e-6)
+    with pytest.raises(AxonError):
+        f(x, target="moon")
+
+
+def test_what_is_called_alone_keeps_and_loses_no_object():
+    f = axon.compile("fun f (a : f32[n, m]) (b : f32[m]) = for i => sum j => exp a[i, j] * b[j]").f
+    a, b = f32(5, 7), f32(7)
+    for _ in range(5):
+        f(a, b, target="cpu")
+    assert f._last is not None
+    before = [sys.getrefcount(x) for x in (a, b, a.dtype)]
+    for _ in range(1000):
+        f(a, b, target="cpu")
+    assert [sys.getrefcount(x) for x in (a, b, a.dtype)] == before
+    results = [f(a, b, target="cpu") for _ in range(1000)]
+    assert [sys.getrefcount(x) for x in results] == [3] * len(results)  # the list's, the loop's, and the call's
+
+
+def test_threads_call_alone_at_once():
+    """Each with buffers of its own."""
+    f = axon.compile("fun f (a : f32[n, m]) = for i j => exp a[i, j] / (sum k => exp a[i, k])").f
+    inputs = [f32(9, 33) * n for n in range(4)]
+    expected = [np.exp(x) / np.exp(x).sum(1, keepdims=True) for x in inputs]
+    for _ in range(4):
+        f(inputs[0], target="cpu")
+
+    def work(n):
+        return all(np.allclose(f(inputs[n], target="cpu"), expected[n], rtol=1e-5) for _ in range(500))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))

@@ -49,6 +49,7 @@ from axon.core.scalar_facts import at_least_0
 K = TypeVar("K")
 SMALL = 2 * WORTH_SHARING  # additions of a kernel that no second thread would take a part of
 SMALL_PRODUCT = 100_000  # additions of a product as machine code, in whose time BLAS is called from Python
+SMALL_WINDOW = 5_000  # the same of a window, in whose time copies and tables of tiles are asked for
 MOST = 64  # launches of a function that are kept; then they are forgotten, and made anew
 
 
@@ -198,7 +199,10 @@ class CpuExecutable:
         cost = self._work[kernel]
         if cost is None or not cost.variables <= self._sizes or not all(map(self.is_settled, values_of(kernel))):
             return False
-        limit = SMALL_PRODUCT if isinstance(kernel, Contraction) else SMALL
+        if isinstance(kernel, Contraction):
+            limit = SMALL_WINDOW if is_window(kernel) else SMALL_PRODUCT
+        else:
+            limit = SMALL
         return cost.evaluate(dims) < limit
 
     def is_settled(self, value: Value) -> bool:

@@ -24,11 +24,13 @@ COMPUTES = 8  # additions for each point, from which computing and not memory de
 
 @dataclass(frozen=True, slots=True)
 class BufferParameter:
-    """A pointer to memory of the calling thread alone, for so many elements; `like` says what for."""
+    """A pointer to memory of the calling thread alone, for so many elements; `like` says what for. If it has some for each of
+    so many `lanes`, a block of fewer needs less."""
 
     like: str
     element: Element
     size: Dim
+    lanes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class Function:
             few = FEW if cost >= COMPUTES * self.points.evaluate(dims) else STRIP
             lanes = min(lanes, max(few, -(-extent // (2 * threads * FEW)) * FEW))
             blocks = -(-extent // lanes)
-        return rows * blocks, lanes
+        return rows * blocks, min(lanes, extent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,6 +142,25 @@ def _same_type(x: Any, *others: Any) -> Any:
     return x
 
 
+def _turned(b: Builder, bits: Value) -> Value:
+    """The bits of a float as an integer that lies among others as it does; or those of such an integer as a float's."""
+    most = llvm.scalar_of(bits.type).width - 1
+    return b.xor(bits, b.and_(b.ashr(bits, whole(bits.type, most)), whole(bits.type, (1 << most) - 1)))
+
+
+def _placed(greatest: bool) -> Emit:
+    """That integer, which of what is no number is beyond all."""
+
+    def one(b: Builder, x: Value) -> Value:
+        lanes.wide(b.function, microkernel.vector_bits())
+        narrow = llvm.scalar_of(x.type) == F32
+        nan = 0x7FC00000 if narrow else 0x7FF8000000000000
+        turned = _turned(b, llvm.as_bits(b, x))
+        return b.select(b.fcmp_unordered("uno", x, x), whole(turned.type, nan if greatest else -nan - 1), turned)
+
+    return one
+
+
 # Sums and products of a reduction may be taken in any order: the flag lets loops over them be vectorized.
 _FLAGS = ("reassoc", "nsz")
 _BINARY: dict[str, Emit] = {
@@ -171,6 +190,11 @@ _intrinsic(
     _same_type,
     lambda b, s, x, y: b.fadd(s, b.fmul(x, y, flags=("contract", "reassoc")), flags=("contract", "reassoc", "nsz")),
 )
+for _name in ("max", "min"):
+    _integer = lambda x: Element.I32 if x is Element.F32 else Element.I64
+    _intrinsic(f"place_{_name}", _integer, _placed(_name == "max"))
+_float = lambda x: Element.F32 if x is Element.I32 else Element.F64
+_intrinsic("placed", _float, lambda b, x: llvm.as_float(b, _turned(b, x)))
 _intrinsic("select", lambda c, x, y: x, lambda b, c, x, y: b.select(c, x, y))
 _intrinsic("both", _same_type, lambda b, x, y: b.and_(x, y))
 _intrinsic("either", _same_type, lambda b, x, y: b.or_(x, y))
@@ -203,7 +227,8 @@ _intrinsic("signed_exponent", lambda x: Element.I64, llvm.signed_exponent)
 
 # ── functions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_exp_f32, _log_f32 = _inline("exp.f32", polynomials.exp), _inline("log.f32", polynomials.log)
+_exp_f32 = _inline("exp.f32", lambda b, x: polynomials.exp(b, x, scales=microkernel.vector_bits() == 512))
+_log_f32 = _inline("log.f32", polynomials.log)
 _exp_f64, _log_f64 = _inline("exp.f64", polynomials.exp_wide), _inline("log.f64", polynomials.log_wide)
 
 
@@ -263,7 +288,7 @@ _NARROW: dict[str, lanes.Formula] = {
     "tanh": _everywhere(polynomials.tanh),
     "erf": _everywhere(polynomials.erf),
 }
-_erfinv_f64, _digamma_f64 = _inline("erfinv.f64", _SPECIAL.erfinv), _inline("digamma_beyond.f64", _SPECIAL.digamma)
+_erfinv_f64, _digamma_f64 = _inline("erfinv_beyond.f64", _SPECIAL.erfinv), _inline("digamma_beyond.f64", _SPECIAL.digamma)
 
 
 def _wide_angle(name: str) -> Emit:
@@ -277,6 +302,7 @@ _LIBRARY: dict[str, Emit] = {  # for which formulas do not hold: the C library's
     "cos": _wide_angle("cos"),
     "lgamma": _wide_library("lgamma"),
     "digamma": _by_type(_through_f64(_digamma_f64), _digamma_f64),
+    "erfinv": _by_type(_through_f64(_erfinv_f64), _erfinv_f64),
 }
 _UNARY: dict[str, Emit] = {
     "exp": _by_type(_exp_f32, _exp_f64),
@@ -293,7 +319,6 @@ _UNARY: dict[str, Emit] = {
     "integer_absolute": llvm.integer_absolute,
     "bit_not": lambda b, x: b.not_(x),
     **{name: _by_lanes(name, _NARROW[name], wide, _LIBRARY.get(name)) for name, wide in ELEMENTARY.unary.items()},
-    "erfinv": _by_type(_inline("erfinv.f32", _through_f64(_erfinv_f64)), _erfinv_f64),
 }
 for _name, _emit in _UNARY.items():
     _intrinsic(_name, _same_type, _emit)

@@ -21,23 +21,26 @@ from functools import partial
 from axon.backend.cpu.function import Function, work
 from axon.backend.cpu.runs import Runs, Vector
 from axon.backend.kernel.ir import FALSE, Constant, Expression, Name, both, call
+from axon.backend.kernel.ordered import Places, ordered
 from axon.backend.kernel.reducers import Reducer, Slots, reducer
-from axon.backend.kernel.writer import Held, Writer
+from axon.backend.kernel.writer import Held, Writer, literal
 from axon.backend.plan import lanes
-from axon.backend.plan.argmax import split_best
+from axon.backend.plan.argmax import is_plain, split_best
 from axon.backend.plan.collapse import collapsed
 from axon.backend.plan.interior import Interior, interior
 from axon.backend.plan.ir import Nest
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Compute, Read, Reduction, Scan, Value, element_of
-from axon.core.scalar_facts import at_least_0
+from axon.core.scalar_facts import at_least_0, is_trivial
 from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim
 
 LANES = 4096  # at most, of a block in a nest by lanes that keeps something for each: what it keeps stays in the cache
 BLOCK = 8192  # lanes where nothing is kept
 BESIDE = 16  # lanes that are computed as they stand before it is looked whether an interior begins, and the least of one
+SEARCHED = 256  # elements among which the place of the best one is looked for
+NOWHERE = 2**31 - 2  # the last place that may be; a number neutral to `min` would be taken for a branch, and not be a vector
 JAM = 4  # reductions of a row that are computed at once
 TURN = 8  # what is reduced in the places of lanes at once: they are read and written once
 FEW_NODES = 4  # of a body that is written so often
@@ -329,12 +332,12 @@ class NestWriter(Runs):
             size = size * extent
         if self.lane is None:
             return Held(out, self.buffer(f"{out.symbol.name}_row", out.element, size), skip=rows)
-        name = self.buffer(f"{out.symbol.name}_lanes", out.element, size * self.lane_count)
+        name = self.buffer(f"{out.symbol.name}_lanes", out.element, size * self.lane_count, self.lane_count)
         return Held(out, name, skip=rows, lane=self._lane_place(), lanes=self.lane.lanes)
 
     def _lane_buffer(self, out: Value) -> Held:
         assert self.lane is not None
-        name = self.buffer(f"{out.symbol.name}_lanes", out.element, Dim.of(self.lane_count))
+        name = self.buffer(f"{out.symbol.name}_lanes", out.element, Dim.of(self.lane_count), self.lane_count)
         return Held(out, name, skip=len(out.shape), lane=self._lane_place(), lanes=self.lane.lanes)
 
     def _lane_place(self) -> Expression:
@@ -364,14 +367,19 @@ class NestWriter(Runs):
         """Where a step's accumulators are: variables, or buffers with a place for every lane."""
         if vector is None:
             return Slots(tuple(self.code.name("a") for _ in elements))
-        size = Dim.of(self.lane_count) if vector is self.lane else vector.axis.extent
-        return Slots(tuple(self.buffer(f"{stem}_acc", element, size) for element in elements), elements)
+        lanes = self.lane_count if vector is self.lane else 0
+        size = Dim.of(lanes) if lanes else vector.axis.extent
+        return Slots(tuple(self.buffer(f"{stem}_acc", element, size, lanes) for element in elements), elements)
 
     def _reduction(self, step: Compute, after: Sequence[Compute | Scan], later: frozenset[Symbol]) -> bool:
         reduction = step.reduction
         assert reduction is not None
         vector, inner = self._vector(step)
+        if vector is None and is_plain(step) and is_trivial(step.body[0]) and element_of(step.body[0]) is not Element.BOOL:
+            return self._best(step, inner)
         reduce = reducer(reduction.monoid, step.body)
+        if vector is None:
+            reduce = ordered(reduction.monoid, step.body, reduce)
         rows = self.nest.rows
         if vector is None and inner and self._jams(reduction, inner[-1]):
             return self._jammed(step, reduce, inner)
@@ -404,6 +412,42 @@ class NestWriter(Runs):
                 if after:
                     failed |= self._pointwise_body(after, later, scope)
         return failed
+
+    def _best(self, step: Compute, inner: tuple[Axis, ...]) -> bool:
+        """The place of the best value: the best one of a block, until one is better than those before; then its place there."""
+        assert step.reduction is not None
+        code, rows, (axis,) = self.code, self.nest.rows, step.reduction.axes
+        scope, value = [*rows, *inner], step.body[0]
+        how = Places("max" if step.reduction.monoid.kind == "argmax" else "min", element_of(value))
+        best, at, start, own, found = code.name("a"), code.named("at"), code.named("start"), code.name("a"), code.name("a")
+        with self.loops(inner, rows) as failed:
+            writer = self.writer(scope)
+            extent = code.let(writer.dim(axis.extent), "extent_")
+            code.assign(best, how.nothing)
+            code.assign(at, 0)
+            name = self.names[axis.symbol] = code.named(axis.symbol.name)
+            with code.loop(start, 0, extent, SEARCHED):
+                code.assign(own, how.nothing)
+                with code.loop(name, start, call("min_int", start + SEARCHED, extent)):
+                    inside = self.writer([*scope, axis])
+                    code.assign(own, how.better(inside, own, how.placed(inside, inside.value(value))))
+                failed |= inside.fails
+                after = self.writer(scope)
+                with code.when(how.is_better(after, own, best)):
+                    code.assign(best, own)
+                    code.assign(at, start)
+            code.assign(found, literal(NOWHERE, Element.I32))
+            name = self.names[axis.symbol] = code.named(axis.symbol.name)
+            with code.loop(name, at, call("min_int", at + SEARCHED, extent)):
+                inside = self.writer([*scope, axis])
+                is_there = how.is_one(inside, how.placed(inside, inside.value(value)), best)
+                here = inside.where(is_there, inside.call("as_i32", name), literal(NOWHERE, Element.I32))
+                code.assign(found, code.let(call("min_int", found, here), "a"))
+            reduce = reducer(step.reduction.monoid, step.body)
+            state = (*[best for _ in reduce.elements[:-2]], found, code.let(extent > 0))
+            for out, result in zip(step.outs, reduce.finish(writer, state, step.reduction.asked), strict=True):
+                self.define(writer, out, result, step.axes, False)
+        return failed | writer.fails
 
     def _jams(self, reduction: Reduction, last: Axis) -> bool:
         return reduction.where is None and all(last.symbol not in axis.extent.variables for axis in reduction.axes)

@@ -40,8 +40,8 @@ class Parameters:
             self.sizes[dim] = self.parameter(dim.symbol.name if dim.symbol else "size", ExtentParameter(dim))
         return self.sizes[dim]
 
-    def buffer(self, stem: str, element: Element, size: Dim) -> Name:
-        return self.parameter(stem, BufferParameter(stem, element, size))
+    def buffer(self, stem: str, element: Element, size: Dim, lanes: int = 0) -> Name:
+        return self.parameter(stem, BufferParameter(stem, element, size, lanes))
 
     def lanes_parameter(self) -> Name:
         return self.parameter("lanes", LanesParameter())

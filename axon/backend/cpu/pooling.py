@@ -10,14 +10,15 @@ no condition, and is the same for all sizes but how many places are read at firs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from axon.backend.cpu import build, threads
+from axon.backend.cpu import build
+from axon.backend.cpu.launch import address, caller
 from axon.backend.cpu.windows import Operand, Shown, innermost, laid_along, laid_near
 from axon.backend.plan.ir import Factor, Nest
 from axon.backend.plan.numbered import MOST, AtSizes, at_sizes
@@ -47,9 +48,8 @@ class _Laid:
     and where it is, and the offsets of a window's places."""
 
     operand: Operand
-    step: int  # between neighbours of a line
     tables: tuple[Array, Array]
-    places: tuple[int, int]
+    call: Callable[..., object]  # of what is made of the tensor, and the result
 
 
 class Pooling:
@@ -73,11 +73,7 @@ class Pooling:
             self._laid[key] = self._lay(tensor)
         laid = self._laid[key]
         memory = laid.operand.of(tensor)
-        element, lines = self._factor.element, len(laid.tables[0])
-        arguments = [memory.ctypes.data, result.ctypes.data, *laid.places, self.width, self.deep]
-        native = _native(element, self._kind, self.deep % TURN or TURN, laid.step)
-        cost = lines * self.width * self.deep // READ + lines * self.width
-        threads.share_kernel(native, partial(_same, arguments), lines, cost)
+        laid.call(memory, result)
 
     def _lay(self, tensor: Array) -> _Laid:
         sizes = self._sizes
@@ -92,11 +88,10 @@ class Pooling:
         lines = np.stack([operand.places.of(outer, sizes), Places(strides).of(outer, sizes)], axis=-1)
         window = operand.places.of(self._window, sizes, started=True)
         tables = (np.ascontiguousarray(lines), window)
-        return _Laid(operand, step, tables, (tables[0].ctypes.data, tables[1].ctypes.data))
-
-
-def _same(arguments: list[int], thread: int) -> list[int]:
-    return arguments
+        native = _native(self._factor.element, self._kind, self.deep % TURN or TURN, step)
+        cost = len(lines) * self.width * self.deep // READ + len(lines) * self.width
+        call = caller(native, 2, [*map(address, tables), self.width, self.deep], len(lines), cost)
+        return _Laid(operand, tables, call)
 
 
 def pooled(nest: Nest) -> AtSizes[Pooling]:

@@ -23,6 +23,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
+from operator import itemgetter
 from threading import local
 from typing import Any, assert_never
 
@@ -32,11 +33,12 @@ from axon.backend.cpu import build, threads
 from axon.backend.cpu.arena import LARGE, make
 from axon.backend.cpu.executable import Compiled, CpuExecutable, NativeLoop
 from axon.backend.cpu.function import AGAIN
-from axon.backend.cpu.launch import Launch
+from axon.backend.cpu.launch import BRIEF, FIELDS, Launch, address, alone
 from axon.backend.cpu.pooling import Pooling
 from axon.backend.cpu.products import Prepared
 from axon.backend.cpu.straight import is_straight
 from axon.backend.cpu.windows import Tiled
+from axon.backend.kernel.taking import BUFFER, NUMBER, OF_ARRAY
 from axon.backend.plan.independent import Independent
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, reads_of, values_of
 from axon.backend.plan.walk import Lives, Make, Walk, steps_of
@@ -53,6 +55,7 @@ Array = Any
 LONG = 100_000_000  # additions, about a tenth of a second, after which a native loop comes back: Ctrl-C is seen then
 SMALL_STEP = 500_000  # additions of a loop's step for each launch that it would take, below which the loop is one native function
 MANY = 8  # of what goes its own way, from which threads share a native loop
+ON_STACK = 1 << 15  # bytes of buffers that a kernel has on the stack
 
 
 class Stopped(Exception):
@@ -115,7 +118,7 @@ class Replay:
                 step(held)
         except (Stopped, ZeroDivisionError):
             return None
-        return [held[place] for place in self.results]
+        return [held[place] for place in self.results] if len(self.results) != 1 else [held[self.results[0]]]
 
 
 def replay(executable: CpuExecutable, inputs: Sequence[Array], explicit: Sequence[int]) -> Replay | None:
@@ -308,20 +311,47 @@ class _Replayed:
 
     def launch(self, compiled: Compiled, sizes: dict[Symbol, int], steps: int | None = None) -> list[Step]:
         """Steps that run a function, and say whether it came back before its end; none where it has nothing to do."""
-        alone = compiled.at(sizes, 1)
-        if alone.items <= 0:
+        one = compiled.at(sizes, 1)
+        if one.items <= 0:
             return []
-        shared = steps is None and alone.cost >= 2 * threads.WORTH_SHARING
-        pointers = [(position, self.places[symbol]) for position, symbol in alone.pointers]
+        shared = steps is None and one.cost >= 2 * threads.WORTH_SHARING
+        pointers = [(position, self.places[symbol]) for position, symbol in one.pointers]
+        if steps is not None or not threads.is_shared(one.items, one.cost):
+            quick = self.alone(compiled, one, steps)
+            if quick is not None:
+                return [quick]
 
         def step(held: list[Any]) -> bool:
-            found = compiled.at(sizes, threads.available() if compiled.function.lane is not None else 1) if shared else alone
+            found = compiled.at(sizes, threads.available() if compiled.function.lane is not None else 1) if shared else one
             arguments = list(found.arguments)
             for position, place in pointers:
                 arguments[position] = _address(held[place])
             return _launched(compiled, found, arguments, steps)
 
         return [step]
+
+    def alone(self, compiled: Compiled, launch: Launch, steps: int | None) -> Step | None:
+        """The same for one thread, by machine code that reads off arrays where they lie; None where it does not."""
+        places = tuple(self.places[symbol] for _, symbol in launch.pointers)
+        empty = any(0 in self.shapes.get(place, (0,)) for place in places)
+        brief = launch.cost * (steps or 1) < BRIEF
+        if not FIELDS or not brief or empty or launch.scratch > ON_STACK or not places:
+            return None
+        kinds = {position: (OF_ARRAY, n) for n, (position, _) in enumerate(launch.pointers)}
+        kinds |= {position: (BUFFER, offset) for position, offset in launch.buffers}
+        words = [kinds.get(position, (NUMBER, value)) for position, value in enumerate(launch.arguments)]
+        if compiled.native is None:
+            compiled.native = build.build(compiled.source)
+        call = alone(compiled.native.address, words, launch.scratch, launch.items if steps is None else steps)
+        given = itemgetter(*places) if len(places) > 1 else lambda held: (held[places[0]],)
+
+        def step(held: list[Any]) -> bool:
+            answer = call(*given(held))
+            if answer not in (0, AGAIN):
+                raise Stopped
+            return answer == AGAIN
+
+        return step
 
 
 def _begun(kernel: Repeat) -> dict[Symbol, int]:
@@ -330,7 +360,7 @@ def _begun(kernel: Repeat) -> dict[Symbol, int]:
 
 
 def _address(array: Array) -> int:
-    return int(array.ctypes.data) if array.size else ctypes.addressof(_EMPTY)
+    return address(array) if array.size else ctypes.addressof(_EMPTY)
 
 
 def _of_thread(launch: Launch, arguments: list[int], thread: int) -> list[int]:

@@ -158,7 +158,7 @@ def share_kernel(kernel: build.Native, arguments: Callable[[int], Sequence[int]]
     mine = arguments(0)
     if threads <= 1:
         return kernel.call(*mine, 0, items)
-    taking, work = Taking(items, pieces), _address(f"work {len(mine)}")
+    taking, work = Taking(items, pieces), address(f"work {len(mine)}")
     own = Offer(work, kernel.address, mine, taking)
     given = [arguments(thread) for thread in range(1, threads)]
     offers = [own if one is mine else Offer(work, kernel.address, one, taking) for one in given]
@@ -202,8 +202,13 @@ def _parts(items: int, cost: int) -> tuple[int, int]:
     return threads, min(items, threads * max(least, min(most, wanted // threads)))
 
 
+def is_shared(items: int, cost: int) -> bool:
+    """Whether a kernel is worth more than one thread, where there are some."""
+    return min(items, cost // WORTH_SHARING) > 1
+
+
 @cache
-def _address(name: str) -> int:
+def address(name: str) -> int:
     """Where machine code of `kernel.taking` is, by its name there, and by the number of arguments of kernels where it asks that."""
     text = Path(emitted.__file__).read_text(encoding="utf-8")
     key = hashlib.sha256("\0".join((build.machine_tools(), text, name)).encode()).hexdigest()
@@ -213,7 +218,7 @@ def _address(name: str) -> int:
 @cache
 def _taking(name: str) -> Callable[..., None]:
     words = {"begin": 4, "serve": 2, "dismiss": 1}[name]
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * words)(_address(name))
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * words)(address(name))
 
 
 def _compiled(name: str) -> tuple[str, bytes]:

@@ -19,15 +19,16 @@ Note [Along which axis]
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 from math import gcd, prod
 from typing import Any
 
 import numpy as np
 
-from axon.backend.cpu import build, threads
+from axon.backend.cpu import build
 from axon.backend.cpu.arena import make
+from axon.backend.cpu.launch import address, caller
 from axon.backend.plan.ir import Contraction, Factor
 from axon.backend.tiles import padding as padding_of
 from axon.backend.tiles.places import Places, Vectors
@@ -80,26 +81,13 @@ class Tiled:
     swapped: bool  # the vectors are the left operand's
     element: Element
     tables: tuple[Array, ...]  # of the batch, of rows, of vectors, of the depth, of pieces
-    places: tuple[int, ...]  # of these in memory
-    pieces: int
-    tiles: tuple[tuple[int, int, int, int], ...]
-    deep: int
-    step: int  # how far apart a vector's results lie
-    cost: int
+    call: Callable[..., object]  # of what is made of both operands, and the result
 
     def run(self, left: Array, right: Array, result: Array) -> None:
         """All pieces, each on one thread."""
         if self.swapped:
             left, right = right, left
-        memory = (self.left.of(left), self.right.of(right), result)  # held until all is computed
-        arrays = [*[array.ctypes.data for array in memory], *self.places]
-        native = _native(self.element, tuple(tile[2:] for tile in self.tiles), self.step != 1)
-        given = partial(_same, [*arrays, self.tiles[0][1], self.deep, CHUNK, self.step])
-        threads.share_kernel(native, given, self.pieces, self.cost)
-
-
-def _same(arguments: list[int], thread: int) -> list[int]:
-    return arguments
+        self.call(self.left.of(left), self.right.of(right), result)
 
 
 @cache
@@ -152,8 +140,9 @@ def tiled(kernel: Contraction, left: Array, right: Array, dims: Dims, sizes: Siz
     tables = (of_batch, of_rows, of_vectors, of_depth, np.array(pieces, np.int64))
     kept = tuple(map(np.ascontiguousarray, tables))
     step = out.strides[way.inner]
-    places = tuple(table.ctypes.data for table in kept)
-    return Tiled(spread, along, way.swapped, element, kept, places, len(pieces), tiles, len(of_depth), step, cost)
+    numbers = [*(address(table) for table in kept), tiles[0][1], len(of_depth), CHUNK, step]
+    call = caller(_native(element, tuple(tile[2:] for tile in tiles), step != 1), 3, numbers, len(pieces), cost)
+    return Tiled(spread, along, way.swapped, element, kept, call)
 
 
 def _ways(kernel: Contraction, tensors: tuple[Array, Array], dims: Dims, sizes: Sizes, out: Places, lanes: int) -> Iterator[_Way]:
@@ -325,28 +314,34 @@ def _by_phases(
     rows, size = prod(shape[:-1]), prod(kept)
     turned = order[-1] != len(order) - 1 or shown[-1].gap * step > 1
     cost = rows * step * BEGUN + size * (TURNED if turned else COPIED)
-    begins: dict[tuple[int, ...], tuple[list[int], tuple[Array, ...]]] = {}  # tables and where, by the tensor's strides in elements
+    copies: dict[tuple[Any, tuple[int, ...]], tuple[Callable[..., object], tuple[Array, ...]]] = {}  # and their tables
+
+    ample, dtype = (size + SPARE,), held.dtype
 
     def of(tensor: Array) -> Array:
-        made = make((size + SPARE,), held.dtype)
+        made = make(ample, dtype)
+        copy = copies.get((tensor.dtype, tensor.strides)) if tensor.flags.aligned else None
+        if copy is not None:
+            copy[0](made, tensor)
+            return made
         element = of_dtype(tensor.dtype)
         if element is None or (element is not held and (held is not Element.F32 or element not in _NARROW)):
-            tensor, element = tensor.astype(held.dtype), held
+            tensor, element = tensor.astype(dtype), held
         item = tensor.itemsize
         if not tensor.flags.aligned or any(stride % item for stride in tensor.strides):
             tensor = np.array(tensor, order="C")
         strides = tuple(tensor.strides[n] // item for n in order)
-        found = begins.get(strides)
-        if found is None:
+        copy = copies.get((tensor.dtype, tensor.strides))
+        if copy is None:
             start = sum(one.low * stride for one, stride in zip(shown, strides, strict=True))
             steps = [one.gap * stride for one, stride in zip(shown, strides, strict=True)]
             of_rows = padding_of.places(shape[:-1], into[:-1], steps[:-1], start)
-            tables = (of_rows, padding_of.inside(*into[-1], step, width), np.array([padding], held.dtype))
-            found = begins[strides] = ([table.ctypes.data for table in tables], tables)
-        apart = shown[-1].gap * strides[-1]
-        memory = [made.ctypes.data, tensor.ctypes.data, *found[0]]
-        arguments = [*memory, step, width, apart * step, apart]
-        threads.share_kernel(_padding(element, held), partial(_same, arguments), rows, int(ADDITION * cost))
+            tables = (of_rows, padding_of.inside(*into[-1], step, width), np.array([padding], dtype))
+            apart = shown[-1].gap * strides[-1]
+            numbers = [*map(address, tables), step, width, apart * step, apart]
+            call = caller(_padding(element, held), 2, numbers, rows, int(ADDITION * cost))
+            copy = copies[tensor.dtype, tensor.strides] = (call, tables)
+        copy[0](made, tensor)
         return made
 
     return Operand(of, places, cost, ample=True)

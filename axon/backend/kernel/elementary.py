@@ -10,7 +10,7 @@ Waite, Software Manual for the Elementary Functions, 1980), up to 2**28, where t
 
 from __future__ import annotations
 
-from math import factorial, inf, pi
+from math import factorial, inf, log, pi
 
 from axon.backend.kernel.lanes import Formula, within
 from axon.backend.kernel.llvm import Builder, Emit, Value, as_bits, as_float, call, fma, magnitude, real, suffix, whole
@@ -20,6 +20,7 @@ from axon.core import coefficients as known
 # pi / 2 is the sum of these to 163 bits.
 HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
 WIDEST = 2.0**28
+ROOT_HALF = 0x3FE6A09E  # the upper half of sqrt 0.5
 MAGIC = 1.5 * 2.0**52  # adding it leaves the nearest integer in the last bits
 SINE = tuple((-1.0) ** n / factorial(2 * n + 1) for n in range(8, 0, -1))  # (sin r / r - 1) / r**2 by r**2, up to pi / 4
 COSINE = tuple((-1.0) ** n / factorial(2 * n) for n in range(8, 1, -1))  # (cos r - 1 + r**2 / 2) / r**4
@@ -40,6 +41,31 @@ class Elementary(Chip):
 
     def root(self, b: Builder, x: Value) -> Value:
         return call(b, f"llvm.sqrt.{suffix(x)}", x)
+
+    # ── integers, in lanes as wide as those of floats ───────────────────────────────────────────────────────────────────────
+
+    def parts(self, b: Builder, x: Value) -> tuple[Value, Value, Value]:
+        bits = as_bits(b, x)
+        moved = b.lshr(b.add(bits, whole(bits.type, (1023 << 52) - (ROOT_HALF << 32))), whole(bits.type, 52))  # k + 1023
+        m = as_float(b, b.sub(b.add(bits, whole(bits.type, 1023 << 52)), b.shl(moved, whole(bits.type, 52))))
+        count = b.fsub(as_float(b, b.or_(moved, whole(bits.type, 0x433 << 52))), real(2.0**52 + 1023, x))
+        return b.sub(moved, whole(bits.type, 1023)), count, m
+
+    def beyond_1(self, b: Builder, x: Value, low: Value | None, twice: Value | None) -> tuple[Value, Value]:
+        k, count, m = self.parts(b, x)
+        f = b.fsub(m, real(1.0, x))
+        if low is not None:
+            least = b.select(b.icmp_signed("<", k, whole(k.type, 1022)), k, whole(k.type, 1022))  # there, `low` is 0
+            f = fma(b, low, power_of_2(b, b.sub(whole(k.type, 0), least)), f)
+        if twice is not None:
+            count = b.fadd(count, b.select(twice, real(1.0, x), real(0.0, x)))
+        return count, f
+
+    def exponent(self, b: Builder, x: Value) -> tuple[Value, Value]:
+        shifted = fma(b, x, real(1 / log(2), x), real(MAGIC, x))
+        count = b.fsub(real(MAGIC, x), shifted)
+        rest = fma(b, count, real(known.LOG_2_REST, x), fma(b, count, real(log(2), x), x))
+        return b.sub(as_bits(b, shifted), as_bits(b, real(MAGIC, x))), rest
 
     # ── angles ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -97,7 +123,7 @@ class Elementary(Chip):
             b.select(steep, real(of_half, x), b.select(turned, real(of_quarter, x), zero))
             for of_half, of_quarter in ((pi / 2, pi / 4), (PI_2_REST, PI_4_REST))
         )
-        return signed(b, self.angle(b, b.fdiv(above, below), base, rest), x)
+        return signed(b, self.angle(b, self.quotient(b, above, below)[0], base, rest), x)
 
     def atan2(self, b: Builder, y: Value, x: Value) -> Value:
         """Of the smaller by the larger of both sizes; then turned into the octant."""
@@ -140,7 +166,7 @@ class Elementary(Chip):
         n, r = self.exponent(b, magnitude(b, x))
         power = power_of_2(b, n)
         e = fma(b, power, self.expm1_near(b, r), power)
-        return fma(b, real(0.5, x), e, b.fdiv(real(0.5, x), e))
+        return fma(b, real(0.5, x), e, b.fmul(real(0.5, x), self.reciprocal(b, e)))
 
     def erf(self, b: Builder, x: Value) -> Value:
         """By W. J. Cody's rational approximations (1969): of x below 0.46875, else of erfc, whose second one holds to 30 bits where
@@ -230,7 +256,7 @@ class Elementary(Chip):
             "sin": (self.sin, WIDEST), "cos": (self.cos, WIDEST), "atan": (self.atan, inf), "asin": (self.asin, 1.0),
             "tanh": (self.tanh, inf), "cosh": (self.cosh, 708.0), "erf": (self.erf, inf),
         }  # fmt: skip
-        names = ("acos", "sinh", "erfc", "asinh", "acosh", "atanh", "lgamma", "digamma")
+        names = ("acos", "sinh", "erfc", "erfinv", "asinh", "acosh", "atanh", "lgamma", "digamma")
         shared = {name: getattr(self, name) for name in names}
         return {
             **{name: within(emit, most) for name, (emit, most) in own.items()},

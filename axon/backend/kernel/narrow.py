@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import inf
 
 from axon.backend.kernel.elementary import Elementary, none
-from axon.backend.kernel.llvm import I32, Builder, Value, as_bits, as_float, fma, magnitude, real, shaped, whole
+from axon.backend.kernel.llvm import F32, I32, Builder, Value, as_bits, as_float, fma, magnitude, real, shaped, whole
 from axon.backend.kernel.newton import power_of_2, signed
 from axon.backend.kernel.polynomials import horner, pairwise
 from axon.core import coefficients as known
@@ -47,6 +47,24 @@ WIDEST = 2.0**18  # of an angle, for which that integer is still the nearest but
 
 class Narrow(Elementary):
     """In f64, for results in f32."""
+
+    def reciprocal(self, b: Builder, x: Value) -> Value:
+        """To 46 bits, of what f32 has: its quotient, and a step of Newton's."""
+        narrow, wide = shaped(F32, x), x.type
+        r = b.fpext(b.fdiv(whole(narrow, 1.0), b.fptrunc(x, narrow)), wide)
+        return fma(b, fma(b, b.fneg(x), r, real(1.0, x)), r, r)
+
+    def quotient(self, b: Builder, above: Value, below: Value) -> tuple[Value, Value]:
+        r = self.reciprocal(b, below)
+        return b.fmul(above, r), r
+
+    def log1p_of(self, b: Builder, x: Value) -> Value:
+        """Of what is 0 or at least 2**-149: up to 2**-29 the sum with 1 takes up all of it, and below it is the logarithm."""
+        one = real(1.0, x)
+        k, count, m = self.parts(b, b.fadd(one, x))
+        f = b.select(b.icmp_signed("==", k, whole(k.type, 0)), x, b.fsub(m, one))
+        near = fma(b, b.fmul(f, f), pairwise(b, f, LOG), f)
+        return signed(b, magnitude(b, fma(b, count, real(LOG_2, x), near)), x)
 
     def polynomial(self, b: Builder, coefficients: known.Polynomial, x: Value) -> Value:
         return pairwise(b, x, SHORTER.get(coefficients, coefficients))

@@ -164,7 +164,7 @@ class Chip:
         t, _ = self.quotient(b, b.fsub(a, real(4.0, x)), b.fadd(a, real(4.0, x)))
         value, _ = self.quotient(b, self.polynomial(b, known.ERFC, t), self.fma(b, a, real(2.0, x), one))
         value = self.fma(b, value, self.expm1_near(b, b.fadd(r, low)), value)
-        part = b.ashr(n, _word(x, 1))  # two powers, for results that are subnormal
+        part = b.ashr(n, whole(n.type, 1))  # two powers, for results that are subnormal
         value = b.fmul(b.fmul(value, power_of_2(b, part)), power_of_2(b, b.sub(n, part)))
         return b.select(negative(b, x), b.fsub(real(2.0, x), value), value)
 
@@ -336,6 +336,8 @@ def _upper(b: Builder, high: Value) -> Value:
 
 
 def power_of_2(b: Builder, n: Value) -> Value:
+    if scalar_of(n.type) == I64:
+        return as_float(b, b.shl(b.add(n, _long(n, 1023)), _long(n, 52)))
     return as_float(b, _upper(b, b.shl(b.add(n, _word(n, 1023)), _word(n, 20))))
 
 

@@ -39,32 +39,37 @@ _LOG2E, _LN2_HIGH, _LN2_LOW = 1.44269504088896341, 0.693359375, -2.12194440e-4
 _MAGIC = 12582912.0  # 1.5 * 2**23: adding it leaves the nearest integer in the last bits
 
 
-def exp(b: Builder, x: Value) -> Value:
-    """2**n * exp(r) with |r| <= ln 2 / 2; coefficients of Cephes' expf (S. L. Moshier)."""
+def exp(b: Builder, x: Value, scales: bool = False) -> Value:
+    """2**n * exp(r) with |r| <= ln 2 / 2; coefficients of Cephes' expf (S. L. Moshier). A processor that `scales` multiplies by
+    powers of 2 of any size at once."""
+    zero = real(0.0, x)
     x = b.select(b.fcmp_ordered(">", x, real(89.0, x)), real(89.0, x), x)
-    x = b.select(b.fcmp_ordered("<", x, real(-104.0, x)), real(-104.0, x), x)
-    result, exponent = _exp(b, x)
-    half = b.ashr(exponent, _word(x, 1))  # in two steps, since 2**n itself may be out of range
-    for part in (half, b.sub(exponent, half)):
-        result = b.fmul(result, as_float(b, b.shl(b.add(part, _word(x, 127)), _word(x, 23))))
-    return result
+    far = b.fcmp_ordered("<", x, real(-104.0, x))  # where a product that vanishes would take a hundred cycles
+    result, shifted = _exp(b, b.select(far, zero, x))
+    exponent = b.sub(shifted, as_bits(b, real(_MAGIC, x)))
+    if scales:
+        result = call(b, f"llvm.ldexp.{suffix(x)}.{suffix(exponent)}", result, exponent)
+    else:
+        half = b.ashr(exponent, _word(x, 1))  # in two steps, since 2**n itself may be out of range
+        for part in (half, b.sub(exponent, half)):
+            result = b.fmul(result, as_float(b, b.shl(b.add(part, _word(x, 127)), _word(x, 23))))
+    return b.select(far, zero, result)
 
 
 def _exp_inside(b: Builder, x: Value) -> Value:
-    """The same between -87 and 88, where 2**n is neither subnormal nor infinite."""
-    result, exponent = _exp(b, x)
-    return b.fmul(result, as_float(b, b.shl(b.add(exponent, _word(x, 127)), _word(x, 23))))
+    """The same between -87 and 88, where 2**n is neither subnormal nor infinite: n is added to the exponent."""
+    result, shifted = _exp(b, x)
+    return as_float(b, b.add(as_bits(b, result), b.shl(shifted, _word(x, 23))))
 
 
 def _exp(b: Builder, x: Value) -> tuple[Value, Value]:
-    """exp r and n."""
+    """exp r, and an integer whose last bits are n."""
     shifted = fma(b, x, real(_LOG2E, x), real(_MAGIC, x))
     n = b.fsub(shifted, real(_MAGIC, x))
     r = fma(b, n, real(-_LN2_HIGH, x), x)
     r = fma(b, n, real(-_LN2_LOW, x), r)
     inner = horner(b, r, (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1))
-    result = b.fadd(fma(b, inner, b.fmul(r, r), r), real(1.0, x))
-    return result, b.sub(as_bits(b, shifted), as_bits(b, real(_MAGIC, x)))
+    return b.fadd(fma(b, inner, b.fmul(r, r), r), real(1.0, x)), as_bits(b, shifted)
 
 
 def log(b: Builder, x: Value) -> Value:
@@ -101,7 +106,8 @@ _MAGIC_F64 = 1.5 * 2.0**52
 def exp_wide(b: Builder, x: Value) -> Value:
     """The same in f64: 1 + r + r**2 q(r), with as many terms of the series as change the last bit."""
     x = b.select(b.fcmp_ordered(">", x, real(710.0, x)), real(710.0, x), x)
-    x = b.select(b.fcmp_ordered("<", x, real(-746.0, x)), real(-746.0, x), x)
+    far = b.fcmp_ordered("<", x, real(-746.0, x))
+    x = b.select(far, real(0.0, x), x)
     shifted = fma(b, x, real(_LOG2E, x), real(_MAGIC_F64, x))
     n = b.fsub(shifted, real(_MAGIC_F64, x))
     r = fma(b, n, real(-_LN2_HIGH_F64, x), x)
@@ -112,7 +118,7 @@ def exp_wide(b: Builder, x: Value) -> Value:
     half = b.ashr(exponent, _long(x, 1))
     for part in (half, b.sub(exponent, half)):
         result = b.fmul(result, as_float(b, b.shl(b.add(part, _long(x, 1023)), _long(x, 52))))
-    return result
+    return b.select(far, real(0.0, x), result)
 
 
 def log_wide(b: Builder, x: Value) -> Value:

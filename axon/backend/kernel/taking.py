@@ -9,6 +9,15 @@ lock that another one holds, and be woken by the system, which takes longer than
     begin     a module: offers a kernel to helpers, takes pieces, and waits for those that do
     serve     a module: a helper's, which takes pieces of a kernel, and of those that it is then offered for a while
     dismiss   a module: lets a helper come back that waits for offers
+    alone     how many arguments a kernel has -> a module: what Python calls with arrays, and a kernel is called on one thread
+    alike     how many arrays -> a module: whether they are of the element types and shapes that they had before
+
+Note [Alone]
+    A small kernel takes less time than Python takes to ask NumPy where an array lies, and than ctypes takes to call it. So these
+    are functions as Python has them in C (METH_FASTCALL): of an object, which is an array of words, of where objects are, and of
+    how many they are. They read off an array what its fields say, in their order after the head of every object (NumPy's C API has
+    `PyArrayObject_fields` so since there is one; `cpu.launch` looks). What buffers a kernel wants are on the stack, and Python's
+    lock is held: a kernel that is called alone is brief.
 
 Note [Boxes]
     A helper that waits for an offer has LISTENING in its box, a word of memory of its own. Who has a kernel puts the address of an
@@ -32,6 +41,14 @@ NEXT, WORKING, ANSWER, PIECES, ITEMS = 0, 8, 16, 17, 18  # words of a Taking: th
 WORDS = 19
 WORK, KERNEL, ARGUMENTS, TAKING = 0, 1, 2, 3  # words of an offer
 AWAY, LISTENING, DISMISSED = 0, 1, 2  # in a box, where addresses are greater
+NUMBER, OF_ARRAY, BUFFER = 0, 1, 2  # kinds of arguments of a kernel that is called alone, of which each is two words: a number is
+# itself, of an array there is the number, and of a buffer where it begins
+INTEGER, CALLED, SCRATCH, COUNT, GIVEN = 0, 1, 2, 3, 4  # words of it: what makes an integer of Python's, the kernel, the bytes of
+# its buffers, how many its items are, and its arguments
+KIND, SHAPES, RANK = 1, 2, 8  # words of what arrays are like: after INTEGER their Python type, and for each its element type, its
+# rank, and so many sizes
+IN_ONE_PIECE = 0x101  # of an array's flags: contiguous as in C, and aligned
+DATA, DIMENSIONS, SHAPE, DTYPE, FLAGS = 0, 8, 16, 40, 48  # fields of an array, after the head of an object
 # How long a thread looks for what it waits for before it leaves that to the system, some 0.4 ms: in turns of a
 # processor's clock that all of its kind have, else in looks.
 CYCLES, LOOKS = 1_000_000, 200_000
@@ -81,15 +98,21 @@ class Offer:
 class _Body:
     """A function that is being written: of so many words, for a kind of machine."""
 
-    def __init__(self, triple: str, arguments: int, *blocks: str) -> None:
+    def __init__(self, triple: str, arguments: int, *blocks: str, result: bool = False) -> None:
         from llvmlite import ir  # late: what is found on disk needs none of it
 
         self.ir, self.i64 = ir, ir.IntType(64)
         self.module: Any = ir.Module("taking")
         self.module.triple = triple
-        self.function: Any = ir.Function(self.module, self.type(arguments), NAME)
+        type = ir.FunctionType(self.i64, [self.i64] * arguments) if result else self.type(arguments)
+        self.function: Any = ir.Function(self.module, type, NAME)
         self.b: Any = ir.IRBuilder(self.function.append_basic_block("start"))
         self.blocks = [self.function.append_basic_block(name) for name in blocks]
+
+    def integer(self, table: Any, value: Any) -> Any:
+        """An integer of Python's."""
+        function = self.b.inttoptr(self.load(table, INTEGER), self.ir.FunctionType(self.i64, [self.i64]).as_pointer())
+        return self.b.call(function, [value])
 
     def type(self, arguments: int) -> Any:
         return self.ir.FunctionType(self.ir.VoidType(), [self.i64] * arguments)
@@ -272,4 +295,71 @@ def dismiss(triple: str) -> Any:
     f = _Body(triple, 1)
     f.exchanged(f.function.args[0], f.number(LISTENING), f.number(DISMISSED))
     f.b.ret_void()
+    return f.module
+
+
+def alone(triple: str, arguments: int, head: int) -> Any:
+    """Gives what stopped a kernel, or 0. See Note [Alone]."""
+    f = _Body(triple, 3, result=True)
+    b, ir = f.b, f.ir
+    itself, objects, _ = f.function.args
+    word, byte = f.i64.as_pointer(), ir.IntType(8)
+    table = f.load(b.add(itself, f.number(head)), 0)
+    result, exception = b.alloca(f.i64), b.alloca(f.i64)
+    b.store(f.number(0), result)
+    places = [b.alloca(f.i64) for _ in range(arguments)]
+    own = b.ptrtoint(b.alloca(byte, b.add(f.load(table, SCRATCH), f.number(64))), f.i64)
+    own = b.and_(b.add(own, f.number(63)), f.number(-64))
+    for n, place in enumerate(places):
+        kind, value = f.load(table, GIVEN + 2 * n), f.load(table, GIVEN + 2 * n + 1)
+        b.store(b.add(value, b.select(b.icmp_signed("==", kind, f.number(BUFFER)), own, f.number(0))), place)
+        with b.if_then(b.icmp_signed("==", kind, f.number(OF_ARRAY))):
+            b.store(f.load(b.add(f.load(objects, value), f.number(head + DATA)), 0), place)
+    type = ir.FunctionType(ir.IntType(32), [word, word, *[f.i64] * (arguments + 2)])
+    called = b.inttoptr(f.load(table, CALLED), type.as_pointer())
+    status = b.call(called, [result, exception, *map(b.load, places), f.number(0), f.load(table, COUNT)])
+    b.ret(f.integer(table, b.or_(b.sext(status, f.i64), b.load(result))))
+    return f.module
+
+
+def alike(triple: str, arrays: int, head: int) -> Any:
+    """1, or 0 where an array is another one. See Note [Alone]."""
+    f = _Body(triple, 3, "differ", result=True)
+    b, ir = f.b, f.ir
+    (differ,) = f.blocks
+    itself, objects, count = f.function.args
+    table = f.load(b.add(itself, f.number(head)), 0)
+
+    def need(holds: Any) -> None:
+        following = f.function.append_basic_block("following")
+        b.cbranch(holds, following, differ)
+        b.position_at_end(following)
+
+    def field(array: Any, at: int, bits: int) -> Any:
+        kind = ir.IntType(bits)
+        found = b.load(b.inttoptr(b.add(array, f.number(head + at)), kind.as_pointer()))
+        return found if bits == 64 else b.zext(found, f.i64)
+
+    need(b.icmp_signed("==", count, f.number(arrays)))
+    for n in range(arrays):
+        array, known = f.load(objects, n), SHAPES + n * (2 + RANK)
+        need(b.icmp_signed("==", f.load(array, head // 8 - 1), f.load(table, KIND)))
+        need(b.icmp_signed("==", field(array, DTYPE, 64), f.load(table, known)))
+        rank = f.load(table, known + 1)
+        need(b.icmp_signed("==", field(array, DIMENSIONS, 32), rank))
+        whole = f.number(IN_ONE_PIECE)
+        need(b.icmp_signed("==", b.and_(field(array, FLAGS, 32), whole), whole))
+        shape, before = field(array, SHAPE, 64), b.block
+        each, same, after = (f.function.append_basic_block(name) for name in ("each", "same", "after"))
+        b.branch(each)
+        at = f.counted(each, before)
+        b.cbranch(b.icmp_signed("<", at, rank), same, after)
+        b.position_at_end(same)
+        need(b.icmp_signed("==", f.load(shape, at), f.load(table, b.add(at, f.number(known + 2)))))
+        at.add_incoming(b.add(at, f.number(1)), b.block)
+        b.branch(each)
+        b.position_at_end(after)
+    b.ret(f.integer(table, f.number(1)))
+    b.position_at_end(differ)
+    b.ret(f.integer(table, f.number(0)))
     return f.module

@@ -1,57 +1,48 @@
-"""The place of the best value of a row in two loops that vectorize: what the best value is, and where it is first.
+"""The place of the best value of a row, in a loop that vectorizes: values that are not merely read are kept in a buffer of the row.
 
-Taking both along in one loop makes each step wait for the one before it. Values that are not merely read are kept in a buffer of
-the row. The first NaN is best of all: the maximum of a row that has one is NaN, and then NaNs are what is looked for.
+Taking the place along with the value makes each step wait for the one before it. So who writes such a step (`is_plain`) looks for
+the best value of a block, and for its place only in the block that had it first. The first NaN is best of all.
 """
 
 from __future__ import annotations
 
 from axon.backend.plan.ir import Nest
-from axon.base.element import Element
-from axon.base.functions import MonoidKind
 from axon.base.names import fresh
-from axon.core.ir import Axis, Binary, Compute, Const, Index, Monoid, Read, Reduction, Scalar, Scan, Select, Value, element_of
+from axon.core.ir import Axis, Compute, Index, Read, Scan, Value, element_of
 from axon.core.scalar_facts import is_trivial, renamed
 from axon.shapes.dimension import Dim
 
-_NOWHERE = 2**31 - 2  # the last place that may be; a number neutral to `min` would be taken for a branch, and not be a vector
-
 
 def split_best(nest: Nest) -> Nest:
-    """The nest with every plain `argmax` and `argmin` along one axis as such steps."""
+    """The nest with the values of every plain `argmax` and `argmin` along one axis in a step of their own, if they are computed."""
     steps: list[Compute | Scan] = []
     for step in nest.steps:
-        steps.extend(_split(step) if isinstance(step, Compute) else [step])
+        steps.extend(_split(step) if isinstance(step, Compute) and is_plain(step) else [step])
     return Nest(nest.rows, tuple(steps), nest.stored, nest.reasons)
 
 
-def _split(step: Compute) -> list[Compute]:
+def is_plain(step: Compute) -> bool:
+    """Whether a step gives the place of the best value along one axis."""
     reduction = step.reduction
     if reduction is None or reduction.monoid.kind not in ("argmax", "argmin") or reduction.where is not None:
-        return [step]
+        return False
     if len(reduction.axes) != 1 or step.body[1:] != (Index(Dim.of(reduction.axes[0].symbol)),):
-        return [step]
-    (axis,), (value, index) = reduction.axes, step.body
-    if not axis.extent.variables.isdisjoint(a.symbol for a in step.axes):
+        return False
+    return reduction.axes[0].extent.variables.isdisjoint(a.symbol for a in step.axes)
+
+
+def _split(step: Compute) -> list[Compute]:
+    assert step.reduction is not None
+    (axis,), (value, index) = step.reduction.axes, step.body
+    if is_trivial(value):
         return [step]
     element = element_of(value)
-    kind: MonoidKind = "max" if reduction.monoid.kind == "argmax" else "min"
     shape = tuple(a.extent for a in step.axes)
     places = tuple(Dim.of(a.symbol) for a in step.axes)
-    made: list[Compute] = []
-    if not is_trivial(value):
-        kept = Value(fresh("values"), element, (*shape, axis.extent))
-        made.append(_over(axis, Compute((kept,), (*step.axes, axis), None, (value,), step.span)))
-        value = Read(kept.symbol, (*places, Dim.of(axis.symbol)), element)
-    best = Value(fresh("best"), element, shape)
-    search = Reduction((axis,), Monoid(kind), None, reduction.asked)
-    made.append(_over(axis, Compute((best,), step.axes, search, (value,), step.span)))
-    found: Scalar = Binary("eq", value, Read(best.symbol, places, element))
-    if element.is_float:
-        found = Binary("or", found, Binary("ne", value, value))
-    where = Reduction((axis,), Monoid("min"), None, reduction.asked)
-    made.append(Compute(step.outs, step.axes, where, (Select(found, index, Const(_NOWHERE, Element.I32)),), step.span))
-    return made
+    kept = Value(fresh("values"), element, (*shape, axis.extent))
+    made = _over(axis, Compute((kept,), (*step.axes, axis), None, (value,), step.span))
+    found = Read(kept.symbol, (*places, Dim.of(axis.symbol)), element)
+    return [made, Compute(step.outs, step.axes, step.reduction, (found, index), step.span)]
 
 
 def _over(axis: Axis, made: Compute) -> Compute:

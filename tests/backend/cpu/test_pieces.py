@@ -28,7 +28,7 @@ def counts():
 
 
 def offered(counts, out, taking, stop=-1):
-    return Offer(threads._address("work 2"), counts.address, [out.ctypes.data if out is not None else 0, stop], taking)
+    return Offer(threads.address("work 2"), counts.address, [out.ctypes.data if out is not None else 0, stop], taking)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
