@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from axon.backend.cpu import build
 from axon.backend.cpu.function import Function, LoopFunction, WorkAmount, work
 from axon.backend.cpu.launch import Launch, asked, launch_of
-from axon.backend.cpu.pooling import Pooling, pooled
+from axon.backend.cpu.pooling import Pooled, Pooling
 from axon.backend.cpu.products import Products, is_window, is_with_vector
 from axon.backend.cpu.remainders import Remainders, divided
 from axon.backend.cpu.straight import is_straight, together
@@ -126,7 +126,8 @@ class CpuExecutable:
         self._conditions: tuple[Scalar, ...] | None = None  # until a call asks
         self._settled: dict[tuple[bool, ...], Kernels] = {}
         self._divided: IdentityMap[Nest, AtSizes[Remainders]] = IdentityMap()
-        self._pooled: IdentityMap[Nest, AtSizes[Pooling]] = IdentityMap()
+        self._pooled: IdentityMap[Nest, Pooled] = IdentityMap()
+        self._rests: IdentityMap[Nest, Compiled] = IdentityMap()  # written in each process: they are no part of the plan
         self._independent: IdentityMap[Repeat, Independent | None] = IdentityMap()
         # A text says why a loop has no function.
         self.loops = IdentityMap((kernel, self._native(loop)) for kernel, loop in made.loops)
@@ -252,8 +253,19 @@ class CpuExecutable:
         """A nest as a reduction over windows; None if it is none such at these sizes."""
         found = self._pooled.get(nest)
         if found is None:
-            found = self._pooled[nest] = pooled(nest)
+            found = self._pooled[nest] = Pooled(nest)
         return found.at(dims)
+
+    def after_pooling(self, nest: Nest) -> Compiled | None:
+        """What computes the rest of a nest of the reduction over windows that it begins with."""
+        rest = self._pooled[nest].rest
+        if rest is None:
+            return None
+        with self.lock:
+            found = self._rests.get(rest)
+            if found is None:
+                found = self._rests[rest] = self._write(rest)
+            return found
 
     def loop(self, kernel: Repeat) -> NativeLoop | str:
         """A loop's function, or why the host steps it."""

@@ -27,7 +27,7 @@ from axon.backend.tiles.views import affine_of
 from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.core.ir import Compute, Const, Read
+from axon.core.ir import Compute, Const, Read, Scan
 from axon.core.scalar_facts import axes_of
 from axon.core.walk import all_axes
 from axon.shapes.dimension import Dim
@@ -94,8 +94,25 @@ class Pooling:
         return _Laid(operand, tables, call)
 
 
-def pooled(nest: Nest) -> AtSizes[Pooling]:
-    return AtSizes(nest, _is_over_windows, _pooling)
+class Pooled:
+    """A nest as a reduction over windows at the sizes of calls, and the `rest` of it, which is computed of that element by element
+    (a mean's division); None if there is no rest."""
+
+    def __init__(self, nest: Nest) -> None:
+        first, *others = nest.steps
+        self.rest: Nest | None = None
+        if others and isinstance(first, Compute) and len(first.outs) == 1 and all(_is_pointwise(s, nest) for s in others):
+            sums = first.outs[0].symbol
+            self.rest = Nest(nest.rows, tuple(others), tuple(s for s in nest.stored if s != sums))
+            nest = Nest(nest.rows, (first,), (sums,))
+        self._windows = AtSizes(nest, _is_over_windows, _pooling)
+
+    def at(self, dims: Mapping[Symbol, int]) -> Pooling | None:
+        return self._windows.at(dims)
+
+
+def _is_pointwise(step: Compute | Scan, nest: Nest) -> bool:
+    return isinstance(step, Compute) and step.reduction is None and len(step.axes) == len(nest.rows)
 
 
 def _is_over_windows(step: Compute) -> bool:

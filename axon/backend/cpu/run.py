@@ -224,7 +224,7 @@ class _Replayed:
     def nest(self, kernel: Nest) -> list[Step]:
         pooling = self.executable.pooling(kernel, self.sizes)
         if pooling is not None:
-            return [self.pooled(pooling)]
+            return self.pooled(kernel, pooling)
         remainders = self.executable.remainders(kernel, self.sizes)
         if remainders is None:
             return self.launch(self.executable.function(kernel), self.sizes)
@@ -235,13 +235,19 @@ class _Replayed:
 
         return [step]
 
-    def pooled(self, pooling: Pooling) -> Step:
+    def pooled(self, kernel: Nest, pooling: Pooling) -> list[Step]:
+        rest = self.executable.after_pooling(kernel)
+        between = rest is not None and pooling.output not in kernel.stored
+        steps = [self.room(self.executable.values[pooling.output], False)] if between else []
         source, out = self.places[pooling.input], self.places[pooling.output]
 
         def step(held: list[Any]) -> None:
             pooling.run(held[source], held[out])
 
-        return step
+        steps.append(step)
+        if rest is not None:
+            steps += self.launch(rest, self.sizes)
+        return [*steps, _forgetting([out])] if between else steps
 
     def product(self, kernel: Contraction) -> Step:
         products, nest = self.executable.product(kernel)
@@ -524,12 +530,23 @@ class CpuRun(Walk[Array]):
                     self.room(out, wanted)
         if compiled is not None:
             self.launch(compiled)
-        elif pooling is not None and (result := self.held[pooling.output]).flags.c_contiguous:
-            pooling.run(self.contiguous(pooling.input), result)  # its bits are those of what lies in one piece
+        elif pooling is not None and all(self.held[symbol].flags.c_contiguous for symbol in nest.stored):
+            self.pool(nest, pooling)
         elif pooling is not None:
             self.launch(self.executable.function(nest))
         elif remainders is not None:
             remainders.run(self.held[remainders.left], self.held[remainders.right], self.held[nest.stored[0]])
+
+    def pool(self, nest: Nest, pooling: Pooling) -> None:
+        rest = self.executable.after_pooling(nest)
+        between = rest is not None and pooling.output not in nest.stored
+        if between:
+            self.room(self.executable.values[pooling.output], {})
+        pooling.run(self.contiguous(pooling.input), self.held[pooling.output])  # its bits are those of what lies in one piece
+        if rest is not None:
+            self.launch(rest)
+        if between:
+            del self.held[pooling.output]
 
     def launch(self, compiled: Compiled, steps: int | None = None) -> bool:
         """Run a function on all of its items, or a loop of so many steps; whether that came back before its end."""

@@ -50,8 +50,8 @@ class Narrow(Elementary):
 
     def reciprocal(self, b: Builder, x: Value) -> Value:
         """To 46 bits, of what f32 has: its quotient, and a step of Newton's."""
-        narrow, wide = shaped(F32, x), x.type
-        r = b.fpext(b.fdiv(whole(narrow, 1.0), b.fptrunc(x, narrow)), wide)
+        rounded = b.fptrunc(x, shaped(F32, x))
+        r = b.fpext(b.fdiv(real(1.0, rounded), rounded), x.type)
         return fma(b, fma(b, b.fneg(x), r, real(1.0, x)), r, r)
 
     def quotient(self, b: Builder, above: Value, below: Value) -> tuple[Value, Value]:

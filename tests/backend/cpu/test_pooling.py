@@ -79,3 +79,28 @@ def test_pooling_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
         turned = np.asfortranarray(case.x)
         np.testing.assert_array_equal(f(turned, target="cpu"), got)
     assert runs >= CASES, runs
+
+
+SUM = "sum for i < 3, j < 3 => x[n, c, p + i, q + j]"
+MEANS = [
+    f"fun f x = for n c, p < 12, q < 40 => ({SUM}) / 9.0",
+    f"fun f x = for n c, p < 12, q < 40 => let val s = {SUM} in (s, exp (s / 9.0)) end",
+    f"fun f x y = for n c, p < 12, q < 40 => let val s = {SUM} val t = s / 9.0 in (t, t * y[n, c, p, q] + s) end",
+]
+
+
+@pytest.mark.parametrize("text", MEANS)
+def test_what_follows_a_sum_over_windows_is_computed_of_it(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[Any] = []
+    run = pooling.Pooling.run
+    monkeypatch.setattr(pooling.Pooling, "run", lambda self, *given: runs.append(given) or run(self, *given))
+    rng = np.random.default_rng(3)
+    x, y = rng.standard_normal((2, 5, 14, 42)).astype(np.float32), rng.standard_normal((2, 5, 12, 40)).astype(np.float32)
+    s = sum(x[:, :, i : i + 12, j : j + 40].astype(np.float64) for i, j in product(range(3), range(3)))
+    wanted = ((s / 9,), (s, np.exp(s / 9)), (s / 9, s / 9 * y + s))[MEANS.index(text)]
+    f = axon.compile(text).f
+    for n in range(4):  # the ordinary way, and as it is kept
+        found = f(x, y, target="cpu") if " x y " in text else f(x, target="cpu")
+        assert len(runs) == n + 1
+        for one, true in zip(found if isinstance(found, tuple) else (found,), wanted, strict=True):
+            np.testing.assert_allclose(one, true, rtol=1e-4, atol=1e-5)
