@@ -37,6 +37,20 @@ ATAN = (
     -0.011210739541347834, 0.03473269936861459, -0.05773474310285668, 0.07484543570876791, -0.09061419707467136,
     0.11108706693545131, -0.14285614611693834, 0.19999998391271512, -0.33333333329017123,
 )  # fmt: skip
+# erfinv x / x by -log (1 - x**2), less the middle of its range: up to 5.75 and from there, to 32 and 30 bits.
+ERFINV_MIDDLES, ERFINV_APART = (2.875, 11.225), 5.75
+ERFINV = (
+    (
+        -1.704405388153562e-11, 4.2913480140781516e-11, 1.0833391492334793e-09, -7.2646839976015115e-09, -1.648779695789833e-08,
+        4.7210080574474367e-07, -2.1517869983211207e-06, -1.125939526575075e-05, 0.00020256892029782571, -0.0009356231572505392,
+        -0.005406038576353211, 0.2430242016589748, 1.593250228752349,
+    ),
+    (
+        -8.024899544720691e-14, 1.7289661366519398e-12, -1.877572304231018e-11, 1.5353870336740127e-10, -7.644948504351866e-10,
+        -6.71725959434843e-09, 2.926365431959903e-07, -6.527727108875558e-06, 0.00013498482172593322, -0.0032470162545245765,
+        0.15016731309697612, 3.1848371367592305,
+    ),
+)  # fmt: skip
 # (sin r / r - 1) / r**2 and (cos r - 1 + r**2 / 2) / r**4 by r**2, up to 0.79.
 SINE = (2.724340926404085e-06, -0.00019840035943066543, 0.00833333177968258, -0.16666666663608304)
 COSINE = (2.454256397769355e-05, -0.0013888277879640465, 0.041666664528702296)
@@ -65,6 +79,14 @@ class Narrow(Elementary):
         f = b.select(b.icmp_signed("==", k, whole(k.type, 0)), x, b.fsub(m, one))
         near = fma(b, b.fmul(f, f), pairwise(b, f, LOG), f)
         return signed(b, magnitude(b, fma(b, count, real(LOG_2, x), near)), x)
+
+    def erfinv(self, b: Builder, x: Value) -> Value:
+        """x times a polynomial, as M. Giles has it (2012): without a quotient or a root."""
+        w = b.fneg(self.log(b, fma(b, b.fneg(x), x, real(1.0, x))))
+        near, far = (
+            pairwise(b, b.fsub(w, real(middle, x)), part) for middle, part in zip(ERFINV_MIDDLES, ERFINV, strict=True)
+        )
+        return b.fmul(x, b.select(b.fcmp_ordered("<", w, real(ERFINV_APART, x)), near, far))
 
     def polynomial(self, b: Builder, coefficients: known.Polynomial, x: Value) -> Value:
         return pairwise(b, x, SHORTER.get(coefficients, coefficients))
