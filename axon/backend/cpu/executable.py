@@ -47,7 +47,7 @@ from axon.core.passes.parts import as_size
 from axon.core.scalar_facts import at_least_0
 
 K = TypeVar("K")
-SMALL = 2 * WORTH_SHARING  # additions of a kernel that no second thread would take a part of
+SMALL = WORTH_SHARING  # additions of a kernel that no second thread would take a part of
 SMALL_PRODUCT = 100_000  # additions of a product as machine code, in whose time BLAS is called from Python
 SMALL_WINDOW = 5_000  # the same of a window, in whose time copies and tables of tiles are asked for
 MOST = 64  # launches of a function that are kept; then they are forgotten, and made anew

@@ -31,7 +31,7 @@ from axon.base.identity import place_of
 from axon.base.names import Symbol
 
 HEAD = object.__basicsize__
-BRIEF = 2 * threads.WORTH_SHARING  # additions of a kernel that is called with Python's lock held
+BRIEF = 2 * threads.WORTH_SHARING  # additions by vectors of a kernel that is called with Python's lock held
 Array = Any
 _FASTCALL = 0x80  # METH_FASTCALL
 

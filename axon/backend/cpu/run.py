@@ -340,7 +340,7 @@ class _Replayed:
         """The same for one thread, by machine code that reads off arrays where they lie; None where it does not."""
         places = tuple(self.places[symbol] for _, symbol in launch.pointers)
         empty = any(0 in self.shapes.get(place, (0,)) for place in places)
-        brief = launch.cost * (steps or 1) < BRIEF
+        brief = launch.cost < BRIEF if steps is None else launch.cost * steps < worth_sharing_steps()
         if not FIELDS or not brief or empty or launch.scratch > ON_STACK or not places:
             return None
         kinds = {position: (OF_ARRAY, n) for n, (position, _) in enumerate(launch.pointers)}
@@ -358,6 +358,11 @@ class _Replayed:
             return answer == AGAIN
 
         return step
+
+
+def worth_sharing_steps() -> int:
+    """Additions of a loop's steps that are worth a thread: few of them are by vectors."""
+    return max(1, threads.WORTH_SHARING // 2)
 
 
 def _begun(kernel: Repeat) -> dict[Symbol, int]:
@@ -618,7 +623,7 @@ class CpuRun(Walk[Array]):
         if shared is None:
             return 1
         cost = loop.compiled.function.cost.evaluate(self.sizes) * (1 if kernel.op.conditional else trip)
-        return min(self.threads, self.sizes[shared.size], cost // threads.WORTH_SHARING)
+        return min(self.threads, self.sizes[shared.size], cost // worth_sharing_steps())
 
     def shared_loop(self, loop: NativeLoop, shared: Independent, trip: int, parts: int) -> None:
         """Run a loop on several threads, each for a range of the indices that go their own way."""

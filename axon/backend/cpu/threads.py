@@ -26,7 +26,7 @@ from axon.base.errors import AxonError
 
 PIECES = 4, 16  # for each thread, so that one that is late, or rows that differ, do not hold up the others: the more it is worth
 MOST = 1024  # threads
-WORTH_SHARING = 100_000  # additions, about what a thread does in the time that sharing costs
+WORTH_SHARING = 200_000  # additions by vectors, about what a thread does in the time that sharing costs
 
 Work = Callable[[int, int, int], int]  # the number of the thread, the first item, the last but one: 0, or 1 to stop the program
 
