@@ -61,6 +61,10 @@ class Elementary(Chip):
             count = b.fadd(count, b.select(twice, real(1.0, x), real(0.0, x)))
         return count, f
 
+    def lowered(self, b: Builder, x: Value, n: Value) -> Value:
+        raised = b.fmul(x, power_of_2(b, b.add(n, whole(n.type, 600))))  # of an n between -1200 and 0
+        return b.fmul(raised, real(2.0**-600, x))
+
     def exponent(self, b: Builder, x: Value) -> tuple[Value, Value]:
         shifted = fma(b, x, real(1 / log(2), x), real(MAGIC, x))
         count = b.fsub(real(MAGIC, x), shifted)

@@ -73,12 +73,17 @@ class Narrow(Elementary):
         return b.fmul(above, r), r
 
     def log1p_of(self, b: Builder, x: Value) -> Value:
-        """Of what is 0 or at least 2**-149: up to 2**-29 the sum with 1 takes up all of it, and below it is the logarithm."""
+        return signed(b, magnitude(b, self.log1p(b, x)), x)
+
+    def log1p(self, b: Builder, x: Value, log_of: tuple[Value, Value] | None = None) -> Value:
+        """Where 1 + x has the exponent of 1, what it is beyond that is x, of which the sum may have lost bits."""
         one = real(1.0, x)
-        k, count, m = self.parts(b, b.fadd(one, x))
+        above = b.fadd(one, x)
+        k, count, m = self.parts(b, above if log_of is None else b.select(*log_of, above))
         f = b.select(b.icmp_signed("==", k, whole(k.type, 0)), x, b.fsub(m, one))
-        near = fma(b, b.fmul(f, f), pairwise(b, f, LOG), f)
-        return signed(b, magnitude(b, fma(b, count, real(LOG_2, x), near)), x)
+        if log_of is not None:
+            count = b.fadd(count, b.select(log_of[0], one, real(0.0, x)))
+        return fma(b, count, real(LOG_2, x), fma(b, b.fmul(f, f), pairwise(b, f, LOG), f))
 
     def erfinv(self, b: Builder, x: Value) -> Value:
         """x times a polynomial, as M. Giles has it (2012): without a quotient or a root."""

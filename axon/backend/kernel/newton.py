@@ -164,9 +164,13 @@ class Chip:
         t, _ = self.quotient(b, b.fsub(a, real(4.0, x)), b.fadd(a, real(4.0, x)))
         value, _ = self.quotient(b, self.polynomial(b, known.ERFC, t), self.fma(b, a, real(2.0, x), one))
         value = self.fma(b, value, self.expm1_near(b, b.fadd(r, low)), value)
-        part = b.ashr(n, whole(n.type, 1))  # two powers, for results that are subnormal
-        value = b.fmul(b.fmul(value, power_of_2(b, part)), power_of_2(b, b.sub(n, part)))
+        value = self.lowered(b, value, n)
         return b.select(negative(b, x), b.fsub(real(2.0, x), value), value)
+
+    def lowered(self, b: Builder, x: Value, n: Value) -> Value:
+        """x times 2**n, which may be subnormal: by two powers."""
+        part = b.ashr(n, _word(x, 1))
+        return b.fmul(b.fmul(x, power_of_2(b, part)), power_of_2(b, b.sub(n, part)))
 
     def erfinv(self, b: Builder, x: Value) -> Value:
         """By M. J. Wichura's algorithm AS 241 (1988), as in `kernel.special`; up to 1 - 2**-35, which is before its tail."""
