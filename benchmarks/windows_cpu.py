@@ -3,6 +3,7 @@
 python benchmarks/windows_cpu.py                 every case
 python benchmarks/windows_cpu.py conv stencil    those whose class or name contains one of the words
 python benchmarks/windows_cpu.py --draw 40 7     so many convolutions of random sizes, from this seed
+python benchmarks/windows_cpu.py --alone …       each side on one thread, the quickest fifth of rounds: where others compute, too
 
 Each case has a peer in NumPy or SciPy, in PyTorch, or both, written as a user would; the ratio is the best peer's time over Axon's:
 above 1, Axon is faster. A figure is the median of as many rounds as fit into a quarter of a second for each side, 5 at least, one
@@ -28,6 +29,7 @@ import scipy.ndimage as ndimage
 import scipy.special as special
 import torch
 import torch.nn.functional as F
+from threadpoolctl import threadpool_limits
 
 import axon
 
@@ -445,8 +447,8 @@ def functions(m: axon.Module) -> list[Case]:
 # ── measuring ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def measure(case: Case) -> dict[str, float]:
-    """Median milliseconds of each side."""
+def measure(case: Case, alone: bool) -> dict[str, float]:
+    """Median milliseconds of each side; `alone` those that a fifth of the rounds take at most."""
     sides: dict[str, Callable[[], Any]] = {"axon": lambda: case.call(*case.arrays)}
     if case.numpy is not None:
         by_numpy = case.numpy
@@ -463,7 +465,8 @@ def measure(case: Case) -> dict[str, float]:
             np.testing.assert_array_equal(results["axon"], result)
     found = {}
     for name, side in sides.items():
-        time.sleep(PAUSE)  # threads of another side still wait for work, and spin
+        if not alone:
+            time.sleep(PAUSE)  # threads of another side still wait for work, and spin
         side()
         before = time.perf_counter()
         side()
@@ -475,12 +478,18 @@ def measure(case: Case) -> dict[str, float]:
             for _ in range(often):
                 side()
             times.append((time.perf_counter() - before) / often)
-        found[name] = 1e3 * statistics.median(times)
+        found[name] = 1e3 * (sorted(times)[len(times) // 5] if alone else statistics.median(times))
     return found
 
 
 def main() -> int:
     words = sys.argv[1:]
+    alone = words[:1] == ["--alone"]
+    if alone:
+        words = words[1:]
+        os.environ["AXON_THREADS"] = "1"
+        torch.set_num_threads(1)
+        threadpool_limits(1)
     m = axon.compile(SOURCE)
     if words[:1] == ["--draw"]:
         cases = [convolution(m, form) for form in drawn(int(words[1]), int(words[2]))]
@@ -491,7 +500,7 @@ def main() -> int:
     ratios: dict[str, list[float]] = {}
     for case in cases:
         try:
-            times = measure(case)
+            times = measure(case, alone)
         except Exception as error:
             print(f"{case.kind} {case.name}: {type(error).__name__} {str(error)[:1500]}", flush=True)
             continue
