@@ -69,3 +69,29 @@ def test_both_loops_are_of_vectors(element: str, monkeypatch: pytest.MonkeyPatch
     text = str(module)
     assert "llvm.vector.reduce.smax" in text
     assert "llvm.vector.reduce.smin.v" in text
+
+
+EXTREMES = axon.compile("""
+fun most (x : 'a[n, m]) = for i => max j => x[i, j]
+fun least (x : 'a[n, m]) = for i => min j => x[i, j]
+fun most_where (x : 'a[n, m]) = for i => max for j < m where x[i, j] < 1.0 => x[i, j]
+fun sizes (x : 'a[n, m]) = for i => max for j < m => abs (x[i, j])
+fun all_of_it (x : 'a[n]) = max j => x[j]
+""")
+
+
+@pytest.mark.parametrize("element", ["float32", "float64", "float16", "bfloat16", "float8_e4m3fn"])
+def test_extremes_are_those_of_the_definition(element: str) -> None:
+    """Also of zeros of both signs, of infinities, where nothing is taken, and where something is no number."""
+    rng = np.random.default_rng(7)
+    dtype = np.dtype(element) if hasattr(np, element) else np.dtype(getattr(pytest.importorskip("ml_dtypes"), element))
+    for n in (1, 3, 8, 17, 64, 1000):
+        x = drawn(rng, (5, n), np.float32).astype(dtype)
+        for name in ("most", "least", "most_where", "sizes"):
+            found, wanted = (np.asarray(EXTREMES[name](x, target=target)).astype(np.float64) for target in ("cpu", "interpret"))
+            np.testing.assert_array_equal(found, wanted)
+            number = ~np.isnan(wanted)
+            np.testing.assert_array_equal(np.signbit(found)[number], np.signbit(wanted)[number])
+        wanted = float(EXTREMES.most(x, target="interpret")[0])
+        np.testing.assert_array_equal(float(EXTREMES.all_of_it(x[0], target="cpu")), wanted)
+
