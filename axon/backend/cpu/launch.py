@@ -164,8 +164,8 @@ def _function(name: str, words: Sequence[int], *kept: object) -> Callable[..., i
     integer = ctypes.cast(ctypes.pythonapi.PyLong_FromLongLong, ctypes.c_void_p).value
     table = np.array([integer, *words], np.int64).view(_Words)
     table.kept = kept
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    type = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    make = type(("PyCFunction_NewEx", ctypes.pythonapi))  # of its own: what others declare of it stays
     made: Callable[..., int] = make(ctypes.addressof(_method(name)), table, None)
     return made
 
