@@ -267,6 +267,13 @@ class _Operator:
             f"def shapes({', '.join([*self.explicit, *(own for _, own in self.given)])}):",
             *(f"    {line}" for line in self._fake()),
             "",
+            "",
+            "def no_derivative(context, *gradients):",  # PyTorch alone would warn, and leave the gradients out
+            f'    raise RuntimeError("`{self.name}`, as `axon build` made it, has no derivative")',
+            "",
+            "",
+            f'torch.library.register_autograd("{NAMESPACE}::{self.name}", no_derivative)',
+            "",
         ]
         return "\n".join(lines)
 

@@ -98,6 +98,13 @@ def test_what_is_wrong_is_said(operator: Any) -> None:
         assert said in str(raised.value)
 
 
+def test_it_has_no_derivative_and_says_so(operator: Any) -> None:
+    h, w, number, flag, x, ids = given(5)
+    result = operator(h, w.requires_grad_(), number, flag, x, ids)[0]
+    with pytest.raises(RuntimeError, match="`f`, as `axon build` made it, has no derivative"):
+        result.float().sum().backward()
+
+
 class Twice(torch.nn.Module):  # type: ignore[misc]
     def forward(self, w: Any, x: Any, ids: Any) -> Any:
         return torch.ops.axon_built.f(2, w, 1.5, True, x, ids)[0] * 2
