@@ -162,7 +162,7 @@ def test_axes_have_names_of_their_own() -> None:
 
 
 def test_one_thread_is_one() -> None:
-    said = explain(program("fun f (x : f32[n, 1]) = for i => max j => x[i, j]"))
+    said = explain(program("fun f (x : f32[n, 1]) = for i => argmax j => x[i, j]"))
     assert "1 thread of a warp for each row" in said
     assert "1 time in registers" in said
     assert "1 threads" not in said
