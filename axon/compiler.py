@@ -127,7 +127,7 @@ def check_text(text: str, path: str = TEXT) -> CheckedModule:
 
 def lower(checked: CheckedModule, name: str, arguments: tuple[ArgumentType, ...] | None) -> core.Program:
     """One declaration in core, for arguments of these element types and ranks; None stands for the most general ones."""
-    with _phase("lowering"):
+    with _phase("lowering"), _no_collection():
         return _lowering()(checked, name, arguments)
 
 
@@ -564,7 +564,8 @@ def internal_error(error: BaseException, phase: str) -> Diagnostic:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Hold the cyclic garbage collector: a check makes many small objects and drops few, and collecting costs a quarter of it."""
+    """Hold the cyclic garbage collector: a check, or lowering, makes many small objects and drops few, and collecting costs up to a
+    quarter of it."""
     import gc
 
     enabled = gc.isenabled()

@@ -55,13 +55,11 @@ else:
 
     def replace(of, /, **changes):
         """The same but for some fields. Raises TypeError for a name that is no field, ValueError where `__init__` takes none."""
-        for name, f in of.__dataclass_fields__.items():
-            if not f.init:
-                if name in changes:
-                    raise ValueError(f"`{name}` is no parameter of {type(of).__qualname__}")
-            elif name not in changes:
-                changes[name] = getattr(of, name)
-        return type(of)(**changes)
+        cls = of.__class__
+        made = _replacing.get(cls)
+        if made is None:
+            made = _replacing[cls] = _replace(cls)
+        return made(of, **changes)
 
 
 def _made(cls: Any, frozen: bool, slots: bool, eq: bool, kw_only: bool) -> Any:
@@ -151,7 +149,12 @@ def _init(cls: Any, found: dict[str, Field[Any]], frozen: bool) -> Any:
         if f.init:
             default = f" = _default{n}" if f.default is not MISSING else " = _missing" if f.default_factory is not MISSING else ""
             (keywords if f.kw_only else positional).append(f.name + default)
-        lines.append(f" _set(self, {f.name!r}, {value})" if frozen else f" self.{f.name} = {value}")
+        slot = getattr(getattr(cls, f.name, None), "__set__", None)
+        if frozen and slot is not None:
+            space[f"_slot{n}"] = slot
+            lines.append(f" _slot{n}(self, {value})")
+        else:
+            lines.append(f" _set(self, {f.name!r}, {value})" if frozen else f" self.{f.name} = {value}")
     if hasattr(cls, "__post_init__"):
         lines.append(" self.__post_init__()")
     parameters = ", ".join([*positional, *(["*", *keywords] if keywords else [])])
@@ -159,6 +162,30 @@ def _init(cls: Any, found: dict[str, Field[Any]], frozen: bool) -> Any:
     made = space["__init__"]
     made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     return made
+
+
+_replacing: dict[Any, Any] = {}  # of each class, what `replace` does with its instances
+
+
+def _replace(cls: Any) -> Any:
+    """A function of an instance and new values for some fields, from text, as `__init__` is."""
+    space: dict[str, Any] = {"_cls": cls, "_missing": MISSING}
+    given = [f for f in cls.__dataclass_fields__.values() if f.init]
+    parameters = ", ".join(["_of", "/", *(["*"] if given else []), *(f"{f.name}=_missing" for f in given)])
+    kept = (f"_of.{f.name} if {f.name} is _missing else {f.name}" for f in given)
+    passed = ", ".join(f"{f.name}={value}" if f.kw_only else value for f, value in zip(given, kept, strict=True))
+    exec(f"def replace({parameters}):\n return _cls({passed})", space)
+    made = space["replace"]
+    fixed = {name for name, f in cls.__dataclass_fields__.items() if not f.init}
+    if not fixed:
+        return made
+
+    def checked(of: Any, /, **changes: Any) -> Any:
+        if wrong := sorted(fixed & changes.keys()):
+            raise ValueError(f"`{wrong[0]}` is no parameter of {cls.__qualname__}")
+        return made(of, **changes)
+
+    return checked
 
 
 def _key(names: tuple[str, ...]) -> Any:

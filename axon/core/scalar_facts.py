@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
+from operator import is_
 
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
-from axon.core.ir import Axis, Binary, Bind, Compute, Const, Index, Local, Read, Scalar, Scan, Select, Unary, Value, element_of
+from axon.core.ir import (
+    Axis,
+    Binary,
+    Bind,
+    Compute,
+    Const,
+    Index,
+    Local,
+    Monoid,
+    Read,
+    Reduction,
+    Scalar,
+    Scan,
+    Select,
+    Unary,
+    Value,
+    element_of,
+)
 from axon.core.walk import children, converted, nodes, rewrite, scalars
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, maximum
 from axon.shapes.width import exact
@@ -320,12 +338,13 @@ def with_dims(scalar: Scalar, change: Callable[[Dim], Dim]) -> Scalar:
 
     def visit(node: Scalar) -> Scalar | None:
         match node:
-            case Read():
-                subscripts = tuple(change(s) if isinstance(s, Dim) else rewrite(s, visit) for s in node.subscripts)
-                padding = None if node.padding is None else rewrite(node.padding, visit)
-                return replace(node, subscripts=subscripts, padding=padding)
-            case Index(dim=dim):
-                return replace(node, dim=change(dim))
+            case Read(tensor, subscripts, element, padding, checked):
+                new = tuple([change(s) if isinstance(s, Dim) else rewrite(s, visit) for s in subscripts])
+                inside = None if padding is None else rewrite(padding, visit)
+                return node if inside is padding and all(map(is_, new, subscripts)) else Read(tensor, new, element, inside, checked)
+            case Index(dim=dim, element=element):
+                changed = change(dim)
+                return node if changed is dim else Index(changed, element)
             case _:
                 return None
 
@@ -413,15 +432,19 @@ def mapped(op: Compute | Scan, change: Callable[[Scalar], Scalar]) -> Compute | 
     """An operation with every scalar expression of it changed."""
     body = tuple(map(change, op.body))
     if isinstance(op, Scan):
-        monoid = replace(op.monoid, units=tuple(map(change, op.monoid.units)), combine=tuple(map(change, op.monoid.combine)))
-        return replace(op, body=body, monoid=monoid)
+        return replace(op, body=body, monoid=_monoid_mapped(op.monoid, change))
     if op.reduction is None:
         return replace(op, body=body)
-    monoid = op.reduction.monoid
-    monoid = replace(monoid, units=tuple(map(change, monoid.units)), combine=tuple(map(change, monoid.combine)))
+    monoid = _monoid_mapped(op.reduction.monoid, change)
     where = None if op.reduction.where is None else change(op.reduction.where)
     asked = None if op.reduction.asked is None else change(op.reduction.asked)
-    return replace(op, body=body, reduction=replace(op.reduction, monoid=monoid, where=where, asked=asked))
+    return replace(op, body=body, reduction=Reduction(op.reduction.axes, monoid, where, asked))
+
+
+def _monoid_mapped(monoid: Monoid, change: Callable[[Scalar], Scalar]) -> Monoid:
+    if not monoid.units and not monoid.combine:
+        return monoid
+    return replace(monoid, units=tuple(map(change, monoid.units)), combine=tuple(map(change, monoid.combine)))
 
 
 def renamed(op: Compute | Scan, names: Mapping[Symbol, Symbol]) -> Compute | Scan:
@@ -432,11 +455,11 @@ def renamed(op: Compute | Scan, names: Mapping[Symbol, Symbol]) -> Compute | Sca
     def axis(a: Axis) -> Axis:
         return Axis(names.get(a.symbol, a.symbol), a.extent.substitute(dims))
 
-    changed = replace(changed, axes=tuple(map(axis, changed.axes)))
+    axes = tuple(map(axis, changed.axes))
     if isinstance(changed, Compute) and changed.reduction is not None:
         reduction = replace(changed.reduction, axes=tuple(map(axis, changed.reduction.axes)))
-        changed = replace(changed, reduction=reduction)
-    return changed
+        return replace(changed, axes=axes, reduction=reduction)
+    return replace(changed, axes=axes)
 
 
 def size(scalar: Scalar, limit: int) -> int:

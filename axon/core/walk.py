@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import is_
 from typing import assert_never
 
 from axon.base.data import replace
@@ -135,7 +136,7 @@ def children(scalar: Scalar) -> tuple[Scalar, ...]:
         case Const() | Index() | Local():
             return ()
         case Read(subscripts=subscripts, padding=padding):
-            computed = tuple(s for s in subscripts if not isinstance(s, Dim))
+            computed = tuple([s for s in subscripts if not isinstance(s, Dim)])
             return (*computed, padding) if padding is not None else computed
         case Unary(operand=operand) | Convert(operand=operand):
             return (operand,)
@@ -155,7 +156,10 @@ def nodes(scalar: Scalar) -> Iterator[Scalar]:
     while pending:
         node = pending.pop()
         yield node
-        pending.extend(reversed(children(node)))
+        if isinstance(node, Binary):  # of most expressions most nodes
+            pending += (node.right, node.left)
+        elif not isinstance(node, Const | Index | Local):
+            pending.extend(reversed(children(node)))
 
 
 def reads(scalar: Scalar) -> Iterator[Read]:
@@ -171,12 +175,13 @@ def with_children(scalar: Scalar, parts: Sequence[Scalar]) -> Scalar:
             rest = iter(parts)
             computed = tuple(s if isinstance(s, Dim) else next(rest) for s in subscripts)
             return replace(scalar, subscripts=computed, padding=None if padding is None else next(rest))
-        case Unary() | Convert():
+        case Unary(op=op):
+            return Unary(op, *parts)
+        case Convert(element=element):
             (operand,) = parts
-            return replace(scalar, operand=operand)
-        case Binary():
-            left, right = parts
-            return replace(scalar, left=left, right=right)
+            return Convert(operand, element)
+        case Binary(op=op):
+            return Binary(op, *parts)
         case Select():
             return Select(*parts)
         case Bind(bindings=bindings):
@@ -187,13 +192,20 @@ def with_children(scalar: Scalar, parts: Sequence[Scalar]) -> Scalar:
 
 
 def rewrite(scalar: Scalar, visit: Callable[[Scalar], Scalar | None]) -> Scalar:
-    """The expression with every node for which `visit` gives another replaced by it, from the top."""
+    """The expression with every node for which `visit` gives another replaced by it, from the top; without any it is itself."""
     changed = visit(scalar)
     if changed is not None:
         return changed
-    if isinstance(scalar, Const | Index | Local):
-        return scalar
-    return with_children(scalar, tuple(rewrite(child, visit) for child in children(scalar)))
+    match scalar:
+        case Const() | Index() | Local():
+            return scalar
+        case Binary(op=op, left=left, right=right):
+            new_left, new_right = rewrite(left, visit), rewrite(right, visit)
+            return scalar if new_left is left and new_right is right else Binary(op, new_left, new_right)
+        case _:
+            old = children(scalar)
+            new = [rewrite(child, visit) for child in old]
+            return scalar if all(map(is_, new, old)) else with_children(scalar, new)
 
 
 def rename(scalar: Scalar, names: Mapping[Symbol, Dim]) -> Scalar:

@@ -167,8 +167,11 @@ class CoreBuilder:
             return Answer.UNKNOWN
         answer = Answer.PROVED
         plain = guarded = None
+        extents = {axis.symbol: axis.extent for axis in context.axes}
         for subscript, size in zip(subscripts, base.shape, strict=True):
             assert isinstance(subscript, Dim)
+            if (axis := subscript.symbol) is not None and extents.get(axis) == size:
+                continue  # an index that runs over this very dimension
             for relation in (Relation(subscript, ">=", Dim.of(0)), Relation(subscript, "<", size)):
                 if relation.trivial is True:
                     continue

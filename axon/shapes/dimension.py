@@ -88,6 +88,14 @@ class Dim:
 
     _terms: dict[Monomial, int]  # no zero coefficients; never changed after construction
 
+    # Set when they are first asked for, which of most Dims nobody does:
+    _compound: frozenset[Quotient | Minimum]
+    _depth: int
+    _hash: int
+    _key: tuple[object, ...]
+    _variables: frozenset[Symbol]
+    _weight: int
+
     def __init__(self, terms: dict[Monomial, int]) -> None:
         """Takes ownership of `terms`, whose monomials are sorted and whose coefficients are not zero."""
         if len(terms) > MAX_TERMS:
@@ -96,12 +104,6 @@ class Dim:
             if not -MAX_COEFFICIENT < coefficient < MAX_COEFFICIENT:
                 raise DimensionTooLarge("a coefficient of more than 63 bits")
         self._terms = terms
-        self._hash: int | None = None
-        self._key: tuple[object, ...] | None = None
-        self._variables: frozenset[Symbol] | None = None
-        self._compound: frozenset[Quotient | Minimum] | None = None
-        self._weight: int | None = None
-        self._depth = 0
 
     @staticmethod
     def of(value: DimLike) -> Dim:
@@ -142,15 +144,18 @@ class Dim:
     @property
     def variables(self) -> frozenset[Symbol]:
         """Every variable in it, also inside atoms."""
-        if self._variables is None:
-            found: set[Symbol] = set()
-            for monomial in self._terms:
-                for atom in monomial:
-                    if isinstance(atom, Symbol):
-                        found.add(atom)
-                    else:
-                        found.update(variables_of(atom))
-            self._variables = frozenset(found)
+        try:
+            return self._variables
+        except AttributeError:
+            pass
+        found: set[Symbol] = set()
+        for monomial in self._terms:
+            for atom in monomial:
+                if isinstance(atom, Symbol):
+                    found.add(atom)
+                else:
+                    found.update(variables_of(atom))
+        self._variables = frozenset(found)
         return self._variables
 
     @property
@@ -161,13 +166,17 @@ class Dim:
     @property
     def compound(self) -> frozenset[Quotient | Minimum]:
         """Every quotient and minimum in it, also inside others. They share their parts: a walk over them as a tree can be long."""
-        if self._compound is None:
-            found: set[Quotient | Minimum] = set()
-            for atom in self.atoms:
+        try:
+            return self._compound
+        except AttributeError:
+            pass
+        found: set[Quotient | Minimum] = set()
+        for monomial in self._terms:
+            for atom in monomial:
                 if not isinstance(atom, Symbol) and atom not in found:
                     found.add(atom)
                     found.update(*(part.compound for part in parts(atom)))
-            self._compound = frozenset(found)
+        self._compound = frozenset(found)
         return self._compound
 
     @property
@@ -202,18 +211,21 @@ class Dim:
     @property
     def weight(self) -> int:
         """How many leaves it has when every atom is unfolded."""
-        if self._weight is None:
-            weight = 0
-            for monomial in self._terms:
-                weight += 1
-                for atom in monomial:
-                    if isinstance(atom, Symbol):
-                        weight += 1
-                    else:
-                        weight += sum(part.weight for part in parts(atom))
-                        self._depth = max(self._depth, 1 + max(part.depth for part in parts(atom)))
-            self._weight = weight
-        return self._weight
+        try:
+            return self._weight
+        except AttributeError:
+            pass
+        weight = depth = 0
+        for monomial in self._terms:
+            weight += 1
+            for atom in monomial:
+                if isinstance(atom, Symbol):
+                    weight += 1
+                else:
+                    weight += sum(part.weight for part in parts(atom))
+                    depth = max(depth, 1 + max(part.depth for part in parts(atom)))
+        self._weight, self._depth = weight, depth
+        return weight
 
     @property
     def depth(self) -> int:
@@ -223,9 +235,11 @@ class Dim:
     @property
     def sort_key(self) -> tuple[object, ...]:
         """A total order on normal forms, by structure and then by the age of variables."""
-        if self._key is None:
+        try:
+            return self._key
+        except AttributeError:
             self._key = tuple(sorted((monomial_key(m), c) for m, c in self._terms.items()))
-        return self._key
+            return self._key
 
     # ── arithmetic ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -382,9 +396,11 @@ class Dim:
         return self is other or (isinstance(other, Dim) and hash(self) == hash(other) and self._terms == other._terms)
 
     def __hash__(self) -> int:
-        if self._hash is None:
+        try:
+            return self._hash
+        except AttributeError:
             self._hash = hash(frozenset(self._terms.items()))
-        return self._hash
+            return self._hash
 
 
 def minimum(a: DimLike, b: DimLike) -> Dim:

@@ -23,8 +23,8 @@ from axon.base.names import Symbol, fresh
 from axon.core.gradients.operations import at, axes_of, derivative
 from axon.core.gradients.rules import number
 from axon.core.gradients.scalars import Contribution, tidied
-from axon.core.ir import Axis, Binary, Compute, Const, Convert, Index, Monoid, Reduction, Scalar, Select, Value, element_of
-from axon.core.scalar_facts import comparison, conjunction, operands, substitute
+from axon.core.ir import Axis, Binary, Compute, Const, Convert, Index, Monoid, Read, Reduction, Scalar, Select, Value, element_of
+from axon.core.scalar_facts import bare, comparison, conjunction, operands, substitute
 from axon.core.walk import converted, mentions
 from axon.shapes.algebra.prove import Facts, proves
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, dim_sum, maximum, rebuilt, replaced
@@ -42,34 +42,43 @@ def gathered(
 
     Where an index of the tensor is one that is known before (`p.blocks[i]` in step i of a loop), sums are made for it alone.
     """
-    apart = _summed_apart(value, axes, given, known, last)
+    whole = _read_whole(value, axes, given.read)
+    apart = None if whole is not None else _summed_apart(value, axes, given, known, last)
     if apart is not None:
         made, left, given = apart
         return (made, *gathered(value, left, given, known, last))
     read, adjoint = given.read, given.adjoint
     places = tuple(Axis(fresh("u"), extent) for extent in value.shape)
     pairs = list(zip(read.subscripts, (Dim.of(p.symbol) for p in places), strict=True))
-    solver = _Solver([(s, u) for s, u in pairs if isinstance(s, Dim)], axes, last, known)
-    solver.run()
-    own = {axis.symbol: fresh(axis.symbol.name) for axis in solver.left}
-    image = {s: Dim.of(new) for s, new in own.items()}
-    image |= {s: d.substitute(image) for s, d in solver.solved.items()}
-    summed = _in_order(tuple(Axis(own[a.symbol], a.extent.substitute(image)) for a in solver.left))
-    facts = known
-    for axis in (*places, *summed):
-        facts = facts.index(axis.symbol, axis.extent)
-    conditions = [comparison("gt", d, ZERO) for d in dict.fromkeys(solver.divisors) if not proves(facts, Relation(d, ">", ZERO))]
-    for axis in solver.axes:
-        if axis.symbol in solver.solved:
-            conditions += within(image[axis.symbol], axis.extent.substitute(image), facts)
     fixed: dict[Symbol, Dim] = {}  # indices of the tensor that are known before any other is
-    others = {axis.symbol for axis in (*places, *summed)}
-    for subscript, u in pairs:
-        if isinstance(subscript, Dim) and (found := subscript.substitute(image)) != u and not _equal(found, u, facts):
-            if summed and found.variables.isdisjoint(others):
-                fixed |= dict.fromkeys(u.variables, found)
-            else:
-                conditions.append(comparison("eq", found, u))
+    conditions: list[Scalar] = []
+    if whole is not None:
+        free = [axis for axis in axes if axis.symbol not in whole]
+        own = {axis.symbol: fresh(axis.symbol.name) for axis in free}
+        image = {s: Dim.of(new) for s, new in own.items()} | {s: Dim.of(places[n].symbol) for s, n in whole.items()}
+        summed = tuple(Axis(own[axis.symbol], axis.extent) for axis in free)
+    else:
+        solver = _Solver([(s, u) for s, u in pairs if isinstance(s, Dim)], axes, last, known)
+        solver.run()
+        own = {axis.symbol: fresh(axis.symbol.name) for axis in solver.left}
+        image = {s: Dim.of(new) for s, new in own.items()}
+        image |= {s: d.substitute(image) for s, d in solver.solved.items()}
+        summed = _in_order(tuple(Axis(own[a.symbol], a.extent.substitute(image)) for a in solver.left))
+        facts = known
+        for axis in (*places, *summed):
+            facts = facts.index(axis.symbol, axis.extent)
+        divisors = dict.fromkeys(solver.divisors)
+        conditions += [comparison("gt", d, ZERO) for d in divisors if not proves(facts, Relation(d, ">", ZERO))]
+        for axis in solver.axes:
+            if axis.symbol in solver.solved:
+                conditions += within(image[axis.symbol], axis.extent.substitute(image), facts)
+        others = {axis.symbol for axis in (*places, *summed)}
+        for subscript, u in pairs:
+            if isinstance(subscript, Dim) and (found := subscript.substitute(image)) != u and not _equal(found, u, facts):
+                if summed and found.variables.isdisjoint(others):
+                    fixed |= dict.fromkeys(u.variables, found)
+                else:
+                    conditions.append(comparison("eq", found, u))
     inner = substitute(adjoint, image)
     while isinstance(inner, Select) and isinstance(inner.otherwise, Const) and inner.otherwise.value == 0:
         conditions += operands("and", inner.condition)
@@ -96,6 +105,19 @@ def gathered(
         own_places = tuple(Axis(fresh("u"), axis.extent) for axis in rest)
         sums.append(Compute((out,), own_places, None, (Convert(at(total, own_places), out.element),)))
     return (*sums, _placed(value, out, [fixed.get(axis.symbol) for axis in places])) if fixed else tuple(sums)
+
+
+def _read_whole(value: Value, axes: Sequence[Axis], read: Read) -> dict[Symbol, int] | None:
+    """Of a tensor that is read as a whole, at bare axes that run over its very dimensions: which dimension each of them is. Then
+    nothing has to be solved, and nothing proved. None for other reads."""
+    extents = {axis.symbol: axis.extent for axis in axes}
+    found: dict[Symbol, int] = {}
+    for n, (subscript, extent) in enumerate(zip(read.subscripts, value.shape, strict=True)):
+        axis = bare(subscript)
+        if axis is None or axis in found or extents.get(axis) != extent:
+            return None
+        found[axis] = n
+    return found if all(axis.extent.variables.isdisjoint(extents) for axis in axes) else None
 
 
 def _unrounded(scalar: Scalar) -> Scalar:
@@ -285,6 +307,8 @@ class _Solver:
 
     def needed_by_others(self, axis: Axis, subscript: Dim) -> bool:
         """Whether the range of an axis that the subscript mentions, which would stay, depends on this one, also through others."""
+        if not subscript.variables & {other.symbol for other in self.left if other != axis}:
+            return False
         ranges = {other.symbol: other.extent.substitute(self.solved).variables for other in self.left if other != axis}
         depending = {axis.symbol}
         while more := {symbol for symbol, names in ranges.items() if symbol not in depending and not names.isdisjoint(depending)}:
