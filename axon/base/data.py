@@ -170,7 +170,8 @@ _replacing: dict[Any, Any] = {}  # of each class, what `replace` does with its i
 def _replace(cls: Any) -> Any:
     """A function of an instance and new values for some fields, from text, as `__init__` is."""
     space: dict[str, Any] = {"_cls": cls, "_missing": MISSING}
-    given = [f for f in cls.__dataclass_fields__.values() if f.init]
+    # As in `__init__`, those that are given by name alone come last.
+    given = sorted((f for f in cls.__dataclass_fields__.values() if f.init), key=lambda f: f.kw_only)
     parameters = ", ".join(["_of", "/", *(["*"] if given else []), *(f"{f.name}=_missing" for f in given)])
     kept = (f"_of.{f.name} if {f.name} is _missing else {f.name}" for f in given)
     passed = ", ".join(f"{f.name}={value}" if f.kw_only else value for f, value in zip(given, kept, strict=True))

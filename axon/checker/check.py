@@ -99,12 +99,13 @@ class Session:
 
     def __init__(
         self, loader: Loader, modules: dict[SourceFile, CheckedModule] | None = None, blanks: Iterable[Span] = (),
-        fewer: int | None = None, former: CheckedModule | None = None, reads: bool = True,
+        fewer: int | None = None, former: CheckedModule | None = None, reads: bool = True, suggests: bool = True,
     ) -> None:  # fmt: skip
         self.loader = loader
         self.reads = reads  # what was kept of the library; otherwise all of it is checked
         self.blanks = tuple(blanks)  # written sizes that are left open
         self.former = former  # the module with another text, for who counts errors; see Note [Unchanged declarations]
+        self.suggests = suggests  # what may mend errors of sizes
         self.fewer = fewer  # whether there are fewer errors is asked, and not why; see Note [Tried changes]
         self.modules = {} if modules is None else dict(modules)
         self.open: list[SourceFile] = []
@@ -152,7 +153,7 @@ class Session:
     def _declarations(self, source: SourceFile, program: S.Program, problems: tuple[Diagnostic, ...]) -> CheckedModule:
         checker = inference(words)
         checker.blanks = {span: [] for span in self.blanks if span.file is source}
-        checker.explains = self.fewer is None
+        checker.explains, checker.suggests = self.fewer is None, self.suggests
         checker.diagnostics.extend(problems)
         scope = Scope(values={name: BuiltinName(name) for name in builtins.NAMES}).child()
         imports: dict[str, CheckedModule] = {}
@@ -430,15 +431,21 @@ def _recheck(
         Most changes that are tried help nothing, and to find out why sizes do not fit takes longer than to find that they do not.
         So a changed file is first checked without that: one error then stands for all of a declaration's sizes, and the check
         ends when there are as many as before. What was without errors is not checked again when the others are to be explained.
+        Where declarations have several errors each, that one stands for them would say nothing, and all are explained at once. What
+        would mend the errors that are left is sought where somebody may look at it: of changes to which no number (`fewer`) is set.
     """
-    from axon.suggest.tried import Attempt, generality
+    from axon.suggest.tried import Attempt, declarations_of, generality
 
+    suggests = fewer is None
+    wrong = [d.span.start for d in former.diagnostics if d.severity == "error" and d.span is not None]
+    if fewer is not None and len(declarations_of(former.source, wrong)) < fewer:
+        fewer = None
     try:
-        checked = Session(_Overlay(loader, changed), known, fewer=fewer, former=former).check(changed)
+        checked = Session(_Overlay(loader, changed), known, fewer=fewer, former=former, suggests=suggests).check(changed)
         if not checked.ok and fewer is not None:
             if sum(d.severity == "error" for d in checked.diagnostics) >= fewer:
                 return None
-            checked = Session(_Overlay(loader, changed), known, former=checked).check(changed)
+            checked = Session(_Overlay(loader, changed), known, former=checked, suggests=suggests).check(changed)
     except AxonError:
         return None
     errors = sum(d.severity == "error" for d in checked.diagnostics)

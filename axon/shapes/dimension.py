@@ -19,7 +19,7 @@ Sizes are bounded: an operation that would pass a limit raises `DimensionTooLarg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import chain
 from math import gcd
 from operator import attrgetter
@@ -84,7 +84,7 @@ DimLike: TypeAlias = "Dim | Symbol | int"
 class Dim:
     """An immutable dimension in normal form. Make one with `Dim.of` and arithmetic."""
 
-    __slots__ = ("_compound", "_depth", "_hash", "_key", "_terms", "_variables", "_weight")
+    __slots__ = ("_compound", "_depth", "_hash", "_key", "_pattern", "_terms", "_variables", "_weight")
 
     _terms: dict[Monomial, int]  # no zero coefficients; never changed after construction
 
@@ -93,6 +93,7 @@ class Dim:
     _depth: int
     _hash: int
     _key: tuple[object, ...]
+    _pattern: tuple[Hashable, tuple[Symbol, ...]]
     _variables: frozenset[Symbol]
     _weight: int
 
@@ -240,6 +241,16 @@ class Dim:
         except AttributeError:
             self._key = tuple(sorted((monomial_key(m), c) for m, c in self._terms.items()))
             return self._key
+
+    @property
+    def pattern(self) -> tuple[Hashable, tuple[Symbol, ...]]:
+        """What it is up to the names of its variables, which are numbered by their age; and the variables in this order."""
+        try:
+            return self._pattern
+        except AttributeError:
+            variables = tuple(sorted(self.variables, key=_AGE))
+            self._pattern = _numbered(self, {v: n for n, v in enumerate(variables)}), variables
+            return self._pattern
 
     # ── arithmetic ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -401,6 +412,21 @@ class Dim:
         except AttributeError:
             self._hash = hash(frozenset(self._terms.items()))
             return self._hash
+
+
+def _numbered(dim: Dim, numbers: Mapping[Symbol, int]) -> Hashable:
+    """A Dim with numbers in place of variables."""
+
+    def of_atom(atom: Atom) -> Hashable:
+        match atom:
+            case Symbol():
+                return numbers[atom]
+            case Quotient(dividend, divisor):
+                return "/", _numbered(dividend, numbers), _numbered(divisor, numbers)
+            case Minimum(items):
+                return "min", *[_numbered(item, numbers) for item in items]
+
+    return frozenset([(c, *map(of_atom, m)) for m, c in dim.mapping.items()])
 
 
 def minimum(a: DimLike, b: DimLike) -> Dim:

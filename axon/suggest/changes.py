@@ -120,6 +120,9 @@ def unsettled(by: Inference, wrong: Unsettled) -> Iterator[Diagnostic]:
             beside = [t for t in outcome.troubles if isinstance(t, Clash) and t is not cause and primary(t).reason.span == at]
             both = annotated(cause, beside[:_MAX_BESIDE], problem, words) if beside else ()
             found = replace(found, suggestions=(*both, *found.suggestions))
+        if not by.suggests:
+            yield replace(found, suggestions=())
+            continue
         changes = _changes(by, cause, found.suggestions, problem, trail, show, _in_scope(by, wrong), wrong.heading)
         yield replace(found, suggestions=tuple(changes))
 

@@ -243,6 +243,11 @@ def _declaration(source: SourceFile, at: int) -> tuple[int, int]:
     return max((s for s in starts if s <= at), default=0), min((s for s in starts if s > at), default=len(source.text))
 
 
+def declarations_of(source: SourceFile, places: Iterable[int]) -> frozenset[tuple[int, int]]:
+    """The declarations that have one of some places in them."""
+    return frozenset(_declaration(source, at) for at in places)
+
+
 def _fresh(attempt: Attempt, before: Sequence[Diagnostic]) -> list[Diagnostic]:
     """The errors that an attempt brought: they are worded as none was before."""
     known = {_words(d) for d in before}

@@ -185,6 +185,7 @@ class Inference:
 
     # what has been said
     explains: bool = True  # or says only that something is wrong with the sizes of a declaration, not why
+    suggests: bool = True  # changes that may mend it, where it explains: to find them takes as long
     diagnostics: list[Diagnostic] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)  # in this declaration, of names that nothing introduces, and of type variables
     leaf: str = ""  # the path of the one that a function is being applied to by `each`

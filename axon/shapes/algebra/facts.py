@@ -173,7 +173,7 @@ class Facts:
     def charged_to(self, budget: Budget) -> Facts:
         """These facts, where questions are charged to a budget, and by it to that of these."""
         facts = _facts(self._parts, budget, self._hidden)
-        facts.answers = self.answers
+        facts.answers, facts.simplifying = self.answers, self.simplifying
         return facts
 
     def without(self, relation: Relation) -> Facts:
@@ -184,6 +184,11 @@ class Facts:
     def index(self, symbol: Symbol, extent: Dim) -> Facts:
         """These facts and 0 <= symbol < extent."""
         return self.assume(Relation(Dim.of(symbol), "<", extent))
+
+    @property
+    def hides(self) -> bool:
+        """Whether these are others' facts except some."""
+        return bool(self._hidden)
 
     # ── for the prover ──────────────────────────────────────────────────────────────────────────────────────────────────
 

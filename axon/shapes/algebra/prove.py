@@ -23,6 +23,7 @@ from axon.shapes.algebra.counterexample import counterexample
 from axon.shapes.algebra.divisibility import divides, divisibility
 from axon.shapes.algebra.facts import Answer, Claim, Facts, claim_holds, claims_of
 from axon.shapes.algebra.grid import seen
+from axon.shapes.algebra.known import keep, known, question
 from axon.shapes.algebra.polynomials import Ideal, exact_quotient, factors
 from axon.shapes.algebra.refute import Refutation, lowest_terms
 from axon.shapes.algebra.remainders import beside_all_sums, without_remainder
@@ -40,6 +41,7 @@ _MAX_REDUCED = 200  # leaves of a Dim that is looked at for simplification
 _FEW_FACTS = 10  # that it looks at before
 _MAX_ALONE = 24  # facts that are looked at as the one that suffices
 _MAX_DEPTH = 3  # of queries about signs inside queries
+_UNLIMITED = 2**60  # steps, which are only counted
 
 
 def prove(facts: Facts, relation: Relation) -> Answer:
@@ -233,17 +235,43 @@ class _Prover:
             if self._depth > _MAX_DEPTH:
                 return Answer.UNKNOWN
             claims = self.facts.relevant(slack.variables, _MAX_FACTS)
-            can_hold, can_fail = _sampled(claims, (kind, slack))
-            if not can_fail and (self._shown(claims, (kind, slack)) or self._by_parts(kind, slack)):
-                return Answer.PROVED
-            if self._depth == 1:
-                self._budget = None  # the other direction gets its own
-                if not can_fail and self._otherwise(claims, (kind, slack)):
-                    return Answer.PROVED
-            if not can_hold and self._refutes(claims, (kind, slack)):
-                return Answer.REFUTED
+            if self._depth == 1 and self._budget is None and len(self._local) == 1 and len(claims) < _MAX_FACTS:
+                return self._known(claims, (kind, slack))  # all that is connected with the claim
+            return self._sought(claims, (kind, slack))
         except (OutOfBudget, DimensionTooLarge):
             pass
+        return Answer.UNKNOWN
+
+    def _known(self, claims: list[Claim], goal: Claim) -> Answer:
+        """The answer to a question by itself, as it was found before, or sought."""
+        facts = self.facts
+        asked = question(goal, claims, self.generosity, facts.simplifying, facts.hides)
+        found = known(asked)
+        if found is not None:
+            if facts.budget is not None:
+                facts.budget.charge(found[1])
+            return found[0]
+        meter = Budget(_UNLIMITED, facts.budget)
+        self.facts = facts.charged_to(meter)
+        try:
+            answer = self._sought(claims, goal)
+        except (OutOfBudget, DimensionTooLarge):
+            answer = Answer.UNKNOWN
+        self.facts, self._budget = facts, None
+        keep(asked, answer, _UNLIMITED - meter.left)
+        return answer
+
+    def _sought(self, claims: list[Claim], goal: Claim) -> Answer:
+        kind, slack = goal
+        can_hold, can_fail = _sampled(claims, goal)
+        if not can_fail and (self._shown(claims, goal) or self._by_parts(kind, slack)):
+            return Answer.PROVED
+        if self._depth == 1:
+            self._budget = None  # the other direction gets its own
+            if not can_fail and self._otherwise(claims, goal):
+                return Answer.PROVED
+        if not can_hold and self._refutes(claims, goal):
+            return Answer.REFUTED
         return Answer.UNKNOWN
 
     def _otherwise(self, claims: list[Claim], goal: Claim) -> bool:
@@ -312,9 +340,9 @@ class _Prover:
                 return self.facts.says_at_least_zero(slack)
             if len(p.mapping) > len(slack.mapping) + 2:
                 continue
-            if kind != "<>" and self._plainly_nonnegative(slack - p):
+            if kind != "<>" and _covers(slack, p, 1) and self._plainly_nonnegative(slack - p):
                 return True
-            if kind == "=" and self._plainly_nonnegative(slack + p):
+            if kind == "=" and _covers(slack, p, -1) and self._plainly_nonnegative(slack + p):
                 return True
             if kind == "<>" and self._plainly_nonnegative(slack - p + 1) and self._plainly_nonnegative(p):
                 return True
@@ -329,6 +357,14 @@ class _Prover:
             return True
         ideal = Ideal(known, [slack], Budget(_SATURATION, self.facts.budget))
         return ideal.consequence(slack, self.budget) is not None
+
+
+def _covers(slack: Dim, p: Dim, sign: int) -> bool:
+    """Whether slack - sign * p has no negative coefficient: seen without making it."""
+    given, less = slack.mapping, p.mapping
+    if any(c * sign > given.get(m, 0) for m, c in less.items()):
+        return False
+    return all(c >= 0 or m in less for m, c in given.items())
 
 
 def _divides(claims: list[Claim], slack: Dim) -> bool:

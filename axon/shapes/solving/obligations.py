@@ -77,9 +77,10 @@ class _Judge:
                 doubted.append((obligation, base, self.out.troubles))
                 self.out.troubles = []
         blamed: set[int] = set()
+        asked = {id(base): self._with_what_is_asked(base) for base in (facts, of_data)} if doubted else {}
         for obligation, base, troubles in doubted:
             at = obligation.reason.span.start
-            if at not in blamed and not self._follows(obligation, base):
+            if at not in blamed and not self._follows(obligation, asked[id(base)]):
                 self.out.troubles += troubles
                 blamed.add(at)
         others = {r for r, _ in self.out.asked[:by_accesses]}
@@ -87,15 +88,18 @@ class _Judge:
         self._prove_promised(facts)
         return self.out
 
-    def _follows(self, obligation: Obligation, base: Facts) -> bool:
+    def _with_what_is_asked(self, base: Facts) -> Facts | None:
+        """Facts and what is asked of every call; None if nothing is, or if that cannot be."""
+        known = (*(r for r, _ in self.out.asked), *(o.relation for o in self.out.owed))
+        return base.assume(*known) if known and not contradict(known, base) else None
+
+    def _follows(self, obligation: Obligation, asked: Facts | None) -> bool:
         """Whether what could not be is proved by what is asked of every call, without it. See Note [Doubtful equations]."""
-        before, self.out = self.out, Judged()
-        known = (*(r for r, _ in before.asked), *(o.relation for o in before.owed))
-        if not known or contradict(known, base):
-            self.out = before
+        if asked is None:
             return False
+        before, self.out = self.out, Judged()
         try:
-            self._judge(obligation, base.assume(*known))
+            self._judge(obligation, asked)
             return not (self.out.troubles or self.out.asked or self.out.owed)
         except DimensionTooLarge:
             return False
