@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import islice, product
 
 from axon.base.names import Symbol
 from axon.shapes.algebra.budget import Budget, OutOfBudget
@@ -40,6 +41,8 @@ _MAX_FACTS = 48  # that one query looks at
 _MAX_REDUCED = 200  # leaves of a Dim that is looked at for simplification
 _FEW_FACTS = 10  # that it looks at before
 _MAX_ALONE = 24  # facts that are looked at as the one that suffices
+_MAX_ENDS = 6  # indices that are put where their ranges end
+_FEW_ENDS = 3  # facts about an index that are looked at for its end
 _MAX_DEPTH = 3  # of queries about signs inside queries
 _UNLIMITED = 2**60  # steps, which are only counted
 
@@ -158,6 +161,10 @@ _OPPOSITE = {Answer.PROVED: Answer.REFUTED, Answer.REFUTED: Answer.PROVED, Answe
 _POOLS = ((1,), (2,), (0,), (3, 5, 2, 7, 4, 11), (64, 32, 16, 8, 4, 2), (1, 4, 12, 48, 96), (2, 3, 6, 12, 24, 48), (7, 1, 9, 2))
 
 
+_MAX_CORNERS = 4  # indices whose ends are tried together
+_LARGEST, _APART = 2**40, 14  # the oldest size, and how many powers of 2 the next one is smaller
+
+
 class _Prover:
     """One query: facts and what is left of its budget."""
 
@@ -167,6 +174,7 @@ class _Prover:
         self._budget: Budget | None = None
         self._local: dict[Claim, Answer] = {}
         self._depth = 0  # of queries about signs inside queries
+        self._first = False  # whether nothing was asked before the query at hand
 
     @property
     def budget(self) -> Budget:
@@ -183,8 +191,10 @@ class _Prover:
             return _OPPOSITE[self.decide(("=", slack))]
         known = self.facts.answers.get(claim) or self._local.get(claim)
         if known is None:
-            if self._depth == 0 and self.facts.budget is not None:
-                self.facts.budget.charge(_QUERY)
+            if self._depth == 0:
+                self._first = not self._local and self._budget is None
+                if self.facts.budget is not None:
+                    self.facts.budget.charge(_QUERY)
             self._local[claim] = Answer.UNKNOWN  # while it is being decided, which ends circles
             whole = self._budget
             if whole is not None:  # a query about a sign, inside another, may take only a part
@@ -232,10 +242,12 @@ class _Prover:
                     return Answer.PROVED
                 if self._plainly_nonnegative(-slack - 1) or self._follows_from_one(-slack - 1):
                     return Answer.REFUTED
+                if self._at_ends(slack):
+                    return Answer.PROVED
             if self._depth > _MAX_DEPTH:
                 return Answer.UNKNOWN
             claims = self.facts.relevant(slack.variables, _MAX_FACTS)
-            if self._depth == 1 and self._budget is None and len(self._local) == 1 and len(claims) < _MAX_FACTS:
+            if self._depth == 1 and self._first and self._budget is None and len(claims) < _MAX_FACTS:
                 return self._known(claims, (kind, slack))  # all that is connected with the claim
             return self._sought(claims, (kind, slack))
         except (OutOfBudget, DimensionTooLarge):
@@ -348,6 +360,23 @@ class _Prover:
                 return True
         return False
 
+    def _at_ends(self, slack: Dim) -> bool:
+        """Whether it is seen with indices where their ranges end: each that lowers it, the youngest first, is put where a fact
+        p >= 0 ends it, which takes a multiple of p away."""
+        rest, put = slack, set[Symbol]()
+        while len(put) < _MAX_ENDS:
+            lowering = [m[0] for m, c in rest.mapping.items() if c < 0 and len(m) == 1 and isinstance(m[0], Symbol)]
+            last = max((v for v in lowering if v not in put), key=lambda v: v.id, default=None)
+            if last is None:
+                break
+            put.add(last)
+            ends = (p for kind, p in islice(self.facts.about((last,)), _FEW_ENDS) if kind != "<>" and p.mapping.get((last,)) == -1)
+            if (end := next(ends, None)) is not None:
+                rest = rest.plus(end, rest.mapping[(last,)])
+                if all(c >= 0 for c in rest.mapping.values()):
+                    return self._plainly_nonnegative(rest)
+        return rest is not slack and all(isinstance(a, Symbol) for a in rest.atoms) and self._follows_from_one(rest)
+
     def _reduces_to_zero(self, claims: list[Claim], slack: Dim) -> bool:
         """Whether slack = 0 follows from the known equalities as polynomials."""
         known = [p for kind, p in claims if kind == "="]
@@ -397,4 +426,48 @@ def _sampled(claims: list[Claim], goal: Claim) -> tuple[bool, bool]:
             if can_hold and can_fail:
                 return True, True
     holds, fails = seen(claims, goal, tuple(variables))
-    return can_hold or holds, can_fail or fails
+    can_hold, can_fail = can_hold or holds, can_fail or fails
+    if claims and not (can_hold and can_fail):
+        holds, fails = _at_corners(claims, goal, variables)
+        can_hold, can_fail = can_hold or holds, can_fail or fails
+    return can_hold, can_fail
+
+
+def _at_corners(claims: list[Claim], goal: Claim, variables: list[Symbol]) -> tuple[bool, bool]:
+    """The same where sizes are far apart, the older ones the larger, or the oldest as small as facts let it be, and each index is
+    at one of the ends of its range: in a chain of windows, `d - 100 * r + 99` of them, nothing is found among small sizes."""
+    least = [p for kind, p in claims if kind == ">="]
+    last: dict[Symbol, list[Dim]] = {}  # of an index, how far it may be from each of its ends
+    for p in least:
+        youngest = max(p.variables, key=lambda v: v.id, default=None)
+        if youngest is not None and p.mapping.get((youngest,)) == -1:
+            last.setdefault(youngest, []).append(p)
+    sizes = {v for own, ends in last.items() for p in ends for v in p.variables if v != own}
+    sizes |= {m[0] for p in least for m, c in p.mapping.items() if c < -1 and len(m) == 1 and isinstance(m[0], Symbol)}
+    indices = [v for v in variables if v in last and v not in sizes]
+    if len(indices) > _MAX_CORNERS:
+        return False, False
+    others = [v for v in variables if v not in indices]
+    far_apart = {v: max(_LARGEST >> _APART * i, 1) for i, v in enumerate(others)}
+    can_hold = can_fail = False
+    for small in (False, True) if others else (False,):
+        for corner in product((False, True), repeat=len(indices)):
+            values = {**far_apart, **dict.fromkeys(indices, 0)}
+            try:
+                if small:
+                    oldest = others[0]
+                    values[oldest] = 0
+                    below = (p for p in least if p.mapping.get((oldest,)) == 1 and p.variables.isdisjoint(indices))
+                    values[oldest] = max((0, *(-p.evaluate(values) for p in below)))
+                for v, at_end in zip(indices, corner, strict=True):
+                    if at_end:
+                        values[v] = max(min(p.evaluate(values) for p in last[v]), 0)
+                holds = claim_holds(goal, values)
+                if (can_hold if holds else can_fail) or not all(claim_holds(claim, values) for claim in claims):
+                    continue
+            except ZeroDivisionError:
+                continue
+            can_hold, can_fail = can_hold or holds, can_fail or not holds
+            if can_hold and can_fail:
+                return True, True
+    return can_hold, can_fail
