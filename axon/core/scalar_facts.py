@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from operator import is_
+from types import MappingProxyType
 
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
@@ -447,9 +448,11 @@ def _monoid_mapped(monoid: Monoid, change: Callable[[Scalar], Scalar]) -> Monoid
     return replace(monoid, units=tuple(map(change, monoid.units)), combine=tuple(map(change, monoid.combine)))
 
 
-def renamed(op: Compute | Scan, names: Mapping[Symbol, Symbol]) -> Compute | Scan:
-    """An operation over other axes."""
-    dims = {old: Dim.of(new) for old, new in names.items()}
+def renamed(
+    op: Compute | Scan, names: Mapping[Symbol, Symbol], sizes: Mapping[Symbol, Dim] = MappingProxyType({})
+) -> Compute | Scan:
+    """An operation over other axes, with other `sizes`."""
+    dims = {**sizes, **{old: Dim.of(new) for old, new in names.items()}}
     changed = mapped(op, lambda scalar: substitute(scalar, dims))
 
     def axis(a: Axis) -> Axis:

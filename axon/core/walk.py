@@ -115,7 +115,25 @@ def dimensions_of(op: Op) -> frozenset[Symbol]:
 
 def needs_of(op: Op) -> frozenset[Symbol]:
     """The tensors and dimensions that an operation names."""
-    return tensors_of(op) | dimensions_of(op)
+    match op:
+        case Compute() | Scan():  # as both say, in one walk
+            found = {v for out in op.outs for d in out.shape for v in d.variables}
+            for axis in all_axes(op):
+                found |= axis.extent.variables
+            named: set[Symbol] = set()
+            for scalar in scalars(op):
+                for node in nodes(scalar):
+                    if isinstance(node, Read):
+                        named.add(node.tensor)
+                        for s in node.subscripts:
+                            if isinstance(s, Dim):
+                                found |= s.variables
+                    elif isinstance(node, Index):
+                        found |= node.dim.variables
+            found.difference_update([axis.symbol for axis in all_axes(op)])
+            return frozenset(found | named)
+        case _:
+            return tensors_of(op) | dimensions_of(op)
 
 
 def _dims(node: Scalar) -> frozenset[Symbol]:

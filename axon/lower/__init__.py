@@ -146,7 +146,8 @@ class _Lowering:
         block = builder.extents.rewritten(needed(builder.block(results)), self.inputs, builder.known)
         known = contract.determined()
         # Equations under conditions that never hold are not solved: the sizes that only they decide are left.
-        left = frozenset[Symbol]().union(*map(dimensions_of, block.ops)) & evaluator.sizes - known
+        undecided = evaluator.sizes - known
+        left = undecided and frozenset[Symbol]().union(*map(dimensions_of, block.ops)) & undecided
         idle = tuple(sorted(left, key=lambda s: s.id))
         contract = replace(contract, limits=limits(block, self.inputs, known, idle), idle=idle)
         return Program(self.name, scheme.explicit, tuple(params), tuple(self.inputs), contract, block, structure)

@@ -141,6 +141,8 @@ class Derivatives(Loops):
 
     def forget_stopped(self, results: Sequence[Symbol]) -> None:
         """Leave out the copies of `stop_gradient`, once no derivative is taken any more."""
+        if not self.b.stopped:
+            return
         self._without_copies(0, lambda symbol: symbol in self.b.stopped and symbol not in results)
 
     def _views(self, like: Value, stored: Sequence[CoreValue], over: Sequence[Axis]) -> Value:

@@ -62,9 +62,11 @@ class _Walk:
             self.above[axis.symbol] = axis.extent
 
     def _extent(self, extent: Dim, span: Span | None) -> None:
-        if extent in self._extents or exact(extent, 32):
+        if extent in self._extents:
             return
         self._extents.add(extent)
+        if exact(extent, 32):
+            return
         self._parts(extent, span)
         self._limit(
             _total(extent) if extent.variables <= self.known else self._bounded(extent), MOST, "sizes end at 2,147,483,647", span
@@ -87,6 +89,8 @@ class _Walk:
                                 self._parts(subscript, span)
 
     def _parts(self, dim: Dim, span: Span | None) -> None:
+        if dim.symbol is not None:
+            return
         for part in held(dim):
             self._wide(part, span)
 

@@ -75,6 +75,8 @@ def within(dim: Dim) -> bool:
 
 def exact(dim: Dim, bits: int) -> bool:
     """Whether so many bits hold every value of a Dim."""
+    if dim.symbol is not None:
+        return 2 ** (bits - 1) > MOST
     low, high = of_dim(dim)
     limit: int = 2 ** (bits - 1)
     return -limit <= low and high < limit

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from typing import cast
 
 from axon.base.data import replace
 from axon.base.element import Element
@@ -43,6 +45,13 @@ from axon.shapes.algebra.prove import Facts, proves
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 
+Shapes = Mapping[Symbol, tuple[Dim, ...]]
+
+
+def layered(own: Shapes, around: Shapes) -> Shapes:
+    """Shapes of some tensors and of those around, which are looked up and not copied."""
+    return ChainMap(cast("MutableMapping[Symbol, tuple[Dim, ...]]", own), cast("MutableMapping[Symbol, tuple[Dim, ...]]", around))
+
 
 class Maker:
     """Makes operations from others. `active` are the tensors that move with what derivatives are taken by; `stopped` never do."""
@@ -57,7 +66,7 @@ class Maker:
         rules: Sequence[UserRule] = (),
     ) -> None:
         self.source, self.known, self.stopped, self.rules = tuple(source), known, stopped, tuple(rules)
-        self.shapes = {**shapes, **{out.symbol: out.shape for op in source for out in outs_of(op)}}
+        self.shapes = layered({out.symbol: out.shape for op in source for out in outs_of(op)}, shapes)
         self.active: dict[Symbol, Value] = {value.symbol: value for value in by}
         self.ops: list[Op] = []
         self.fills: dict[Symbol, Const] = {}  # of tensors whose elements are all one number: which

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import assert_never
 
 from axon.base.data import dataclass, replace
@@ -176,9 +177,9 @@ def scan_apart(op: Scan) -> Scan:
     return made
 
 
-def _apart(op: Compute | Scan) -> Compute | Scan:
+def _apart(op: Compute | Scan, sizes: Mapping[Symbol, Dim] = MappingProxyType({})) -> Compute | Scan:
     inner = op.reduction.axes if isinstance(op, Compute) and op.reduction is not None else ()
-    op = renamed(op, {a.symbol: fresh(a.symbol.name) for a in (*op.axes, *inner)})
+    op = renamed(op, {a.symbol: fresh(a.symbol.name) for a in (*op.axes, *inner)}, sizes)
     if isinstance(op, Scan):
         op = replace(op, monoid=_own_parameters(op.monoid))
     elif op.reduction is not None:
@@ -202,7 +203,7 @@ def _duplicate(op: Op, known: dict[Symbol, Symbol]) -> Op:
     op = with_tensors(op, known)
     sizes = {s: Dim.of(new) for s, new in known.items()}
     if isinstance(op, Compute | Scan):
-        op = _apart(_sized(op, sizes))
+        op = _apart(op, sizes)
     elif isinstance(op, Loop):
         states = tuple(_renamed(state, sizes) for state in op.states)
         inner = {**known, **{old.symbol: new.symbol for old, new in zip(op.states, states, strict=True)}}

@@ -21,7 +21,7 @@ from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core.gradients.demand import Demand, demands, disjunction, is_bounded
-from axon.core.gradients.making import Maker
+from axon.core.gradients.making import Maker, layered
 from axon.core.gradients.operations import (
     NoDerivative,
     UserRule,
@@ -345,7 +345,7 @@ class Reverse(Maker):
         whole = {s: parts[s][0] if stacked else self.active[s] for s in outside}
         sums = {s: Value(fresh(f"d_{s.name}"), value.element, value.shape) for s, value in whole.items()}
         of = {s: parts[s][0] if s in parts else self.active[s] for s in outside}
-        shapes = {**self.shapes, **{part.symbol: part.shape for part, _ in parts.values()}}
+        shapes = layered({part.symbol: part.shape for part, _ in parts.values()}, self.shapes)
         by = [*(renamed_states[n] for n in moving), *of.values()]
         inner = Reverse(ops, by, self.known.index(counter, trip), shapes, self.stopped, self.rules)
         seeds: list[tuple[Symbol, Value]] = []

@@ -364,6 +364,8 @@ def _closed(read: Read, scope: _Scope) -> Read:
 
 def tidied(scalar: Scalar) -> Scalar:
     """The same expression: names that are used once, or stand for what costs nothing, are gone, and the others are its own."""
+    if not any(isinstance(node, Bind) for node in nodes(scalar)):
+        return scalar
     uses_in = _uses(scalar)
 
     def go(s: Scalar, known: dict[Symbol, Scalar]) -> Scalar:

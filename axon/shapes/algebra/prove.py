@@ -391,8 +391,9 @@ class _Prover:
 def _covers(slack: Dim, p: Dim, sign: int) -> bool:
     """Whether slack - sign * p has no negative coefficient: seen without making it."""
     given, less = slack.mapping, p.mapping
-    if any(c * sign > given.get(m, 0) for m, c in less.items()):
-        return False
+    for m, c in less.items():
+        if c * sign > given.get(m, 0):
+            return False
     return all(c >= 0 or m in less for m, c in given.items())
 
 
