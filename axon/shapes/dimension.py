@@ -290,7 +290,7 @@ class Dim:
 
     def plus(self, other: DimLike, factor: int) -> Dim:
         """self + factor * other."""
-        right = Dim.of(other)
+        right = other if isinstance(other, Dim) else Dim.of(other)
         more = right._terms
         if not more:
             return self

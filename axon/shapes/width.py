@@ -75,10 +75,10 @@ def within(dim: Dim) -> bool:
 
 def exact(dim: Dim, bits: int) -> bool:
     """Whether so many bits hold every value of a Dim."""
-    if dim.symbol is not None:
-        return 2 ** (bits - 1) > MOST
-    low, high = of_dim(dim)
     limit: int = 2 ** (bits - 1)
+    if dim.symbol is not None:
+        return limit > MOST
+    low, high = of_dim(dim)
     return -limit <= low and high < limit
 
 

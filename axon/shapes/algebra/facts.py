@@ -29,6 +29,8 @@ def claims_of(relation: Relation) -> tuple[Claim, ...]:
     """What a fact says, and what its being defined says: a divisor is not 0."""
     kind = relation.op if relation.op in ("=", "<>") else ">="
     claims: list[Claim] = [(kind, relation.slack)]
+    if not relation.left.compound and not relation.right.compound:
+        return tuple(claims)
     divisors = {q.divisor for q in relation.left.quotients | relation.right.quotients if q.divisor.constant is None}
     claims += [("<>", divisor) for divisor in sorted(divisors, key=lambda d: d.sort_key)]  # a search within a budget sees the order
     return tuple(claims)

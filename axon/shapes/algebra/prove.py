@@ -184,7 +184,11 @@ class _Prover:
 
     def decide(self, claim: Claim) -> Answer:
         kind, slack = claim
-        trivial = Relation(slack, kind, Dim.of(0)).trivial
+        if kind == ">=":
+            constant = slack.constant
+            trivial = None if constant is None else constant >= 0
+        else:
+            trivial = Relation(slack, kind, Dim.of(0)).trivial
         if trivial is not None:
             return Answer.PROVED if trivial else Answer.REFUTED
         if kind == "<>":
