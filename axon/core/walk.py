@@ -176,7 +176,11 @@ def nodes(scalar: Scalar) -> Iterator[Scalar]:
         yield node
         if isinstance(node, Binary):  # of most expressions most nodes
             pending += (node.right, node.left)
-        elif not isinstance(node, Const | Index | Local):
+        elif isinstance(node, Read):
+            if node.padding is not None:
+                pending.append(node.padding)
+            pending += [s for s in reversed(node.subscripts) if not isinstance(s, Dim)]
+        elif not isinstance(node, (Const, Index, Local)):
             pending.extend(reversed(children(node)))
 
 

@@ -234,7 +234,7 @@ class CoreBuilder:
         """The scalar with the locals it mentions defined in front of it, under names of their own."""
         needed: set[Symbol] = set()
         waiting: set[Symbol] = set()
-        seen = IdentitySet[Scalar]()
+        seen: IdentitySet[Scalar] = IdentitySet()
         mentioned(scalar, waiting, seen)
         while waiting:
             symbol = waiting.pop()
@@ -245,14 +245,14 @@ class CoreBuilder:
             return scalar
         order = sorted(needed, key=lambda s: s.id)  # a local mentions only older ones
         renamed = {s: fresh(s.name) for s in order}
-        shared = IdentityMap[Scalar, Scalar]()
+        shared: IdentityMap[Scalar, Scalar] = IdentityMap()
         bindings = tuple((renamed[s], substitute(self.locals[s], {}, renamed, shared)) for s in order)
         return Bind(bindings, substitute(scalar, {}, renamed, shared))
 
     def _uses(self, scalars: Sequence[Scalar | Dim]) -> set[Symbol]:
         """Every axis that scalars mention, also through locals."""
         found: set[Symbol] = set()
-        seen = IdentitySet[Scalar]()
+        seen: IdentitySet[Scalar] = IdentitySet()
         for scalar in scalars:
             mentioned(scalar, found, seen)
         waiting = [s for s in found if s in self.locals]
@@ -344,7 +344,7 @@ class CoreBuilder:
         rename = {a.symbol: fresh(a.symbol.name) for a in axes}
         dims = {old: Dim.of(new) for old, new in rename.items()}
         dims |= {old: _renamed(d, rename) for old, d in image.items()}
-        shared = IdentityMap[Scalar, Scalar]()
+        shared: IdentityMap[Scalar, Scalar] = IdentityMap()
         return rename, lambda scalar: substitute(self._bound(scalar), dims, {}, shared)
 
     def _may_be_nothing(self, inner: Sequence[Axis], where: Scalar | None, context: Context) -> bool:

@@ -97,8 +97,8 @@ class _Step:
 class _Tape:
     def __init__(self, active: Active, tangents: Mapping[Symbol, Scalar] = MappingProxyType({})) -> None:
         self.active, self.tangents = active, tangents
-        self.moving = IdentityMap[Scalar, bool]()
-        self.mentioned = IdentityMap[Scalar, frozenset[Symbol]]()
+        self.moving: IdentityMap[Scalar, bool] = IdentityMap()
+        self.mentioned: IdentityMap[Scalar, frozenset[Symbol]] = IdentityMap()
         self.home: dict[Symbol, _Scope | None] = dict.fromkeys(active.locals)
         self.steps: list[_Step] = []
         self.found: list[Contribution] = []
@@ -402,7 +402,7 @@ def tidied(scalar: Scalar) -> Scalar:
 def _uses(scalar: Scalar) -> IdentityMap[Bind, dict[Symbol, int]]:
     """How often each name will be used in its `let`, those that stand for what costs nothing aside; of what is used at all."""
     open_uses: Counter[Symbol] = Counter()
-    found = IdentityMap[Bind, dict[Symbol, int]]()
+    found: IdentityMap[Bind, dict[Symbol, int]] = IdentityMap()
 
     def go(s: Scalar, often: int) -> None:
         match s:
