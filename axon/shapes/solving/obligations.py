@@ -77,10 +77,10 @@ class _Judge:
                 doubted.append((obligation, base, self.out.troubles))
                 self.out.troubles = []
         blamed: set[int] = set()
-        asked = {id(base): self._with_what_is_asked(base) for base in (facts, of_data)} if doubted else {}
+        asked, asked_of_data = (self._with_what_is_asked(base) if doubted else None for base in (facts, of_data))
         for obligation, base, troubles in doubted:
             at = obligation.reason.span.start
-            if at not in blamed and not self._follows(obligation, asked[id(base)]):
+            if at not in blamed and not self._follows(obligation, asked_of_data if base is of_data else asked):
                 self.out.troubles += troubles
                 blamed.add(at)
         others = {r for r, _ in self.out.asked[:by_accesses]}
