@@ -77,7 +77,8 @@ class _Judge:
                 doubted.append((obligation, base, self.out.troubles))
                 self.out.troubles = []
         blamed: set[int] = set()
-        asked, asked_of_data = (self._with_what_is_asked(base) if doubted else None for base in (facts, of_data))
+        bases = [base for _, base, _ in doubted]
+        asked, asked_of_data = (self._with_what_is_asked(b) if any(b is base for base in bases) else None for b in (facts, of_data))
         for obligation, base, troubles in doubted:
             at = obligation.reason.span.start
             if at not in blamed and not self._follows(obligation, asked_of_data if base is of_data else asked):
