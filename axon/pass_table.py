@@ -52,6 +52,9 @@ def _core(name: str, why: str, each: str = "") -> Stage:
 
 
 LOWER = Stage("lower", "typed", "core", verify, "first order, for these element types and ranks, sizes symbolic")
+NARROW = _core(
+    "narrow", "what is the same along a dimension loses it; first, for the copies that it leaves are computed once then"
+)
 CSE = _core("core_cse", "what is computed twice is computed once; before anything is copied into its readers")
 FACTOR = "sums of products in the order that costs least; while the factors still stand in them"
 DISSOLVE = "pointwise operations go where they are read; before grouping, which sees fewer operations then"
@@ -64,7 +67,7 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
     "interpret": (LOWER,),
     "cpu": (
         LOWER,
-        _core("narrow", "what is the same along a dimension loses it; first, for the copies that it leaves are computed once then"),
+        NARROW,
         CSE,
         _core("factor", FACTOR),
         _core("loop_order", "sums go through memory as it lies; after factoring, which makes sums"),
@@ -77,7 +80,9 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
     ),
     "cuda": (
         LOWER,
+        NARROW,
         CSE,
+        _core("adjoints", "adjoints of windows are windows, without conditions; before sums of products are looked for"),
         _core(
             "segments",
             "scatters sort their indices where sizes make that faster; before factoring, which takes sums apart",
