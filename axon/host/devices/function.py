@@ -216,7 +216,7 @@ class ShardedFunction:
         watch.ask(alike)
         place.begin(watch)
         lines = self._grid.lines(self._options.deterministic)
-        running = Running(lines, place, watch, self._settle, plan.last_uses, dict(plan.sizes), {})
+        running = Running(lines, place, watch, self._settle, dict(plan.sizes), {}, plan.last_uses)
         try:
             if target not in plan.ready:
                 self._settle()  # a process that makes another call is told before kernels are built

@@ -72,9 +72,9 @@ class Running:
     place: Place
     watch: Watch
     settle: Callable[[], None]  # raises AxonError where processes make different calls
-    last_uses: LastUses  # known from calls before
     sizes: dict[Symbol, int]
     values: dict[Symbol, Any]
+    last_uses: LastUses = field(default_factory=IdentityMap)  # known from calls before
     step: int = 0
     exchanges: list[Pending] = field(default_factory=list)  # perhaps under way
 
