@@ -86,4 +86,4 @@ def test_room_is_left_to_blocks_that_start_one_by_one(said: str | None, room: bo
     if said is not None:
         monkeypatch.setenv("NCCL_CGA_CLUSTER_SIZE", said)
     grid: Any = None
-    assert Grid(grid, mesh(m=2), {"m": 0}).leaves_room == room
+    assert Grid(grid, mesh(m=2), {"m": 0}, (0, 1)).leaves_room == room
