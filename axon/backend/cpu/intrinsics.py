@@ -227,7 +227,7 @@ _intrinsic("signed_exponent", lambda x: Element.I64, llvm.signed_exponent)
 
 # ── functions ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_exp_f32 = _inline("exp.f32", lambda b, x: polynomials.exp(b, x, scales=microkernel.vector_bits() == 512))
+_exp_f32 = _inline("exp.f32", polynomials.exp)
 _log_f32 = _inline("log.f32", polynomials.log)
 _exp_f64, _log_f64 = _inline("exp.f64", polynomials.exp_wide), _inline("log.f64", polynomials.log_wide)
 

@@ -39,20 +39,16 @@ _LOG2E, _LN2_HIGH, _LN2_LOW = 1.44269504088896341, 0.693359375, -2.12194440e-4
 _MAGIC = 12582912.0  # 1.5 * 2**23: adding it leaves the nearest integer in the last bits
 
 
-def exp(b: Builder, x: Value, scales: bool = False) -> Value:
-    """2**n * exp(r) with |r| <= ln 2 / 2; coefficients of Cephes' expf (S. L. Moshier). A processor that `scales` multiplies by
-    powers of 2 of any size at once."""
+def exp(b: Builder, x: Value) -> Value:
+    """2**n * exp(r) with |r| <= ln 2 / 2; coefficients of Cephes' expf (S. L. Moshier)."""
     zero = real(0.0, x)
     x = b.select(b.fcmp_ordered(">", x, real(89.0, x)), real(89.0, x), x)
     far = b.fcmp_ordered("<", x, real(-104.0, x))  # where a product that vanishes would take a hundred cycles
     result, shifted = _exp(b, b.select(far, zero, x))
     exponent = b.sub(shifted, as_bits(b, real(_MAGIC, x)))
-    if scales:
-        result = call(b, f"llvm.ldexp.{suffix(x)}.{suffix(exponent)}", result, exponent)
-    else:
-        half = b.ashr(exponent, _word(x, 1))  # in two steps, since 2**n itself may be out of range
-        for part in (half, b.sub(exponent, half)):
-            result = b.fmul(result, as_float(b, b.shl(b.add(part, _word(x, 127)), _word(x, 23))))
+    half = b.ashr(exponent, _word(x, 1))  # in two steps, since 2**n itself may be out of range
+    for part in (half, b.sub(exponent, half)):
+        result = b.fmul(result, as_float(b, b.shl(b.add(part, _word(x, 127)), _word(x, 23))))
     return b.select(far, zero, result)
 
 

@@ -13,7 +13,7 @@ the range of its index. It only has to be the one index that can satisfy its equ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import reduce
 from itertools import product
 from math import inf, prod
@@ -24,7 +24,7 @@ from axon.core.gradients.operations import at, axes_of, derivative
 from axon.core.gradients.rules import number
 from axon.core.gradients.scalars import Contribution, tidied
 from axon.core.ir import Axis, Binary, Compute, Const, Convert, Index, Monoid, Read, Reduction, Scalar, Select, Value, element_of
-from axon.core.scalar_facts import bare, comparison, conjunction, operands, substitute
+from axon.core.scalar_facts import bare, comparison, conjunction, operands, substitute, with_dims
 from axon.core.walk import converted, mentions
 from axon.shapes.algebra.prove import Facts, proves
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, dim_sum, maximum, rebuilt, replaced
@@ -97,8 +97,12 @@ def gathered(
     if not summed:
         body = inner if where is None else Select(where, inner, number(0, inner))
         return (Compute((out,), rest, None, (tidied(body),)),)
-    where = None if where is None else tidied(where)
     inner = _unrounded(inner)
+    if whole is None and solver.rests:
+        asking = [] if where is None else [where]
+        summed, (inner, *asking) = _windows(summed, {own[s] for s in solver.rests if s in own}, [inner, *asking], facts)
+        where = asking[0] if asking else None
+    where = None if where is None else tidied(where)
     total = out if element_of(inner) == out.element else Value(fresh(derivative(value)), element_of(inner), out.shape)
     sums = [Compute((total,), rest, Reduction(summed, Monoid("sum"), where), (tidied(inner),))]
     if total is not out:
@@ -126,6 +130,44 @@ def _unrounded(scalar: Scalar) -> Scalar:
         case Convert(operand=operand, element=element) if element.is_float and element_of(operand).is_float:
             return operand if element_of(operand).bits > element.bits else scalar
     return scalar
+
+
+def _windows(
+    axes: tuple[Axis, ...], rests: Set[Symbol], scalars: Sequence[Scalar], facts: Facts
+) -> tuple[tuple[Axis, ...], list[Scalar]]:
+    """Expressions in which remainders that are summed stand as they are, not as remainders; and where one stands only as the last
+    digit of a number (`r + 2 * i` with r below 2), that number is summed in place of its digits: a window along a stride."""
+    found = [with_dims(scalar, lambda dim: _less(dim, facts)) for scalar in scalars]
+    for rest in [axis for axis in axes if axis.symbol in rests]:
+        for other in [axis for axis in axes if axis != rest]:
+            if not _are_digits(rest, other, found) or any(
+                not a.extent.variables.isdisjoint((rest.symbol, other.symbol)) for a in axes
+            ):
+                continue
+            both = Axis(fresh(other.symbol.name), rest.extent * other.extent)
+            names = {rest.symbol: Dim.of(both.symbol), other.symbol: ZERO}
+            found = [substitute(scalar, names) for scalar in found]
+            axes = tuple(both if axis == other else axis for axis in axes if axis != rest)
+            break
+    return axes, found
+
+
+def _are_digits(low: Axis, high: Axis, scalars: Iterable[Scalar]) -> bool:
+    """Whether two indices stand in expressions only as `low + its extent * high`, or a multiple of that."""
+    dims: list[Dim] = []
+
+    def seen(dim: Dim) -> Dim:
+        dims.append(dim)
+        return dim
+
+    for scalar in scalars:
+        with_dims(scalar, seen)
+    for dim in dims:
+        split = dim.linear_in(low.symbol)
+        above = None if split is None else split[1].linear_in(high.symbol)
+        if split is None or above is None or above[0] != split[0] * low.extent or high.symbol in split[0].variables:
+            return False
+    return True
 
 
 def _summed_apart(
@@ -267,6 +309,7 @@ class _Solver:
         self.left = list(axes)
         self.last = {axis.symbol for axis in last}
         self.solved: dict[Symbol, Dim] = {}
+        self.rests: set[Symbol] = set()  # axes that are remainders
         self.divisors: list[Dim] = []  # extents that are divided by, which are above 0 where there is any index
 
     def run(self) -> None:
@@ -398,18 +441,36 @@ class _Solver:
         return False
 
     def shared_quotient(self, equation: _Equation) -> bool:
-        """`k / c` alone: k is c * u and a remainder, which is summed."""
-        atom = equation.subscript.atom
-        if not isinstance(atom, Quotient) or len(mine := self.own(equation.subscript)) != 1:
+        """`k / c`: k is c * u and a remainder, which is summed. So in `k / c - i` where i is one of a few: k is one of few more,
+        and i would leave all of k."""
+        for atom in (a for a in equation.subscript.atoms if isinstance(a, Quotient)):
+            split = equation.subscript.split(atom)
+            inside = [axis for axis in self.own(equation.subscript) if axis.symbol in atom.dividend.variables]
+            if split is None or split[0].constant not in (1, -1) or len(inside) != 1:
+                continue
+            (axis,), others = inside, self.own(split[1])
+            if axis in others or any(a.symbol in atom.divisor.variables for a in self.axes):
+                continue
+            if others and not self.fewer([*(other.extent for other in others), atom.divisor], axis.extent):
+                continue
+            if atom.dividend.linear_in(axis.symbol) is None:
+                continue
+            rest = Axis(fresh("r"), atom.divisor)
+            value = split[0] * (equation.at - split[1])
+            if self.by(axis, atom.dividend, atom.divisor * value + Dim.of(rest.symbol)):
+                self.left.insert(0, rest)  # before those whose ranges depend on it
+                self.rests.add(rest.symbol)
+                equation.subscript = equation.at  # (c * u + r) / c, which is asked again at the end
+                return True
+        return False
+
+    def fewer(self, extents: Sequence[Dim], other: Dim) -> bool:
+        """Whether so many indices together are known to be fewer than those of another range, or few where that is not known."""
+        known = [extent.constant for extent in extents]
+        if None in known:
             return False
-        if any(a.symbol in atom.divisor.variables for a in self.axes) or atom.dividend.linear_in(mine[0].symbol) is None:
-            return False
-        rest = Axis(fresh("r"), atom.divisor)
-        if not self.by(mine[0], atom.dividend, atom.divisor * equation.at + Dim.of(rest.symbol)):
-            return False
-        self.left.insert(0, rest)  # before those whose ranges depend on it
-        equation.subscript = equation.at  # (c * u + r) / c, which is asked again at the end
-        return True
+        count = prod(n for n in known if n is not None)
+        return count <= FEW**2 if other.constant is None else count < other.constant
 
     def several(self, equation: _Equation) -> bool:
         """`i + r`, `2 * i + r`: one of them from the other."""

@@ -25,6 +25,7 @@ from math import gcd
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
+from axon.core.integer_ranges import of_dim
 from axon.core.ir import (
     Axis,
     Binary,
@@ -84,9 +85,9 @@ def _window(op: Compute, values: Mapping[Symbol, Value]) -> tuple[Compute, ...]:
     if any(not axis.extent.variables.isdisjoint(a.symbol for a in (*op.axes, *reduction.axes)) for axis in reduction.axes):
         return (op,)
     found = _Sum(reduction.axes, list(operands("mul", op.body[0])), list(operands("and", reduction.where)))
-    for condition in tuple(found.conditions):
-        found = found.without(condition)
-    guards = [guard for condition in found.conditions if (guard := _guard(condition)) is not None]
+    while (fewer := found.fewer()) is not None:
+        found = fewer
+    guards = [guard for condition in found.conditions if (guard := _guard(condition)) is not None and not _holds(guard)]
     left = [condition for condition in found.conditions if _guard(condition) is None]
     reads = found.padded([*guards, *found.ends], values)
     if reads is None:
@@ -139,26 +140,30 @@ class _Sum:
     conditions: list[Scalar]
     ends: tuple[Guard, ...] = ()
 
-    def without(self, condition: Scalar) -> _Sum:
-        """With every so many-th index of an axis where a condition says that it has a remainder; as it is, if that says no such."""
+    def fewer(self) -> _Sum | None:
+        """With every so many-th index of an axis, where a condition says that it has a remainder; None if none does."""
+        return next((made for condition in self.conditions if (made := self.without(condition)) is not None), None)
+
+    def without(self, condition: Scalar) -> _Sum | None:
         dividend = _divided(condition)
         for axis in self.axes if dividend is not None else ():
             assert dividend is not None
             dim, by = dividend
-            split, extent = dim.linear_in(axis.symbol), axis.extent.constant
-            if split is None or extent is None or split[0].constant is None or gcd(split[0].constant, by) != 1:
+            split = dim.linear_in(axis.symbol)
+            if split is None or split[0].constant is None or gcd(split[0].constant, by) != 1:
                 continue
-            own = Axis(fresh(axis.symbol.name), Dim.of(-(-extent // by)))
+            own = Axis(fresh(axis.symbol.name), (axis.extent + (by - 1)) // by)
             first = split[1] * (-pow(split[0].constant, -1, by) % by) % by
             index = first + Dim.of(own.symbol) * by
             names = {axis.symbol: index}
+            ends = [(dim.substitute(names), end) for dim, end in self.ends]
             return _Sum(
                 tuple(own if a == axis else a for a in self.axes),
                 [substitute(factor, names) for factor in self.factors],
                 [substitute(c, names) for c in self.conditions if c != condition],
-                (*((dim.substitute(names), end) for dim, end in self.ends), *([(index, Dim.of(extent))] if extent % by else [])),
+                (*ends, *([(index, axis.extent)] if axis.extent % by != ZERO else [])),
             )
-        return self
+        return None
 
     def padded(self, guards: Iterable[Guard], values: Mapping[Symbol, Value]) -> list[Scalar] | None:
         """The factors, padded with 0 where guards say that one is inside its tensor; None where a guard says something else."""
@@ -199,6 +204,11 @@ def _guard(condition: Scalar) -> Guard | None:
             return None if a is None or b is None else (a, b)
         case _:
             return None
+
+
+def _holds(guard: Guard) -> bool:
+    """Whether an index is never below 0, whatever the sizes are."""
+    return guard[1] is None and of_dim(guard[0])[0] >= 0
 
 
 def _index(scalar: Scalar) -> Dim | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from random import Random
 
 import numpy as np
@@ -77,6 +78,21 @@ def test_convolutions(seed: int) -> None:
         assert conditions(made) == 0
 
 
+@pytest.mark.parametrize("seed", range(200 if SOAK else 6))
+def test_transposed_convolutions(seed: int) -> None:
+    """Their gradients are convolutions with strides, of as many taps as the kernel has."""
+    chance = Random(seed)
+    stride, rows, padding = chance.randint(1, 4), chance.randint(1, 5), chance.randint(0, 1)
+    body = f"nn.conv2d_transpose {{{stride}, {padding}}} x k"
+    program = lowered(f"import nn\nfun f (x : E[n, c, h, w]) (k : E[c, o, {rows}, 3]) dy = vjp (fn (x, k) => {body}) (x, k) dy")
+    for size in range(3):
+        made = same(program, seed, {"n": 2, "c": 2, "o": 3, "h": 3 + size, "w": 4})
+    assert conditions(made) == 0 or min(rows, 3) <= stride  # where a remainder of places is that of a kernel's own index
+    taps = [axis.extent.constant for op in made.block.ops if isinstance(op, Compute) and op.outs[0].symbol.name == "d_x"
+            and op.reduction is not None for axis in op.reduction.axes if axis.extent.constant is not None]  # fmt: skip
+    assert prod(taps) <= (rows + stride) * (3 + stride)
+
+
 @pytest.mark.parametrize("name", PLAIN)
 def test_other_windows(name: str) -> None:
     program = lowered(plain(name))
@@ -84,7 +100,7 @@ def test_other_windows(name: str) -> None:
         same(program, seed, {"n": n, "m": m, "c": 2, "o": 2, "h": m, "w": m + 1})
 
 
-@pytest.mark.parametrize(("name", "left"), [("signals", 0), ("every third, summed", 0), ("causal", 1)])
+@pytest.mark.parametrize(("name", "left"), [("signals", 0), ("every third, summed", 0), ("transposed", 0), ("causal", 1)])
 def test_which_conditions_are_left(name: str, left: int) -> None:
     """A mask is none that a subscript is inside its tensor."""
     assert conditions(as_windows(lowered(plain(name)))) == left
