@@ -446,14 +446,20 @@ def _streams(
     found: Streams = {}
     reasons: dict[Symbol, str] = {}
 
-    def take(number: int, made: Found) -> None:
+    def take(number: int, op: Compute, beside: Sequence[Compute] = ()) -> None:
+        """As a stream over the rows that are asked for, or else over others."""
+        made: Found | None = None
+        if op.outs[0].symbol in rows:
+            with suppress(Unsupported):
+                made = stream(op, producers, values, beside, rows[op.outs[0].symbol])
+        made = made or stream(op, producers, values, beside)
         found[number] = made, {numbers[s] for s in made.used}
 
     for number, op in enumerate(ops):
         if not isinstance(op, Compute) or op.reduction is None or op.outs[0].symbol in apart:
             continue
         try:
-            take(number, stream(op, producers, values, (), rows.get(op.outs[0].symbol)))
+            take(number, op)
         except Unsupported as reason:
             if reason.near:
                 reasons[op.outs[0].symbol] = reason.reason
@@ -471,7 +477,7 @@ def _streams(
             others = [o for i, o in enumerate(ops) if i not in inner and i != number and set(tensors_of(o)) & shared]
             beside = [o for o in others if isinstance(o, Compute) and o.reduction and not before & {v.symbol for v in o.outs}]
             with suppress(Unsupported):  # what it cannot make beside its own stays shared, and that is the reason
-                take(number, stream(last, producers, values, beside, rows.get(last.outs[0].symbol)))
+                take(number, last, beside)
             continue
         names = ", ".join(f"`{s.name}`" for s in sorted(shared, key=lambda s: s.id))
         reasons[outs_of(last)[0].symbol] = f"{names} is needed outside the one pass that makes it"
