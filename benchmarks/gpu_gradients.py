@@ -55,6 +55,16 @@ def cases() -> list[Case]:
     soft = "fun f (x : E[b, d]) (dy : E[b, d]) = vjp (fn x => nn.softmax x) x dy"
     entropy = "fun f (x : E[b, d]) (t : i32[b]) = value_and_grad (fn x => nn.cross_entropy x t) x"
     embedded = "fun f (w : E[v, d]) (t : i32[b]) (dy : E[b, d]) = vjp (fn w => for i j => w[t[i], j]) w dy"
+    conv = (
+        "fun f (x : E[n, c, h, w]) (k : E[o, c, r, s]) dy = "
+        "vjp (fn (x, k) => nn.conv2d_with {STRIDE, PADDING, 1, 1} x k) (x, k) dy"
+    )
+    transposed = "fun f (x : E[n, c, h, w]) (k : E[c, o, 4, 4]) dy = vjp (fn (x, k) => nn.conv2d_transpose {2, 1} x k) (x, k) dy"
+
+    def convolved(stride: int, size: int, *shapes: tuple[int, ...]) -> Case:
+        text = conv.replace("STRIDE", str(stride)).replace("PADDING", str(size // 2))
+        return Case(f"convolution by {stride}", text, lambda x, k: f.conv2d(x, k, None, stride, size // 2), shapes, 2)
+
     gelu = "fun f (x : E[b, d]) (dy : E[b, d]) = vjp (fn x => nn.gelu x) x dy"
 
     def attention(q: Any, k: Any, v: Any) -> Any:
@@ -72,7 +82,14 @@ def cases() -> list[Case]:
         Case("cross entropy", entropy, lambda x, t: f.cross_entropy(x, t.long()), ((4096, 32000), (4096, 32000, "below")), 1),
         Case("embedding", embedded, lambda w, t: f.embedding(t, w), ((50257, 768), (8192, 50257, "below")), 1),
         Case("attention", ATTENTION, attention, ((16, 1024, 64),) * 3, 3),
-    ]
+        convolved(1, 3, (64, 64, 56, 56), (64, 64, 3, 3)),
+        convolved(1, 3, (64, 256, 14, 14), (256, 256, 3, 3)),
+        convolved(2, 3, (64, 128, 56, 56), (128, 128, 3, 3)),
+        convolved(2, 1, (64, 256, 56, 56), (512, 256, 1, 1)),
+        convolved(2, 7, (64, 3, 224, 224), (64, 3, 7, 7)),
+        Case("transposed convolution by 2", transposed, lambda x, k: f.conv_transpose2d(x, k, None, 2, 1),
+             ((64, 128, 28, 28), (128, 64, 4, 4)), 2),
+    ]  # fmt: skip
 
 
 def measured(case: Case, element: str) -> str:

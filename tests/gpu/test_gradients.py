@@ -28,6 +28,9 @@ fun entropy (x : E[b, d]) (t : i32[b]) = grad (fn x => nn.cross_entropy x t) x
 fun embedded (w : E[v, d]) (t : i32[b]) (dy : E[b, d]) = vjp (fn w => for i j => w[t[i], j]) w dy
 fun convolved (x : E[n, c, y, z]) (w : E[o, c, k, l]) (dy : E[n, o, y - k + 1, z - l + 1]) =
   vjp (fn (x, w) => nn.conv2d x w) (x, w) dy
+fun every_second (x : E[n, c, y, z]) (w : E[o, c, 3, 3]) dy = vjp (fn (x, w) => nn.conv2d_with {2, 1, 1, 1} x w) (x, w) dy
+fun single (x : E[n, c, y, z]) (w : E[o, c, 1, 1]) dy = vjp (fn (x, w) => nn.conv2d_with {2, 0, 1, 1} x w) (x, w) dy
+fun transposed (x : E[n, c, y, z]) (w : E[c, o, 4, 4]) dy = vjp (fn (x, w) => nn.conv2d_transpose {2, 1} x w) (x, w) dy
 fun pooled (x : E[n, c, y, z]) (dy : E[n, c, y / 2, z / 2]) = vjp (fn x => nn.max_pool {2} x) x dy
 fun attended (q : E[g, t, d]) (k : E[g, s, d]) (v : E[g, s, d]) (dy : E[g, t, d]) = vjp (fn (q, k, v) =>
     let val p = nn.softmax (for h i j => (sum e => q[h, i, e] * k[h, j, e]) * 0.125)
@@ -76,6 +79,9 @@ PEERS: dict[str, tuple[Any, Any, int]] = {  # PyTorch's function, inputs, and ho
     "entropy": (lambda x, t: F.cross_entropy(x, t.long()), lambda: [normal(19, 300), ids(19, 300)], 1),
     "embedded": (lambda w, t: w[t.long()], lambda: [normal(70, 40), ids(200, 70)], 1),
     "convolved": (lambda x, w: F.conv2d(x, w), lambda: [normal(2, 3, 17, 18), normal(5, 3, 3, 3)], 2),
+    "every_second": (lambda x, w: F.conv2d(x, w, None, 2, 1), lambda: [normal(8, 64, 17, 18), normal(64, 64, 3, 3)], 2),
+    "single": (lambda x, w: F.conv2d(x, w, None, 2), lambda: [normal(8, 64, 17, 18), normal(96, 64, 1, 1)], 2),
+    "transposed": (lambda x, w: F.conv_transpose2d(x, w, None, 2, 1), lambda: [normal(8, 64, 14, 15), normal(64, 32, 4, 4)], 2),
     "pooled": (lambda x: F.max_pool2d(x, 2), lambda: [normal(2, 3, 16, 18)], 1),
     "attended": (attention, lambda: [normal(3, 33, 64), normal(3, 65, 64), normal(3, 65, 64)], 3),
 }
