@@ -56,8 +56,7 @@ def cases() -> list[Case]:
     entropy = "fun f (x : E[b, d]) (t : i32[b]) = value_and_grad (fn x => nn.cross_entropy x t) x"
     embedded = "fun f (w : E[v, d]) (t : i32[b]) (dy : E[b, d]) = vjp (fn w => for i j => w[t[i], j]) w dy"
     conv = (
-        "fun f (x : E[n, c, h, w]) (k : E[o, c, r, s]) dy = "
-        "vjp (fn (x, k) => nn.conv2d_with {STRIDE, PADDING, 1, 1} x k) (x, k) dy"
+        "fun f (x : E[n, c, h, w]) (k : E[o, c, r, s]) dy = vjp (fn (x, k) => nn.conv2d_with {STRIDE, PADDING, 1, 1} x k) (x, k) dy"
     )
     transposed = "fun f (x : E[n, c, h, w]) (k : E[c, o, 4, 4]) dy = vjp (fn (x, k) => nn.conv2d_transpose {2, 1} x k) (x, k) dy"
 
