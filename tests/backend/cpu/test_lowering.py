@@ -100,7 +100,7 @@ def f(out, n, first, last):
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_a_text_means_what_it_means_to_python(text: str) -> None:
     types = (Element.I64, None, None, None)
-    native = build._load(*build.compile_source(build.ModuleSource("f", text, types)), types)
+    native = build.load(*build.compile_source(build.ModuleSource("f", text, types)), types)
     around = {"load_i64": lambda p, i: int(p[i]), "store_i64": lambda p, i, x: p.__setitem__(i, x)}
     exec(text, around)
     for n in range(9):

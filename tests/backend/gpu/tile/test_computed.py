@@ -70,7 +70,7 @@ NAMES = ("packed", "known", "signed", "bytes", "by_rows", "in_f32", "turned", "a
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it costs to compute the factor before."""
-    monkeypatch.setattr(merging._Pricer, "before", lambda *_: 1.0)
+    monkeypatch.setattr(merging.Pricer, "before", lambda *_: 1.0)
     monkeypatch.setattr(packed, "without_tensor_cores", lambda *_: inf)
 
 
@@ -176,7 +176,7 @@ def test_random_sizes_and_groups(seed: int, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("name", ["known", "by_rows", "turned", "positions"])
 def test_sums_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where tiles are few, parts of the depth are tiles of their own, added up after."""
-    monkeypatch.setattr(merging._Pricer, "computing", lambda *_: Merging(columns=name == "positions", beside=0, parts=4))
+    monkeypatch.setattr(merging.Pricer, "computing", lambda *_: Merging(columns=name == "positions", beside=0, parts=4))
     arguments = given(name, np.random.default_rng(0), 5, 2048, 65, 128)
     want = wanted(name, *arguments, block=128)
     got = np.asarray(getattr(MODULE, name)(*arguments, target="simulate"), np.float64)

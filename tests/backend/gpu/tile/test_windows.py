@@ -161,14 +161,14 @@ def drawn(chance: Random) -> tuple[str, list[tuple[int, ...]]]:
 def pixels(monkeypatch: pytest.MonkeyPatch) -> list[Random]:
     """Copies of pixels wherever they can be, of several ways to read them any."""
     chance: list[Random] = []
-    real = merging._Pricer.priced
+    real = merging.Pricer.priced
 
     def priced(self: Any, op: Any, option: Merging, later: Any) -> Any:
         found = real(self, op, option, later)
         worse = chance[0].random() if option.im2col is not None else 1.0
         return found and replace(found, seconds=found.seconds + worse)
 
-    monkeypatch.setattr(merging._Pricer, "priced", priced)
+    monkeypatch.setattr(merging.Pricer, "priced", priced)
     for where in (merging, packed, limbs):
         monkeypatch.setattr(where, "without_tensor_cores", lambda *_: inf)
     return chance
