@@ -12,6 +12,7 @@
 A condition that a subscript is inside its tensor is what a padding of 0 says. One that an index has a remainder leaves of a window
 every so many-th index: r = (u + 1) % 2 + 2 * i; where it is an index of the result, the others are 0. So what is left is what a
 convolution, or a transposed one, is written as, and runs as these do. A condition that is none of these stays, and with it the sum.
+So does one on which something depends that is no factor read at an index: what stands under no condition must be there, or padded.
 
 What is multiplied with a padding is left out of the sum by the condition: where a factor beside it is not finite, 0 times it is
 NaN. That is so in the places at a border which such a factor would reach from outside; as in what cuDNN and others compute.
@@ -19,7 +20,8 @@ NaN. That is so in the places at a border which such a factor would reach from o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial, reduce
 from math import gcd
 
 from axon.base.data import dataclass, replace
@@ -44,9 +46,9 @@ from axon.core.ir import (
     Value,
 )
 from axon.core.passes.dissolve import at_one_index
-from axon.core.scalar_facts import comparison, conjunction, index_of, operands, substitute
+from axon.core.scalar_facts import comparison, conjunction, data_may_stop, index_of, is_inside, operands, substitute
 from axon.core.verify import unchanged, verify_rewritten
-from axon.core.walk import outs_of
+from axon.core.walk import outs_of, reads
 from axon.shapes.dimension import Dim, Quotient
 
 ZERO = Dim.of(0)
@@ -80,7 +82,7 @@ def _window(op: Compute, values: Mapping[Symbol, Value]) -> tuple[Compute, ...]:
     reduction = op.reduction
     if reduction is None or reduction.monoid.kind != "sum" or reduction.where is None or reduction.asked is not None:
         return (op,)
-    if len(op.body) != 1 or not op.outs[0].element.is_float:
+    if len(op.body) != 1 or not op.outs[0].element.is_float or data_may_stop(op):
         return (op,)
     if any(not axis.extent.variables.isdisjoint(a.symbol for a in (*op.axes, *reduction.axes)) for axis in reduction.axes):
         return (op,)
@@ -89,12 +91,11 @@ def _window(op: Compute, values: Mapping[Symbol, Value]) -> tuple[Compute, ...]:
         found = fewer
     guards = [guard for condition in found.conditions if (guard := _guard(condition)) is not None and not _holds(guard)]
     left = [condition for condition in found.conditions if _guard(condition) is None]
-    reads = found.padded([*guards, *found.ends], values)
-    if reads is None:
+    extents = {axis.symbol: axis.extent for axis in (*op.axes, *found.axes)}
+    factors = found.padded([*guards, *found.ends], left, values, extents)
+    if factors is None:
         return (op,)
-    body = reads[0]
-    for factor in reads[1:]:
-        body = Binary("mul", body, factor)
+    body = reduce(partial(Binary, "mul"), factors)
     return _apart(replace(op, body=(body,), reduction=Reduction(found.axes, reduction.monoid, conjunction(tuple(left)))), left)
 
 
@@ -165,15 +166,26 @@ class _Sum:
             )
         return None
 
-    def padded(self, guards: Iterable[Guard], values: Mapping[Symbol, Value]) -> list[Scalar] | None:
-        """The factors, padded with 0 where guards say that one is inside its tensor; None where a guard says something else."""
-        factors = list(self.factors)
-        for dim, end in guards:
-            number = next((n for n, factor in enumerate(factors) if _says(factor, dim, end, values)), None)
-            if number is None:
-                return None
-            factors[number] = _with_padding(factors[number])
-        return factors
+    def padded(
+        self, guards: Sequence[Guard], left: Sequence[Scalar], values: Mapping[Symbol, Value], extents: Mapping[Symbol, Dim]
+    ) -> list[Scalar] | None:
+        """The factors without guards, padded with 0 where they may be outside their tensors then. None where a guard says something
+        else than that a factor is inside, or where anything else may be outside without it, also in conditions that are `left`."""
+        if not all(any(_says(factor, dim, end, values) for factor in self.factors) for dim, end in guards):
+            return None
+        guarded = frozenset[Symbol]().union(*(dim.variables for dim, _ in guards))
+
+        def may_be_outside(read: Read) -> bool:
+            moved = any(not isinstance(s, Dim) or not guarded.isdisjoint(s.variables) for s in read.subscripts)
+            return moved and read.padding is None and not is_inside(read, values[read.tensor], extents)
+
+        factors: list[Scalar] = []
+        for factor in self.factors:
+            read = _read(factor)
+            if read is not None and may_be_outside(read):
+                factor = _with_padding(factor)
+            factors.append(factor)
+        return None if any(may_be_outside(read) for scalar in (*factors, *left) for read in reads(scalar)) else factors
 
 
 def _divided(condition: Scalar) -> tuple[Dim, int] | None:
@@ -218,22 +230,18 @@ def _index(scalar: Scalar) -> Dim | None:
 
 
 def _read(factor: Scalar) -> Read | None:
-    """What a factor reads, perhaps into a wider type."""
+    """What a factor reads, perhaps into a wider type, if it may be padded with 0."""
     inner = factor.operand if isinstance(factor, Convert) else factor
-    return inner if isinstance(inner, Read) and inner.checked is None else None
+    if not isinstance(inner, Read) or inner.checked is not None or not inner.element.is_float:
+        return None
+    return inner if inner.padding is None or (isinstance(inner.padding, Const) and inner.padding.value == 0) else None
 
 
 def _says(factor: Scalar, dim: Dim, end: Dim | None, values: Mapping[Symbol, Value]) -> bool:
     """Whether a factor reads a tensor at this index, of a dimension that ends there."""
     read = _read(factor)
-    if read is None or not (read.padding is None or _is_zero(read.padding)) or not read.element.is_float:
-        return False
-    shape = values[read.tensor].shape
-    return any(s == dim and end in (None, extent) for s, extent in zip(read.subscripts, shape, strict=True))
-
-
-def _is_zero(scalar: Scalar) -> bool:
-    return isinstance(scalar, Const) and scalar.value == 0
+    shape = () if read is None else values[read.tensor].shape
+    return read is not None and any(s == dim and end in (None, extent) for s, extent in zip(read.subscripts, shape, strict=True))
 
 
 def _with_padding(factor: Scalar) -> Scalar:

@@ -28,6 +28,10 @@ PLAIN = {  # parameters, arguments by which there are derivatives, the function 
     "every third, summed": ("(x : E[n, 3 * m]) (k : E[n, o])", "x", "for o i => sum n => x[n, 3 * i + 1] * k[n, o]"),
     "transposed": ("(x : E[n, c, h, w]) (k : E[c, o, 4, 4])", "(x, k)", "nn.conv2d_transpose {2, 1} x k"),
     "causal": ("(x : E[n, m]) (k : E[m])", "x", "for n, i < m => sum j => if j <= i then x[n, j] * k[i - j] else 0.0"),
+    "two at an index": ("(x : E[m + 2]) (k : E[3]) (h : E[m])", "x", "for i => sum r => x[i + r] * k[r] * h[i]"),
+    "two kernels": ("(x : E[2 * m + 3]) (k : E[5]) (l : E[5])", "x", "for i < m => sum r => x[2 * i + r] * k[r] * l[r]"),
+    "a function": ("(x : E[m + 2]) (k : E[3]) (h : E[m])", "x", "for i => sum r => x[i + r] * k[r] * abs h[i]"),
+    "a choice": ("(x : E[m + 2]) (k : E[3]) (h : E[m])", "x", "for i => if h[i] > 0.0 then sum r => x[i + r] * k[r] else 0.0"),
     "two windows": ("(x : E[m + 6]) (k : E[3]) (l : E[3])", "x", "for i < m => sum r s => x[i + r + 2 * s] * k[r] * l[s]"),
 }
 
