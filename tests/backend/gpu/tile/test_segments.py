@@ -34,6 +34,7 @@ from axon.backend.gpu.tile.segments import REACH, even_starts
 from axon.core.passes.parts import choices_of, parts, straights
 from tests.backend.gpu.proof.mutants import mutate, sites
 from tests.backend.gpu.runtime.emulated import emulated
+from tests.backend.gpu.tile.test_ragged import drawn
 from tests.checked import checked
 from tests.sample import SOAK
 
@@ -76,14 +77,6 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "for_each_group", lambda *_: inf)
     monkeypatch.setattr(packed, "without_tensor_cores", lambda *_: inf)
     monkeypatch.setattr(ways, "dearer", lambda *_: None)
-
-
-def drawn(chance: Random, rows: int, groups: int) -> Any:
-    """Groups of rows: any, of one alone, of few, most of the last."""
-    how = chance.choice(["any", "one", "few", "skewed"])
-    some = [chance.randrange(groups) for _ in range({"any": groups, "one": 1, "few": 2, "skewed": 1}[how])]
-    found = [chance.choice(some) if how != "skewed" or chance.random() < 0.8 else groups - 1 for _ in range(rows)]
-    return np.array(found, np.int32)
 
 
 def given(name: str, rng: Any, n: int, g: int, k: int, j: int, groups: Any) -> list[Any]:
