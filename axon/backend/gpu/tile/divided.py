@@ -121,6 +121,7 @@ def _grouped(kernel: Stream) -> tuple[Stream, dict[Symbol, Dim]]:
         query=EpilogueOperand(query.value, query.axes, tuple(range(len(query.axes)))),
         views=(*(v for v in kernel.views if v.value != kernel.query.value), query),
         derived=tuple((symbol, dim) for symbol, dim in kernel.derived if symbol not in found_by),
+        made=None,  # its rows are chosen: those of several axes
     )  # fmt: skip
     place = Dim.of(0)
     at = {symbol: Dim.of(symbol) for symbol in one.symbols}
