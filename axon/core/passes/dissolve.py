@@ -11,7 +11,9 @@ Note [Dissolving]
     pointwise value dissolves into all of its readers if every read is symbolic and unchecked, and
       trivial   it is a read, a literal or an index, perhaps converted: always;
       single    it is read at one place that does not recompute;
-      cheap     it costs at most CHEAP additions, is read at most at MANY places, and none of them recomputes.
+      cheap     it costs at most CHEAP additions, is read at most at MANY places, and none of them recomputes. What does not vary
+                along its last axis (`rsqrt (v[b] + 1e-5)` of a normalization) costs nothing: a reader finds it once for a row,
+                or for the neighbours that it makes together.
     Anything else stays. A read with padding becomes a choice between the value's expression and the padding.
 """
 
@@ -291,7 +293,7 @@ def _dissolves(op: Compute, later: list[Op], results: tuple[Symbol, ...]) -> boo
         return True
     if recomputes:
         return False
-    return len(uses) == 1 or (len(uses) <= MANY and weight(body, frozenset(axis.symbol for axis in op.axes)) <= CHEAP)
+    return len(uses) == 1 or (len(uses) <= MANY and weight(body, frozenset(axis.symbol for axis in op.axes[-1:])) <= CHEAP)
 
 
 def _moves_alone(op: Compute, later: list[Op]) -> bool:

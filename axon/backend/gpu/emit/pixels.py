@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from axon.backend.gpu.layout.axes import ZERO, AxisPart
-from axon.backend.gpu.layout.pixels import pixels_of
+from axon.backend.gpu.layout.axes import ONE, ZERO, AxisPart
+from axon.backend.gpu.layout.pixels import is_piece, pixels_of
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import Coordinate, Op
@@ -46,12 +46,14 @@ class PixelEmitter:
         """Where a copy begins, and what is added for its place in windows, both innermost first."""
         seen, (*outer, rows, depth) = pixels_of(view), op.at
         *around, own, deep = view.parts
-        start = list(view.start)
+        start, within = list(view.start), [ZERO] * len(view.start)
+        windows = {place.dimension for place in seen.places if place.pieces != ONE}
         for axis, (part,) in zip(outer, around, strict=True):
-            start = [place + step * Dim.of(axis.axis) for place, step in zip(start, part.step, strict=True)]
+            to = within if is_piece(part, windows) else start
+            to[:] = (place + step * Dim.of(axis.axis) for place, step in zip(to, part.step, strict=True))
         moving = {axis.axis: self.emitter.name(axis.axis) for axis in outer}
         first: list[Expression] = [self.emitter.dim(place, moving) for place in start]
-        offsets: list[Expression] = [Constant(0)] * len(first)
+        offsets: list[Expression] = [self.emitter.dim(place, moving) for place in within]
         beside = seen.places[-1].dimension if seen.joined else -1
         pixel: Sequence[Expression] = self.of_tile[rows]
         place: Sequence[Expression] = self.of_step.get(depth) or self.indices(depth, deep)

@@ -88,7 +88,7 @@ def _images(seen: View) -> CopyLayout:
         dimensions.append(next(part for part in parts if part.step[d] != ZERO))
     for place in pixels.places:
         at[place.dimension] = len(dimensions)
-        reach = place.step * (place.pixels - 1) + place.dilation * (place.window - 1) + 1
+        reach = place.step * (place.pixels - 1) + place.reach + 1
         dimensions.append(AxisPart(reach, _along_one(place.dimension, ONE, rank)))
     at[pixels.channel] = len(dimensions)
     dimensions.append(of[-1])

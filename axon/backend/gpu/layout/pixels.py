@@ -6,7 +6,7 @@ addressed    a View, and the source as it lies -> the view as copies of pixels s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -25,13 +25,21 @@ MOST_PLACES = 3  # dimensions in which pixels lie
 
 @dataclass(frozen=True, slots=True)
 class PixelPlace:
-    """A dimension of images in which pixels lie: how many, their step, how many a window has there, and how far apart."""
+    """A dimension of images in which pixels lie: how many, their step, how many a window has there, and how far apart. Of a sum
+    that is cut, so many `pieces` of windows begin so far `apart`: offsets of a copy are those of its piece and in the piece."""
 
     dimension: int
     pixels: Dim
     step: int
     window: Dim
     dilation: int
+    pieces: Dim = ONE
+    apart: Dim = ZERO
+
+    @property
+    def reach(self) -> Dim:
+        """From the first element of the first window's first piece to the last one of its last."""
+        return self.dilation * (self.window - 1) + self.apart * (self.pieces - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,9 @@ def pixels_of(view: View) -> Pixels:
     channel = only(depth[-1])
     own = {only(part): part for part in rows}
     within = {only(part): part for part in depth[:-1]}
-    examples = {d: part.extent for (part,) in outer for d, step in enumerate(part.step) if step != ZERO and d != channel}
+    pieces = {only(part): part for (part,) in outer if is_piece(part, within)}
+    around = [part for (part,) in outer if part not in pieces.values()]
+    examples = {d: part.extent for part in around for d, step in enumerate(part.step) if step != ZERO and d != channel}
     first = only(rows[0])
     if first not in within and rows[0].step[first] == ONE:
         examples.pop(first, None)  # pixels go on through it: it is the innermost
@@ -63,6 +73,7 @@ def pixels_of(view: View) -> Pixels:
     fine = (
         len(own) + (first in examples) == len(rows)  # each moves through a dimension of its own,
         and len(within) == len(depth) - 1
+        and len(pieces) + len(around) == len(outer)
         and all(len(parts) == 1 for parts in moved)
         and {channel, *examples}.isdisjoint((*within, *own))
         and depth[-1].step[channel] == ONE  # forwards,
@@ -73,8 +84,21 @@ def pixels_of(view: View) -> Pixels:
     if not fine:
         raise Unsupported(f"windows of `{view.source.name}` that copies of pixels do not step through")
     order = sorted(examples.items(), key=lambda item: (item[0] == first, item[0]))
-    found = (PixelPlace(d, *_extent_and_step(own.get(d), d), *_extent_and_step(within.get(d), d)) for d in places)
+    found = (
+        PixelPlace(d, *_extent_and_step(own.get(d), d), *_extent_and_step(within.get(d), d), *_pieces(pieces.get(d), d))
+        for d in places
+    )
     return Pixels(tuple(order), tuple(found), channel, view.joined)
+
+
+def is_piece(part: AxisPart, within: Container[int]) -> bool:
+    """Whether an axis around a copy moves the place in windows, of whose dimensions these are: it numbers pieces of a sum."""
+    moved = [d for d, step in enumerate(part.step) if step != ZERO]
+    return len(moved) == 1 and moved[0] in within
+
+
+def _pieces(part: AxisPart | None, dimension: int) -> tuple[Dim, Dim]:
+    return (ONE, ZERO) if part is None else (part.extent, part.step[dimension])
 
 
 def _extent_and_step(part: AxisPart | None, dimension: int) -> tuple[Dim, int]:
@@ -137,7 +161,7 @@ def addressed(view: View, tensor: DeviceTensor, sizes: Mapping[Symbol, int]) -> 
 
 def _lying(place: PixelPlace, start: int, tensor: DeviceTensor, sizes: Mapping[Symbol, int]) -> _Lying:
     extent, count = tensor.shape[place.dimension], max(1, place.pixels.evaluate(sizes))
-    reach = (max(1, place.window.evaluate(sizes)) - 1) * place.dilation
+    reach = max(0, place.reach.evaluate(sizes))
     upper = start + (count - 1) * place.step - (extent - 1)
     return _Lying(extent, tensor.strides[place.dimension], count, start, upper, place.step, reach)
 

@@ -62,7 +62,7 @@ from axon.core.passes.parts import Decided, PartChoices
 from axon.core.passes.segments import SegmentedScatter
 from axon.core.walk import outs_of, tensors_of
 
-PARTS = (4, 16, 64)  # of a sum: few, since each is a program of its own
+PARTS = (4, 16, 64)  # of a sum, or the next fewer of one length: few, since each is a program of its own
 LONG = 6144  # summed indices
 LEAST_DEPTH = 256  # of a part
 FEW_PARTS = (2, 4, 8)  # of a sum of which a factor is computed
@@ -410,8 +410,8 @@ class Pricer:
         if not extents:
             return
         along, extent = max(extents.items(), key=lambda item: item[1])
-        for parts in PARTS:
-            if extent % parts == 0 and problem.depth >= parts * LEAST_DEPTH:
+        for parts in dict.fromkeys(max(n for n in range(1, most + 1) if extent % n == 0) for most in PARTS):
+            if parts > 1 and problem.depth >= parts * LEAST_DEPTH:
                 yield replace(one.merging, parts=parts, along=along)
 
     def priced(self, op: Compute, merging: Merging, later: Sequence[Compute]) -> _Priced | None:

@@ -404,9 +404,12 @@ def plainest(nest: Nest) -> Mapping:
 
 
 def roomier(mapping: Mapping) -> Mapping | None:
-    """The same with all the registers that a thread can have, with a tile that needs fewer, or with rows that are not held; None if
-    there is none."""
+    """The same with all the registers that a thread can have, with a tile that needs fewer, with more threads that hold fewer
+    elements of a row each, or with rows that are not held; None if there is none."""
     tiled = mapping.tiled
+    if tiled is None and mapping.chunks % 2 == 0 < mapping.chunks and 2 * mapping.team <= MOST and mapping.pieces is None:
+        by: By = "warp" if mapping.by == "warp" and 2 * mapping.team <= WARP else "block"
+        return replace(mapping, by=by, team=2 * mapping.team, chunks=mapping.chunks // 2)
     if tiled is None:
         held = mapping.chunks or mapping.pieces is not None
         return Mapping("block", mapping.vector, mapping.beside, team=MOST) if held and mapping.by in ("block", "cluster") else None

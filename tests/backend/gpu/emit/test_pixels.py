@@ -25,6 +25,7 @@ from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.prepare import prepare, with_views_of
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.schedule import ranked
+from axon.shapes.dimension import Dim
 from tests.backend.gpu.tile.test_windows import drawn, pixels
 from tests.sample import SOAK
 
@@ -125,11 +126,18 @@ LISTED: list[tuple[str, list[tuple[int, ...]]]] = [
      "x[b, p + i, c + 3 | 0.0] * k[o, i, c]", [(2, 24, 64), (8, 3, 64)]),
     ("fun f (x : T[i, c, p]) (k : T[g, o, d, a]) = for g < 2, b < 3, o < 8, p < 20 => sum for c < 8, i < 3 => "
      "x[b + g, c, p + i] * k[g, o, c, i]", [(4, 8, 24), (2, 8, 8, 3)]),
+    # Sums that are cut: windows of a piece begin where those of the piece before end.
+    ("fun f (x : T[c, h, n]) (y : T[o, g, p, n]) = for g < 3, o < 8, c < 5, r < 4 => sum for p < 2, n < 64 => "
+     "x[c, r + 4 * g + 2 * p, n] * y[o, g, p, n]", [(5, 14, 64), (8, 3, 2, 64)]),
+    ("fun f (x : T[c, h, w, n]) (y : T[o, g, p, q, n]) = for g < 3, o < 8, c < 5, r < 3, s < 4 => sum for p < 2, q < 4, n < 64 => "
+     "x[c, r + 2 * g + p - 1, s + q, n | 0.0] * y[o, g, p, q, n]", [(5, 8, 7, 64), (8, 3, 2, 4, 64)]),
+    ("fun f (x : T[c, h, w, n]) (y : T[o, p, g, q, n]) = for g < 2, o < 8, c < 5, r < 3, s < 4 => sum for p < 3, q < 2, n < 64 => "
+     "x[c, r + 2 * p, s + 2 * g + q, n] * y[o, p, g, q, n]", [(5, 7, 7, 64), (8, 3, 2, 2, 64)]),
 ]  # fmt: skip
 
 
 def test_what_copies_of_pixels_bring(pixels: list[Random]) -> None:
-    checked, kinds = 0, set()
+    checked, kinds, cut = 0, set(), 0
     for seed in range(PROGRAMS):
         pixels[:] = [Random(seed)]
         chance = Random(seed)
@@ -170,10 +178,12 @@ def test_what_copies_of_pixels_bring(pixels: list[Random]) -> None:
                 own = [c for c in copies if c[0].tensor == view.value.symbol]
                 around = [(axis.symbol, axis.extent.evaluate(sizes)) for axis in kernel.outer]
                 checked += check(view, own, around, lying, tensors, sizes, chance)
+                cut += any(place.pieces != Dim.of(1) for place in pixels_of(view).places)
                 kinds.add((len(pixels_of(view).places), view.joined, len(pixels_of(view).examples), len(view.axes)))
     assert checked > 5 * PROGRAMS
     assert {joined for _, joined, _, _ in kinds} == {False, True}
     assert {places for places, *_ in kinds} == {1, 2, 3}
+    assert cut > 2
 
 
 def check(
