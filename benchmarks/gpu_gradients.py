@@ -86,6 +86,7 @@ def cases() -> list[Case]:
         convolved(2, 3, (64, 128, 56, 56), (128, 128, 3, 3)),
         convolved(2, 1, (64, 256, 56, 56), (512, 256, 1, 1)),
         convolved(2, 7, (64, 3, 224, 224), (64, 3, 7, 7)),
+        convolved(1, 3, (8, 64, 224, 224), (64, 64, 3, 3)),
         Case("transposed convolution by 2", transposed, lambda x, k: f.conv_transpose2d(x, k, None, 2, 1),
              ((64, 128, 28, 28), (128, 64, 4, 4)), 2),
     ]  # fmt: skip
@@ -143,6 +144,7 @@ def main() -> None:
     options = parser.parse_args()
     import torch
 
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     lines = [f"# Derivatives, {date.today()}, {torch.cuda.get_device_name()}, µs of value and derivatives", ""]
     lines += ["| | inputs | element | Axon | PyTorch | ratio | difference |", "|---|---|---|---:|---:|---:|---:|"]
     for element in options.elements:

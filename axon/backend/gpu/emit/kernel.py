@@ -462,10 +462,10 @@ class Emitter:
         """Forwards from the first, or backwards from the last piece that there is."""
         code, piece = self.code, self.name(op.axis.symbol)
         if not op.backwards:
-            windows = self.pixels.windows(op.body)
+            stepped = self.pixels.stepped(op)
             with code.loop(piece, self.steps):
                 self.block(op.body)
-                self.pixels.move_on(windows)
+                self.pixels.move_on(stepped)
             return
         if not op.peeled:
             code.assign(piece, self.stream.last_piece)

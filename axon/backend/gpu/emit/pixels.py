@@ -1,7 +1,7 @@
 """Copies of pixels: where each begins in an image, and the offset that is its place in a window (see `layout.pixels`).
 
-What the tile decides is found once for all its steps. The place in a window goes on with every step; it is counted, since a
-division takes longer than a step.
+What the tile decides is found once for all its steps. What goes on with every step, the place in a window or, where pixels are
+summed, the first pixel, is counted, since a division takes longer than a step.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from axon.backend.gpu.layout.axes import ONE, ZERO, AxisPart
-from axon.backend.gpu.layout.pixels import is_piece, pixels_of
+from axon.backend.gpu.layout.axes import ZERO, AxisPart
+from axon.backend.gpu.layout.pixels import is_offset, pixels_of
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import Coordinate, Op
@@ -29,7 +29,7 @@ class PixelEmitter:
         self.emitter, self.code = emitter, emitter.code
         self.views = {view.value.symbol: view for view in emitter.program.views if view.im2col}
         self.of_tile: dict[Coordinate, list[Name]] = {}  # the indices of its first pixels
-        self.of_step: dict[Coordinate, list[Name]] = {}  # and of its place in windows
+        self.of_step: dict[Coordinate, list[Name]] = {}  # and of its place in windows, or of the step's first pixels
 
     def seen(self, op: b.Copy) -> View | None:
         """The view that a copy of pixels is of; None for any other copy."""
@@ -47,16 +47,16 @@ class PixelEmitter:
         seen, (*outer, rows, depth) = pixels_of(view), op.at
         *around, own, deep = view.parts
         start, within = list(view.start), [ZERO] * len(view.start)
-        windows = {place.dimension for place in seen.places if place.pieces != ONE}
+        windows = {place.dimension for place in seen.places if place.around}
         for axis, (part,) in zip(outer, around, strict=True):
-            to = within if is_piece(part, windows) else start
+            to = within if is_offset(part, windows) else start
             to[:] = (place + step * Dim.of(axis.axis) for place, step in zip(to, part.step, strict=True))
         moving = {axis.axis: self.emitter.name(axis.axis) for axis in outer}
         first: list[Expression] = [self.emitter.dim(place, moving) for place in start]
         offsets: list[Expression] = [self.emitter.dim(place, moving) for place in within]
         beside = seen.places[-1].dimension if seen.joined else -1
-        pixel: Sequence[Expression] = self.of_tile[rows]
-        place: Sequence[Expression] = self.of_step.get(depth) or self.indices(depth, deep)
+        pixel = self.found(rows, own)
+        place = self.found(depth, deep)
         for index, part in zip(pixel, own, strict=True):
             first = [index if d == beside and step != ZERO else _moved(first[d], index, step) for d, step in enumerate(part.step)]
         for index, part in zip(place, deep, strict=True):
@@ -70,6 +70,10 @@ class PixelEmitter:
             example = example * self.emitter.size(extent) + first[d] if number else first[d]
         inside = [place.dimension for place in reversed(seen.places)]
         return [channel, *(first[d] for d in inside), example, *(offsets[d] for d in inside)]
+
+    def found(self, coordinate: Coordinate, parts: Parts) -> Sequence[Expression]:
+        """The indices of which the one at a coordinate is merged, if they are known."""
+        return self.of_tile.get(coordinate) or self.of_step.get(coordinate) or self.indices(coordinate, parts)
 
     def indices(self, coordinate: Coordinate, parts: Parts) -> list[Expression]:
         """The indices of which the one at a coordinate is merged."""
@@ -86,9 +90,10 @@ class PixelEmitter:
     def first(self, body: tuple[Op, ...]) -> None:
         """The first pixels of a tile."""
         self.of_tile = {}
+        stepped = {op.axis.symbol for op in b.operations(body) if isinstance(op, b.Steps)}
         for rows, _, view in self.copies(body):
             parts = view.parts[-2]
-            if rows in self.of_tile:
+            if rows in self.of_tile or rows.axis in stepped:
                 continue
             found = self.indices(rows, parts)
             if any(parts[0].step[place.dimension] != ZERO for place in pixels_of(view).places):
@@ -96,17 +101,18 @@ class PixelEmitter:
                 found[0] = call("min", found[0], self.emitter.size(parts[0].extent) - 1)
             self.of_tile[rows] = [self.code.let(index, "pixel") for index in found]
 
-    def windows(self, body: tuple[Op, ...]) -> Mapping[Coordinate, Parts]:
-        """The places in windows with which a loop begins, of which indices are merged."""
-        found = {depth: view.parts[-1] for _, depth, view in self.copies(body) if len(view.parts[-1]) > 1}
+    def stepped(self, op: b.Steps) -> Mapping[Coordinate, Parts]:
+        """The places in windows, or the pixels, with which a loop begins, of which indices are merged."""
+        moving = ((at, parts) for *both, view in self.copies(op.body) for at, parts in zip(both, view.parts[-2:], strict=True))
+        found = {at: parts for at, parts in moving if at.axis == op.axis.symbol and len(parts) > 1}
         for depth, parts in found.items():
             first = self.indices(replace(depth, step=0), parts) if depth.offset else [Constant(0)] * len(parts)
             self.of_step[depth] = [self.code.let(index, "place") for index in first]
         return found
 
-    def move_on(self, windows: Mapping[Coordinate, Parts]) -> None:
+    def move_on(self, found: Mapping[Coordinate, Parts]) -> None:
         """To the places of the next step."""
-        for depth, parts in windows.items():
+        for depth, parts in found.items():
             *outer, last = self.of_step[depth]
             extent = self.emitter.size(parts[-1].extent)
             self.code.assign(last, last + depth.step)

@@ -14,7 +14,7 @@ from math import prod
 from axon.backend.gpu.layout.axes import ONE, ZERO, AxisPart, only
 from axon.backend.gpu.layout.pixels import pixels_of
 from axon.backend.gpu.layout.views import View, itself
-from axon.base.data import dataclass
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Binary, Const, Index, Read, Scalar, Select, Value
@@ -40,6 +40,11 @@ class CopyLayout:
     def shape(self) -> tuple[Dim, ...]:
         return tuple(dimension.extent for dimension in self.dimensions)
 
+    @property
+    def memory(self) -> CopyLayout:
+        """What two copies have in common that are the same in memory, though views show other things of them."""
+        return replace(self, parts=(), joined=False)
+
     def read(self, source: Symbol, element: Element, at: Sequence[Dim]) -> Scalar:
         """What of the source the copy's element at these indices is."""
         terms = [self.start, *(tuple(step * i for step in part.step) for part, i in zip(self.dimensions, at, strict=True))]
@@ -51,7 +56,7 @@ class CopyLayout:
 
     def seen(self, copy: Value, axes: tuple[Symbol, ...]) -> View | None:
         """The copy with one dimension for each axis; None if it has."""
-        if len(self.parts) == len(self.dimensions) and all(len(parts) == 1 for parts in self.parts):
+        if not self.im2col and len(self.parts) == len(self.dimensions) and all(len(parts) == 1 for parts in self.parts):
             return None
         value = Value(fresh(f"{copy.symbol.name}_view"), copy.element, tuple(map(_extent, self.parts)))
         return View(value, copy.symbol, axes, self.parts, (ZERO,) * len(self.dimensions), im2col=self.im2col, joined=self.joined)
@@ -83,9 +88,9 @@ def _images(seen: View) -> CopyLayout:
     parts = [part for parts in seen.parts for part in parts]
     groups = [part for part in parts if part is not of[-1] and part.step[pixels.channel] != ZERO]
     dimensions, at = list(groups), {}
-    for d, _ in pixels.examples:
+    for d, extent in pixels.examples:
         at[d] = len(dimensions)
-        dimensions.append(next(part for part in parts if part.step[d] != ZERO))
+        dimensions.append(replace(next(part for part in reversed(parts) if part.step[d] != ZERO), extent=extent))
     for place in pixels.places:
         at[place.dimension] = len(dimensions)
         reach = place.step * (place.pixels - 1) + place.reach + 1
@@ -97,7 +102,8 @@ def _images(seen: View) -> CopyLayout:
         if part in groups:
             return AxisPart(part.extent, _along_one(groups.index(part), ONE, len(dimensions)))
         d = only(part)
-        step = ONE if any(d == example for example, _ in pixels.examples) else part.step[d]
+        only_one = any(d == example for example, _ in pixels.examples) and sum(p.step[d] != ZERO for p in parts) == 1
+        step = ONE if only_one else part.step[d]
         joined = part.there if seen.joined and part is of[-2] else None
         return AxisPart(part.extent, _along_one(at[d], step, len(dimensions)), joined)
 

@@ -15,7 +15,8 @@ from axon.backend.gpu.layout.memory import DeviceTensor, Im2col
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.base.data import dataclass
 from axon.base.names import Symbol
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, dim_sum
+from axon.shapes.width import of_dim
 
 if TYPE_CHECKING:
     from axon.backend.gpu.layout.views import View
@@ -25,21 +26,20 @@ MOST_PLACES = 3  # dimensions in which pixels lie
 
 @dataclass(frozen=True, slots=True)
 class PixelPlace:
-    """A dimension of images in which pixels lie: how many, their step, how many a window has there, and how far apart. Of a sum
-    that is cut, so many `pieces` of windows begin so far `apart`: offsets of a copy are those of its piece and in the piece."""
+    """A dimension of images in which pixels lie: how many, their step, how many a window has there, and how far apart. Axes around
+    a copy may number places in windows too, each so many so far apart: `around`."""
 
     dimension: int
     pixels: Dim
     step: int
     window: Dim
     dilation: int
-    pieces: Dim = ONE
-    apart: Dim = ZERO
+    around: tuple[tuple[Dim, Dim], ...] = ()
 
     @property
     def reach(self) -> Dim:
-        """From the first element of the first window's first piece to the last one of its last."""
-        return self.dilation * (self.window - 1) + self.apart * (self.pieces - 1)
+        """From the first element of a window to its last."""
+        return dim_sum((self.dilation * (self.window - 1), *(apart * (count - 1) for count, apart in self.around)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,45 +60,54 @@ def pixels_of(view: View) -> Pixels:
     channel = only(depth[-1])
     own = {only(part): part for part in rows}
     within = {only(part): part for part in depth[:-1]}
-    pieces = {only(part): part for (part,) in outer if is_piece(part, within)}
-    around = [part for (part,) in outer if part not in pieces.values()]
-    examples = {d: part.extent for part in around for d, step in enumerate(part.step) if step != ZERO and d != channel}
     first = only(rows[0])
-    if first not in within and rows[0].step[first] == ONE:
-        examples.pop(first, None)  # pixels go on through it: it is the innermost
-        examples[first] = own.pop(first).extent
+    pieces = [part for (part,) in outer if first in moves(part)]  # of a sum that is cut, each of which goes on where one ends
+    if first not in within and rows[0].step[first] == ONE and all(part.step[first] == rows[0].extent for part in pieces):
+        del own[first]  # pixels go on through it: it is the innermost of examples
+    around = [part for (part,) in outer if is_offset(part, (*own, *within))]
+    examples = {d: part.extent for (part,) in outer if part not in around for d in moves(part) if d != channel}
+    if first not in (*own, *within):
+        examples.pop(first, None)
+        examples[first] = rows[0].extent * prod((part.extent for part in pieces), start=ONE)
     places = [d for d in range(len(view.start)) if d not in (*own, *examples, channel)] + list(own)
     steps = [part.step[d].constant for parts in (own, within) for d, part in parts.items()]
-    moved = [[part for parts in view.parts for part in parts if part.step[d] != ZERO] for d in examples]
+    moved = {d: [part for parts in view.parts for part in parts if part.step[d] != ZERO] for d in examples}
     fine = (
         len(own) + (first in examples) == len(rows)  # each moves through a dimension of its own,
         and len(within) == len(depth) - 1
-        and len(pieces) + len(around) == len(outer)
-        and all(len(parts) == 1 for parts in moved)
+        and all(len(parts) == 1 or (d == first and len(pieces) == len(examples) == 1) for d, parts in moved.items())
         and {channel, *examples}.isdisjoint((*within, *own))
         and depth[-1].step[channel] == ONE  # forwards,
         and all(step is not None and step > 0 for step in steps)
+        and all(of_dim(part.step[only(part)])[0] >= 0 for part in around)  # as offsets must be,
         and 1 <= len(places) <= MOST_PLACES  # and the last with a row of windows
         and (not view.joined or (only(depth[-2]) == places[-1] and depth[-2].step[places[-1]] == ONE))
+        and (not view.joined or all(only(part) != places[-1] for part in around))
     )
     if not fine:
         raise Unsupported(f"windows of `{view.source.name}` that copies of pixels do not step through")
     order = sorted(examples.items(), key=lambda item: (item[0] == first, item[0]))
     found = (
-        PixelPlace(d, *_extent_and_step(own.get(d), d), *_extent_and_step(within.get(d), d), *_pieces(pieces.get(d), d))
+        PixelPlace(
+            d,
+            *_extent_and_step(own.get(d), d),
+            *_extent_and_step(within.get(d), d),
+            tuple((part.extent, part.step[d]) for part in around if only(part) == d),
+        )
         for d in places
     )
     return Pixels(tuple(order), tuple(found), channel, view.joined)
 
 
-def is_piece(part: AxisPart, within: Container[int]) -> bool:
-    """Whether an axis around a copy moves the place in windows, of whose dimensions these are: it numbers pieces of a sum."""
-    moved = [d for d, step in enumerate(part.step) if step != ZERO]
-    return len(moved) == 1 and moved[0] in within
+def moves(part: AxisPart) -> list[int]:
+    """The dimensions that an axis steps through."""
+    return [d for d, step in enumerate(part.step) if step != ZERO]
 
 
-def _pieces(part: AxisPart | None, dimension: int) -> tuple[Dim, Dim]:
-    return (ONE, ZERO) if part is None else (part.extent, part.step[dimension])
+def is_offset(part: AxisPart, places: Container[int]) -> bool:
+    """Whether an axis around a copy moves the place in windows, not where these begin: it steps through one dimension in which
+    pixels lie, of which these are."""
+    return len(moved := moves(part)) == 1 and moved[0] in places
 
 
 def _extent_and_step(part: AxisPart | None, dimension: int) -> tuple[Dim, int]:
@@ -150,7 +159,7 @@ def addressed(view: View, tensor: DeviceTensor, sizes: Mapping[Symbol, int]) -> 
         tuple(one.upper for one in lying),
         tuple(one.step for one in lying),
         tuple(one.reach for one in lying),
-        inner * filled,
+        inner * filled if len(depth) > 1 else 0,
     )
     refused = found.refused(tensor.element)
     if refused is not None:

@@ -230,7 +230,8 @@ def _tiled_work(
     lines = [f"{_work(plan.kernel, sizes, names)}: {_flop(amount)}, moves {moved:,} bytes", _resources(plan, builder.target)]
     if problem.pixels is not None:
         joined = ", whole rows of windows at once" if any(view.joined for view in images.values()) else ""
-        lines.append(f"  {problem.pixels} are pixels, which the copy engine finds (im2col){joined}")
+        which = f"what is summed are pixels of the {problem.pixels}" if problem.summed else f"{problem.pixels} are pixels"
+        lines.append(f"  {which}, which the copy engine finds (im2col){joined}")
     if isinstance(plan.kernel, MatrixProduct) and (ragged := plan.kernel.ragged) is not None:
         order = "sorted" if ragged.order is None else "not known to be sorted"
         tiles = f"at most {ragged.tiles.evaluate(sizes):,} tiles of {ragged.step} rows of one group each"

@@ -23,7 +23,7 @@ from axon.backend.gpu.layout.memory import DeviceTensor, aligned, contiguous
 from axon.backend.gpu.layout.roofline import LAUNCH, KernelWork, Loads
 from axon.backend.gpu.layout.target import WGMMA, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.runtime.packed import MOST_BYTES, copying
+from axon.backend.gpu.runtime.packed import MOST_BYTES, copying, is_seen
 from axon.backend.gpu.runtime.prepare import problem_of, unreadable
 from axon.backend.gpu.tile.computed import MOST_DEPTH, candidates, inlined
 from axon.backend.gpu.tile.contraction import (
@@ -38,6 +38,7 @@ from axon.backend.gpu.tile.contraction import (
     group,
     images,
     sides_of,
+    summed_pixels,
     view_of,
     windows,
 )
@@ -300,6 +301,11 @@ class Pricer:
                 options.append(merging)
                 if len(own) > 1 and len(in_order(op, merging)) > 1:  # with its first index apart, a result may need no other order
                     options.append(replace(merging, apart=1))
+        for number, channels in summed_pixels(op, deep):
+            of_left = number == int(sides.swapped)
+            others = (False, True) if len(sides.columns if of_left else sides.rows) > 1 else (False,)
+            for merged in others:
+                options.append(Merging(not of_left and merged, of_left and merged, im2col=number, channels=channels))
         if not pixels and tiled and len(options) == 1 and not self.is_long(op):
             return None
         priced = [one for one in (self.priced(op, merging, later) for merging in options) if one is not None]
@@ -405,14 +411,19 @@ class Pricer:
             return
         deep, _ = factors_of(op)
         # Copies of pixels take all channels, or multiples of so many: images are cut along another axis.
-        whole = {image.channels for image in images(op, deep)} if one.merging.im2col is not None else set()
+        windowed = one.merging.im2col is not None and one.merging.channels is None
+        whole = {image.channels for image in images(op, deep)} if windowed else set()
         extents = {n: a.extent.evaluate(self.sizes) for n, a in enumerate(op.reduction.axes) if a not in whole}
-        if not extents:
-            return
-        along, extent = max(extents.items(), key=lambda item: item[1])
-        for parts in dict.fromkeys(max(n for n in range(1, most + 1) if extent % n == 0) for most in PARTS):
-            if parts > 1 and problem.depth >= parts * LEAST_DEPTH:
-                yield replace(one.merging, parts=parts, along=along)
+        longest = max(extents.values(), default=0)
+        for along, extent in extents.items():
+            # Of pixels that are summed, parts of each axis are others: an image may be too large for one of its rows.
+            if extent < longest and one.merging.channels is None:
+                continue
+            for parts in dict.fromkeys(max(n for n in range(1, most + 1) if extent % n == 0) for most in PARTS):
+                if parts > 1 and problem.depth >= parts * LEAST_DEPTH:
+                    yield replace(one.merging, parts=parts, along=along)
+            if one.merging.channels is None:
+                break
 
     def priced(self, op: Compute, merging: Merging, later: Sequence[Compute]) -> _Priced | None:
         """A contraction with its sides merged so; None if there is none."""
@@ -425,9 +436,12 @@ class Pricer:
             sources = {view.value.symbol: view.source for view in bare.views}
             if not self.tensors.keys() >= {sources.get(o.value.symbol, o.value.symbol) for o in bare.operands}:
                 return None  # a plain kernel computes one of them where it is read
-            copied = unreadable(bare, self.tensors, self.sizes) if kernel.operands == bare.operands else ()
+            copied = unreadable(bare, self.tensors, self.sizes) if kernel.operands == bare.operands else (0, 1)
         except Unsupported:
             return None
+        if not all(is_seen(bare, bare.operands[number], self.sizes) for number in copied):
+            return None
+        copied = copied if kernel.operands == bare.operands else ()
         if merging.window is not None and merging.im2col is None and not self.overlaps(bare, kernel):
             return None
         problem = problem_of(kernel, self.sizes)

@@ -16,7 +16,7 @@ from typing import assert_never
 from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout import roofline
 from axon.backend.gpu.layout.copies import CopyLayout, spread
-from axon.backend.gpu.layout.memory import DeviceTensor
+from axon.backend.gpu.layout.memory import DeviceTensor, aligned
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.prepare import is_staged, problem_of, side_by_side, unreadable
@@ -27,6 +27,7 @@ from axon.backend.gpu.tile.limbs import without_tensor_cores
 from axon.backend.gpu.tile.schedule import fastest
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest, Reason
+from axon.backend.plan.scratch import ALIGNMENT
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Value
@@ -35,7 +36,7 @@ from axon.shapes.dimension import Dim
 MOST_BYTES = 20 << 30  # of copies that have elements several times, as windows do
 LEAST = 64  # rows and keys of a stream
 Packing = tuple[Symbol, int]  # of what: the first result of a kernel, and which of its operands
-Copies = dict[tuple[Symbol, CopyLayout], Value]  # of a tensor, by how they lie
+Copies = dict[tuple[Symbol, CopyLayout], Value]  # of a tensor, by their memory
 
 
 def packings(
@@ -68,6 +69,20 @@ def copying(kernel: Tiled, operand: EpilogueOperand, sizes: Mapping[Symbol, int]
     shape = _shape(kernel, operand, sizes)
     moved = 2 * prod(shape) * max(8, operand.value.element.bits) // 8
     return roofline.copying(moved, prod(shape), len(shape), shape[-1]).seconds(target)
+
+
+def is_seen(kernel: Tiled, operand: EpilogueOperand, sizes: Mapping[Symbol, int]) -> bool:
+    """Whether copies of pixels, where a factor is read by these, can address a copy of it."""
+    order, view = _order(operand, _lasting(kernel, operand)), view_of(kernel, operand)
+    if view is None or not view.im2col:
+        return True
+    lying = spread(operand.value, view, order)
+    shape = tuple(max(0, extent.evaluate(sizes)) for extent in lying.shape)
+    seen = lying.seen(operand.value, operand.arranged(order).axes)
+    try:
+        return seen is None or seen.of(aligned(ALIGNMENT, shape, operand.value.element, lying.row), sizes).copyable is None
+    except Unsupported:
+        return False
 
 
 def _shape(kernel: Tiled, operand: EpilogueOperand, sizes: Mapping[Symbol, int]) -> tuple[int, ...]:
@@ -135,13 +150,13 @@ def _copied(
             if source in own and _as_it_is(own[source], lying):
                 spaced[source] = lying.row
                 continue
-            if (source, lying) not in copies:
+            if (source, lying.memory) not in copies:
                 symbol = _symbol(kernel.results[0].value.symbol, number, value.symbol.name)
-                made = copies[source, lying] = replace(value, symbol=symbol, shape=lying.shape)
+                made = copies[source, lying.memory] = replace(value, symbol=symbol, shape=lying.shape)
                 rows[symbol] = lying.row
                 why = Reason("a copy of {0} for the tensor cores, which cannot read it as it lies", (source,))
                 yield copy(made, source, lying, (why,), kernel.span)
-            made, axes = copies[source, lying], operand.arranged(order).axes
+            made, axes = copies[source, lying.memory], operand.arranged(order).axes
             seen = lying.seen(made, axes)
             views += [] if seen is None else [seen]
             operands[number] = EpilogueOperand(made if seen is None else seen.value, axes, tuple(range(len(axes))))

@@ -207,9 +207,11 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             if kernel.segments is not None:
                 groups = max(1, next(n for axis, n in extents.items() if axis == kernel.segments.group))
                 return replace(problem, depth=-(-depth // groups))
-            if _is_image(kernel, kernel.left):
-                return replace(problem, pixels="rows")
-            return replace(problem, pixels="columns") if _is_image(kernel, kernel.right) else problem
+            for operand, side in ((kernel.left, "rows"), (kernel.right, "columns")):
+                view = view_of(kernel, operand)
+                if view is not None and view.im2col:
+                    return replace(problem, pixels=side, summed=view.axes[-2] == kernel.depth.symbol)
+            return problem
         case Stream():
             keys, depth = kernel.keys.extent.evaluate(sizes), max(axis.extent.evaluate(sizes) for axis in kernel.depths)
             problem = ScheduleProblem(
@@ -226,11 +228,6 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
 def _shown(operands: Iterable[EpilogueOperand], sizes: MappingOf[Symbol, int]) -> int:
     """How many elements operands have."""
     return sum(prod(max(0, extent.evaluate(sizes)) for extent in operand.value.shape) for operand in operands)
-
-
-def _is_image(kernel: MatrixProduct, operand: EpilogueOperand) -> bool:
-    view = view_of(kernel, operand)
-    return view is not None and view.im2col
 
 
 def _elements(

@@ -183,7 +183,8 @@ class Merging:
     Of a `window` it is the number of the summed axis that moves it, and what one factor shows is copied (see `layout.views`);
     its innermost index goes up to a multiple of `filled`, with zeros. `im2col` is the number of the factor that is read by copies
     of pixels; the `window` is then the axis of a row that is joined with channels, if one is, which goes up to a multiple of `row`,
-    and so many axes of the result that it has alone are `apart`. A sum may be made by `residues` first, or of copies in which the
+    and so many axes of the result that it has alone are `apart`. Where pixels are what is summed, `channels` is the axis of the result
+    that is channels, along which alone that side's tiles are cut. A sum may be made by `residues` first, or of copies in which the
     summed axis with the number `stacked` is one with channels (see there); the other numbers are then of what is left. Rows in
     groups are cut into tiles of so many, `ragged`, or their `segments` are summed; they may be known to be `ascending` (see
     `ragged`, `segments`). Beside the factor with the
@@ -199,6 +200,7 @@ class Merging:
     im2col: int | None = None
     row: int = 1
     apart: int = 0
+    channels: Symbol | None = None
     residues: bool = False
     ragged: int = 0
     segments: bool = False
@@ -235,7 +237,8 @@ def contraction(
     if siblings and merging not in (APART, *_WHOLE_SIDES):
         raise Unsupported("sums that share a factor, of factors that are not read as they lie", span)
     window = None if merging.window is None else summed[merging.window]
-    for axis in summed if merging.im2col is not None else filter(None, (window,)):
+    windowed = merging.im2col is not None and merging.channels is None
+    for axis in summed if windowed else filter(None, (window,)):
         op = _forwards(op, axis)
     divided = None
     if merging.ragged:
@@ -263,8 +266,10 @@ def contraction(
     first, second = filter(None, seen)
     if merging.im2col is None:
         depth, merges, (first, second) = _with_one_depth(summed, (first, second), views, span, window, filled=merging.filled)
-    else:
+    elif windowed:
         depth, merges, (first, second) = _with_channels(summed, (first, second), views, merging, window)
+    else:
+        depth, merges, (first, second) = _with_pixels(summed, (first, second), views, merging)
     left, right = (second, first) if sides.swapped else (first, second)
     of_depth, depth = merges, replace(depth, extent=_where(depth.extent, given))
     down, across = sides.tiled(merging)
@@ -277,9 +282,10 @@ def contraction(
         columns, right = merges[0].axis, views.merged(right, merges[0])
     if merging.im2col is not None:
         of_left = merging.im2col == int(sides.swapped)
-        joined = window is not None
-        left = views.im2col(left, rows.symbol, depth.symbol, joined=joined) if of_left else left
-        right = right if of_left else views.im2col(right, columns.symbol, depth.symbol, joined=joined)
+        side, joined = (rows if of_left else columns).symbol, window is not None
+        last = (side, depth.symbol) if windowed else (depth.symbol, side)  # pixels, and what windows show there
+        left = views.im2col(left, *last, joined=joined) if of_left else left
+        right = right if of_left else views.im2col(right, *last, joined=joined)
         views.keep({left.tensor, right.tensor})
     # An axis of neither operand repeats the product; it is outer, like a batch axis, and the tiles repeat it.
     inside = {rows, columns}.union(*(m.parts for m in merges))
@@ -452,11 +458,15 @@ class Sides:
 
     def tiled(self, merging: Merging) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
         """Of rows and of columns the axes along which tiles are cut, as one."""
-        first = [0, 0]
+        rows = self.rows if merging.rows else self.rows[-1:]
+        columns = self.columns if merging.columns else self.columns[-1:]
+        of_left = merging.im2col == int(self.swapped)
+        if merging.channels is not None:
+            side = tuple(axis for axis in (self.rows if of_left else self.columns) if axis.symbol == merging.channels)
+            return (side, columns) if of_left else (rows, side)
         if merging.im2col is not None:
-            first[0 if merging.im2col == int(self.swapped) else 1] = merging.apart
-        rows = self.rows[first[0] :] if merging.rows else self.rows[-1:]
-        return rows, self.columns[first[1] :] if merging.columns else self.columns[-1:]
+            return (rows[merging.apart :], columns) if of_left else (rows, columns[merging.apart :])
+        return rows, columns
 
 
 def sides_of(op: Compute, deep: Sequence[Scalar]) -> Sides:
@@ -534,6 +544,25 @@ def images(op: Compute, deep: Sequence[Scalar]) -> Iterator[Image]:
             continue
         rows = ((n, _row_step(subscript, axis.symbol, results)) for n, axis in enumerate(summed) for subscript in moving)
         yield Image(number, channels[0], tuple((n, step) for n, step in rows if step))
+
+
+def summed_pixels(op: Compute, deep: Sequence[Scalar]) -> Iterator[tuple[int, Symbol]]:
+    """The factors, by number, whose pixels are what is summed: where indices of the result move windows that summed ones begin, or
+    these go in steps; with the axis of the result that is channels there."""
+    assert op.reduction is not None
+    summed = {axis.symbol for axis in op.reduction.axes}
+    for number, factor in enumerate(deep if len(deep) == 2 else ()):
+        if not isinstance(factor, Read):
+            continue
+        results = {axis.symbol for axis in op.axes if not mentions(deep[1 - number], axis.symbol)}
+        subscripts = [s for s in factor.subscripts if isinstance(s, Dim)]
+        begun = [s for s in subscripts if s.variables & summed]
+        if all(s.symbol is not None for s in begun):
+            continue
+        for axis in results:
+            own = [s for s in subscripts if axis in s.variables]
+            if len(own) == 1 and own[0] not in begun and (found := own[0].linear_in(axis)) is not None and found[0] == Dim.of(1):
+                yield number, axis
 
 
 def _row_step(subscript: Dim, axis: Symbol, results: Set[Symbol]) -> int:
@@ -638,6 +667,33 @@ def _with_channels(
     order[-1] = _filled(order[-1], merging.filled)
     if joined is not None:
         order[-2] = _filled(order[-2], merging.row)
+    one = merge(order)
+    first, second = (views.merged(read, one) for read in factors)
+    return one.axis, (one,), (first, second)
+
+
+def _with_pixels(
+    axes: tuple[Axis, ...], factors: tuple[Read, Read], views: Views, merging: Merging
+) -> tuple[Axis, tuple[Merge, ...], tuple[Read, Read]]:
+    """The index that is summed over where that is pixels of the factor that copies of these read: those of an image, in the order
+    of its dimensions, within what numbers images."""
+    assert merging.im2col is not None
+    shown = [views.view(read) for read in factors]
+    if any(axis.symbol not in view.axes for axis in axes for view in shown):
+        raise Unsupported("a factor is not read at all of the summed indices")
+    image, other = shown[merging.im2col], shown[1 - merging.im2col]
+    own = dict(zip(image.axes, image.parts, strict=True))
+    along = {s: [d for part in parts for d, step in enumerate(part.step) if step.constant != 0] for s, parts in own.items()}
+    moved = {d for s, dimensions in along.items() if s not in other.axes for d in dimensions}
+    steps = {s: [part.step[d] for part in parts for d in along[s]] for s, parts in own.items()}
+
+    def within(axis: Axis) -> bool:
+        """Whether windows move along the dimension too, or pixels in steps."""
+        return not moved.isdisjoint(along[axis.symbol]) or steps[axis.symbol] != [Dim.of(1)]
+
+    order = sorted(axes, key=lambda axis: (within(axis), along[axis.symbol]))
+    if len(order) == 1:
+        return order[0], (), factors
     one = merge(order)
     first, second = (views.merged(read, one) for read in factors)
     return one.axis, (one,), (first, second)

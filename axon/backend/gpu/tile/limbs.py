@@ -93,7 +93,7 @@ def limbed(kernels: Sequence[Kernel], program: Program, *, tf32: bool = False) -
     kernels that make these: each once, for all products that read it. Where `tf32` is allowed, they take two factors of f32."""
     made: Made = {}
     limbs = tuple(in_limbs(kernels, made, tf32=tf32))
-    return Limbed(limbs, {v.symbol: lying.row for lying, values in made.values() for v in values})
+    return Limbed(limbs, {v.symbol: key.memory.row for key, values in made.items() for v in values})
 
 
 def counts(kernel: MatrixProduct) -> tuple[int, int]:
@@ -238,15 +238,15 @@ def error_bound(depth: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Limbs:
-    """What is split: a tensor or a view of one, as it lies in its limbs, into how many. The name of a view is no part of it: each
-    plan of a program has names of its own."""
+    """What is split: a tensor or a view of one, as its limbs lie in memory, into how many. The name of a view is no part of it:
+    each plan of a program has names of its own."""
 
     source: Symbol
-    lying: CopyLayout
+    memory: CopyLayout
     count: int
 
 
-Made: TypeAlias = "dict[_Limbs, tuple[CopyLayout, tuple[Value, ...]]]"
+Made: TypeAlias = "dict[_Limbs, tuple[Value, ...]]"
 
 
 def in_limbs(kernels: Iterable[Kernel], made: Made, *, tf32: bool = False) -> Iterator[Kernel]:
@@ -274,26 +274,28 @@ def in_limbs(kernels: Iterable[Kernel], made: Made, *, tf32: bool = False) -> It
                 yield kernel
 
 
-def _split_of(kernel: Tiled, operand: EpilogueOperand, count: int) -> _Limbs:
-    """What is split for a factor of a kernel."""
+def _split_of(kernel: Tiled, operand: EpilogueOperand, count: int) -> tuple[_Limbs, CopyLayout]:
+    """What is split for a factor of a kernel, and how it sees that."""
     view = view_of(kernel, operand)
     source = operand.value.symbol if view is None else view.source
-    return _Limbs(source, spread(operand.value, view, _order(operand, _tiled(kernel))), count)
+    lying = spread(operand.value, view, _order(operand, _tiled(kernel)))
+    return _Limbs(source, lying.memory, count), lying
 
 
 def _splits(kernel: Tiled, factors: Iterable[tuple[EpilogueOperand, int]], made: Made) -> Iterator[Nest]:
     """The kernels that make limbs of factors, of those that nobody has made."""
     for operand, count in factors:
-        if count > 1 and (key := _split_of(kernel, operand, count)) not in made:
-            made[key] = key.lying, tuple(_limb(key, n, operand.value.symbol.name, key.lying) for n in range(count))
-            yield _split(key.source, operand.value.element, *made[key], kernel.span)
+        if count > 1 and (key := _split_of(kernel, operand, count)[0]) not in made:
+            made[key] = tuple(_limb(key, n, operand.value.symbol.name, key.memory) for n in range(count))
+            yield _split(key.source, operand.value.element, key.memory, made[key], kernel.span)
 
 
 def _sides(kernel: Tiled, operand: EpilogueOperand, count: int, made: Made, views: list[View]) -> tuple[EpilogueOperand, ...]:
     """A factor's limbs, which are `made`, as a kernel reads them: through further `views`, if it reads the factor through one."""
     if count == 1:
         return (operand,)
-    lying, limbs = made[_split_of(kernel, operand, count)]
+    key, lying = _split_of(kernel, operand, count)
+    limbs = made[key]
     axes = operand.arranged(_order(operand, _tiled(kernel))).axes
     seen = [lying.seen(limb, axes) for limb in limbs]
     views += filter(None, seen)

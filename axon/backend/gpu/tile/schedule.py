@@ -102,7 +102,8 @@ class Traits:
 @dataclass(frozen=True, slots=True)
 class ScheduleProblem:
     """The sizes that a choice depends on. `outer` is the product of the outer extents, `elements` how many different ones each
-    factor has in all, of one limb; if it is not said, as many as its matrices. The side of `pixels` is read by copies of these. Of
+    factor has in all, of one limb; if it is not said, as many as its matrices. The side of `pixels` is read by copies of these,
+    which lie along the rows or columns, or along what is `summed`. Of
     products that share a factor there are so many left and right `factors`, and as many sums as the more of these.
 
     Of rows in `groups` tiles have one group each. Of streams there are the streamed extent, whether a mask leaves parts out, and
@@ -121,6 +122,7 @@ class ScheduleProblem:
     factors: tuple[int, int] = (1, 1)
     elements: tuple[int, int] | None = None
     pixels: Literal["rows", "columns"] | None = None
+    summed: bool = False
     scores: int = 1
     groups: int = 0
     staged: int = 0  # bytes of what is staged of a left factor that is computed
@@ -364,8 +366,8 @@ NO_TURNS, TURNS = 0.4e-6, 1.015  # without turns a tile costs so much more, with
 
 def holds(mapping: TileMapping, problem: ScheduleProblem) -> bool:
     """Whether a mapping can serve sizes at all: of a stream one tile holds both products' widths; copies of pixels end where the
-    sum does, or they would bring others behind the last place of a window."""
-    if problem.pixels is not None and problem.depth % mapping.depth:
+    sum does, or they would bring others behind the last place of a window, or of a part of a sum."""
+    if problem.pixels is not None and problem.depth % mapping.depth and not (problem.summed and problem.outer == 1):
         return False
     return not mapping.keys or (problem.columns <= mapping.columns and problem.depth <= mapping.depth)
 
@@ -474,7 +476,8 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
     feed = (own_rows * left + own_columns * right) * mapping.depth * bytes_ / FEED_RATE
     if problem.pixels is not None:
         own, limbs = (own_rows, left) if problem.pixels == "rows" else (own_columns, right)
-        copies = limbs * mapping.depth * bytes_ / target.swizzle
+        beside, own = (own, mapping.depth) if problem.summed else (mapping.depth, own)
+        copies = limbs * beside * bytes_ / target.swizzle
         feed += copies * (PIXEL_COPY + own * (EACH_PIXEL - target.swizzle / FEED_RATE))
     step = _slower(work, feed, 4) * CLUSTER_COST.get(mapping.cluster, 1.2)
     start = LAUNCH + CLUSTER_LAUNCH.get(mapping.cluster, 1e-6)

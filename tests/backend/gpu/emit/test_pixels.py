@@ -25,7 +25,6 @@ from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.prepare import prepare, with_views_of
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.schedule import ranked
-from axon.shapes.dimension import Dim
 from tests.backend.gpu.tile.test_windows import drawn, pixels
 from tests.sample import SOAK
 
@@ -137,11 +136,11 @@ LISTED: list[tuple[str, list[tuple[int, ...]]]] = [
 
 
 def test_what_copies_of_pixels_bring(pixels: list[Random]) -> None:
-    checked, kinds, cut = 0, set(), 0
+    checked, kinds, cut, summed = 0, set(), 0, 0
     for seed in range(PROGRAMS):
         pixels[:] = [Random(seed)]
         chance = Random(seed)
-        text, shapes = LISTED[seed] if seed < len(LISTED) else drawn(chance)
+        text, shapes = LISTED[seed] if seed < len(LISTED) else drawn(chance, of_kernel=bool(seed % 2))
         core = compiler.lower(compiler.check_text(text.replace("T[", chance.choice(["bf16[", "f32["]))), "f", None)
         sizes = core.contract.bind((), shapes)
         planned = Executable(core).serving({}, sizes).planned
@@ -178,9 +177,11 @@ def test_what_copies_of_pixels_bring(pixels: list[Random]) -> None:
                 own = [c for c in copies if c[0].tensor == view.value.symbol]
                 around = [(axis.symbol, axis.extent.evaluate(sizes)) for axis in kernel.outer]
                 checked += check(view, own, around, lying, tensors, sizes, chance)
-                cut += any(place.pieces != Dim.of(1) for place in pixels_of(view).places)
+                cut += any(place.around for place in pixels_of(view).places)
                 kinds.add((len(pixels_of(view).places), view.joined, len(pixels_of(view).examples), len(view.axes)))
-    assert checked > 5 * PROGRAMS
+                summed += view.axes[-2] == kernel.depth.symbol
+    assert checked > 3 * PROGRAMS
+    assert summed > PROGRAMS // 12
     assert {joined for _, joined, _, _ in kinds} == {False, True}
     assert {places for places, *_ in kinds} == {1, 2, 3}
     assert cut > 2

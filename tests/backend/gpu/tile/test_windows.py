@@ -115,8 +115,9 @@ def test_what_a_copy_takes(element: str) -> None:
     assert copied(planned, sizes) == 32 * 131072 * 64
 
 
-def drawn(chance: Random) -> tuple[str, list[tuple[int, ...]]]:
-    """A convolution with random steps, dilations, paddings and directions, its indices in random orders; and shapes for it."""
+def drawn(chance: Random, *, of_kernel: bool = False) -> tuple[str, list[tuple[int, ...]]]:
+    """A convolution with random steps, dilations, paddings and directions, its indices in random orders; and shapes for it. Or the
+    sum over its places that is its gradient by the kernel."""
     rank = chance.choice([1, 1, 2, 2, 3])
     places, taps = "pqu"[:rank], "ijl"[:rank]
     steps, dilations = ([chance.choice([1, 1, 1, 2, 3]) for _ in range(rank)] for _ in range(2))
@@ -153,6 +154,14 @@ def drawn(chance: Random) -> tuple[str, list[tuple[int, ...]]]:
     sums = chance.sample(["c", *taps], rank + 1)
     body = f"sum for {', '.join(f'{a} < {shape_of[a]}' for a in sums)} => {read} * {weight}"
     text = f"fun f {head} = for {', '.join(f'{a} < {bounds[a]}' for a in result)} => {body}"
+    if of_kernel:
+        head = f"{head.partition(') ')[0]}) (y : T[{', '.join(f'y{a}' for a in result)}])"
+        made = [*(["g"] if grouped else []), *kernel]
+        around = chance.sample([a for a in result if a not in ("g", "o")], rank + 1)
+        body = f"sum for {', '.join(f'{a} < {bounds[a]}' for a in around)} => {read} * y[{', '.join(result)}]"
+        every = {**shape_of, "g": groups}
+        text = f"fun f {head} = for {', '.join(f'{a} < {every[a]}' for a in made)} => {body}"
+        return text, [tuple(extents[a] for a in image), tuple(bounds[a] for a in result)]
     weights = tuple(shape_of[a] for a in kernel)
     return text, [tuple(extents[a] for a in image), (groups, *weights) if grouped else weights]
 
@@ -169,6 +178,8 @@ def pixels(monkeypatch: pytest.MonkeyPatch) -> list[Random]:
         return found and replace(found, seconds=found.seconds + worse)
 
     monkeypatch.setattr(merging.Pricer, "priced", priced)
+    for name in ("LONG", "LEAST_DEPTH"):
+        monkeypatch.setattr(merging, name, 1)
     for where in (merging, packed, limbs):
         monkeypatch.setattr(where, "without_tensor_cores", lambda *_: inf)
     return chance
@@ -185,6 +196,13 @@ def test_convolutions_by_copies_of_pixels(pixels: list[Random]) -> None:
     for seed in range(PROGRAMS, 2 * PROGRAMS):
         pixels[:] = [Random(seed)]
         agree(seed)
+
+
+def test_sums_over_pixels(pixels: list[Random]) -> None:
+    """Gradients by a kernel: what is summed are the places of windows, perhaps in parts."""
+    for seed in range(2 * PROGRAMS, 3 * PROGRAMS):
+        pixels[:] = [Random(seed)]
+        agree(seed, drawn(Random(seed), of_kernel=True))
 
 
 def test_examples_that_two_indices_move(pixels: list[Random]) -> None:
