@@ -2,6 +2,8 @@
 
     keep(address, value), kept_f32(address)     a scalar in eight bytes
     stage_bf16_8(address, value)                neighbours, at a multiple of 16 bytes or of all their own
+    shift_bf16_8(row, place, count, turn, value)  neighbours that belong to a row from a place on, which may be negative: those among
+                                                its first so many. In the row `turn` changes bits of their addresses
     staged_bf16_8(address, pitch)               elements so many bytes apart
     aligned_f32_4(address)                      neighbours, at a multiple of 16 bytes or of all their own
     packed_bf16_8(address, pitch)               words so many bytes apart, each of two elements, or of four of 8 bits
@@ -141,6 +143,22 @@ def _staged(name: str, lanes: int) -> None:
 
         return types.void(address, value), generate
 
+    def put_shifted(context: Any, row: Any, place: Any, count: Any, turn: Any, value: Any) -> Any:
+        def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
+            row, place, count, turn = (b.trunc(v, I32) if v.type.width > 32 else v for v in values[:4])
+            for n in range(lanes):
+                here = b.add(place, ir.Constant(I32, n))
+                at = b.add(row, b.xor(b.mul(here, ir.Constant(I32, max(1, bits // 8))), turn))
+                for half, given in enumerate(_joined(b, [encode(b, b.extract_value(values[4], n))])):
+                    kind, register, code = codes[given.type.width]
+                    word = b.zext(given, register) if given.type != register else given
+                    text = f"{{ .reg .pred inside; setp.lt.u32 inside, $2, $3; @inside st.shared.{kind} [$0], $1; }}"
+                    operands = [b.add(at, ir.Constant(I32, 4 * half)), word, here, count]
+                    _asm(b, ir.VoidType(), text, f"r,{code},r,r,~{{memory}}", operands, volatile=True)
+            return target.get_dummy_value()
+
+        return types.void(row, place, count, turn, value), generate
+
     def take(context: Any, address: Any, pitch: Any) -> Any:
         def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
             at, step = b.trunc(values[0], I32), b.trunc(values[1], I32)
@@ -179,6 +197,8 @@ def _staged(name: str, lanes: int) -> None:
         return (types.UniTuple(held, lanes) if lanes > 1 else held)(words, part), generate
 
     _publish(f"stage_{name}{suffix}", with_arity(put, ["address", "value"]))
+    if lanes > 1:
+        _publish(f"shift_{name}{suffix}", with_arity(put_shifted, ["row", "place", "count", "turn", "value"]))
     _publish(f"staged_{name}{suffix}", with_arity(take, ["address", "pitch"]))
     if bits < 32:
         _publish(f"packed_{name}{suffix}", with_arity(take_words, ["address", "pitch"]))

@@ -62,7 +62,7 @@ def general(
         through = None if nest_sweeps(nest) else across(nest, values, tensors, easy, target)
         cut = None if through or nest_sweeps(nest) else halves(nest)
         if through is not None:
-            found = Mapping("tiles", across=through)
+            found = Mapping("tiles", across=through.alone if through.shifted else through)
         elif cut is not None:
             found = replace(in_halves(cut, values, tensors, easy), uniform=frozenset())
             width = None
@@ -124,7 +124,7 @@ def _cut(extent: Dim, into: int) -> Dim:
 
 def alone(mapping: Mapping) -> Mapping:
     """The same one element at a time."""
-    through = None if mapping.across is None else replace(mapping.across, vector=1)
+    through = None if mapping.across is None else mapping.across.alone
     return replace(mapping, vector=1, beside=frozenset(), uniform=frozenset(), across=through, general=False)
 
 

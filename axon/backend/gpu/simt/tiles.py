@@ -9,6 +9,11 @@ Note [Turned rows]
     where v neighbours are stored together. A thread that takes v rows below each other finds them in one column of that pattern,
     and the threads beside it in other banks. Elements of 8 and 16 bits are taken by words of 32 bits, which hold elements of four
     or two rows of the result: the thread makes them all.
+
+Note [Shifted rows]
+    `x[i, j - 1 | 0]` begins rows of a rectangle beside multiples of 16 bytes. Threads fetch what is aligned in the tensor, one vector
+    more for each row, and put each of its elements where it belongs, those that belong to the rectangle. A vector is inside of the
+    tensor or outside as a whole, since rows of the tensor are whole vectors.
 """
 
 from __future__ import annotations
@@ -52,7 +57,8 @@ WORD = 4  # bytes that a thread takes together
 
 @dataclass(frozen=True, slots=True)
 class Across:
-    """The axis that lies side by side in what is read across, the numbers of those reads, and how many are fetched together.
+    """The axis that lies side by side in what is read across, the numbers of those reads, and how many are fetched together, where
+    rows of a rectangle begin or, `shifted`, where vectors of the tensor do.
 
     A block's rectangle is `tall` along that axis and `wide` along the lane.
     """
@@ -62,6 +68,12 @@ class Across:
     vector: int
     tall: int
     wide: int
+    shifted: bool = False
+
+    @property
+    def alone(self) -> Across:
+        """The same one element at a time."""
+        return replace(self, vector=1, shifted=False)
 
     @property
     def threads(self) -> int:
@@ -118,16 +130,29 @@ def across(
     most = long if long * long * sum(bytes_) <= ROOM else short
     least = max(LEAST, PIECE // min(bytes_)), LEAST
     tall, wide = _rectangle([extents[s].evaluate(sizes) for s in (chosen, lane.symbol)], most, least)
-    vector = min(8, ACCESS // min(bytes_))
     padded = any((a.tensor, a.subscripts) in _padded(nest) for a in made)
-    straight = (
-        not padded
-        and divides(vector, extents[chosen], sizes)
-        and all(
-            aligned(Access(a.tensor, a.subscripts, Axis(chosen, extents[chosen])), tensors[a.tensor], sizes, vector) for a in made
-        )
-    )
-    return Across(chosen, frozenset(numbers), vector if straight else 1, tall, wide)
+    along = Axis(chosen, extents[chosen])
+    vector = min(8, ACCESS // min(bytes_))
+    while vector > 1:
+        fine = not padded and divides(vector, extents[chosen], sizes)
+        if fine and all(aligned(Access(a.tensor, a.subscripts, along), tensors[a.tensor], sizes, vector) for a in made):
+            return Across(chosen, frozenset(numbers), vector, tall, wide)
+        if all(_shifts(a, along, nest, tensors[a.tensor], sizes, vector) for a in made):
+            return Across(chosen, frozenset(numbers), vector, tall, wide, shifted=True)
+        vector //= 2
+    return Across(chosen, frozenset(numbers), 1, tall, wide)
+
+
+def _shifts(access: Access, along: Axis, nest: Nest, tensor: DeviceTensor, sizes: MappingOf[Symbol, int], vector: int) -> bool:
+    """Whether rows of a tensor are whole vectors, of which those of a rectangle begin so far behind one, each as far as all others."""
+    unit = unit_of(tensor)
+    subscript = access.subscripts[unit]
+    if not isinstance(subscript, Dim) or tensor.shape[unit] % vector:
+        return False
+    shift = subscript - Dim.of(along.symbol)
+    whole = tuple(Dim.of(along.symbol) if d == unit else s for d, s in enumerate(access.subscripts))
+    each = shift.variables.isdisjoint(axis.symbol for axis in nest.rows)
+    return each and aligned(Access(access.tensor, whole, along), tensor, sizes, vector)
 
 
 def _rectangle(extents: Sequence[int], most: int, least: Sequence[int]) -> tuple[int, int]:
@@ -238,6 +263,9 @@ def _bring(emitter: PlainEmitter, access: Access, i: Name, j: Name, limit: Expre
     local = code.local
     made = Staged(local("shared") + emitter.bytes, cut.tall * size, size)
     emitter.bytes += cut.wide * made.pitch
+    if cut.shifted:
+        _bring_shifted(emitter, access, made, i, j, limit, high)
+        return made
     each = cut.tall // cut.vector
     lanes = f"_{cut.vector}" if cut.vector > 1 else ""
     place, down, over = local("place"), local("down"), local("over")
@@ -259,11 +287,52 @@ def _bring(emitter: PlainEmitter, access: Access, i: Name, j: Name, limit: Expre
     return made
 
 
+def _bring_shifted(
+    emitter: PlainEmitter, access: Access, made: Staged, i: Name, j: Name, limit: Expression, high: Expression
+) -> None:
+    """See Note [Shifted rows]."""
+    code, writer, cut = emitter.code, emitter.writer, emitter.mapping.across
+    assert cut is not None
+    value, local, unit = emitter.values[access.tensor], emitter.code.local, emitter.units[access.tensor]
+    subscript = access.subscripts[unit]
+    assert isinstance(subscript, Dim)
+    shift = code.let(writer.dim(subscript - Dim.of(cut.axis)), "shift_")
+    begin = code.let(local("top") + shift, "begin_")
+    first = code.let(begin - (begin & (cut.vector - 1)), "first_")
+    each = cut.tall // cut.vector + 1
+    place, down, over = local("place"), local("down"), local("over")
+    name = f"{value.element.value}_{cut.vector}"
+    with writer.branch(code.loop(local("turn"), -(-each * cut.wide // cut.threads))):
+        code.assign(place, local("turn") * cut.threads + local("thread"))
+        code.assign(down, call("unsigned_divide", place, each))
+        code.assign(over, first + (place - down * each) * cut.vector)
+        code.assign(i, over - shift)
+        code.assign(j, local("left") + down)
+        there = writer.there((i, high), (j, limit))
+        if (access.tensor, access.subscripts) in _padded(emitter.nest):
+            within = writer.inside(access.subscripts, value.shape)
+        else:
+            within = writer.call("both", call("ge_int", over, 0), call("lt_int", over, writer.dim(value.shape[unit])))
+        there = call("both", there, within)
+        writer.lane = Lane(cut.axis, i, cut.vector)
+        at = writer.first_offset(access.tensor, access.subscripts)
+        writer.lane = None
+        brought = writer.call(f"fetch_{name}", emitter.pointer(access.tensor), at, there)
+        row, turn = _row(made, down, emitter.mapping.vector)
+        with code.when(down < cut.wide):
+            code.call(f"shift_{name}", row, over - begin, cut.tall, turn, brought)
+
+
+def _row(kept: Staged, row: Expression, vector: int) -> tuple[Expression, Expression]:
+    """Where a row begins, and what its pieces are turned by; see Note [Turned rows]."""
+    pieces = min(BANKS, kept.pitch // PIECE)
+    return kept.base + row * kept.pitch, (row >> (vector.bit_length() - 1) & (pieces - 1)) * PIECE
+
+
 def _turned(kept: Staged, row: Expression, at: Expression, vector: int) -> Expression:
     """The address of what lies at so many bytes of a row; see Note [Turned rows]."""
-    pieces = min(BANKS, kept.pitch // PIECE)
-    turn = (row >> (vector.bit_length() - 1) & (pieces - 1)) * PIECE
-    return kept.base + row * kept.pitch + (at ^ turn)
+    begin, turn = _row(kept, row, vector)
+    return begin + (at ^ turn)
 
 
 def staged(emitter: PlainEmitter, element: str, kept: Staged) -> Expression:

@@ -88,7 +88,7 @@ def legal(given: Case, nest: Nest) -> list[Mapping]:
         through = across(nest, known, tensors, sizes, target)
         if through is not None:
             tiles = replace(wide, by="tiles", across=through)
-            found += [tiles, replace(tiles, across=replace(through, vector=1)), Mapping("tiles", across=through)]
+            found += [tiles, replace(tiles, across=through.alone), Mapping("tiles", across=through)]
             long, short = SIDES
             found += [replace(tiles, across=replace(through, tall=long, wide=short))]
             found += [Mapping("tiles", across=replace(through, tall=short, wide=long))]
