@@ -150,7 +150,7 @@ def load(stepped: Any, sizes: Mapping[Any, int], trips: float) -> Load:
             total = added(total, found)
         return total
 
-    (loop,) = (part for part in stepped.parts.body.parts if isinstance(part, HostLoop))
+    *_, loop = (part for part in stepped.parts.body.parts if isinstance(part, HostLoop))  # before it chains climb
     return of(loop.body, {**sizes, loop.op.counter: 1})
 
 

@@ -15,12 +15,15 @@ is faster.
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
+import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable
 from datetime import date
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -71,26 +74,27 @@ def peak(side: Callable[[], Any]) -> float:
     return (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
-def where_time_goes(call: Callable[[], Any], most: int = 14) -> list[str]:
-    """The kernels of a call that take longest, those of one name together."""
+def where_time_goes(call: Callable[[], Any], most: int = 20) -> list[str]:
+    """The kernels of a call that take longest, those of one name and launch together."""
     import torch
 
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
         call()
         torch.cuda.synchronize()
-    totals: dict[str, list[float]] = {}
-    for e in profiler.events():
-        if e.device_type == torch.autograd.DeviceType.CUDA:
-            totals.setdefault(e.name, []).append(e.time_range.elapsed_us())
+    with tempfile.TemporaryDirectory() as folder:
+        profiler.export_chrome_trace(f"{folder}/trace.json")
+        trace = json.loads(Path(folder, "trace.json").read_text(encoding="utf-8"))["traceEvents"]
+    totals: dict[tuple[str, str], list[float]] = {}
+    for e in trace:
+        if e.get("cat") == "kernel":
+            name = "emitted" if "emitted" in e["name"] else e["name"][:70]
+            about = e["args"]
+            launch = f"{prod(about['grid'])} × {prod(about['block'])}, {about['registers per thread']} registers"
+            totals.setdefault((name, launch), []).append(e["dur"])
     order = sorted(totals.items(), key=lambda item: -sum(item[1]))
-    whole = sum(map(sum, totals.values()))
-    lines = [
-        f"{sum(map(len, totals.values()))} kernels, {whole / 1e3:.2f} ms",
-        "",
-        "| kernel | times | µs in all |",
-        "|---|---|---|",
-    ]
-    return [*lines, *(f"| {name[:100]} | {len(times)} | {sum(times):.0f} |" for name, times in order[:most])]
+    lines = [f"{sum(map(len, totals.values()))} kernels, {sum(map(sum, totals.values())) / 1e3:.2f} ms", ""]
+    lines += ["| kernel | blocks × threads | times | µs in all |", "|---|---|---|---|"]
+    return [*lines, *(f"| {name} | {launch} | {len(times)} | {sum(times):.0f} |" for (name, launch), times in order[:most])]
 
 
 # ── GPT-2 ───────────────────────────────────────────────────────────────────────────────────────────────────────────────

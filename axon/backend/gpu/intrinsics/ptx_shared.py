@@ -2,7 +2,7 @@
 
     keep(address, value), kept_f32(address)     a scalar in eight bytes
     stage_bf16_8(address, value)                neighbours, at a multiple of 16 bytes or of all their own
-    shift_bf16_8(row, place, count, turn, value)  neighbours that belong to a row from a place on, which may be negative: those among
+    realign_bf16_8(row, place, count, turn, value)  neighbours that belong to a row from a place on, which may be negative: those among
                                                 its first so many. In the row `turn` changes bits of their addresses
     staged_bf16_8(address, pitch)               elements so many bytes apart
     aligned_f32_4(address)                      neighbours, at a multiple of 16 bytes or of all their own
@@ -143,7 +143,7 @@ def _staged(name: str, lanes: int) -> None:
 
         return types.void(address, value), generate
 
-    def put_shifted(context: Any, row: Any, place: Any, count: Any, turn: Any, value: Any) -> Any:
+    def put_realigned(context: Any, row: Any, place: Any, count: Any, turn: Any, value: Any) -> Any:
         def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
             row, place, count, turn = (b.trunc(v, I32) if v.type.width > 32 else v for v in values[:4])
             for n in range(lanes):
@@ -198,7 +198,7 @@ def _staged(name: str, lanes: int) -> None:
 
     _publish(f"stage_{name}{suffix}", with_arity(put, ["address", "value"]))
     if lanes > 1:
-        _publish(f"shift_{name}{suffix}", with_arity(put_shifted, ["row", "place", "count", "turn", "value"]))
+        _publish(f"realign_{name}{suffix}", with_arity(put_realigned, ["row", "place", "count", "turn", "value"]))
     _publish(f"staged_{name}{suffix}", with_arity(take, ["address", "pitch"]))
     if bits < 32:
         _publish(f"packed_{name}{suffix}", with_arity(take_words, ["address", "pitch"]))

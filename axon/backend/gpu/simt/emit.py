@@ -617,7 +617,7 @@ _INTRINSICS = "axon.backend.gpu.intrinsics"
 INTRINSICS = {  # how the names of a module begin
     "ptx_pieces": ("barrier", "ask_", "bring_", "taken_", "send", "cluster_", "remote_"),
     "ptx_fragments": ("copy_", "copies_", "left_", "right_", "matrices", "multiply_"),
-    "ptx_shared": ("keep", "kept_", "stage", "shift_", "packed_", "unpacked_", "aligned_"),
+    "ptx_shared": ("keep", "kept_", "stage", "realign_", "packed_", "unpacked_", "aligned_"),
     "ptx_scalar": ("",),
 }
 

@@ -53,6 +53,7 @@ THREADS = 256  # of a block, at least, if its rectangle is not too small for the
 PIECE = 16  # bytes that keep together
 BANKS = 8  # pieces that lie in different banks
 WORD = 4  # bytes that a thread takes together
+LEAST_FETCH = 8  # bytes that a thread fetches together, or else one element
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +134,12 @@ def across(
     padded = any((a.tensor, a.subscripts) in _padded(nest) for a in made)
     along = Axis(chosen, extents[chosen])
     vector = min(8, ACCESS // min(bytes_))
-    while vector > 1:
+    while vector * min(bytes_) >= LEAST_FETCH:
         fine = not padded and divides(vector, extents[chosen], sizes)
         if fine and all(aligned(Access(a.tensor, a.subscripts, along), tensors[a.tensor], sizes, vector) for a in made):
             return Across(chosen, frozenset(numbers), vector, tall, wide)
-        if all(_shifts(a, along, nest, tensors[a.tensor], sizes, vector) for a in made):
+        # Threads beside each other fetch a whole line of larger elements one by one, too.
+        if max(bytes_) < WORD and all(_shifts(a, along, nest, tensors[a.tensor], sizes, vector) for a in made):
             return Across(chosen, frozenset(numbers), vector, tall, wide, shifted=True)
         vector //= 2
     return Across(chosen, frozenset(numbers), 1, tall, wide)
@@ -320,7 +322,7 @@ def _bring_shifted(
         brought = writer.call(f"fetch_{name}", emitter.pointer(access.tensor), at, there)
         row, turn = _row(made, down, emitter.mapping.vector)
         with code.when(down < cut.wide):
-            code.call(f"shift_{name}", row, over - begin, cut.tall, turn, brought)
+            code.call(f"realign_{name}", row, over - begin, cut.tall, turn, brought)
 
 
 def _row(kept: Staged, row: Expression, vector: int) -> tuple[Expression, Expression]:

@@ -60,7 +60,7 @@ TOGETHER = frozenset({
     "multiply_f64", "multiply_bf16", "multiply_f16", "matrices", "matrices_across",
 })  # fmt: skip
 MEMORY = (
-    "fetch", "load", "store", "stage", "shift", "staged", "aligned", "remote", "packed", "unpacked", "kept", "count", "spread", "bring",
+    "fetch", "load", "store", "stage", "realign", "staged", "aligned", "remote", "packed", "unpacked", "kept", "count", "spread", "bring",
     "ask", "taken", "copy",
 )  # fmt: skip
 KINDS: dict[Element, Any] = {Element.I64: int, Element.BOOL: bool, Element.F64: np.float64} | {
@@ -732,8 +732,8 @@ class Block:
                 return write if lanes > 1 else lifted(write)
             case "stage":
                 return partial(self.stage, form)
-            case "shift":
-                return partial(self.shift, form)
+            case "realign":
+                return partial(self.realign, form)
             case "staged":
                 return partial(self.staged, form, lanes)
             case "aligned":
@@ -799,7 +799,7 @@ class Block:
         data = form.encoded(value if isinstance(value, tuple) else (value,)).tobytes()
         self.shared.put(address, data, min(16, len(data)), self.who)
 
-    def shift(self, form: Form, row: int, place: int, count: int, turn: int, value: Any) -> None:
+    def realign(self, form: Form, row: int, place: int, count: int, turn: int, value: Any) -> None:
         for n, one in enumerate(value):
             if 0 <= place + n < count:
                 self.stage(form, row + ((place + n) * form.size ^ turn), one)
@@ -857,7 +857,7 @@ Request = tuple[Any, ...]  # a call that waits for others: its name, its line, i
 
 def _narrowest(names: Iterable[str]) -> int:
     """How many bytes the narrowest access of shared memory has among some intrinsics; what is not named here has 4 or more."""
-    found = (re.fullmatch(r"(?:stage|shift|staged|aligned|remote|taken|bring)_(\w+?)(?:_\d+)?", name) for name in names)
+    found = (re.fullmatch(r"(?:stage|realign|staged|aligned|remote|taken|bring)_(\w+?)(?:_\d+)?", name) for name in names)
     return min((4, *(Element(m[1]).dtype.itemsize for m in found if m is not None)))
 
 
