@@ -5,12 +5,14 @@
     s[j] = sum i => x[i, j]    becomes    p[c, j] = sum i' < min(m, n - c m) => x[c m + i', j]     and     s[j] = sum c => p[c, j]
 
 The number of parts follows from the sizes, as a dimension expression: so many that the chip is full, none so short that starting it
-costs more than it does. Parts of a 16- or 8-bit sum are kept as f32.
+costs more than it does. Of several reduced axes the first ones are cut first, into single indices if need be, until that is enough:
+one that is short, as a batch often is, makes no parts alone. Parts of a 16- or 8-bit sum are kept as f32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from math import prod
 
 from axon.backend.plan.ir import Nest, Reason
 from axon.backend.plan.lanes import by_lanes, inner, reduced
@@ -19,7 +21,7 @@ from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Compute, Convert, Monoid, Read, Reduction, Scalar, Scan, Value, element_of
 from axon.core.scalar_facts import ends_early, mapped, substitute
 from axon.core.walk import tensors_of
-from axon.shapes.dimension import Dim, minimum
+from axon.shapes.dimension import Dim, maximum, minimum
 
 COLUMNS = 132 * 256  # threads side by side that fill the chip, where some share each column
 PARTS = 512  # at most
@@ -45,16 +47,16 @@ def split(nest: Nest) -> Iterator[Nest]:
     if first is None:
         yield nest
         return
-    group = [step for step in nest.steps if _splits(step, nest) and reduced(step)[0].extent == first]
+    group = [step for step in nest.steps if _splits(step, nest) and _extents(step) == first]
     ready = _independent(nest, group)
     if not ready:
         yield nest
         return
-    parts, joined = zip(*(_halves(step, nest, first) for step in ready), strict=True)
-    axis = parts[0].axes[0]
+    parts, joined = zip(*(_halves(step, nest) for step in ready), strict=True)
+    axes = parts[0].axes[: len(parts[0].axes) - len(nest.rows)]
     stored = tuple(out.symbol for part in parts for out in part.outs)
     why = Reason("{0}: many parts at once, since there are few results", (ready[0].outs[0].symbol,))
-    yield Nest((axis, *nest.rows), tuple(with_axes(p, parts[0].axes) for p in parts), stored, (why,))
+    yield Nest((*axes, *nest.rows), tuple(with_axes(p, parts[0].axes) for p in parts), stored, (why,))
     before = [step for chain in joined for step in chain]
     rest = [step for step in nest.steps if step not in ready]
     # What the rest reads of what was made by now lies in memory or in the same nest.
@@ -78,11 +80,18 @@ def split_rest(nest: Nest, done: int) -> Iterator[Nest]:
     yield from split(Nest(nest.rows, tuple(tail), tuple(s for s in nest.stored if s not in stored), ()))
 
 
-def _first(nest: Nest) -> Dim | None:
-    """The extent of the first reduction that splits."""
+def _first(nest: Nest) -> tuple[Dim, ...] | None:
+    """The extents of the first reduction that splits."""
     if nest.rows and not by_lanes(nest):
         return None
-    return next((reduced(step)[0].extent for step in nest.steps if _splits(step, nest)), None)
+    return next((_extents(step) for step in nest.steps if _splits(step, nest)), None)
+
+
+def _extents(step: Compute | Scan) -> tuple[Dim, ...]:
+    """Of the axes of a reduction that are cut: all, if each has one range; else the first."""
+    axes = reduced(step)
+    known = [axis.extent.variables.isdisjoint(other.symbol for other in axes) for axis in axes]
+    return tuple(axis.extent for axis in (axes if all(known) else axes[:1]))
 
 
 def _splits(step: Compute | Scan, nest: Nest) -> bool:
@@ -92,12 +101,14 @@ def _splits(step: Compute | Scan, nest: Nest) -> bool:
     kind, element = step.reduction.monoid.kind, step.outs[0].element
     if kind not in KINDS or (kind in ("max", "min") and element.is_integer):
         return False
-    extent = step.reduction.axes[0].extent
+    extents = _extents(step)
     if ends_early(step):
         return False
-    if extent.constant is not None and extent.constant < 2 * SHORTEST:
+    whole = prod(extents, start=Dim.of(1)).constant
+    if whole is not None and whole < 2 * SHORTEST:
         return False
-    return extent.variables.isdisjoint(a.symbol for a in (*nest.rows, *step.reduction.axes))
+    moving = {axis.symbol for axis in (*nest.rows, *step.reduction.axes)}
+    return all(extent.variables.isdisjoint(moving) for extent in extents)
 
 
 def _independent(nest: Nest, group: list[Compute | Scan]) -> list[Compute]:
@@ -106,38 +117,44 @@ def _independent(nest: Nest, group: list[Compute | Scan]) -> list[Compute]:
     return [step for step in group if isinstance(step, Compute) and made.isdisjoint(tensors_of(step))]
 
 
-def parts_of(rows: tuple[Axis, ...], extent: Dim, others: Dim) -> tuple[Dim, Dim]:
-    """Into how many parts an extent is cut, and how long they are."""
+def parts_of(rows: tuple[Axis, ...], extents: Sequence[Dim]) -> list[tuple[Dim, Dim]]:
+    """Into how many parts each of the extents is cut, and how long they are."""
+    whole = prod(extents, start=Dim.of(1))
     if rows:
-        items = Dim.of(1)
-        for axis in rows[:-1]:
-            items = items * axis.extent
-        items = items * (rows[-1].extent // LANES + 1)
-        count = minimum(minimum(extent // SHORTEST + 1, PARTS), Dim.of(COLUMNS) // (items + 1) + 1)
+        items = prod((axis.extent for axis in rows[:-1]), start=Dim.of(1)) * (rows[-1].extent // LANES + 1)
+        wanted = minimum(minimum(whole // SHORTEST + 1, PARTS), Dim.of(COLUMNS) // (items + 1) + 1)
     else:
-        count = minimum((extent * others) // 4096 + 1, BLOCKS)
-        if others.constant == 1:
-            return count, (extent // (count * GRAIN) + 1) * GRAIN
-    length = (extent + count - 1) // count
-    return count, length
+        wanted = minimum(whole // 4096 + 1, BLOCKS)
+    *outer, last = extents
+    found: list[tuple[Dim, Dim]] = []
+    for extent in outer:
+        count = minimum(extent, wanted)
+        found.append((count, (extent + count - 1) // maximum(count, 1)))
+        wanted = (wanted - 1) // maximum(count, 1) + 1
+    count = wanted if not outer else minimum(last // (SHORTEST if rows else GRAIN) + 1, wanted)
+    if rows:
+        return [*found, (count, (last + count - 1) // count)]
+    return [*found, (count, (last // (count * GRAIN) + 1) * GRAIN)]
 
 
-def _halves(step: Compute, nest: Nest, extent: Dim) -> tuple[Compute, list[Compute]]:
+def _halves(step: Compute, nest: Nest) -> tuple[Compute, list[Compute]]:
     """A reduction's parts, and the steps that join them."""
     reduction = step.reduction
     assert reduction is not None
     (out,) = step.outs
-    axis, *others = reduction.axes
-    size = Dim.of(1)
-    for other in others:
-        size = size * other.extent
-    free = size.variables.isdisjoint(a.symbol for a in reduction.axes)
-    count, length = parts_of(nest.rows, extent, size if free else Dim.of(1))
-    part, within = Axis(fresh("part"), count), fresh(axis.symbol.name)
-    at = {axis.symbol: Dim.of(part.symbol) * length + Dim.of(within)}
+    extents = _extents(step)
+    cut, others = reduction.axes[: len(extents)], reduction.axes[len(extents) :]
+    parts: list[Axis] = []
+    short: list[Axis] = []
+    at: dict[Symbol, Dim] = {}
+    for axis, (count, length) in zip(cut, parts_of(nest.rows, extents), strict=True):
+        part, within = Axis(fresh("part"), count), fresh(axis.symbol.name)
+        parts.append(part)
+        begin = Dim.of(part.symbol) * length
+        short.append(Axis(within, minimum(length, axis.extent - begin)))
+        at[axis.symbol] = begin + Dim.of(within)
     inside = tuple(Axis(o.symbol, o.extent.substitute(at)) for o in others)
-    short = Axis(within, minimum(length, extent - Dim.of(part.symbol) * length))
-    return halves(step, (part, *step.axes), (part,), (short, *inside), at, fresh(f"{out.symbol.name}_parts"))
+    return halves(step, (*parts, *step.axes), parts, (*short, *inside), at, fresh(f"{out.symbol.name}_parts"))
 
 
 def halves(

@@ -3,7 +3,9 @@
 Two operations are the same if they are equal after their axes, and the operations they read, are called the same. Sorts and
 `Compute` operations are merged into the earlier of the two, which may stand around the loop of the later one: what fails at run
 time has failed there. A loop is merged into an earlier one that has all of its states among others, as a derivative has those of
-its function. It is the first pass of every target: nothing behind it looks for equal operations again.
+its function. One that keeps the states of all steps, as a gradient does, makes an earlier one that gives the last ones of the same
+needless: it runs in its place, and what that gave is the last step's. It is the first pass of every target: nothing behind it
+looks for equal operations again.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from axon.base.data import replace
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
-from axon.core.ir import Bind, Block, Compute, Loop, Op, Program, Scalar, Sort, Value
+from axon.core.ir import Axis, Bind, Block, Compute, Index, Loop, Op, Program, Read, Scalar, Select, Sort, Value
 from axon.core.operands import with_tensors
 from axon.core.passes.dissolve import copied
-from axon.core.scalar_facts import may_stop, relabelled, renamed, substitute
+from axon.core.scalar_facts import above_0, may_stop, relabelled, renamed, substitute
 from axon.core.verify import verify_rewritten
 from axon.core.walk import nodes, outs_of, tensors_of
 from axon.shapes.dimension import Dim
@@ -72,9 +74,17 @@ class _Merger:
             op = with_tensors(op, self.same)
             if isinstance(op, Loop):
                 op = replace(op, body=self.block(op.body, seen))
-                merged = next((m for other in loops if (m := self.same_states(op, other)) is not None), None)
-                if merged is not None and results.isdisjoint(merged):
+                alike = ((other, found) for other in loops if (found := self.same_states(op, other)) is not None)
+                other, found = next(alike, (op, []))
+                merged = {out.symbol: other.outs[n].symbol for out, n in zip(op.outs, found, strict=False)}
+                if other.stacked == op.stacked and merged and results.isdisjoint(merged):
                     self.same |= merged
+                    continue
+                if op.stacked and not other.stacked and isinstance(other.trip, Index):
+                    whole, *last = _keeping(other, {n: out for out, n in zip(op.outs, found, strict=True)})
+                    place = next(n for n, each in enumerate(ops) if each is other)
+                    ops[place : place + 1] = [whole, *last]
+                    loops[loops.index(other)] = whole
                     continue
                 loops.append(op)
             if not isinstance(op, Compute | Sort):
@@ -93,9 +103,9 @@ class _Merger:
             ops = [_called(with_tensors(op, final), final) for op in ops]
         return Block(tuple(ops), block.results)
 
-    def same_states(self, loop: Loop, other: Loop) -> dict[Symbol, Symbol] | None:
-        """The results of an earlier loop that are those of a loop, if it makes all of them, among others."""
-        if loop.trip != other.trip or loop.stacked != other.stacked or loop.conditional or other.conditional:
+    def same_states(self, loop: Loop, other: Loop) -> list[int] | None:
+        """Which states of an earlier loop are those of a loop, if it has all of them, among others."""
+        if loop.trip != other.trip or loop.stacked < other.stacked or loop.conditional or other.conditional:
             return None
         found: list[int] = []
         for state, initial in zip(loop.states, loop.initial, strict=True):
@@ -126,7 +136,22 @@ class _Merger:
         results = tuple(names.get(result, result) for result in loop.body.results)
         if results != tuple(other.body.results[n] for n in found):
             return None
-        return {out.symbol: other.outs[n].symbol for out, n in zip(loop.outs, found, strict=True)}
+        return found
+
+
+def _keeping(loop: Loop, kept: Mapping[int, Value]) -> Iterator[Loop | Compute]:
+    """A loop that keeps the states of all steps, some of them called so, and what makes its results, those after the last step."""
+    assert isinstance(loop.trip, Index)
+    trip = loop.trip.dim
+    stacks = [
+        kept.get(n) or Value(fresh(f"{out.symbol.name}s"), out.element, (trip, *out.shape)) for n, out in enumerate(loop.outs)
+    ]
+    yield replace(loop, outs=tuple(stacks), stacked=True)
+    for out, stack, initial in zip(loop.outs, stacks, loop.initial, strict=True):
+        axes = tuple(Axis(fresh(f"i{n}"), extent) for n, extent in enumerate(out.shape))
+        here = tuple(Dim.of(axis.symbol) for axis in axes)
+        last, first = Read(stack.symbol, (trip - 1, *here), out.element), Read(initial, here, out.element)
+        yield Compute((out,), axes, None, (Select(above_0(trip), last, first),), loop.span)
 
 
 def _called(op: Op, names: Mapping[Symbol, Symbol]) -> Op:

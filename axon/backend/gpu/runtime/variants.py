@@ -33,6 +33,7 @@ from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.epilogue import views_of
 from axon.backend.gpu.tile.schedule import TileMapping, holds, predict
 from axon.backend.gpu.tile.schedule_file import FREE, Fixed
+from axon.backend.gpu.tile.siblings import seconds_alone
 from axon.backend.plan.collapse import Dimensions
 from axon.backend.plan.ir import Nest, reads_of
 from axon.base.data import dataclass, field
@@ -144,9 +145,15 @@ class TileChoices(VariantChoices):
         return REFUSED if self._legal(ready) else NO_MAPPING
 
     def _ranked(self, ready: Prepared) -> list[TileMapping]:
-        """The mappings that are left, the best first."""
+        """The mappings that are left, the best first; of products that share a factor those that take less time than kernels of
+        their own, whatever does not fit."""
         refused = {variant.mapping for variant in self.refused if variant.granted in (ready.granted, _NOTHING)}
-        return [mapping for mapping in self._legal(ready) if mapping not in refused]
+        left = [mapping for mapping in self._legal(ready) if mapping not in refused]
+        kernel = ready.kernel
+        if not refused or self.only is not None or self.fixed.values or not isinstance(kernel, MatrixProduct) or not kernel.siblings:
+            return left
+        most = seconds_alone(kernel, ready.problem, traits(kernel), self.target)
+        return [mapping for mapping in left if predict(mapping, ready.problem, self.target) <= most]
 
     def _legal(self, ready: Prepared) -> tuple[TileMapping, ...]:
         if self.only is not None:

@@ -480,10 +480,8 @@ def shareable(nest: Nest) -> bool:
     for step in nest.steps:
         if isinstance(step, Scan) or inner(step, len(nest.rows)):
             return False
-        if step.reduction is not None:
-            rows = {axis.symbol for axis in nest.rows}
-            if is_ordered(step) or any(not rows.isdisjoint(a.extent.variables) for a in step.reduction.axes[:-1]):
-                return False
+        if is_ordered(step):
+            return False
     return True
 
 

@@ -134,9 +134,12 @@ def _refused(kernel: MatrixProduct) -> str:
 
 def better_alone(kernel: MatrixProduct, problem: ScheduleProblem, traits: Traits, target: Target) -> str | None:
     """Why products that share a factor are better made by kernels of their own at these sizes, if they are."""
-    if not kernel.siblings:
-        return None
+    slower = kernel.siblings and seconds_alone(kernel, problem, traits, target) < fastest(problem, traits, target)
+    return "at these sizes kernels of their own take less time" if slower else None
+
+
+def seconds_alone(kernel: MatrixProduct, problem: ScheduleProblem, traits: Traits, target: Target) -> float:
+    """Of products that share a factor, made by kernels of their own."""
     one = fastest(replace(problem, factors=(1, 1)), replace(traits, factors=(1, 1)), target)
     size = problem.rows * problem.columns * problem.outer * kernel.left.value.element.bits // 8
-    apart = len(kernel.products) * one + (len(kernel.products) - 1) * size / MEMORY_RATE  # what the last one reads
-    return "at these sizes kernels of their own take less time" if apart < fastest(problem, traits, target) else None
+    return len(kernel.products) * one + (len(kernel.products) - 1) * size / MEMORY_RATE  # what the last one reads
