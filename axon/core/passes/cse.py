@@ -81,7 +81,7 @@ class _Merger:
                     self.same |= merged
                     continue
                 if op.stacked and not other.stacked and isinstance(other.trip, Index):
-                    whole, *last = _keeping(other, {n: out for out, n in zip(op.outs, found, strict=True)})
+                    whole, last = _keeping(other, {n: out for out, n in zip(op.outs, found, strict=True)})
                     place = next(n for n, each in enumerate(ops) if each is other)
                     ops[place : place + 1] = [whole, *last]
                     loops[loops.index(other)] = whole
@@ -139,19 +139,20 @@ class _Merger:
         return found
 
 
-def _keeping(loop: Loop, kept: Mapping[int, Value]) -> Iterator[Loop | Compute]:
+def _keeping(loop: Loop, kept: Mapping[int, Value]) -> tuple[Loop, list[Compute]]:
     """A loop that keeps the states of all steps, some of them called so, and what makes its results, those after the last step."""
     assert isinstance(loop.trip, Index)
     trip = loop.trip.dim
     stacks = [
         kept.get(n) or Value(fresh(f"{out.symbol.name}s"), out.element, (trip, *out.shape)) for n, out in enumerate(loop.outs)
     ]
-    yield replace(loop, outs=tuple(stacks), stacked=True)
+    results = []
     for out, stack, initial in zip(loop.outs, stacks, loop.initial, strict=True):
         axes = tuple(Axis(fresh(f"i{n}"), extent) for n, extent in enumerate(out.shape))
         here = tuple(Dim.of(axis.symbol) for axis in axes)
         last, first = Read(stack.symbol, (trip - 1, *here), out.element), Read(initial, here, out.element)
-        yield Compute((out,), axes, None, (Select(above_0(trip), last, first),), loop.span)
+        results.append(Compute((out,), axes, None, (Select(above_0(trip), last, first),), loop.span))
+    return replace(loop, outs=tuple(stacks), stacked=True), results
 
 
 def _called(op: Op, names: Mapping[Symbol, Symbol]) -> Op:

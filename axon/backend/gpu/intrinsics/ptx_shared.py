@@ -2,8 +2,9 @@
 
     keep(address, value), kept_f32(address)     a scalar in eight bytes
     stage_bf16_8(address, value)                neighbours, at a multiple of 16 bytes or of all their own
-    realign_bf16_8(row, place, count, turn, value)  neighbours that belong to a row from a place on, which may be negative: those among
-                                                its first so many. In the row `turn` changes bits of their addresses
+    realign_bf16_8(row, place, count, turn, value)
+                                                those of neighbours that are among the first so many of a row, in which the first
+                                                has this place, perhaps below 0; `turn` changes bits of their addresses there
     staged_bf16_8(address, pitch)               elements so many bytes apart
     aligned_f32_4(address)                      neighbours, at a multiple of 16 bytes or of all their own
     packed_bf16_8(address, pitch)               words so many bytes apart, each of two elements, or of four of 8 bits

@@ -293,7 +293,7 @@ class Pricer:
         numbers = tuple(windows(op, deep)) if len(op.reduction.axes) > 1 else ()
         # Of windows that cost the same, one along the last index, which lies side by side where channels come first.
         options = [Merging(window=number, filled=filled) for number in reversed(numbers) for filled in (1, FILLED)]
-        options += [Merging(*choice) for choice in choices]
+        options += [Merging(rows, columns) for rows, columns in choices]
         options = [] if pixels else options
         for image in images(op, deep):
             own = sides.rows if image.factor == int(sides.swapped) else sides.columns
@@ -436,19 +436,19 @@ class Pricer:
             sources = {view.value.symbol: view.source for view in bare.views}
             if not self.tensors.keys() >= {sources.get(o.value.symbol, o.value.symbol) for o in bare.operands}:
                 return None  # a plain kernel computes one of them where it is read
-            copied = unreadable(bare, self.tensors, self.sizes) if kernel.operands == bare.operands else (0, 1)
+            alike = kernel.operands == bare.operands  # else both come in limbs
+            copied = unreadable(bare, self.tensors, self.sizes) if alike else frozenset(range(len(bare.operands)))
         except Unsupported:
             return None
         if not all(is_seen(bare, bare.operands[number], self.sizes) for number in copied):
             return None
-        copied = copied if kernel.operands == bare.operands else ()
         if merging.window is not None and merging.im2col is None and not self.overlaps(bare, kernel):
             return None
         problem = problem_of(kernel, self.sizes)
         if min(problem.rows, problem.columns, problem.depth, problem.outer) < 1:
             return None
         seconds = splitting(kernel, self.sizes, self.target) + fastest(problem, traits(kernel), self.target)
-        seconds += sum(copying(bare, bare.operands[number], self.sizes, self.target) for number in copied)
+        seconds += sum(copying(bare, bare.operands[number], self.sizes, self.target) for number in copied if alike)
         own = group(bare, views)
         taken = {out.symbol for other in (*after, *later) if own.absorb(other) for out in other.outs}
         if not self.is_shown(own.finish(set(own.results))):

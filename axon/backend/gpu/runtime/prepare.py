@@ -207,10 +207,11 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             if kernel.segments is not None:
                 groups = max(1, next(n for axis, n in extents.items() if axis == kernel.segments.group))
                 return replace(problem, depth=-(-depth // groups))
-            for operand, side in ((kernel.left, "rows"), (kernel.right, "columns")):
-                view = view_of(kernel, operand)
-                if view is not None and view.im2col:
-                    return replace(problem, pixels=side, summed=view.axes[-2] == kernel.depth.symbol)
+            down, across = view_of(kernel, kernel.left), view_of(kernel, kernel.right)
+            if down is not None and down.im2col:
+                return replace(problem, pixels="rows", summed=down.axes[-2] == kernel.depth.symbol)
+            if across is not None and across.im2col:
+                return replace(problem, pixels="columns", summed=across.axes[-2] == kernel.depth.symbol)
             return problem
         case Stream():
             keys, depth = kernel.keys.extent.evaluate(sizes), max(axis.extent.evaluate(sizes) for axis in kernel.depths)

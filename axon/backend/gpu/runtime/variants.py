@@ -149,8 +149,8 @@ class TileChoices(VariantChoices):
         their own, whatever does not fit."""
         refused = {variant.mapping for variant in self.refused if variant.granted in (ready.granted, _NOTHING)}
         left = [mapping for mapping in self._legal(ready) if mapping not in refused]
-        kernel = ready.kernel
-        if not refused or self.only is not None or self.fixed.values or not isinstance(kernel, MatrixProduct) or not kernel.siblings:
+        kernel, asked = ready.kernel, self.only is not None or self.fixed.values
+        if asked or not refused or not isinstance(kernel, MatrixProduct) or not kernel.siblings:
             return left
         most = seconds_alone(kernel, ready.problem, traits(kernel), self.target)
         return [mapping for mapping in left if predict(mapping, ready.problem, self.target) <= most]

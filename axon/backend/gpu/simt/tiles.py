@@ -11,9 +11,9 @@ Note [Turned rows]
     or two rows of the result: the thread makes them all.
 
 Note [Shifted rows]
-    `x[i, j - 1 | 0]` begins rows of a rectangle beside multiples of 16 bytes. Threads fetch what is aligned in the tensor, one vector
-    more for each row, and put each of its elements where it belongs, those that belong to the rectangle. A vector is inside of the
-    tensor or outside as a whole, since rows of the tensor are whole vectors.
+    `x[i, j - 1 | 0]` begins rows of a rectangle beside multiples of 16 bytes. Threads fetch what is aligned in the tensor, one
+    vector more for each row, and put each of its elements where it belongs, those that belong to the rectangle. A vector is inside
+    of the tensor or outside as a whole, since rows of the tensor are whole vectors.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def across(
 
 
 def _shifts(access: Access, along: Axis, nest: Nest, tensor: DeviceTensor, sizes: MappingOf[Symbol, int], vector: int) -> bool:
-    """Whether rows of a tensor are whole vectors, of which those of a rectangle begin so far behind one, each as far as all others."""
+    """Whether rows of a tensor are whole vectors, and those of a rectangle begin so far behind one, each as far as all others."""
     unit = unit_of(tensor)
     subscript = access.subscripts[unit]
     if not isinstance(subscript, Dim) or tensor.shape[unit] % vector:

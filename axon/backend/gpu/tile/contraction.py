@@ -183,12 +183,12 @@ class Merging:
     Of a `window` it is the number of the summed axis that moves it, and what one factor shows is copied (see `layout.views`);
     its innermost index goes up to a multiple of `filled`, with zeros. `im2col` is the number of the factor that is read by copies
     of pixels; the `window` is then the axis of a row that is joined with channels, if one is, which goes up to a multiple of `row`,
-    and so many axes of the result that it has alone are `apart`. Where pixels are what is summed, `channels` is the axis of the result
-    that is channels, along which alone that side's tiles are cut. A sum may be made by `residues` first, or of copies in which the
-    summed axis with the number `stacked` is one with channels (see there); the other numbers are then of what is left. Rows in
-    groups are cut into tiles of so many, `ragged`, or their `segments` are summed; they may be known to be `ascending` (see
-    `ragged`, `segments`). Beside the factor with the
-    number `beside`, which is read as it is, the others may be `computed` on the way (see there).
+    and so many axes of the result that it has alone are `apart`. Where pixels are what is summed, `channels` is the axis of the
+    result that is channels, along which alone that side's tiles are cut. A sum may be made by `residues` first, or of copies in
+    which the summed axis with the number `stacked` is one with channels (see there); the other numbers are then of what is left.
+    Rows in groups are cut into tiles of so many, `ragged`, or their `segments` are summed; they may be known to be `ascending`
+    (see `ragged`, `segments`). Beside the factor with the number `beside`, which is read as it is, the others may be `computed` on
+    the way (see there).
     """
 
     rows: bool = False

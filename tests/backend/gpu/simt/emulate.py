@@ -60,8 +60,8 @@ TOGETHER = frozenset({
     "multiply_f64", "multiply_bf16", "multiply_f16", "matrices", "matrices_across",
 })  # fmt: skip
 MEMORY = (
-    "fetch", "load", "store", "stage", "realign", "staged", "aligned", "remote", "packed", "unpacked", "kept", "count", "spread", "bring",
-    "ask", "taken", "copy",
+    "fetch", "load", "store", "stage", "realign", "staged", "aligned", "remote", "packed", "unpacked", "kept", "count", "spread",
+    "bring", "ask", "taken", "copy",
 )  # fmt: skip
 KINDS: dict[Element, Any] = {Element.I64: int, Element.BOOL: bool, Element.F64: np.float64} | {
     e: np.float32 if e.is_float else e.dtype.type for e in Element if e not in (Element.I64, Element.BOOL, Element.F64)
