@@ -17,6 +17,7 @@ from math import prod
 from axon.backend.plan.ir import Nest, Reason
 from axon.backend.plan.lanes import by_lanes, inner, reduced
 from axon.base.data import replace
+from axon.base.functions import MonoidKind
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Compute, Convert, Monoid, Read, Reduction, Scalar, Scan, Value, element_of
 from axon.core.scalar_facts import ends_early, mapped, substitute
@@ -24,12 +25,12 @@ from axon.core.walk import tensors_of
 from axon.shapes.dimension import Dim, maximum, minimum
 
 COLUMNS = 132 * 256  # threads side by side that fill the chip, where some share each column
-PARTS = 512  # at most
+PARTS = 1024  # at most
 BLOCKS = 132 * 4  # likewise
 LANES = 4  # neighbours that one thread takes, about
 SHORTEST = 32  # elements of a part of a column
 GRAIN = 64  # parts are multiples of this, so that they begin at aligned elements
-KINDS = frozenset({"sum", "prod", "any", "all", "max", "min"})
+KINDS: frozenset[MonoidKind] = frozenset({"sum", "prod", "any", "all", "max", "min"})
 
 
 def narrowed(nest: Nest, ones: Set[Symbol]) -> Nest:

@@ -1,6 +1,7 @@
 """Core to core: what a sum goes through last lies side by side in memory.
 
     in_memory_order    a program -> one with the same operations, whose sums go through their axes as the largest tensor lies
+    ordered            a reduction -> the same with its axes in that order
 
 In `sum a b c => x[b, c, a] * y[a]` the order of `a b c` is a matter of taste for who writes it, and of ten times the time for a
 loop. So the axes stand in the order in which the subscripts of the read with the most axes mention them, and first those that it
@@ -11,7 +12,10 @@ a, d]` each line of the cache in which `y` lies serves several steps of `d` whil
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from axon.base.data import replace
+from axon.base.functions import MonoidKind
 from axon.base.names import Symbol
 from axon.base.passes import verified
 from axon.core.ir import Block, Compute, Loop, Op, Program, Read
@@ -32,16 +36,17 @@ def _block(block: Block) -> Block:
     ops: list[Op] = []
     for op in block.ops:
         if isinstance(op, Compute):
-            op = _ordered(op)
+            op = ordered(op)
         elif isinstance(op, Loop) and (body := _block(op.body)) is not op.body:
             op = replace(op, body=body)
         ops.append(op)
     return block if unchanged(ops, block.ops) else replace(block, ops=tuple(ops))
 
 
-def _ordered(op: Compute) -> Compute:
+def ordered(op: Compute, kinds: Set[MonoidKind] = frozenset({"sum"})) -> Compute:
+    """A reduction of one of these kinds, if its axes may be in any order."""
     reduction = op.reduction
-    if reduction is None or reduction.monoid.kind != "sum" or len(reduction.axes) < 2 or any(map(may_fail, op.body)):
+    if reduction is None or reduction.monoid.kind not in kinds or reduction.asked is not None or any(map(may_fail, op.body)):
         return op
     mine = frozenset(axis.symbol for axis in reduction.axes)
     found = [read for scalar in op.body for read in reads(scalar)]

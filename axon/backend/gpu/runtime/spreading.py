@@ -60,6 +60,7 @@ def _held(
     sizes: MappingOf[Symbol, int],
     target: Target,
 ) -> bool:
-    """Whether a cluster holds a row, or threads go along rows."""
+    """Whether a cluster holds a row, or threads go along rows. Parts of a warp hold no long row: of several loops they share the
+    innermost one, which is short."""
     made, lying = over_fewer_axes(nest, values, tensors)
-    return by_lanes(nest) or choose(made.nest, made.values, lying, sizes, target).by != "block"
+    return by_lanes(nest) or choose(made.nest, made.values, lying, sizes, target).by not in ("block", "warp")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
+from math import prod
 
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.plan.ir import Nest
@@ -142,11 +143,15 @@ def width_of(
 
 
 def least_of(extent: Dim) -> tuple[Dim, ...]:
-    """What an extent is the least of: of a minimum, and what is added to one, what it is with each item in its place."""
+    """What an extent is the least of: of a minimum, so many times one, and what is added to one, what it is with each item in its
+    place."""
     for coefficient, monomial in extent.terms:
-        if coefficient > 0 and len(monomial) == 1 and isinstance(monomial[0], Minimum):
+        least = [atom for atom in monomial if isinstance(atom, Minimum)]
+        others = [atom for atom in monomial if isinstance(atom, Symbol)]  # sizes and indices, which are at least 0
+        if coefficient > 0 and len(least) == 1 and len(others) == len(monomial) - 1:
             rest = extent - Dim({monomial: coefficient})
-            return tuple(rest + item * coefficient for item in monomial[0].items)
+            times = prod((Dim.of(symbol) for symbol in others), start=Dim.of(coefficient))
+            return tuple(rest + item * times for item in least[0].items)
     return (extent,)
 
 

@@ -106,6 +106,7 @@ class PlainEmitter:
         self.spot: Expression = Constant(0)  # where the neighbours of a thread are within a piece
         self.bytes = 0  # of shared memory for squares and pieces
         self.team = 0  # threads that share a row
+        self.beside = 0  # and of these, those that share the innermost loop
         self.writer = LaneWriter(
             self.code, self.variable, self.size, self.held, self.stride, self.moves_together, self.made.__contains__, self.register
         )
@@ -260,7 +261,7 @@ class PlainEmitter:
                 yield
             return
         extents = [self.extent(a) for a in rows]
-        self.team = self.mapping.team
+        self.team = self.beside = self.mapping.team
         if self.mapping.by == "cluster" and not self.mapping.persistent:
             spread_rows(self, rows, extents)
             yield
@@ -463,14 +464,23 @@ class PlainEmitter:
     # ── loops ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
-    def loops(self, axes: Sequence[Axis]) -> Iterator[None]:
-        """Loops that every thread goes through alone."""
+    def loops(self, axes: Sequence[Axis], *, shared: bool = False) -> Iterator[None]:
+        """Loops that every thread goes through alone, but for one that groups of threads share."""
+        mapping = self.mapping
+        groups = mapping.deep if shared else 1
         with ExitStack() as stack:
-            for axis in axes:
+            for number, axis in enumerate(axes):
                 limit = self.writer._let_dim(axis.extent)
-                stack.enter_context(self.writer.branch(self.code.loop(self.name(axis.symbol), limit)))
+                first: Expression = Constant(0)
+                step = 1
+                if groups > 1 and number == mapping.around:
+                    self.beside, step = mapping.team // groups, groups
+                    first = self.code.local("member") >> (self.beside.bit_length() - 1)
+                bounds = (first, limit, step) if step > 1 else (limit,)
+                stack.enter_context(self.writer.branch(self.code.loop(self.name(axis.symbol), *bounds)))
                 self.writer.extents[axis.symbol] = axis.extent
             yield
+        self.beside = self.team
         for axis in axes:
             del self.writer.extents[axis.symbol]
 
@@ -507,7 +517,7 @@ class PlainEmitter:
             if mapping.team > 1 or self.team:
                 own = self.member if self.team else self.code.local("sharer")
                 first = own if run is None else self.code.let(start + own, "first_")
-            step = mapping.team * vector if mapping.team > 1 or self.team else 1
+            step = (self.beside or mapping.team) * vector if mapping.team > 1 or self.team else 1
             if unroll > 1:
                 turns = self.code.let(call("turns", first, limit, step), "turns_")
                 whole = self.code.let(turns - turns % unroll, "whole_")
@@ -551,7 +561,8 @@ class PlainEmitter:
     @property
     def member(self) -> Expression:
         """The first neighbour of a thread among those that its team has at once."""
-        member = self.code.local("member")
+        member: Expression = self.code.local("member")
+        member = member if self.beside == self.team else member & (self.beside - 1)
         return member * self.mapping.vector
 
     def placed(self, axis: Axis, place: Name, vector: int) -> Iterator[Expression]:

@@ -5,7 +5,8 @@ Note [Teams]
     of columns. Of a map whose last axis has two halves that read the same, a thread takes neighbours in both (see `halves`). Where
     there are few columns and long loops, the threads of a block share the loops of some columns. By *rows*, a team of threads
     shares a row, and its members take the elements of each inner loop in turn, `vector` neighbours at a time: the sum of a row, a
-    softmax. A team is some lanes of a warp, a block, or the blocks of a cluster.
+    softmax. A team is some lanes of a warp, a block, or the blocks of a cluster. Of loops within each other whose innermost is
+    short, a block's threads share two (`deep`): some groups of threads take turns of the longest of the others.
 
     Threads of a warp exchange values all together. Where they do so within loops that are longer in some rows than in others
     (`uneven`), a team is a whole warp or a block.
@@ -93,6 +94,8 @@ class Mapping:
     general: bool = False  # neighbours move together where a call allows it, else the kernel takes one element at a time
     tiled: TiledMapping | None = None  # by tiles: a reduction of pairs
     pieces: Pieces | None = None  # by clusters: how a row is cut, and what of it comes into shared memory
+    deep: int = 1  # groups of a block's threads that share a loop around the innermost one, the one with the number
+    around: int = 0
 
     @property
     def persistent(self) -> bool:
@@ -113,6 +116,7 @@ class Mapping:
             team = f"{self.pieces.blocks} blocks of a cluster for each row"
         elif self.by in ("warp", "block"):
             team = f"{self.team} thread{'s' * (self.team != 1)} of a {self.by} for each row"
+            team += f" in {self.deep} groups" if self.deep > 1 else ""
         wide = f"{self.vector} neighbours at a time" if self.vector > 1 else "one element at a time"
         more = f" · {self.chunks} time{'s' * (self.chunks != 1)} in registers" if self.chunks else ""
         more += f" · {self.pieces}" if self.persistent else ""
@@ -180,9 +184,30 @@ def choose(
         return Mapping("block", width.vector, width.beside, team=block_of(vectors), below=True)
     if any(isinstance(s, Scan) or is_ordered(s) for s in nest.steps):
         return _in_order(width, vectors, uneven(nest))
+    deep, around = _groups(nest, vectors, sizes, target)
+    if deep > 1:
+        return Mapping("block", width.vector, width.beside, team=deep * power(vectors), deep=deep, around=around)
     if vectors <= WARP and not uneven(nest):
         return Mapping("warp", width.vector, width.beside, team=power(vectors))
     return Mapping("block", width.vector, width.beside, team=block_of(vectors))
+
+
+def _groups(nest: Nest, vectors: int, sizes: MappingOf[Symbol, int], target: Target) -> tuple[int, int]:
+    """Groups of a block's threads that are worth to share a loop around the innermost one, as many as keep the chip busy, and the
+    number of that loop; 1 where there is none."""
+    loops = [reduced(step) for step in nest.steps if reduced(step)]
+    rows = max(1, prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows))
+    beside = power(vectors)
+    if not loops or any(len(axes) != len(loops[0]) or len(axes) < 2 for axes in loops):
+        return 1, 0
+    extents = [min(bound(axes[n].extent, sizes) for axes in loops) for n in range(len(loops[0]) - 1)]
+    around = max(range(len(extents)), key=extents.__getitem__)
+    count = 1
+    while 2 * count * beside <= MOST and 2 * count <= extents[around]:
+        if count * beside >= 2 * WARP and rows * count * beside >= 2 * full(target):
+            break
+        count *= 2
+    return (count, around) if count * beside >= 2 * WARP else (1, 0)
 
 
 def _ended(

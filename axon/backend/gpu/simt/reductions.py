@@ -70,7 +70,7 @@ class Reductions:
             return
         with self.emitter.loops(axes):
             state = self.accumulators(reduce)
-            with self.emitter.loops(reduction.axes[:-1]):
+            with self.emitter.loops(reduction.axes[:-1], shared=True):
                 end, asked = self.end(step)
                 with self.ended(step, end), self.run(step, reduce, state, end) as run:
                     unroll = UNROLL if end is None else ENDED

@@ -19,7 +19,7 @@ from axon.backend.gpu.runtime import plain_variants as variants
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.prepare import is_empty
 from axon.backend.gpu.runtime.ways import Way
-from axon.backend.gpu.simt.access import ALONE, held_in_registers, lies_flat, uniform, width_of
+from axon.backend.gpu.simt.access import ALONE, held_in_registers, is_ordered, lies_flat, uniform, width_of
 from axon.backend.gpu.simt.halves import halves
 from axon.backend.gpu.simt.mapping import (
     CHUNKS,
@@ -52,10 +52,11 @@ from axon.backend.gpu.simt.register_tiles import (
 from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.gpu.simt.tiles import SIDES, across
 from axon.backend.plan.ir import Nest
+from axon.backend.plan.lanes import reduced
 from axon.base.element import Element
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
-from axon.core.ir import Program, Value
+from axon.core.ir import Program, Scan, Value
 from axon.interpret import run as interpret
 from axon.shapes.contracts.guard import ContractBroken
 from tests.backend.gpu.simt.emulate import Storage, launch
@@ -102,6 +103,10 @@ def legal(given: Case, nest: Nest) -> list[Mapping]:
                 found += [halved, replace(halved, uniform=frozenset()), Mapping("lanes", halved=True), replace(halved, turns=2)]
         if nest_sweeps(nest) and shareable(nest):
             found += [replace(wide, team=8), replace(wide, team=32), Mapping("lanes", team=4)]
+    loops = [reduced(step) for step in nest.steps if reduced(step)]
+    if loops and all(len(axes) > 1 for axes in loops) and not any(isinstance(s, Scan) or is_ordered(s) for s in nest.steps):
+        along = width_of(nest, known, tensors, sizes, False)
+        found += [Mapping("block", along.vector, along.beside, team=64, deep=deep) for deep in (2, 16, 64)]
     found += _tiled(nest, known, tensors, sizes, target)
     if nest_sweeps(nest):
         by_rows = list(_by_rows(nest, known, tensors, sizes, target))
