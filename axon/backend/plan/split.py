@@ -20,6 +20,7 @@ from axon.base.data import replace
 from axon.base.functions import MonoidKind
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Compute, Convert, Monoid, Read, Reduction, Scalar, Scan, Value, element_of
+from axon.core.passes.loop_order import ordered
 from axon.core.scalar_facts import ends_early, mapped, substitute
 from axon.core.walk import tensors_of
 from axon.shapes.dimension import Dim, maximum, minimum
@@ -40,6 +41,15 @@ def narrowed(nest: Nest, ones: Set[Symbol]) -> Nest:
     while len(rows) > 1 and (rows[-1].extent.constant == 1 or rows[-1].extent.symbol in ones):
         rows = rows[:-1]
     return replace(nest, rows=rows) if rows != nest.rows and any(map(reduced, nest.steps)) else nest
+
+
+def in_memory_order(nest: Nest) -> Nest:
+    """A nest with reductions that go through their axes as memory lies, but for those that data end: the last axis says where."""
+
+    def along(step: Compute | Scan) -> Compute | Scan:
+        return step if isinstance(step, Scan) or ends_early(step) else ordered(step, KINDS)
+
+    return replace(nest, steps=tuple(map(along, nest.steps)))
 
 
 def split(nest: Nest) -> Iterator[Nest]:

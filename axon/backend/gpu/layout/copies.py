@@ -102,8 +102,8 @@ def _images(seen: View) -> CopyLayout:
         if part in groups:
             return AxisPart(part.extent, _along_one(groups.index(part), ONE, len(dimensions)))
         d = only(part)
-        only_one = any(d == example for example, _ in pixels.examples) and sum(p.step[d] != ZERO for p in parts) == 1
-        step = ONE if only_one else part.step[d]
+        alone = any(d == example for example, _ in pixels.examples) and sum(p.step[d] != ZERO for p in parts) == 1
+        step = ONE if alone else part.step[d]
         joined = part.there if seen.joined and part is of[-2] else None
         return AxisPart(part.extent, _along_one(at[d], step, len(dimensions)), joined)
 

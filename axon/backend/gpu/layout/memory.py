@@ -19,8 +19,7 @@ class Im2col:
 
     `shape` and `strides` are those of memory, outermost first: examples, where pixels lie, channels. The others have a value for
     each dimension in which pixels lie: the first pixel, how far behind the last element the last one is, the step between pixels,
-    the greatest offset. `depth` channels of a pixel follow each other before the next offset; 0 if
-    windows have no other.
+    the greatest offset. `depth` channels of a pixel follow each other before the next offset; 0 where there is no other.
     """
 
     shape: tuple[int, ...]

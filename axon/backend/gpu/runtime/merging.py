@@ -414,16 +414,12 @@ class Pricer:
         windowed = one.merging.im2col is not None and one.merging.channels is None
         whole = {image.channels for image in images(op, deep)} if windowed else set()
         extents = {n: a.extent.evaluate(self.sizes) for n, a in enumerate(op.reduction.axes) if a not in whole}
-        longest = max(extents.values(), default=0)
+        if one.merging.channels is None:  # else an image may be too large for parts of some of its axes
+            extents = dict(sorted(extents.items(), key=lambda item: -item[1])[:1])
         for along, extent in extents.items():
-            # Of pixels that are summed, parts of each axis are others: an image may be too large for one of its rows.
-            if extent < longest and one.merging.channels is None:
-                continue
             for parts in dict.fromkeys(max(n for n in range(1, most + 1) if extent % n == 0) for most in PARTS):
                 if parts > 1 and problem.depth >= parts * LEAST_DEPTH:
                     yield replace(one.merging, parts=parts, along=along)
-            if one.merging.channels is None:
-                break
 
     def priced(self, op: Compute, merging: Merging, later: Sequence[Compute]) -> _Priced | None:
         """A contraction with its sides merged so; None if there is none."""

@@ -23,7 +23,7 @@ from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.plan import ir as plans
 from axon.backend.plan.fuse import Policy, fuse
 from axon.backend.plan.ir import Nest, Reason
-from axon.backend.plan.split import KINDS, narrowed, split
+from axon.backend.plan.split import in_memory_order, narrowed, split
 from axon.backend.plan.spread import Cut, spread
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
@@ -32,7 +32,6 @@ from axon.base.passes import verified
 from axon.base.source import Span
 from axon.core.ir import Axis, Block, Compute, Local, Op, Program, Read, Scan, Value
 from axon.core.operands import with_tensors
-from axon.core.passes.loop_order import ordered
 from axon.core.walk import nodes, outs_of, tensors_of
 from axon.shapes.dimension import Dim
 
@@ -378,7 +377,7 @@ def nests(
         outs += [o.symbol for step in kernel.steps for o in step.outs]
         why = dict.fromkeys(reasons[symbol] for symbol in outs if symbol in reasons)
         kernel = replace(kernel, reasons=(*kernel.reasons, *(Reason(_escaped(f"not on the tensor cores: {w}")) for w in why)))
-        kernel = narrowed(kernel if product else _in_memory_order(kernel), ones)
+        kernel = narrowed(kernel if product else in_memory_order(kernel), ones)
         cut = next((cuts[symbol] for symbol in kernel.stored if symbol in cuts), None)
         if cut is not None:
             yield from spread(kernel, cut)
@@ -387,12 +386,6 @@ def nests(
     for want, got in zip(wanted, plan.body.results, strict=True):
         if names.get(got, got) != want:  # an argument, or the same as another result: it still is a tensor of its own
             yield copy(values[want], names.get(got, got))
-
-
-def _in_memory_order(nest: Nest) -> Nest:
-    """The nest with reductions that go through their axes as memory lies."""
-    steps = tuple(ordered(step, KINDS) if isinstance(step, Compute) else step for step in nest.steps)
-    return replace(nest, steps=steps)
 
 
 def _named(nest: Nest, names: Mapping[Symbol, Symbol]) -> Nest:

@@ -19,11 +19,6 @@ fun best (x : T[n, d]) = for i => argmax j => x[i, j]
 fun worst (x : T[n, d]) = for i => argmin for j where j % 3 <> 0 => x[i, j]
 fun embed (x : T[n, d]) = for i < n, j => x[(i * 7) % n, j]
 fun transpose (x : T[n, d]) = for j i => x[i, j]
-fun moved (x : T[n, d]) = for j < d + 3, i => x[i, j - 1 | 0.0]
-fun sliced (x : T[n, d]) = for j < d - 3, i => x[i, j + 3]
-fun boxes (x : T[n, d]) = for k < 3 => sum for i, j < d - 2 => x[i, j + k]
-fun deviations (x : T[n, d]) = for k < 2 =>
-  let val m = max for i, j < d - 1 => x[i, j + k] in sum for i, j < d - 1 => abs (x[i, j + k] - m) end
 fun symmetric (x : T[d, d]) = for i j => x[i, j] + x[j, i]
 fun batched (x : T[n, d]) = for k < 3, j i => x[i, j] * cast _ (k + 1)
 fun crossed (x : T[n, d]) = for j i => if i + j > 3 then exp x[i, j] else x[i, j] - x[i, 0]
@@ -70,6 +65,11 @@ fun special (x : T[n, d]) = for i j =>
 fun ratios (x : T[n, d]) = for i j => x[i, j] / x[i, 0]
 fun choose (x : T[n, d]) = for i < n, j => if i > 0 andalso x[i - 1, j] > 0.0 then x[i - 1, j] else 0.0
 fun larger (x : T[n, d]) = for j < d + 3, i < n + 5 => if i < n andalso j < d then x[i, j] else 0.5
+fun moved (x : T[n, d]) = for j < d + 3, i => x[i, j - 1 | 0.0]
+fun sliced (x : T[n, d]) = for j < d - 3, i => x[i, j + 3]
+fun boxes (x : T[n, d]) = for k < 3 => sum for i, j < d - 2 => x[i, j + k]
+fun deviations (x : T[n, d]) = for k < 2 =>
+  let val m = max for i, j < d - 1 => x[i, j + k] in sum for i, j < d - 1 => abs (x[i, j + k] - m) end
 """
 INTEGERS = """
 fun add (x : T[n, d]) = for i j => x[i, j] * 3 - x[i, d - 1 - j]
