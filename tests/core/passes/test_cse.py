@@ -100,3 +100,27 @@ def test_a_loop_is_a_part_of_another(other: str, loops: int) -> None:
             continue
         for got, want in zip(run(merged, [x, k, d], []), wanted, strict=True):
             assert np.array_equal(got, want)
+
+
+KEPT = """
+fun steps {t} (w : f32[t, n, n]) (x : f32[n]) =
+  loop (y = x, z = 1.0) for k < t => (for i => tanh (sum j => w[k, i, j] * y[j]), z * 0.5)
+fun loss {t} (w : f32[t, n, n]) (x : f32[n]) = sum i => (steps {t} w x).1[i] ** 2.0 + (steps {t} w x).2
+fun f {t} (w : f32[t, n, n]) (x : f32[n]) = value_and_grad (fn w => loss {t} w x) w
+"""
+
+
+@pytest.mark.parametrize("steps", [0, 1, 4])
+def test_a_loop_whose_states_are_kept_runs_once(steps: int) -> None:
+    """A gradient reads what its function's loop had before each step; the function's value is that of the last."""
+    program: Program = compiler.lower(compiler.check_text(KEPT), "f", None)
+    merged = deduplicated(program)
+    verify(merged)
+    forward = [op for op in program.block.ops if isinstance(op, Loop)]
+    left = [op for op in merged.block.ops if isinstance(op, Loop)]
+    assert (len(forward), len(left)) == (4, 2)
+    assert all(op.stacked for op in left)
+    chance = np.random.default_rng(0)
+    given = [chance.standard_normal((steps, 5, 5)).astype(np.float32), chance.standard_normal(5).astype(np.float32)]
+    for got, want in zip(run(merged, given, [steps]), run(program, given, [steps]), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)

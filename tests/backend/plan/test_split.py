@@ -1,0 +1,56 @@
+"""Long reductions in parts: how many there are, and that they keep a chip busy whichever of their axes is long."""
+
+from __future__ import annotations
+
+from math import prod
+from random import Random
+
+import pytest
+
+from axon import compiler
+from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.simt.mapping import few, grid
+from axon.backend.plan.ir import Nest
+from axon.backend.plan.split import BLOCKS, PARTS, parts_of
+from axon.base.names import fresh
+from axon.core.ir import Axis
+from axon.shapes.dimension import Dim
+from tests.checked import checked
+from tests.sample import SOAK
+
+
+@pytest.mark.parametrize("seed", range(400 if SOAK else 40))
+def test_parts_cover_each_axis_once(seed: int) -> None:
+    chance = Random(seed)
+    extents = [chance.choice([0, 1, 2, 3, 7, 8, 64, 1000, 4096, 100_000]) for _ in range(chance.randint(1, 4))]
+    rows = tuple(Axis(fresh(f"r{n}"), Dim.of(chance.choice([1, 3, 768, 5000]))) for n in range(chance.randint(0, 2)))
+    cut = [(count.evaluate({}), length.evaluate({})) for count, length in parts_of(rows, [Dim.of(n) for n in extents])]
+    for (count, length), extent in zip(cut, extents, strict=True):
+        assert count * length >= extent
+        assert count <= max(1, extent)
+    assert prod(count for count, _ in cut) <= 2 * max(PARTS, BLOCKS)
+
+
+CASES = [
+    ("fun f (x : bf16[b, s, d]) = for k => sum i j => x[i, j, k]", (8, 1024, 768)),
+    ("fun f (x : f32[l, a, b]) = sum i j k => x[i, j, k] * x[i, j, k]", (12, 768, 3072)),
+    ("fun f (x : bf16[n, m, k, l]) = for c => sum i j e => x[i, j, c, e]", (65536, 12, 12, 3)),
+    ("fun f (x : bf16[n, m, k, l]) = for c => sum e j i => exp x[i, j, c, e]", (2, 1000, 64, 256)),
+    ("fun f (x : f32[n, m, k, l]) = for c => max e j i => x[i, c, j, e]", (65536, 2, 8, 4)),
+    ("fun f (x : bf16[n, m, k]) = for c => sum j i => x[c, i, j] * x[c, i, j]", (64, 8, 10000)),
+    ("fun f (x : f32[n, m]) = for j => sum i => x[i, j]", (1_000_000, 16)),
+]
+
+
+@pytest.mark.parametrize(("text", "shape"), CASES)
+def test_a_long_reduction_has_the_whole_chip(text: str, shape: tuple[int, ...]) -> None:
+    """The first kernel, which reads everything, has threads enough, whatever order the program sums in."""
+    core = compiler.lower(checked(text), "f", None)
+    sizes = core.contract.bind((), [shape])
+    builder = Executable(core).serving({}, sizes)
+    first = builder.planned.kernels[0]
+    assert isinstance(first, Nest)
+    ready = builder._all_prepared(builder.planned.lying(sizes), sizes)[0]
+    mapping = ready.wanted  # type: ignore[union-attr]
+    launch = grid(mapping, ready.kernel, sizes, builder.target)  # type: ignore[arg-type]
+    assert launch.blocks * launch.threads >= few(builder.target)
