@@ -7,6 +7,9 @@
 The number of parts follows from the sizes, as a dimension expression: so many that the chip is full, none so short that starting it
 costs more than it does. Of several reduced axes the first ones are cut first, into single indices if need be, until that is enough:
 one that is short, as a batch often is, makes no parts alone. Parts of a 16- or 8-bit sum are kept as f32.
+
+    s[j] = argmax i => x[i, j]    becomes    b[c, j] = max i' => x[c m + i', j];   p[c, j] = argmax i' => x[c m + i', j]
+                                  and        q[j] = argmax c => b[c, j];           s[j] = q[j] m + p[q[j], j]
 """
 
 from __future__ import annotations
@@ -14,15 +17,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from math import prod
 
+from axon.backend.plan.argmax import is_plain
 from axon.backend.plan.ir import Nest, Reason
 from axon.backend.plan.lanes import by_lanes, inner, reduced
 from axon.base.data import replace
+from axon.base.element import Element
 from axon.base.functions import MonoidKind
 from axon.base.names import Symbol, fresh
-from axon.core.ir import Axis, Compute, Convert, Monoid, Read, Reduction, Scalar, Scan, Value, element_of
+from axon.core.ir import (
+    Axis,
+    Binary,
+    Compute,
+    Const,
+    Convert,
+    Index,
+    Monoid,
+    Read,
+    Reduction,
+    Scalar,
+    Scan,
+    Select,
+    Value,
+    element_of,
+)
 from axon.core.passes.loop_order import ordered
-from axon.core.scalar_facts import ends_early, mapped, substitute
-from axon.core.walk import tensors_of
+from axon.core.scalar_facts import above_0, ends_early, mapped, substitute
+from axon.core.walk import converted, tensors_of
 from axon.shapes.dimension import Dim, maximum, minimum
 
 COLUMNS = 132 * 256  # threads side by side that fill the chip, where some share each column
@@ -63,7 +83,8 @@ def split(nest: Nest) -> Iterator[Nest]:
     if not ready:
         yield nest
         return
-    parts, joined = zip(*(_halves(step, nest) for step in ready), strict=True)
+    made = [_best_halves(step, nest) if is_plain(step) else _halves(step, nest) for step in ready]
+    parts, joined = [part for own, _ in made for part in own], [chain for _, chain in made]
     axes = parts[0].axes[: len(parts[0].axes) - len(nest.rows)]
     stored = tuple(out.symbol for part in parts for out in part.outs)
     why = Reason("{0}: many parts at once, since there are few results", (ready[0].outs[0].symbol,))
@@ -110,7 +131,8 @@ def _splits(step: Compute | Scan, nest: Nest) -> bool:
     if not isinstance(step, Compute) or step.reduction is None or inner(step, len(nest.rows)) or len(step.outs) != 1:
         return False
     kind, element = step.reduction.monoid.kind, step.outs[0].element
-    if kind not in KINDS or (kind in ("max", "min") and element.is_integer):
+    best = is_plain(step) and element_of(step.body[0]).is_float
+    if not best and (kind not in KINDS or (kind in ("max", "min") and element.is_integer)):
         return False
     extents = _extents(step)
     if ends_early(step):
@@ -148,7 +170,7 @@ def parts_of(rows: tuple[Axis, ...], extents: Sequence[Dim]) -> list[tuple[Dim, 
     return [*found, (count, (last // (count * GRAIN) + 1) * GRAIN)]
 
 
-def _halves(step: Compute, nest: Nest) -> tuple[Compute, list[Compute]]:
+def _halves(step: Compute, nest: Nest) -> tuple[list[Compute], list[Compute]]:
     """A reduction's parts, and the steps that join them."""
     reduction = step.reduction
     assert reduction is not None
@@ -165,7 +187,43 @@ def _halves(step: Compute, nest: Nest) -> tuple[Compute, list[Compute]]:
         short.append(Axis(within, minimum(length, axis.extent - begin)))
         at[axis.symbol] = begin + Dim.of(within)
     inside = tuple(Axis(o.symbol, o.extent.substitute(at)) for o in others)
-    return halves(step, (*parts, *step.axes), parts, (*short, *inside), at, fresh(f"{out.symbol.name}_parts"))
+    first, joined = halves(step, (*parts, *step.axes), parts, (*short, *inside), at, fresh(f"{out.symbol.name}_parts"))
+    return [first], joined
+
+
+def _best_halves(step: Compute, nest: Nest) -> tuple[list[Compute], list[Compute]]:
+    """The best value of each part and its place there; and the steps that find the first part that has the best, and the place in
+    the whole. What a part without elements has nobody looks at."""
+    reduction = step.reduction
+    assert reduction is not None
+    (out,), (value, _), (axis,) = step.outs, step.body, reduction.axes
+    kind = reduction.monoid.kind
+    ((count, length),) = parts_of(nest.rows, (axis.extent,))
+    part, within = Axis(fresh("part"), count), fresh(axis.symbol.name)
+    begin = Dim.of(part.symbol) * length
+    short = Axis(within, minimum(length, axis.extent - begin))
+    axes = (part, *step.axes)
+    shape = tuple(a.extent for a in axes)
+    here = substitute(value, {axis.symbol: begin + Dim.of(within)})
+    best = Value(fresh(f"{out.symbol.name}_best"), element_of(value), shape)
+    place = Value(fresh(f"{out.symbol.name}_parts"), out.element, shape)
+    there = above_0(short.extent)
+    first = [
+        Compute((best,), axes, Reduction((short,), Monoid("max" if kind == "argmax" else "min")), (here,), step.span),
+        Compute((place,), axes, Reduction((short,), reduction.monoid, None, there), (here, Index(Dim.of(within))), step.span),
+    ]
+    again, rows = Axis(fresh("part"), count), tuple(Dim.of(a.symbol) for a in step.axes)
+    chosen = Value(fresh("part"), out.element, out.shape)
+    over = Reduction((again,), reduction.monoid, None, reduction.asked)
+    found = Read(best.symbol, (Dim.of(again.symbol), *rows), best.element)
+    picked = Read(chosen.symbol, rows, out.element)
+    inside = Read(place.symbol, (picked, *rows), out.element)
+    whole = Binary("add", Binary("mul", picked, converted(Index(length, Element.I64), out.element)), inside)
+    nothing = Const(0, out.element)
+    return first, [
+        Compute((chosen,), step.axes, over, (found, Index(Dim.of(again.symbol))), step.span),
+        Compute((out,), step.axes, None, (Select(above_0(axis.extent), whole, nothing),), step.span),
+    ]
 
 
 def halves(

@@ -15,6 +15,8 @@ from axon.backend.plan.split import BLOCKS, PARTS, parts_of
 from axon.base.names import fresh
 from axon.core.ir import Axis
 from axon.shapes.dimension import Dim
+from tests.backend.gpu.simt.plain_cases import case, choices, compare, expected
+from tests.backend.gpu.simt.test_emit import executable
 from tests.checked import checked
 from tests.sample import SOAK
 
@@ -54,3 +56,19 @@ def test_a_long_reduction_has_the_whole_chip(text: str, shape: tuple[int, ...]) 
     mapping = ready.wanted  # type: ignore[union-attr]
     launch = grid(mapping, ready.kernel, sizes, builder.target)  # type: ignore[arg-type]
     assert launch.blocks * launch.threads >= few(builder.target)
+
+
+BEST = """
+fun places (x : T[n, d]) = for j => argmax i => x[i, j]
+fun both (x : T[n, d]) = (for j => max i => abs x[i, j], for j => argmin i => abs x[i, j])
+fun place (x : T[n, d]) = argmax i => x[i, 0]
+"""
+
+
+@pytest.mark.parametrize("name", ["places", "both", "place"])
+@pytest.mark.parametrize("size", [(1, 4), (63, 3), (130, 3), (300, 8), (5000, 1)])
+def test_places_of_the_best_in_parts(name: str, size: tuple[int, int]) -> None:
+    """The first of those that are equally good, whichever part it is in: few different numbers, of bf16."""
+    given = case(executable(BEST, name, "bf16"), size, seed=sum(size))
+    assert len(given.todo) == 2
+    compare(given, choices(given)[0], expected(given), seed=1)
