@@ -20,7 +20,7 @@ from math import prod
 from axon.backend.plan.argmax import is_plain
 from axon.backend.plan.ir import Nest, Reason
 from axon.backend.plan.lanes import by_lanes, inner, reduced
-from axon.base.data import replace
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.functions import MonoidKind
 from axon.base.names import Symbol, fresh
@@ -43,13 +43,14 @@ from axon.core.ir import (
 from axon.core.passes.loop_order import ordered
 from axon.core.scalar_facts import above_0, ends_early, mapped, substitute
 from axon.core.walk import converted, tensors_of
-from axon.shapes.dimension import Dim, maximum, minimum
+from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 
 COLUMNS = 132 * 256  # threads side by side that fill the chip, where some share each column
 PARTS = 1024  # at most
 BLOCKS = 132 * 4  # likewise
 LANES = 4  # neighbours that one thread takes, about
 SHORTEST = 32  # elements of a part of a column
+LONGEST = 4096  # of a part where there are no columns, if that makes parts enough
 GRAIN = 64  # parts are multiples of this, so that they begin at aligned elements
 KINDS: frozenset[MonoidKind] = frozenset({"sum", "prod", "any", "all", "max", "min"})
 
@@ -151,78 +152,89 @@ def _independent(nest: Nest, group: list[Compute | Scan]) -> list[Compute]:
 
 
 def parts_of(rows: tuple[Axis, ...], extents: Sequence[Dim]) -> list[tuple[Dim, Dim]]:
-    """Into how many parts each of the extents is cut, and how long they are."""
-    whole = prod(extents, start=Dim.of(1))
+    """Into how many parts each of the extents is cut, and how long they are. Raises `DimensionTooLarge`."""
+    *outer, last = extents
     if rows:
         items = prod((axis.extent for axis in rows[:-1]), start=Dim.of(1)) * (rows[-1].extent // LANES + 1)
-        wanted = minimum(minimum(whole // SHORTEST + 1, PARTS), Dim.of(COLUMNS) // (items + 1) + 1)
+        wanted = minimum(Dim.of(COLUMNS) // (items + 1) + 1, PARTS)
     else:
-        wanted = minimum(whole // 4096 + 1, BLOCKS)
-    *outer, last = extents
+        wanted = Dim.of(BLOCKS)
     found: list[tuple[Dim, Dim]] = []
-    for extent in outer:
+    for extent in outer:  # of which each index may be a part: small formulas, since all that follows repeats them
         count = minimum(extent, wanted)
         found.append((count, (extent + count - 1) // maximum(count, 1)))
         wanted = (wanted - 1) // maximum(count, 1) + 1
-    count = wanted if not outer else minimum(last // (SHORTEST if rows else GRAIN) + 1, wanted)
     if rows:
+        count = minimum(last // SHORTEST + 1, wanted)
         return [*found, (count, (last + count - 1) // count)]
+    count = minimum(last // (GRAIN if outer else LONGEST) + 1, wanted)
     return [*found, (count, (last // (count * GRAIN) + 1) * GRAIN)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """An axis in parts: the axis of parts, that of the places in one, and where in the whole that is."""
+
+    part: Axis
+    within: Axis
+    place: Dim
+
+    @staticmethod
+    def of(axis: Axis, count: Dim, length: Dim) -> _Piece:
+        part, within = Axis(fresh("part"), count), fresh(axis.symbol.name)
+        begin = Dim.of(part.symbol) * length
+        return _Piece(part, Axis(within, minimum(length, axis.extent - begin)), begin + Dim.of(within))
+
+
+def _pieces(step: Compute, nest: Nest) -> list[_Piece]:
+    """The axes that are cut: all that may be, or the first alone where formulas of the others would be too long."""
+    extents = _extents(step)
+    try:
+        parts = parts_of(nest.rows, extents)
+    except DimensionTooLarge:
+        parts = parts_of(nest.rows, extents[:1])
+    return [_Piece.of(axis, *part) for axis, part in zip(reduced(step), parts, strict=False)]
 
 
 def _halves(step: Compute, nest: Nest) -> tuple[list[Compute], list[Compute]]:
     """A reduction's parts, and the steps that join them."""
-    reduction = step.reduction
-    assert reduction is not None
-    (out,) = step.outs
-    extents = _extents(step)
-    cut, others = reduction.axes[: len(extents)], reduction.axes[len(extents) :]
-    parts: list[Axis] = []
-    short: list[Axis] = []
-    at: dict[Symbol, Dim] = {}
-    for axis, (count, length) in zip(cut, parts_of(nest.rows, extents), strict=True):
-        part, within = Axis(fresh("part"), count), fresh(axis.symbol.name)
-        parts.append(part)
-        begin = Dim.of(part.symbol) * length
-        short.append(Axis(within, minimum(length, axis.extent - begin)))
-        at[axis.symbol] = begin + Dim.of(within)
-    inside = tuple(Axis(o.symbol, o.extent.substitute(at)) for o in others)
-    first, joined = halves(step, (*parts, *step.axes), parts, (*short, *inside), at, fresh(f"{out.symbol.name}_parts"))
+    assert step.reduction is not None
+    pieces, axes = _pieces(step, nest), step.reduction.axes
+    at = {axis.symbol: piece.place for axis, piece in zip(axes, pieces, strict=False)}
+    others = (Axis(axis.symbol, axis.extent.substitute(at)) for axis in axes[len(pieces) :])
+    parts, within = [piece.part for piece in pieces], (*(piece.within for piece in pieces), *others)
+    first, joined = halves(step, (*parts, *step.axes), parts, within, at, fresh(f"{step.outs[0].symbol.name}_parts"))
     return [first], joined
 
 
 def _best_halves(step: Compute, nest: Nest) -> tuple[list[Compute], list[Compute]]:
     """The best value of each part and its place there; and the steps that find the first part that has the best, and the place in
     the whole. What a part without elements has nobody looks at."""
-    reduction = step.reduction
-    assert reduction is not None
-    (out,), (value, _), (axis,) = step.outs, step.body, reduction.axes
-    kind = reduction.monoid.kind
-    ((count, length),) = parts_of(nest.rows, (axis.extent,))
-    part, within = Axis(fresh("part"), count), fresh(axis.symbol.name)
-    begin = Dim.of(part.symbol) * length
-    short = Axis(within, minimum(length, axis.extent - begin))
-    axes = (part, *step.axes)
+    assert step.reduction is not None
+    (out,), (value, _), reduction = step.outs, step.body, step.reduction
+    (axis,), (piece,) = reduction.axes, _pieces(step, nest)
+    axes = (piece.part, *step.axes)
     shape = tuple(a.extent for a in axes)
-    here = substitute(value, {axis.symbol: begin + Dim.of(within)})
+    here = substitute(value, {axis.symbol: piece.place})
     best = Value(fresh(f"{out.symbol.name}_best"), element_of(value), shape)
     place = Value(fresh(f"{out.symbol.name}_parts"), out.element, shape)
-    there = above_0(short.extent)
-    first = [
-        Compute((best,), axes, Reduction((short,), Monoid("max" if kind == "argmax" else "min")), (here,), step.span),
-        Compute((place,), axes, Reduction((short,), reduction.monoid, None, there), (here, Index(Dim.of(within))), step.span),
+    extreme = Reduction((piece.within,), Monoid("max" if reduction.monoid.kind == "argmax" else "min"))
+    first = Reduction((piece.within,), reduction.monoid, None, above_0(piece.within.extent))
+    parts = [
+        Compute((best,), axes, extreme, (here,), step.span),
+        Compute((place,), axes, first, (here, Index(Dim.of(piece.within.symbol))), step.span),
     ]
-    again, rows = Axis(fresh("part"), count), tuple(Dim.of(a.symbol) for a in step.axes)
+    again, rows = Axis(fresh("part"), piece.part.extent), tuple(Dim.of(a.symbol) for a in step.axes)
     chosen = Value(fresh("part"), out.element, out.shape)
     over = Reduction((again,), reduction.monoid, None, reduction.asked)
     found = Read(best.symbol, (Dim.of(again.symbol), *rows), best.element)
     picked = Read(chosen.symbol, rows, out.element)
-    inside = Read(place.symbol, (picked, *rows), out.element)
-    whole = Binary("add", Binary("mul", picked, converted(Index(length, Element.I64), out.element)), inside)
-    nothing = Const(0, out.element)
-    return first, [
+    length = piece.place.substitute({piece.part.symbol: Dim.of(1), piece.within.symbol: Dim.of(0)})
+    begin = Binary("mul", picked, converted(Index(length, Element.I64), out.element))
+    whole = Binary("add", begin, Read(place.symbol, (picked, *rows), out.element))
+    return parts, [
         Compute((chosen,), step.axes, over, (found, Index(Dim.of(again.symbol))), step.span),
-        Compute((out,), step.axes, None, (Select(above_0(axis.extent), whole, nothing),), step.span),
+        Compute((out,), step.axes, None, (Select(above_0(axis.extent), whole, Const(0, out.element)),), step.span),
     ]
 
 

@@ -8,6 +8,8 @@ from random import Random
 import pytest
 
 from axon import compiler
+from axon.backend.gpu.report.show import explain
+from axon.backend.gpu.runtime import plain_variants
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.simt.mapping import few, grid
 from axon.backend.plan.ir import Nest
@@ -52,10 +54,29 @@ def test_a_long_reduction_has_the_whole_chip(text: str, shape: tuple[int, ...]) 
     builder = Executable(core).serving({}, sizes)
     first = builder.planned.kernels[0]
     assert isinstance(first, Nest)
-    ready = builder._all_prepared(builder.planned.lying(sizes), sizes)[0]
-    mapping = ready.wanted  # type: ignore[union-attr]
-    launch = grid(mapping, ready.kernel, sizes, builder.target)  # type: ignore[arg-type]
+    ready = plain_variants.prepare(first, builder.planned.known, builder.planned.lying(sizes), sizes, builder.target)
+    launch = grid(ready.wanted, ready.kernel, sizes, builder.target)
     assert launch.blocks * launch.threads >= few(builder.target)
+
+
+LONG = [
+    ("""import nn
+fun f (x : bf16[n, c, h, w]) (k : bf16[c, c, r, s]) (b : bf16[c]) =
+  value_and_grad (fn (x, k, b) =>
+    let val y = nn.conv2d_with {2, 1, 1, 1} (nn.conv2d_with {2, 3, 1, 1} x k) k
+    in sum n o p q => tanh (y[n, o, p, q] + b[o]) end) (x, k, b)""",
+     [(8, 64, 56, 56), (64, 64, 3, 3), (64,)]),
+    ("fun f (x : f32[(a + b) * (c + 1), (b * c + a + 3) / 2, (a * a + b + c) / 3, d]) (y : f32[a, b, c]) = "
+     "sum i j k l => x[i, j, k, l]",
+     [(930, 306, 50, 4), (10, 20, 30)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "shapes"), LONG)
+def test_extents_that_are_long_formulas(text: str, shapes: list[tuple[int, ...]]) -> None:
+    """What the numbers of parts are computed from is repeated in all of them: formulas of several of these were too large."""
+    core = compiler.lower(checked(text), "f", None)
+    assert "predicted" in explain(core, core.contract.bind((), shapes))
 
 
 BEST = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
+from contextlib import suppress
 from math import prod
 
 from axon.backend.gpu.layout.memory import DeviceTensor
@@ -14,7 +15,7 @@ from axon.base.names import Symbol
 from axon.core.ir import Axis, Binary, Compute, Index, Local, Read, Scalar, Scan, Value
 from axon.core.scalar_facts import ends_early, index_of
 from axon.core.walk import nodes, scalars
-from axon.shapes.dimension import Dim, Minimum
+from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum
 
 ACCESS = 16  # bytes, at most, of one access
 
@@ -151,7 +152,8 @@ def least_of(extent: Dim) -> tuple[Dim, ...]:
         if coefficient > 0 and len(least) == 1 and len(others) == len(monomial) - 1:
             rest = extent - Dim({monomial: coefficient})
             times = prod((Dim.of(symbol) for symbol in others), start=Dim.of(coefficient))
-            return tuple(rest + item * times for item in least[0].items)
+            with suppress(DimensionTooLarge):
+                return tuple(rest + item * times for item in least[0].items)
     return (extent,)
 
 
