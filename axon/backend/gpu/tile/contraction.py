@@ -649,20 +649,25 @@ def _filled(axis: Axis, multiple: int) -> Axis:
     return axis if multiple == 1 else Axis(axis.symbol, (axis.extent + (multiple - 1)) // multiple * multiple)
 
 
+def _along(axes: tuple[Axis, ...], image: View, other: View) -> tuple[dict[Symbol, list[int]], set[int]]:
+    """The dimensions of an image that each of its indices steps through, and those that an index only it has steps through. Raises
+    `Unsupported` where the image or the other factor is not read at one of the summed `axes`."""
+    if any(axis.symbol not in view.axes for axis in axes for view in (image, other)):
+        raise Unsupported("a factor is not read at all of the summed indices")
+    own = zip(image.axes, image.parts, strict=True)
+    along = {s: [d for part in parts for d, step in enumerate(part.step) if step.constant != 0] for s, parts in own}
+    return along, {d for s, dimensions in along.items() if s not in other.axes for d in dimensions}
+
+
 def _with_channels(
     axes: tuple[Axis, ...], factors: tuple[Read, Read], views: Views, merging: Merging, joined: Axis | None
 ) -> tuple[Axis, tuple[Merge, ...], tuple[Read, Read]]:
     """The index that is summed over where a factor is read by copies of pixels: channels are its innermost, a row of a window that
     is `joined` with them stands before them, and before it what moves within a window, in the order of the dimensions of images."""
     assert merging.im2col is not None
-    shown = [views.view(read) for read in factors]
-    if any(axis.symbol not in view.axes for axis in axes for view in shown):
-        raise Unsupported("a factor is not read at all of the summed indices")
-    image, other = shown[merging.im2col], shown[1 - merging.im2col]
-    own = dict(zip(image.axes, image.parts, strict=True))
-    along = {s: [d for part in parts for d, step in enumerate(part.step) if step.constant != 0] for s, parts in own.items()}
+    image, other = (views.view(factors[n]) for n in (merging.im2col, 1 - merging.im2col))
+    along, moved = _along(axes, image, other)
     # Along channels only what stands in both factors moves besides: groups.
-    moved = {d for s, dimensions in along.items() if s not in other.axes for d in dimensions}
     order = sorted(axes, key=lambda axis: (moved.isdisjoint(along[axis.symbol]), axis == joined, along[axis.symbol]))
     order[-1] = _filled(order[-1], merging.filled)
     if joined is not None:
@@ -678,14 +683,9 @@ def _with_pixels(
     """The index that is summed over where that is pixels of the factor that copies of these read: those of an image, in the order
     of its dimensions, within what numbers images."""
     assert merging.im2col is not None
-    shown = [views.view(read) for read in factors]
-    if any(axis.symbol not in view.axes for axis in axes for view in shown):
-        raise Unsupported("a factor is not read at all of the summed indices")
-    image, other = shown[merging.im2col], shown[1 - merging.im2col]
-    own = dict(zip(image.axes, image.parts, strict=True))
-    along = {s: [d for part in parts for d, step in enumerate(part.step) if step.constant != 0] for s, parts in own.items()}
-    moved = {d for s, dimensions in along.items() if s not in other.axes for d in dimensions}
-    steps = {s: [part.step[d] for part in parts for d in along[s]] for s, parts in own.items()}
+    image, other = (views.view(factors[n]) for n in (merging.im2col, 1 - merging.im2col))
+    along, moved = _along(axes, image, other)
+    steps = {s: [part.step[d] for part in parts for d in along[s]] for s, parts in zip(image.axes, image.parts, strict=True)}
 
     def within(axis: Axis) -> bool:
         """Whether windows move along the dimension too, or pixels in steps."""
