@@ -75,17 +75,19 @@ class _Merger:
             if isinstance(op, Loop):
                 op = replace(op, body=self.block(op.body, seen))
                 alike = ((other, found) for other in loops if (found := self.same_states(op, other)) is not None)
-                other, found = next(alike, (op, []))
-                merged = {out.symbol: other.outs[n].symbol for out, n in zip(op.outs, found, strict=False)}
-                if other.stacked == op.stacked and merged and results.isdisjoint(merged):
-                    self.same |= merged
-                    continue
-                if op.stacked and not other.stacked and isinstance(other.trip, Index):
-                    whole, last = _keeping(other, {n: out for out, n in zip(op.outs, found, strict=True)})
-                    place = next(n for n, each in enumerate(ops) if each is other)
-                    ops[place : place + 1] = [whole, *last]
-                    loops[loops.index(other)] = whole
-                    continue
+                twin = next(alike, None)
+                if twin is not None:
+                    other, found = twin
+                    merged = {out.symbol: other.outs[n].symbol for out, n in zip(op.outs, found, strict=True)}
+                    if other.stacked == op.stacked and results.isdisjoint(merged):
+                        self.same |= merged
+                        continue
+                    if op.stacked and not other.stacked and isinstance(other.trip, Index):
+                        whole, last = _keeping(other, {n: out for out, n in zip(op.outs, found, strict=True)})
+                        place = next(n for n, each in enumerate(ops) if each is other)
+                        ops[place : place + 1] = [whole, *last]
+                        loops[loops.index(other)] = whole
+                        continue
                 loops.append(op)
             if not isinstance(op, Compute | Sort):
                 ops.append(op)
