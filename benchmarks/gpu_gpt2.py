@@ -12,11 +12,12 @@ Axon is faster.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
+
+from racing import in_turn
 
 import axon
 
@@ -123,24 +124,12 @@ def main() -> None:
             del got
         del want
         print(errors, flush=True)
-        times: dict[str, list[float]] = {name: [] for name in sides}
-        for round_ in range(ROUNDS + 2):
-            for name, call in sides.items():
-                start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-                start.record()
-                for _ in range(CALLS):
-                    call()
-                end.record()
-                end.synchronize()
-                if round_ >= 2:
-                    times[name].append(start.elapsed_time(end) / CALLS)
-        mine = times["Axon"]
+        race = in_turn(list(sides.values()), CALLS, ROUNDS)
         machine = f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
         lines = [f"# GPT-2 small, batch {BATCH} × {LENGTH}, bf16, {machine}, {date.today()}"]
         lines += ["", *(__doc__ or "").strip().splitlines()[4:], "", "| | ms | ratio | error |", "|---|---|---|---|"]
-        for name, theirs in times.items():
-            ratio = statistics.median(a / b for a, b in zip(theirs, mine, strict=True))
-            lines.append(f"| {name} | {statistics.median(theirs):.2f} | {ratio:.3f} | {errors[name]:.1e} |")
+        for n, (name, seconds) in enumerate(zip(sides, race.seconds, strict=True)):
+            lines.append(f"| {name} | {seconds * 1e3:.2f} | {race.ratio(n, 0):.3f} | {errors[name]:.1e} |")
         lines += ["", "Where Axon's time goes:", "", *where_time_goes(sides["Axon"])]
     print("\n".join(lines))
     if options.out:

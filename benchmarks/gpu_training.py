@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
 import tempfile
 import time
@@ -28,38 +27,20 @@ from pathlib import Path
 from typing import Any
 
 from gpu_devices import llama, operations
-from racing import report
+from racing import in_turn, report
 
 import axon
 
 HERE = Path(__file__).parent
 LAYERS, HEADS, WIDTH, VOCABULARY, BATCH, LENGTH = 12, 12, 768, 50257, 8, 1024
 RATE, DECAY, STEPS = 6e-4, 0.1, 1000
-ROUNDS = 9
+ROUNDS, CALLS = 9, 3
 
 
-def leaves(x: Any) -> list[Any]:
-    if isinstance(x, dict):
-        return [leaf for name in sorted(x) for leaf in leaves(x[name])]
-    return [leaf for y in x for leaf in leaves(y)] if isinstance(x, tuple | list) else [x]
-
-
-def raced(sides: dict[str, Callable[[], Any]], calls: int) -> dict[str, float]:
+def raced(ours: Callable[[], Any], theirs: Callable[[], Any]) -> dict[str, float]:
     """Milliseconds of a call of each side."""
-    import torch
-
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for round_ in range(ROUNDS + 1):
-        for name, side in sides.items():
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            start.record()
-            for _ in range(calls):
-                side()
-            end.record()
-            end.synchronize()
-            if round_:
-                times[name].append(start.elapsed_time(end) / calls)
-    return {name: statistics.median(found) for name, found in times.items()}
+    mine, peer = in_turn([ours, theirs], CALLS, ROUNDS).seconds
+    return {"Axon": mine * 1e3, "torch.compile": peer * 1e3}
 
 
 def peak(side: Callable[[], Any]) -> float:
@@ -181,7 +162,7 @@ def gpt2() -> list[str]:
         lines.append(f"{name}: first call {time.perf_counter() - began:.1f} s, loss {first:.4f}, then {float(side()):.4f}")
         print(lines[-1], flush=True)
     most = {"Axon": peak(ours), "torch.compile": peak(theirs)}
-    times = raced({"Axon": ours, "torch.compile": theirs}, 3)
+    times = raced(ours, theirs)
     return [*lines, row("GPT-2 small, a step", times, most), "", *where_time_goes(ours), "", *where_time_goes(theirs)]
 
 
@@ -205,7 +186,7 @@ def block() -> list[str]:
     step = axon.load(HERE / "gpu_devices.axon").step[z["h"], z["g"]]
     module = llama(z)().to("cuda", torch.bfloat16)
     with torch.no_grad():
-        for name, value in flat({**weights["attention"]}).items():
+        for name, value in weights["attention"].items():
             getattr(module.attention, name).weight.copy_(value.t())
         for name, value in weights["feed_forward"].items():
             getattr(module, name).weight.copy_(value.t())
@@ -236,7 +217,7 @@ def block() -> list[str]:
     results.clear()
     del mine, other
     most = {"Axon": peak(ours), "torch.compile": peak(theirs)}
-    times = raced({"Axon": ours, "torch.compile": theirs}, 3)
+    times = raced(ours, theirs)
     rate = 3 * operations(z) / times["Axon"] / 1e9
     lines.append(f"{rate:.0f} TFLOP/s")
     return [*lines, row("Llama 3 8B, a block's derivatives", times, most), "", *where_time_goes(ours), "", *where_time_goes(theirs)]

@@ -50,18 +50,26 @@ class Race:
 
 def race(*graphs: Any, launches: int, rounds: int = ROUNDS) -> Race:
     """Replay the graphs, of so many launches each, in turn; the first two rounds do not count."""
+    times = in_turn([one.replay for one in graphs], 1, rounds).times
+    return Race(tuple(tuple(seconds / launches for seconds in side) for side in times))
+
+
+def in_turn(sides: Sequence[Callable[[], Any]], calls: int, rounds: int) -> Race:
+    """Call each side so many times, and then the next one; the first two rounds do not count. Launching is timed too where the
+    device waits for it."""
     import torch
 
-    times: list[list[float]] = [[] for _ in graphs]
+    times: list[list[float]] = [[] for _ in sides]
     for round_ in range(rounds + 2):
-        for number, one in enumerate(graphs):
+        for number, side in enumerate(sides):
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             start.record()
-            one.replay()
+            for _ in range(calls):
+                side()
             end.record()
             end.synchronize()
             if round_ >= 2:
-                times[number].append(start.elapsed_time(end) / 1e3 / launches)
+                times[number].append(start.elapsed_time(end) / 1e3 / calls)
     return Race(tuple(map(tuple, times)))
 
 
