@@ -1,6 +1,6 @@
 """Steps of training in Axon beside torch.compile, on one Hopper GPU.
 
-    python benchmarks/gpu_training.py [--only gpt2 llama] [--out FILE]
+    python benchmarks/gpu_training.py [--only gpt2 llama] [--kernels FOLDER] [--out FILE]
 
 gpt2    a step of AdamW of GPT-2 small, 8 × 1,024 tokens: loss, derivatives in bf16 of weights in f32, clipping, new weights
 llama   the derivatives of a block of Llama 3 8B by its weights and by what enters it, bf16, 4,096 rows
@@ -55,8 +55,8 @@ def peak(side: Callable[[], Any]) -> float:
     return (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
-def where_time_goes(call: Callable[[], Any], most: int = 20) -> list[str]:
-    """The kernels of a call that take longest, those of one name and launch together."""
+def where_time_goes(call: Callable[[], Any], kept: Path | None = None, most: int = 20) -> list[str]:
+    """The kernels of a call that take longest, those of one name and launch together; `kept`: a file of all of them, in order."""
     import torch
 
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
@@ -66,12 +66,15 @@ def where_time_goes(call: Callable[[], Any], most: int = 20) -> list[str]:
         profiler.export_chrome_trace(f"{folder}/trace.json")
         trace = json.loads(Path(folder, "trace.json").read_text(encoding="utf-8"))["traceEvents"]
     totals: dict[tuple[str, str], list[float]] = {}
-    for e in trace:
-        if e.get("cat") == "kernel":
-            name = "emitted" if "emitted" in e["name"] else e["name"][:70]
-            about = e["args"]
-            launch = f"{prod(about['grid'])} × {prod(about['block'])}, {about['registers per thread']} registers"
-            totals.setdefault((name, launch), []).append(e["dur"])
+    kernels = sorted((e for e in trace if e.get("cat") == "kernel"), key=lambda e: e["ts"])
+    if kept is not None:
+        rows = (f"{e['dur']:.1f}\t{prod(e['args']['grid'])} × {prod(e['args']['block'])}\t{e['name'][:70]}" for e in kernels)
+        kept.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    for e in kernels:
+        name = "emitted" if "emitted" in e["name"] else e["name"][:70]
+        about = e["args"]
+        launch = f"{prod(about['grid'])} × {prod(about['block'])}, {about['registers per thread']} registers"
+        totals.setdefault((name, launch), []).append(e["dur"])
     order = sorted(totals.items(), key=lambda item: -sum(item[1]))
     lines = [f"{sum(map(len, totals.values()))} kernels, {sum(map(sum, totals.values())) / 1e3:.2f} ms", ""]
     lines += ["| kernel | blocks × threads | times | µs in all |", "|---|---|---|---|"]
@@ -124,7 +127,7 @@ def flat(tree: dict[str, Any], path: str = "") -> dict[str, Any]:
     return out
 
 
-def gpt2() -> list[str]:
+def gpt2(kept: Path | None = None) -> list[str]:
     import torch
 
     sys.path.insert(0, str(HERE.parent / "examples" / "train_gpt2"))
@@ -163,13 +166,13 @@ def gpt2() -> list[str]:
         print(lines[-1], flush=True)
     most = {"Axon": peak(ours), "torch.compile": peak(theirs)}
     times = raced(ours, theirs)
-    return [*lines, row("GPT-2 small, a step", times, most), "", *where_time_goes(ours), "", *where_time_goes(theirs)]
+    return [*lines, row("GPT-2 small, a step", times, most), "", *where_time_goes(ours, kept), "", *where_time_goes(theirs)]
 
 
 # ── Llama ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def block() -> list[str]:
+def block(kept: Path | None = None) -> list[str]:
     import torch
 
     z = {"d": 4096, "h": 32, "g": 8, "c": 128, "f": 14336, "b": 1, "s": 4096}
@@ -220,7 +223,7 @@ def block() -> list[str]:
     times = raced(ours, theirs)
     rate = 3 * operations(z) / times["Axon"] / 1e9
     lines.append(f"{rate:.0f} TFLOP/s")
-    return [*lines, row("Llama 3 8B, a block's derivatives", times, most), "", *where_time_goes(ours), "", *where_time_goes(theirs)]
+    return [*lines, row("Llama 3 8B, a block's derivatives", times, most), "", *where_time_goes(ours, kept), "", *where_time_goes(theirs)]
 
 
 def row(name: str, times: dict[str, float], most: dict[str, float]) -> str:
@@ -229,12 +232,13 @@ def row(name: str, times: dict[str, float], most: dict[str, float]) -> str:
     return f"**{name}: {mine:.2f} ms, torch.compile {peer:.2f} ms, ratio {peer / mine:.2f}; at most {held}**"
 
 
-CASES: dict[str, Callable[[], list[str]]] = {"gpt2": gpt2, "llama": block}
+CASES: dict[str, Callable[[Path | None], list[str]]] = {"gpt2": gpt2, "llama": block}
 
 
 def options() -> Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--kernels", type=Path, help="write Axon's kernels in order, and how long each took, to files in this folder")
     parser.add_argument("--out", help="write the tables to this file")
     return parser.parse_args()
 
@@ -246,7 +250,7 @@ def main() -> None:
     torch.manual_seed(0)
     lines = [f"# Training, {torch.cuda.get_device_name()}, torch {torch.__version__}, {date.today()}", ""]
     for name in o.only:
-        found = CASES[name]()
+        found = CASES[name](o.kernels and o.kernels / f"{name}.tsv")
         print("\n".join(found), flush=True)
         lines += [f"## {name}", "", *found, ""]
     report(lines, o.out)
