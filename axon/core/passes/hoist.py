@@ -58,6 +58,7 @@ from axon.core.scalar_facts import (
     may_fail,
     may_stop,
     own_weight,
+    relabelled,
     renamed,
     size,
     weight,
@@ -72,15 +73,20 @@ LARGE = 400  # nodes of an expression, from which it is not compared with others
 @dataclass(frozen=True, slots=True)
 class Worth:
     """From how many additions an expression is worth an operation of its own, where a reduction would compute it for several
-    results, and where anything else would compute it again. The costs are those of `scalar_facts.weight`."""
+    results, and where anything else would compute it again: `other`, or `idle` where memory takes longer than the arithmetic of
+    the whole operation, which has so many additions to `spare` for each byte. The costs are those of `scalar_facts.weight`."""
 
     reduced: int
     other: int
+    idle: int
+    spare: int
 
 
-HOST = Worth(reduced=8, other=8)
-# A map that streams through memory has arithmetic to spare: about 60 additions for each f32 that an H200 reads or writes.
-DEVICE = Worth(reduced=8, other=64)
+HOST = Worth(reduced=8, other=8, idle=8, spare=0)
+# A map that streams through memory has arithmetic to spare: an H200 does 7 instructions for each byte that it reads or writes, and
+# powers and sines are more of them than `weight` says, about twice as many. What was computed before comes from the L2 cache, which
+# takes as long as some 12 additions for each f32, and an instruction or two.
+DEVICE = Worth(reduced=8, other=16, idle=64, spare=4)
 
 
 @verified("hoist", lambda made, given, _: verify_rewritten(made, given))
@@ -159,6 +165,7 @@ class _Hoister:
     worth: Worth
     steps: _Steps | None
     taken_out: bool = False
+    least: int = 0
     ops: list[Op] = field(default_factory=list)
     locals: dict[Symbol, Scalar] = field(default_factory=dict)
     _axes: IdentityMap[Scalar, frozenset[Symbol] | None] = field(default_factory=IdentityMap)
@@ -168,6 +175,8 @@ class _Hoister:
     def run(self) -> Compute | Scan:
         if len(self.loops()) < 2:
             return self.op
+        work = sum(weight(scalar, None) for scalar in self.op.body)
+        self.least = self.worth.idle if work <= self.worth.spare * self.moved() else self.worth.other
         reduction = self.op.reduction if isinstance(self.op, Compute) else None
         certain = reduction is None or reduction.where is None
         body = tuple(self.walk(scalar, certain) for scalar in self.op.body)
@@ -182,6 +191,13 @@ class _Hoister:
         """The axes of the operation, and before them the steps of the loop around it."""
         step = () if self.steps is None or self.steps.axis is None else (self.steps.axis,)
         return (*step, *all_axes(self.op))
+
+    def moved(self) -> int:
+        """Bytes that come and go at a point: what is read along the innermost axis, each tensor once, and the results."""
+        innermost = all_axes(self.op)[-1].symbol
+        read = {r.tensor: r.element for s in scalars(self.op) for r in reads(s) if innermost in dims_variables(r)}
+        stored = [out.element for out in self.op.outs if innermost == self.op.axes[-1].symbol] if self.op.axes else []
+        return sum(max(1, element.bits // 8) for element in (*read.values(), *stored))
 
     # ── expressions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -260,7 +276,7 @@ class _Hoister:
         if any(axis.extent.variables & symbols for axis in own) or any(axis.extent.variables & symbols - used for axis in left):
             return None
         reduced = isinstance(self.op, Compute) and self.op.reduction is not None and any(a in self.op.axes for a in left)
-        least = self.worth.reduced if reduced else self.worth.other
+        least = self.worth.reduced if reduced else self.least
         if self.cost(scalar) < least:
             return None
         whole = self._whole(scalar)
@@ -352,10 +368,12 @@ class _Hoister:
 
 
 def _key(op: Compute | Scan) -> object:
-    """Equal for pointwise operations that cannot fail and compute the same at the same axes."""
+    """Equal for pointwise operations that cannot fail and compute the same at the same axes, whatever their locals are called."""
     places = {axis.symbol: Symbol("axis", -1 - n) for n, axis in enumerate(op.axes)}
     plain = renamed(op, places)
-    return plain.axes, plain.body
+    bound = (symbol for scalar in plain.body for node in nodes(scalar) if isinstance(node, Bind) for symbol, _ in node.bindings)
+    names = {symbol: Symbol("local", -1 - n) for n, symbol in enumerate(dict.fromkeys(bound))}
+    return plain.axes, tuple(relabelled(scalar, names) for scalar in plain.body)
 
 
 def _zero(element: Element) -> float | int | bool:

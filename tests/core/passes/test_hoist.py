@@ -20,7 +20,7 @@ WV = "fun f (w : f32[n, t]) (v : f32[t, c])"
 XAA = "fun f (x : f32[n]) (a : f32[n, n])"
 XAN = "fun f (x : f32[n]) (a : f32[n])"
 ZERO_ONE = np.array([0, 1], np.int32)
-EAGER = Worth(reduced=1, other=1)
+EAGER = Worth(reduced=1, other=1, idle=1, spare=0)
 
 
 def lowered(text: str) -> Program:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
 from collections.abc import Mapping as MappingOf
 from contextlib import suppress
 from math import prod
 
 from axon.backend.gpu.layout.memory import DeviceTensor
+from axon.backend.gpu.simt.neighbours import multiples, picked, regular, steps
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
 from axon.base.data import dataclass
@@ -15,7 +16,7 @@ from axon.base.names import Symbol
 from axon.core.ir import Axis, Binary, Compute, Index, Local, Read, Scalar, Scan, Value
 from axon.core.scalar_facts import ends_early, index_of
 from axon.core.walk import nodes, scalars
-from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum
+from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, Quotient
 
 ACCESS = 16  # bytes, at most, of one access
 
@@ -65,19 +66,21 @@ def is_steady(subscripts: tuple[Dim | Scalar, ...], lane: Symbol) -> bool:
     return all(steady(s, lane) for s in subscripts)
 
 
-def steady(subscript: Dim | Scalar, lane: Symbol) -> bool:
-    """Whether a subscript, or an expression, is the same along a lane. A local is taken to differ."""
+def steady(subscript: Dim | Scalar, lane: Symbol, same: Callable[[Dim], bool] | None = None) -> bool:
+    """Whether a subscript, or an expression, is the same along a lane: of indices `same` says it, otherwise those are that do not
+    mention the lane. A local is taken to differ."""
+    stays = same or (lambda dim: lane not in dim.variables)
     if isinstance(subscript, Dim):
-        return lane not in subscript.variables
+        return stays(subscript)
     for node in nodes(subscript):
         match node:
             case Local():
                 return False
             case Index(dim=dim):
-                if lane in dim.variables:
+                if not stays(dim):
                     return False
             case Read(subscripts=inside):
-                if any(isinstance(s, Dim) and lane in s.variables for s in inside):
+                if not all(stays(s) for s in inside if isinstance(s, Dim)):
                     return False
     return True
 
@@ -93,6 +96,28 @@ def is_beside(subscripts: tuple[Dim | Scalar, ...], lane: Symbol, unit: int) -> 
     return split is not None and split[0].constant == 1
 
 
+def comes_together(access: Access, unit: int, vector: int, known: Set[Quotient]) -> bool:
+    """Whether so many neighbours, given the quotients that are regular, are neighbours in memory, or are read among as many that
+    are."""
+    lane, subscripts = access.lane.symbol, access.subscripts
+    if is_beside(subscripts, lane, unit):
+        return True
+    if not known or not 0 <= unit < len(subscripts):
+        return False
+
+    def stays(dim: Dim) -> bool:
+        along = steps(dim, lane, vector, known)
+        return along is not None and not any(along)
+
+    along = subscripts[unit]
+    if not isinstance(along, Dim) or any(not steady(s, lane, stays) for n, s in enumerate(subscripts) if n != unit):
+        return False
+    if access.store:
+        return False  # an element is stored at its own place
+    found = steps(along, lane, vector, known)
+    return found == tuple(range(vector)) or (any(found or ()) and picked(along, lane, vector, known) is not None)
+
+
 def unit_of(tensor: DeviceTensor) -> int:
     """The dimension along which a tensor's elements lie side by side; -1 if none."""
     found = [d for d, (stride, extent) in enumerate(zip(tensor.strides, tensor.shape, strict=True)) if stride == 1 and extent != 1]
@@ -103,10 +128,12 @@ def unit_of(tensor: DeviceTensor) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """How many neighbours a thread holds, and the numbers of the accesses (in the order of `accesses`) that move them together."""
+    """How many neighbours a thread holds, the numbers of the accesses (in the order of `accesses`) that move them together, and the
+    quotients that are regular for them."""
 
     vector: int
     beside: frozenset[int]
+    regular: frozenset[Quotient] = frozenset()
 
 
 ALONE = Width(1, frozenset())
@@ -118,28 +145,35 @@ def width_of(
     tensors: MappingOf[Symbol, DeviceTensor],
     sizes: MappingOf[Symbol, int],
     lanes: bool,
+    *,
+    divided: bool = False,
 ) -> Width:
     """So many neighbours that the narrowest access takes 16 bytes, or a half or a quarter of them: the most of which every loop
-    that a thread cuts has a multiple, and for which every store lies. Reads that do not lie for it are made one by one."""
+    that a thread cuts has a multiple, and for which every store lies. Reads that do not lie for it are made one by one. `divided`:
+    by lanes, of quotients it matters which are regular."""
     made = {out.symbol for step in nest.steps for out in step.outs} - set(nest.stored)
     found = list(accesses(nest, lanes))
     loops = [a for step in nest.steps for a in (*inner(step, len(nest.rows)), *reduced(step))]
     if lanes and nest.rows and any(nest.rows[-1].symbol in a.extent.variables for a in loops):
         return ALONE  # neighbours go through loops of different lengths
-    beside = {
-        n: a
-        for n, a in enumerate(found)
-        if a.tensor not in made and is_beside(a.subscripts, a.lane.symbol, unit_of(tensors[a.tensor]))
-    }
-    if not beside:
+    apart = divided and lanes and nest.rows
+
+    def beside(vector: int) -> tuple[dict[int, Access], frozenset[Quotient]]:
+        known = regular(nest, nest.rows[-1].symbol, vector, sizes) if apart else frozenset[Quotient]()
+        own = ((n, a) for n, a in enumerate(found) if a.tensor not in made)
+        return {n: a for n, a in own if comes_together(a, unit_of(tensors[a.tensor]), vector, known)}, known
+
+    moved, _ = beside(2)
+    if not moved:
         return ALONE
-    most = min(8, ACCESS // min(max(1, values[a.tensor].element.bits // 8) for a in beside.values()))
+    most = min(8, ACCESS // min(max(1, values[a.tensor].element.bits // 8) for a in moved.values()))
     stores = {n for n, a in enumerate(found) if a.store}
     for vector in (most, most // 2, most // 4):
         if vector > 1 and all(divides(vector, extent, sizes) for extent in cut(nest, lanes)):
-            together = frozenset(n for n, a in beside.items() if aligned(a, tensors[a.tensor], sizes, vector))
+            moved, known = beside(vector)
+            together = frozenset(n for n, a in moved.items() if aligned(a, tensors[a.tensor], sizes, vector, known))
             if together and stores <= together:
-                return Width(vector, together)
+                return Width(vector, together, known)
     return ALONE
 
 
@@ -167,22 +201,35 @@ def divides(vector: int, extent: Dim, sizes: MappingOf[Symbol, int]) -> bool:
     return plain and all(coefficient % vector == 0 for coefficient, _ in known.terms)
 
 
-def aligned(access: Access, tensor: DeviceTensor, sizes: MappingOf[Symbol, int], vector: int) -> bool:
-    """Whether the first of so many neighbours is always at a multiple of an access's bytes."""
+def aligned(
+    access: Access, tensor: DeviceTensor, sizes: MappingOf[Symbol, int], vector: int, known: Set[Quotient] = frozenset()
+) -> bool:
+    """Whether the first of so many neighbours is always at a multiple of an access's bytes; of elements that come with others, the
+    first of those is."""
     size = max(1, tensor.element.bits // 8)
     step = min(vector, ACCESS // size)
     if tensor.pointer % (step * size):
         return False
-    known = {s: Dim.of(n) for s, n in sizes.items()}
-    for subscript, stride in zip(access.subscripts, tensor.strides, strict=True):
-        if stride % step == 0:
+    lane = access.lane.symbol
+    for subscript, stride, extent in zip(access.subscripts, tensor.strides, tensor.shape, strict=True):
+        block = _block(subscript, lane, vector, known)
+        if stride % step == 0 and not block:
             continue
         if not isinstance(subscript, Dim):
             return False
-        for coefficient, monomial in subscript.substitute(known).terms:
-            if monomial != (access.lane.symbol,) and coefficient * stride % step:
-                return False
+        begins = (*multiples(subscript, lane, vector, known, sizes), extent if block else subscript.offset)
+        if any(n * stride % (block or step) for n in begins):
+            return False
     return True
+
+
+def _block(subscript: Dim | Scalar, lane: Symbol, vector: int, known: Set[Quotient]) -> int:
+    """How many elements neighbours are read among; 0 if each has the next."""
+    if not known or not isinstance(subscript, Dim) or lane not in subscript.variables:
+        return 0
+    along = steps(subscript, lane, vector, known)
+    found = picked(subscript, lane, vector, known) if along is None or any(along) else None
+    return 0 if found is None or along == tuple(range(vector)) else found[0]
 
 
 def lies_flat(nest: Nest, tensors: MappingOf[Symbol, DeviceTensor]) -> bool:

@@ -52,7 +52,7 @@ from axon.base.names import Symbol
 from axon.core.ir import Compute, Convert, Read, Scalar, Scan, Value
 from axon.core.scalar_facts import ends_early
 from axon.core.walk import mentions, nodes, scalars
-from axon.shapes.dimension import Dim
+from axon.shapes.dimension import Dim, Quotient
 
 LONG = 64  # turns of a loop that is worth a team
 By = Literal["lanes", "tiles", "warp", "block", "cluster"]
@@ -83,7 +83,8 @@ class Mapping:
     chunks: int = 0
     whole: bool = False  # a team has exactly as many vectors as a row
     across: Across | None = None  # by tiles: what comes through shared memory
-    uniform: frozenset[Scalar] = frozenset()  # comparisons of indices that come out the same for all neighbours
+    # Comparisons of indices that come out the same for all neighbours, and quotients that are regular for them.
+    uniform: frozenset[Scalar | Quotient] = frozenset()
     team: int = 1  # threads that share a row; by lanes, those that share a column; of a cluster, those of one block
     turns: int = 1  # how many times a thread takes neighbours: of a map, and of what is combined in order
     once: bool = False  # what is combined in order is so the whole row
@@ -253,13 +254,13 @@ def _map(
     sizes: MappingOf[Symbol, int],
     target: Target,
 ) -> Mapping:
-    width = width_of(nest, values, tensors, sizes, True)
     through = across(nest, values, tensors, sizes, target)
     if through:
-        return replace(_lanes(nest, width, sizes), by="tiles", across=through)
+        return replace(_lanes(nest, width_of(nest, values, tensors, sizes, True), sizes), by="tiles", across=through)
+    width = width_of(nest, values, tensors, sizes, True, divided=True)
     cut = halves(nest)
     if cut is not None:
-        found = in_halves(cut, values, tensors, sizes)
+        found = in_halves(cut, values, tensors, sizes, divided=True)
         least = min(max(1, tensors[s].element.bits // 8) for s in nest.stored)
         if found.vector >= width.vector and cut.half.evaluate(sizes) * least >= SECTOR:
             return found
@@ -295,7 +296,9 @@ def in_rows(
     its rows are found by division, not each element."""
     if nest_sweeps(nest) or not is_map(nest) or len(nest.rows) < 2 or nest.rows[-1].extent.evaluate(sizes) < 2 * WARP:
         return nest
-    if width_of(nest, values, tensors, sizes, True) != ALONE or across(nest, values, tensors, sizes, target) is not None:
+    if across(nest, values, tensors, sizes, target) is not None:
+        return nest
+    if width_of(nest, values, tensors, sizes, True, divided=True) != ALONE:
         return nest
     return replace(nest, rows=nest.rows[:-1])
 
@@ -310,16 +313,21 @@ def _elements(nest: Nest, extent: int, sizes: MappingOf[Symbol, int]) -> Mapping
 
 
 def in_halves(
-    cut: Halves, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
+    cut: Halves,
+    values: MappingOf[Symbol, Value],
+    tensors: MappingOf[Symbol, DeviceTensor],
+    sizes: MappingOf[Symbol, int],
+    *,
+    divided: bool = False,
 ) -> Mapping:
-    """A map of which a thread takes neighbours in both halves."""
-    width = width_of(cut.nest, {**values, **cut.values()}, cut.lying(tensors, sizes), sizes, True)
+    """A map of which a thread takes neighbours in both halves; `divided` as of `width_of`."""
+    width = width_of(cut.nest, {**values, **cut.values()}, cut.lying(tensors, sizes), sizes, True, divided=divided)
     return replace(_lanes(cut.nest, width, sizes), halved=True)
 
 
 def _lanes(nest: Nest, width: Width, sizes: MappingOf[Symbol, int], *, team: int = 1, turns: int = 1) -> Mapping:
     same = frozenset(uniform(nest, width.vector, sizes)) if width.vector > 1 else frozenset()
-    return Mapping("lanes", width.vector, width.beside, uniform=same, team=team, turns=turns)
+    return Mapping("lanes", width.vector, width.beside, uniform=same | width.regular, team=team, turns=turns)
 
 
 def _in_registers(nest: Nest, width: Width, vectors: int, sizes: MappingOf[Symbol, int], cut: Pieces | None) -> Mapping | None:

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from functools import reduce
 
 from axon.backend.gpu.simt.access import steady
+from axon.backend.gpu.simt.neighbours import at_first, picked, steps
 from axon.backend.kernel.code import Code
-from axon.backend.kernel.ir import TRUE, Call, Constant, Expression, Name, call, is_atom
+from axon.backend.kernel.ir import TRUE, Call, Constant, Expression, Item, Name, Several, call, is_atom
 from axon.backend.kernel.writer import Form, Held, Writer, is_narrow, literal
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
@@ -79,7 +80,7 @@ class LaneWriter(Writer):
         self.variable = self._variable
         self.lane: Lane | None = None
         self.masks: list[Mask] = []
-        self.uniform: frozenset[Scalar] = frozenset()  # comparisons that are the same along the lane
+        self.uniform: frozenset[Scalar | Quotient] = frozenset()  # comparisons that are the same along the lane, regular quotients
         self.first = False  # the lane's variable is that of the first neighbour
         self.fetched: dict[Expression, Expression] = {}  # what was read under a condition, which is 0 where that does not hold
         self.indices: dict[Scalar, Expression] = {}  # subscripts of the read being written that are computed from data
@@ -94,14 +95,29 @@ class LaneWriter(Writer):
         """Whether a value is a tuple."""
         if not isinstance(scalar, Dim) and scalar in self.uniform:
             return False
-        return self.lane is not None and self.lane.vector > 1 and not self.first and not steady(scalar, self.lane.axis)
+        if self.lane is None or self.lane.vector == 1 or self.first:
+            return False
+        return not steady(scalar, self.lane.axis, self._stays if self.uniform else None)
+
+    def _stays(self, dim: Dim) -> bool:
+        found = self._steps(dim)
+        return found is not None and not any(found)
+
+    def _steps(self, dim: Dim) -> tuple[int, ...] | None:
+        """By how much an index is more for each neighbour than for the first, where that is known."""
+        assert self.lane is not None
+        return steps(dim, self.lane.axis, self.lane.vector, self.uniform)
+
+    def _at_first(self, write: Callable[[], Expression]) -> Expression:
+        """What is written for the first neighbour alone."""
+        around, self.first = self.first, True
+        found = write()
+        self.first = around
+        return found
 
     def value(self, scalar: Scalar) -> Expression:
         if not self.first and isinstance(scalar, Binary) and scalar in self.uniform:
-            self.first = True
-            found = super().value(scalar)
-            self.first = False
-            return found
+            return self._at_first(lambda: super(LaneWriter, self).value(scalar))
         if isinstance(scalar, Const) and is_narrow(scalar.element):
             # Rounded here: a kernel holds it as f32.
             return literal(float(scalar.element.dtype.type(scalar.value)), Element.F32)
@@ -143,6 +159,12 @@ class LaneWriter(Writer):
         return super()._binary(op, left, right)
 
     def dim(self, dim: Dim) -> Expression:
+        if self.lane is not None and not self.first and not self.uniform.isdisjoint(dim.compound):
+            along = self._steps(dim)
+            if along is not None:  # divided once, not for each neighbour
+                even = at_first(dim, self.lane.axis, self.lane.vector, self.uniform)
+                first = self._at_first(lambda: self._let_dim(even))
+                return Several(tuple(first + n if n else first for n in along)) if any(along) else first
         if not self.along(dim):
             return super().dim(dim)
         total: Expression | None = None
@@ -252,6 +274,15 @@ class LaneWriter(Writer):
         name = f"{'fetch' if given else 'load'}_{held.value.element.value}"
         lane = self.lane
         wide = lane is not None and lane.vector > 1 and self.moves_together(read, lane)
+        among = self._among(read.subscripts) if wide else None
+        if among is not None:
+            # They come together, all of their dimension's, wherever one of them is read: others may be of no use, but are there.
+            subscripts, block, places = among
+            inside = self.mask(given=given)
+            inside = self.call("some", inside) if any(mask.varies for mask in self.masks) else inside
+            fetched = call(f"{name}_{block}", held.pointer, self.first_offset(read.tensor, subscripts), inside)
+            several = self.let(fetched) if given else self.code.let(fetched)
+            return self.let(Several(tuple(Item(several, Constant(place)) for place in places)))
         if lane is not None and wide and (self.is_within(read) or not any(mask.varies for mask in self.masks)):
             offset = self.first_offset(read.tensor, read.subscripts)
             inside = self.mask(steady_only=True, given=given)
@@ -269,6 +300,22 @@ class LaneWriter(Writer):
         found = self.let(made) if given else self.code.let(made)
         self.fetched[found] = inside
         return found
+
+    def _among(
+        self, subscripts: tuple[Dim | Scalar, ...]
+    ) -> tuple[tuple[Dim | Scalar, ...], int, tuple[int, ...]] | None:
+        """Where elements begin that come together, how many, and which of them each neighbour has; None if each has the next."""
+        lane = self.lane
+        assert lane is not None
+        for n, subscript in enumerate(subscripts):
+            if not self.uniform or not isinstance(subscript, Dim) or not self.along(subscript):
+                continue
+            found = picked(subscript, lane.axis, lane.vector, self.uniform)
+            if found is None or self._steps(subscript) == tuple(range(lane.vector)):
+                return None
+            begins = at_first(subscript - subscript.offset % found[0], lane.axis, lane.vector, self.uniform)
+            return (*subscripts[:n], begins, *subscripts[n + 1 :]), *found
+        return None
 
     def copied(self, read: Read, to: Expression) -> None:
         """Begin to copy what is read to a place of shared memory, 0 where that is not inside: the elements of a lane at once."""
@@ -297,10 +344,7 @@ class LaneWriter(Writer):
             found = self.first_offset(tensor, subscripts)
             self.lane = lane
             return self.let(found + lane.further)
-        self.first = True
-        found = self.place(tensor, subscripts)
-        self.first = False
-        return found
+        return self._at_first(lambda: self.place(tensor, subscripts))
 
     def place(self, tensor: Symbol, subscripts: tuple[Dim | Scalar, ...]) -> Expression:
         """The place of an element, or of one for each neighbour."""
