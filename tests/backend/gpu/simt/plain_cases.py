@@ -95,6 +95,10 @@ def legal(given: Case, nest: Nest) -> list[Mapping]:
             found += [Mapping("tiles", across=replace(through, tall=short, wide=long))]
         elif not nest_sweeps(nest):
             found += [replace(wide, turns=3), Mapping("lanes", turns=2)]
+            apart = width_of(nest, known, tensors, sizes, True, divided=True)
+            if apart.regular:
+                divided = Mapping("lanes", apart.vector, apart.beside, uniform=apart.regular)
+                found += [divided, replace(divided, uniform=apart.regular | set(uniform(nest, apart.vector, sizes)), turns=3)]
             if lies_flat(nest, tensors):
                 found += [replace(wide, flat=True), replace(wide, flat=True, turns=2)]
             cut = halves(nest)

@@ -70,6 +70,17 @@ fun sliced (x : T[n, d]) = for j < d - 3, i => x[i, j + 3]
 fun boxes (x : T[n, d]) = for k < 3 => sum for i, j < d - 2 => x[i, j + k]
 fun deviations (x : T[n, d]) = for k < 2 =>
   let val m = max for i, j < d - 1 => x[i, j + k] in sum for i, j < d - 1 => abs (x[i, j + k] - m) end
+fun heads (x : T[n, d]) = let val y = for h < 3, i j => x[i, j] * cast _ (h + 1) in for i (h, j) => y[h, i, j] end
+fun grouped (x : T[n, d]) =
+  let val y = for g < 3, h < 2, i j => if g = 1 then x[i, j] else x[i, j] * cast _ (h + 1) in for i (g, h, j) => y[g, h, i, j] end
+fun interleaved (x : T[n, 2 * d]) =
+  let val y = for i, j < d, p < 2 =>
+        if p = 0 then x[i, 2 * j] * x[0, j] - x[i, 2 * j + 1] else x[i, 2 * j + 1] * x[0, j] + x[i, 2 * j]
+  in for i (j, p) => y[i, j, p] end
+fun repeated (x : T[n, d]) = for i, j < 4 * d => x[i, j / 4] + cast _ (j % 4)
+fun thirds (x : T[n, d]) = for i, j < 3 * d => x[i, j / 3] - cast _ (j % 3)
+fun offbeat (x : T[n, d]) = for i, j < 2 * d => x[i, (j + 1) / 2 | 0.0] + x[i, j / 2 + 1 | 1.0] * cast _ (j - j / 2)
+fun backwards (x : T[n, d]) = for i, j < d => x[i, 4 * (j / 4) + 3 - j % 4 | 0.5] + x[i, j % 4 | 0.0]
 """
 INTEGERS = """
 fun add (x : T[n, d]) = for i j => x[i, j] * 3 - x[i, d - 1 - j]
