@@ -28,7 +28,7 @@ from axon.core.ir import (
     Value,
     element_of,
 )
-from axon.core.walk import children, converted, nodes, rewrite, scalars
+from axon.core.walk import all_axes, children, converted, nodes, rewrite, scalars
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, maximum
 from axon.shapes.width import exact
 
@@ -95,18 +95,22 @@ def dims_variables(node: Scalar) -> frozenset[Symbol]:
             return frozenset()
 
 
-def may_fail(scalar: Scalar) -> bool:
-    """Whether evaluating an expression can stop the program: a checked index, a divisor that may be 0, a negative power."""
-    return any(_fails(node) or _divides(node) for node in nodes(scalar))
+NOWHERE: Mapping[Symbol, Dim] = {}
 
 
-def _divides(node: Scalar) -> bool:
+def may_fail(scalar: Scalar, within: Mapping[Symbol, Dim] = NOWHERE) -> bool:
+    """Whether evaluating an expression, at axes inside of these extents, can stop the program: a checked index, a divisor that may
+    be 0, a negative power."""
+    return any(_fails(node) or _divides(node, within) for node in nodes(scalar))
+
+
+def _divides(node: Scalar, within: Mapping[Symbol, Dim]) -> bool:
     """Whether it divides by a size, which may be 0."""
     match node:
         case Read(subscripts=subscripts):
-            return any(divides(s) for s in subscripts if isinstance(s, Dim))
+            return any(divides(s, within) for s in subscripts if isinstance(s, Dim))
         case Index(dim=dim):
-            return divides(dim)
+            return divides(dim, within)
         case _:
             return False
 
@@ -126,7 +130,8 @@ def _fails(node: Scalar) -> bool:
 
 def may_stop(op: Compute | Scan) -> bool:
     """Whether an operation can stop the program: an expression of it, or that it asks for an extreme which nothing has."""
-    return data_may_stop(op) or any(map(may_fail, scalars(op)))
+    within = {axis.symbol: axis.extent for axis in all_axes(op)}
+    return data_may_stop(op) or any(may_fail(scalar, within) for scalar in scalars(op))
 
 
 def data_may_stop(op: Compute | Scan) -> bool:
@@ -139,9 +144,15 @@ def data_may_stop(op: Compute | Scan) -> bool:
     return kind in ("argmax", "argmin") or (kind in ("max", "min") and not op.outs[0].element.is_float)
 
 
-def divides(dim: Dim) -> bool:
-    """Whether a Dim divides by what may be 0."""
-    return any(not q.divisor.constant for q in dim.quotients)
+def divides(dim: Dim, within: Mapping[Symbol, Dim] = NOWHERE) -> bool:
+    """Whether a Dim divides by what may be 0, at axes inside of these extents."""
+    return any(not q.divisor.constant and not is_defined(q, within) for q in dim.quotients)
+
+
+def is_defined(quotient: Quotient, within: Mapping[Symbol, Dim]) -> bool:
+    """Whether an index that is divided has an extent that is a multiple of the divisor: where there is an index, that is not 0."""
+    axes = (within[symbol] for symbol in quotient.dividend.variables if symbol in within)
+    return any(extent.plain_quotient(quotient.divisor) is not None for extent in axes)
 
 
 def bare(subscript: Dim | Scalar) -> Symbol | None:

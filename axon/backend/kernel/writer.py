@@ -28,7 +28,7 @@ from axon.base.element import Element
 from axon.base.functions import BITS, UNARY
 from axon.base.names import Symbol
 from axon.core.ir import Binary, Bind, Const, Convert, Index, Local, Read, Scalar, Select, Unary, Value, element_of
-from axon.core.scalar_facts import divides, few_factors, is_inside, may_fail
+from axon.core.scalar_facts import divides, few_factors, is_defined, is_inside, may_fail
 from axon.core.walk import nodes
 from axon.shapes.dimension import Atom, Dim, Quotient
 
@@ -146,7 +146,7 @@ class Writer:
             return self.variable(atom)
         if isinstance(atom, Quotient):
             above, below = (self._let_dim(part) for part in (atom.dividend, atom.divisor))
-            if not atom.divisor.constant:
+            if not atom.divisor.constant and not is_defined(atom, self.extents):
                 self.fail_if(call("eq_int", below, 0), DIVISION)
             return self.call("floor_divide", above, below)
         items = [self._let_dim(item) for item in atom.items]
@@ -273,7 +273,7 @@ class Writer:
 
     def speculable(self, scalar: Scalar) -> bool:
         """Whether an expression may be evaluated where it is not wanted. See Note [Speculation]."""
-        if may_fail(scalar):
+        if may_fail(scalar, self.extents):
             return False
         return all(self.is_within(node) for node in nodes(scalar) if isinstance(node, Read))
 

@@ -8,7 +8,8 @@ and moves only where one operation reads each of its values once.
 
 Note [Dissolving]
     A read recomputes if an axis of the reader does not occur in its subscripts: then one value is computed for many points. A
-    pointwise value dissolves into all of its readers if every read is symbolic and unchecked, and
+    pointwise value dissolves into all of its readers if every read is symbolic and unchecked (or, of a value that is another
+    tensor's, converted, at indices that are as much inside of that one), and
       trivial   it is a read, a literal or an index, perhaps converted: always;
       single    it is read at one place that does not recompute;
       cheap     it costs at most CHEAP additions, is read at most at MANY places, and none of them recomputes. What does not vary
@@ -28,12 +29,14 @@ from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
+from axon.base.source import Span
 from axon.core.ir import (
     Binary,
     Bind,
     Block,
     Compute,
     Const,
+    Convert,
     Index,
     Loop,
     Op,
@@ -84,7 +87,7 @@ def dissolve(program: Program) -> Program:
 
 def _block(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> Block:
     """`around` are the tensors that stand before the block, with their shapes."""
-    ops, results = _without_copies(block, around)
+    ops, results, shapes = _without_copies(block, around)
     for position in reversed(range(len(ops))):
         op = ops[position]
         if isinstance(op, Compute) and op.reduction is None:
@@ -107,7 +110,8 @@ def _block(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> Block:
         op = ops[position]
         later = [(n, other) for n in sorted(set().union(*(readers[out.symbol] for out in outs_of(op)))) if (other := slots[n])]
         reading = [other for _, other in later]
-        if isinstance(op, Compute) and op.reduction is None and len(op.outs) == 1 and _dissolves(op, reading, results):
+        single = isinstance(op, Compute) and op.reduction is None and len(op.outs) == 1
+        if isinstance(op, Compute) and single and _dissolves(op, reading, results, shapes):
             for n, other in later:
                 put(n, other, _inlined(other, op))
             put(position, op, None)
@@ -130,8 +134,11 @@ def _split(op: Compute) -> list[Op]:
 # ── copies ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _without_copies(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> tuple[list[Op], tuple[Symbol, ...]]:
-    """Operations that only copy a tensor are left out, and the tensor read instead. The bodies of loops are dissolved too."""
+def _without_copies(
+    block: Block, around: Mapping[Symbol, tuple[Dim, ...]]
+) -> tuple[list[Op], tuple[Symbol, ...], Mapping[Symbol, tuple[Dim, ...]]]:
+    """Operations that only copy a tensor are left out, and the tensor read instead. The bodies of loops are dissolved too. With the
+    shapes of all tensors."""
     same: dict[Symbol, Symbol] = {}
     shapes = dict(around)
     known: dict[Op, tuple[Value, ...]] = {}  # operations by what they compute
@@ -153,7 +160,7 @@ def _without_copies(block: Block, around: Mapping[Symbol, tuple[Dim, ...]]) -> t
         if meaning is not None:
             known[meaning] = outs_of(op)
         kept.append(op)
-    return kept, tuple(same.get(symbol, symbol) for symbol in block.results)
+    return kept, tuple(same.get(symbol, symbol) for symbol in block.results), shapes
 
 
 def _counted(op: Op) -> Op:
@@ -256,11 +263,14 @@ def copied(op: Op) -> Symbol | None:
 # ── dissolving ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _dissolves(op: Compute, later: list[Op], results: tuple[Symbol, ...]) -> bool:
+def _dissolves(
+    op: Compute, later: list[Op], results: tuple[Symbol, ...], shapes: Mapping[Symbol, tuple[Dim, ...]]
+) -> bool:
     """Whether a pointwise operation should be computed where it is read. See Note [Dissolving]."""
     (out,) = op.outs
     (body,) = op.body
-    if out.symbol in results or (may_fail(body) and not _moves_alone(op, later)):
+    within = {axis.symbol: axis.extent for axis in op.axes}
+    if out.symbol in results or (may_fail(body, within) and not _moves_alone(op, later)):
         return False
     uses: set[tuple[int, Read]] = set()
     recomputes = False
@@ -278,7 +288,8 @@ def _dissolves(op: Compute, later: list[Op], results: tuple[Symbol, ...]) -> boo
             for node in nodes(s):
                 if not isinstance(node, Read) or node.tensor != out.symbol:
                     continue
-                if node.checked is not None or not all(isinstance(x, Dim) for x in node.subscripts):
+                known = node.checked is None and all(isinstance(x, Dim) for x in node.subscripts)
+                if not known and not _reads_as_well(op, node, other, shapes):
                     return False
                 used = frozenset().union(*(x.variables for x in node.subscripts if isinstance(x, Dim)))
                 recomputes |= not axes <= used
@@ -294,6 +305,33 @@ def _dissolves(op: Compute, later: list[Op], results: tuple[Symbol, ...]) -> boo
     if recomputes:
         return False
     return len(uses) == 1 or (len(uses) <= MANY and weight(body, frozenset(axis.symbol for axis in op.axes[-1:])) <= CHEAP)
+
+
+def _converted(scalar: Scalar) -> Read | None:
+    """What an expression reads, if it does nothing else but convert it."""
+    while isinstance(scalar, Convert):
+        scalar = scalar.operand
+    plain = isinstance(scalar, Read) and scalar.padding is None and scalar.checked is None
+    return scalar if plain and isinstance(scalar, Read) and all(isinstance(x, Dim) for x in scalar.subscripts) else None
+
+
+def _reads_as_well(op: Compute, read: Read, reader: Compute | Scan, shapes: Mapping[Symbol, tuple[Dim, ...]]) -> bool:
+    """Whether a read at indices from data, or checked ones, can be of what the operation converts: it has each such index for a
+    dimension of its own, as long as the axis, and all others are the reader's axes."""
+    source = _converted(op.body[0])
+    if source is None or read.padding is not None or source.tensor not in shapes:
+        return False
+    extents = {axis.symbol: axis.extent for axis in all_axes(reader)}
+    for axis, subscript in zip(op.axes, read.subscripts, strict=True):
+        if isinstance(subscript, Dim):
+            place = bare(subscript)
+            if place is None or extents.get(place) != axis.extent:
+                return False
+            continue
+        at = [n for n, s in enumerate(source.subscripts) if isinstance(s, Dim) and axis.symbol in s.variables]
+        if len(at) != 1 or bare(source.subscripts[at[0]]) != axis.symbol or shapes[source.tensor][at[0]] != axis.extent:
+            return False
+    return True
 
 
 def _moves_alone(op: Compute, later: list[Op]) -> bool:
@@ -324,11 +362,23 @@ def _inlined(reader: Op, op: Compute) -> Op:
             return None
         dims = {axis.symbol: s for axis, s in zip(op.axes, node.subscripts, strict=True) if isinstance(s, Dim)}
         value = substitute(freshened(body), dims)
+        if node.checked is not None or len(dims) < len(op.axes):
+            data = {axis.symbol: s for axis, s in zip(op.axes, node.subscripts, strict=True) if not isinstance(s, Dim)}
+            return rewrite(value, lambda part: _at_data(part, data, node.checked))
         if node.padding is None:
             return value
         return Select(_inside(node, out), value, rewrite(node.padding, visit))
 
     return mapped(reader, lambda scalar: rewrite(scalar, visit)) if out.symbol in tensors_of(reader) else reader
+
+
+def _at_data(read: Scalar, data: Mapping[Symbol, Scalar], checked: Span | None) -> Scalar | None:
+    """What an operation converts, read at indices from data in place of its axes."""
+    if not isinstance(read, Read):
+        return None
+    own = [bare(s) if isinstance(s, Dim) else None for s in read.subscripts]
+    at = tuple(s if axis is None else data.get(axis, s) for axis, s in zip(own, read.subscripts, strict=True))
+    return replace(read, subscripts=at, checked=checked)
 
 
 def _inside(read: Read, value: Value) -> Scalar:

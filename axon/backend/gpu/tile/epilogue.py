@@ -13,7 +13,7 @@ from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
-from axon.core.ir import Axis, Compute, Index, Local, Read, Scalar, Value
+from axon.core.ir import Axis, Compute, Convert, Index, Local, Read, Scalar, Value
 from axon.core.walk import nodes, reads, rename, rewrite
 from axon.shapes.dimension import Dim, Quotient
 
@@ -190,6 +190,19 @@ class EpilogueGroup(Generic[K]):
         self.results |= {r.value.symbol: r for r in new}
         self.known |= known
         return True
+
+    def widens(self, op: Compute) -> bool:
+        """Whether an operation that was taken in only widens a result: stored, that would be the same in more bytes."""
+        match op.body:
+            case (Convert(operand=Read(tensor=tensor, padding=None, element=narrow), element=wide),) if tensor in self.results:
+                return narrow.is_float and wide.is_float and narrow.bits < wide.bits
+            case _:
+                return False
+
+    def leave(self, outs: Iterable[Value]) -> None:
+        """Do not make after all what an operation makes that was taken in."""
+        for out in outs:
+            del self.results[out.symbol]
 
     def _apart(self, axes: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
         several = {m.axis.symbol: m.symbols for m in self.merges}

@@ -32,7 +32,7 @@ from axon.base.passes import verified
 from axon.base.source import Span
 from axon.core.ir import Axis, Block, Compute, Local, Op, Program, Read, Scan, Value
 from axon.core.operands import with_tensors
-from axon.core.walk import nodes, outs_of, tensors_of
+from axon.core.walk import needs_of, nodes, outs_of, tensors_of
 from axon.shapes.dimension import Dim
 
 Tiled: TypeAlias = "MatrixProduct | Stream"
@@ -206,6 +206,11 @@ def _tiled(
             if isinstance(candidate, Compute) and is_free(later, mine.members) and mine.group.absorb(candidate):
                 mine.members.add(later)
                 owner[later] = len(taken) - 1
+    for mine in taken:
+        for n in _widened(mine, ops, owner, set(program.block.results)):
+            mine.group.leave(outs_of(ops[n]))
+            mine.members.discard(n)
+            del owner[n]
     found = []
     rows: set[Symbol] = set()  # the statistics that a stream stores
     for mine in taken:
@@ -227,6 +232,21 @@ def _tiled(
             return _tiled(program, plain, apart, bare | {mine.symbol}, merging, kept, alone=alone, by_rows=by_rows)
         found.append((_pruned(finished) if isinstance(finished, Stream) else finished, mine.members))
     return found, reasons
+
+
+def _widened(mine: _Taken, ops: Sequence[Op], owner: Mapping[int, int], results: Set[Symbol]) -> list[int]:
+    """The operations of a kernel that only widen one of its results, for plain kernels alone: those convert what they read, and
+    fewer bytes are moved."""
+    found = []
+    for n in mine.members:
+        op = ops[n]
+        if not isinstance(op, Compute) or not mine.group.widens(op) or not results.isdisjoint(out.symbol for out in op.outs):
+            continue
+        made = {out.symbol for out in op.outs}
+        readers = {later for later in range(n + 1, len(ops)) if not made.isdisjoint(needs_of(ops[later]))}
+        if readers and readers.isdisjoint(owner) and all(isinstance(ops[later], Compute | Scan) for later in readers):
+            found.append(n)
+    return found
 
 
 def _follows(ops: Sequence[Op], owner: Mapping[int, int], number: int, members: set[int]) -> bool:
