@@ -9,7 +9,7 @@ from axon.backend.gpu.build.recipe import tensors
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.report.show import product_flops, sizes_of
 from axon.backend.gpu.runtime.steps import Ordered
-from axon.backend.gpu.tile.families import Kernel, family_of
+from axon.backend.gpu.tile.families import Kernel, family_of, results_of
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan import cost
@@ -65,8 +65,8 @@ def _step(kernel: Kernel, values: tuple[Value, ...], known: Mapping[Symbol, Valu
         return CostedStep(kernel.family, reads_of(kernel), values_of(kernel), flops, bytes_moved(kernel, known))
     used = tensors(kernel, values)
     rows = kernel.row_results if isinstance(kernel, Stream) else ()
-    stored = (*(result.place for result in kernel.results), *(row.value for row in rows))
+    places = (*(result.place for result in kernel.results), *(row.value for row in rows))  # perhaps views of what is stored
     views = {view.value.symbol: view.source for view in kernel.views}
-    reads = frozenset(views.get(v.symbol, v.symbol) for v in used if v not in stored)
+    reads = frozenset(views.get(v.symbol, v.symbol) for v in used if v not in places)
     moved = sum(map(size_in_bytes, used), start=Dim.of(0))
-    return CostedStep(family_of(kernel), reads, stored, product_flops(kernel), moved)
+    return CostedStep(family_of(kernel), reads, results_of(kernel), product_flops(kernel), moved)
