@@ -37,7 +37,7 @@ class Lent:
 class Lending:
     """What `libraries.Library` asks, of `Lent`. `full` is what the driver raises when a GPU has no room."""
 
-    name, writable = "xla", True
+    name, writable, ordered = "xla", True, False
 
     def __init__(self, driver: Callable[[], Taking], full: tuple[type[BaseException], ...]) -> None:
         self.driver, self.full = driver, full

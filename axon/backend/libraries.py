@@ -45,6 +45,10 @@ class Library(Protocol):
         """Whether results can be written into an array of the caller's (`out=`)."""
 
     @property
+    def ordered(self) -> bool:
+        """Whether memory that its arrays let go serves what is launched later on the same stream, though work on it is queued."""
+
+    @property
     def full(self) -> tuple[type[BaseException], ...]:
         """What it raises when a GPU has no room."""
 
@@ -113,7 +117,7 @@ _WORDS = {Element.BF16: "int16", Element.F8E4M3: "uint8", Element.F8E5M2: "uint8
 class Torch:
     """PyTorch. What is read and written here has no gradient history: `axon.host.recorded` is for arguments that have one."""
 
-    name, writable = "torch", True
+    name, writable, ordered = "torch", True, True
 
     def __init__(self, device_type: str = "cuda") -> None:
         self.torch = sys.modules["torch"]
@@ -313,7 +317,7 @@ class _Strided:
 
 
 class CuPy(_Strided):
-    name, writable = "cupy", True
+    name, writable, ordered = "cupy", True, True
 
     def __init__(self) -> None:
         self.cupy = sys.modules["cupy"]
@@ -346,7 +350,7 @@ class CuPy(_Strided):
 class Numba(_Strided):
     """numba-cuda's device arrays, which all work on its default stream."""
 
-    name, writable = "numba", True
+    name, writable, ordered = "numba", True, False
 
     def __init__(self) -> None:
         self.cuda = sys.modules["numba.cuda"]
@@ -387,7 +391,7 @@ class Jax:
     otherwise give their memory to others at once.
     """
 
-    name, writable = "jax", False
+    name, writable, ordered = "jax", False, False
 
     def __init__(self) -> None:
         self.jax = sys.modules["jax"]

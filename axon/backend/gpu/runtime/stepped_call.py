@@ -128,7 +128,7 @@ class SteppedCall:
         if self.watch is not None:
             self.watch.look()
         library, stream = self.library, self.library.stream(self.device)
-        pool = Pool(lambda size: self._made((size,), Element.U8, stream))
+        pool = Pool(lambda size: self._made((size,), Element.U8, stream), ordered=library.ordered)
         held = {symbol: Held(tensor) for symbol, tensor in self.tables.items()}
         held |= {symbol: Held(_at(tensor, leaves[self.arrays[symbol]])) for symbol, tensor in self.tensors.items()}
         numbers: dict[Symbol, Any] = {}

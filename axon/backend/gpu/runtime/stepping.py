@@ -4,7 +4,8 @@ Note [Memory of parts]
     What passes between parts lies in blocks, which come from whoever makes the results (a library's allocator knows the stream).
     A block is free when the last tensor in it is forgotten, which is after its last reader was launched, and the next one that fits
     takes it: all work of a call is on one stream, so what is launched later runs later. The states of a loop therefore alternate
-    between two blocks each. What the caller gets is written where the caller wants it, by whichever part makes it last.
+    between two blocks each. A large block goes back to an allocator that orders memory by streams, which cuts it for whatever comes
+    next, results too. What the caller gets is written where the caller wants it, by whichever part makes it last.
 
 Note [Steps of a loop]
     The host launches the kernels of each step. A counter that stands in scalar expressions alone is written into arguments that are
@@ -37,6 +38,7 @@ from axon.core.ir import Check, Compress, Sort, Value
 from axon.core.passes.parts import HostLoop, Part, PartsBody, Straight
 
 GRANULE = 512  # bytes
+LARGE = 1 << 24  # bytes, from which to ask an allocator takes no time beside that of the kernels which move as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +50,18 @@ class Held:
 
 
 class Pool:
-    """Memory of one call. See Note [Memory of parts]. `allocate` gives what keeps some bytes, and their address."""
+    """Memory of one call. See Note [Memory of parts]. `allocate` gives what keeps some bytes, and their address; `ordered`: what is
+    kept no more serves what is launched later on the same stream."""
 
-    def __init__(self, allocate: Callable[[int], tuple[Any, int]]) -> None:
-        self.allocate = allocate
+    def __init__(self, allocate: Callable[[int], tuple[Any, int]], *, ordered: bool = False) -> None:
+        self.allocate, self.ordered = allocate, ordered
         self.kept: list[Any] = []
         self.free: dict[int, list[int]] = {}
 
-    def take(self, size: int) -> Taken:
+    def take(self, size: int) -> Taken | Lent:
         """Memory until what is returned is forgotten."""
+        if self.ordered and size >= LARGE:
+            return Lent(*self.allocate(size))
         rounded = _rounded(size)
         free = self.free.setdefault(rounded, [])
         if not free:
@@ -64,6 +69,14 @@ class Pool:
             self.kept.append(keep)
             free.append(address)
         return Taken(free, free.pop())
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """A block of the allocator's: forgotten, it is that one's again."""
+
+    keep: Any
+    address: int
 
 
 class Taken:

@@ -288,7 +288,7 @@ class Full(Exception):
 class FakeLibrary:
     """What `axon.backend.libraries.Library` asks, over NumPy."""
 
-    name, full = "fake", (Full,)
+    name, full, ordered = "fake", (Full,), True
 
     def __init__(self, writable: bool = True) -> None:
         self.writable = writable

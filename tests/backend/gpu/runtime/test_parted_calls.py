@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import axon
 from axon.backend.gpu.layout.memory import DeviceTensor
-from axon.backend.gpu.runtime import failures
+from axon.backend.gpu.runtime import failures, stepping
 from axon.backend.gpu.runtime.given import downloaded
 from axon.base.element import Element
 from axon.base.errors import AxonError
@@ -38,6 +39,11 @@ fun both (x : f32[n]) = (loop (s = x) for t < 3 => for i => s[i] + 1.0, loop (s 
 fun counted (x : f32[n]) (ids : i32[k]) = loop (s = 0.0) for t < (sum i => ids[i]) => s + x[ids[t]]
 fun ended (x : f32[n]) most = loop (s = x, c = 0) while (sum i => s[i]) > 1.0 for t < most => (for i => s[i] * 0.5, c + 1)
 fun each_ended (x : f32[n]) = for i => (loop (s = x[i], c = 0) while s > 1.0 for t < 20 => (s * 0.5, c + 1)).2
+fun stages (x : f32[n]) =
+  let val a = loop (s = for i j => x[i] * x[j]) for t < 2 => for i j => s[j, i] + 1.0
+      val b = loop (s = for i j, k < 3 => a[i, j] + cast _ k) for t < 2 => for i j k => s[j, i, k] * 0.5
+      val c = loop (s = for i j, k < 5 => b[i, j, 0] + cast _ k) for t < 2 => for i j k => s[j, i, k] - 1.0
+  in loop (s = for i j, k < 7 => c[i, j, 0] + cast _ k) for t < 2 => for i j k => s[j, i, k] * 2.0 end
 fun divided (a : i32) (b : i32) = (loop (x = a, y = b) while y <> 0 for _ < 64 => (y, x % y)).1
 """
 
@@ -301,3 +307,35 @@ def test_copies_for_the_interpreter(element: Element, cuda: PlayedDriver) -> Non
         got = downloaded(cuda, DeviceTensor(x.ctypes.data, shape, strides, element))  # type: ignore[arg-type]
         assert (got.dtype, got.shape) == (element.dtype, want.shape)
         assert got.tobytes() == np.asarray(want).tobytes()
+
+
+def test_large_blocks_go_back_to_an_allocator_that_orders_by_streams(
+    monkeypatch: pytest.MonkeyPatch, m: Any, cuda: PlayedDriver, library: FakeLibrary
+) -> None:
+    """What is held at once is what lives at once: blocks of one size serve others of another, and results."""
+    monkeypatch.setattr(stepping, "LARGE", 1 << 12)
+    held = {"now": 0, "most": 0}
+    empty = FakeLibrary._empty
+
+    def counted(self: FakeLibrary, shape: tuple[int, ...], element: Element, device: int) -> DeviceArray:
+        made = empty(self, shape, element, device)
+        held["now"] += made.array.nbytes
+        held["most"] = max(held["now"], held["most"])
+        weakref.finalize(made, lambda size: held.update(now=held["now"] - size), made.array.nbytes)
+        return made
+
+    monkeypatch.setattr(FakeLibrary, "_empty", counted)
+    x = random(64)
+
+    def peak(ordered: bool) -> int:
+        monkeypatch.setattr(FakeLibrary, "ordered", ordered, raising=False)
+        held["most"] = held["now"]
+        before = held["now"]
+        made = m.stages(on(x))
+        _same(host(made), host(m.stages(x, target="interpret")))
+        del made
+        gc.collect()
+        return held["most"] - before
+
+    peak(True)
+    assert peak(True) < 0.6 * peak(False)

@@ -16,7 +16,7 @@ from tests.backend.gpu.simt.plain_cases import case
 from tests.backend.gpu.simt.plain_programs import SOURCE
 from tests.backend.gpu.simt.test_emit import executable
 
-J, I, C, H, X, Y = (fresh(name) for name in "jichxy")
+J, B, C, H, X, Y = (fresh(name) for name in "jbchxy")
 SIZES = st.fixed_dictionaries({C: st.sampled_from((1, 2, 3, 4, 8, 16, 24, 64)), H: st.integers(1, 8)})
 
 
@@ -30,7 +30,7 @@ def dims(draw: st.DrawFn, depth: int = 2) -> Dim:
             case "axis":
                 term = Dim.of(J)
             case "other":
-                term = 8 * Dim.of(I)
+                term = 8 * Dim.of(B)
             case "size":
                 term = Dim.of(C)
             case _:
@@ -53,12 +53,13 @@ def test_what_is_known_of_neighbours_is_what_numbers_say(dim: Dim, sizes: dict, 
     begins = list(multiples(dim, J, vector, known, sizes))
     for j in (0, vector, 2 * vector, 16, 48):
         for i in (0, 1, 5):
-            at = [dim.evaluate({**sizes, I: i, J: j + k}) for k in range(vector)]
+            at = [dim.evaluate({**sizes, B: i, J: j + k}) for k in range(vector)]
             assert at == [at[0] + n for n in along]
-            assert first.evaluate({**sizes, I: i, J: j}) == at[0]
+            assert first.evaluate({**sizes, B: i, J: j}) == at[0]
             if block is not None and not any(n % block[0] for n in begins):
                 start = at[0] - along[0] - block[1][0]
-                assert start % block[0] == 0 and at == [start + place for place in block[1]]
+                assert start % block[0] == 0
+                assert at == [start + place for place in block[1]]
 
 
 def width(name: str, size: tuple[int, int], element: str = "bf16") -> tuple[int, int]:
