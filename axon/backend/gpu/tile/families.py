@@ -158,7 +158,7 @@ def _tiled(
     taken: list[_Taken] = []
     owner: dict[int, int] = {}  # of an operation: which kernel does it
     inside = {number for last, (_, inner) in streams.items() for number in inner if number != last}
-    reading = _reading(program, streams)
+    reading, above = _reading(program, streams), _above(ops)
 
     def is_free(n: int, members: set[int]) -> bool:
         """Whether no other kernel does an operation, and what it reads is there before one that does these runs: `x @ b + x` is no
@@ -166,7 +166,7 @@ def _tiled(
         op = ops[n]
         reduced = isinstance(op, Compute) and op.reduction is not None
         refused = reduced and not (plain | bare).isdisjoint(out.symbol for out in outs_of(op))
-        return not (refused or n in owner or n in inside or n in streams) and not _follows(ops, owner, n, members)
+        return not (refused or n in owner or n in inside or n in streams) and not _follows(above, owner, n, members)
 
     def merged(symbol: Symbol) -> Merging:
         """How sides of a contraction are merged, by what it makes."""
@@ -249,13 +249,19 @@ def _widened(mine: _Taken, ops: Sequence[Op], owner: Mapping[int, int], results:
     return found
 
 
-def _follows(ops: Sequence[Op], owner: Mapping[int, int], number: int, members: set[int]) -> bool:
-    """Whether an operation reads something outside of a kernel that cannot be there before the kernel has run."""
+def _above(ops: Sequence[Op]) -> list[tuple[int, ...]]:
+    """Of each operation those that make what it reads."""
     makers = {out.symbol: n for n, op in enumerate(ops) for out in outs_of(op)}
+    return [tuple({makers[s] for s in tensors_of(op) if s in makers}) for op in ops]
+
+
+def _follows(above: Sequence[tuple[int, ...]], owner: Mapping[int, int], number: int, members: set[int]) -> bool:
+    """Whether an operation reads something outside of a kernel that cannot be there before the kernel has run."""
     together: dict[int, set[int]] = {}
     for n, kernel in owner.items():
         together.setdefault(kernel, set()).add(n)
-    pending = [makers[s] for s in tensors_of(ops[number]) if s in makers and makers[s] not in members]
+    first = min(members)
+    pending = [n for n in above[number] if n not in members]
     seen: set[int] = set()
     while pending:
         n = pending.pop()
@@ -265,7 +271,8 @@ def _follows(ops: Sequence[Op], owner: Mapping[int, int], number: int, members: 
             continue
         whole = together[owner[n]] if n in owner else {n}
         seen |= whole
-        pending += [makers[s] for m in whole for s in tensors_of(ops[m]) if s in makers]
+        if max(whole) > first:  # what stands before the kernel reads nothing of it
+            pending += [m for each in whole for m in above[each]]
     return False
 
 
