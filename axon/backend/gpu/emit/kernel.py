@@ -79,8 +79,8 @@ def emit(
 ) -> Emitted:
     """The kernel's source, headed by comments. The last dimension of the tensors in `runs` is contiguous.
 
-    The 16-bit tensors in `paired` have a contiguous last dimension of even extent, and rows that start at even elements of an
-    aligned word: an epilogue loads their neighbours together.
+    The tensors in `paired` have a contiguous last dimension of even extent, and rows that start at even elements of an aligned
+    word: neighbours are loaded together, by an epilogue if they have 16 bits, for the keys of a stream if they have 32.
     """
     return Emitter(program, paired, runs).run(comments)
 
@@ -117,6 +117,7 @@ class Emitter:
         self.filling: b.Ring | None = None  # the ring at whose stage `filled` one thread works alone
         self.stream = StreamEmitter(self)
         self.results = ResultEmitter(self, paired)
+        self.paired = paired
         self.pixels = PixelEmitter(self)
         self.computed = ComputedEmitter(self)
         self.ragged = None if program.ragged is None else RaggedEmitter(self, program.ragged)
@@ -256,7 +257,8 @@ class Emitter:
             code.write(Comment(text, tuple(marks.found)))
         code.assign(self.thread, External("cuda.threadIdx.x"))
         code.assign(self.group, call("ptx.uniform", call("int32", self.thread // 128)))
-        code.assign(self.lane, self.thread % 128)
+        # Of 32 bits, as tiles and their number: what is wider holds another register for as long as the kernel runs.
+        code.assign(self.lane, call("int32", self.thread & 127))
         code.assign(self.shared, call(self.made("shared_memory", "ptx.shared_memory")))
         if program.cluster > 1:
             code.call(self.made("cluster_of", "ptx.cluster_of", program.cluster))
@@ -281,7 +283,7 @@ class Emitter:
             code.call("ptx.block_sync")
         rows, columns = self.pieces(order.rows), self.pieces(order.columns)
         tiles = ((rows + 1) >> 1) * 2 if order.paired else rows * columns
-        code.assign(code.local("tiles"), reduce(mul, (self.size(a.extent) for a in order.outer), tiles))
+        code.assign(code.local("tiles"), call("int32", reduce(mul, (self.size(a.extent) for a in order.outer), tiles)))
         steps = program.steps
         if self.segments is None:
             code.assign(self.steps, call("ptx.divide", self.size(steps.extent) + (steps.step - 1), steps.step))
@@ -380,6 +382,7 @@ class Emitter:
             case b.Release(ring=ring, back=back, cluster=cluster):
                 self.release(ring, back, cluster)
             case b.Clear(accumulator=acc):
+                self.stream.clear(acc)
                 for name in self.accumulators(acc):
                     code.assign(name, call(self.made("zeros", "ptx.accumulators", acc.shape[1])))
             case b.Evaluate():
@@ -546,7 +549,7 @@ class Emitter:
         count = call("int32", call("ptx.cluster_count") if clusters else External("cuda.gridDim.x"))
         place = call("int32", call("ptx.cluster_index") if clusters else External("cuda.blockIdx.x"))
         tile, inside = code.local("tile"), code.local("inside")
-        code.assign(tile, place * 2 if order.paired else place)
+        code.assign(tile, call("int32", place * 2) if order.paired else place)
         with code.repeat(tile < code.local("tiles")):
             self.decode_pair(tile, inside, count) if order.paired else self.decode(tile, inside)
             following = code.local("next_outer")
@@ -570,7 +573,7 @@ class Emitter:
                 self.segments.tile()
             self.pixels.first(body)
             self.block(body)
-            code.assign(tile, code.local("following") if order.paired else tile + count)
+            code.assign(tile, call("int32", code.local("following") if order.paired else tile + count))
 
     def decode(self, tile: Name, inside: Name) -> None:
         """Rows and columns of a tile; what is left `inside` numbers the outer indices."""
@@ -596,9 +599,9 @@ class Emitter:
     def decode_pair(self, tile: Name, inside: Name, count: Expression) -> None:
         order, code = self.program.order, self.code
         rows, columns, down = self.name(order.rows.symbol), self.name(order.columns.symbol), self.pieces(order.rows)
-        following = code.local("following")
-        code.assign(inside, call("ptx.divide", tile >> 1, (down + 1) >> 1))
-        code.assign(rows, (tile >> 1) - inside * ((down + 1) >> 1))
+        following, half = code.local("following"), call("int32", (down + 1) >> 1)
+        code.assign(inside, call("ptx.divide", tile >> 1, half))
+        code.assign(rows, (tile >> 1) - inside * half)
         code.assign(columns, 0)
         with code.when(tile & 1):
             code.assign(following, tile + 2 * count - 1)

@@ -62,6 +62,7 @@ class _Plan:
     scales: dict[Term, Scalar] = field(default_factory=dict)  # hoisted values
     biases: dict[Term, Scalar] = field(default_factory=dict)  # over the peak and hoisted values
     weights: dict[Term, tuple[_Function | None, _Function | None]] = field(default_factory=dict)  # none: the exponential alone
+    runs: dict[Read, Name] = field(default_factory=dict)  # what is read for each key, for the keys of a thread
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -89,6 +90,8 @@ class StreamEmitter:
         self.finals = {symbol for op in operations if isinstance(op, t.Finish) for symbol, _ in op.stream.finals}
         self._plan: _Plan | None = None
         folds = [op for op in operations if isinstance(op, t.Fold)]
+        self.folded = {fold.scores: fold for fold in folds}
+        self.loaded = False  # whether the values of the keys of this step are
         self.other_scores = {
             scores.symbol: tile for fold in folds for scores, tile in zip(fold.stream.others, fold.others, strict=True)
         }
@@ -152,6 +155,7 @@ class StreamEmitter:
             case t.Fold(stream=stream):
                 for block in self.blocks:
                     self.fold(self.plan(stream), op, block)
+                self.loaded = False
             case t.Narrow(source=source, targets=targets):
                 self.narrow(source, targets)
             case t.Rescale(stream=stream, accumulator=acc):
@@ -218,11 +222,43 @@ class StreamEmitter:
             for symbol, value in start:
                 self.both(self.rows(symbol, block), (value, value))
 
+    def clear(self, tile: t.Tile) -> None:
+        """Before scores are made: the values of their keys are asked for, and come while the products run."""
+        if tile in self.folded:
+            fold = self.folded[tile]
+            self.load_runs(self.plan(fold.stream), tile.shape[1])
+
+    def load_runs(self, plan: _Plan, columns: int) -> None:
+        """What is read for each key of this step, if it is not there yet."""
+        if self.loaded or not plan.runs:
+            return
+        out, code, keys = self.out, self.out.code, self.program.steps
+        self.loaded = True
+        self.assign_column()
+        column = code.local("column")
+        for node, name in plan.runs.items():
+            places = [column if axis == keys.symbol else self.variable(axis) for axis in bare(node) or ()]
+            offsets = [call("int64", place) * out.stride(node.tensor, d) for d, place in enumerate(places[:-1])]
+            first = address(out.pointer(node.tensor), 4, [*offsets, call("int64", places[-1])])
+            pairs = node.tensor in out.paired
+            last = out.size(keys.extent) - (2 if pairs else 1) - column
+            everywhere, edge = (
+                out.made(f"by_column{'_at_edge' if bounded else ''}", "ptx_tiles.by_column", columns, pairs, bounded)
+                for bounded in (False, True)
+            )
+            code.assign(name, Choice(self.inside, call(everywhere, first), call(edge, first, last)))
+
+    @property
+    def inside(self) -> Expression:
+        """Whether the mask holds everywhere in this piece."""
+        piece = self.out.name(self.program.steps.symbol)
+        return conjunction(self.every_from <= piece, piece < self.every_to)
+
     def fold(self, plan: _Plan, op: t.Fold, block: int) -> None:
         out, code, stream, columns = self.out, self.out.code, plan.stream, op.scores.shape[1]
-        piece = out.name(self.program.steps.symbol)
         changed, weights = (out.accumulators(tile)[block] for tile in (op.scores, op.weights))
-        inside = conjunction(self.every_from <= piece, piece < self.every_to)
+        inside = self.inside
+        self.load_runs(plan, columns)
         if plan.change[0] or plan.change[1]:
             changed, scores = out.part(stream.changed, block), changed
             self.choose(inside, plan.change, changed, scores, columns, block)
@@ -320,9 +356,12 @@ class StreamEmitter:
         """The column of this thread's first element, if a function asks."""
         column = self.out.code.local("column")
         given = (value for f in functions if f for argument in f.arguments for value in argument.at(0))
-        if any(inner is column for value in given for inner in expressions(value)):
-            steps = self.program.steps
-            self.out.code.assign(column, self.out.name(steps.symbol) * steps.step + self.out.lane % 4 * 2)
+        if not self.loaded and any(inner is column for value in given for inner in expressions(value)):
+            self.assign_column()
+
+    def assign_column(self) -> None:
+        steps = self.program.steps
+        self.out.code.assign(self.out.code.local("column"), self.out.name(steps.symbol) * steps.step + self.out.lane % 4 * 2)
 
     def applied(self, function: _Function | None, source: Name, columns: int, block: int) -> Expression:
         if function is None:
@@ -350,7 +389,7 @@ class StreamEmitter:
             plain = plain.then
         edge = Select(within, stream.change, Const(-inf, Element.F32)) if stream.peak is not None else stream.change
         plan.change = (
-            None if plain == element else self.function(plan, "change", plain, stream.score, at_edge=False),
+            None if plain == element else self.function(plan, "change", plain, stream.score),
             None if edge == element else self.function(plan, "change_at_edge", edge, stream.score),
         )
         for number, term in enumerate(plan.terms):
@@ -377,7 +416,7 @@ class StreamEmitter:
                 where = both(within, stream.condition)
                 assert where is not None
                 plan.weights[term] = (
-                    self.function(plan, name, whole, stream.changed, given, at_edge=False),
+                    self.function(plan, name, whole, stream.changed, given),
                     self.function(plan, f"{name}_at_edge", Select(where, whole, ZERO), stream.changed, given),
                 )
         return plan
@@ -430,14 +469,12 @@ class StreamEmitter:
         return rewrite(scalar, visit)
 
     def function(
-        self, plan: _Plan, name: str, scalar: Scalar, element: Symbol, given: dict[Symbol, _Argument] | None = None, *,
-        at_edge: bool = True,
-    ) -> _Function:  # fmt: skip
-        """A function of one element for an expression over it, its indices, hoisted values and what is read for it. `at_edge`: it
-        may be outside of the streamed axis."""
+        self, plan: _Plan, name: str, scalar: Scalar, element: Symbol, given: dict[Symbol, _Argument] | None = None
+    ) -> _Function:
+        """A function of one element for an expression over it, its indices, hoisted values and what is read for it."""
         given = given or {}
         scalar = self.split(plan, scalar, element, frozenset(given))
-        writer = _ElementWriter(self, plan, element, given, at_edge=at_edge)
+        writer = _ElementWriter(self, plan, element, given)
         writer.code.give(writer.value(scalar))
         made = self.out.global_name(name)
         parameters = (writer.element, *writer.parameters)
@@ -502,11 +539,8 @@ class StreamEmitter:
 class _ElementWriter(EpilogueWriter):
     """Writes the body of an elementwise function; every name from outside becomes an argument when it is first used."""
 
-    def __init__(
-        self, stream: StreamEmitter, plan: _Plan, element: Symbol, given: dict[Symbol, _Argument], *, at_edge: bool
-    ) -> None:
+    def __init__(self, stream: StreamEmitter, plan: _Plan, element: Symbol, given: dict[Symbol, _Argument]) -> None:
         code = Code()
-        self.at_edge = at_edge
         self.element = code.named("x")
         super().__init__(code, self.read_element, self.index_variable, self.index_size, {element: self.element}, narrow=True)
         self.stream, self.plan, self.given = stream, plan, given
@@ -596,14 +630,6 @@ class _ElementWriter(EpilogueWriter):
         return self.let(self.stream.load(node, self.index_variable, self.outside))
 
     def run(self, node: Read) -> _Argument:
-        """An element of a row of memory, one for each column: where the first is, and how many columns there are after it."""
-        out, keys = self.stream.out, self.stream.program.steps
-        column = out.code.local("column")
-
-        def at(_: int) -> tuple[Expression, ...]:
-            places = [column if axis == keys.symbol else self.stream.variable(axis) for axis in bare(node) or ()]
-            offsets = [call("int64", place) * out.stride(node.tensor, d) for d, place in enumerate(places[:-1])]
-            first = address(out.pointer(node.tensor), 4, [*offsets, call("int64", places[-1])])
-            return (first, out.size(keys.extent) - 1 - column) if self.at_edge else (first,)
-
-        return _Argument("k" if self.at_edge else "l", node, at)
+        """An element of a row of memory, one for each column."""
+        name = self.plan.runs.setdefault(node, self.stream.out.code.named(f"{node.tensor.name}_of_keys"))
+        return _Argument("v", node, lambda _: (name,))

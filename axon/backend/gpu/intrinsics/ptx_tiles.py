@@ -47,7 +47,7 @@ def _values(builder: Any, tile: Any, columns: int) -> list[Any]:
     return [builder.extract_value(tile, i) for i in range(columns // 2)]
 
 
-_PAIRS = "rspfk"  # kinds of arguments of which two are given, most for both rows
+_PAIRS = "rspf"  # kinds of arguments of which two are given, most for both rows
 
 
 def each(function: Any, columns: int, kinds: str = "") -> Any:
@@ -56,8 +56,7 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
     Kinds are words: `u` one value; `r` two floats, for rows h = 0 and 1; `s` two whole numbers of 32 bits, likewise; `p` two values
     of any type, likewise; `i` the first row, of which the function takes the element's; `c` the first column, likewise; `f` and a
     whole number k: two floats, for the rows, to which k is added for each column; `t` another tile, of which it takes the element;
-    `l` the address of the first of a row of floats in global memory, one for each column; `k` the same and how many there are after
-    the first, the last of which stands for those further on.
+    `v` values of columns (see `by_column`), of which it takes the element's.
     """
     words = kinds.split()
     taken = sum(2 if w[0] in _PAIRS else 1 for w in words)
@@ -67,7 +66,7 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
         given: list[Any] = [types.float32]
         at = 0
         for word in words:
-            given.append(types.int32 if word in "ics" else types.float32 if word[0] in "rftlk" else rest[at])
+            given.append(types.int32 if word in "ics" else types.float32 if word[0] in "rftv" else rest[at])
             at += 2 if word[0] in _PAIRS else 1
         inner = types.float32(*given)
 
@@ -75,17 +74,6 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
             out = []
             elements = _values(builder, values[0], columns)
             rest, kinds_of = values[1:], signature.args[1:]
-            loaded: dict[tuple[int, int], Any] = {}
-
-            def load(at: int, column: int, last: Any) -> Any:
-                if (at, column) not in loaded:
-                    place = ir.Constant(_I32, column)
-                    if last is not None:
-                        place = builder.select(builder.icmp_signed("<", place, last), place, last)
-                    offset = builder.mul(builder.sext(place, ir.IntType(64)), ir.Constant(ir.IntType(64), 4))
-                    loaded[at, column] = _load(builder, builder.add(rest[at], offset))
-                return loaded[at, column]
-
             for x, element in enumerate(elements):
                 passed, at = [element], 0
                 for word in words:
@@ -99,12 +87,10 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
                             passed.append(builder.fadd(_fit(builder, rest[at + _half(x)], kinds_of[at], _F32), step))
                         case "p":
                             passed.append(rest[at + _half(x)])
-                        case "l":
-                            passed.append(load(at, _column(x), None))
-                        case "k":
-                            passed.append(load(at, _column(x), _fit(builder, rest[at + 1], kinds_of[at + 1], _I32)))
                         case "t":
                             passed.append(builder.extract_value(rest[at], x))
+                        case "v":
+                            passed.append(builder.extract_value(rest[at], x // 4 * 2 + x % 2))
                         case "i":
                             first = _fit(builder, rest[at], kinds_of[at], _I32)
                             passed.append(builder.add(first, ir.Constant(_I32, 8 * _half(x)), flags=["nsw"]))
@@ -124,6 +110,34 @@ def each(function: Any, columns: int, kinds: str = "") -> Any:
 
 def _load(builder: Any, address: Any) -> Any:
     return _call(builder, _F32, "ld.global.nc.f32 $0, [$1];", ["=f", "l"], [address], volatile=False)
+
+
+def by_column(columns: int, pairs: bool, bounded: bool) -> Any:
+    """(address of the first of a row of floats in global memory; if `bounded`, how many there are after it): one for each column of
+    a thread, two of which are loaded at once if they are `pairs`; the last one, or pair, stands for those further on."""
+    kind = types.UniTuple(types.float32, columns // 4)
+
+    def typing(context: Any, address: Any, *last: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            i64, found = ir.IntType(64), list[Any]()
+            for x in range(columns // 4) if not pairs else range(0, columns // 4, 2):
+                place = ir.Constant(_I32, _column(2 * x) if pairs else 8 * (x // 2) + x % 2)
+                if bounded:
+                    limit = _fit(builder, values[1], signature.args[1], _I32)
+                    place = builder.select(builder.icmp_signed("<", place, limit), place, limit)
+                at = builder.add(values[0], builder.mul(builder.sext(place, i64), ir.Constant(i64, 4)))
+                found += _load_pair(builder, at) if pairs else [_load(builder, at)]
+            return _packed(builder, found)
+
+        return kind(address, *last), generate
+
+    return with_arity(typing, ["address", *["last"] * bounded])
+
+
+def _load_pair(builder: Any, address: Any) -> list[Any]:
+    kind = ir.LiteralStructType([_F32, _F32])
+    both = _call(builder, kind, "ld.global.nc.v2.f32 {$0, $1}, [$2];", ["=f", "=f", "l"], [address], volatile=False)
+    return [builder.extract_value(both, n) for n in range(2)]
 
 
 def exp_rows(columns: int) -> Any:

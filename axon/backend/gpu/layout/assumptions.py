@@ -18,8 +18,8 @@ NOTHING: frozenset[Symbol] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Results that bulk copies store; results whose last dimension is contiguous; 16-bit tensors of which two neighbours can be
-    loaded as one word; and tensors whose last dimension is contiguous of which a stream reads one value for each of its keys."""
+    """Results that bulk copies store; results whose last dimension is contiguous; tensors of which two neighbours can be loaded
+    as one word; and tensors whose last dimension is contiguous of which a stream reads one value for each of its keys."""
 
     boxed: frozenset[Symbol] = NOTHING
     dense: frozenset[Symbol] = NOTHING

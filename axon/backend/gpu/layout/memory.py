@@ -120,11 +120,11 @@ class DeviceTensor:
 
     @property
     def paired(self) -> bool:
-        """Whether two neighbours along the last dimension, from an even one on, are one aligned word of 16-bit elements."""
-        if self.element.bits != 16 or not self.shape:
+        """Whether two neighbours along the last dimension, from an even one on, are one aligned word: of 16-bit elements, or 32."""
+        if self.element.bits not in (16, 32) or not self.shape:
             return False
         even = all(stride % 2 == 0 for stride in self.strides[:-1])
-        return even and self.strides[-1] == 1 and self.shape[-1] % 2 == 0 and self.pointer % 4 == 0
+        return even and self.strides[-1] == 1 and self.shape[-1] % 2 == 0 and self.pointer % (self.element.bits // 4) == 0
 
 
 def aligned(pointer: int, shape: tuple[int, ...], element: Element, row: int = 1) -> DeviceTensor:

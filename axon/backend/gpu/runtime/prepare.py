@@ -71,8 +71,8 @@ def fit(kernel: Tiled, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingO
     last = kernel.columns.symbol
     boxed = frozenset(s for s, axes in stored.items() if axes[-1] == last and seen[s].storable)
     dense = frozenset(s for s, axes in stored.items() if axes[-1] == last and seen[s].strides[-1] == 1)
-    paired = frozenset(symbol for symbol, tensor in seen.items() if tensor.paired)
     by_key = kernel.by_key if isinstance(kernel, Stream) else frozenset()
+    paired = frozenset(s for s, tensor in seen.items() if tensor.paired and (tensor.element.bits == 16 or s in by_key))
     runs = frozenset(symbol for symbol in by_key if seen[symbol].strides[-1] == 1)
     return Prepared(kernel, problem, Granted(boxed, dense, paired, runs))
 
@@ -217,6 +217,7 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             keys, depth = kernel.keys.extent.evaluate(sizes), max(axis.extent.evaluate(sizes) for axis in kernel.depths)
             problem = ScheduleProblem(
                 rows, columns, depth, outer, keys, kernel.condition is not None, scores=len(kernel.depths),
+                by_key=len(kernel.by_key),
                 elements=(_shown(kernel.queries, sizes), _shown((*kernel.key_operands, kernel.value), sizes)),
                 limbs=(len(kernel.limbs[0]), len(kernel.limbs[1])), products=len(terms(len(kernel.limbs[0]), len(kernel.limbs[1]))),
             )  # fmt: skip

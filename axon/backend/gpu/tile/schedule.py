@@ -106,9 +106,9 @@ class ScheduleProblem:
     which lie along the rows or columns, or along what is `summed`. Of
     products that share a factor there are so many left and right `factors`, and as many sums as the more of these.
 
-    Of rows in `groups` tiles have one group each. Of streams there are the streamed extent, whether a mask leaves parts out, and
-    how many scores an element has; of factors in limbs, how many they have, and how many products. An element, or a limb, has so
-    many `bits`.
+    Of rows in `groups` tiles have one group each. Of streams there are the streamed extent, whether a mask leaves parts out, how
+    many scores an element has, and how many values are read for each key; of factors in limbs, how many they have, and how many
+    products. An element, or a limb, has so many `bits`.
     """
 
     rows: int
@@ -124,6 +124,7 @@ class ScheduleProblem:
     pixels: Literal["rows", "columns"] | None = None
     summed: bool = False
     scores: int = 1
+    by_key: int = 0
     groups: int = 0
     staged: int = 0  # bytes of what is staged of a left factor that is computed
     work: float = 0.0  # instructions of each of its elements
@@ -269,7 +270,8 @@ COMPUTED_TILES = tuple(  # of a left factor that is computed; few columns are th
     for depth in (64, 128, 256)
 )
 STREAM_TILES = (  # rows, keys, consumers
-    (192, 128, 3), (128, 192, 2), (128, 176, 2), (128, 128, 2), (128, 96, 2), (128, 80, 2), (128, 64, 2), (64, 128, 1), (64, 64, 1),
+    (192, 128, 3), (128, 192, 2), (128, 176, 2), (128, 128, 2), (128, 96, 2), (128, 80, 2), (128, 64, 2), (128, 48, 2),
+    (64, 128, 1), (64, 64, 1),
 )  # fmt: skip
 LIMB_STREAM_TILES = (
     (128, 128, 2),
@@ -353,7 +355,7 @@ def _sized(base: TileMapping, fixed: MappingOf[str, Any], target: Target) -> lis
 STREAM_TILE = 1.1e-6  # seconds of a tile beside its steps
 STREAM_STEP = 0.34e-6  # of a step, beside what its extents cost
 STREAM_PRODUCT = 2.1e-13  # of a score, for each index that its two products reduce or make
-STREAM_ELEMENT = 3.5e-11  # of a score's change into a weight
+STREAM_ELEMENT = 3.5e-11  # of the change of an element's score, or scores, into a weight
 LIMB_ELEMENT = 7e-11  # of a score's change into a weight in limbs, and
 LIMB_PRODUCT = 3e-13  # of a score, for each index that a product of limbs reduces or makes
 LIMB_ALIKE = 1.1  # without turns consumers compute at the same time. These three are by the rates of products, not measured
@@ -362,6 +364,10 @@ STREAM_EDGE = 2.6e-11  # of a score on the edge of a mask
 STREAM_MEMORY = 4.4e12  # bytes per second of the whole chip, measured where queries are few
 THREE_CONSUMERS = 0.80  # of the cost of the scores: two can multiply or compute while one waits
 NO_TURNS, TURNS = 0.4e-6, 1.015  # without turns a tile costs so much more, with them a step costs more
+# Fitted to the three streams of a causal attention's gradient, head dimensions 64 and 128, on one H200. There such values were
+# loaded one by one, when the scores were there; now in pairs, while their products run: it may be less.
+STREAM_KEY = 1.2e-11  # of a value that is read for an element's key
+ALONE_KEY = 5.0  # times that, where no other consumer multiplies meanwhile
 
 
 def holds(mapping: TileMapping, problem: ScheduleProblem) -> bool:
@@ -382,7 +388,8 @@ def _predict_stream(mapping: TileMapping, problem: ScheduleProblem, target: Targ
     if problem.masked:
         before = max(0, problem.keys - problem.rows)  # the last row is taken to have all keys
         steps = sum(min(pieces, -(-(before + (n + 1) * mapping.rows) // mapping.keys)) for n in range(tiles)) / max(tiles, 1)
-    score = STREAM_ELEMENT * problem.scores + STREAM_PRODUCT * (mapping.depth * problem.scores + mapping.columns)
+    score = STREAM_ELEMENT + STREAM_PRODUCT * (mapping.depth * problem.scores + mapping.columns)
+    score += STREAM_KEY * problem.by_key * (ALONE_KEY if mapping.consumers == 1 else 1.0)
     if problem.products > 1:
         score = LIMB_ELEMENT + LIMB_PRODUCT * problem.products * (mapping.depth + mapping.columns)
     step = STREAM_STEP + mapping.rows * mapping.keys * score * (THREE_CONSUMERS if mapping.consumers > 2 else 1.0)

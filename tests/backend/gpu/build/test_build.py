@@ -21,11 +21,14 @@ from axon import compiler
 from axon.backend import kernel_cache as cache
 from axon.backend.gpu.build import cubin as build
 from axon.backend.gpu.build import worker
-from axon.backend.gpu.build.recipe import Stages
+from axon.backend.gpu.build.recipe import Stages, stages, traits
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.roles import barriers as b
+from axon.backend.gpu.runtime.prepare import prepare
+from axon.backend.gpu.runtime.steps import Ordered
 from axon.backend.gpu.sorting.steps import kernels
-from axon.backend.gpu.tile.schedule import TileMapping
+from axon.backend.gpu.tile.schedule import TileMapping, ranked
+from axon.backend.gpu.tile.stream import Stream
 from axon.base.element import Element
 from axon.core.ir import Unary
 from tests.backend.gpu.programs import contraction
@@ -169,6 +172,31 @@ def test_several_results_of_several_operands_do_not_spill() -> None:
     assert [(op.column, op.store.tensor.name) for op in writes] == sorted((op.column, op.store.tensor.name) for op in writes)
     assert len({op.store.tensor for op in writes}) == 2
     assert not build.compile_source(stages.source, HOPPER).spilled
+
+
+CAUSAL = """import nn
+fun attend (q : bf16[h, s, c]) (k : bf16[h, s, c]) (v : bf16[h, s, c]) =
+  let val w = nn.softmax (nn.causal (for h i j => (sum c => q[h, i, c] * k[h, j, c]) * rsqrt (cast bf16 c)))
+  in for h i c => sum j => w[h, i, j] * v[h, j, c] end
+fun slopes (q : bf16[h, s, c]) (k : bf16[h, s, c]) (v : bf16[h, s, c]) (d : bf16[h, s, c]) =
+  vjp (fn (q, k, v) => attend q k v) (q, k, v) d
+"""
+
+
+def test_two_consumers_read_values_for_each_key() -> None:
+    """Of the gradient by keys, which holds two scores and two such values: what is taken to be best fits, in turn or not."""
+    program = compiler.lower(checked(CAUSAL), "slopes", None)
+    sizes = program.contract.bind((), [(32, 4096, 128)] * 4)
+    (planned,) = [executable.serving({}, own).planned for _, executable, own in Ordered(program).at(sizes).foreseen(sizes)]
+    streams = [prepare(kernel, planned.lying(sizes), sizes) for kernel in planned.kernels if isinstance(kernel, Stream)]
+    (ready,) = [ready for ready in streams if traits(ready.kernel).by_key == 2]
+    facts = traits(ready.kernel)
+    best = ranked(ready.problem, facts, HOPPER)[:2]
+    assert [(mapping.rows, mapping.consumers, mapping.turns) for mapping in best] == [(128, 2, False), (128, 2, True)]
+    for mapping in best:
+        forms = stages(ready.kernel, mapping, HOPPER, planned.values, ready.granted)
+        assert "ptx_tiles.by_column(64, True, True)" in forms.source.text
+        assert not build.compile_source(forms.source, HOPPER).spilled
 
 
 def test_what_does_not_fit_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
