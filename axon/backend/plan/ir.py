@@ -54,23 +54,13 @@ NestFamily = Literal["map", "gather", "reduce", "scan", "scatter"]
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """Of which reductions a nest makes parts, and the axes that count these."""
-
-    of: tuple[Symbol, ...]
-    axes: tuple[Axis, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Nest:
-    """Steps over common rows. See Note [Nests]. `reasons` say why the steps stand together and why no more do. What it makes may be
-    `parts`, which a nest after it puts together (see `split`)."""
+    """Steps over common rows. See Note [Nests]. `reasons` say why the steps stand together and why no more do."""
 
     rows: tuple[Axis, ...]
     steps: tuple[Compute | Scan, ...]
     stored: tuple[Symbol, ...]
     reasons: tuple[Reason, ...] = ()
-    parts: Parts | None = None
 
     @property
     def family(self) -> NestFamily:

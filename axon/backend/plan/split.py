@@ -5,9 +5,8 @@
     s[j] = sum i => x[i, j]    becomes    p[c, j] = sum i' < min(m, n - c m) => x[c m + i', j]     and     s[j] = sum c => p[c, j]
 
 The number of parts follows from the sizes, as a dimension expression: so many that the chip is full, none so short that starting it
-costs more than it does. Where sizes make that one part, a nest after it would only copy: such reductions, the `short` ones, stay
-whole. Of several reduced axes the first ones are cut first, into single indices if need be, until that is enough: one that is
-short, as a batch often is, makes no parts alone. Parts of a 16- or 8-bit sum are kept as f32.
+costs more than it does. Of several reduced axes the first ones are cut first, into single indices if need be, until that is enough:
+one that is short, as a batch often is, makes no parts alone. Parts of a 16- or 8-bit sum are kept as f32.
 
     s[j] = argmax i => x[i, j]    becomes    b[c, j] = max i' => x[c m + i', j];   p[c, j] = argmax i' => x[c m + i', j]
                                   and        q[j] = argmax c => b[c, j];           s[j] = q[j] m + p[q[j], j]
@@ -19,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from math import prod
 
 from axon.backend.plan.argmax import is_plain
-from axon.backend.plan.ir import Nest, Parts, Reason
+from axon.backend.plan.ir import Nest, Reason
 from axon.backend.plan.lanes import by_lanes, inner, reduced
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
@@ -74,13 +73,13 @@ def in_memory_order(nest: Nest) -> Nest:
     return replace(nest, steps=tuple(map(along, nest.steps)))
 
 
-def split(nest: Nest, short: Set[Symbol] = frozenset()) -> Iterator[Nest]:
-    """See above. Reductions that depend on earlier ones of the nest are split after them, those that make one of `short` never."""
-    first = _first(nest, short)
+def split(nest: Nest) -> Iterator[Nest]:
+    """See above. Reductions that depend on earlier ones of the nest are split after them."""
+    first = _first(nest)
     if first is None:
         yield nest
         return
-    group = [step for step in nest.steps if _splits(step, nest, short) and _extents(step) == first]
+    group = [step for step in nest.steps if _splits(step, nest) and _extents(step) == first]
     ready = _independent(nest, group)
     if not ready:
         yield nest
@@ -90,18 +89,17 @@ def split(nest: Nest, short: Set[Symbol] = frozenset()) -> Iterator[Nest]:
     axes = parts[0].axes[: len(parts[0].axes) - len(nest.rows)]
     stored = tuple(out.symbol for part in parts for out in part.outs)
     why = Reason("{0}: many parts at once, since there are few results", (ready[0].outs[0].symbol,))
-    made_of = Parts(tuple(step.outs[0].symbol for step in ready), axes)
-    yield Nest((*axes, *nest.rows), tuple(with_axes(p, parts[0].axes) for p in parts), stored, (why,), made_of)
+    yield Nest((*axes, *nest.rows), tuple(with_axes(p, parts[0].axes) for p in parts), stored, (why,))
     before = [step for chain in joined for step in chain]
     rest = [step for step in nest.steps if step not in ready]
     # What the rest reads of what was made by now lies in memory or in the same nest.
-    yield from split_rest(Nest(nest.rows, (*before, *rest), nest.stored, nest.reasons), len(before), short)
+    yield from split_rest(Nest(nest.rows, (*before, *rest), nest.stored, nest.reasons), len(before))
 
 
-def split_rest(nest: Nest, done: int, short: Set[Symbol] = frozenset()) -> Iterator[Nest]:
+def split_rest(nest: Nest, done: int) -> Iterator[Nest]:
     """The nest after its first steps, which are short, are left as they are: what is long in the rest is split once more."""
     later = nest.steps[done:]
-    if not any(_splits(step, nest, short) for step in later):
+    if not any(_splits(step, nest) for step in later):
         yield nest
         return
     # The first steps, and what follows from them pointwise, as a kernel of its own that stores what the rest reads.
@@ -112,14 +110,14 @@ def split_rest(nest: Nest, done: int, short: Set[Symbol] = frozenset()) -> Itera
     wanted = frozenset().union(*map(tensors_of, tail)) | set(nest.stored)
     stored = tuple(out.symbol for step in head for out in step.outs if out.symbol in wanted)
     yield Nest(nest.rows, tuple(head), stored, nest.reasons)
-    yield from split(Nest(nest.rows, tuple(tail), tuple(s for s in nest.stored if s not in stored), ()), short)
+    yield from split(Nest(nest.rows, tuple(tail), tuple(s for s in nest.stored if s not in stored), ()))
 
 
-def _first(nest: Nest, short: Set[Symbol]) -> tuple[Dim, ...] | None:
+def _first(nest: Nest) -> tuple[Dim, ...] | None:
     """The extents of the first reduction that splits."""
     if nest.rows and not by_lanes(nest):
         return None
-    return next((_extents(step) for step in nest.steps if _splits(step, nest, short)), None)
+    return next((_extents(step) for step in nest.steps if _splits(step, nest)), None)
 
 
 def _extents(step: Compute | Scan) -> tuple[Dim, ...]:
@@ -129,11 +127,9 @@ def _extents(step: Compute | Scan) -> tuple[Dim, ...]:
     return tuple(axis.extent for axis in (axes if all(known) else axes[:1]))
 
 
-def _splits(step: Compute | Scan, nest: Nest, short: Set[Symbol]) -> bool:
+def _splits(step: Compute | Scan, nest: Nest) -> bool:
     """Whether a step is a reduction whose parts can be joined in any order, over a range that is the same for all results."""
     if not isinstance(step, Compute) or step.reduction is None or inner(step, len(nest.rows)) or len(step.outs) != 1:
-        return False
-    if step.outs[0].symbol in short:
         return False
     kind, element = step.reduction.monoid.kind, step.outs[0].element
     best = is_plain(step) and element_of(step.body[0]).is_float

@@ -5,11 +5,8 @@ from __future__ import annotations
 from math import prod
 from random import Random
 
-import ml_dtypes
-import numpy as np
 import pytest
 
-import axon
 from axon import compiler
 from axon.backend.gpu.report.show import explain
 from axon.backend.gpu.runtime import plain_variants
@@ -60,24 +57,6 @@ def test_a_long_reduction_has_the_whole_chip(text: str, shape: tuple[int, ...]) 
     ready = plain_variants.prepare(first, builder.planned.known, builder.planned.lying(sizes), sizes, builder.target)
     launch = grid(ready.wanted, ready.kernel, sizes, builder.target)
     assert launch.blocks * launch.threads >= few(builder.target)
-
-
-SHARED = "fun f (x : bf16[h, g, s, c]) = for h s c => sum m => cast f32 x[h, m, s, c]"
-
-
-@pytest.mark.parametrize(("shape", "kernels"), [((8, 4, 4096, 128), 1), ((2, 64, 16, 8), 2)])
-def test_one_part_is_the_whole(shape: tuple[int, ...], kernels: int) -> None:
-    """With results enough, or too little to cut, no second kernel copies what the first made."""
-    core = compiler.lower(checked(SHARED), "f", None)
-    sizes = core.contract.bind((), [shape])
-    assert len(Executable(core).serving({}, sizes).planned.kernels) == kernels
-
-
-@pytest.mark.parametrize("shape", [(2, 4, 3, 8), (2, 70, 3, 8)])
-def test_sums_whole_and_in_parts(shape: tuple[int, ...]) -> None:
-    x = np.random.default_rng(0).standard_normal(shape).astype(ml_dtypes.bfloat16)
-    got = axon.compile(SHARED).f(x, target="simulate")
-    np.testing.assert_allclose(got, x.astype(np.float32).sum(1), atol=1e-5)
 
 
 LONG = [

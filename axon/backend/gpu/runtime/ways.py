@@ -17,8 +17,7 @@ Note [Ways]
       alone    products that share a factor, of which one kernel could make all, are kernels of their own: that takes less time, or
                one of several accumulators does not fit (see `tile.siblings`)
       bare     with the operations on its product no mapping of a contraction fits the registers: they run after it
-      ones     a nest of reductions whose last row axis has one index goes along the one before (a matrix times one column); a
-               reduction that would be made in one part (see `plan.split`) is made whole
+      ones     a nest of reductions whose last row axis has one index goes along the one before (a matrix times one column)
       spread   a nest of few long rows, of which a cluster cannot hold one: what they reduce is reduced in parts (see `plan.spread`)
       plain    a product that is left runs without the tensor cores; also one in f32 of which limbs would make more work than
                they save, or would take too much memory
@@ -84,7 +83,7 @@ class Way:
     divided: frozenset[tuple[Symbol, Division]] = frozenset()
     rows: frozenset[tuple[Symbol, int]] = frozenset()
     reached: Symbols = NONE
-    ones: Symbols = NONE  # sizes, and what reductions make
+    ones: Symbols = NONE  # sizes
     tf32: bool = False  # whether products may round factors of f32 (see `tile.tf32`)
     why: tuple[tuple[Symbol, str], ...] = field(default=(), compare=False)
 
@@ -204,7 +203,7 @@ def following(
         if is_empty(kernel, sizes) or number in given:
             continue
         if isinstance(kernel, Nest):
-            way |= Way(ones=_ones(kernel, sizes) | _short(kernel, planned.program, sizes))
+            way |= Way(ones=_ones(kernel, sizes))
             cut = rows_to_spread(kernel, planned.known, lying, sizes, target)
             way |= Way(spread=frozenset(() if cut is None else ((kernel.stored[0], cut),)))
         else:
@@ -218,14 +217,6 @@ def _ones(nest: Nest, sizes: Mapping[Symbol, int]) -> Symbols:
     """The size of the last row axis, where that is 1 and in the way of reductions."""
     last = nest.rows[-1].extent.symbol if len(nest.rows) > 1 else None
     return frozenset((last,)) if last is not None and sizes.get(last) == 1 and any(map(reduced, nest.steps)) else NONE
-
-
-def _short(nest: Nest, program: Program, sizes: Mapping[Symbol, int]) -> Symbols:
-    """The reductions of which a nest makes parts, where these are one each. What the program has no name for would have another one
-    in the way that follows."""
-    if nest.parts is None or any(axis.extent.evaluate(sizes) > 1 for axis in nest.parts.axes):
-        return NONE
-    return frozenset(nest.parts.of) & {out.symbol for op in program.block.ops for out in outs_of(op)}
 
 
 def _needed(

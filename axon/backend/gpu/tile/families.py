@@ -71,9 +71,9 @@ def kernels(
     """The kernels of a program, in order. What makes one of the tensors in `plain` is not sought a place on the tensor cores, what
     makes one of those in `apart` is no stream, and a contraction that makes one of those in `bare` takes in nothing after it; `why`
     says so for some. Of one that makes one of those in `merging`, sides are merged so; rows of a nest that stores one of those in
-    `cuts` are spread so. Streams find those in `kept` in memory. The sizes in `ones` are 1, and what makes one of the tensors there
-    would do so in one part. Where the tensor cores take nothing at all, `without` says why. A contraction that makes one of `alone`
-    makes nothing else, for the reason given. Of a stream that makes one of those in `rows`, tiles have rows of that of its axes.
+    `cuts` are spread so. Streams find those in `kept` in memory. The sizes in `ones` are 1. Where the tensor cores take nothing at
+    all, `without` says why. A contraction that makes one of `alone` makes nothing else, for the reason given. Of a stream that
+    makes one of those in `rows`, tiles have rows of that of its axes.
 
     Raises `Unsupported` for an operation that is no part of a straight program (see `parts`).
     """
@@ -409,7 +409,7 @@ def nests(
         if cut is not None:
             yield from spread(kernel, cut)
         else:
-            yield from [kernel] if product or whole else split(kernel, ones)
+            yield from [kernel] if product or whole else split(kernel)
     for want, got in zip(wanted, plan.body.results, strict=True):
         if names.get(got, got) != want:  # an argument, or the same as another result: it still is a tensor of its own
             yield copy(values[want], names.get(got, got))
