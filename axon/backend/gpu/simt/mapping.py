@@ -45,13 +45,14 @@ from axon.backend.gpu.simt.register_tiles import TiledMapping, groups, pairs_of,
 from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.gpu.simt.tiles import Across, across, power
 from axon.backend.plan.collapse import Collapsed, collapsed
+from axon.backend.plan.ended import mean_of
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import by_lanes, inner, reduced
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Compute, Convert, Read, Scalar, Scan, Value
 from axon.core.scalar_facts import ends_early
-from axon.core.walk import mentions, nodes, scalars
+from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim
 
 LONG = 64  # turns of a loop that is worth a team
@@ -217,16 +218,14 @@ def _ended(
     sizes: MappingOf[Symbol, int],
     target: Target,
 ) -> Mapping:
-    """Rows whose loops end where data say: a team for each as large as such a loop is in the mean if each element is read once, and
-    larger where that would not fill the chip. Of many short ones each has one thread."""
+    """Rows whose loops end where data say: a team for each as large as such a loop is in the mean (see `plan.ended`), and larger
+    where that would not fill the chip. Of many short ones each has one thread."""
     rows = max(1, prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows))
     most, typical = 1, 1
     for step in nest.steps:
         if axes := reduced(step):
             long = max(1, bound(axes[-1].extent, sizes))
-            along = (n for s in scalars(step) for n in nodes(s) if isinstance(n, Read) and mentions(n, axes[-1].symbol))
-            elements = max((prod(tensors[n.tensor].shape) for n in along if n.tensor in tensors), default=long)
-            most, typical = max(most, long), max(typical, min(long, -(-elements // rows)))
+            most, typical = max(most, long), max(typical, min(long, bound(mean_of(step, values), sizes)))
     width = width_of(nest, values, tensors, sizes, False)
     team = power(-(-typical // (2 * width.vector)))
     while team < MOST and 2 * rows * team <= full(target) and team * width.vector < most:
