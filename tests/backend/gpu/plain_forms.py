@@ -14,10 +14,17 @@ from math import exp, log, prod
 from random import Random
 from typing import Any
 
+from axon import compiler
+from axon.backend.gpu.layout.roofline import LAUNCH, memory_rate
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.report.plain import PlainTime, times_of
+
 LEAST, MOST = 4 << 20, 256 << 20  # bytes of a form's tensor
 BITS = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64, "i32": 32}
 FLOATS = ("bf16", "f16", "f32", "f64")
 AXES = "abcde"
+FEW = HOPPER.multiprocessors  # rows, of which each would have one block
+LAUNCHES = 3  # of a form, at most: parts, what joins them, and a map
 SMALL = 1e-5  # beside a variance
 Peer = Callable[..., Any]  # of a library, and a form's tensors
 
@@ -169,6 +176,21 @@ class Torch:
         return x.contiguous()
 
 
+# ── what is expected ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def predicted(form: Form) -> tuple[PlainTime, ...]:
+    """What `axon explain` predicts of each kernel of a form."""
+    core = compiler.lower(compiler.check_text(form.text), "f", None)
+    return tuple(times_of(core, core.contract.bind((), [given.shape for given in form.given])))
+
+
+def least(form: Form, found: Sequence[PlainTime]) -> float:
+    """Seconds that a form takes that moves what it must and no more, by as many kernels as it has, if these are few."""
+    arithmetic = sum(time.work.arithmetic(HOPPER) for time in found if time.work.flops)
+    return max(form.moved / memory_rate(HOPPER), arithmetic) + min(LAUNCHES, len(found)) * LAUNCH
+
+
 # ── drawing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -216,6 +238,11 @@ class _Drawn:
 
     def result(self, order: Sequence[int]) -> str:
         return f"for {_named(order)} => " if order else ""
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether what lies side by side is kept."""
+        return max((n for n, size in enumerate(self.sizes) if size > 1), default=-1) in self.kept
 
     @property
     def results(self) -> int:
@@ -287,14 +314,16 @@ def _max(chance: Random) -> Form:
     d = _drawn(chance, BITS)
     axes = tuple(sorted(d.taken))
     body = f"{d.result(d.kept)}max {d.reduced} => {d.at}"
-    return d.form("max", body, d.results, lambda lib, x: lib.whole(lib.permuted(lib.greatest(x, axes), _left(d))))
+    kind = "max"
+    return d.form(kind, body, d.results, lambda lib, x: lib.whole(lib.permuted(lib.greatest(x, axes), _left(d))))
 
 
 def _argmax(chance: Random) -> Form:
     d = _drawn(chance, BITS, taken=1)
     (axis,) = d.taken
     body = f"for {_named(sorted(d.kept))} => argmax {d.reduced} => {d.at}" if d.kept else f"argmax {d.reduced} => {d.at}"
-    return d.form("argmax", body, d.results, lambda lib, x: lib.first_best(x, axis), element="i32", best=axis)
+    kind = "argmax of few rows" if d.results < FEW and not d.by_columns else "argmax"
+    return d.form(kind, body, d.results, lambda lib, x: lib.first_best(x, axis), element="i32", best=axis)
 
 
 def _mean_of_squares(chance: Random) -> Form:
@@ -335,7 +364,8 @@ def _softmax(chance: Random) -> Form:
     peak, row = f"{d.rows}max {d.reduced} => {d.at}", d.of_row
     total = f"{d.rows}sum {d.reduced} => exp ({d.at} - m{row})"
     body = f"let val m = {peak} val z = {total} in for {_named(order)} => exp ({d.at} - m{row}) / z{row} end"
-    return d.form("softmax", body, prod(d.sizes), _along_rows(d, order, lambda lib, x: lib.softmax(x)))
+    kind = "softmax in another order" if order != tuple(range(len(order))) else f"softmax{' by columns' * d.by_columns}"
+    return d.form(kind, body, prod(d.sizes), _along_rows(d, order, lambda lib, x: lib.softmax(x)))
 
 
 def _layer_norm(chance: Random) -> Form:
@@ -346,7 +376,8 @@ def _layer_norm(chance: Random) -> Form:
     value = f"({d.wide} - u{row}) * rsqrt (v{row} + {SMALL:f})"
     value = f"cast {d.element} ({value})" if BITS[d.element] == 16 else value
     body = f"let val u = {mean} val v = {spread} in for {_named(order)} => {value} end"
-    return d.form("layer norm", body, prod(d.sizes), _along_rows(d, order, lambda lib, x: lib.normed(x)))
+    kind = f"layer norm{' by columns' * d.by_columns}"
+    return d.form(kind, body, prod(d.sizes), _along_rows(d, order, lambda lib, x: lib.normed(x)))
 
 
 def _scan(chance: Random) -> Form:
@@ -361,7 +392,7 @@ def _scan(chance: Random) -> Form:
     def after(lib: Any, x: Any) -> Any:
         return lib.running(lib.whole(lib.permuted(x, order)), len(order) - 1)
 
-    kind = "scan" if d.kept and d.results > 1 else "scan of one vector"
+    kind = "scan" if d.results >= FEW else "scan of few rows"
     return d.form(kind, body, prod(d.sizes), first, *([after] if order != tuple(range(len(order))) else []))
 
 

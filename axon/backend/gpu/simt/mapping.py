@@ -291,8 +291,12 @@ def in_rows(
     target: Target,
 ) -> Nest:
     """A map of which neighbours cannot move together as a nest of rows, which teams share, if they are long enough: then only
-    its rows are found by division, not each element."""
+    its rows are found by division, not each element. Rows too long for that are shared by a block, if there are enough of them to
+    keep the chip busy."""
     if nest_sweeps(nest) or not is_map(nest) or len(nest.rows) < 2 or nest.rows[-1].extent.evaluate(sizes) < 2 * WARP:
+        return nest
+    *several, row = (max(0, axis.extent.evaluate(sizes)) for axis in nest.rows)
+    if row > CHUNKS[-1] * MOST and prod(several) * MOST < full(target):
         return nest
     if width_of(nest, values, tensors, sizes, True) != ALONE or across(nest, values, tensors, sizes, target) is not None:
         return nest
@@ -448,7 +452,7 @@ def sharers(nest: Nest, width: Width, sizes: MappingOf[Symbol, int], target: Tar
     columns = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows)
     long = widest(nest, sizes)
     if any(axis.extent.atom is None and not axis.extent.variables <= sizes.keys() for step in nest.steps for axis in reduced(step)):
-        long = LONG  # parts of columns: how many threads share one was measured so
+        long = max(LONG, long)  # parts of columns: how many threads share one was measured so
     if columns >= full(target) * width.vector or long < LONG // 4:
         return 1
     if not shareable(nest):
@@ -456,8 +460,10 @@ def sharers(nest: Nest, width: Width, sizes: MappingOf[Symbol, int], target: Tar
     items = -(-columns // width.vector)
     if items < LEAST and long >= LONG:
         return None
-    team = 1
-    while team < THREADS // LEAST and 3 * items * team < 2 * full(target) and long >= 8 * team:
+    # Where fewer lie side by side than a line of memory has, the next index of their loop lies beside them.
+    beside = -(-max(1, nest.rows[-1].extent.evaluate(sizes)) // width.vector)
+    most, team = THREADS // min(LEAST, 1 << (beside.bit_length() - 1)), 1
+    while team < most and 3 * items * team < 2 * full(target) and long >= 8 * team:
         team *= 2
     return team
 

@@ -2,8 +2,9 @@
 
 What a thread asks for at once is one turn: all vectors of a row that registers or shared memory hold, the stretches of a row that
 are combined in order together. A map without loops has none. Of loops that differ from thread to thread the longest counts, of
-those that data end the mean. What others have read before is in a cache: of a step that goes through the same elements again and
-again, as many turns wait as there are elements.
+those that data end the mean. What was read before is in a cache: of a step that goes through the same elements again and again, as
+many turns wait as there are elements; of one that reads what a step before it read of the same rows, none, if the L2 cache holds
+the rows that the chip is at.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def turns(
         return (Turns(times, launched.blocks * launched.threads),)
     below = peaks(nest).values() if mapping.below else ()
     steps = (step for step in ended(nest, values).steps if step not in below)  # a sum below its maximum is met with that
-    return tuple(_of_steps(mapping, steps, nest, values, sizes))
+    return tuple(_of_steps(mapping, steps, nest, values, sizes, target))
 
 
 def _of_steps(
@@ -69,7 +70,9 @@ def _of_steps(
     nest: Nest,
     values: MappingOf[Symbol, Value],
     sizes: MappingOf[Symbol, int],
+    target: Target,
 ) -> Iterator[Turns]:
+    before = set[Symbol]()
     for step in steps:
         made, taken = inner(step, len(nest.rows)), reduced(step)
         if not made and not taken:
@@ -77,8 +80,13 @@ def _of_steps(
         extents = _extents((*step.axes, *taken), sizes)
         rows, loops = extents[: len(nest.rows)], extents[len(nest.rows) :]
         count, threads = _shared(mapping, step, rows, loops, len(made))
-        read = (prod(d.evaluate(sizes) for d in values[s].shape) for s in tensors_of(step) if s in values)
-        yield Turns(count, threads, min(1.0, max(read, default=0) / max(1, prod(extents))))
+        used = [values[s] for s in tensors_of(step) if s in values]
+        at_once = min(prod(rows), 2 * full(target) * (mapping.vector if mapping.by == "lanes" else 1) // mapping.team)
+        held = at_once * prod(loops) * sum(max(1, v.element.bits // 8) for v in used) <= target.l2
+        fresh = [value for value in used if not (held and value.symbol in before)]
+        elements = max((prod(d.evaluate(sizes) for d in value.shape) for value in fresh), default=0)
+        yield Turns(count, threads, min(1.0, elements / max(1, prod(extents))))
+        before |= {value.symbol for value in used}
 
 
 def _shared(mapping: Mapping, step: Compute | Scan, rows: Sequence[int], loops: Sequence[int], made: int) -> tuple[int, int]:
