@@ -7,7 +7,6 @@ library as an argument, since it is compared with PyTorch's where there is a GPU
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, log, prod
@@ -115,7 +114,7 @@ class NumPy:
     def whole(x: Any) -> Any:
         import numpy as np
 
-        return np.ascontiguousarray(x)
+        return np.asarray(x, order="C")
 
 
 def wide(x: Any) -> Any:
@@ -128,7 +127,7 @@ class Torch:
 
     @staticmethod
     def permuted(x: Any, order: Sequence[int]) -> Any:
-        return x.permute(*order)
+        return x.permute(tuple(order))
 
     @staticmethod
     def total(x: Any, axes: tuple[int, ...]) -> Any:
@@ -194,6 +193,12 @@ def least(form: Form, found: Sequence[PlainTime]) -> float:
 # ── drawing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+class Chance(Random):
+    """By which forms are drawn; with `small`, tensors have about so many elements at most, and a hundredth of them at least."""
+
+    small = 0
+
+
 @dataclass(frozen=True)
 class _Drawn:
     """A tensor's element type and sizes, and of which axes nothing is left in the order `taken`; `kept` in the result's order."""
@@ -202,7 +207,7 @@ class _Drawn:
     sizes: tuple[int, ...]
     kept: tuple[int, ...]
     taken: tuple[int, ...]
-    chance: Random
+    chance: Chance
 
     @property
     def x(self) -> Given:
@@ -262,7 +267,7 @@ def _named(axes: Sequence[int]) -> str:
     return " ".join(AXES[n] for n in axes)
 
 
-def _size(chance: Random, about: float) -> int:
+def _size(chance: Chance, about: float) -> int:
     size = max(1, round(about))
     match chance.randrange(4):
         case 0:
@@ -274,20 +279,21 @@ def _size(chance: Random, about: float) -> int:
     return size
 
 
-def _sizes(chance: Random, rank: int, element: str) -> tuple[int, ...]:
+def _sizes(chance: Chance, rank: int, element: str) -> tuple[int, ...]:
     """Sizes of a tensor that is neither too small nor too large: any axis may have most of it, or next to nothing."""
     each = BITS[element] // 8
+    low, high = (chance.small / 100, chance.small) if chance.small else (LEAST / each, MOST / each)
     while True:
-        elements = exp(chance.uniform(log(LEAST / each), log(MOST / each)))
+        elements = exp(chance.uniform(log(low), log(high)))
         weights = [chance.choice((0.0, 0.2, 1.0, 1.0, 3.0)) * chance.random() for _ in range(rank)]
         if not any(weights):
             continue
         sizes = tuple(_size(chance, elements ** (w / sum(weights))) for w in weights)
-        if LEAST <= prod(sizes) * each <= MOST:
+        if low <= prod(sizes) <= high:
             return sizes
 
 
-def _drawn(chance: Random, elements: Sequence[str], least: int = 1, taken: int | None = None) -> _Drawn:
+def _drawn(chance: Chance, elements: Sequence[str], least: int = 1, taken: int | None = None) -> _Drawn:
     """A tensor of `least` axes or more, of which some, or as many as are wanted, are `taken`."""
     element, rank = chance.choice(list(elements)), chance.randint(least, len(AXES))
     order = chance.sample(range(rank), rank)
@@ -303,14 +309,14 @@ def _left(drawn: _Drawn) -> tuple[int, ...]:
     return tuple(sorted(drawn.kept).index(n) for n in drawn.kept)
 
 
-def _sum(chance: Random) -> Form:
+def _sum(chance: Chance) -> Form:
     d = _drawn(chance, BITS)
     axes = tuple(sorted(d.taken))
     body = f"{d.result(d.kept)}sum {d.reduced} => {d.at}"
     return d.form("sum", body, d.results, lambda lib, x: lib.whole(lib.permuted(lib.total(x, axes), _left(d))))
 
 
-def _max(chance: Random) -> Form:
+def _max(chance: Chance) -> Form:
     d = _drawn(chance, BITS)
     axes = tuple(sorted(d.taken))
     body = f"{d.result(d.kept)}max {d.reduced} => {d.at}"
@@ -318,7 +324,7 @@ def _max(chance: Random) -> Form:
     return d.form(kind, body, d.results, lambda lib, x: lib.whole(lib.permuted(lib.greatest(x, axes), _left(d))))
 
 
-def _argmax(chance: Random) -> Form:
+def _argmax(chance: Chance) -> Form:
     d = _drawn(chance, BITS, taken=1)
     (axis,) = d.taken
     body = f"for {_named(sorted(d.kept))} => argmax {d.reduced} => {d.at}" if d.kept else f"argmax {d.reduced} => {d.at}"
@@ -326,7 +332,7 @@ def _argmax(chance: Random) -> Form:
     return d.form(kind, body, d.results, lambda lib, x: lib.first_best(x, axis), element="i32", best=axis)
 
 
-def _mean_of_squares(chance: Random) -> Form:
+def _mean_of_squares(chance: Chance) -> Form:
     d = _drawn(chance, FLOATS)
     axes, n = tuple(sorted(d.taken)), d.terms
     body = f"{d.result(d.kept)}(sum {d.reduced} => ({d.wide}) * ({d.wide})) / {n}.0"
@@ -337,7 +343,7 @@ def _mean_of_squares(chance: Random) -> Form:
     return d.form("mean of squares", body, d.results, peer, element="f64" if d.element == "f64" else "f32")
 
 
-def _log_sum_exp(chance: Random) -> Form:
+def _log_sum_exp(chance: Chance) -> Form:
     d = _drawn(chance, FLOATS)
     axes = tuple(sorted(d.taken))
     peak = f"max {d.reduced} => {d.at}"
@@ -358,7 +364,7 @@ def _along_rows(d: _Drawn, order: tuple[int, ...], function: Callable[[Any, Any]
     return peer
 
 
-def _softmax(chance: Random) -> Form:
+def _softmax(chance: Chance) -> Form:
     d = _drawn(chance, FLOATS)
     order = tuple(chance.sample(range(len(d.sizes)), len(d.sizes))) if chance.random() < 0.3 else tuple(range(len(d.sizes)))
     peak, row = f"{d.rows}max {d.reduced} => {d.at}", d.of_row
@@ -368,7 +374,7 @@ def _softmax(chance: Random) -> Form:
     return d.form(kind, body, prod(d.sizes), _along_rows(d, order, lambda lib, x: lib.softmax(x)))
 
 
-def _layer_norm(chance: Random) -> Form:
+def _layer_norm(chance: Chance) -> Form:
     d = _drawn(chance, FLOATS)
     order, row, n = tuple(range(len(d.sizes))), d.of_row, d.terms
     mean = f"{d.rows}(sum {d.reduced} => {d.wide}) / {n}.0"
@@ -380,7 +386,7 @@ def _layer_norm(chance: Random) -> Form:
     return d.form(kind, body, prod(d.sizes), _along_rows(d, order, lambda lib, x: lib.normed(x)))
 
 
-def _scan(chance: Random) -> Form:
+def _scan(chance: Chance) -> Form:
     d = _drawn(chance, BITS, taken=1)
     (axis,), zero = d.taken, "0" if d.element == "i32" else "0.0"
     order = (*d.kept, axis)
@@ -396,13 +402,13 @@ def _scan(chance: Random) -> Form:
     return d.form(kind, body, prod(d.sizes), first, *([after] if order != tuple(range(len(order))) else []))
 
 
-def _transposition(chance: Random) -> Form:
+def _transposition(chance: Chance) -> Form:
     d = _drawn(chance, BITS, least=2, taken=0)
     body = f"for {_named(d.kept)} => {d.at}"
     return d.form("transposition", body, prod(d.sizes), lambda lib, x: lib.whole(lib.permuted(x, d.kept)))
 
 
-def _merged(chance: Random) -> Form:
+def _merged(chance: Chance) -> Form:
     d = _drawn(chance, BITS, least=2, taken=0)
     first = chance.randrange(len(d.kept) - 1)
     names = [AXES[n] for n in d.kept]
@@ -413,7 +419,7 @@ def _merged(chance: Random) -> Form:
     return d.form("merged map", body, prod(d.sizes), lambda lib, x: lib.whole(lib.permuted(x, d.kept)).reshape(*sizes))
 
 
-def _cut(chance: Random) -> Form:
+def _cut(chance: Chance) -> Form:
     """A map that splits an axis in two: the tensor has both as one."""
     d = _drawn(chance, BITS, least=2, taken=0)
     rank = len(d.sizes)
@@ -429,7 +435,7 @@ def _cut(chance: Random) -> Form:
     return Form("cut map", text, (given,), 2 * given.bytes, (lambda lib, x: lib.whole(lib.permuted(x.reshape(d.sizes), d.kept)),))
 
 
-def _gather(chance: Random) -> Form:
+def _gather(chance: Chance) -> Form:
     d = _drawn(chance, BITS, taken=0)
     axis, rank = chance.randrange(len(d.sizes)), len(d.sizes)
     extent = d.sizes[axis]
@@ -446,7 +452,7 @@ def _gather(chance: Random) -> Form:
     return Form("gather", text, (d.x, places), 2 * results + places.bytes, (peer,))
 
 
-def _scaled(chance: Random) -> Form:
+def _scaled(chance: Chance) -> Form:
     """A map of a tensor and one with some of its axes."""
     d = _drawn(chance, BITS, taken=0)
     rank = len(d.sizes)
@@ -464,16 +470,18 @@ def _scaled(chance: Random) -> Form:
     return Form("scaled map", text, (d.x, scale), 2 * d.x.bytes + scale.bytes, (peer,))
 
 
-KINDS: tuple[Callable[[Random], Form], ...] = (
+KINDS: tuple[Callable[[Chance], Form], ...] = (
     _sum, _max, _argmax, _mean_of_squares, _log_sum_exp, _softmax, _layer_norm, _scan, _transposition, _merged, _cut, _gather,
     _scaled,
 )  # fmt: skip
 
 
-def draw(seed: int, number: int) -> Form:
+def draw(seed: int, number: int, small: int = 0) -> Form:
     """A form; each kind comes once in as many as there are kinds."""
-    return KINDS[number % len(KINDS)](Random(f"{seed} {number}"))
+    chance = Chance(f"{seed} {number}")
+    chance.small = small
+    return KINDS[number % len(KINDS)](chance)
 
 
-def forms(seed: int, count: int) -> Iterator[Form]:
-    return itertools.islice((draw(seed, number) for number in itertools.count()), count)
+def forms(seed: int, count: int, small: int = 0) -> Iterator[Form]:
+    return (draw(seed, number, small) for number in range(count))
