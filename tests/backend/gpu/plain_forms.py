@@ -250,6 +250,12 @@ class _Drawn:
         return max((n for n, size in enumerate(self.sizes) if size > 1), default=-1) in self.kept
 
     @property
+    def hidden(self) -> bool:
+        """Whether what lies side by side is kept, behind an axis of one index that is taken."""
+        last = max((n for n, size in enumerate(self.sizes) if size > 1), default=-1)
+        return last in self.kept and any(n > last for n in self.taken)
+
+    @property
     def results(self) -> int:
         return prod(self.sizes[n] for n in self.kept)
 
@@ -260,6 +266,7 @@ class _Drawn:
     def form(self, kind: str, body: str, size: int, *peers: Peer, element: str | None = None, best: int | None = None) -> Form:
         """A form with so many results."""
         moved = self.x.bytes + size * BITS[element or self.element] // 8
+        kind = "reduction over a last axis of one index" if self.hidden else kind
         return Form(kind, f"fun f {self.parameter} = {body}", (self.x,), moved, peers, best)
 
 

@@ -19,9 +19,12 @@ SLOWER = {
     "scan of few rows": (1000.0, "a row has one block, which goes through it in stretches"),
     "argmax of few rows": (1000.0, "a row has one block: only sums and maxima of rows are spread over several"),
     "argmax": (6.0, "the greatest and its place: each is found by itself, of 16 bits one element at a time where sizes are odd"),
-    "log-sum-exp": (4.0, "the maximum, then the sum: two kernels read the tensor where results are few"),
+    "log-sum-exp": (6.0, "the maximum, then the sum: two kernels read the tensor where results are few"),
+    "max": (4.0, "where axes alone make parts enough, they make a quarter of those that fill the chip"),
+    "softmax": (4.0, "the maxima, the sums and the map: three kernels read the tensor where rows are few"),
     "softmax by columns": (4.0, "a second kernel reads the tensor again, and what there is one of for each column"),
     "softmax in another order": (100.0, "of few rows the sums are not spread, since the map behind them stands in their kernel"),
+    "reduction over a last axis of one index": (30.0, "what lies side by side is read from the program, which knows of no sizes"),
     "layer norm by columns": (6.0, "a second kernel reads the tensor again, and what there are two of for each column"),
 }
 
@@ -44,17 +47,16 @@ def test_no_form_is_slow(batch: int) -> None:
     assert not [why for why in found if why is not None]
 
 
+# Of each such kind the seed and the number of a form that does.
+EXAMPLES = [(1, 811), (1, 852), (1, 863), (1, 929), (1, 964), (1, 1057), (1, 1079), (1, 2107), (3, 317), (3, 340)]
+
+
 def test_every_exception_is_needed() -> None:
-    """Some form of each kind is slower than others may be."""
-    left = set(SLOWER)
-    for form in forms(3, 800):
-        if form.kind in left:
-            found = predicted(form)
-            if sum(time.seconds for time in found) > TIMES * least(form, found):
-                left.discard(form.kind)
-        if not left:
-            return
-    raise AssertionError(f"no form is slow: {', '.join(sorted(left))}")
+    drawn = [draw(*which) for which in EXAMPLES]
+    assert {form.kind for form in drawn} == SLOWER.keys()
+    for form in drawn:
+        found = predicted(form)
+        assert sum(time.seconds for time in found) > TIMES * least(form, found), form
 
 
 def test_forms_are_of_all_kinds_and_the_same_each_time() -> None:
