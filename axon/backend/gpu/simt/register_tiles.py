@@ -20,7 +20,7 @@ from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.simt.access import Access, aligned, divides, is_beside, is_ordered, unit_of
 from axon.backend.kernel.reducers import reducer
 from axon.backend.plan.ended import at_sizes, done, ended
-from axon.backend.plan.ir import Nest, bytes_moved
+from axon.backend.plan.ir import Nest, bytes_read, reads_of, size_in_bytes, values_of
 from axon.backend.plan.loads import loaded_again
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
@@ -345,7 +345,8 @@ def untiled(nest: Nest, values: Mapping[Symbol, Value], sizes: Mapping[Symbol, i
         return sum(done(step, values, count).evaluate(sizes) for step in steps)
 
     wide = [step for step in every if any(element_of(s) is Element.F64 for s in step.body)]
-    moved = bytes_moved(nest, values).evaluate(sizes)
+    moved = sum(bytes_read(nest.steps, values[symbol]).evaluate(sizes) for symbol in reads_of(nest))
+    moved += sum(size_in_bytes(value).evaluate(sizes) for value in values_of(nest))
     return KernelWork(moved, loads, total(flops, every), total(other_operations, every), total(flops, wide))
 
 
