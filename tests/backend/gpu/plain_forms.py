@@ -251,9 +251,9 @@ class _Drawn:
 
     @property
     def hidden(self) -> bool:
-        """Whether what lies side by side is kept, behind an axis of one index that is taken."""
+        """Whether what lies side by side is kept before a last axis of one index that is taken, or the other way around."""
         last = max((n for n, size in enumerate(self.sizes) if size > 1), default=-1)
-        return last in self.kept and any(n > last for n in self.taken)
+        return any(n > last for n in (self.taken if last in self.kept else self.kept))
 
     @property
     def results(self) -> int:
@@ -266,7 +266,7 @@ class _Drawn:
     def form(self, kind: str, body: str, size: int, *peers: Peer, element: str | None = None, best: int | None = None) -> Form:
         """A form with so many results."""
         moved = self.x.bytes + size * BITS[element or self.element] // 8
-        kind = "reduction over a last axis of one index" if self.hidden else kind
+        kind = "reduction beside a last axis of one index" if self.hidden and self.taken and "scan" not in kind else kind
         return Form(kind, f"fun f {self.parameter} = {body}", (self.x,), moved, peers, best)
 
 

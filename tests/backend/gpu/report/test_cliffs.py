@@ -24,8 +24,10 @@ SLOWER = {
     "max": (4.0, "where axes alone make parts enough, they make a quarter of those that fill the chip"),
     "softmax": (4.0, "the maxima, the sums and the map: three kernels read the tensor where rows are few"),
     "softmax by columns": (4.0, "a second kernel reads the tensor again, and what there is one of for each column"),
-    "softmax in another order": (100.0, "of few rows the sums are not spread, since the map behind them stands in their kernel"),
-    "reduction over a last axis of one index": (30.0, "what lies side by side is read from the program, which knows of no sizes"),
+    "reduction beside a last axis of one index": (
+        300.0,
+        "what lies side by side is read from the program, which knows of no sizes",
+    ),
     "layer norm by columns": (6.0, "a second kernel reads the tensor again, and what there are two of for each column"),
 }
 
@@ -49,7 +51,7 @@ def test_no_form_is_slow(batch: int) -> None:
 
 
 # Of each such kind the seed and the number of a form that does.
-EXAMPLES = [(1, 811), (1, 852), (1, 863), (1, 929), (1, 964), (1, 1057), (1, 1079), (1, 2107), (1, 3812), (3, 317), (3, 340)]
+EXAMPLES = [(1, 811), (1, 852), (1, 863), (1, 929), (1, 964), (1, 1876), (1, 1079), (1, 2107), (1, 3812), (3, 340)]
 
 
 def test_every_exception_is_needed() -> None:
