@@ -19,6 +19,7 @@ from axon.core.ir import (
     Index,
     Local,
     Monoid,
+    Op,
     Read,
     Reduction,
     Scalar,
@@ -277,7 +278,7 @@ def ends_of(condition: Scalar | None, axis: Symbol, within: frozenset[Symbol]) -
     return tuple(ends), conjunction(tuple(rest))
 
 
-def ends_early(op: Compute | Scan) -> bool:
+def ends_early(op: Op) -> bool:
     """Whether data say where the innermost loop of a reduction ends."""
     if not isinstance(op, Compute) or op.reduction is None:
         return False

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from axon.backend.cpu.plan import planned
 from axon.backend.plan import cost
 from axon.backend.plan.cost import CostedStep, PlanCost
+from axon.backend.plan.ended import total
 from axon.backend.plan.ir import Kernels, Repeat, Whole, bytes_moved, operations, reads_of, title, values_in, values_of
 from axon.base.data import replace
 from axon.base.names import Symbol
-from axon.core import operation_count
 from axon.core.ir import Check, Compress, Compute, Index, Program, Scalar, Value
 from axon.core.passes.parts import as_size
 from axon.shapes.dimension import Dim
@@ -38,9 +38,10 @@ def _steps(body: Kernels, values: Mapping[Symbol, Value], scalars: Mapping[Symbo
             case _:
                 data = kernel.op if isinstance(kernel, Whole) and isinstance(kernel.op, Compress) else None
                 moved: Dim = bytes_moved(kernel, values)
-                flops = operation_count.total(operations(kernel))
+                flops, ends = total(operations(kernel), values)
                 for made in operations(kernel):
                     if isinstance(made, Compute) and not made.axes and made.reduction is None:
                         scalars.update((out.symbol, body) for out, body in zip(made.outs, made.body, strict=True))
                 placed = not isinstance(kernel, Whole)
-                yield CostedStep(title(kernel), reads_of(kernel), values_of(kernel), flops, moved, data=data, placed=placed)
+                reads, stores = reads_of(kernel), values_of(kernel)
+                yield CostedStep(title(kernel), reads, stores, flops, moved, data=data, ends=ends, placed=placed)

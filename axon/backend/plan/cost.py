@@ -23,6 +23,7 @@ _ZERO, _ONE = Dim.of(0), Dim.of(1)
 DATA = "data decide a size: the largest that it can be is counted"
 STEPS = "data decide how many steps a loop takes: one is counted"
 WHILE = "data decide when a loop ends: as many steps are counted as it may take"
+ENDS = "data decide where a loop ends: each element of what it reads is counted once"
 COUNTER = "a size changes from step to step of a loop: the largest is counted"
 
 
@@ -39,6 +40,7 @@ class CostedStep:
     inside: tuple[CostedStep, ...] = ()
     results: tuple[Symbol, ...] = ()
     data: Compress | None = None  # what decides a size
+    ends: bool = False  # whether data end a loop inside
     placed: bool = True  # whether it makes results where they are wanted; else these are copied there
 
 
@@ -109,6 +111,8 @@ class _Account:
             self.values.update((value.symbol, value) for value in step.stores)
             if step.data is not None:
                 self._ranges[step.data.size] = self._most(self.values[step.data.mask].shape[0]) + 1
+            if step.ends:
+                self.bounds[ENDS] = None
             there = wanted if stacked and step.placed else frozenset[Symbol]()
             made = {v.symbol: self._most(size_in_bytes(v)) for v in step.stores if v.symbol not in there}
             before = base + _total(held.values())

@@ -50,17 +50,36 @@ class Reason:
         return self.text.format(*(names.get(symbol, symbol.name) for symbol in self.tensors))
 
 
+# How an axis is cut: not at all, so that each index may be a part, or into parts of several indices, or of many; or it has one
+# index, and is no loop (see `split`).
+PartKind = Literal["one", "whole", "each", "several", "many"]
+Parting: TypeAlias = "tuple[PartKind, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """What a nest of parts is made for: the results of one or several reductions, over which rows and extents these are, and how
+    the extents are cut."""
+
+    results: tuple[Symbol, ...]
+    rows: tuple[Axis, ...]
+    extents: tuple[Dim, ...]
+    parting: Parting
+
+
 NestFamily = Literal["map", "gather", "reduce", "scan", "scatter"]
 
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """Steps over common rows. See Note [Nests]. `reasons` say why the steps stand together and why no more do."""
+    """Steps over common rows. See Note [Nests]. `reasons` say why the steps stand together and why no more do; `divided` is there
+    of one that makes parts of a reduction."""
 
     rows: tuple[Axis, ...]
     steps: tuple[Compute | Scan, ...]
     stored: tuple[Symbol, ...]
     reasons: tuple[Reason, ...] = ()
+    divided: Divided | None = None
 
     @property
     def family(self) -> NestFamily:

@@ -19,13 +19,13 @@ from functools import lru_cache
 
 from axon.backend.plan.ir import Nest, Reason
 from axon.backend.plan.lanes import inner, reduced
-from axon.backend.plan.split import GRAIN, KINDS, halves, with_axes
+from axon.backend.plan.split import GRAIN, KINDS, halves, needs_some, with_axes
 from axon.base.data import dataclass
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Compute, Read, Scalar, Scan
 from axon.core.scalar_facts import ends_early, mapped, substitute
 from axon.core.walk import nodes, rewrite, scalars, tensors_of
-from axon.shapes.dimension import Dim, minimum
+from axon.shapes.dimension import Dim, maximum, minimum
 
 SLACK = 4  # times fewer parts than wanted, with which axes that are there will do
 
@@ -66,7 +66,7 @@ def can_spread(nest: Nest) -> bool:
         kind, own = step.reduction.monoid.kind, {axis.symbol for axis in reduced(step)}
         if kind not in KINDS or len(step.outs) != 1 or inner(step, len(nest.rows)):
             return False
-        if kind in ("max", "min") and step.outs[0].element.is_integer:
+        if needs_some(step) and step.reduction.where is not None:
             return False
         if any(not own.isdisjoint(axis.extent.variables) for axis in reduced(step)):
             return False
@@ -146,7 +146,9 @@ def _halves(step: Compute, cut: Cut) -> tuple[Compute, list[Compute]]:
         first, *others = within
         unit = 1 if others else GRAIN  # pieces begin at aligned elements
         length = (first.extent + (cut.pieces * unit - 1)) // (cut.pieces * unit) * unit
-        part, place = Axis(fresh("part"), Dim.of(cut.pieces)), fresh(first.symbol.name)
+        some = maximum(length, 1)  # of what no part may be empty, as many parts as have an element
+        count = (first.extent + some - 1) // some if needs_some(step) else Dim.of(cut.pieces)
+        part, place = Axis(fresh("part"), count), fresh(first.symbol.name)
         at = {first.symbol: Dim.of(part.symbol) * length + Dim.of(place)}
         apart = (*apart, part)
         within = (Axis(place, minimum(length, first.extent - Dim.of(part.symbol) * length)), *others)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import prod
 from random import Random
 
+import numpy as np
 import pytest
 
 from axon import compiler
 from axon.backend.gpu.report.show import explain
 from axon.backend.gpu.runtime import plain_variants
 from axon.backend.gpu.runtime.executable import Executable
+from axon.backend.gpu.runtime.ways import Way
 from axon.backend.gpu.simt.mapping import few, grid
-from axon.backend.plan.ir import Nest
-from axon.backend.plan.split import BLOCKS, PARTS, parts_of
+from axon.backend.plan.ir import Nest, Parting, PartKind
+from axon.backend.plan.lanes import reduced
+from axon.backend.plan.split import BLOCKS, PARTS, UNCUT, parts_of
+from axon.backend.plan.split import parting as decided
 from axon.base.names import fresh
-from axon.core.ir import Axis
+from axon.core.ir import Axis, Compute
 from axon.shapes.dimension import Dim
-from tests.backend.gpu.simt.plain_cases import case, choices, compare, expected
+from tests.backend.gpu.simt.plain_cases import case, choices, compare, expected, side_by_side
 from tests.backend.gpu.simt.test_emit import executable
 from tests.checked import checked
 from tests.sample import SOAK
@@ -93,3 +98,74 @@ def test_places_of_the_best_in_parts(name: str, size: tuple[int, int]) -> None:
     given = case(executable(BEST, name, "bf16"), size, seed=sum(size))
     assert len(given.todo) == 2
     compare(given, choices(given)[0], expected(given), seed=1)
+
+
+CUT = [
+    ("sum a b c => x[a, b, c]", "f32", [(9, 1, 3), (3, 5, 1), (1, 1, 130)]),
+    ("for b => sum a c => x[a, b, c]", "f32", [(70, 2, 3), (3, 2, 65), (40, 1, 1)]),
+    ("for c => max a b => x[a, b, c]", "i32", [(33, 2, 3), (64, 1, 2), (2, 66, 1)]),
+    ("for c => min a b => x[a, b, c]", "i32", [(96, 1, 2)]),
+    ("max a b c => x[a, b, c]", "i32", [(5, 1, 1), (1, 9, 2), (128, 1, 1)]),
+]
+
+
+@pytest.mark.parametrize(("body", "element", "shapes"), CUT)
+def test_axes_are_cut_in_any_way(body: str, element: str, shapes: list[tuple[int, ...]]) -> None:
+    """The same comes out; of whole numbers no part is empty, whose greatest one there would not be."""
+    core = compiler.lower(checked(f"fun f (x : {element}[a, b, c]) = {body}"), "f", None)
+    (op,) = (op for op in core.block.ops if isinstance(op, Compute) and op.reduction is not None)
+    assert op.reduction is not None
+    for shape in shapes:
+        sizes = core.contract.bind((), [shape])
+        extents = [axis.extent.evaluate(sizes) for axis in op.reduction.axes]
+        kinds: tuple[PartKind, ...] = ("whole", "each", "several", "many")
+        for number, parting in enumerate(product(kinds, repeat=len(extents))):
+            if not SOAK and number % 17 != sum(shape) % 17:
+                continue
+            last = next(n for n in reversed(range(len(extents))) if extents[n] > 1 or not n)
+            parting = (*parting[: last + 1], *["one"] * (len(extents) - last - 1))
+            made = Executable(core, way=Way(parts=frozenset({(op.outs[0].symbol, parting)})))
+            array = np.random.default_rng(number).integers(-99, -1, shape).astype(core.inputs[0].element.dtype)
+            given = side_by_side(made, [array], sizes)
+            compare(given, choices(given)[0], expected(given), seed=number)
+
+
+@pytest.mark.parametrize(
+    ("body", "shape", "parting"),
+    [
+        ("sum a b c => x[a, b, c]", (33_554_432, 1, 1), ("many", "one", "one")),
+        ("sum a b c => x[a, b, c]", (12, 768, 3072), ("each", "each", "whole")),
+        ("sum a b c => x[a, b, c]", (46_995, 32, 1), ("several", "whole", "one")),
+        ("sum a b c => x[a, b, c]", (1, 1, 30_000_000), ("whole", "whole", "many")),
+        ("for c => sum a b => x[a, b, c]", (65_536, 12, 768), ("each", "whole")),
+        ("for c => sum a b => x[a, b, c]", (8, 1024, 768), None),  # as for any size
+        ("for c => sum a b => x[a, b, c]", (8, 2, 100_000), ("whole", "whole")),
+        ("for c => sum a b => x[a, b, c]", (1, 1, 9), ("whole", "one")),
+    ],
+)
+def test_what_has_one_part_at_the_sizes_of_a_call_stays_whole(body: str, shape: tuple[int, ...], parting: Parting | None) -> None:
+    core = compiler.lower(checked(f"fun f (x : f32[a, b, c]) = {body}"), "f", None)
+    sizes = core.contract.bind((), [shape])
+    first = Executable(core).planned.kernels[0]
+    assert isinstance(first, Nest)
+    assert first.divided is not None
+    assert decided(first.divided, sizes) == parting
+    way = Executable(core).serving({}, sizes).planned.way
+    assert dict(way.parts).get(first.divided.results[0]) == parting
+    kernels = Executable(core).serving({}, sizes).planned.kernels
+    assert len(kernels) == (1 if parting is not None and UNCUT.issuperset(parting) else 2)
+
+
+def test_a_tensor_of_which_one_axis_alone_is_long_is_one_loop() -> None:
+    """Threads share the last loop, of whatever size: of axes of one index they shared nothing."""
+    for shape in ((33_554_432, 1, 1), (1, 33_554_432, 1), (46_995, 1, 32), (46_995, 32, 1)):
+        core = compiler.lower(checked("fun f (x : f32[a, b, c]) = sum a b c => x[a, b, c]"), "f", None)
+        sizes = core.contract.bind((), [shape])
+        builder = Executable(core).serving({}, sizes)
+        first = builder.planned.kernels[0]
+        assert isinstance(first, Nest)
+        ready = plain_variants.prepare(first, builder.planned.known, builder.planned.lying(sizes), sizes, builder.target)
+        (step,) = ready.kernel.steps
+        *others, _ = reduced(step)
+        assert all(axis.extent.evaluate(sizes) == 1 for axis in others)
+        assert ready.wanted.vector == 4

@@ -14,10 +14,10 @@ from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan import cost
 from axon.backend.plan.cost import CostedStep, PlanCost
+from axon.backend.plan.ended import total
 from axon.backend.plan.ir import Nest, Whole, bytes_moved, reads_of, size_in_bytes, values_of
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
-from axon.core import operation_count
 from axon.core.ir import Check, Compress, Program, Sort, Value
 from axon.core.passes.parts import HostLoop, PartsBody, Straight
 from axon.core.walk import outs_of
@@ -61,8 +61,8 @@ def cost_of(
 
 def _step(kernel: Kernel, values: tuple[Value, ...], known: Mapping[Symbol, Value]) -> CostedStep:
     if isinstance(kernel, Nest):
-        flops = operation_count.total(kernel.steps)
-        return CostedStep(kernel.family, reads_of(kernel), values_of(kernel), flops, bytes_moved(kernel, known))
+        flops, ends = total(kernel.steps, known)
+        return CostedStep(kernel.family, reads_of(kernel), values_of(kernel), flops, bytes_moved(kernel, known), ends=ends)
     used = tensors(kernel, values)
     rows = kernel.row_results if isinstance(kernel, Stream) else ()
     places = (*(result.place for result in kernel.results), *(row.value for row in rows))  # perhaps views of what is stored

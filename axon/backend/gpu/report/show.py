@@ -17,6 +17,7 @@ from axon.backend.gpu.build.cubin import build, ptx
 from axon.backend.gpu.build.recipe import Plain, tensors, traits
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.report.plain import time_of
 from axon.backend.gpu.roles import ir as roles
 from axon.backend.gpu.roles import render as render_barriers
 from axon.backend.gpu.runtime.building import KernelBuilder, Ready
@@ -24,7 +25,6 @@ from axon.backend.gpu.runtime.foreseen import of_extents
 from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.prepare import problem_of
 from axon.backend.gpu.runtime.steps import Ordered, Stepped
-from axon.backend.gpu.simt.register_tiles import predicted, untiled
 from axon.backend.gpu.sorting.steps import kernels as kernels_of
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.bounds import BLOCK
@@ -37,6 +37,7 @@ from axon.backend.gpu.tile.stream import Stream
 from axon.backend.gpu.tile.tf32 import error_bound as tf32_bound
 from axon.backend.gpu.tile.tf32 import rounded
 from axon.backend.needs import Missing, disassembler, gpu
+from axon.backend.plan.ended import DATA_END
 from axon.backend.plan.ir import Nest, size_in_bytes
 from axon.base.data import dataclass
 from axon.base.names import Symbol
@@ -44,6 +45,7 @@ from axon.base.source import Span
 from axon.core.ir import Axis, Compress, Program, Sort, Value
 from axon.core.passes.parts import everything, parts
 from axon.core.printer import names_in
+from axon.core.scalar_facts import ends_early
 from axon.shapes.dimension import Dim
 
 STAGES = ("tile", "roles", "barriers", "kernel", "ptx", "sass")
@@ -281,22 +283,26 @@ def _nest_work(
     names: MappingOf[Symbol, str],
     tables: Set[Symbol],
 ) -> _Told:
-    """A plain kernel: what it is over, why it is one, and the time by a roofline: of the bytes that it must move, of what it loads
-    again, or of its arithmetic, whichever takes longest."""
+    """A plain kernel: what it is over, why it is one, and the time: of the bytes that it must move, of what it loads again, of its
+    arithmetic, or of what its threads wait for, whichever takes longest."""
     nest = builder.planned.kernels[number]  # over all of its axes
     assert isinstance(nest, Nest)
-    work = untiled(nest, builder.planned.known, sizes)
+    known, tiled = builder.planned.known, plan.mapping.tiled
+    time = time_of(nest, known, builder.planned.lying(sizes), sizes, builder.target, plan.mapping)
+    work = time.work
     steps = f"{len(nest.steps)} operations" if len(nest.steps) > 1 else "1 operation"
-    lines = [f"{_over(nest, sizes, names)}: {steps}, {_flop(work.flops)}, moves {work.moved:,} bytes"]
+    of_data = any(map(ends_early, nest.steps))
+    about = "about " if of_data and work.flops else ""
+    lines = [f"{_over(nest, sizes, names)}: {steps}, {about}{_flop(work.flops)}, moves {work.moved:,} bytes"]
+    lines += [f"  {DATA_END}"] if of_data else []
     lines += [f"  {reason.worded(names)}" for reason in nest.reasons]
-    lines += _tables(tables, used_by(nest, builder.planned.known), names)
-    tiled = plan.mapping.tiled
+    lines += _tables(tables, used_by(nest, known), names)
     again = sum(each.bytes for each in work.loads) if tiled is None else 0
     lines += [f"  loads {again:,} bytes, since each row reads the same again"] if again else []
     by_memory = tiled is None and not again and work.memory(builder.target) >= work.arithmetic(builder.target)
     rate = (work.moved, BANDWIDTH) if by_memory or not work.flops else (work.flops, FLOPS)
-    time = work.seconds(builder.target) if tiled is None else predicted(nest, tiled, sizes, builder.target)
-    return _Told([*lines, _resources(plan, builder.target)], [(plan.mapping, time)], *rate)
+    lines += [f"  {time.worded}"] if time.waits else []
+    return _Told([*lines, _resources(plan, builder.target)], [(plan.mapping, time.seconds)], *rate)
 
 
 def _tables(tables: Set[Symbol], used: Iterable[Value], names: MappingOf[Symbol, str]) -> list[str]:

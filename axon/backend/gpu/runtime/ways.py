@@ -18,6 +18,8 @@ Note [Ways]
                one of several accumulators does not fit (see `tile.siblings`)
       bare     with the operations on its product no mapping of a contraction fits the registers: they run after it
       ones     a nest of reductions whose last row axis has one index goes along the one before (a matrix times one column)
+      parts    a reduction that is split is cut along the axes of which its sizes make several parts, and along none if that is
+               none (see `plan.split`)
       spread   a nest of few long rows, of which a cluster cannot hold one: what they reduce is reduced in parts (see `plan.spread`)
       plain    a product that is left runs without the tensor cores; also one in f32 of which limbs would make more work than
                they save, or would take too much memory
@@ -33,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import cached_property, partial
+from math import prod
 from typing import assert_never
 
 from axon.backend.gpu.build.recipe import traits
@@ -52,9 +55,10 @@ from axon.backend.gpu.tile.recompute import Recomputed, better_kept, recomputed
 from axon.backend.gpu.tile.regroup import named, regrouped
 from axon.backend.gpu.tile.siblings import better_alone
 from axon.backend.gpu.tile.stream import Stream
-from axon.backend.plan.ir import Nest
+from axon.backend.plan.ir import Nest, Parting
 from axon.backend.plan.lanes import reduced
 from axon.backend.plan.scratch import ALIGNMENT
+from axon.backend.plan.split import parting
 from axon.backend.plan.spread import Cut
 from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
@@ -84,12 +88,13 @@ class Way:
     rows: frozenset[tuple[Symbol, int]] = frozenset()
     reached: Symbols = NONE
     ones: Symbols = NONE  # sizes
+    parts: frozenset[tuple[Symbol, Parting]] = frozenset()
     tf32: bool = False  # whether products may round factors of f32 (see `tile.tf32`)
     why: tuple[tuple[Symbol, str], ...] = field(default=(), compare=False)
 
     def __or__(self, other: Way) -> Way:
         names = ("plain", "apart", "alone", "bare", "packed", "merging", "before", "spread", "divided", "rows", "reached",
-                 "ones", "tf32")  # fmt: skip
+                 "ones", "parts", "tf32")  # fmt: skip
         return Way(**{name: getattr(self, name) | getattr(other, name) for name in names}, why=(*self.why, *other.why))
 
     @property
@@ -144,7 +149,19 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     why = {symbol: reason for symbol, reason in said.items() if symbol in way.plain or symbol not in way.alone}
     alone = {symbol: said.get(symbol, "") for symbol in way.alone}
     made = kernels(
-        ordered, way.plain, way.apart, why, way.bare, named(merging), cuts, again.kept, way.ones, without, alone, dict(way.rows)
+        ordered,
+        way.plain,
+        way.apart,
+        why,
+        way.bare,
+        named(merging),
+        cuts,
+        again.kept,
+        way.ones,
+        without,
+        alone,
+        dict(way.rows),
+        dict(way.parts),
     )
     done = with_reaches(with_divisions(made, dict(way.divided), ordered), way.reached, ordered)
     whole = limbed(tuple(done), ordered, tf32=way.tf32)
@@ -203,7 +220,11 @@ def following(
         if is_empty(kernel, sizes) or number in given:
             continue
         if isinstance(kernel, Nest):
-            way |= Way(ones=_ones(kernel, sizes))
+            parts = None if kernel.divided is None else parting(kernel.divided, sizes)
+            if kernel.divided is None:
+                way |= Way(ones=_ones(kernel, sizes, target))
+            elif parts is not None:
+                way |= Way(parts=frozenset((symbol, parts) for symbol in kernel.divided.results))
             cut = rows_to_spread(kernel, planned.known, lying, sizes, target)
             way |= Way(spread=frozenset(() if cut is None else ((kernel.stored[0], cut),)))
         else:
@@ -213,10 +234,12 @@ def following(
     return way
 
 
-def _ones(nest: Nest, sizes: Mapping[Symbol, int]) -> Symbols:
-    """The size of the last row axis, where that is 1 and in the way of reductions."""
+def _ones(nest: Nest, sizes: Mapping[Symbol, int], target: Target) -> Symbols:
+    """The size of the last row axis, where that is 1 and in the way of reductions: of rows enough for a block each."""
     last = nest.rows[-1].extent.symbol if len(nest.rows) > 1 else None
-    return frozenset((last,)) if last is not None and sizes.get(last) == 1 and any(map(reduced, nest.steps)) else NONE
+    if last is None or sizes.get(last) != 1 or not any(map(reduced, nest.steps)):
+        return NONE
+    return frozenset((last,)) if prod(axis.extent.evaluate(sizes) for axis in nest.rows) >= target.multiprocessors else NONE
 
 
 def _needed(

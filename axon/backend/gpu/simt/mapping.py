@@ -45,13 +45,14 @@ from axon.backend.gpu.simt.register_tiles import TiledMapping, groups, pairs_of,
 from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.gpu.simt.tiles import Across, across, power
 from axon.backend.plan.collapse import Collapsed, collapsed
+from axon.backend.plan.ended import mean_of
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import by_lanes, inner, reduced
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Compute, Convert, Read, Scalar, Scan, Value
 from axon.core.scalar_facts import ends_early
-from axon.core.walk import mentions, nodes, scalars
+from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim, Quotient
 
 LONG = 64  # turns of a loop that is worth a team
@@ -218,16 +219,14 @@ def _ended(
     sizes: MappingOf[Symbol, int],
     target: Target,
 ) -> Mapping:
-    """Rows whose loops end where data say: a team for each as large as such a loop is in the mean if each element is read once, and
-    larger where that would not fill the chip. Of many short ones each has one thread."""
+    """Rows whose loops end where data say: a team for each as large as such a loop is in the mean (see `plan.ended`), and larger
+    where that would not fill the chip. Of many short ones each has one thread."""
     rows = max(1, prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows))
     most, typical = 1, 1
     for step in nest.steps:
         if axes := reduced(step):
             long = max(1, bound(axes[-1].extent, sizes))
-            along = (n for s in scalars(step) for n in nodes(s) if isinstance(n, Read) and mentions(n, axes[-1].symbol))
-            elements = max((prod(tensors[n.tensor].shape) for n in along if n.tensor in tensors), default=long)
-            most, typical = max(most, long), max(typical, min(long, -(-elements // rows)))
+            most, typical = max(most, long), max(typical, min(long, bound(mean_of(step, values), sizes)))
     width = width_of(nest, values, tensors, sizes, False)
     team = power(-(-typical // (2 * width.vector)))
     while team < MOST and 2 * rows * team <= full(target) and team * width.vector < most:
@@ -293,8 +292,12 @@ def in_rows(
     target: Target,
 ) -> Nest:
     """A map of which neighbours cannot move together as a nest of rows, which teams share, if they are long enough: then only
-    its rows are found by division, not each element."""
+    its rows are found by division, not each element. Rows too long for that are shared by a block, if there are enough of them to
+    keep the chip busy."""
     if nest_sweeps(nest) or not is_map(nest) or len(nest.rows) < 2 or nest.rows[-1].extent.evaluate(sizes) < 2 * WARP:
+        return nest
+    *several, row = (max(0, axis.extent.evaluate(sizes)) for axis in nest.rows)
+    if row > CHUNKS[-1] * MOST and prod(several) * MOST < full(target):
         return nest
     if across(nest, values, tensors, sizes, target) is not None:
         return nest
@@ -457,7 +460,7 @@ def sharers(nest: Nest, width: Width, sizes: MappingOf[Symbol, int], target: Tar
     columns = prod(max(0, axis.extent.evaluate(sizes)) for axis in nest.rows)
     long = widest(nest, sizes)
     if any(axis.extent.atom is None and not axis.extent.variables <= sizes.keys() for step in nest.steps for axis in reduced(step)):
-        long = LONG  # parts of columns: how many threads share one was measured so
+        long = max(LONG, long)  # parts of columns: how many threads share one was measured so
     if columns >= full(target) * width.vector or long < LONG // 4:
         return 1
     if not shareable(nest):
@@ -465,8 +468,10 @@ def sharers(nest: Nest, width: Width, sizes: MappingOf[Symbol, int], target: Tar
     items = -(-columns // width.vector)
     if items < LEAST and long >= LONG:
         return None
-    team = 1
-    while team < THREADS // LEAST and 3 * items * team < 2 * full(target) and long >= 8 * team:
+    # Where fewer lie side by side than a line of memory has, the next index of their loop lies beside them.
+    beside = -(-max(1, nest.rows[-1].extent.evaluate(sizes)) // width.vector)
+    most, team = THREADS // min(LEAST, 1 << (beside.bit_length() - 1)), 1
+    while team < most and 3 * items * team < 2 * full(target) and long >= 8 * team:
         team *= 2
     return team
 

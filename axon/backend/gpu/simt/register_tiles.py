@@ -8,7 +8,7 @@ See Note [Register tiles] in `layout.register_tiles`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from math import prod
 from typing import Literal
@@ -19,16 +19,17 @@ from axon.backend.gpu.layout.roofline import KernelWork, Loads
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.simt.access import Access, aligned, divides, is_beside, is_ordered, unit_of
 from axon.backend.kernel.reducers import reducer
-from axon.backend.plan.ir import Nest, bytes_moved
+from axon.backend.plan.ended import at_sizes, done, ended
+from axon.backend.plan.ir import Nest, bytes_read, reads_of, size_in_bytes, values_of
 from axon.backend.plan.loads import loaded_again
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
-from axon.core.ir import Axis, Binary, Compute, Convert, Local, Read, Scalar, Unary, Value, element_of
+from axon.core.ir import Axis, Binary, Compute, Convert, Local, Op, Read, Scalar, Unary, Value, element_of
 from axon.core.operation_count import flops, other_operations
 from axon.core.scalar_facts import axes_of, may_fail
 from axon.core.walk import children, nodes, reads, with_children
-from axon.shapes.dimension import DimensionTooLarge
+from axon.shapes.dimension import Dim, DimensionTooLarge
 
 Side = Literal["rows", "columns"]
 FETCHED = 4  # neighbours that a thread brings at once, at most
@@ -309,13 +310,13 @@ def pairs_of(nest: Nest, found: Groups, sizes: Mapping[Symbol, int]) -> Pairs:
     held = {side: sum(_bytes(leaf) for leaf in found.leaves if leaf.side == side) for side in ("rows", "columns")}
     words = sum(-(-e.bits // 32) for e in reducer(step.reduction.monoid, found.body).elements)
     points = max(1, extent(nest.rows) * extent(found.depth))
-    done = flops(step).evaluate(sizes) + other_operations(step).evaluate(sizes)
+    operations = flops(step).evaluate(sizes) + other_operations(step).evaluate(sizes)
     extents = (extent(axes) for axes in (found.outer, found.rows, found.columns, found.depth))
     axes = len(found.rows) + len(found.columns) + len(found.depth)
     outer, rows, columns, depth = extents
     double, products = any(leaf.local.element.accumulator is Element.F64 for leaf in found.leaves), in_products(found)
     narrow = products is not None and products.leaves[0].local.element in NARROW_ELEMENTS
-    doubles, work = products is not None and not narrow, max(1, done // points)
+    doubles, work = products is not None and not narrow, max(1, operations // points)
     return Pairs(outer, rows, columns, depth, held["rows"], held["columns"], words, work, axes, double, doubles, narrow)
 
 
@@ -334,11 +335,19 @@ def _together(pairs: Pairs, fetches: tuple[Fetch, ...]) -> Pairs:
 
 
 def untiled(nest: Nest, values: Mapping[Symbol, Value], sizes: Mapping[Symbol, int]) -> KernelWork:
-    """What a nest does without tiles."""
-    loads = tuple(Loads(a.bytes, a.between) for a in loaded_again(nest, values, sizes) if a.bytes > a.between)
-    done, others = (sum(count(step).evaluate(sizes) for step in nest.steps) for count in (flops, other_operations))
-    doubles = sum(flops(step).evaluate(sizes) for step in nest.steps if any(element_of(s) is Element.F64 for s in step.body))
-    return KernelWork(bytes_moved(nest, values).evaluate(sizes), loads, done, others, doubles)
+    """What a nest does without tiles; of loops that data end, what they do in the mean."""
+    again = loaded_again(ended(nest, values), values, sizes)
+    loads = tuple(Loads(a.bytes, a.between) for a in again if a.bytes > a.between)
+    known = {symbol: Dim.of(size) for symbol, size in sizes.items()}
+    every = [at_sizes(step, known) for step in nest.steps]  # before points are counted: formulas may have too many parts
+
+    def total(count: Callable[[Op], Dim], steps: Iterable[Op]) -> int:
+        return sum(done(step, values, count).evaluate(sizes) for step in steps)
+
+    wide = [step for step in every if any(element_of(s) is Element.F64 for s in step.body)]
+    moved = sum(bytes_read(nest.steps, values[symbol]).evaluate(sizes) for symbol in reads_of(nest))
+    moved += sum(size_in_bytes(value).evaluate(sizes) for value in values_of(nest))
+    return KernelWork(moved, loads, total(flops, every), total(other_operations, every), total(flops, wide))
 
 
 def _bytes(leaf: Leaf) -> int:

@@ -107,6 +107,8 @@ def across(
     if len(nest.rows) < 2 or any(isinstance(s, Scan) or inner(s, len(nest.rows)) or reduced(s) for s in nest.steps):
         return None
     lane = nest.rows[-1]
+    if lane.extent.evaluate(sizes) == 1:  # threads lie along the axis before
+        return None
     own = {out.symbol for step in nest.steps for out in step.outs}  # which is not in memory yet
     whole = {(n.tensor, n.subscripts) for n in _inside(nest, values) if n.tensor not in own}
     found: dict[Symbol, set[int]] = {}

@@ -23,7 +23,7 @@ from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.plan import ir as plans
 from axon.backend.plan.fuse import Policy, fuse
 from axon.backend.plan.ir import Nest, Reason
-from axon.backend.plan.split import in_memory_order, narrowed, split
+from axon.backend.plan.split import NO_PARTINGS, in_memory_order, narrowed, split
 from axon.backend.plan.spread import Cut, spread
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
@@ -67,13 +67,14 @@ def kernels(
     without: str = "",
     alone: Mapping[Symbol, str] = NO_REASONS,
     rows: Mapping[Symbol, int] = NO_ROWS,
+    partings: Mapping[Symbol, plans.Parting] = NO_PARTINGS,
 ) -> tuple[Kernel, ...]:
     """The kernels of a program, in order. What makes one of the tensors in `plain` is not sought a place on the tensor cores, what
     makes one of those in `apart` is no stream, and a contraction that makes one of those in `bare` takes in nothing after it; `why`
     says so for some. Of one that makes one of those in `merging`, sides are merged so; rows of a nest that stores one of those in
     `cuts` are spread so. Streams find those in `kept` in memory. The sizes in `ones` are 1. Where the tensor cores take nothing at
     all, `without` says why. A contraction that makes one of `alone` makes nothing else, for the reason given. Of a stream that
-    makes one of those in `rows`, tiles have rows of that of its axes.
+    makes one of those in `rows`, tiles have rows of that of its axes. Reductions that make those in `partings` are split so.
 
     Raises `Unsupported` for an operation that is no part of a straight program (see `parts`).
     """
@@ -81,7 +82,7 @@ def kernels(
         if not isinstance(op, Compute | Scan):
             raise Unsupported(f"`{type(op).__name__.lower()}` has no kernel family", getattr(op, "span", None))
     groups, reasons = _tiled(program, plain, plain | apart, bare, merging, kept, without, alone, rows)
-    found = _in_order(program, groups, {**reasons, **why}, cuts, ones, ALONE if without else POLICY)
+    found = _in_order(program, groups, {**reasons, **why}, cuts, ones, partings, ALONE if without else POLICY)
     return tuple(_with_tables(found, program))
 
 
@@ -282,13 +283,14 @@ def _in_order(
     reasons: Mapping[Symbol, str],
     cuts: Mapping[Symbol, Cut],
     ones: Set[Symbol],
+    partings: Mapping[Symbol, plans.Parting],
     policy: Policy,
 ) -> Iterator[Kernel]:
     """All kernels of a program: as many plain operations at a time as can be done, then the kernels that wait for them."""
     values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in program.block.ops for out in outs_of(op)}
     for item in _lowered(program, _stages(program, groups)):
         if isinstance(item, list):
-            yield from nests(program, item, values, reasons, cuts, ones, policy=policy)
+            yield from nests(program, item, values, reasons, cuts, ones, partings, policy=policy)
         else:
             yield item[0]
 
@@ -374,6 +376,7 @@ def nests(
     reasons: Mapping[Symbol, str] = NO_REASONS,
     cuts: Mapping[Symbol, Cut] = NO_CUTS,
     ones: Set[Symbol] = frozenset(),
+    partings: Mapping[Symbol, plans.Parting] = NO_PARTINGS,
     *,
     whole: bool = False,
     policy: Policy = POLICY,
@@ -409,7 +412,7 @@ def nests(
         if cut is not None:
             yield from spread(kernel, cut)
         else:
-            yield from [kernel] if product or whole else split(kernel)
+            yield from [kernel] if product or whole else split(kernel, partings)
     for want, got in zip(wanted, plan.body.results, strict=True):
         if names.get(got, got) != want:  # an argument, or the same as another result: it still is a tensor of its own
             yield copy(values[want], names.get(got, got))
