@@ -223,7 +223,8 @@ def block(kept: Path | None = None) -> list[str]:
     times = raced(ours, theirs)
     rate = 3 * operations(z) / times["Axon"] / 1e9
     lines.append(f"{rate:.0f} TFLOP/s")
-    return [*lines, row("Llama 3 8B, a block's derivatives", times, most), "", *where_time_goes(ours, kept), "", *where_time_goes(theirs)]
+    lines.append(row("Llama 3 8B, a block's derivatives", times, most))
+    return [*lines, "", *where_time_goes(ours, kept), "", *where_time_goes(theirs)]
 
 
 def row(name: str, times: dict[str, float], most: dict[str, float]) -> str:
@@ -238,7 +239,7 @@ CASES: dict[str, Callable[[Path | None], list[str]]] = {"gpt2": gpt2, "llama": b
 def options() -> Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--kernels", type=Path, help="write Axon's kernels in order, and how long each took, to files in this folder")
+    parser.add_argument("--kernels", type=Path, help="write Axon's kernels, with how long each took, to files in this folder")
     parser.add_argument("--out", help="write the tables to this file")
     return parser.parse_args()
 
