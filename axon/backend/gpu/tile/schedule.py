@@ -543,7 +543,7 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
     start = LAUNCH + CLUSTER_LAUNCH.get(mapping.cluster, 1e-6)
     after = _epilogue(mapping, problem.epilogue, target)
     busy = start + _tiles(mapping, waves, steps, step, after)
-    if busy > SUSTAINED:
+    if start + waves * steps * step > SUSTAINED:  # of products: what comes after them draws little power
         alone = ALONE_COST if mapping.cluster == 1 else 1.0
         busy = start + _tiles(mapping, waves, steps, _slower(step, flops / SUSTAINED_RATE, 8), after) * alone
     many = problem.outer * problem.depth
