@@ -344,7 +344,7 @@ def attempts(target: Target, traits: Traits, given: Given) -> Iterator[TileMappi
 
 
 def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Iterator[list[TileMapping]]:
-    """For each tile and cluster the rings that it may have, the best first; `shallow` ones too."""
+    """For each tile and cluster the rings that it may have, the best first; `shallow` ones, and tiles in turn, in any case."""
     fixed: dict[str, Any] = dict(given)
     alone = traits.promoted or bool(traits.computed)  # a step waits for its own products
     waiting = fixed.get("in_flight", 0 if alone else 1)
@@ -353,7 +353,7 @@ def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Itera
     else:
         least = 1 if traits.promoted else 2  # a stage of limbs is several of others
         stages = range(max(MOST_STAGES, waiting + 1), waiting if shallow else max(least, waiting), -1)
-    for base in _bases(traits, fixed.get("turns", traits.epilogue)):
+    for base in _bases(traits, fixed.get("turns", traits.epilogue or shallow)):
         for sized in _sized(base, fixed, target):
             most = max(MOST_TURN_STAGES, waiting + 1) if sized.apart and "stages" not in fixed else MOST_STAGES + waiting
             depths = [n for n in stages if n <= most]
