@@ -295,7 +295,7 @@ SIBLING_TILES = (  # of each of the products that share a factor
 )  # fmt: skip
 LIMB_TILES = ((128, 128, 64, 2), (128, 64, 64, 2), (64, 128, 64, 1), (64, 64, 64, 1))  # stages hold several of each factor
 TURN_TILES = (  # of each consumer
-    (64, 256, 64, 2), (64, 192, 64, 2), (128, 128, 64, 2), (64, 128, 64, 2), (64, 192, 64, 3), (64, 128, 64, 3),
+    (64, 256, 64, 2), (64, 192, 64, 2), (128, 128, 64, 2), (64, 128, 64, 2), (64, 64, 128, 2), (64, 192, 64, 3), (64, 128, 64, 3),
 )  # fmt: skip
 SIBLING_TURN_TILES = ((64, 128, 64, 2), (128, 64, 64, 2), (64, 64, 64, 2), (64, 64, 64, 3))
 CLUSTERS: tuple[tuple[int, Literal["rows", "columns"]], ...] = ((2, "rows"), (2, "columns"), (4, "columns"), (1, "rows"))
