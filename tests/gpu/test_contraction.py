@@ -59,6 +59,13 @@ def run(case: Case, sizes: dict[str, int], mapping: TileMapping | None = None, s
     return held[case.result.symbol].to(torch.float64).cpu().numpy(), arrays
 
 
+IN_TURN = [
+    TileMapping(64, 256, cluster=1, turns=True),
+    TileMapping(64, 192, stages=6, cluster=2, cluster_over="columns", turns=True),
+    TileMapping(128, 128, stages=6, cluster=2, turns=True),
+    TileMapping(64, 128, stages=6, cluster=1, consumers=3, turns=True),
+    TileMapping(64, 64, stages=2, in_flight=0, cluster=1, turns=True),
+]
 LAYOUTS = ["ik,jk->ij", "ik,kj->ij", "ki,jk->ij", "ki,kj->ij"]
 
 
@@ -280,6 +287,7 @@ def test_transposed_and_sliced_views() -> None:
         TileMapping(64, 128, cluster=1, consumers=1, specialized=False),
         TileMapping(64, 32, 128, stages=6, consumers=1, cluster=4, cluster_over="columns"),
         TileMapping(128, 96, stages=6, cluster=2, cluster_over="columns", slots=2),
+        *IN_TURN,
     ],
     ids=str,
 )
@@ -287,3 +295,14 @@ def test_mappings_change_nothing(mapping: TileMapping) -> None:
     case = contraction("ik,jk->ij")
     got, arrays = run(case, {"i": 1000, "j": 520, "k": 264}, mapping)
     assert error(got, expected(case, arrays)) < TOLERANCE[Element.BF16]
+
+
+@pytest.mark.parametrize("mapping", IN_TURN, ids=str)
+def test_tiles_in_turn(mapping: TileMapping) -> None:
+    """Many tiles for each block, odd and even numbers of them, loops of one step and of many, and an epilogue that reads."""
+    case = contraction("bik,jk->bij", result=Element.F32, epilogue=lambda p, x, at: add(mul(p, x[0]), x[1]), extra="bij,j")
+    sizes = [(1, 9000, 776, 64), (3, 2000, 1032, 8), (1, 64, 64, 4096), (2, 5000, 520, 840)]
+    for seed, (outer, rows, columns, depth) in enumerate(sizes):
+        got, arrays = run(case, {"b": outer, "i": rows, "j": columns, "k": depth}, mapping, seed)
+        want = expected(case, arrays) * arrays[case.extra[0].symbol] + arrays[case.extra[1].symbol]
+        assert error(got, want) < 1e-5

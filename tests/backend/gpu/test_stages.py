@@ -19,9 +19,10 @@ from axon.backend.gpu.roles import ir as roles
 from axon.backend.gpu.roles import render as render_barriers
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.tile import ir as tile
+from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import kernels
 from axon.backend.gpu.tile.limbs import limbed
-from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping, Traits, candidates, check, choose, predict
+from axon.backend.gpu.tile.schedule import Epilogue, ScheduleProblem, TileMapping, Traits, candidates, check, choose, predict
 from axon.base.element import Element
 from axon.base.passes import FormInvalid
 from axon.core.ir import Program
@@ -44,6 +45,7 @@ def made(case: Case | Program, mapping: TileMapping, *, stores: str = "boxes", p
     return stages(kernel, mapping, HOPPER, values, replace(STORES[stores](results), paired=everything if paired else frozenset()))
 
 
+IN_TURN = replace(SMALL, stages=3, consumers=2, turns=True)
 GATED = """fun f (x : bf16[n, d]) (a : bf16[d, h]) (b : bf16[d, h]) =
   for i j => max (sum k => x[i, k] * a[k, j]) 0.0 * (sum k => x[i, k] * b[k, j])"""
 
@@ -56,6 +58,7 @@ PROGRAMS = {
     "product": (contraction("ik,kj->ij"), TileMapping(slots=2)),
     "rows": (contraction("bik,bjk->bij"), TileMapping(128, 128, stages=3)),
     "bias_gelu": (biased(), replace(SMALL, stages=3)),
+    "in_turn": (biased(), IN_TURN),
     "heads": (contraction("bshd,bthd->bhst", result=Element.F32), replace(SMALL, stages=3, in_flight=0)),
     "together": (contraction("ki,jk->ij"), replace(SMALL, specialized=False)),
     "gated": (compiler.lower(compiler.check_text(GATED), "f", None), TileMapping(128, 128, 64, slots=2)),
@@ -100,6 +103,11 @@ def test_a_mapping_that_does_not_fit_says_why() -> None:
         (TileMapping(stages=0), "at least 1"),
         (TileMapping(cluster=16), "at most 8 blocks"),
         (TileMapping(in_flight=3, specialized=False), "two stages more"),
+        (replace(SMALL, turns=True), "takes no turns"),
+        (replace(IN_TURN, specialized=False), "must be specialized"),
+        (replace(IN_TURN, persistent=False), "must be persistent"),
+        (replace(IN_TURN, rows=96), "rows must be a multiple of 64"),
+        (replace(IN_TURN, rows=128, columns=256), "accumulators"),
     ]:
         with pytest.raises(Unsupported, match=words):
             made(contraction("ik,jk->ij"), mapping)
@@ -144,6 +152,56 @@ def test_one_role_becomes_machine_code() -> None:
     """The matrix products stay asynchronous beside the copies that the same warps ask for, and nothing spills."""
     kernel = build.build(made(contraction("ik,kj->ij"), replace(SMALL, specialized=False)), HOPPER)
     assert not kernel.spilled
+
+
+@pytest.mark.parametrize("mapping", [replace(IN_TURN, columns=256), replace(IN_TURN, rows=128, columns=128)], ids=str)
+def test_tiles_in_turn_become_machine_code(mapping: TileMapping) -> None:
+    """Products stay asynchronous where not all tiles are a consumer's own, and nothing spills."""
+    assert not build.build(made(biased(), mapping), HOPPER).spilled
+
+
+def test_tiles_are_offered_in_turn_where_there_is_something_to_hide() -> None:
+    (plain,), (more,) = kernels(contraction("ik,kj->ij").program), kernels(biased().program)
+    assert not any(m.turns for m in candidates(HOPPER, traits(plain)))
+    assert any(m.turns for m in candidates(HOPPER, traits(more)))
+    asked = candidates(HOPPER, traits(plain), (("turns", True),))
+    assert asked
+    assert all(m.turns for m in asked)
+    assert not any(m.turns for m in candidates(HOPPER, traits(more), (("turns", False),)))
+    wide = contraction("ik,kj->ij", Element.F32).program
+    *_, limbs = limbed(kernels(wide), wide).kernels
+    assert isinstance(limbs, MatrixProduct)
+    (wrong,) = check(replace(IN_TURN, in_flight=0, stages=2), HOPPER, traits(limbs))
+    assert "limbs" in wrong
+
+
+def test_what_comes_after_a_product_costs_time_and_less_of_it_in_turn() -> None:
+    """Of what was measured: 16.7 µs alone, 33 with a bias and a residual, 146 with three results of which one reads a tensor."""
+    plain = ScheduleProblem(8192, 768, 768)
+    facts = Traits(Element.BF16, (Element.BF16,), epilogue=True)
+    for problem, epilogue, measured in (
+        (plain, Epilogue(), 16.7e-6),
+        (plain, Epilogue(1, 0, 2, 2), 33e-6),
+        (replace(plain, columns=3072), Epilogue(0, 2, 2, 26), 76e-6),
+        (replace(plain, columns=3072), Epilogue(1, 2, 6, 104), 146e-6),
+    ):
+        whole = replace(problem, epilogue=epilogue)
+        alike = choose(whole, replace(facts, epilogue=False), HOPPER)
+        assert not alike.turns
+        assert predict(alike, whole, HOPPER) == pytest.approx(measured, rel=0.2)
+        best = choose(whole, facts, HOPPER)
+        assert best.turns == bool(epilogue)
+        assert predict(best, whole, HOPPER) <= predict(alike, whole, HOPPER)
+    for mapping in candidates(HOPPER, facts):  # the last tile has nothing beside it, the others have the products of the next
+
+        def added(tiles: int, mapping: TileMapping = mapping) -> float:
+            whole = ScheduleProblem(mapping.rows * HOPPER.multiprocessors * tiles, mapping.columns, 2048)
+            more = replace(whole, epilogue=Epilogue(1, 0, 2, 2))
+            return predict(mapping, more, HOPPER) - predict(mapping, whole, HOPPER)
+
+        if mapping.cluster == 1:
+            share = added(6) / (6 * added(1))
+            assert share < 0.4 if mapping.turns else share > 0.7
 
 
 def test_operands_that_copies_cannot_read_are_refused() -> None:

@@ -20,6 +20,7 @@ from axon.backend.gpu.roles.ir import RoleProgram
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.epilogue import EpilogueOperand
+from axon.backend.gpu.tile.epilogue_cost import epilogue_of
 from axon.backend.gpu.tile.families import Tiled
 from axon.backend.gpu.tile.ir import TileProgram
 from axon.backend.gpu.tile.schedule import TileMapping, Traits, check, panel
@@ -114,7 +115,7 @@ def traits(kernel: Tiled) -> Traits:
                 across = (left, right or bool(own)) if kernel.shared == "left" else (left or bool(own), right)
             return Traits(
                 kernel.left.value.element, stored, *across, limbs=limbs, factors=kernel.factors, ragged=step,
-                segments=kernel.segments is not None,
+                segments=kernel.segments is not None, epilogue=bool(epilogue_of(kernel)),
             )  # fmt: skip
         case Stream():
             depths = [axis.symbol for axis in kernel.depths]

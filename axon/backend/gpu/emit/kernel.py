@@ -49,6 +49,7 @@ from axon.backend.kernel.ir import (
     Like,
     Module,
     Name,
+    Operator,
     Several,
     both,
     call,
@@ -103,6 +104,7 @@ class Emitter:
         self.thread, self.lane, self.group = local("thread"), local("lane"), local("group")
         self.consumer: Expression = Constant(0)  # which of its role a group of warps is
         self.shared, self.rank, self.steps = local("shared"), local("rank"), local("steps")
+        self.owner = local("owner")  # the consumer that a tile is for, if each has its own
         self.names: dict[Symbol, Name] = {}
         self.parts: dict[tuple[Name, str], Name] = {}
         self.own: list[Name] = []  # the module's names
@@ -181,6 +183,11 @@ class Emitter:
         if symbol not in self.names:
             self.names[symbol] = self.code.named(symbol.name)
         return self.names[symbol]
+
+    @property
+    def share(self) -> Expression:
+        """Which part of a tile's rows is this consumer's."""
+        return Constant(0) if self.program.mapping.apart else self.consumer
 
     def part(self, symbol: Symbol, part: object) -> Name:
         """A variable that is called after a symbol."""
@@ -353,6 +360,16 @@ class Emitter:
             (phase,) = self.cursor(ring)
             code.assign(phase, phase ^ 1)
 
+    def pass_by(self, ring: Ring) -> None:
+        """Advance by all steps of a tile at once."""
+        code, cursor = self.code, self.cursor(ring)
+        if ring.depth > 1:
+            code.assign(
+                Several(cursor), call(self.made(f"after_more_{ring.depth}", "ptx.advance_by", ring.depth), *cursor, self.steps)
+            )
+        else:
+            code.assign(cursor[0], (cursor[0] + self.steps) & 1)
+
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def block(self, body: tuple[Op, ...]) -> None:
@@ -422,8 +439,9 @@ class Emitter:
             case b.PassTurn():
                 self.pass_on(op)
             case b.LastTurn(first=first, threads=threads):
-                with code.when(same(consumer, 0)):
-                    code.call("ptx.named_sync", first, threads)
+                last = self.program.mapping.apart
+                with code.when(same(self.owner, consumer) if last else same(consumer, 0)):
+                    code.call("ptx.named_sync", consumer + first if last else first, threads)
             case t.Settle(tile=tile):
                 for name in self.accumulators(tile):
                     code.assign(name, call(self.made("settle", "ptx_tiles.settle", tile.shape[1]), name))
@@ -438,6 +456,9 @@ class Emitter:
                 code.assign(self.name(axis.symbol), self.stream.last_piece - 1)
             case b.Steps():
                 self.each_step(op)
+            case b.IfOwn(own=own, body=body):
+                with code.when(same(self.owner, consumer) if own else Operator("!=", self.owner, consumer)):
+                    self.block(body)
             case b.AfterSteps(axis=axis, count=count, body=body):
                 with code.when((self.name(axis.symbol) if self.in_steps(axis, op) else self.steps) >= count):
                     self.block(body)
@@ -464,6 +485,10 @@ class Emitter:
     def each_step(self, op: b.Steps) -> None:
         """Forwards from the first, or backwards from the last piece that there is."""
         code, piece = self.code, self.name(op.axis.symbol)
+        if all(isinstance(o, b.Advance) for o in op.body):
+            for ring in dict.fromkeys(o.ring for o in op.body if isinstance(o, b.Advance)):
+                self.pass_by(ring)
+            return
         if not op.backwards:
             stepped = self.pixels.stepped(op)
             with code.loop(piece, self.steps):
@@ -549,7 +574,10 @@ class Emitter:
         count = call("int32", call("ptx.cluster_count") if clusters else External("cuda.gridDim.x"))
         place = call("int32", call("ptx.cluster_index") if clusters else External("cuda.blockIdx.x"))
         tile, inside = code.local("tile"), code.local("inside")
+        alternate = any(isinstance(op, b.IfOwn) for op in body)
         code.assign(tile, call("int32", place * 2) if order.paired else place)
+        if alternate:
+            code.assign(self.owner, Constant(0))
         with code.repeat(tile < code.local("tiles")):
             self.decode_pair(tile, inside, count) if order.paired else self.decode(tile, inside)
             following = code.local("next_outer")
@@ -574,6 +602,8 @@ class Emitter:
             self.pixels.first(body)
             self.block(body)
             code.assign(tile, call("int32", code.local("following") if order.paired else tile + count))
+            if alternate:
+                code.assign(self.owner, Choice(self.owner < self.current.instances - 1, self.owner + 1, Constant(0)))
 
     def decode(self, tile: Name, inside: Name) -> None:
         """Rows and columns of a tile; what is left `inside` numbers the outer indices."""
@@ -615,7 +645,7 @@ class Emitter:
 
     def accumulators(self, acc: Tile) -> list[Name]:
         """One tuple of accumulators for each 64 rows of a consumer."""
-        blocks = acc.shape[0] // (64 * self.current.instances)
+        blocks = acc.shape[0] // (64 * self.program.mapping.sharing)
         return [self.part(acc.symbol, block) for block in range(blocks)]
 
     def product(self, op: b.Product, beside: Sequence[b.Product]) -> None:
@@ -631,14 +661,14 @@ class Emitter:
         right_steps = self.depth_steps(right.ring.fields[right.field], across, extent)
         from_right = code.local("right")
         if isinstance(op.left, b.StageField):
-            blocks = op.left.tile.shape[op.left.tile.axes.index(op.accumulator.axes[0])] // (64 * self.current.instances)
+            blocks = self.program.blocks
             field = op.left.ring.fields[op.left.field]
             left_across = op.left.tile.axes[-1] != op.over
             unit = field.panel if left_across else 64 * 128  # bytes from 64 rows to the next
             from_left = code.local("left")
             first_left, first_right = _first_limb(op.left), _first_limb(right)
             if op.keep == "never" or not self.program.promoted or blocks > 1:  # what follows lies behind the first limbs
-                self.descriptor(from_left, first_left, left_across, (self.consumer * blocks + op.block) * unit)
+                self.descriptor(from_left, first_left, left_across, (self.share * blocks + op.block) * unit)
                 self.descriptor(from_right, first_right, across)
             left_steps = self.depth_steps(field, left_across, extent)
             steps = _behind(op.left, first_left, left_steps), _behind(right, first_right, right_steps)

@@ -177,7 +177,7 @@ class ResultEmitter:
         out, code, order = self.out, self.out.code, self.program.order
         size = op.element.bits // 8
         scatter = out.made("scatter_rows", "ptx_results.scatter", op.element.value, 0, 8)
-        for block in range(order.rows.step // (64 * out.current.instances)):
+        for block in range(self.program.blocks):
             starts, insides = ([code.local(f"{what}_{half}") for half in range(2)] for what in ("start", "inside"))
             code.assign(self.row, self.first_row(block) + self.quarter + out.lane % 32 // 4)
             for half in range(2):
@@ -192,10 +192,9 @@ class ResultEmitter:
     def first_row(self, block: int) -> Expression:
         """The first of the 64 rows of a block."""
         rows = self.program.order.rows
-        blocks = rows.step // (64 * self.out.current.instances)
         ragged = self.out.ragged
         first = self.out.name(rows.symbol) * rows.step if ragged is None else ragged.first
-        return first + (self.out.consumer * blocks + block) * 64
+        return first + (self.out.share * self.program.blocks + block) * 64
 
     @property
     def rows_end(self) -> Expression:

@@ -410,6 +410,24 @@ def advance(depth: int) -> Any:
     return intrinsic(typing)
 
 
+def advance_by(depth: int) -> Any:
+    """(stage, phase, steps): those of so many stages further in a ring."""
+    pair = types.UniTuple(types.int64, 2)
+
+    def typing(context: Any, stage: Any, phase: Any, steps: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            passed = builder.add(values[0], values[2], flags=["nsw"])
+            rounds = builder.udiv(passed, ir.Constant(_I64, depth))
+            stage = builder.sub(passed, builder.mul(rounds, ir.Constant(_I64, depth)))
+            phase = builder.and_(builder.add(values[1], rounds), ir.Constant(_I64, 1))
+            out = ir.Constant(ir.ArrayType(_I64, 2), ir.Undefined)
+            return builder.insert_value(builder.insert_value(out, stage, 0), phase, 1)
+
+        return pair(types.int64, types.int64, types.int64), generate
+
+    return intrinsic(typing)
+
+
 def shared_memory() -> Any:
     """(): the address of the block's dynamic shared memory, aligned for swizzled tiles."""
 

@@ -53,6 +53,7 @@ def check_places(program: BarrierProgram) -> None:
 
 def check_contents(program: BarrierProgram) -> None:
     """Raises `Found` for operations that among each other are about other data than they must be."""
+    _check_own(program)
     _check_loops(program)
     _check_ragged(program)
     _check_segments(program)
@@ -121,6 +122,30 @@ def _share(op: Copy, axis: Symbol, inner: Symbol, swizzle: int) -> int:
     return op.by_rank // field.panel * field.width if axis == inner else op.by_rank // swizzle
 
 
+def _check_own(program: BarrierProgram) -> None:
+    """Consumers that have tiles of their own do all that they do for these, and pass by what the ring holds of others; no other
+    program asks whose a tile is."""
+    for role in program.roles:
+        multiplies = any(isinstance(op, b.Product) for op in operations(role.body))
+        asks = sum(isinstance(op, b.IfOwn) for op in operations(role.body))
+        wanted = program.mapping.apart and multiplies
+        _require(asks == (2 if wanted else 0), "content", "a role that asks whose a tile is, or does not")
+        for op in operations(role.body):
+            if wanted and isinstance(op, b.Tiles):
+                first, second = op.body if len(op.body) == 2 else (None, None)
+                asked = isinstance(first, b.IfOwn) and isinstance(second, b.IfOwn) and first.own and not second.own
+                _require(asked, "content", "a consumer that does for all tiles what is for its own")
+            elif isinstance(op, b.IfOwn) and not op.own:
+                passed = all(isinstance(o, b.Steps | b.Advance) for o in operations(op.body))
+                _require(passed, "content", "a consumer that does more with another's tile than to pass it by")
+
+
+def _of_tile(op: b.Tiles) -> tuple[Op, ...]:
+    """What is done for each tile, or each own one."""
+    first = op.body[0] if op.body else None
+    return first.body if isinstance(first, b.IfOwn) and first.own else op.body
+
+
 def _check_loops(program: BarrierProgram) -> None:
     """Loops of all roles go the same way, and copies are about the piece that their ring's reader is about."""
     for role in program.roles:
@@ -130,7 +155,7 @@ def _check_loops(program: BarrierProgram) -> None:
                 wanted = program.bounds is not None
                 _require(op.backwards == wanted, "content", "a loop that goes the other way than those of other roles")
             if isinstance(op, b.Tiles):
-                _check_pieces(program, op.body)
+                _check_pieces(program, _of_tile(op))
 
 
 def _check_pieces(program: BarrierProgram, body: tuple[Op, ...]) -> None:
@@ -361,7 +386,7 @@ def _check_send(program: BarrierProgram, op: b.Send) -> None:
     width = op.buffer.slot * 8 // store.element.bits // ROWS
     for c, box in zip(op.at, op.descriptor.box, strict=True):
         extent, step, consumer = {
-            order.rows.symbol: (ROWS, order.rows.step, program.blocks * ROWS),
+            order.rows.symbol: (ROWS, order.rows.step, 0 if program.mapping.apart else program.blocks * ROWS),
             order.columns.symbol: (width, order.columns.step, 0),
         }.get(c.axis, (1, 1, 0))
         _require(box == extent, "layout", f"a store of {box} along `{c.axis.name}`, not {extent}")
@@ -380,10 +405,11 @@ def _check_stored(program: BarrierProgram) -> None:
         for op in operations(role.body):
             if not isinstance(op, b.Tiles) or not any(isinstance(o, b.Product) for o in operations(op.body)):
                 continue
-            rows = tuple(o for o in op.body if isinstance(o, t.StoreRows))
+            body = _of_tile(op)
+            rows = tuple(o for o in body if isinstance(o, t.StoreRows))
             _require(rows == program.row_stores, "content", "values of rows are not stored, each once")
             for store in program.stores:
-                parts = sorted(_parts(program, op.body, store.tensor))
+                parts = sorted(_parts(program, body, store.tensor))
                 wanted = []
                 for block in range(program.blocks):
                     column = 0

@@ -32,8 +32,8 @@ class Effects:
             for op in who.code:
                 if isinstance(op, b.Await):
                     places = self.waiters.setdefault((who.block, op.ring.symbol, op.side), [])
-                    if number not in places:
-                        places.append(number)
+                    if self.waiter(number, op.side) not in places:
+                        places.append(self.waiter(number, op.side))
 
     def found(self, kind: Kind, message: str, number: int | None) -> Found:
         return Found(Violation(kind, message, "" if number is None else self.who[number].name, self.path))
@@ -58,6 +58,15 @@ class Effects:
             for instance in range(role.instances)
         ]
         return found
+
+    def waiter(self, number: int, side: b.Side) -> int:
+        """Who waits for each phase of a barrier: an agent, or, of consumers with tiles of their own, that part of any of them."""
+        who = self.who[number]
+        return who.peers.index(number) if self.program.mapping.apart and side == "full" else number
+
+    def next_owner(self, agent: Agent) -> int:
+        """The consumer that the tile after an agent's current one is for."""
+        return (agent.tile + 1) % self.program.mapping.consumers
 
     def together(self, state: State, who: Who) -> bool:
         """Whether every agent of the warpgroup stands at the same place."""
@@ -94,10 +103,16 @@ class Effects:
         barrier = state.barriers[place]
         if barrier.parity != op.first ^ wraps:
             return False
+        if op.side == "full" and self.program.mapping.apart:
+            if barrier.owner != who.instance:
+                raise self.found("phase", f"the wait for `full` of stage {stage} is about another consumer's tile", number)
+            barrier.seen += 1
+            if barrier.seen == len(who.peers):
+                barrier.owner, barrier.seen = None, 0
         if not agent.knows & self.fact("before", *place):
             raise self.found("phase", f"the wait for `{op.side}` of stage {stage} may pass one round early", number)
         agent.knows |= barrier.released
-        waited = self.fact("waited", *place, number)
+        waited = self.fact("waited", *place, self.waiter(number, op.side))
         self.forget(state, waited)
         agent.knows |= waited
         return True
@@ -121,7 +136,7 @@ class Effects:
         barrier = state.barriers[place]
         waiters = [self.fact("waited", *place, w) for w in self.waiters.get(place[:3], ())]
         for waiter in waiters:
-            if not barrier.gathered & waiter:
+            if barrier.owner is not None or not barrier.gathered & waiter:
                 raise self.found("phase", f"`{place[2]}` of stage {place[3]} may complete twice before a wait sees it", number)
         newest, before = self.fact("complete", *place), self.fact("before", *place)
         self.shift(state, newest, before)
@@ -131,6 +146,7 @@ class Effects:
         barrier.gathered = 0
         barrier.pending = barrier.count
         barrier.parity ^= 1
+        barrier.filling, barrier.owner = None, barrier.filling
 
     def shift(self, state: State, newest: Facts, before: Facts) -> None:
         """What was the newest completion is now the one before; nobody knows the newest."""
@@ -310,7 +326,8 @@ class Effects:
         """A consumer takes its turn, once it was passed; the last one of all is for the first consumer alone."""
         if not self.together(state, who):
             return False
-        if isinstance(op, b.Turn) or who.instance == 0:
+        last = self.next_owner(state.agents[who.peers[0]]) if self.program.mapping.apart else 0
+        if isinstance(op, b.Turn) or who.instance == last:
             key = (who.block, who.instance)
             before = (who.instance - 1) % self.program.roles[who.role].instances
             passing = [n for n, w in enumerate(self.who) if (w.block, w.role, w.instance) == (who.block, who.role, before)]

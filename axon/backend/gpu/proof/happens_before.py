@@ -23,9 +23,15 @@ class Barrier:
     bytes: int
     gathered: Facts  # what arrivals of the open phase knew
     released: Facts  # what arrivals of the newest complete phase knew
+    # Where consumers have tiles of their own: whose the open phase is about; and the newest complete one, while not all of its
+    # agents have seen it: so many have.
+    filling: int | None = None
+    owner: int | None = None
+    seen: int = 0
 
     def copy(self) -> Barrier:
-        return Barrier(self.count, self.parity, self.pending, self.bytes, self.gathered, self.released)
+        counts = (self.count, self.parity, self.pending, self.bytes, self.gathered, self.released)
+        return Barrier(*counts, self.filling, self.owner, self.seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +88,10 @@ class Agent:
     fenced: bool  # a product fence since the last commit
     stores: tuple[int, ...]  # facts of stores not known to have read their buffer
     holds: frozenset[Symbol] = frozenset()  # the register tiles, and corrections, that something has computed and nothing used up
+    tile: int = -1  # the consumer that its current tile is for, if these have tiles of their own; before the first, the last one
 
     def copy(self) -> Agent:
-        flights = (self.knows, self.groups, self.open, self.fenced, self.stores, self.holds)
+        flights = (self.knows, self.groups, self.open, self.fenced, self.stores, self.holds, self.tile)
         return Agent(self.at, self.decided, self.steps, dict(self.cursors), *flights)
 
 

@@ -7,6 +7,7 @@ Note [One interleaving is enough]
     interleaving is run, and everything is asked of happens-before in it:
       * a wait for phase n comes after the completion of phase n - 1 (else it could pass on phase n - 2, whose parity is the same)
         and before the completion of phase n + 1 (else it could miss its phase);
+        (where consumers have tiles of their own, one of them waits for each phase: the one whose tile it is about);
       * an arrival for phase n comes after the completion of phase n - 1 (else it could count in that one);
       * a copy into a stage comes after every read of it has retired and every earlier copy into it is complete;
       * a product comes after the copies that filled its stage, and the stage holds the piece that this step is about;
@@ -44,6 +45,7 @@ from axon.backend.gpu.roles.flow import (
     NextStep,
     NextTile,
     Unless,
+    UnlessOwn,
     UnlessPiece,
     saturation,
 )
@@ -162,12 +164,22 @@ class _Explorer(Effects):
         base = {r.symbol: min(a.cursors[r.symbol][2] for a in state.agents) for r in self.program.rings}
         agents = tuple(
             (
-                (a.at, a.decided, a.steps, a.stores, tuple(f.reads for f in a.groups), a.open and a.open.reads, a.fenced, a.holds),
+                (
+                    a.at,
+                    a.decided,
+                    a.steps,
+                    a.stores,
+                    tuple(f.reads for f in a.groups),
+                    a.open and a.open.reads,
+                    a.fenced,
+                    a.holds,
+                    a.tile,
+                ),
                 tuple((s, x[0], x[1], x[2] - base[s]) for s, x in a.cursors.items()),
             )
             for a in state.agents
         )
-        barriers = tuple((x.parity, x.pending, x.bytes) for x in state.barriers.values())
+        barriers = tuple((x.parity, x.pending, x.bytes, x.filling, x.owner, x.seen) for x in state.barriers.values())
         content = tuple(sorted(((repr(k), self.relative(v, base)) for k, v in state.content.items()), key=lambda kv: kv[0]))
         return agents, barriers, content, tuple(state.decisions), tuple(state.asked), tuple(state.turns.values())
 
@@ -251,7 +263,13 @@ class _Explorer(Effects):
             case NextTile(exit=exit_) | MoreSteps(exit=exit_):
                 if agent.decided == len(state.decisions):
                     return False
-                agent.at = agent.at + 1 if self.decision(state, number, op) else exit_
+                more = self.decision(state, number, op)
+                if more and isinstance(op, NextTile) and self.program.mapping.apart:
+                    agent.tile = self.next_owner(agent)
+                agent.at = agent.at + 1 if more else exit_
+                return True
+            case UnlessOwn(own=own, exit=exit_):
+                agent.at = agent.at + 1 if (agent.tile == who.instance) == own else exit_
                 return True
             case BeginSteps(axis=axis):
                 agent.steps = (*((a, n) for a, n in agent.steps if a != axis), (axis, 0))
@@ -350,7 +368,10 @@ class _Explorer(Effects):
         match op:
             case b.Expect(ring=ring, bytes=size):
                 stage, _, _ = ahead(agent, op)
-                self.arrive(state, number, (who.block, ring.symbol, "full", stage), agent.knows, size)
+                place: Place = (who.block, ring.symbol, "full", stage)
+                if self.program.mapping.apart:
+                    state.barriers[place].filling = agent.tile
+                self.arrive(state, number, place, agent.knows, size)
             case b.Copy():
                 self.copy(state, number, op)
             case b.Advance(ring=ring):

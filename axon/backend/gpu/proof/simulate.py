@@ -19,7 +19,18 @@ from axon.backend.gpu.proof.accumulate import Accumulate, rounded
 from axon.backend.gpu.proof.values import Values
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Ring
-from axon.backend.gpu.roles.flow import BeginSteps, Instruction, Jump, MoreSteps, NextStep, NextTile, Unless, UnlessPiece, flatten
+from axon.backend.gpu.roles.flow import (
+    BeginSteps,
+    Instruction,
+    Jump,
+    MoreSteps,
+    NextStep,
+    NextTile,
+    Unless,
+    UnlessOwn,
+    UnlessPiece,
+    flatten,
+)
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.bounds import BLOCK, Bounds
 from axon.backend.gpu.tile.ir import Store, Tile
@@ -88,6 +99,8 @@ class _Agent:
     name: str
     at: int = 0
     tile: int | None = None
+    owner: int = 0  # the consumer that its next tile is for, if consumers have tiles of their own
+    own: bool = True  # whether the current one is its
     pieces: dict[Symbol, int] = field(default_factory=dict)
     cursors: dict[Symbol, list[int]] = field(default_factory=dict)  # stage, wraps
     accumulators: dict[tuple[Symbol, int], Array] = field(default_factory=dict)
@@ -134,7 +147,7 @@ class _Cluster:
                     code = flatten(role.body, alone=instance == 0)
                     agent = _Agent(block, instance, code, f"{role.name} {instance} of block {block}")
                     agent.cursors = {r.symbol: [0, 0] for r in program.rings}
-                    agent.blocks = program.order.rows.step // (64 * program.mapping.consumers)
+                    agent.blocks = program.blocks
                     self.agents.append(agent)
 
     def run(self) -> None:
@@ -169,7 +182,14 @@ class _Cluster:
                 return True
             case NextTile(exit=exit_):
                 agent.tile = self.following(agent)
-                agent.at = agent.at + 1 if self.decode(agent) else exit_
+                there = self.decode(agent)
+                agent.at = agent.at + 1 if there else exit_
+                if there and self.program.mapping.apart:
+                    agent.own = agent.owner == agent.instance
+                    agent.owner = (agent.owner + 1) % self.program.mapping.consumers
+                return True
+            case UnlessOwn(own=own, exit=exit_):
+                agent.at = agent.at + 1 if agent.own == own else exit_
                 return True
             case BeginSteps(axis=axis, backwards=backwards):
                 agent.pieces[axis] = agent.limits[1] - 1 if backwards else 0
@@ -189,7 +209,7 @@ class _Cluster:
                     return True
                 agent.pieces[axis] -= 1
             case b.Turn() | b.LastTurn():
-                if isinstance(op, b.Turn) or agent.instance == 0:
+                if isinstance(op, b.Turn) or agent.instance == agent.owner:
                     key = (agent.block, agent.instance)
                     if not self.turns.get(key):
                         return False
@@ -324,10 +344,15 @@ class _Cluster:
         piece = agent.pieces[rows.symbol]
         return rows.step * piece if ragged is None else int(self.tensors[ragged.first.symbol][piece])
 
+    def inside(self, agent: _Agent, block: int) -> int:
+        """Where the 64 rows of a block begin in a tile."""
+        share = 0 if self.program.mapping.apart else agent.instance
+        return (share * agent.blocks + block) * 64
+
     def rows(self, agent: _Agent, block: int) -> tuple[Array, int]:
         """The 64 rows of a block, where they stand in results, and how many of them are the tile's."""
         order, ragged = self.program.order, self.program.ragged
-        rows = self.first_row(agent) + (agent.instance * agent.blocks + block) * 64 + np.arange(64)
+        rows = self.first_row(agent) + self.inside(agent, block) + np.arange(64)
         if ragged is None:
             return rows, int(np.clip(self.size(order.rows.extent) - rows[0], 0, 64))
         last = int(self.tensors[ragged.last.symbol][agent.pieces[order.rows.symbol]])
@@ -413,7 +438,7 @@ class _Cluster:
 
     def product(self, agent: _Agent, op: b.Product) -> None:
         overwrite = op.keep == "never" or (op.keep == "later" and agent.pieces[op.over] == 0)
-        rows = (agent.instance * agent.blocks + op.block) * 64
+        rows = self.inside(agent, op.block)
         left, right = (self.factor(agent, part, op) for part in (op.left, op.right))
         depth = self.program.target.product_depth * 8 // op.right.tile.element.bits
 
@@ -491,7 +516,7 @@ class _Cluster:
                     agent.rows[symbol, block] = np.broadcast_to(np.asarray(values, np.float32), (64, 1))[:, 0]
             case t.StoreRows(tensor=tensor, axes=axes, final=final):
                 rows = self.program.order.rows
-                first = rows.step * agent.pieces[rows.symbol] + (agent.instance * agent.blocks + block) * 64
+                first = rows.step * agent.pieces[rows.symbol] + self.inside(agent, block)
                 count = max(0, min(64, self.size(rows.extent) - first))
                 at = tuple(slice(first, first + count) if a == rows.symbol else agent.pieces[a] for a in axes)
                 out = self.tensors[tensor]

@@ -260,7 +260,8 @@ class PassTurn:
 
 @dataclass(frozen=True, slots=True)
 class LastTurn:
-    """The first consumer takes the turn that the last one passed to it at the end."""
+    """At the end one consumer takes the turn that was passed to it: the first, or, if each has its own tiles, the one that the
+    next tile would have been for."""
 
     first: int
     threads: int
@@ -343,6 +344,15 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
+class IfOwn:
+    """The body for a tile of this consumer, or of another one (`own` false): a block's tiles are the first consumer's, the
+    second's, …, and the first's again."""
+
+    own: bool
+    body: tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AfterSteps:
     """The body if the loop over this axis has completed at least so many steps (inside it: before this one)."""
 
@@ -372,8 +382,8 @@ Single: TypeAlias = (  # operations that hold no others
     "Await | Expect | Copy | Advance | Release | Clear | Evaluate | ProductFence | Product | Commit | Retire | Work | Turn"
     " | PassTurn | LastTurn | Reclaim | Meet | Write | AsyncFence | Send | Scatter | Drain | Depart"
 )
-Op: TypeAlias = "Single | Tiles | Last | Steps | AfterSteps | IfPiece | Alone"
-Nested = Tiles | Steps | AfterSteps | IfPiece | Alone
+Op: TypeAlias = "Single | Tiles | Last | Steps | IfOwn | AfterSteps | IfPiece | Alone"
+Nested = Tiles | Steps | IfOwn | AfterSteps | IfPiece | Alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,7 +469,7 @@ class BarrierProgram:
     @property
     def blocks(self) -> int:
         """How many times 64 rows a consumer has."""
-        return self.order.rows.step // (64 * self.mapping.consumers)
+        return self.order.rows.step // (64 * self.mapping.sharing)
 
     @property
     def threads(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from axon.backend.gpu.roles.barriers import AfterSteps, Alone, IfPiece, Last, Op, Single, Steps, Tiles
+from axon.backend.gpu.roles.barriers import AfterSteps, Alone, IfOwn, IfPiece, Last, Op, Single, Steps, Tiles
 from axon.base.data import dataclass
 from axon.base.names import Symbol
 
@@ -51,6 +51,14 @@ class Unless:
 
 
 @dataclass(frozen=True, slots=True)
+class UnlessOwn:
+    """Go to `exit` unless the tile is this consumer's own, or, if not `own`, another's."""
+
+    own: bool
+    exit: int
+
+
+@dataclass(frozen=True, slots=True)
 class UnlessPiece:
     """Go to `exit` unless the axis has a piece `number`, counted from the `current` one or from the first."""
 
@@ -65,7 +73,7 @@ class Jump:
     to: int
 
 
-Instruction: TypeAlias = "Single | NextTile | BeginSteps | NextStep | MoreSteps | Unless | UnlessPiece | Jump"
+Instruction: TypeAlias = "Single | NextTile | BeginSteps | NextStep | MoreSteps | Unless | UnlessOwn | UnlessPiece | Jump"
 
 
 def flatten(body: tuple[Op, ...], *, alone: bool) -> tuple[Instruction, ...]:
@@ -95,6 +103,10 @@ def flatten(body: tuple[Op, ...], *, alone: bool) -> tuple[Instruction, ...]:
                     out.append(BeginSteps(axis.symbol, backwards))
                     block(inner)
                     out.append(NextStep(axis.symbol, at + 1, backwards))
+                case IfOwn(own=own, body=inner):
+                    out.append(Jump(at))
+                    block(inner)
+                    out[at] = UnlessOwn(own, len(out))
                 case AfterSteps(axis=axis, count=count, body=inner):
                     out.append(Jump(at))
                     block(inner)

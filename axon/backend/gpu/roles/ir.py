@@ -23,6 +23,14 @@ issued and the wait that leaves P in flight has passed.
 
 A mapping that is not specialized leaves the two together: the consumers' first thread puts the piece D - 1 - P steps ahead, and in
 front of the loop those that the first steps get.
+
+Note [Turns]
+    Consumers of one tile of a stream take turns at each step: one multiplies while another computes weights. Consumers of a
+    contraction in turn have tiles of their own: the block's tiles are the first consumer's, the second's, …, the first's again.
+    They take turns at each tile: one has its whole loop while another retires its last products, computes its results and stores
+    them. The producer fills one ring with all tiles, so that each stage is got and given back by one consumer; the barrier program
+    says that the others pass it by. The turn is passed as soon as the loop has issued its last products. It also says that all
+    stages of the tiles before have been seen full, without which a wait for a parity could pass a round early.
 """
 
 from __future__ import annotations
@@ -95,7 +103,7 @@ class Consumed:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Wait until this consumer may issue its products: consumers do so one after the other, in a circle."""
+    """Wait until this consumer may issue its products: consumers do so one after the other, in a circle. See Note [Turns]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +135,8 @@ class RoleFor:
 
 @dataclass(frozen=True, slots=True)
 class RoleProgram:
-    """`producer` runs in one thread, `consumer` in each of `mapping.consumers` warpgroups, on its share of the rows of a tile.
+    """`producer` runs in one thread, `consumer` in each of `mapping.consumers` warpgroups, on its share of the rows of a tile, or
+    for each of its own tiles.
 
     If the mapping is not specialized, there is no producer.
     """
@@ -178,7 +187,7 @@ class _Split:
         for _, loads in groups:
             depth = self.mapping.stages if inside else 1
             name = f"{loads[0].tile.symbol.name}_ring" if len(loads) == 1 else "ring"
-            aref = Aref(fresh(name), depth, tuple(load.tile for load in loads), self.mapping.consumers)
+            aref = Aref(fresh(name), depth, tuple(load.tile for load in loads), self.mapping.sharing)
             self.groups[aref] = tuple(loads)
             self.arefs |= {load.tile.symbol: aref for load in loads}
             self.loops[aref.symbol] = inside
@@ -261,7 +270,8 @@ class _Split:
                         first, within = self.ahead(within)
                         out += first
                     if within:
-                        out.append(RoleFor(axis, within, backwards))
+                        loop = RoleFor(axis, within, backwards)
+                        out += [Turn(), loop, PassTurn()] if self.mapping.apart else [loop]
                         out += _drain(within, self.flying(inner))
                         out += [Consumed(aref, 0) for aref in held]
                         held = []
@@ -338,9 +348,9 @@ class _Split:
         return [*out, *self.start(products), *retired, *(Consumed(a, flying) for a in used)]
 
     def start(self, *groups: tuple[Multiply, ...]) -> list[RoleStatement]:
-        """Issue groups of products, in turn if the consumers alternate."""
+        """Issue groups of products, in turn if the consumers of one tile alternate."""
         out: list[RoleStatement] = [Start(products) for products in groups]
-        return [Turn(), *out, PassTurn()] if self.mapping.turns else out
+        return [Turn(), *out, PassTurn()] if self.mapping.turns and not self.mapping.apart else out
 
     def late(self, body: tuple[Statement, ...]) -> Multiply | None:
         """The product of a loop that takes what registers hold of an earlier one's result, if the two are to overlap."""
@@ -479,7 +489,8 @@ def render(program: RoleProgram) -> str:
         lines.append(f"producer: for ({grid}):")
         lines += _lines(program.producer, names, "  ")
     each = f"each of {program.mapping.consumers} consumers" if program.mapping.consumers > 1 else "consumer"
-    lines.append(f"{each} over {names[source.rows.symbol]}: for ({grid}):")
+    which = "a tile in turn" if program.mapping.apart else f"over {names[source.rows.symbol]}"
+    lines.append(f"{each}{',' * program.mapping.apart} {which}: for ({grid}):")
     lines += _lines(program.consumer, names, "  ", alone=not program.producer)
     return "\n".join(lines) + "\n"
 

@@ -60,7 +60,8 @@ class _Lowering:
         promoted, tables = bool(self._promoted), {"ragged": source.ragged is not None, "segments": source.segments is not None}
         budget = register_budget(mapping, promoted=promoted, scores=scores, **tables)
         drain = (b.Drain(),) if stores and self.boxed else ()
-        tiles = b.Tiles(tuple(self._consumer(program.consumer, None)))
+        each_tile = tuple(self._consumer(program.consumer, None))
+        tiles = b.Tiles((b.IfOwn(True, each_tile), b.IfOwn(False, self._skipped())) if mapping.apart else each_tile)
         first, last = self._turns() if mapping.turns else ((), ())
         consumer = (*first, tiles, *last, *drain, b.Depart())
         roles: tuple[Role, ...]
@@ -84,6 +85,10 @@ class _Lowering:
             row_stores=tuple(s for s in program.consumer if isinstance(s, t.StoreRows)), sums=self._sums, segments=source.segments,
         )  # fmt: skip
 
+    def _skipped(self) -> tuple[Op, ...]:
+        """A consumer passes by the stages of a tile that is not its own."""
+        return (b.Steps(self.steps, tuple(b.Advance(ring) for ring in self.rings.values())),)
+
     def _turns(self) -> tuple[tuple[Op, ...], tuple[Op, ...]]:
         """What starts and ends the circle of turns: the last consumer passes before it has had one, the first takes one more."""
         first, threads = self._turn
@@ -97,7 +102,7 @@ class _Lowering:
     @property
     def _blocks(self) -> int:
         """How many times 64 rows a consumer has."""
-        return self.program.mapping.rows // (ROWS * self.program.mapping.consumers)
+        return self.program.mapping.rows // (ROWS * self.program.mapping.sharing)
 
     def _width(self, store: Store) -> int:
         return self.target.swizzle * 8 // store.element.bits
@@ -318,7 +323,8 @@ class _Lowering:
     def _stored_at(self, axis: Symbol, block: int, column: int) -> Coordinate:
         source = self.program.source
         if axis == source.rows.symbol:
-            return Coordinate(axis, source.rows.step, block * ROWS, by_consumer=self._blocks * ROWS)
+            by_consumer = 0 if self.program.mapping.apart else self._blocks * ROWS
+            return Coordinate(axis, source.rows.step, block * ROWS, by_consumer=by_consumer)
         if axis == source.columns.symbol:
             return Coordinate(axis, source.columns.step, column)
         return Coordinate(axis, 1)

@@ -35,7 +35,7 @@ def render(program: BarrierProgram) -> str:
         who = "one thread" if role.elected else "128 threads"
         registers = f", {role.registers} registers" if role.registers else ""
         lines.append(f"{role.name} × {role.instances} ({who}{registers}):")
-        lines += _block(role.body, names, "  ")
+        lines += _block(role.body, names, "  ", program.mapping.apart)
     return "\n".join(lines) + "\n"
 
 
@@ -43,16 +43,16 @@ def _arrivals(count: int) -> str:
     return f"{count} arrival{'' if count == 1 else 's'}"
 
 
-def _block(body: tuple[Op, ...], names: SymbolNames, indent: str) -> list[str]:
+def _block(body: tuple[Op, ...], names: SymbolNames, indent: str, apart: bool) -> list[str]:
     out = []
     for op in body:
-        out.append(indent + _text(op, names))
+        out.append(indent + _text(op, names, apart))
         if isinstance(op, b.Nested):
-            out += _block(op.body, names, indent + "  ")
+            out += _block(op.body, names, indent + "  ", apart)
     return out
 
 
-def _text(op: Op, names: SymbolNames) -> str:
+def _text(op: Op, names: SymbolNames, apart: bool) -> str:
     match op:
         case b.Await(ring=ring, side=side, first=first, ahead=ahead):
             return f"wait {names[ring.symbol]}.{side} parity {first}" + _ahead(ahead)
@@ -99,6 +99,8 @@ def _text(op: Op, names: SymbolNames) -> str:
             who = "" if only is None else f"consumer {only} alone: "
             return f"{who}pass the turn: {threads} threads at {first} + the next consumer"
         case b.LastTurn(first=first, threads=threads):
+            if apart:
+                return f"the consumer of the next tile alone: turn: {threads} threads at {first} + consumer"
             return f"consumer 0 alone: turn: {threads} threads at {first}"
         case b.Reclaim(buffer=buffer, pending=pending):
             return f"reclaim {names[buffer.symbol]}, all but {pending} stores"
@@ -127,6 +129,8 @@ def _text(op: Op, names: SymbolNames) -> str:
         case b.Steps(axis=axis, backwards=backwards, peeled=peeled):
             which = " for the pieces before" if peeled else " from the last" if backwards else ""
             return f"for {names[axis.symbol]} by {axis.step}{which}:"
+        case b.IfOwn(own=own):
+            return f"if the tile is {'its own' if own else 'another consumer’s'}:"
         case b.AfterSteps(axis=axis, count=count):
             return f"if {count} steps of {names[axis.symbol]} are complete:"
         case b.IfPiece(axis=axis, number=number, current=current):

@@ -15,6 +15,7 @@ from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, itself, with_views
 from axon.backend.gpu.tile.contraction import MatrixProduct, terms, view_of
 from axon.backend.gpu.tile.epilogue import EpilogueOperand, views_of
+from axon.backend.gpu.tile.epilogue_cost import epilogue_of
 from axon.backend.gpu.tile.families import Kernel, Tiled, with_operands
 from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping
 from axon.backend.gpu.tile.segments import fronted
@@ -199,7 +200,7 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             lefts, rights = (_elements(kernel, operand, side * depth, sizes, extents) for operand, side in sides)
             problem = ScheduleProblem(
                 rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), factors=kernel.factors,
-                elements=(lefts, rights), bits=kernel.left.value.element.bits,
+                elements=(lefts, rights), bits=kernel.left.value.element.bits, epilogue=epilogue_of(kernel),
             )  # fmt: skip
             if kernel.ragged is not None:
                 groups = kernel.ragged.groups.evaluate(sizes)

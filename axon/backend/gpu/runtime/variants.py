@@ -31,7 +31,7 @@ from axon.backend.gpu.runtime.prepare import Prepared, is_empty, problem_of
 from axon.backend.gpu.runtime.ways import NO_MAPPING, REFUSED, Planned
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.epilogue import views_of
-from axon.backend.gpu.tile.schedule import TileMapping, holds, predict
+from axon.backend.gpu.tile.schedule import TileMapping, Traits, accumulators, holds, predict
 from axon.backend.gpu.tile.schedule_file import FREE, Fixed
 from axon.backend.gpu.tile.siblings import seconds_alone
 from axon.backend.plan.collapse import Dimensions
@@ -103,6 +103,11 @@ def worded(sizes: MappingOf[Symbol, int]) -> str:
     return ", ".join([*shown, "…"] if len(sizes) > _SHOWN else shown)
 
 
+def _fits_less(mapping: TileMapping, than: TileMapping, facts: Traits) -> bool:
+    """Whether a consumer's thread holds as much with a mapping, and has as few registers or fewer."""
+    return accumulators(mapping, facts) >= accumulators(than, facts) and mapping.consumers >= than.consumers
+
+
 class TileChoices(VariantChoices):
     """Of a kernel for the tensor cores."""
 
@@ -149,6 +154,10 @@ class TileChoices(VariantChoices):
         their own, whatever does not fit."""
         refused = {variant.mapping for variant in self.refused if variant.granted in (ready.granted, _NOTHING)}
         left = [mapping for mapping in self._legal(ready) if mapping not in refused]
+        facts = traits(ready.kernel)
+        spilled = [mapping for mapping in refused if mapping.apart]
+        if spilled:  # others that hold as much are not even tried: each takes its time to compile
+            left = [m for m in left if not (m.apart and any(_fits_less(m, than, facts) for than in spilled))]
         kernel, asked = ready.kernel, self.only is not None or self.fixed.values
         if asked or not refused or not isinstance(kernel, MatrixProduct) or not kernel.siblings:
             return left

@@ -38,12 +38,12 @@ BUFFER_BYTES = 64 * 128  # one store buffer: 64 rows of one swizzle width
 class TileMapping:
     """One way to run a contraction. Tile extents are in elements."""
 
-    rows: int = 128
+    rows: int = 128  # shared by the consumers; or, if each has tiles of its own, of one of these
     columns: int = 256
     depth: int = 64
     stages: int = 4  # depth D of the ring between producer and consumers
     in_flight: int = 1  # P: groups of products that may still run when the next is issued
-    consumers: int = 2  # warpgroups that share the rows of a tile
+    consumers: int = 2  # warpgroups that share the rows of a tile, or, of a contraction in turn, have a block's tiles one by one
     cluster: int = 2  # blocks that share one operand by multicast
     cluster_over: Literal["rows", "columns"] = "rows"  # the axis along which the blocks of a cluster differ
     group: int = 8  # clusters of tile rows that are walked together, for the L2 cache
@@ -53,6 +53,16 @@ class TileMapping:
     specialized: bool = True  # a producer of its own asks for copies; if not, the consumers' first thread does so beside its work
     turns: bool = False  # consumers issue their products one after the other, so that one computes while another multiplies
 
+    @property
+    def apart(self) -> bool:
+        """Whether each consumer has tiles of its own, so that what one does with its result runs beside another's products."""
+        return self.turns and not self.keys
+
+    @property
+    def sharing(self) -> int:
+        """How many consumers share the rows of a tile."""
+        return 1 if self.apart else self.consumers
+
     def __str__(self) -> str:
         keys = f"×{self.keys}" if self.keys else ""
         tile = f"tile {self.rows}×{self.columns}×{self.depth}{keys} · consumers {self.consumers}{' in turn' if self.turns else ''}"
@@ -61,6 +71,24 @@ class TileMapping:
         walk = "persistent" if self.persistent else "one tile per block"
         roles = "" if self.specialized else " · not specialized"
         return f"{tile} · {ring} · {cluster} · groups of {self.group} · {walk}{roles}"
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What a consumer does with each element of its sums beside storing one result of them.
+
+    A thread loads, computes and stores 8 columns of a result at a time, one after the other, and waits for what it loads. `far`
+    says for how many results it waits for memory: these read what no other has read before, at rows and columns. For `near` others
+    it waits for what lies close by: a row of columns, or what an earlier result has read too. `moved` are bytes read and written.
+    """
+
+    far: int = 0
+    near: int = 0
+    moved: float = 0.0
+    work: float = 0.0  # as many additions, see `scalar_facts.weight`
+
+    def __bool__(self) -> bool:
+        return bool(self.far or self.near or self.moved or self.work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +110,7 @@ class Traits:
     computed: tuple[
         tuple[int, int], ...
     ] = ()  # of a left factor that is computed: bits of what is staged, and for how many of the depth
+    epilogue: bool = False  # of a contraction: whether something is done with its sums beside storing them
 
     @property
     def promoted(self) -> bool:
@@ -129,6 +158,7 @@ class ScheduleProblem:
     staged: int = 0  # bytes of what is staged of a left factor that is computed
     work: float = 0.0  # instructions of each of its elements
     bits: int = 16
+    epilogue: Epilogue = Epilogue()
 
     @property
     def sums(self) -> int:
@@ -185,7 +215,7 @@ def accumulators(mapping: TileMapping, traits: Traits) -> int:
         return mapping.rows * (4 * mapping.columns + 3 * mapping.keys) // (2 * mapping.consumers * 128)
     held = mapping.depth if traits.computed else 0  # 16 bits each
     columns = held + 2 * mapping.columns * (traits.sums + traits.promoted) + (1 + 2 * traits.scores + traits.by_key) * mapping.keys
-    return mapping.rows * columns // (2 * mapping.consumers * 128)
+    return mapping.rows * columns // (2 * mapping.sharing * 128)
 
 
 def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ...]:
@@ -212,7 +242,7 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
     registers = budget[1] if budget else min(target.max_registers, target.registers_per_multiprocessor // threads)
     used = shared_bytes(mapping, traits)
     rules = [
-        (mapping.rows % (target.product_rows * mapping.consumers) == 0,
+        (mapping.rows % (target.product_rows * mapping.sharing) == 0,
          f"rows must be a multiple of {target.product_rows} for each consumer"),
         (mapping.rows <= target.box_extent, f"rows can be at most {target.box_extent}"),
         (low <= mapping.columns <= high, f"columns must be {low} to {high}"),
@@ -246,6 +276,10 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
         (not traits.segments or mapping.depth <= target.box_extent, f"depth can be at most {target.box_extent}, of rows of groups"),
         (not traits.ragged or mapping.cluster == 1 or not over_rows, "blocks of other rows share no group's columns"),
         (not mapping.turns or mapping.consumers > 1, "one consumer alone takes no turns"),
+        (not mapping.apart or mapping.specialized, "consumers with tiles of their own need a producer: it must be specialized"),
+        (not mapping.apart or mapping.persistent, "tiles are done in turn where a block has several: it must be persistent"),
+        (not mapping.apart or not (traits.promoted or traits.computed),
+         "a step of factors in limbs, or of one that is computed, multiplies and computes by itself: tiles are not done in turn"),
         (used <= target.shared_per_block, f"it needs {used} bytes of shared memory of {target.shared_per_block}"),
     ]  # fmt: skip
     return tuple(text for holds, text in rules if not holds)
@@ -261,8 +295,13 @@ SIBLING_TILES = (  # of each of the products that share a factor
     (128, 128, 64, 2), (256, 64, 64, 2), (128, 64, 64, 2), (128, 64, 128, 2), (64, 128, 64, 1), (64, 64, 128, 1), (64, 64, 64, 1),
 )  # fmt: skip
 LIMB_TILES = ((128, 128, 64, 2), (128, 64, 64, 2), (64, 128, 64, 1), (64, 64, 64, 1))  # stages hold several of each factor
+TURN_TILES = (  # of each consumer
+    (64, 256, 64, 2), (64, 192, 64, 2), (128, 128, 64, 2), (64, 128, 64, 2), (64, 64, 128, 2), (64, 192, 64, 3), (64, 128, 64, 3),
+)  # fmt: skip
+SIBLING_TURN_TILES = ((64, 128, 64, 2), (128, 64, 64, 2), (64, 64, 64, 2), (64, 64, 64, 3))
 CLUSTERS: tuple[tuple[int, Literal["rows", "columns"]], ...] = ((2, "rows"), (2, "columns"), (4, "columns"), (1, "rows"))
 MOST_STAGES = 12
+MOST_TURN_STAGES = 6  # of consumers with tiles of their own: a proof has more states for each, and so many are far ahead
 COMPUTED_TILES = tuple(  # of a left factor that is computed; few columns are the narrow side of the instruction
     (64 * consumers, columns, depth, consumers)
     for consumers in (1, 2, 3)
@@ -307,7 +346,7 @@ def attempts(target: Target, traits: Traits, given: Given) -> Iterator[TileMappi
 
 
 def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Iterator[list[TileMapping]]:
-    """For each tile and cluster the rings that it may have, the best first; `shallow` ones too."""
+    """For each tile and cluster the rings that it may have, the best first; `shallow` ones, and tiles in turn, in any case."""
     fixed: dict[str, Any] = dict(given)
     alone = traits.promoted or bool(traits.computed)  # a step waits for its own products
     waiting = fixed.get("in_flight", 0 if alone else 1)
@@ -316,16 +355,19 @@ def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Itera
     else:
         least = 1 if traits.promoted else 2  # a stage of limbs is several of others
         stages = range(max(MOST_STAGES, waiting + 1), waiting if shallow else max(least, waiting), -1)
-    for base in _bases(traits):
+    for base in _bases(traits, fixed.get("turns", traits.epilogue or shallow)):
         for sized in _sized(base, fixed, target):
-            rings = (replace(sized, stages=n, slots=slots) for n in stages for slots in ((1,) if alone else (2, 1)))
+            most = max(MOST_TURN_STAGES, waiting + 1) if sized.apart and "stages" not in fixed else MOST_STAGES + waiting
+            depths = [n for n in stages if n <= most]
+            rings = (replace(sized, stages=n, slots=slots) for n in depths for slots in ((1,) if alone else (2, 1)))
             if traits.computed and not sized.persistent and "stages" not in fixed:  # two blocks beside each other
                 half = target.shared_per_multiprocessor // 2 - target.shared_taken
                 rings = (ring for ring in rings if shared_bytes(ring, traits) <= half)
             yield list(dict.fromkeys(replace(ring, **fixed) for ring in rings))
 
 
-def _bases(traits: Traits) -> Iterator[TileMapping]:
+def _bases(traits: Traits, in_turn: bool) -> Iterator[TileMapping]:
+    """Tiles and clusters. Those of contractions `in_turn` are worth pricing where there is something to hide."""
     if traits.stream:
         tiles = LIMB_STREAM_TILES if traits.promoted else STREAM_TILES
         for columns, depth, (rows, keys, consumers), turns in product(WIDTHS, WIDTHS, tiles, (False, True)):
@@ -338,10 +380,18 @@ def _bases(traits: Traits) -> Iterator[TileMapping]:
         for (rows, columns, wide, consumers), (cluster, over) in product(shapes, CLUSTERS):
             depth = wide * 16 // traits.element.bits
             yield TileMapping(rows, columns, depth, 2, 0 if traits.promoted else 1, consumers, cluster, over)
+        if in_turn and not traits.promoted:
+            for (rows, columns, wide, consumers), (cluster, over) in product(
+                SIBLING_TURN_TILES if traits.sums > 1 else TURN_TILES, CLUSTERS
+            ):
+                depth = wide * 16 // traits.element.bits
+                yield TileMapping(rows, columns, depth, 2, 1, consumers, cluster, over, turns=True)
 
 
 def _sized(base: TileMapping, fixed: MappingOf[str, Any], target: Target) -> list[TileMapping]:
     """A mapping with its rows made to fit consumers that are fixed, and the other way round."""
+    if fixed.get("turns", base.turns) and not base.keys:
+        return [base]  # any number of consumers has any rows
     if "consumers" in fixed and "rows" not in fixed:
         unit = target.product_rows * max(1, fixed["consumers"])
         return [replace(base, rows=rows) for rows in range(unit, target.box_extent + 1, unit)] or [base]
@@ -417,6 +467,16 @@ PIXEL_COPY, EACH_PIXEL = 6e-8, 2.4e-9  # seconds of a copy of pixels, and of eac
 MEMORY_RATE = 3.6e12  # bytes per second of the whole chip, while products run
 
 
+# Of epilogues. Fitted to seven times on one H200, of 8192 and 4096 rows, 768 to 14336 columns and a depth of 768 to 4096: with a
+# bias, a residual, two tensors added, the gradients of GELU and SwiGLU, and up to three results. It is within a fifth of them.
+FAR_LOAD = 0.26e-6  # seconds that a thread waits for what 8 columns of a tile read of memory
+NEAR_LOAD = 0.03e-6  # and for what lies close by
+EPILOGUE_RATE = 4.2e12  # bytes per second of the whole chip
+EPILOGUE_WORK = 2e12  # additions per second of one multiprocessor; what weighs as several is often one instruction here
+# Not measured yet: tiles in turn are taken where they are predicted to save more than this.
+IN_TURN = 1.05
+
+
 # Not fitted to anything yet: by counting instructions.
 EVALUATED = 1.2e11  # instructions of threads per second of one multiprocessor that has something else to do meanwhile
 ALONE_EVALUATED = 0.6  # of that with one consumer alone
@@ -488,14 +548,35 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
         feed += copies * (PIXEL_COPY + own * (EACH_PIXEL - target.swizzle / FEED_RATE))
     step = _slower(work, feed, 4) * CLUSTER_COST.get(mapping.cluster, 1.2)
     start = LAUNCH + CLUSTER_LAUNCH.get(mapping.cluster, 1e-6)
-    busy = start + waves * steps * step
-    if busy > SUSTAINED:
+    after = _epilogue(mapping, problem.epilogue, target)
+    busy = start + _tiles(mapping, waves, steps, step, after)
+    if start + waves * steps * step > SUSTAINED:  # of products: what comes after them draws little power
         alone = ALONE_COST if mapping.cluster == 1 else 1.0
-        busy = start + waves * steps * _slower(step, flops / SUSTAINED_RATE, 8) * alone
+        busy = start + _tiles(mapping, waves, steps, _slower(step, flops / SUSTAINED_RATE, 8), after) * alone
     many = problem.outer * problem.depth
     lefts, rights = problem.elements or (many * problem.rows, many * problem.columns)
-    elements = left * lefts + right * rights + problem.rows * problem.columns * problem.outer
-    return _slower(busy, LAUNCH + bytes_ * elements / MEMORY_RATE, 6)
+    results = problem.rows * problem.columns * problem.outer
+    moved = bytes_ * (left * lefts + right * rights + results) + problem.epilogue.moved * results
+    return _slower(busy, LAUNCH + moved / MEMORY_RATE, 6)
+
+
+def _epilogue(mapping: TileMapping, epilogue: Epilogue, target: Target) -> float:
+    """Seconds that a tile takes after its last step, beside what all products take: storing one result is in the rates of these."""
+    elements = mapping.rows * mapping.columns
+    eights = mapping.rows // (target.product_rows * mapping.sharing) * (mapping.columns // 8)
+    waited = eights * (FAR_LOAD * epilogue.far + NEAR_LOAD * epilogue.near)
+    moved = epilogue.moved * target.multiprocessors / EPILOGUE_RATE
+    return waited + elements * (moved + epilogue.work / EPILOGUE_WORK)
+
+
+def _tiles(mapping: TileMapping, tiles: int, steps: int, step: float, after: float) -> float:
+    """Seconds of one block's tiles, of which each has its steps and then what comes after."""
+    if not mapping.apart:
+        return tiles * steps * step + tiles * after
+    # A consumer begins when the one before it has made its steps, and its own tile before is done: the last one so late.
+    rounds, within = divmod(max(0, tiles - 1), mapping.consumers)
+    begun = max((tiles - 1) * steps * step, rounds * after + (rounds + within) * steps * step)
+    return IN_TURN * (begun + steps * step + after)
 
 
 def _slower(a: float, b: float, sharpness: int) -> float:

@@ -20,7 +20,7 @@ from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.tile.contraction import PRODUCT_ELEMENTS, MatrixProduct, Merging, contraction, factors_of, group
 from axon.backend.gpu.tile.epilogue import EpilogueGroup
 from axon.backend.gpu.tile.online_softmax import local_symbols
-from axon.backend.gpu.tile.schedule import MEMORY_RATE, ScheduleProblem, Traits, fastest
+from axon.backend.gpu.tile.schedule import Epilogue, ScheduleProblem, Traits, fastest
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Compute, Op, Value
@@ -140,6 +140,10 @@ def better_alone(kernel: MatrixProduct, problem: ScheduleProblem, traits: Traits
 
 def seconds_alone(kernel: MatrixProduct, problem: ScheduleProblem, traits: Traits, target: Target) -> float:
     """Of products that share a factor, made by kernels of their own."""
-    one = fastest(replace(problem, factors=(1, 1)), replace(traits, factors=(1, 1)), target)
-    size = problem.rows * problem.columns * problem.outer * kernel.left.value.element.bits // 8
-    return len(kernel.products) * one + (len(kernel.products) - 1) * size / MEMORY_RATE  # what the last one reads
+    before = len(kernel.products) - 1
+    element = kernel.left.value.element.bits / 8
+    one = replace(problem, factors=(1, 1), epilogue=Epilogue())
+    epilogue = problem.epilogue
+    last = replace(one, epilogue=replace(epilogue, far=max(1, epilogue.far), moved=epilogue.moved + before * element))
+    alone = replace(traits, factors=(1, 1))
+    return before * fastest(one, replace(alone, epilogue=False), target) + fastest(last, alone, target)

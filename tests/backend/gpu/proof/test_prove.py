@@ -40,6 +40,7 @@ from tests.sample import ALL
 
 SMALL = TileMapping(128, 128, 64, stages=3, cluster=2, slots=2)
 TOGETHER = replace(SMALL, stages=4, specialized=False)
+APART = TileMapping(64, 128, 64, stages=3, cluster=1, slots=2, turns=True)
 MAPPINGS = {
     "as found best": TileMapping(),
     "no cluster": TileMapping(cluster=1),
@@ -52,6 +53,12 @@ MAPPINGS = {
     "eight stages": TileMapping(64, 64, stages=8, consumers=1, cluster=1),
     "two slots": SMALL,
     "one role": TOGETHER,
+    "in turn": APART,
+    "in turn, in a cluster": replace(APART, cluster=2, cluster_over="columns", stages=4),
+    "in turn, 128 rows each": replace(APART, rows=128, columns=128, stages=4),
+    "in turn, three consumers": replace(APART, consumers=3),
+    "in turn, two in flight": replace(APART, in_flight=2),
+    "in turn, two stages": replace(APART, stages=2),
     "one role, one warpgroup": TileMapping(64, 64, 64, stages=2, in_flight=0, consumers=1, cluster=1, specialized=False),
     "one role, five pieces ahead": TileMapping(128, 64, 64, stages=6, in_flight=0, specialized=False),
     "one role, two in flight": TileMapping(192, 128, stages=4, in_flight=2, consumers=3, cluster=1, specialized=False),
@@ -140,7 +147,7 @@ OPERATION_MUTANTS: list[tuple[str, type, Change, set[str]]] = [
 ]
 
 
-@pytest.mark.parametrize("mapping", [SMALL, TOGETHER], ids=["specialized", "one role"])
+@pytest.mark.parametrize("mapping", [SMALL, TOGETHER, replace(APART, cluster=2)], ids=["specialized", "one role", "in turn"])
 @pytest.mark.parametrize(("name", "kind", "change", "allowed"), OPERATION_MUTANTS, ids=[m[0] for m in OPERATION_MUTANTS])
 def test_a_changed_operation_is_refused(name: str, kind: type, change: Change, allowed: set[str], mapping: TileMapping) -> None:
     program = lowered(contraction("ik,jk->ij"), mapping)
@@ -151,6 +158,76 @@ def test_a_changed_operation_is_refused(name: str, kind: type, change: Change, a
         return
     for number, op in places:
         refused(mutate(program, number, change), allowed, f"{name}: {op} at {number}")
+
+
+# ── tiles in turn ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+APART_MUTANTS: list[tuple[str, type, Change, set[str]]] = [
+    ("a dropped turn", b.Turn, drop, {"turn", "deadlock", "phase"}),
+    ("a doubled turn", b.Turn, twice, {"deadlock"}),
+    ("a dropped pass", b.PassTurn, drop, {"deadlock", "turn"}),
+    ("a doubled pass", b.PassTurn, twice, {"turn"}),
+    ("a pass by the first consumer alone", b.PassTurn, with_field("only", lambda _: 0), {"deadlock", "turn"}),
+    ("a last turn that is missing", b.LastTurn, drop, {"turn"}),
+    ("a last turn that comes twice", b.LastTurn, twice, {"deadlock"}),
+    ("a turn that all wait for at the end", b.LastTurn, lambda op: (b.Turn(3, 256),), {"deadlock"}),
+    ("a part of a tile that is done for all", b.IfOwn, body_of, {"exit", "phase", "turn", "deadlock"}),
+    ("a part of a tile that is left out", b.IfOwn, drop, {"exit"}),
+    ("a part of a tile that is empty", b.IfOwn, lambda op: (replace(op, body=()),), {"exit"}),
+    ("a tile that is taken for another's", b.IfOwn, lambda op: (replace(op, own=not op.own),), {"exit", "phase", "deadlock"}),
+]
+
+
+def test_the_mutants_of_turns_are_of_what_is_there() -> None:
+    made = lowered(contraction("ik,jk->ij"), APART)
+    assert {type(op) for role in made.roles for op in b.operations(role.body)} >= {kind for _, kind, _, _ in APART_MUTANTS}
+
+
+@pytest.mark.parametrize("mapping", [APART, replace(APART, consumers=3)], ids=["two", "three"])
+@pytest.mark.parametrize(("name", "kind", "change", "allowed"), APART_MUTANTS, ids=[m[0] for m in APART_MUTANTS])
+def test_a_changed_turn_is_refused(name: str, kind: type, change: Change, allowed: set[str], mapping: TileMapping) -> None:
+    program = lowered(contraction("ik,jk->ij"), mapping)
+    for number, op in sites(program, kind):
+        refused(mutate(program, number, change), allowed, f"{name}: {op} at {number}")
+
+
+@pytest.mark.parametrize(
+    ("moved", "over", "allowed"),
+    [
+        (b.Turn, b.Clear, None),  # earlier, and still in turn
+        (b.Steps, b.Turn, {"phase", "turn", "deadlock"}),  # a loop before its turn
+        (b.PassTurn, b.Steps, {"phase", "turn", "deadlock"}),  # a turn that is passed before the loop
+    ],
+)
+def test_the_loop_is_the_turn(moved: type, over: type, allowed: set[str] | None) -> None:
+    """Without it a wait could pass a round early: nobody else says that the stages of the tile before were full."""
+    found = list(moves(lowered(contraction("ik,jk->ij"), APART), moved, over))
+    assert found
+    for made in found:
+        if allowed is None:
+            assert isinstance(verify(made), Proof)
+        else:
+            refused(made, allowed, (moved, over))
+
+
+def test_a_ring_is_passed_by_once_for_each_tile_of_another() -> None:
+    program = lowered(contraction("ik,jk->ij"), APART)
+    number, skipped = next((n, op) for n, op in sites(program, b.IfOwn) if isinstance(op, b.IfOwn) and not op.own)
+    assert isinstance(skipped, b.IfOwn)
+    for body in (skipped.body * 2, (*skipped.body, b.Advance(program.rings[0])), ()):
+        broken = mutate(program, number, lambda op, body=body: (replace(op, body=body),))  # type: ignore[misc]
+        refused(broken, {"exit", "content", "phase", "deadlock"}, body)
+    (loop,) = skipped.body
+    assert isinstance(loop, b.Steps)
+    waiting = replace(loop, body=(b.Await(program.rings[0], "full", 0), *loop.body))
+    refused(mutate(program, number, lambda op: (replace(op, body=(waiting,)),)), {"phase"}, "a wait for another's stages")
+
+
+def test_a_program_whose_tiles_are_shared_does_not_ask_whose_they_are() -> None:
+    program = lowered(contraction("ik,jk->ij"), SMALL)
+    *_, (number, _) = sites(program, b.Tiles)
+    asked = mutate(program, number, lambda op: (replace(op, body=(b.IfOwn(True, op.body),)),))
+    refused(asked, {"exit"}, "shared tiles")
 
 
 # ── factors in limbs ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -297,7 +374,7 @@ CONTENT_MUTANTS: list[tuple[str, type, Change, set[str]]] = [
 ]
 
 
-@pytest.mark.parametrize("mapping", [SMALL, TWO_FIELDS], ids=["cluster", "alone"])
+@pytest.mark.parametrize("mapping", [SMALL, TWO_FIELDS, APART], ids=["cluster", "alone", "in turn"])
 @pytest.mark.parametrize(("name", "kind", "change", "allowed"), CONTENT_MUTANTS, ids=[m[0] for m in CONTENT_MUTANTS])
 def test_what_is_about_other_data_is_refused(
     name: str, kind: type, change: Change, allowed: set[str], mapping: TileMapping
@@ -307,7 +384,7 @@ def test_what_is_about_other_data_is_refused(
         refused(mutate(program, number, change), allowed, f"{name}: {op} at {number}")
 
 
-@pytest.mark.parametrize("mapping", [SMALL, TWO_FIELDS, TOGETHER], ids=["cluster", "alone", "one role"])
+@pytest.mark.parametrize("mapping", [SMALL, TWO_FIELDS, TOGETHER, APART], ids=["cluster", "alone", "one role", "in turn"])
 @pytest.mark.parametrize(("axes", "stores"), [("ik,jk->ij", "boxes"), ("ki,kj->ij", "boxes"), ("ik,jk->ij", "rows")])
 def test_every_other_place_is_refused(axes: str, stores: str, mapping: TileMapping) -> None:
     """Copies and stores of another box, another tensor, or from another place along any dimension."""

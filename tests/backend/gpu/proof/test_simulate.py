@@ -27,6 +27,17 @@ TOGETHER = [
     TileMapping(192, 64, 64, stages=6, consumers=3, cluster=1, specialized=False),
 ]
 
+IN_TURN = replace(ONE, stages=3, consumers=2, turns=True)
+APART = [
+    IN_TURN,
+    replace(IN_TURN, stages=2, in_flight=0),
+    replace(IN_TURN, stages=4, in_flight=2, slots=2),
+    replace(IN_TURN, rows=128, columns=128),
+    replace(IN_TURN, consumers=3),
+    replace(IN_TURN, rows=128, columns=128, stages=4, cluster=2),
+    replace(IN_TURN, rows=128, columns=64, stages=4, cluster=2, cluster_over="columns"),
+]
+
 
 def run(
     case: Case, sizes: dict[str, int], mapping: TileMapping, *, stores: str = "boxes", seed: int = 0
@@ -57,6 +68,24 @@ def test_one_role_that_loads_and_multiplies(axes: str, mapping: TileMapping) -> 
     for seed, depth in enumerate((1, 64, 65, 152, 400)):  # fewer pieces than are put ahead, and more
         got, arrays = run(case, {"i": 200, "j": 136, "k": depth}, mapping, seed=seed)
         assert error(got, expected(case, arrays)) < 3e-3
+
+
+@pytest.mark.parametrize("axes", ["ik,jk->ij", "ki,kj->ij"])
+@pytest.mark.parametrize("mapping", APART, ids=str)
+def test_tiles_in_turn(axes: str, mapping: TileMapping) -> None:
+    """One tile, fewer than there are consumers, odd and even numbers of them; loops that fill the ring in part, and many times."""
+    case = contraction(axes)
+    for seed, (rows, columns, depth) in enumerate([(64, 64, 8), (64, 130, 64), (200, 136, 152), (330, 72, 400), (520, 200, 72)]):
+        got, arrays = run(case, {"i": rows, "j": columns, "k": depth}, mapping, seed=seed)
+        assert error(got, expected(case, arrays)) < 3e-3
+
+
+@pytest.mark.parametrize("stores", STORES)
+def test_an_epilogue_of_tiles_in_turn(stores: str) -> None:
+    case = contraction("bik,bjk->bij", result=Element.F32, epilogue=lambda p, x, at: mul(add(p, x[0]), x[1]), extra="bij,j")
+    got, arrays = run(case, {"b": 3, "i": 130, "j": 72, "k": 64}, APART[1], stores=stores)
+    want = (expected(case, arrays) + arrays[case.extra[0].symbol]) * arrays[case.extra[1].symbol]
+    assert error(got, want) < 1e-5
 
 
 @pytest.mark.parametrize("seed", range(6))

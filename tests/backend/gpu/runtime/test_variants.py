@@ -23,7 +23,7 @@ from axon.backend.gpu.runtime import arrays, steps
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.prepare import prepare, problem_of
 from axon.backend.gpu.runtime.variants import ASKED, LIMIT
-from axon.backend.gpu.tile.schedule import predict, ranked
+from axon.backend.gpu.tile.schedule import accumulators, predict, ranked
 from axon.backend.needs import Missing
 from axon.backend.plan.ir import Nest
 from axon.base.element import Element
@@ -401,6 +401,27 @@ def test_a_factor_that_no_kernel_can_compute_on_the_way_is_computed_before(build
     assert served.planned.way.before == wanted.keys()
     assert [type(plan.kernel).__name__ for plan in plans.values()] == ["Nest", "MatrixProduct"]
     assert program.serving({}, bound) is served
+
+
+def test_tiles_in_turn_that_hold_as_much_as_one_that_does_not_fit_are_not_tried(builds: Builds) -> None:
+    text = "fun f (a : bf16[m, k]) (b : bf16[n, k]) (r : bf16[m, n]) = for i j => (sum l => a[i, l] * b[j, l]) + r[i, j]"
+    program = executable(text, 2, 2, 2)
+    bound = named(program, m=8192, n=768, k=768)
+    tried: list[Any] = []
+
+    def refuse(stages: Any) -> bool:
+        if stages.barriers is not None and stages.barriers.mapping.apart:
+            tried.append(stages.barriers.mapping)
+            return True
+        return False
+
+    builds.refuse = refuse
+    (plan,) = program.plans(tensors(program, bound), bound).values()
+    assert not plan.mapping.turns
+    assert tried  # the best are in turn
+    held = [(accumulators(mapping, traits(program.kernels[0])), mapping.consumers) for mapping in tried]
+    for at, (more, consumers) in enumerate(held):
+        assert not any(less <= more and fewer <= consumers for less, fewer in held[:at])
 
 
 def refused_order(program: Executable, mapping: Any, bound: Any) -> Any:

@@ -194,6 +194,17 @@ def barriers(mapping: TileMapping) -> BarrierProgram:
     return stages(ready.kernel, mapping, HOPPER, planned.values, ready.granted).barriers
 
 
+@pytest.mark.parametrize("name", ["product", "gathered", "biased", "heads"])
+def test_tiles_in_turn(name: str) -> None:
+    """A consumer reads from tables what its own tiles have, and how many steps it passes by does not depend on them."""
+    arguments = given(name, np.random.default_rng(1), 300, 5, 136, 72, drawn(Random(2), 300, 5))
+    program = compiler.lower(checked(SOURCE), name, None)
+    mapping = TileMapping(64, 64, 64, 3, 1, 2, 1, "rows", turns=True)
+    (got,) = simulated.run(program, arguments, mapping=mapping)
+    want = wanted(name, *arguments)
+    np.testing.assert_allclose(np.asarray(got, np.float64), want, atol=2e-2 * abs(want).max())
+
+
 def test_mutants_are_found() -> None:
     made = barriers(TileMapping(128, 128, 64, 4, 1, 2, 2, "columns"))
     assert not isinstance(verify(made), Violation)

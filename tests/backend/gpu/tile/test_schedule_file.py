@@ -67,6 +67,7 @@ def test_what_is_chosen_is_legal_and_has_the_values(traits: Traits, data: st.Dat
         "cluster": st.sampled_from((1, 2, 4, 8)),
         "slots": st.integers(1, 3),
         "persistent": st.booleans(),
+        "turns": st.booleans(),
     }
     names = data.draw(st.lists(st.sampled_from(sorted(values)), max_size=4, unique=True))
     fixed = tuple((name, data.draw(values[name])) for name in names)
@@ -82,6 +83,14 @@ def test_one_value_from_the_best_mapping_changes_nothing_else() -> None:
             again = ranked(problem, traits, HOPPER, ((name, getattr(best, name)),))[0]
             assert again == best or again.rows * again.columns >= best.rows * best.columns, name
             assert getattr(again, name) == getattr(best, name)
+
+
+def test_products_are_made_in_turn_where_that_is_asked_for() -> None:
+    mapping = ranked(ScheduleProblem(4096, 4096, 4096), CONTRACTION, HOPPER, (("turns", True),))[0]
+    assert (mapping.turns, mapping.rows % 64, mapping.consumers > 1) == (True, 0, True)
+    three = ranked(ScheduleProblem(4096, 4096, 4096), CONTRACTION, HOPPER, (("turns", True), ("consumers", 3)))
+    assert three
+    assert all(m.rows in (64, 128) and m.consumers == 3 for m in three)
 
 
 @pytest.mark.parametrize("consumers", [1, 2, 3])
@@ -187,6 +196,9 @@ def randn(*shape: int) -> Any:
         ("product", [(70, 96), (96, 72)], "rows = 64\ncolumns = 64\nin_flight = 0\ncluster = 2"),
         ("product", [(70, 96), (96, 72)], "rows = 192\npersistent = false\nstages = 2"),
         ("chain", [(24, 64), (64, 64)], "depth = 128\n[chain.2]\ncolumns = 128"),
+        ("product", [(700, 96), (96, 72)], "turns = true"),
+        ("product", [(700, 96), (96, 200)], "turns = true\nconsumers = 3\nrows = 128\ncolumns = 64"),
+        ("chain", [(330, 64), (64, 64)], "turns = true\n[chain.2]\nrows = 64"),
         ("attention", [(1, 100, 64)] * 3, "keys = 64\nconsumers = 1"),
     ],
 )

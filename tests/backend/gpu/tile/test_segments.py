@@ -254,6 +254,7 @@ MAPPINGS = {
     "cluster": TileMapping(128, 128, 64, 4, 1, 2, 2, "columns"),
     "alone": TileMapping(64, 64, 64, 4, 1, 1, 1, "rows", specialized=False),
     "deep": TileMapping(64, 64, 128, 3, 2, 1, 1, "rows"),
+    "in turn": TileMapping(64, 64, 64, 3, 1, 2, 1, "rows", turns=True),
 }
 
 

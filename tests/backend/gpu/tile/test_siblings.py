@@ -67,6 +67,7 @@ MAPPINGS = (
     TileMapping(64, 64, 64, stages=2, in_flight=0, consumers=1, cluster=1),
     TileMapping(256, 64, 64, stages=4, cluster_over="columns"),
     TileMapping(128, 64, 64, stages=4, cluster=1, specialized=False),
+    TileMapping(64, 64, 64, stages=3, cluster=1, turns=True),
 )
 
 
@@ -153,7 +154,7 @@ def test_results_are_those_of_float64(name: str) -> None:
         # Rows that bulk copies read lie at multiples of 16 bytes.
         draw = chance.randint
         sizes = {"l": draw(1, 3), "n": draw(1, 300), "d": 8 * draw(1, 25), "h": 8 * draw(1, 20)}
-        mapping = chance.choice(MAPPINGS if name not in ("three", "of the same columns") else MAPPINGS[2:3])
+        mapping = chance.choice(MAPPINGS if name not in ("three", "of the same columns") else (MAPPINGS[2], MAPPINGS[-1]))
         arrays = normal(made, sizes, turn)
         got = run(made, arrays, seed=turn, mapping=mapping)
         want = expected(*(a.astype(np.float64) for a in arrays))
