@@ -16,7 +16,8 @@ Note [Ways]
                better to keep them (see `tile.recompute`), and of one in f32 of which limbs make more work than they save
       alone    products that share a factor, of which one kernel could make all, are kernels of their own: that takes less time, or
                one of several accumulators does not fit (see `tile.siblings`)
-      bare     with the operations on its product no mapping of a contraction fits the registers: they run after it
+      bare     with the operations on its product no mapping of a contraction fits the registers, or it takes longer than two
+               kernels: they run after it
       ones     a nest of reductions whose last row axis has one index goes along the one before (a matrix times one column)
       parts    a reduction that is split is cut along the axes of which its sizes make several parts, and along none if that is
                none (see `plan.split`)
@@ -49,6 +50,7 @@ from axon.backend.gpu.runtime.reaching import with_reaches, worth_reaching
 from axon.backend.gpu.runtime.spreading import rows_to_spread
 from axon.backend.gpu.tile.contraction import MatrixProduct, Merging
 from axon.backend.gpu.tile.divided import Division, divided, state_of
+from axon.backend.gpu.tile.epilogue_cost import better_bare
 from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, nests, results_of
 from axon.backend.gpu.tile.limbs import better_apart, dearer, limbed
 from axon.backend.gpu.tile.recompute import Recomputed, better_kept, recomputed
@@ -260,6 +262,10 @@ def _needed(
         facts = traits(ready.kernel)
         if isinstance(kernel, MatrixProduct):
             reason = dearer(kernel, ready.problem, facts, sizes, target) or better_alone(kernel, ready.problem, facts, target)
+            unfit = frozenset(result.value.symbol for result in kernel.results)
+            later = better_bare(kernel, ready.problem, facts, target) if not reason and unfit.isdisjoint(way.bare) else None
+            if later is not None:
+                return Way(bare=unfit, why=tuple((symbol, later) for symbol in unfit))
         elif kernel.further:
             reason = better_apart(kernel, ready.problem, facts, sizes, target)
         elif kernel.again:

@@ -1,13 +1,19 @@
-"""What a contraction's epilogue costs for each element of its sums, for the cost model of `schedule`."""
+"""What a contraction's epilogue costs for each element of its sums, for the cost model of `schedule`; and when a kernel after the
+product does it sooner."""
 
 from __future__ import annotations
 
+from axon.backend.gpu.layout.roofline import KernelWork
+from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.tile.contraction import MatrixProduct
-from axon.backend.gpu.tile.schedule import Epilogue
+from axon.backend.gpu.tile.schedule import Epilogue, ScheduleProblem, Traits, fastest
+from axon.base.data import replace
 from axon.base.element import Element
 from axon.core.ir import Read
 from axon.core.scalar_facts import dims_variables, weight
 from axon.core.walk import reads
+
+APART = 0.9  # of the time of a product with its epilogue, above which two kernels are not worth what they store between them
 
 
 def epilogue_of(kernel: MatrixProduct) -> Epilogue:
@@ -28,6 +34,19 @@ def epilogue_of(kernel: MatrixProduct) -> Epilogue:
     if not (far or near or work or len(stored) > 1):
         return Epilogue()
     return Epilogue(far, near, read + max(0.0, sum(stored) - _size(kernel.left.value.element)), float(work))
+
+
+def better_bare(kernel: MatrixProduct, problem: ScheduleProblem, traits: Traits, target: Target) -> str | None:
+    """Why what is done with the sums is better done by a kernel after the product at these sizes, if it is: that one reads the
+    product and all that the epilogue reads, and stores all results."""
+    if not problem.epilogue or kernel.siblings:
+        return None
+    bare = fastest(replace(problem, epilogue=Epilogue()), replace(traits, epilogue=False), target)
+    product = _size(kernel.left.value.element)
+    results = problem.rows * problem.columns * problem.outer
+    after = KernelWork(int(results * (problem.epilogue.moved + 2 * product)), flops=int(results * problem.epilogue.work))
+    slower = bare + after.seconds(target) < APART * fastest(problem, traits, target)
+    return "at these sizes a kernel after the product takes less time" if slower else None
 
 
 def _size(element: Element) -> float:
