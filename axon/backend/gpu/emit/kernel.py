@@ -439,9 +439,9 @@ class Emitter:
             case b.PassTurn():
                 self.pass_on(op)
             case b.LastTurn(first=first, threads=threads):
-                last = self.program.mapping.apart
-                with code.when(same(self.owner, consumer) if last else same(consumer, 0)):
-                    code.call("ptx.named_sync", consumer + first if last else first, threads)
+                apart = self.program.mapping.apart
+                with code.when(same(self.owner, consumer) if apart else same(consumer, 0)):
+                    code.call("ptx.named_sync", consumer + first if apart else first, threads)
             case t.Settle(tile=tile):
                 for name in self.accumulators(tile):
                     code.assign(name, call(self.made("settle", "ptx_tiles.settle", tile.shape[1]), name))

@@ -130,7 +130,7 @@ def _text(op: Op, names: SymbolNames, apart: bool) -> str:
             which = " for the pieces before" if peeled else " from the last" if backwards else ""
             return f"for {names[axis.symbol]} by {axis.step}{which}:"
         case b.IfOwn(own=own):
-            return f"if the tile is {'its own' if own else 'another consumer’s'}:"
+            return "if the tile is its own:" if own else "if the tile is another consumer's:"
         case b.AfterSteps(axis=axis, count=count):
             return f"if {count} steps of {names[axis.symbol]} are complete:"
         case b.IfPiece(axis=axis, number=number, current=current):

@@ -302,6 +302,7 @@ SIBLING_TURN_TILES = ((64, 128, 64, 2), (128, 64, 64, 2), (64, 64, 64, 2), (64, 
 CLUSTERS: tuple[tuple[int, Literal["rows", "columns"]], ...] = ((2, "rows"), (2, "columns"), (4, "columns"), (1, "rows"))
 MOST_STAGES = 12
 MOST_TURN_STAGES = 6  # of consumers with tiles of their own: a proof has more states for each, and so many are far ahead
+MOST_TURN_CLUSTER = 2  # the proof of four blocks of three such consumers takes half a minute
 COMPUTED_TILES = tuple(  # of a left factor that is computed; few columns are the narrow side of the instruction
     (64 * consumers, columns, depth, consumers)
     for consumers in (1, 2, 3)
@@ -381,11 +382,11 @@ def _bases(traits: Traits, in_turn: bool) -> Iterator[TileMapping]:
             depth = wide * 16 // traits.element.bits
             yield TileMapping(rows, columns, depth, 2, 0 if traits.promoted else 1, consumers, cluster, over)
         if in_turn and not traits.promoted:
-            for (rows, columns, wide, consumers), (cluster, over) in product(
-                SIBLING_TURN_TILES if traits.sums > 1 else TURN_TILES, CLUSTERS
-            ):
-                depth = wide * 16 // traits.element.bits
-                yield TileMapping(rows, columns, depth, 2, 1, consumers, cluster, over, turns=True)
+            shapes = SIBLING_TURN_TILES if traits.sums > 1 else TURN_TILES
+            for (rows, columns, wide, consumers), (cluster, over) in product(shapes, CLUSTERS):
+                if cluster <= MOST_TURN_CLUSTER:
+                    depth = wide * 16 // traits.element.bits
+                    yield TileMapping(rows, columns, depth, 2, 1, consumers, cluster, over, turns=True)
 
 
 def _sized(base: TileMapping, fixed: MappingOf[str, Any], target: Target) -> list[TileMapping]:

@@ -219,6 +219,11 @@ def test_a_ring_is_passed_by_once_for_each_tile_of_another() -> None:
         refused(broken, {"exit", "content", "phase", "deadlock"}, body)
     (loop,) = skipped.body
     assert isinstance(loop, b.Steps)
+    cleared = next(op for _, op in sites(program, b.Clear))
+    more = mutate(program, number, lambda op: (replace(op, body=(*skipped.body, cleared)),))
+    refused(more, {"content"}, "work on another's tile")
+    outside = mutate(program, number, lambda op: (op, cleared))
+    refused(outside, {"content"}, "work on all tiles")
     waiting = replace(loop, body=(b.Await(program.rings[0], "full", 0), *loop.body))
     refused(mutate(program, number, lambda op: (replace(op, body=(waiting,)),)), {"phase"}, "a wait for another's stages")
 

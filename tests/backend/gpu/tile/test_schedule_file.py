@@ -20,6 +20,7 @@ from axon.backend.needs import Missing, gpu
 from axon.base.element import Element
 from axon.base.source import SourceFile
 from axon.tools.cli import main
+from tests.backend.gpu.runtime.emulated import emulated
 
 PROGRAM = """\
 fun product (a : bf16[m, k]) (b : bf16[k, n]) = a @ b
@@ -207,6 +208,18 @@ def test_results_do_not_depend_on_it(model: Path, name: str, shapes: list[tuple[
     want = getattr(axon.load(model), name)(*arrays, target="interpret").astype(np.float32)
     got = getattr(write(model, f"[{name}]\n{text}"), name)(*arrays, target="simulate").astype(np.float32)
     np.testing.assert_allclose(got, want, atol=2e-2 * abs(want).max())
+
+
+@pytest.mark.parametrize("consumers", [2, 3])
+def test_products_in_turn_on_an_emulated_gpu(model: Path, monkeypatch: pytest.MonkeyPatch, consumers: int) -> None:
+    driver = emulated(monkeypatch)
+    arrays = [randn(330, 64), randn(64, 64)]
+    want = axon.load(model).chain(*arrays, target="interpret").astype(np.float32)
+    module = write(model, f"[chain]\nturns = true\nconsumers = {consumers}\ncolumns = 64\nrows = 64")
+    got = module.chain(*arrays, target="cuda").astype(np.float32)
+    np.testing.assert_allclose(got, want, atol=2e-2 * abs(want).max())
+    assert driver.ran["roles"] == 2
+    assert f"consumers {consumers} in turn" in str(module.chain.variants)
 
 
 def test_explain_emit_and_view_obey(model: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
