@@ -399,6 +399,8 @@ class Pricer:
     def is_long(self, op: Compute) -> bool:
         """Whether a contraction may be worth to be cut into parts: its sums are long, and its results few."""
         assert op.reduction is not None
+        if any(not a.extent.variables <= self.sizes.keys() for a in (*op.reduction.axes, *op.axes)):
+            return False  # ranges that depend on indices
         depth, results = (prod(max(0, a.extent.evaluate(self.sizes)) for a in axes) for axes in (op.reduction.axes, op.axes))
         return depth >= LONG and 2 * results <= self.target.multiprocessors * TILE * TILE
 
