@@ -176,22 +176,27 @@ def test_tiles_are_offered_in_turn_where_there_is_something_to_hide() -> None:
 
 
 def test_what_comes_after_a_product_costs_time_and_less_of_it_in_turn() -> None:
-    """Of what was measured: 16.7 µs alone, 33 with a bias and a residual, 146 with three results of which one reads a tensor."""
+    """Both as they were measured, of bf16 by tiles that consumers share and by tiles in turn: nothing, a bias and a residual, two
+    tensors in f32 added, a bias and GELU with its slope, three results of which one reads a tensor."""
     plain = ScheduleProblem(8192, 768, 768)
     facts = Traits(Element.BF16, (Element.BF16,), epilogue=True)
-    for problem, epilogue, measured in (
-        (plain, Epilogue(), 16.7e-6),
-        (plain, Epilogue(1, 0, 2, 2), 33e-6),
-        (replace(plain, columns=3072), Epilogue(0, 2, 2, 26), 76e-6),
-        (replace(plain, columns=3072), Epilogue(1, 2, 6, 104), 146e-6),
+    for problem, epilogue, measured, in_turn in (
+        (plain, Epilogue(), 16.7e-6, None),
+        (plain, Epilogue(1, 0, 2, 2), 33e-6, 24.5e-6),
+        (replace(plain, depth=3072), Epilogue(1, 0, 10, 4), 88e-6, 94e-6),
+        (replace(plain, depth=2304), Epilogue(1, 0, 10, 4), 76.6e-6, 83.9e-6),
+        (replace(plain, columns=3072), Epilogue(0, 2, 2, 26), 76e-6, None),
+        (replace(plain, columns=3072), Epilogue(1, 2, 6, 104), 146e-6, None),
     ):
         whole = replace(problem, epilogue=epilogue)
         alike = choose(whole, replace(facts, epilogue=False), HOPPER)
         assert not alike.turns
-        assert predict(alike, whole, HOPPER) == pytest.approx(measured, rel=0.2)
-        best = choose(whole, facts, HOPPER)
-        assert best.turns == bool(epilogue)
-        assert predict(best, whole, HOPPER) <= predict(alike, whole, HOPPER)
+        assert predict(alike, whole, HOPPER) == pytest.approx(measured, rel=0.3)
+        if in_turn is not None:
+            best = min((m for m in candidates(HOPPER, facts) if m.turns), key=lambda m: predict(m, whole, HOPPER))
+            assert predict(best, whole, HOPPER) == pytest.approx(in_turn, rel=0.2)
+            if in_turn < measured:
+                assert choose(whole, facts, HOPPER).turns
     for mapping in candidates(HOPPER, facts):  # the last tile has nothing beside it, the others have the products of the next
 
         def added(tiles: int, mapping: TileMapping = mapping) -> float:

@@ -13,7 +13,7 @@ from axon.core.ir import Read
 from axon.core.scalar_facts import dims_variables, weight
 from axon.core.walk import reads
 
-APART = 0.9  # of the time of a product with its epilogue, above which two kernels are not worth what they store between them
+APART = 0.95  # of the time of a product with its epilogue, above which two kernels are not worth what they store between them
 
 
 def epilogue_of(kernel: MatrixProduct) -> Epilogue:

@@ -468,14 +468,16 @@ PIXEL_COPY, EACH_PIXEL = 6e-8, 2.4e-9  # seconds of a copy of pixels, and of eac
 MEMORY_RATE = 3.6e12  # bytes per second of the whole chip, while products run
 
 
-# Of epilogues. Fitted to seven times on one H200, of 8192 and 4096 rows, 768 to 14336 columns and a depth of 768 to 4096: with a
-# bias, a residual, two tensors added, the gradients of GELU and SwiGLU, and up to three results. It is within a fifth of them.
-FAR_LOAD = 0.26e-6  # seconds that a thread waits for what 8 columns of a tile read of memory
+# Of epilogues. Fitted to some twenty times on one H200, of 8192 and 4096 rows, 768 to 14336 columns and a depth of 768 to 4096:
+# with a bias, a residual, two tensors added, the gradients of GELU and SwiGLU, and up to three results; most within a sixth.
+FAR_LOAD = 0.24e-6  # seconds that a thread waits for what 8 columns of a tile read of memory
 NEAR_LOAD = 0.03e-6  # and for what lies close by
-EPILOGUE_RATE = 4.2e12  # bytes per second of the whole chip
+EPILOGUE_RATE = 2.45e12  # bytes per second of the whole chip
 EPILOGUE_WORK = 2e12  # additions per second of one multiprocessor; what weighs as several is often one instruction here
-# Not measured yet: tiles in turn are taken where they are predicted to save more than this.
-IN_TURN = 1.05
+# Tiles in turn hide that a thread waits and computes, and not what it moves: products wait for so much of memory meanwhile.
+TURN_RATE = 1.5e12
+TURN_STEP = 0.72  # of the time that the rates of shared tiles give for a step of tiles so small
+IN_TURN = 1.05  # they are taken where they are predicted to save more than this
 
 
 # Not fitted to anything yet: by counting instructions.
@@ -561,23 +563,27 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
     return _slower(busy, LAUNCH + moved / MEMORY_RATE, 6)
 
 
-def _epilogue(mapping: TileMapping, epilogue: Epilogue, target: Target) -> float:
-    """Seconds that a tile takes after its last step, beside what all products take: storing one result is in the rates of these."""
+def _epilogue(mapping: TileMapping, epilogue: Epilogue, target: Target) -> tuple[float, float]:
+    """Seconds that a tile takes after its last step, beside what all products take (storing one result is in the rates of these),
+    and how much of it takes longer for what the tile moves, whatever runs beside it."""
     elements = mapping.rows * mapping.columns
     eights = mapping.rows // (target.product_rows * mapping.sharing) * (mapping.columns // 8)
     waited = eights * (FAR_LOAD * epilogue.far + NEAR_LOAD * epilogue.near)
-    moved = epilogue.moved * target.multiprocessors / EPILOGUE_RATE
-    return waited + elements * (moved + epilogue.work / EPILOGUE_WORK)
+    moved = elements * epilogue.moved * target.multiprocessors
+    after = waited + moved / EPILOGUE_RATE + elements * epilogue.work / EPILOGUE_WORK
+    return after, moved / TURN_RATE
 
 
-def _tiles(mapping: TileMapping, tiles: int, steps: int, step: float, after: float) -> float:
+def _tiles(mapping: TileMapping, tiles: int, steps: int, step: float, epilogue: tuple[float, float]) -> float:
     """Seconds of one block's tiles, of which each has its steps and then what comes after."""
+    after, moving = epilogue
     if not mapping.apart:
         return tiles * steps * step + tiles * after
     # A consumer begins when the one before it has made its steps, and its own tile before is done: the last one so late.
+    step *= TURN_STEP
     rounds, within = divmod(max(0, tiles - 1), mapping.consumers)
-    begun = max((tiles - 1) * steps * step, rounds * after + (rounds + within) * steps * step)
-    return IN_TURN * (begun + steps * step + after)
+    begun = max((tiles - 1) * (steps * step + moving), rounds * after + (rounds + within) * steps * step)
+    return IN_TURN * (begun + steps * step + max(after, moving))
 
 
 def _slower(a: float, b: float, sharpness: int) -> float:
