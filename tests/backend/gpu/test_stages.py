@@ -197,11 +197,11 @@ def test_what_comes_after_a_product_costs_time_and_less_of_it_in_turn() -> None:
             assert predict(best, whole, HOPPER) == pytest.approx(in_turn, rel=0.2)
             if in_turn < measured:
                 assert choose(whole, facts, HOPPER).turns
-    for mapping in candidates(HOPPER, facts):  # the last tile has nothing beside it, the others have the products of the next
+    for mapping in candidates(HOPPER, facts):  # what waits: the last tile has nothing beside it, the others the next one's products
 
         def added(tiles: int, mapping: TileMapping = mapping) -> float:
             whole = ScheduleProblem(mapping.rows * HOPPER.multiprocessors * tiles, mapping.columns, 2048)
-            more = replace(whole, epilogue=Epilogue(1, 0, 2, 2))
+            more = replace(whole, epilogue=Epilogue(1, 0, 0, 2))
             return predict(mapping, more, HOPPER) - predict(mapping, whole, HOPPER)
 
         if mapping.cluster == 1:
