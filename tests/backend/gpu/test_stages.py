@@ -206,7 +206,7 @@ def test_what_comes_after_a_product_costs_time_and_less_of_it_in_turn() -> None:
 
         if mapping.cluster == 1:
             share = added(6) / (6 * added(1))
-            assert share < 0.6 if mapping.turns else share > 0.7
+            assert share < 0.2 if mapping.turns else share > 0.5
 
 
 def test_operands_that_copies_cannot_read_are_refused() -> None:
