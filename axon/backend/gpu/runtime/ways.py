@@ -48,6 +48,7 @@ from axon.backend.gpu.runtime.packed import Packing, packings, with_copies
 from axon.backend.gpu.runtime.prepare import Prepared, fit, is_empty
 from axon.backend.gpu.runtime.reaching import with_reaches, worth_reaching
 from axon.backend.gpu.runtime.spreading import rows_to_spread
+from axon.backend.gpu.simt.mapping import widest
 from axon.backend.gpu.tile.contraction import MatrixProduct, Merging
 from axon.backend.gpu.tile.divided import Division, divided, state_of
 from axon.backend.gpu.tile.epilogue_cost import better_bare
@@ -68,6 +69,7 @@ from axon.core.ir import Block, Program, Value
 from axon.core.known import present
 from axon.core.walk import outs_of
 
+LONG_ROW = 8192  # elements, through which a block goes in a few turns
 NO_MAPPING = "no mapping fits this kernel"
 REFUSED = "no mapping fits its sizes and the registers"  # which the compiler has said
 Symbols = frozenset[Symbol]
@@ -237,11 +239,13 @@ def following(
 
 
 def _ones(nest: Nest, sizes: Mapping[Symbol, int], target: Target) -> Symbols:
-    """The size of the last row axis, where that is 1 and in the way of reductions: of rows enough for a block each."""
+    """The size of the last row axis, where that is 1 and in the way of reductions: of rows enough for a block each, or so short
+    that a block is soon done with one."""
     last = nest.rows[-1].extent.symbol if len(nest.rows) > 1 else None
     if last is None or sizes.get(last) != 1 or not any(map(reduced, nest.steps)):
         return NONE
-    return frozenset((last,)) if prod(axis.extent.evaluate(sizes) for axis in nest.rows) >= target.multiprocessors else NONE
+    many = prod(axis.extent.evaluate(sizes) for axis in nest.rows) >= target.multiprocessors
+    return frozenset((last,)) if many or widest(nest, sizes) <= LONG_ROW else NONE
 
 
 def _needed(
