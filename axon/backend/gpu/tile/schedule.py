@@ -295,14 +295,12 @@ SIBLING_TILES = (  # of each of the products that share a factor
     (128, 128, 64, 2), (256, 64, 64, 2), (128, 64, 64, 2), (128, 64, 128, 2), (64, 128, 64, 1), (64, 64, 128, 1), (64, 64, 64, 1),
 )  # fmt: skip
 LIMB_TILES = ((128, 128, 64, 2), (128, 64, 64, 2), (64, 128, 64, 1), (64, 64, 64, 1))  # stages hold several of each factor
-TURN_TILES = (  # of each consumer
-    (64, 256, 64, 2), (64, 192, 64, 2), (128, 128, 64, 2), (64, 128, 64, 2), (64, 64, 128, 2), (64, 192, 64, 3), (64, 128, 64, 3),
-)  # fmt: skip
-SIBLING_TURN_TILES = ((64, 128, 64, 2), (128, 64, 64, 2), (64, 64, 64, 2), (64, 64, 64, 3))
+# Of each consumer, in turn: the tiles and clusters that ran on a GPU, with right results. A schedule may ask for others.
+TURN_TILES = ((128, 128, 64, 2), (64, 128, 64, 2), (64, 128, 64, 3))
+TURN_CLUSTERS: tuple[tuple[int, Literal["rows", "columns"]], ...] = ((2, "rows"), (1, "rows"))
 CLUSTERS: tuple[tuple[int, Literal["rows", "columns"]], ...] = ((2, "rows"), (2, "columns"), (4, "columns"), (1, "rows"))
 MOST_STAGES = 12
 MOST_TURN_STAGES = 6  # of consumers with tiles of their own: a proof has more states for each, and so many are far ahead
-MOST_TURN_CLUSTER = 2  # the proof of four blocks of three such consumers takes half a minute
 COMPUTED_TILES = tuple(  # of a left factor that is computed; few columns are the narrow side of the instruction
     (64 * consumers, columns, depth, consumers)
     for consumers in (1, 2, 3)
@@ -310,8 +308,7 @@ COMPUTED_TILES = tuple(  # of a left factor that is computed; few columns are th
     for depth in (64, 128, 256)
 )
 STREAM_TILES = (  # rows, keys, consumers
-    (192, 128, 3), (128, 192, 2), (128, 176, 2), (128, 128, 2), (128, 96, 2), (128, 80, 2), (128, 64, 2), (128, 48, 2),
-    (64, 128, 1), (64, 64, 1),
+    (192, 128, 3), (128, 192, 2), (128, 176, 2), (128, 128, 2), (128, 96, 2), (128, 80, 2), (128, 64, 2), (64, 128, 1), (64, 64, 1),
 )  # fmt: skip
 LIMB_STREAM_TILES = (
     (128, 128, 2),
@@ -381,12 +378,10 @@ def _bases(traits: Traits, in_turn: bool) -> Iterator[TileMapping]:
         for (rows, columns, wide, consumers), (cluster, over) in product(shapes, CLUSTERS):
             depth = wide * 16 // traits.element.bits
             yield TileMapping(rows, columns, depth, 2, 0 if traits.promoted else 1, consumers, cluster, over)
-        if in_turn and not traits.promoted:
-            shapes = SIBLING_TURN_TILES if traits.sums > 1 else TURN_TILES
-            for (rows, columns, wide, consumers), (cluster, over) in product(shapes, CLUSTERS):
-                if cluster <= MOST_TURN_CLUSTER:
-                    depth = wide * 16 // traits.element.bits
-                    yield TileMapping(rows, columns, depth, 2, 1, consumers, cluster, over, turns=True)
+        if in_turn and not traits.promoted and traits.sums == 1 and not traits.ragged and not traits.segments:
+            for (rows, columns, wide, consumers), (cluster, over) in product(TURN_TILES, TURN_CLUSTERS):
+                depth = wide * 16 // traits.element.bits
+                yield TileMapping(rows, columns, depth, 2, 1, consumers, cluster, over, turns=True)
 
 
 def _sized(base: TileMapping, fixed: MappingOf[str, Any], target: Target) -> list[TileMapping]:
