@@ -58,10 +58,10 @@ class Pool:
         self.kept: list[Any] = []
         self.free: dict[int, list[int]] = {}
 
-    def take(self, size: int) -> Taken | Lent:
+    def take(self, size: int) -> Taken | LargeBlock:
         """Memory until what is returned is forgotten."""
         if self.ordered and size >= LARGE:
-            return Lent(*self.allocate(size))
+            return LargeBlock(*self.allocate(size))
         rounded = _rounded(size)
         free = self.free.setdefault(rounded, [])
         if not free:
@@ -72,7 +72,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class LargeBlock:
     """A block of the allocator's: forgotten, it is that one's again."""
 
     keep: Any

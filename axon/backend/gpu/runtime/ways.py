@@ -266,10 +266,10 @@ def _needed(
         facts = traits(ready.kernel)
         if isinstance(kernel, MatrixProduct):
             reason = dearer(kernel, ready.problem, facts, sizes, target) or better_alone(kernel, ready.problem, facts, target)
-            unfit = frozenset(result.value.symbol for result in kernel.results)
-            later = better_bare(kernel, ready.problem, facts, target) if not reason and unfit.isdisjoint(way.bare) else None
+            stored = frozenset(result.value.symbol for result in kernel.results)
+            later = better_bare(kernel, ready.problem, facts, target) if not reason and stored.isdisjoint(way.bare) else None
             if later is not None:
-                return Way(bare=unfit, why=tuple((symbol, later) for symbol in unfit))
+                return Way(bare=stored, why=tuple((symbol, later) for symbol in stored))
         elif kernel.further:
             reason = better_apart(kernel, ready.problem, facts, sizes, target)
         elif kernel.again:

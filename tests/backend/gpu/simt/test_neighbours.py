@@ -9,7 +9,7 @@ from axon.backend.gpu.simt.access import width_of
 from axon.backend.gpu.simt.neighbours import at_first, multiples, picked, regular, steps
 from axon.backend.plan.ir import Nest
 from axon.base.element import Element
-from axon.base.names import fresh
+from axon.base.names import Symbol, fresh
 from axon.core.ir import Axis, Compute, Read, Value
 from axon.shapes.dimension import Dim
 from tests.backend.gpu.simt.plain_cases import case
@@ -41,7 +41,7 @@ def dims(draw: st.DrawFn, depth: int = 2) -> Dim:
 
 
 @given(dims(), SIZES, st.sampled_from((2, 4, 8)))
-def test_what_is_known_of_neighbours_is_what_numbers_say(dim: Dim, sizes: dict, vector: int) -> None:  # type: ignore[type-arg]
+def test_what_is_known_of_neighbours_is_what_numbers_say(dim: Dim, sizes: dict[Symbol, int], vector: int) -> None:
     axis = Axis(J, Dim.of(C))
     out = Value(Y, Element.F32, (axis.extent,))
     nest = Nest((axis,), (Compute((out,), (axis,), None, (Read(X, (dim,), Element.F32),)),), (Y,))
