@@ -84,7 +84,8 @@ def spread(nest: Nest, cut: Cut) -> Iterator[Nest]:
         ready = [step for step in rest if reduced(step) and pending.isdisjoint(tensors_of(step))]
         joined: list[Compute] = []
         if ready:
-            parts, joins = zip(*(_halves(step, cut) for step in ready), strict=True)
+            some = any(needs_some(step) for step in ready)
+            parts, joins = zip(*(_halves(step, cut, some) for step in ready), strict=True)
             axes = parts[0].axes
             stored = tuple(out.symbol for part in parts for out in part.outs)
             reason = Reason("{0}: each row by many blocks, since there are few", (ready[0].outs[0].symbol,))
@@ -137,8 +138,8 @@ def _read_at_indices(nest: Nest, tensors: set[Symbol]) -> bool:
     return all(read.padding is None and read.checked is None and all(isinstance(s, Dim) for s in read.subscripts) for read in found)
 
 
-def _halves(step: Compute, cut: Cut) -> tuple[Compute, list[Compute]]:
-    """A reduction's parts, and the steps that join them."""
+def _halves(step: Compute, cut: Cut, some: bool) -> tuple[Compute, list[Compute]]:
+    """A reduction's parts, and the steps that join them; with `some`, no part is empty."""
     (out,), axes = step.outs, reduced(step)
     apart, within = axes[: cut.whole], axes[cut.whole :]
     at: dict[Symbol, Dim] = {}
@@ -146,8 +147,7 @@ def _halves(step: Compute, cut: Cut) -> tuple[Compute, list[Compute]]:
         first, *others = within
         unit = 1 if others else GRAIN  # pieces begin at aligned elements
         length = (first.extent + (cut.pieces * unit - 1)) // (cut.pieces * unit) * unit
-        some = maximum(length, 1)  # of what no part may be empty, as many parts as have an element
-        count = (first.extent + some - 1) // some if needs_some(step) else Dim.of(cut.pieces)
+        count = (first.extent + maximum(length, 1) - 1) // maximum(length, 1) if some else Dim.of(cut.pieces)
         part, place = Axis(fresh("part"), count), fresh(first.symbol.name)
         at = {first.symbol: Dim.of(part.symbol) * length + Dim.of(place)}
         apart = (*apart, part)

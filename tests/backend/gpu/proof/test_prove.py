@@ -170,7 +170,7 @@ APART_MUTANTS: list[tuple[str, type, Change, set[str]]] = [
     ("a pass by the first consumer alone", b.PassTurn, with_field("only", lambda _: 0), {"deadlock", "turn"}),
     ("a last turn that is missing", b.LastTurn, drop, {"turn"}),
     ("a last turn that comes twice", b.LastTurn, twice, {"deadlock"}),
-    ("a turn that all wait for at the end", b.LastTurn, lambda op: (b.Turn(3, 256),), {"deadlock"}),
+    ("a turn that all wait for at the end", b.LastTurn, lambda op: (b.Turn(op.first, op.threads),), {"deadlock"}),
     ("a part of a tile that is done for all", b.IfOwn, body_of, {"exit", "phase", "turn", "deadlock"}),
     ("a part of a tile that is left out", b.IfOwn, drop, {"exit"}),
     ("a part of a tile that is empty", b.IfOwn, lambda op: (replace(op, body=()),), {"exit"}),
