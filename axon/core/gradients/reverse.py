@@ -10,17 +10,19 @@ products again.
     reduce         … through `(before ⊙ element) ⊙ after`, with running combinations from both sides
     scan           ḡ[t] = ȳ[t] + ∂y[t + 1]/∂y[t] · ḡ[t + 1]: a scan of affine maps from the other end
     sort           back to where each value was
-    loop           its states are kept, and it runs backwards, with the adjoints as states
+    loop           its states are kept, and what of a step is much work (see `keeping`); it runs backwards, with the adjoints as
+                   states
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core.gradients.demand import Demand, demands, disjunction, is_bounded
+from axon.core.gradients.keeping import worth_keeping
 from axon.core.gradients.making import Maker, layered
 from axon.core.gradients.operations import (
     NoDerivative,
@@ -42,7 +44,7 @@ from axon.core.gradients.reads import gathered, within
 from axon.core.gradients.rules import number, plus
 from axon.core.gradients.scalars import Active, Contribution, adjoints, tidied
 from axon.core.gradients.sharing import shared
-from axon.core.gradients.slices import place_in_step, with_part
+from axon.core.gradients.slices import in_place, place_in_step, with_part
 from axon.core.ir import (
     Axis,
     Binary,
@@ -69,7 +71,7 @@ from axon.core.passes.dissolve import copied
 from axon.core.passes.live import live
 from axon.core.passes.parts import as_size
 from axon.core.scalar_facts import above_0, comparison, substitute, varies
-from axon.core.walk import converted, outs_of, reads
+from axon.core.walk import converted, outs_of, reads, tensors_of
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 
@@ -326,7 +328,7 @@ class Reverse(Maker):
         op = replace(op, trip=Index(trip))
         if op.conditional:
             op, trip = self._counted(op, trip)
-        kept = self._kept(op, trip)
+        kept = op.outs if op.stacked else self._stacks(op.states, trip)
         moving = moving_states(op, self.active, self.stopped)
         outside = free(op, self.active)
         wholes = [self._whole(out) for out in op.outs]
@@ -368,9 +370,16 @@ class Reverse(Maker):
             starts.append(self.copy(given) if given is not None else self.constant(grad, 0.0))
         starts += [self.constant(total, 0.0) for total in sums.values()]
         outs = tuple(Value(fresh(v.symbol.name), v.element, (trip, *v.shape) if stacked else v.shape) for v in states)
-        known, names = self._known_results(ops, results, kept, step)
-        inside = (*before, *known, *(with_tensors(o, names) for o in (*ops, *inner.ops)))
+        of_rules = frozenset[Symbol]().union(*(rule.inside | rule.mentions for rule in self.rules))
+        more = [value for value in worth_keeping(op, self.shapes) if value.symbol not in of_rules]
+        stacks = self._stacks(more, trip)
+        called = _names(op.body.ops, ops)
+        made_again = [*results, *(called[value.symbol] for value in more)]
+        known, names = self._known_results(ops, made_again, (*kept, *stacks), step)
+        inside = in_place((*before, *known, *(with_tensors(o, names) for o in (*ops, *inner.ops))))
         block = live(Block(inside, tuple(value.symbol for value in after)))
+        asked = frozenset[Symbol]().union(*map(tensors_of, block.ops))
+        self._keep(op, kept, {value: stack for value, stack in zip(more, stacks, strict=True) if stack.symbol in asked})
         self.ops.append(Loop(outs, tuple(v.symbol for v in starts), states, counter, op.trip, block, stacked, span=op.span))
         for n, out, start in zip(moving, outs, starts, strict=False):
             if op.initial[n] in self.active:
@@ -452,16 +461,26 @@ class Reverse(Maker):
         straight = replace(op, trip=Index(Dim.of(size)), body=inner, conditional=False)
         return replace(straight, outs=op.outs[:-1], initial=op.initial[:-1], states=op.states[:-1]), Dim.of(size)
 
-    def _kept(self, op: Loop, trip: Dim) -> tuple[Value, ...]:
-        """The states after each step."""
+    def _stacks(self, values: Sequence[Value], trip: Dim) -> tuple[Value, ...]:
+        """What each step makes, of all steps."""
+        return tuple(Value(fresh(f"{v.symbol.name}s"), v.element, (trip, *v.shape)) for v in values)
+
+    def _keep(self, op: Loop, kept: Sequence[Value], more: Mapping[Value, Value]) -> None:
+        """The loop that keeps its states after each step, and of what a step makes `more`: in states that no step reads."""
+        if op.stacked and not more:
+            return
         if op.stacked:
-            return op.outs
+            kept = self._stacks(op.states, kept[0].shape[0])
         states, _, ops, results = self._body(op, None, None)
+        called = _names(op.body.ops, ops)
         counter = fresh(op.counter.name)
         ops = with_counter(ops, op.counter, Dim.of(counter))
-        outs = tuple(Value(fresh(f"{s.symbol.name}s"), s.element, (trip, *s.shape)) for s in op.states)
-        self.ops.append(Loop(outs, op.initial, states, counter, op.trip, Block(ops, results), stacked=True, span=op.span))
-        return outs
+        zeros = (self.compute("none", axes_of(value), number(0, value.element)) for value in more)
+        initial = (*op.initial, *(zero.symbol for zero in zeros))
+        states = (*states, *(replace(value, symbol=fresh(value.symbol.name)) for value in more))
+        body = Block(ops, (*results, *(called[value.symbol] for value in more)))
+        outs = (*kept, *more.values())
+        self.ops.append(Loop(outs, initial, states, counter, op.trip, body, stacked=True, span=op.span))
 
     def _body(
         self, op: Loop, kept: tuple[Value, ...] | None, step: Dim | None
@@ -481,6 +500,12 @@ class Reverse(Maker):
             body = Select(comparison("eq", step, Dim.of(0)), start, self.read(whole, (step - 1, *axes)))
             made.append(Compute((state,), axes, None, (body,)))
         return states, tuple(made), with_counter(ops, op.counter, step), results
+
+
+def _names(ops: Sequence[Op], again: Sequence[Op]) -> dict[Symbol, Symbol]:
+    """What a copy of operations calls what they make."""
+    old, new = ([out.symbol for op in each for out in outs_of(op)] for each in (ops, again))
+    return dict(zip(old, new, strict=True))
 
 
 def _mirrored(monoid: Monoid) -> Monoid:

@@ -14,7 +14,7 @@ from axon.core.gradients.operations import axes_of
 from axon.core.gradients.reads import within
 from axon.core.gradients.rules import number
 from axon.core.ir import Block, Check, Compress, Compute, Loop, Op, Read, Scalar, Scan, Select, Sort, Value
-from axon.core.scalar_facts import conjunction, mapped
+from axon.core.scalar_facts import bare, conjunction, mapped
 from axon.core.walk import all_axes, nodes, rewrite, scalars
 from axon.shapes.algebra.prove import Facts
 from axon.shapes.dimension import Dim
@@ -70,6 +70,40 @@ def with_part(ops: Sequence[Op], value: Value, place: Dim, known: Facts) -> tupl
         return replace(node, tensor=part.symbol, subscripts=rest)
 
     return part, made, _changed(ops, lambda scalar: rewrite(scalar, visit))
+
+
+def in_place(ops: Sequence[Op]) -> tuple[Op, ...]:
+    """Operations that read parts of tensors where these lie: no product on a GPU, which steps through memory, then has one copied
+    first. What else reads a part, such as a sort, still has it."""
+    parts: dict[Symbol, tuple[Symbol, Dim]] = {}
+
+    def visit(node: Scalar) -> Scalar | None:
+        if not isinstance(node, Read) or node.tensor not in parts:
+            return None
+        whole, place = parts[node.tensor]
+        rest = (s if isinstance(s, Dim) else rewrite(s, visit) for s in node.subscripts)
+        padding = None if node.padding is None else rewrite(node.padding, visit)
+        return replace(node, tensor=whole, subscripts=(place, *rest), padding=padding)
+
+    made: list[Op] = []
+    for op in ops:
+        (op,) = _changed((op,), lambda scalar: rewrite(scalar, visit))
+        made.append(op)
+        if isinstance(op, Compute) and (found := _part(op)) is not None:
+            parts[op.outs[0].symbol] = found
+    return tuple(made)
+
+
+def _part(op: Compute) -> tuple[Symbol, Dim] | None:
+    """The tensor of which an operation copies all of a part, and at which first index that is."""
+    read = op.body[0]
+    if op.reduction is not None or len(op.outs) > 1 or not isinstance(read, Read) or read.padding is not None or read.checked:
+        return None
+    axes = tuple(axis.symbol for axis in op.axes)
+    if len(read.subscripts) != len(axes) + 1 or tuple(map(bare, read.subscripts[1:])) != axes:
+        return None
+    place = read.subscripts[0]
+    return (read.tensor, place) if isinstance(place, Dim) and place.variables.isdisjoint(axes) else None
 
 
 def _all(ops: Sequence[Op]) -> Iterator[Op]:

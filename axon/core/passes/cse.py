@@ -4,18 +4,18 @@ Two operations are the same if they are equal after their axes, and the operatio
 `Compute` operations are merged into the earlier of the two, which may stand around the loop of the later one: what fails at run
 time has failed there. A loop is merged into an earlier one that has all of its states among others, as a derivative has those of
 its function. One that keeps the states of all steps, as a gradient does, makes an earlier one that gives the last ones of the same
-needless: it runs in its place, and what that gave is the last step's. It is the first pass of every target: nothing behind it
-looks for equal operations again.
+needless: it runs in its place, and what that gave is the last step's. So does one that keeps more of each step, in states that no
+step reads. It is the first pass of every target: nothing behind it looks for equal operations again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from axon.base.data import replace
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
-from axon.core.ir import Axis, Bind, Block, Compute, Index, Loop, Op, Program, Read, Scalar, Select, Sort, Value
+from axon.core.ir import Axis, Bind, Block, Compute, Const, Index, Loop, Op, Program, Read, Scalar, Select, Sort, Value
 from axon.core.operands import with_tensors
 from axon.core.passes.dissolve import copied
 from axon.core.scalar_facts import above_0, may_stop, relabelled, renamed, substitute
@@ -23,6 +23,7 @@ from axon.core.verify import verify_rewritten
 from axon.core.walk import nodes, outs_of, tensors_of
 from axon.shapes.dimension import Dim
 
+_Twins = list[int | Symbol]  # for each state of a loop, one of another loop, or what of a step of that one it would keep
 _CANONICAL = [fresh("axis") for _ in range(32)]
 
 
@@ -76,18 +77,8 @@ class _Merger:
                 op = replace(op, body=self.block(op.body, seen))
                 alike = ((other, found) for other in loops if (found := self.same_states(op, other)) is not None)
                 twin = next(alike, None)
-                if twin is not None:
-                    other, found = twin
-                    merged = {out.symbol: other.outs[n].symbol for out, n in zip(op.outs, found, strict=True)}
-                    if other.stacked == op.stacked and results.isdisjoint(merged):
-                        self.same |= merged
-                        continue
-                    if op.stacked and not other.stacked and isinstance(other.trip, Index):
-                        whole, last = _keeping(other, {n: out for out, n in zip(op.outs, found, strict=True)})
-                        place = next(n for n, each in enumerate(ops) if each is other)
-                        ops[place : place + 1] = [whole, *last]
-                        loops[loops.index(other)] = whole
-                        continue
+                if twin is not None and self.merge(op, *twin, ops, loops, results):
+                    continue
                 loops.append(op)
             if not isinstance(op, Compute | Sort):
                 ops.append(op)
@@ -105,20 +96,62 @@ class _Merger:
             ops = [_called(with_tensors(op, final), final) for op in ops]
         return Block(tuple(ops), block.results)
 
-    def same_states(self, loop: Loop, other: Loop) -> list[int] | None:
-        """Which states of an earlier loop are those of a loop, if it has all of them, among others."""
+    def merge(self, loop: Loop, other: Loop, found: _Twins, ops: list[Op], loops: list[Loop], results: Set[Symbol]) -> bool:
+        """Let an earlier loop give what a loop does, if nothing stands against it."""
+        more = {n: made for n, made in enumerate(found) if isinstance(made, Symbol)}
+        merged = {out.symbol: other.outs[n].symbol for out, n in zip(loop.outs, found, strict=True) if not isinstance(n, Symbol)}
+        fills = [self.fill(loop.initial[n], ops) for n in more]
+        if None in fills or (other.stacked == loop.stacked and not results.isdisjoint(merged)):
+            return False
+        whole, last = other, list[Compute]()
+        if other.stacked == loop.stacked:
+            self.same |= merged
+        elif isinstance(other.trip, Index):
+            kept = {n: out for out, n in zip(loop.outs, found, strict=True) if not isinstance(n, Symbol)}
+            whole, last = _keeping(other, kept)
+        else:
+            return False
+        if more:
+            whole = replace(
+                whole,
+                outs=(*whole.outs, *(loop.outs[n] for n in more)),
+                initial=(*whole.initial, *(loop.initial[n] for n in more)),
+                states=(*whole.states, *(loop.states[n] for n in more)),
+                body=Block(whole.body.ops, (*whole.body.results, *more.values())),
+            )
+        place = next(n for n, each in enumerate(ops) if each is other)
+        first = [each for each in ops[place:] if any(each is fill for fill in fills)]
+        ops[place:] = [*first, whole, *last, *(each for each in ops[place + 1 :] if not any(each is fill for fill in fills))]
+        loops[loops.index(other)] = whole
+        return True
+
+    def fill(self, symbol: Symbol, ops: Sequence[Op]) -> Compute | bool | None:
+        """What makes a tensor of equal numbers, if it is among some operations; whether it stands around them; else none."""
+        origin = self.origin(symbol)
+        made = next((op for op in ops if any(out.symbol == origin for out in outs_of(op))), None)
+        if made is None:
+            return True
+        is_fill = isinstance(made, Compute) and made.reduction is None and all(isinstance(body, Const) for body in made.body)
+        return made if is_fill and isinstance(made, Compute) else None
+
+    def same_states(self, loop: Loop, other: Loop) -> _Twins | None:
+        """Which states of an earlier loop are those of a loop, if it has all of them, among others; instead of one that no step
+        reads, and the earlier one lacks, what there is made of each step for it."""
         if loop.trip != other.trip or loop.stacked < other.stacked or loop.conditional or other.conditional:
             return None
-        found: list[int] = []
-        for state, initial in zip(loop.states, loop.initial, strict=True):
+        read = frozenset[Symbol]().union(*map(tensors_of, loop.body.ops), loop.body.results) if loop.stacked else None
+        found: dict[int, int] = {}
+        for number, (state, initial) in enumerate(zip(loop.states, loop.initial, strict=True)):
+            if read is not None and state.symbol not in read:
+                continue
             wanted = (state.element, state.shape, self.origin(initial))
             pairs = enumerate(zip(other.states, other.initial, strict=True))
-            alike = (n for n, (s, i) in pairs if (s.element, s.shape, self.origin(i)) == wanted and n not in found)
+            alike = (n for n, (s, i) in pairs if (s.element, s.shape, self.origin(i)) == wanted and n not in found.values())
             place = next(alike, None)
             if place is None:
                 return None
-            found.append(place)
-        names = {state.symbol: other.states[n].symbol for state, n in zip(loop.states, found, strict=True)}
+            found[number] = place
+        names = {loop.states[n].symbol: other.states[m].symbol for n, m in found.items()}
         names[loop.counter] = other.counter
         made = {key: op for op in other.body.ops if isinstance(op, Compute | Sort) and (key := self.key(op)) is not None}
         for op in loop.body.ops:
@@ -135,10 +168,19 @@ class _Merger:
                 names |= {out.symbol: same.symbol for out, same in zip(outs_of(op), outs_of(first), strict=True)}
             elif isinstance(op, Compute) and may_stop(op):
                 return None
-        results = tuple(names.get(result, result) for result in loop.body.results)
-        if results != tuple(other.body.results[n] for n in found):
+        results = [names.get(result, result) for result in loop.body.results]
+        if any(results[n] != other.body.results[m] for n, m in found.items()):
             return None
-        return found
+        here = {out.symbol for op in other.body.ops for out in outs_of(op)}
+        twins: list[int | Symbol] = []
+        for number, result in enumerate(results):
+            kept = (n for n, each in enumerate(other.body.results) if each == result and other.stacked and n not in twins)
+            twin = found.get(number)
+            twin = next(kept, None) if twin is None else twin
+            if twin is None and result not in here:
+                return None
+            twins.append(result if twin is None else twin)
+        return twins
 
 
 def _keeping(loop: Loop, kept: Mapping[int, Value]) -> tuple[Loop, list[Compute]]:

@@ -219,7 +219,7 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             problem = ScheduleProblem(
                 rows, columns, depth, outer, keys, kernel.condition is not None, scores=len(kernel.depths),
                 by_key=len(kernel.by_key),
-                elements=(_shown(kernel.queries, sizes), _shown((*kernel.key_operands, kernel.value), sizes)),
+                elements=(_shown(kernel, kernel.queries, sizes), _shown(kernel, (*kernel.key_operands, kernel.value), sizes)),
                 limbs=(len(kernel.limbs[0]), len(kernel.limbs[1])), products=len(terms(len(kernel.limbs[0]), len(kernel.limbs[1]))),
             )  # fmt: skip
             part = None if kernel.part is None else kernel.part.evaluate(sizes)
@@ -228,9 +228,18 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             assert_never(kernel)
 
 
-def _shown(operands: Iterable[EpilogueOperand], sizes: MappingOf[Symbol, int]) -> int:
-    """How many elements operands have."""
-    return sum(prod(max(0, extent.evaluate(sizes)) for extent in operand.value.shape) for operand in operands)
+def _shown(kernel: Stream, operands: Iterable[EpilogueOperand], sizes: MappingOf[Symbol, int]) -> int:
+    """How many elements of operands a kernel reads: at an index that is the same in all of it, as a loop's counter, one alone."""
+    outer = {axis.symbol for axis in kernel.outer}
+    alone = {symbol for symbol, dim in kernel.derived if dim.variables.isdisjoint(outer)}
+    return sum(
+        prod(
+            max(0, operand.value.shape[d].evaluate(sizes))
+            for axis, d in zip(operand.axes, operand.order, strict=True)
+            if axis not in alone
+        )
+        for operand in operands
+    )
 
 
 def _elements(
