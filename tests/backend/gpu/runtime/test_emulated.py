@@ -10,6 +10,7 @@ from math import prod
 from random import Random
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -217,3 +218,37 @@ def test_a_loop_that_reads_nothing_along_it_is_cut_where_it_ends(body: str, gpu:
         x = np.arange(3 * m, dtype=np.int32).reshape(3, m)
         got, want = (f[p,](x, target=target) for target in ("cuda", "interpret"))
         np.testing.assert_array_equal(got, want)
+
+
+LAYERS = """
+import nn
+fun attended (w : bf16[3, d, d]) (x : bf16[b, s, d]) =
+  let val y = for p < 3, b i k => sum c => x[b, i, c] * w[p, k, c]
+      val a = for b i j => (sum k => y[0, b, i, k] * y[1, b, j, k]) * 0.125
+  in for b i k => sum j => (nn.softmax a)[b, i, j] * y[2, b, j, k] end
+fun layer (w : bf16[3, d, d]) (up : bf16[f, d]) (c : bf16[f]) (down : bf16[d, f]) (x : bf16[b, s, d]) =
+  let val y = for b i k => x[b, i, k] + (attended w x)[b, i, k]
+      val h = for b i j => (sum k => y[b, i, k] * up[j, k]) + c[j]
+      val a = nn.gelu h
+  in for b i k => y[b, i, k] + (sum j => a[b, i, j] * down[k, j]) end
+fun run (w : bf16[n, 3, d, d], up : bf16[n, f, d], c : bf16[n, f], down : bf16[n, d, f]) (x : bf16[b, s, d]) =
+  loop (y = x) for t < n => layer w[t, ..] up[t, ..] c[t, ..] down[t, ..] y
+fun slopes (w, up, c, down) x =
+  value_and_grad (fn p => let val y = run p x in sum b i k => cast f32 y[b, i, k] * cast f32 y[b, i, k] end) (w, up, c, down)
+"""
+
+
+def test_gradients_of_layers(gpu: EmulatedDriver) -> None:
+    """What the loop forwards keeps is read by products and streams of the one backwards, step by step, where it lies."""
+    chance = np.random.default_rng(2)
+    n, b, s, d, f = 3, 2, 24, 64, 128
+    shapes = ((n, 3, d, d), (n, f, d), (n, f), (n, d, f))
+    given = tuple((chance.standard_normal(shape) / 12).astype(ml_dtypes.bfloat16) for shape in shapes)
+    x = chance.standard_normal((b, s, d)).astype(ml_dtypes.bfloat16)
+    m = axon.compile(LAYERS)
+    (value, got), (wanted, want) = (m.slopes(given, x, target=target) for target in ("cuda", "interpret"))
+    assert gpu.ran["roles"] > 10 * n
+    assert abs(value / wanted - 1) < 1e-2
+    for mine, theirs in zip(got, want, strict=True):
+        mine, theirs = mine.astype(np.float64), theirs.astype(np.float64)
+        assert np.linalg.norm(mine - theirs) < 2e-2 * np.linalg.norm(theirs)
