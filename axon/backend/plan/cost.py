@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 
+from axon.backend.plan.ended import DATA_END
 from axon.backend.plan.ir import size_in_bytes
 from axon.backend.plan.walk import lives
 from axon.base.data import dataclass
@@ -23,7 +24,6 @@ _ZERO, _ONE = Dim.of(0), Dim.of(1)
 DATA = "data decide a size: the largest that it can be is counted"
 STEPS = "data decide how many steps a loop takes: one is counted"
 WHILE = "data decide when a loop ends: as many steps are counted as it may take"
-ENDS = "data decide where a loop ends: each element of what it reads is counted once"
 COUNTER = "a size changes from step to step of a loop: the largest is counted"
 
 
@@ -112,7 +112,7 @@ class _Account:
             if step.data is not None:
                 self._ranges[step.data.size] = self._most(self.values[step.data.mask].shape[0]) + 1
             if step.ends:
-                self.bounds[ENDS] = None
+                self.bounds[DATA_END] = None
             there = wanted if stacked and step.placed else frozenset[Symbol]()
             made = {v.symbol: self._most(size_in_bytes(v)) for v in step.stores if v.symbol not in there}
             before = base + _total(held.values())

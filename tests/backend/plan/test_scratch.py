@@ -12,16 +12,31 @@ LIVES = st.lists(
 )
 
 
-@given(LIVES)
-def test_what_lives_together_lies_apart(lives: list[tuple[int, int, int]]) -> None:
-    offsets, total = plan(lives)
-    assert all(at % ALIGNMENT == 0 for at in offsets)
+RESULTS = st.lists(st.tuples(st.integers(0, 8000), st.integers(0, 12)), max_size=4)
+
+
+@given(LIVES, RESULTS)
+def test_what_lives_together_lies_apart(lives: list[tuple[int, int, int]], results: list[tuple[int, int]]) -> None:
+    places, total = plan(lives, results)
     for n, (size, first, last) in enumerate(lives):
-        assert offsets[n] + size <= total
+        where, at = places[n]
+        assert at % ALIGNMENT == 0
+        assert at + size <= (total if where is None else results[where][0])
+        assert where is None or last < results[where][1]
         for m in range(n):
             other, begins, ends = lives[m]
-            if first <= ends and begins <= last:
-                assert offsets[n] + size <= offsets[m] or offsets[m] + other <= offsets[n] or 0 in (size, other)
+            if first <= ends and begins <= last and places[m][0] == where:
+                assert at + size <= places[m][1] or places[m][1] + other <= at or 0 in (size, other)
+
+
+@given(LIVES, RESULTS)
+def test_results_only_help(lives: list[tuple[int, int, int]], results: list[tuple[int, int]]) -> None:
+    assert plan(lives, results)[1] <= sum(-(-size // ALIGNMENT) * ALIGNMENT for size, _, _ in lives)
+
+
+def test_what_dies_before_a_result_is_made_lies_in_it() -> None:
+    lives = [(1024, 0, 1), (1024, 1, 2), (1024, 2, 3), (512, 0, 0)]
+    assert plan(lives, [(1024, 2), (600, 9)]) == ([(0, 0), (None, 0), (None, 1024), (1, 0)], 2048)
 
 
 @given(LIVES)

@@ -147,7 +147,8 @@ class ArrayCall:
                 check_room(library, room[number], value, shape)
                 tensors[symbol] = tensor_of(library, *room[number], value.element, stream)
             self.written.append(extent(tensors[symbol]))
-        self.bound: BoundProgram = executable.bind(tensors, sizes, device, tuple(scalars))
+        fresh = program.block.results if room is None else ()
+        self.bound: BoundProgram = executable.bind(tensors, sizes, device, tuple(scalars), fresh=fresh)
         self.context = self.driver.context(device)
         self.room = self.bound.room
         self.make_room = maker(library, (self.room,), Element.U8, device)

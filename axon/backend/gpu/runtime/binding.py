@@ -62,24 +62,29 @@ class Binder:
         lying: MappingOf[Symbol, DeviceTensor],
         sizes: MappingOf[Symbol, int],
         scalars: Sequence[Symbol] = (),
+        fresh: Sequence[Symbol] = (),
     ) -> BoundProgram:
-        """The launches for tensors that lie like these. What is neither `given` nor a table lies between kernels; `scalars` are
-        inputs of rank 0 that are given by value."""
+        """The launches for tensors that lie like these. What is neither `given` nor a table lies between kernels, or for as long in
+        `fresh` ones: results that hold nothing yet, and overlap nothing. `scalars` are inputs of rank 0 that are given by value."""
         given = tuple(given)
         taken = [p for ready in kernels for p in ready.stages.source.parameters]
         used = {p.tensor for p in taken if isinstance(p, PointerParameter)}
         used |= {p.descriptor.tensor for p in taken if isinstance(p, MapParameter)}
         used |= {view.source for ready in kernels for view in views_of(ready.kernel)}
         between = [v for v in planned.values if v.symbol not in given and v.symbol not in tables and v.symbol in used]
-        offsets, room = scratch.plan([_life(planned, v, sizes, v.symbol in scalars) for v in between])
-        inside = {v.symbol: at for v, at in zip(between, offsets, strict=True)}
+        results = [
+            (lying[v.symbol].bytes, _life(planned, v, sizes, by_value=False)[1]) for v in planned.values if v.symbol in fresh
+        ]
+        of_results = [given.index(v.symbol) for v in planned.values if v.symbol in fresh]
+        found, room = scratch.plan([_life(planned, v, sizes, v.symbol in scalars) for v in between], results)
         places = {symbol: (number, 0) for number, symbol in enumerate(given)}
-        places |= {symbol: (len(given), at) for symbol, at in inside.items()}
+        for value, (where, at) in zip(between, found, strict=True):
+            places[value.symbol] = (len(given) if where is None else of_results[where]), at
         places[STATUS] = len(given) + 1, 0
         made = tuple(self.launch(cuda, device, ready, lying, sizes, places) for ready in kernels)
         launches = Launches(cuda, made, len(given) + 3, cuda.context(device))
         fails = any(isinstance(p, StatusParameter) for p in taken)
-        return BoundProgram(given, made, launches, room, {s: inside[s] for s in scalars if s in inside}, fails)
+        return BoundProgram(given, made, launches, room, {s: places[s][1] for s in scalars if s in places}, fails)
 
     def launch(
         self,

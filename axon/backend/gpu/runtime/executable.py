@@ -160,10 +160,12 @@ class Executable:
         device: int,
         scalars: Sequence[Symbol] = (),
         changing: frozenset[Symbol] = frozenset(),
+        fresh: Sequence[Symbol] = (),
     ) -> BoundProgram:
         """The launches for tensors that lie like these, on a GPU. What is no table, and not among `tensors`, lies between kernels.
 
-        `tensors` are in the order in which their addresses will be given; `scalars` are inputs of rank 0 that are given by value.
+        `tensors` are in the order in which their addresses will be given; `scalars` are inputs of rank 0 that are given by value;
+        `fresh` are results whose memory may be used until they are made.
         Of the dimensions that are `changing`, of which no shape and no extent depends, nothing is taken for granted: they are
         written anew at each launch.
         """
@@ -175,7 +177,7 @@ class Executable:
         builder, kernels = self.built(there, steady)
         lying = builder.planned.lying(sizes) | there
         order = [kernels[n] for n in sorted(kernels)]
-        return self._binder.bind(cuda, device, builder.planned, order, tensors, tables, lying, sizes, scalars)
+        return self._binder.bind(cuda, device, builder.planned, order, tensors, tables, lying, sizes, scalars, fresh)
 
     def __call__(
         self, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int], stream: int, device: int = 0

@@ -33,7 +33,7 @@ def epilogue_of(kernel: MatrixProduct) -> Epilogue:
     work = sum(weight(result.expression, None) for result in kernel.results)
     if not (far or near or work or len(stored) > 1):
         return Epilogue()
-    return Epilogue(far, near, read + max(0.0, sum(stored) - _size(kernel.left.value.element)), float(work))
+    return Epilogue(far, near, read + max(0.0, sum(stored) - _alone(kernel.left.value.element, len(kernel.terms))), float(work))
 
 
 def better_bare(kernel: MatrixProduct, problem: ScheduleProblem, traits: Traits, target: Target) -> str | None:
@@ -42,11 +42,16 @@ def better_bare(kernel: MatrixProduct, problem: ScheduleProblem, traits: Traits,
     if not problem.epilogue or kernel.siblings:
         return None
     bare = fastest(replace(problem, epilogue=Epilogue()), replace(traits, epilogue=False), target)
-    product = _size(kernel.left.value.element)
+    product = _alone(kernel.left.value.element, problem.products)
     results = problem.rows * problem.columns * problem.outer
     after = KernelWork(int(results * (problem.epilogue.moved + 2 * product)), flops=int(results * problem.epilogue.work))
     slower = bare + after.seconds(target) < APART * fastest(problem, traits, target)
     return "at these sizes a kernel after the product takes less time" if slower else None
+
+
+def _alone(factor: Element, products: int) -> float:
+    """Bytes of a sum that is stored with nothing done to it: of factors in limbs, which several products are of, it is f32."""
+    return _size(Element.F32 if products > 1 else factor)
 
 
 def _size(element: Element) -> float:

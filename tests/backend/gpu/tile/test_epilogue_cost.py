@@ -9,6 +9,7 @@ from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.epilogue_cost import epilogue_of
 from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.limbs import limbed
 from axon.backend.gpu.tile.schedule import Epilogue
 
 HEAD = "fun f (x : bf16[m, k]) (w : bf16[k, n]) (c : bf16[n]) (s : bf16[m]) (r : bf16[m, n]) (t : f32[m, n]) =\n  "
@@ -29,6 +30,12 @@ CASES = {
         Epilogue(far=1, near=1, moved=4.0, work=2.0),
     ),
 }
+OF_LIMBS = {  # the same of f32, in which a sum alone is stored as f32
+    "nothing": Epilogue(),
+    "a bias": Epilogue(near=1, work=1.0),
+    "a residual": Epilogue(far=1, moved=4.0, work=1.0),
+    "two results": Epilogue(near=1, moved=4.0, work=1.0),
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -38,3 +45,10 @@ def test_what_is_counted(name: str) -> None:
     (kernel,) = (k for k in kernels(program) if isinstance(k, MatrixProduct))
     assert epilogue_of(kernel) == wanted
     assert traits(kernel).epilogue == bool(wanted) == (name not in ("nothing", "a wider result"))
+
+
+@pytest.mark.parametrize("name", OF_LIMBS)
+def test_what_is_counted_of_limbs(name: str) -> None:
+    program = compiler.lower(compiler.check_text((HEAD + CASES[name][0]).replace("bf16", "f32")), "f", None)
+    (kernel,) = (k for k in limbed(kernels(program), program).kernels if isinstance(k, MatrixProduct))
+    assert epilogue_of(kernel) == OF_LIMBS[name]
