@@ -49,7 +49,7 @@ class PlayedExecutable:
         return []
 
     def bind(
-        self, given: Any, sizes: Any, device: int, scalars: Any = (), changing: frozenset[Symbol] = frozenset()
+        self, given: Any, sizes: Any, device: int, scalars: Any = (), changing: frozenset[Symbol] = frozenset(), fresh: Any = ()
     ) -> BoundProgram:
         self.log.append("bind")
         lies, known = dict(given), dict(sizes)

@@ -96,6 +96,21 @@ def test_a_number_that_nothing_uses(gpu: EmulatedDriver, library: FakeLibrary) -
         assert f(DeviceArray(x), number, DeviceArray(y)).array.tolist() == [-1, 0, 1, 2, 3]
 
 
+def test_what_dies_before_a_result_is_made_lies_in_it(gpu: EmulatedDriver, library: FakeLibrary) -> None:
+    """Not where the caller gives the room: that may be an argument's, which is read after it."""
+    text = "fun g x y = for i j => tanh (x @ y)[i, j]\nfun f (x : bf16[n, n]) = g (g (g x x) x) x"
+    program = compiler.lower(compiler.check_text(text), "f", None)
+    x = (np.random.default_rng(0).standard_normal((64, 64)) / 8).astype(ml_dtypes.bfloat16)
+    (want,) = run(program, [x], [])
+    sizes = program.contract.bind((), [x.shape])
+    for out in (None, DeviceArray(np.zeros_like(x))):
+        room = None if out is None else [("out", out)]
+        call = arrays.prepare(Stepped(program), [("x", DeviceArray(x))], [x], sizes, room)
+        assert call.room == x.nbytes * (1 if out is None else 2)  # the second product's, which the last one reads
+        (got,) = call([DeviceArray(x)], None if out is None else [out])
+        np.testing.assert_allclose(got.array.astype("f4"), want.astype("f4"), atol=0.05)
+
+
 def called(program: Program, inputs: Sequence[Any], sizes: dict[Symbol, int], chance: Random, times: int = 3) -> list[Any]:
     """What calls give with arrays that lie on the GPU, each time elsewhere, but in the same way."""
     ways = [(chance.sample(range(x.ndim), x.ndim), [chance.choice((0, 0, 1, 8)) for _ in x.shape]) for x in inputs]
