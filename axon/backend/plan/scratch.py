@@ -11,10 +11,11 @@ ALIGNMENT = 256  # bytes; what CUDA's own allocator gives at least
 
 
 def plan(
-    lives: Sequence[tuple[int, int, int]], results: Sequence[tuple[int, int]] = ()
+    lives: Sequence[tuple[int, int, int]], results: Sequence[tuple[int, int]] = (), least: int = 0
 ) -> tuple[list[tuple[int | None, int]], int]:
     """Places for values of (bytes, first, last) kernel that needs them, and the size of the piece. A place is an offset in the
-    piece, or in one of the `results`, by number: of each its bytes, and the first kernel that needs it.
+    piece, or in one of the `results`, by number: of each its bytes, and the first kernel that needs it. There lies what has at
+    `least` so many bytes.
 
     Greedy by size, the largest first, each at the lowest place that is free for all of its life: the rule of TensorFlow
     Lite's planner (Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference").
@@ -23,7 +24,7 @@ def plan(
     placed: dict[int | None, list[int]] = {}
     for number in sorted(range(len(lives)), key=lambda n: (-lives[n][0], lives[n][1], n)):
         size, first, last = lives[number]
-        early = [n for n, (room, until) in enumerate(results) if last < until and size <= room]
+        early = [n for n, (room, until) in enumerate(results) if last < until and least <= size <= room]
         # In results first, of which the smallest will do; the piece is as large as it has to be.
         for where in (*sorted(early, key=lambda n: results[n]), None):
             beside = [n for n in placed.get(where, ()) if lives[n][1] <= last and first <= lives[n][2]]

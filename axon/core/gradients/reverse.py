@@ -372,6 +372,8 @@ class Reverse(Maker):
         outs = tuple(Value(fresh(v.symbol.name), v.element, (trip, *v.shape) if stacked else v.shape) for v in states)
         of_rules = frozenset[Symbol]().union(*(rule.inside | rule.mentions for rule in self.rules))
         more = [value for value in worth_keeping(op, self.shapes) if value.symbol not in of_rules]
+        if op.stacked and not all(isinstance(each, Compute | Sort) for each in op.body.ops):
+            more = []  # its states are kept as it is, and it would run once more: `cse` does not see such loops to be the same
         stacks = self._stacks(more, trip)
         called = _names(op.body.ops, ops)
         made_again = [*results, *(called[value.symbol] for value in more)]

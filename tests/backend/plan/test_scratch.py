@@ -37,6 +37,7 @@ def test_results_only_help(lives: list[tuple[int, int, int]], results: list[tupl
 def test_what_dies_before_a_result_is_made_lies_in_it() -> None:
     lives = [(1024, 0, 1), (1024, 1, 2), (1024, 2, 3), (512, 0, 0)]
     assert plan(lives, [(1024, 2), (600, 9)]) == ([(0, 0), (None, 0), (None, 1024), (1, 0)], 2048)
+    assert plan(lives, [(1024, 2), (600, 9)], 1024)[0][3] == (None, 0)  # too little to be worth it
 
 
 @given(LIVES)

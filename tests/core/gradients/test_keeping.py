@@ -93,6 +93,19 @@ def test_states_that_are_results() -> None:
     assert kept(forwards) == ["bd"]
 
 
+def test_loops_with_loops_run_once() -> None:
+    """They are not seen to be the same, so the outer one, which gives all its states, keeps no more of a step."""
+    text = """
+fun f (w : f32[d, d]) (x : f32[n, b, d]) =
+  let fun inner s = loop (s = s) for t < 3 => for i k => tanh (sum e => s[i, e] * w[k, e])
+      val s = unfold (s = x[0, ..]) for t < n => for i k => (inner (for i k => sum e => s[i, e] * w[k, e]))[i, k] + x[t, i, k]
+  in sum t i k => s[t, i, k] end
+fun d (w : f32[d, d]) (x : f32[n, b, d]) = grad (fn w => f w x) w
+"""
+    program = deduplicated(compiler.lower(checked(text), "d", None))
+    assert sum(isinstance(op, Loop) for op in program.block.ops) == 2
+
+
 def test_rules_are_not_looked_into() -> None:
     forwards, _ = loops("ruled")
     assert kept(forwards) == []

@@ -29,6 +29,8 @@ from axon.shapes.dimension import Dim
 
 STATUS = fresh("status")  # stands for the word in which a kernel notes that the program must stop
 SCALAR_BYTES = 16  # of memory for a scalar that is given by value
+# Bytes that are worth to lie in a result: its address is another in each call, which a graph's nodes that mention it are told anew.
+IN_RESULTS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class Binder:
             (lying[v.symbol].bytes, _life(planned, v, sizes, by_value=False)[1]) for v in planned.values if v.symbol in fresh
         ]
         of_results = [given.index(v.symbol) for v in planned.values if v.symbol in fresh]
-        found, room = scratch.plan([_life(planned, v, sizes, v.symbol in scalars) for v in between], results)
+        found, room = scratch.plan([_life(planned, v, sizes, v.symbol in scalars) for v in between], results, IN_RESULTS)
         places = {symbol: (number, 0) for number, symbol in enumerate(given)}
         for value, (where, at) in zip(between, found, strict=True):
             places[value.symbol] = (len(given) if where is None else of_results[where]), at
