@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence, Set
 from math import prod
 
 from axon.base.names import Symbol
+from axon.core.gradients.making import layered
 from axon.core.ir import Compress, Compute, Loop, Op, Read, Scan, Sort, Value
 from axon.core.scalar_facts import dims_variables
 from axon.core.walk import nodes, outs_of, scalars, tensors_of
@@ -29,7 +30,8 @@ Shape = tuple[Dim, ...]
 def worth_keeping(op: Loop, shapes: Mapping[Symbol, Shape]) -> tuple[Value, ...]:
     """The tensors that a step makes, besides what it results in, that are to be kept of every step; with the shapes of the tensors
     around the loop."""
-    shapes = {**shapes, **{value.symbol: value.shape for value in (*op.states, *(out for o in op.body.ops for out in outs_of(o)))}}
+    made = (out for each in op.body.ops for out in outs_of(each))
+    shapes = layered({value.symbol: value.shape for value in (*op.states, *made)}, shapes)
     inside = frozenset({op.counter, *(each.size for each in op.body.ops if isinstance(each, Compress))})
     moving = {state.symbol for state in op.states}  # what a step makes of its states; the rest is as good as from outside
     readers = Counter(symbol for each in op.body.ops for symbol in tensors_of(each))
