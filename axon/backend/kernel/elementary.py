@@ -100,8 +100,7 @@ class Elementary(Chip):
         off = b.fmul(n, real(HALF_PI[1], x))
         off_rest = fma(b, n, real(HALF_PI[1], x), _minus(b, off))
         high = b.fsub(first, off)
-        back = b.fsub(high, first)
-        low = b.fsub(b.fsub(first, b.fsub(high, back)), b.fadd(off, back))
+        low = b.fsub(b.fsub(first, high), off)  # exact: if `off` is larger, `first` is so many of its units
         low = b.fsub(low, fma(b, n, real(HALF_PI[2], x), off_rest))
         return as_bits(b, shifted), high, low
 

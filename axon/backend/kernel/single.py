@@ -218,10 +218,12 @@ def asinh(b: Builder, x: Value) -> Held:
 def acosh(b: Builder, x: Value) -> Held:
     """log (1 + t + sqrt (t (t + 2))) of t = x - 1."""
     t = b.fsub(x, real(1.0, x))
-    p = fma(b, t, t, b.fadd(t, t))
+    twice = b.fadd(t, t)
+    p = fma(b, t, t, twice)
     root = _root(b, p)
+    lacks = b.fmul(b.fadd(fma(b, b.fneg(root), root, p), fma(b, t, t, b.fsub(twice, p))), _half_inverse(b, root))
     w = b.fadd(root, t)
-    rest = b.fadd(b.fadd(b.fsub(root, w), t), _root_rest(b, p, root))
+    rest = b.fadd(b.fadd(b.fsub(root, w), t), lacks)
     holds = b.and_(b.fcmp_ordered(">=", x, real(1.0, x)), b.fcmp_ordered("<", x, real(2.0**60, x)))
     return _log1p(b, w, rest), holds
 
@@ -231,14 +233,13 @@ def acosh(b: Builder, x: Value) -> Held:
 
 def sine_and_cosine(b: Builder, x: Value) -> tuple[Value, Value]:
     """Of f32 below WIDEST. What is left of an angle is r and `low`: the first of the three parts is taken off exactly, and what the
-    second's product and difference lose is known."""
+    second's product and difference lose is known: where that is the larger one, the other is a whole number of its units."""
     shifted = fma(b, x, real(0.6366197723675814, x), real(MAGIC, x))
     n = b.fsub(shifted, real(MAGIC, x))
     first = fma(b, n, real(-HALF_PI[0], x), x)
     off = b.fmul(n, real(HALF_PI[1], x))
     r = b.fsub(first, off)
-    back = b.fsub(r, first)
-    low = b.fsub(b.fsub(first, b.fsub(r, back)), b.fadd(off, back))
+    low = b.fsub(b.fsub(first, r), off)
     low = b.fsub(low, fma(b, n, real(HALF_PI[2], x), fma(b, n, real(HALF_PI[1], x), b.fneg(off))))
     z = b.fmul(r, r)
     sine = b.fadd(r, fma(b, b.fmul(r, z), pairwise(b, z, SINE), low))
