@@ -297,10 +297,22 @@ _NARROW: dict[str, lanes.Formula] = {
 _erfinv_f64, _digamma_f64 = _inline("erfinv_beyond.f64", _SPECIAL.erfinv), _inline("digamma_beyond.f64", _SPECIAL.digamma)
 
 
+def _as_it_is(emit: Emit) -> Emit:
+    """A call that LLVM leaves as it is: of a sine and a cosine it makes one of `sincos`, which C does not have."""
+
+    def one(b: Builder, x: Value) -> Value:
+        made = emit(b, x)
+        set.add(made.attributes, "nobuiltin")  # which llvmlite does not list
+        return made
+
+    return one
+
+
 def _angles() -> dict[str, Emit]:
     """The sine and the cosine, which one call gives: an angle of which both are asked is turned once. Of f32 by a formula of f64
     where angles are beyond those that `single` has."""
-    library, names = (_library("sin"), _library("cos")), ("sin", "cos")
+    names = ("sin", "cos")
+    library = [_as_it_is(_library(name)) for name in names]
     far = lanes.within(ELEMENTARY.sine_and_cosine, elementary.WIDEST)
     of_f64 = lanes.together("sincos", far, library, microkernel.vector_bits)
     through = lanes.together("sincos_wide", _pair_through_f64(far), library, microkernel.vector_bits)
