@@ -253,7 +253,7 @@ def machine_tools() -> str:
     here = Path(__file__)
     kernel = here.parents[1] / "kernel"
     own = (here, here.with_name("intrinsics.py"), here.with_name("lowering.py"), here.parents[1] / "tiles" / "microkernel.py")
-    emitted = ("elementary", "lanes", "llvm", "narrow", "newton", "polynomials", "special", "verify")
+    emitted = ("elementary", "lanes", "llvm", "narrow", "newton", "polynomials", "single", "special", "verify")
     sources = (*own, *(kernel / f"{name}.py" for name in emitted), here.parents[2] / "core" / "coefficients.py")
     intrinsics = "\0".join(file.read_text(encoding="utf-8") for file in sources)
     machine = (llvm.get_default_triple(), llvm.get_host_cpu_name(), features)

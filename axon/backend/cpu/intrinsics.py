@@ -16,7 +16,7 @@ from typing import Any
 from llvmlite import ir
 
 from axon.backend.cpu.lowering import Operation, Surroundings, Type
-from axon.backend.kernel import lanes, llvm, narrow, polynomials
+from axon.backend.kernel import elementary, lanes, llvm, polynomials, single
 from axon.backend.kernel.elementary import ELEMENTARY
 from axon.backend.kernel.llvm import F32, F64, I1, I8, I64, Builder, Emit, Value, call, fma, real, suffix, whole
 from axon.backend.kernel.narrow import NARROW
@@ -233,8 +233,8 @@ _exp_f64, _log_f64 = _inline("exp.f64", polynomials.exp_wide), _inline("log.f64"
 
 
 def _by_type(narrow: Emit, wide: Emit) -> Emit:
-    def one(b: Builder, x: Value) -> Value:
-        return narrow(b, x) if x.type == F32 else wide(b, x)
+    def one(b: Builder, *x: Value) -> Value:
+        return narrow(b, *x) if x[0].type == F32 else wide(b, *x)
 
     return one
 
@@ -263,6 +263,14 @@ def _formula_through_f64(formula: lanes.Formula) -> lanes.Formula:
     return one
 
 
+def _pair_through_f64(formulas: lanes.Formulas) -> lanes.Formulas:
+    def one(b: Builder, x: Value) -> tuple[tuple[Value, ...], Value | None]:
+        results, holds = formulas(b, b.fpext(x, llvm.shaped(F64, x)))
+        return tuple(b.fptrunc(result, x.type) for result in results), holds
+
+    return one
+
+
 def _everywhere(emit: Emit) -> lanes.Formula:
     return lambda b, *x: (emit(b, *x), None)
 
@@ -277,29 +285,44 @@ def _by_lanes(name: str, narrow: lanes.Formula, wide: lanes.Formula, library: Em
 
 def _wide_library(name: str) -> Emit:
     """The C library's function of f64, also for f32."""
-    return lambda b, x: _library(name)(b, x) if x.type == F64 else _through_f64(_library(name))(b, x)
+    return _by_type(_through_f64(_library(name)), _library(name))
 
 
 _SPECIAL = Functions(fma, polynomials.exp_wide, polynomials.log_wide, llvm.named("sqrt"), llvm.named("rint"))
 _NARROW: dict[str, lanes.Formula] = {
-    **{name: _formula_through_f64(formula) for name, formula in NARROW.unary.items()},
-    "sin": lanes.within(narrow.sin, narrow.WIDEST),
-    "cos": lanes.within(narrow.cos, narrow.WIDEST),
-    "tanh": _everywhere(polynomials.tanh),
+    **single.SINGLE,
+    **{name: _formula_through_f64(NARROW.unary[name]) for name in ("erfc", "erfinv", "lgamma", "digamma")},
     "erf": _everywhere(polynomials.erf),
 }
 _erfinv_f64, _digamma_f64 = _inline("erfinv_beyond.f64", _SPECIAL.erfinv), _inline("digamma_beyond.f64", _SPECIAL.digamma)
 
 
-def _wide_angle(name: str) -> Emit:
-    """The C library's function, but of f32 for angles beyond those that `narrow` has, by a formula of f64."""
-    of_f32 = lanes.by_lanes(f"{name}_wide", _formula_through_f64(NARROW.unary[name]), _library(name), microkernel.vector_bits)
-    return lambda b, x: of_f32(b, x) if x.type == F32 else _library(name)(b, x)
+def _as_it_is(emit: Emit) -> Emit:
+    """A call that LLVM leaves as it is: of a sine and a cosine it makes one of `sincos`, which C does not have."""
+
+    def one(b: Builder, x: Value) -> Value:
+        made = emit(b, x)
+        set.add(made.attributes, "nobuiltin")  # which llvmlite does not list
+        return made
+
+    return one
+
+
+def _angles() -> dict[str, Emit]:
+    """The sine and the cosine, which one call gives: an angle of which both are asked is turned once. Of f32 by a formula of f64
+    where angles are beyond those that `single` has."""
+    names = ("sin", "cos")
+    library = [_as_it_is(_library(name)) for name in names]
+    far = lanes.within(ELEMENTARY.sine_and_cosine, elementary.WIDEST)
+    of_f64 = lanes.together("sincos", far, library, microkernel.vector_bits)
+    through = lanes.together("sincos_wide", _pair_through_f64(far), library, microkernel.vector_bits)
+    near = lanes.within(single.sine_and_cosine, single.WIDEST)
+    of_f32 = lanes.together("sincos", near, through, microkernel.vector_bits)
+    return {name: _by_type(*pair) for name, *pair in zip(names, of_f32, of_f64, strict=True)}
 
 
 _LIBRARY: dict[str, Emit] = {  # for which formulas do not hold: the C library's of the type, but
-    "sin": _wide_angle("sin"),
-    "cos": _wide_angle("cos"),
+    **{name: _wide_library(name) for name in single.SINGLE},
     "lgamma": _wide_library("lgamma"),
     "digamma": _by_type(_through_f64(_digamma_f64), _digamma_f64),
     "erfinv": _by_type(_through_f64(_erfinv_f64), _erfinv_f64),
@@ -318,12 +341,15 @@ _UNARY: dict[str, Emit] = {
     "integer_sign": llvm.integer_sign,
     "integer_absolute": llvm.integer_absolute,
     "bit_not": lambda b, x: b.not_(x),
+    **_angles(),
     **{name: _by_lanes(name, _NARROW[name], wide, _LIBRARY.get(name)) for name, wide in ELEMENTARY.unary.items()},
 }
 for _name, _emit in _UNARY.items():
     _intrinsic(_name, _same_type, _emit)
-_intrinsic("power", _same_type, _by_lanes("pow", _formula_through_f64(NARROW.pow), ELEMENTARY.pow))
-_intrinsic("atan2", _same_type, _by_lanes("atan2", _formula_through_f64(NARROW.atan2_held), ELEMENTARY.atan2_held))
+for _name, _called, _of_f32, _of_f64 in (
+    ("power", "pow", single.pow, ELEMENTARY.pow), ("atan2", "atan2", single.atan2, ELEMENTARY.atan2_held),
+):  # fmt: skip
+    _intrinsic(_name, _same_type, _by_lanes(_called, _of_f32, _of_f64, _wide_library(_called)))
 
 for _name, _float in (("f32", F32), ("f64", F64)):
     for _high, _wide in microkernel.shapes():

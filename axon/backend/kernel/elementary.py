@@ -15,6 +15,7 @@ from math import factorial, inf, log, pi
 from axon.backend.kernel.lanes import Formula, within
 from axon.backend.kernel.llvm import Builder, Emit, Value, as_bits, as_float, call, fma, magnitude, real, suffix, whole
 from axon.backend.kernel.newton import UNUSUAL, Chip, negative, power_of_2, signed
+from axon.backend.kernel.polynomials import horner, pairwise
 from axon.core import coefficients as known
 
 # pi / 2 is the sum of these to 163 bits.
@@ -24,14 +25,32 @@ ROOT_HALF = 0x3FE6A09E  # the upper half of sqrt 0.5
 MAGIC = 1.5 * 2.0**52  # adding it leaves the nearest integer in the last bits
 SINE = tuple((-1.0) ** n / factorial(2 * n + 1) for n in range(8, 0, -1))  # (sin r / r - 1) / r**2 by r**2, up to pi / 4
 COSINE = tuple((-1.0) ** n / factorial(2 * n) for n in range(8, 1, -1))  # (cos r - 1 + r**2 / 2) / r**4
-SERIES = tuple(2.0 / (2 * k + 1) for k in range(12, 1, -1))  # (log ((1 + s) / (1 - s)) / s - 2 - 2 / 3 s**2) / s**4 by s**2
+# (log ((1 + s) / (1 - s)) / s - 2 - 2 / 3 s**2) / s**4 by s**2, up to where (1 + s) / (1 - s) is sqrt 2: through Chebyshev's nodes.
+SERIES = (
+    0.11724731041505301, 0.11706087790225049, 0.1333481024460881, 0.15384594860394596, 0.18181818336349195,
+    0.22222222221651663, 0.28571428571429375, 0.4,
+)  # fmt: skip
+CBRT = float(0x553EF0FF)  # of an f64's inverse root
 TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
 TAN_3_PI_8 = 2.414213562373095  # beyond which an angle is taken off from pi / 2
 PI_4_REST, PI_2_REST, PI_REST = 3.061616997868383e-17, 6.123233995736766e-17, 1.2246467991473532e-16  # beyond their f64
 
 
 class Elementary(Chip):
-    """A processor's: with divisions and roots that are rounded once."""
+    """A processor's: with divisions and roots that are rounded once. Sums are by pairs, which waits less for itself; but the
+    last two terms, whose roundings are seen in the last place, are added one by one."""
+
+    def polynomial(self, b: Builder, coefficients: known.Polynomial, x: Value) -> Value:
+        if len(coefficients) < 5:
+            return pairwise(b, x, coefficients)
+        result = pairwise(b, x, coefficients[:-2])
+        for c in coefficients[-2:]:
+            result = fma(b, result, x, real(c, x))
+        return result
+
+    def side_by_side(self, b: Builder, polynomials: tuple[known.Polynomial, ...], x: Value) -> list[Value]:
+        """Several, which wait for themselves, but not for each other: so as few registers as can be."""
+        return [horner(b, x, coefficients) for coefficients in polynomials]
 
     def reciprocal(self, b: Builder, x: Value) -> Value:
         return b.fdiv(real(1.0, x), x)
@@ -81,34 +100,28 @@ class Elementary(Chip):
         off = b.fmul(n, real(HALF_PI[1], x))
         off_rest = fma(b, n, real(HALF_PI[1], x), _minus(b, off))
         high = b.fsub(first, off)
-        back = b.fsub(high, first)
-        low = b.fsub(b.fsub(first, b.fsub(high, back)), b.fadd(off, back))
+        low = b.fsub(b.fsub(first, high), off)  # exact: if `off` is larger, `first` is so many of its units
         low = b.fsub(low, fma(b, n, real(HALF_PI[2], x), off_rest))
         return as_bits(b, shifted), high, low
 
-    def sine(self, b: Builder, x: Value, quarters: int) -> Value:
-        """The sine of an angle and so many quarters of a turn."""
-        n, r, low = self.turned(b, x)
+    def sine_and_cosine(self, b: Builder, x: Value) -> tuple[Value, Value]:
+        turns, r, low = self.turned(b, x)
         z = b.fmul(r, r)
         sine = b.fadd(r, fma(b, b.fmul(r, z), self.polynomial(b, SINE, z), low))
         half = b.fmul(real(0.5, x), z)
-        one = b.fsub(real(1.0, x), half)
+        most = b.fsub(real(1.0, x), half)
         rest = fma(b, b.fmul(z, z), self.polynomial(b, COSINE, z), _minus(b, b.fmul(r, low)))
-        cosine = b.fadd(one, b.fadd(b.fsub(b.fsub(real(1.0, x), one), half), rest))
-        return self.quadrant(b, n, quarters, sine, cosine)
+        cosine = b.fadd(most, b.fadd(b.fsub(b.fsub(real(1.0, x), most), half), rest))
+        odd = b.icmp_signed("!=", b.and_(turns, whole(turns.type, 1)), whole(turns.type, 0))
 
-    def quadrant(self, b: Builder, n: Value, quarters: int, sine: Value, cosine: Value) -> Value:
-        """Sine or cosine, by the last bit, with the sign that the bit before it says."""
-        n = b.add(n, whole(n.type, quarters)) if quarters else n
-        odd = b.icmp_signed("!=", b.and_(n, whole(n.type, 1)), whole(n.type, 0))
-        sign = b.shl(b.and_(n, whole(n.type, 2)), whole(n.type, 62))
-        return as_float(b, b.xor(as_bits(b, b.select(odd, cosine, sine)), sign))
+        def signed(turns: Value, other: Value, own: Value) -> Value:
+            """By the last bit, with the sign that the bit before it says."""
+            sign = b.shl(b.and_(turns, whole(turns.type, 2)), whole(turns.type, 62))
+            return as_float(b, b.xor(as_bits(b, b.select(odd, other, own)), sign))
 
-    def sin(self, b: Builder, x: Value) -> Value:
-        return b.select(b.fcmp_ordered("==", x, real(0.0, x)), x, self.sine(b, x, 0))
-
-    def cos(self, b: Builder, x: Value) -> Value:
-        return self.sine(b, x, 1)
+        found = signed(turns, cosine, sine)
+        found = b.select(b.fcmp_ordered("==", x, real(0.0, x)), x, found)
+        return found, signed(b.add(turns, whole(turns.type, 1)), sine, cosine)
 
     def angle(self, b: Builder, z: Value, base: Value, rest: Value) -> Value:
         """atan z and `base`, which is `rest` more than its float. By S. L. Moshier's polynomials (Cephes), which hold to 0.66."""
@@ -173,15 +186,17 @@ class Elementary(Chip):
         return fma(b, real(0.5, x), e, b.fmul(real(0.5, x), self.reciprocal(b, e)))
 
     def erf(self, b: Builder, x: Value) -> Value:
-        """By W. J. Cody's rational approximations (1969): of x below 0.46875, else of erfc, whose second one holds to 30 bits where
-        the third would be needed for more of them."""
+        """By W. J. Cody's rational approximations (1969): of x up to where it is 1/2, else of erfc, whose second one holds to 30
+        bits where the third would be needed for more of them."""
         a = magnitude(b, x)
-        near = b.fcmp_ordered("<=", a, real(0.46875, x))
+        near = b.fcmp_ordered("<=", a, real(0.477, x))
         y = b.select(b.fcmp_ordered("<", a, real(6.0, x)), a, real(6.0, x))
         square = b.fmul(y, y)
         above, below = (
-            b.select(near, self.polynomial(b, small, square), self.polynomial(b, middle, y))
-            for small, middle in zip(known.ERF_SMALL, known.ERFC_MIDDLE, strict=True)
+            b.select(near, small, middle)
+            for small, middle in zip(
+                self.side_by_side(b, known.ERF_SMALL, square), self.side_by_side(b, known.ERFC_MIDDLE, y), strict=True
+            )
         )
         n, r = self.exponent(b, _minus(b, square))
         power = power_of_2(b, n)
@@ -201,18 +216,22 @@ class Elementary(Chip):
         return signed(b, magnitude(b, b.fadd(self.log(b, u), b.fdiv(lost, u))), x)
 
     def cbrt(self, b: Builder, x: Value) -> Value:
-        """exp (log |x| / 3), made exact by a step of Newton's with y**3 in two parts."""
-        zero, one = real(0.0, x), real(1.0, x)
-        nothing = b.fcmp_ordered("==", x, zero)
-        a = b.select(nothing, one, magnitude(b, x))
-        n, r = self.exponent(b, b.fmul(real(1 / 3, x), self.log(b, a)))
-        power = power_of_2(b, n)
-        y = fma(b, power, self.expm1_near(b, r), power)
-        square = b.fmul(y, y)
-        square_rest = fma(b, y, y, _minus(b, square))
-        beyond = fma(b, square_rest, y, fma(b, square, y, _minus(b, a)))
-        y = b.fsub(y, b.fdiv(beyond, b.fmul(real(3.0, x), square)))
-        return b.select(nothing, x, signed(b, y, x))
+        """By the inverse root: the upper half of its bits is a third of that of |x|, taken from a constant, but for a thirtieth.
+        Two steps leave 1e-14 of it, and one of Newton's with the cube in two parts makes the root exact."""
+        a = magnitude(b, x)
+        half = b.lshr(as_bits(b, a), whole(as_bits(b, a).type, 32))
+        upper = b.fsub(as_float(b, b.or_(half, whole(half.type, 0x433 << 52))), real(2.0**52, x))
+        third = fma(b, upper, real(-1 / 3, x), real(MAGIC + CBRT, x))
+        r = as_float(b, b.shl(as_bits(b, third), whole(half.type, 32)))
+        for terms in ((35 / 243, 14 / 81, 2 / 9, 1 / 3), (14 / 81, 2 / 9, 1 / 3)):
+            e = fma(b, _minus(b, b.fmul(a, r)), b.fmul(r, r), real(1.0, x))
+            r = fma(b, b.fmul(r, e), pairwise(b, e, terms), r)
+        square = b.fmul(r, r)
+        y = b.fmul(a, square)
+        power = b.fmul(y, y)
+        beyond = fma(b, power, y, _minus(b, a))
+        beyond = fma(b, fma(b, y, y, _minus(b, power)), y, beyond)
+        return signed(b, fma(b, b.fmul(beyond, square), real(-1 / 3, x), y), x)
 
     def log_in_parts(self, b: Builder, x: Value) -> tuple[Value, Value]:
         """log x to 65 bits: of m = (1 + s) / (1 - s) it is 2 s + 2 / 3 s**3 + …, of which s and s**3 are in two parts."""
@@ -220,9 +239,9 @@ class Elementary(Chip):
         f = b.fsub(m, real(1.0, x))
         below = b.fadd(m, real(1.0, x))
         below_rest = b.fsub(f, b.fsub(below, real(2.0, x)))
-        s = b.fdiv(f, below)
-        left = fma(b, _minus(b, s), below_rest, fma(b, _minus(b, s), below, f))
-        s_rest = b.fdiv(left, below)
+        inverse = self.reciprocal(b, below)
+        s = b.fmul(f, inverse)
+        s_rest = b.fmul(fma(b, _minus(b, s), below_rest, fma(b, _minus(b, s), below, f)), inverse)
         z = b.fmul(s, s)
         z_rest = fma(b, b.fadd(s, s), s_rest, fma(b, s, s, _minus(b, z)))
         cube = b.fmul(z, s)
@@ -236,9 +255,7 @@ class Elementary(Chip):
         first, first_rest = _sum(b, whole_part, twice)
         high, high_rest = _sum(b, first, third)
         low = b.fadd(b.fadd(first_rest, high_rest), fma(b, real(2.0, x), s_rest, third_rest))
-        low = fma(b, count, real(known.LOG_2[1], x), low)
-        high, low = _sum(b, high, low)
-        return high, low
+        return _sum(b, high, fma(b, count, real(known.LOG_2[1], x), low))
 
     def pow(self, b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
         """exp (y log x), for x that are positive and not subnormal, and results that are so, too."""
@@ -257,7 +274,7 @@ class Elementary(Chip):
     def unary(self) -> dict[str, Formula]:
         """Those of one argument, by the C library's names."""
         own = {
-            "sin": (self.sin, WIDEST), "cos": (self.cos, WIDEST), "atan": (self.atan, inf), "asin": (self.asin, 1.0),
+            "atan": (self.atan, inf), "asin": (self.asin, 1.0),
             "tanh": (self.tanh, inf), "cosh": (self.cosh, 708.0), "erf": (self.erf, inf),
         }  # fmt: skip
         names = ("acos", "sinh", "erfc", "erfinv", "asinh", "acosh", "atanh", "lgamma", "digamma")
@@ -292,10 +309,9 @@ def _but(emit: Emit, name: str) -> Formula:
 
 
 def _sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-    """x + y in two parts (D. E. Knuth)."""
+    """x + y in two parts, of an x that is 0 or the larger one (T. J. Dekker)."""
     total = b.fadd(x, y)
-    other = b.fsub(total, x)
-    return total, b.fadd(b.fsub(x, b.fsub(total, other)), b.fsub(y, other))
+    return total, b.fadd(b.fsub(x, total), y)
 
 
 def _minus(b: Builder, x: Value) -> Value:

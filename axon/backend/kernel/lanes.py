@@ -19,25 +19,39 @@ from axon.backend.kernel.llvm import I1, I8, I64, Builder, Emit, Value, call, ma
 
 # Of a builder and arguments: results, and for which lanes they hold; None: for all.
 Formula: TypeAlias = Callable[..., "tuple[Value, Value | None]"]
+# The same of several functions, such as a sine and a cosine, which have most of what they do in common.
+Formulas: TypeAlias = Callable[..., "tuple[tuple[Value, ...], Value | None]"]
 _USED = "llvm.compiler.used"
 
 
 def by_lanes(name: str, formula: Formula, library: Emit, bits: Callable[[], int]) -> Emit:
     """A function of floats of one type. `library` is what lanes are asked of for which the formula does not hold, and `bits` says
     how many a vector has."""
+    (function,) = together(name, lambda b, *x: _alone(*formula(b, *x)), (library,), bits)
+    return function
+
+
+def _alone(result: Value, holds: Value | None) -> tuple[tuple[Value, ...], Value | None]:
+    return (result,), holds
+
+
+def together(name: str, formulas: Formulas, libraries: Sequence[Emit], bits: Callable[[], int]) -> tuple[Emit, ...]:
+    """Functions of the same arguments that one call gives: LLVM sees that a second call would be the same."""
 
     def one(b: Builder, *x: Value) -> Value:
         own = f"axon.{name}.{suffix(x[0])}"
         function = b.module.globals.get(own)
         if function is None:
-            function = _functions(b.module, own, x[0].type, len(x), formula, library, bits())
+            function = _functions(b.module, own, x[0].type, len(x), formulas, libraries, bits())
         wide(b.function, bits())
         return b.call(function, x)
 
-    return one
+    if len(libraries) == 1:
+        return (one,)
+    return tuple(lambda b, *x, k=k: b.extract_value(one(b, *x), k) for k in range(len(libraries)))
 
 
-def within(emit: Emit, most: float) -> Formula:
+def within(emit: Callable[..., Any], most: float) -> Callable[..., Any]:
     """A formula that holds where |x| is below `most`."""
     return lambda b, x: (emit(b, x), b.fcmp_ordered("<", magnitude(b, x), real(most, x)))
 
@@ -52,11 +66,11 @@ def _attribute(function: Any, text: str) -> None:
     set.add(function.attributes, text)  # one that llvmlite does not list
 
 
-def _functions(module: Any, own: str, type: Any, arity: int, formula: Formula, library: Emit, bits: int) -> Any:
+def _functions(module: Any, own: str, type: Any, arity: int, formulas: Formulas, libraries: Sequence[Emit], bits: int) -> Any:
     """The function of one argument, and those of as many as fill a vector with values of its own width or of 32 bits."""
     counts = sorted({bits // 32, bits // 64})
-    made = [_function(module, f"{own}.v{count}", ir.VectorType(type, count), arity, formula, library, bits) for count in counts]
-    function = _function(module, own, type, arity, formula, library, bits)
+    made = [_function(module, f"{own}.v{n}", ir.VectorType(type, n), arity, formulas, libraries, bits) for n in counts]
+    function = _function(module, own, type, arity, formulas, libraries, bits)
     parameters = "v" * arity
     names = ",".join(f"_ZGV_LLVM_N{n}{parameters}_{own}({own}.v{n})" for n in counts)
     _attribute(function, f'"vector-function-abi-variant"="{names}"')
@@ -64,8 +78,10 @@ def _functions(module: Any, own: str, type: Any, arity: int, formula: Formula, l
     return function
 
 
-def _function(module: Any, own: str, type: Any, arity: int, formula: Formula, library: Emit, bits: int) -> Any:
-    function = ir.Function(module, ir.FunctionType(type, [type] * arity), own)
+def _function(module: Any, own: str, type: Any, arity: int, formulas: Formulas, libraries: Sequence[Emit], bits: int) -> Any:
+    many = len(libraries) > 1
+    given_back = ir.LiteralStructType([type] * len(libraries)) if many else type
+    function = ir.Function(module, ir.FunctionType(given_back, [type] * arity), own)
     function.linkage = "linkonce_odr"
     for attribute in ("noinline", "nounwind", "readnone"):
         function.attributes.add(attribute)
@@ -73,43 +89,54 @@ def _function(module: Any, own: str, type: Any, arity: int, formula: Formula, li
     wide(function, bits)
     b = ir.IRBuilder(function.append_basic_block())
     given = function.args
-    result, holds = formula(b, *given)
-    if holds is None:
-        b.ret(result)
-        return function
-    if not isinstance(type, ir.VectorType):
-        with b.if_then(b.not_(holds), likely=False):
-            b.ret(library(b, *given))
-        b.ret(result)
-        return function
-    all_hold = call(b, f"llvm.vector.reduce.and.v{type.count}i1", holds, result=I1)
-    with b.if_then(b.not_(all_hold), likely=False):
-        b.ret(_one_by_one(b, type, given, result, holds, library))
-    b.ret(result)
+    results, holds = formulas(b, *given)
+    if holds is not None:
+        vector = isinstance(type, ir.VectorType)
+        usual = call(b, f"llvm.vector.reduce.and.v{type.count}i1", holds, result=I1) if vector else holds
+        with b.if_then(b.not_(usual), likely=False):
+            if vector:
+                _give_back(b, _one_by_one(b, type, given, results, holds, libraries))
+            else:
+                _give_back(b, [library(b, *given) for library in libraries])
+    _give_back(b, results)
     return function
 
 
-def _one_by_one(b: Builder, type: Any, given: Sequence[Value], result: Value, holds: Value, library: Emit) -> Value:
-    """The results, with those that do not hold from the library."""
+def _give_back(b: Builder, results: Sequence[Value]) -> None:
+    if len(results) == 1:
+        b.ret(results[0])
+        return
+    whole_result = ir.Constant(ir.LiteralStructType([result.type for result in results]), ir.Undefined)
+    for k, result in enumerate(results):
+        whole_result = b.insert_value(whole_result, result, k)
+    b.ret(whole_result)
+
+
+def _one_by_one(
+    b: Builder, type: Any, given: Sequence[Value], results: Sequence[Value], holds: Value, libraries: Sequence[Emit]
+) -> list[Value]:
+    """The results, with those that do not hold from the libraries."""
     before, head = b.block, b.append_basic_block("lane")
     alone, after, done = (b.append_basic_block(name) for name in ("alone", "after", "done"))
     b.branch(head)
     b.position_at_end(head)
-    lane, so_far = b.phi(I64), b.phi(type)
+    lane, so_far = b.phi(I64), [b.phi(type) for _ in results]
     lane.add_incoming(whole(I64, 0), before)
-    so_far.add_incoming(result, before)
+    for phi, result in zip(so_far, results, strict=True):
+        phi.add_incoming(result, before)
     b.cbranch(b.extract_element(holds, lane), after, alone)
     b.position_at_end(alone)
-    value = library(b, *(b.extract_element(x, lane) for x in given))
-    mended = b.insert_element(so_far, value, lane)
+    arguments = [b.extract_element(x, lane) for x in given]
+    mended = [b.insert_element(phi, library(b, *arguments), lane) for phi, library in zip(so_far, libraries, strict=True)]
     b.branch(after)
     b.position_at_end(after)
-    now = b.phi(type)
-    now.add_incoming(so_far, head)
-    now.add_incoming(mended, alone)
+    now = [b.phi(type) for _ in results]
     following = b.add(lane, whole(I64, 1))
     lane.add_incoming(following, after)
-    so_far.add_incoming(now, after)
+    for phi, usual, new in zip(now, so_far, mended, strict=True):
+        phi.add_incoming(usual, head)
+        phi.add_incoming(new, alone)
+        usual.add_incoming(phi, after)
     b.cbranch(b.icmp_unsigned("<", following, whole(I64, type.count)), head, done)
     b.position_at_end(done)
     return now

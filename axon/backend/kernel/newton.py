@@ -51,6 +51,10 @@ class Chip:
             result = self.fma(b, result, x, real(c, x))
         return result
 
+    def side_by_side(self, b: Builder, polynomials: tuple[known.Polynomial, ...], x: Value) -> list[Value]:
+        """Several polynomials, none of which waits for another."""
+        return [self.polynomial(b, coefficients, x) for coefficients in polynomials]
+
     def reciprocal(self, b: Builder, x: Value) -> Value:
         """1 / x to 40 bits."""
         r = self.inverse(b, x)
@@ -179,9 +183,7 @@ class Chip:
         t = b.fsub(real(0.180625, x), b.fmul(q, q))
         log_of = b.select(centre, real(0.5, x), self.fma(b, real(-0.5, x), size, real(0.5, x)))
         r = b.fsub(self.root(b, b.fsub(real(-0.0, x), self.log(b, log_of))), real(1.6, x))
-        near, side = (
-            [self.polynomial(b, c, v) for c in part] for part, v in ((known.QUANTILE_CENTRE, t), (known.QUANTILE_SIDE, r))
-        )
+        near, side = (self.side_by_side(b, part, v) for part, v in ((known.QUANTILE_CENTRE, t), (known.QUANTILE_SIDE, r)))
         above, below = (b.select(centre, one, other) for one, other in zip(near, side, strict=True))
         part, _ = self.quotient(b, above, below)
         return b.fmul(b.select(centre, q, signed(b, real(1.0, x), x)), b.fmul(real(0.5**0.5, x), part))

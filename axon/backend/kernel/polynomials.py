@@ -1,4 +1,4 @@
-"""`exp`, `log`, `tanh` and `erf` as polynomials without branches, for processors: within two units in the last place.
+"""`exp`, `log` and `erf` as polynomials without branches, for processors: within two units in the last place.
 
 Of f32, and `exp` and `log` of f64 (`_wide`); of one argument or of a vector.
 """
@@ -69,31 +69,26 @@ def _exp(b: Builder, x: Value) -> tuple[Value, Value]:
 
 
 def log(b: Builder, x: Value) -> Value:
-    """log(m) + e ln 2 with m in [sqrt(1/2), sqrt 2); coefficients of Cephes' logf."""
+    """log(m) + e ln 2 with m in [3/4, 3/2)."""
     tiny = b.fcmp_ordered("<", x, real(1.17549435e-38, x))
-    scaled = b.select(tiny, b.fmul(x, real(2.0**23, x)), x)
-    bits = b.sub(as_bits(b, scaled), _word(x, 0x3F3504F3))  # of sqrt(1/2): then the exponent is that of the interval
-    exponent = b.ashr(bits, _word(x, 23))
-    mantissa = as_float(b, b.add(b.and_(bits, _word(x, 0x7FFFFF)), _word(x, 0x3F3504F3)))
+    bits = as_bits(b, b.select(tiny, b.fmul(x, real(2.0**23, x)), x))
+    exponent = b.ashr(b.sub(bits, _word(x, 0x3F400000)), _word(x, 23))
+    r = b.fsub(as_float(b, b.sub(bits, b.shl(exponent, _word(x, 23)))), real(1.0, x))
     e = b.fsub(b.sitofp(exponent, x.type), b.select(tiny, real(23.0, x), real(0.0, x)))
-    r = b.fsub(mantissa, real(1.0, x))
     square = b.fmul(r, r)
-    inner = horner(
-        b,
-        r,
-        (
-            7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
-            2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
-        ),
-    )  # fmt: skip
-    y = b.fmul(b.fmul(inner, r), square)
-    y = fma(b, e, real(_LN2_LOW, x), y)
+    y = fma(b, b.fmul(square, r), pairwise(b, r, LOG), b.fmul(e, real(_LN2_LOW, x)))
     y = fma(b, square, real(-0.5, x), y)
     y = fma(b, e, real(_LN2_HIGH, x), b.fadd(r, y))
     y = b.select(b.fcmp_ordered("==", x, real(float("inf"), x)), x, y)
     y = b.select(b.fcmp_ordered("==", x, real(0.0, x)), real(float("-inf"), x), y)
     return b.select(b.fcmp_unordered("ult", x, real(0.0, x)), real(float("nan"), x), y)
 
+
+# (log (1 + f) - f + f**2 / 2) / f**3 where 1 + f is between 3/4 and 3/2.
+LOG = (
+    -0.04509091004729271, 0.10466468334197998, -0.131633460521698, 0.14478571712970734, -0.16647087037563324,
+    0.19990813732147217, -0.2500010132789612, 0.3333345055580139,
+)  # fmt: skip
 
 _LN2_HIGH_F64, _LN2_LOW_F64 = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the first has 32 bits: n times it is exact
 _MAGIC_F64 = 1.5 * 2.0**52
@@ -141,19 +136,6 @@ def log_wide(b: Builder, x: Value) -> Value:
     y = b.select(b.fcmp_ordered("==", x, real(float("inf"), x)), x, y)
     y = b.select(b.fcmp_ordered("==", x, real(0.0, x)), real(float("-inf"), x), y)
     return b.select(b.fcmp_unordered("ult", x, real(0.0, x)), real(float("nan"), x), y)
-
-
-def tanh(b: Builder, x: Value) -> Value:
-    """Near 0 a polynomial (Cephes' tanhf), else 1 - 2 / (exp(2 |x|) + 1)."""
-    size, square = magnitude(b, x), b.fmul(x, x)
-    inner = horner(b, square, (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1))
-    near = fma(b, b.fmul(inner, square), x, x)
-    most = real(10.0, x)  # from which it is 1
-    e = _exp_inside(b, b.fmul(b.select(b.fcmp_ordered(">", size, most), most, size), real(2.0, x)))
-    far = b.fsub(real(1.0, x), b.fdiv(real(2.0, x), b.fadd(e, real(1.0, x))))
-    return call(
-        b, f"llvm.copysign.{suffix(x)}", b.select(b.fcmp_ordered("<", size, real(0.625, x)), near, far), x
-    )  # the sum of zeros is +0
 
 
 def erf(b: Builder, x: Value) -> Value:

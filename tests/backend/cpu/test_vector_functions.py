@@ -89,7 +89,9 @@ def test_functions_of_f32_are_within_a_unit(name):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", ["sin", "erf", "pow", "lgamma", "digamma", "asin"])
+@pytest.mark.parametrize(
+    "name", ["sin", "erf", "pow", "lgamma", "digamma", "asin", "expm1", "log1p", "cbrt", "atan", "tanh", "cosh"]
+)
 def test_what_a_lane_gets_depends_on_its_own_argument(name, dtype):
     """In vectors of all usual arguments, beside an infinity, NaN or enormous one, and in the rest of a loop."""
     chance = np.random.default_rng(0)
