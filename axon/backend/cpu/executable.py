@@ -16,6 +16,7 @@ from axon.backend.cpu.pooling import Pooled, Pooling
 from axon.backend.cpu.products import Products, is_window, is_with_vector
 from axon.backend.cpu.remainders import Remainders, divided
 from axon.backend.cpu.straight import is_straight, together
+from axon.backend.cpu.sums import Summing, Sums
 from axon.backend.cpu.threads import WORTH_SHARING
 from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.plan.deaths import lives_of
@@ -127,6 +128,7 @@ class CpuExecutable:
         self._settled: dict[tuple[bool, ...], Kernels] = {}
         self._divided: IdentityMap[Nest, AtSizes[Remainders]] = IdentityMap()
         self._pooled: IdentityMap[Nest, Pooled] = IdentityMap()
+        self._sums: IdentityMap[Nest, Sums] = IdentityMap()
         self._rests: IdentityMap[Nest, Compiled] = IdentityMap()  # written in each process: they are no part of the plan
         self._independent: IdentityMap[Repeat, Independent | None] = IdentityMap()
         # A text says why a loop has no function.
@@ -254,6 +256,13 @@ class CpuExecutable:
         found = self._pooled.get(nest)
         if found is None:
             found = self._pooled[nest] = Pooled(nest)
+        return found.at(dims)
+
+    def summing(self, nest: Nest, dims: Mapping[Symbol, int]) -> Summing | None:
+        """A nest as sums of products whose loops suit these sizes; None if it is none such."""
+        found = self._sums.get(nest)
+        if found is None:
+            found = self._sums[nest] = Sums(nest, self.values)
         return found.at(dims)
 
     def after_pooling(self, nest: Nest) -> Compiled | None:
