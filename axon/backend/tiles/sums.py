@@ -72,6 +72,7 @@ class Arranged:
     unrolled: int | None
     across: int | None
     lanes: int  # of a block along
+    over: int  # the same across
     chunked: int | None
     chunks: int
 
@@ -97,7 +98,7 @@ class Arranged:
     @property
     def strips(self) -> int:
         """Across, where that is kept."""
-        return -(-self.sum.sizes[self.across] // OVER) if self.across is not None and self.sum.kept[self.across] else 1
+        return -(-self.sum.sizes[self.across] // self.over) if self.across is not None and self.sum.kept[self.across] else 1
 
     @property
     def items(self) -> int:
@@ -109,7 +110,7 @@ class Arranged:
         if not self.beside:
             return 0
         kept = self.unrolled is not None and self.sum.kept[self.unrolled]
-        over = OVER if self.strips > 1 or (self.across is not None and self.sum.kept[self.across]) else 1
+        over = self.over if self.across is not None and self.sum.kept[self.across] else 1
         return self.lanes * (self.sum.sizes[self.unrolled] if kept and self.unrolled is not None else 1) * over
 
 
@@ -150,9 +151,14 @@ def arranged(given: Sum) -> Arranged:
         _laid(given, factor, along, unrolled) if copy else factor for factor, copy in zip(given.factors, copied, strict=True)
     )
     given = replace(given, factors=factors)
-    across = _across(given, along, unrolled)
+    width = given.sizes[unrolled] if unrolled is not None else 1
+    across, over = _across(given, along, unrolled), OVER
+    most = NEAR if across is not None else MAP if all(given.kept) else LANES
     largest = max(factors, key=given.elements)
     order = given.result if all(given.kept) else largest
+    if across is None:
+        across = _inside(given, largest, along, unrolled)
+        over = max(1, LANES // (width * given.sizes[along]))
     others = [a for a in axes if a not in (along, unrolled, across)]
     kept = sorted((a for a in others if given.kept[a]), key=lambda a: (-order[a], -given.result[a]))
     summed = sorted((a for a in others if not given.kept[a]), key=lambda a: -order[a])
@@ -160,10 +166,8 @@ def arranged(given: Sum) -> Arranged:
         summed.append(across)
     if not given.kept[along]:
         summed.insert(0, along)
-    width = given.sizes[unrolled] if unrolled is not None else 1
-    most = NEAR if across is not None else MAP if all(given.kept) else LANES
     lanes = min(given.sizes[along], max(16, most // width))
-    found = Arranged(given, copied, (), (), tuple(summed), along, unrolled, across, lanes, None, 1)
+    found = Arranged(given, copied, (), (), tuple(summed), along, unrolled, across, lanes, over, None, 1)
     outer: list[int] = []
     while kept and found.items < ITEMS:
         outer.append(kept.pop(0))
@@ -220,6 +224,18 @@ def _across(given: Sum, along: int, unrolled: int | None) -> int | None:
             if stride == 1 and a not in (along, unrolled):
                 return a
     return None
+
+
+def _inside(given: Sum, largest: Sequence[int], along: int, unrolled: int | None) -> int | None:
+    """An index of the result that goes within what is summed, as the largest factor lies: where vectors are short, so that more of
+    it is read in one piece."""
+    width = given.sizes[along] * (given.sizes[unrolled] if unrolled is not None else 1)
+    others = [a for a, step in enumerate(largest) if a not in (along, unrolled) and step]
+    if all(given.kept) or not others or width > LANES // 4:
+        return None
+    nearest = min(others, key=lambda a: largest[a])
+    around = any(not given.kept[a] and largest[a] > largest[nearest] for a in others)
+    return nearest if given.kept[nearest] and around else None
 
 
 def _in_chunks(found: Arranged) -> Arranged:
@@ -339,7 +355,7 @@ class _Writer:
             if kind == "outer":
                 self.index[axis] = mine
                 continue
-            step = {"strip": OVER, "block": found.lanes}.get(kind) or -(-given.sizes[axis] // found.chunks)
+            step = {"strip": found.over, "block": found.lanes}.get(kind) or -(-given.sizes[axis] // found.chunks)
             low = self.let("low", f"{mine} * {self.number(f'step{axis}', step)}")
             whole = step * count == given.sizes[axis]
             high = f"{low} + {self.number(f'step{axis}', step)}"
