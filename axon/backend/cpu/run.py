@@ -35,10 +35,9 @@ from axon.backend.cpu.executable import Compiled, CpuExecutable, NativeLoop
 from axon.backend.cpu.function import AGAIN
 from axon.backend.cpu.launch import BRIEF, FIELDS, Launch, address, alone
 from axon.backend.cpu.pooling import Pooling
-from axon.backend.cpu.products import Prepared
+from axon.backend.cpu.products import Way
 from axon.backend.cpu.straight import is_straight
 from axon.backend.cpu.sums import Summing
-from axon.backend.cpu.windows import Tiled
 from axon.backend.kernel.taking import BUFFER, NUMBER, OF_ARRAY
 from axon.backend.plan.independent import Independent
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, reads_of, values_of
@@ -266,7 +265,7 @@ class _Replayed:
         symbols = (kernel.left.read.tensor, kernel.right.read.tensor, kernel.op.outs[0].symbol)
         left, right, out = (self.places[symbol] for symbol in symbols)
         launches = self.launch(nest, self.sizes) if nest is not None else []
-        found: list[Prepared | Tiled | None] = []  # when it has run: the strides are those of arrays in one piece each time
+        found: list[Way | None] = []  # when it has run: the strides are those of arrays in one piece each time
 
         def step(held: list[Any]) -> None:
             if not found:

@@ -2,16 +2,15 @@
 
     Sums    a nest -> how it is computed at the sizes of a call: a `Summing`; None where it is left as it is
 
-A nest's function has one order of loops for all sizes. That is a good one where what it reads and writes lies along one index, which
-is long; where tensors lie along several, or indices are short, another one is up to twenty times as fast, and which one follows
-from the sizes. So a nest whose steps are sums of products of tensors that are read at their indices, or such products, is arranged
-at the sizes of a call, one step after the other.
+A nest's function has one order of loops for all sizes. That is a good one where what it reads and writes lies along one index, and
+that is long; where tensors lie along several, or indices are short, another one is up to twenty times as fast, and which one
+follows from the sizes. So a nest of `plan.whole_sums` is arranged at the sizes of a call, one step after the other, unless it is a
+map along one index, or sums the rows or the columns of a matrix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -22,13 +21,13 @@ from axon.backend.cpu.arena import Scratch
 from axon.backend.cpu.launch import address
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.settled import decided
+from axon.backend.plan.whole_sums import factors_of, is_sum
 from axon.backend.tiles import gemm, sums
 from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.core.ir import Compute, Const, Read, Scalar, Select, Value
-from axon.core.scalar_facts import operands
-from axon.core.walk import all_axes, dimensions_of
+from axon.core.ir import Compute, Scalar, Select, Value
+from axon.core.walk import all_axes, dimensions_of, tensors_of
 from axon.shapes.dimension import Dim
 
 Array = Any
@@ -40,12 +39,9 @@ _scratch = Scratch()
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """A step of a nest: which tensors it reads, from which element on, and its own."""
+class Loops:
+    """A sum of products of strided tensors, as machine code."""
 
-    reads: tuple[tuple[Symbol, int], ...]
-    out: Symbol
-    shape: tuple[int, ...]
     element: Element
     copies: tuple[gemm.Laid | None, ...]
     native: build.Native
@@ -53,12 +49,32 @@ class _Step:
     arranged: sums.Arranged
     cost: int
 
-    def run(self, tensors: Mapping[Symbol, Array], result: Array) -> None:
+    @classmethod
+    def of(cls, given: sums.Sum, element: Element) -> Loops | None:
+
+        found, simple, item = sums.arranged(given), sums.simplified(given), element.dtype.itemsize
+        copies: list[gemm.Laid | None] = []
+        for copied, before, after in zip(found.copied, simple.factors, found.sum.factors, strict=True):
+            copy = None
+            if copied:
+                mine = [a for a in range(len(simple.sizes)) if before[a]]
+                shape = [simple.sizes[a] for a in mine]
+                copy = gemm.laid(shape, [before[a] * item for a in mine], [after[a] * item for a in mine], item)
+                if copy is None:
+                    return None
+            copies.append(copy)
+        text, numbers = sums.text(found, element.value)
+        types = (*[element] * (len(copies) + 2), Element.F64, Element.I64, None, None)
+        native = build.build(build.ModuleSource("sums", text, types))
+        cost = given.points * (1 + len(copies))
+        return cls(element, tuple(copies), native, np.array(numbers or (0,), np.int64), found, cost)
+
+    def run(self, factors: Sequence[int], result: Array) -> None:
+        """Of factors that begin at these addresses, into a result that lies as it was said to."""
         dtype = self.element.dtype
         places: list[int] = []
         held: list[Array] = []
-        for number, ((symbol, start), copy) in enumerate(zip(self.reads, self.copies, strict=True)):
-            place = address(tensors[symbol]) + start * dtype.itemsize
+        for number, (place, copy) in enumerate(zip(factors, self.copies, strict=True)):
             if copy is not None:
                 held.append(_scratch.array(f"factor {number}", (copy.count,), dtype))
                 blas.lay(copy, self.element, place, address(held[-1]))
@@ -79,6 +95,20 @@ class _Step:
 
 
 @dataclass(frozen=True, slots=True)
+class _Step:
+    """A step of a nest: which tensors it reads, from which element on, and its own."""
+
+    reads: tuple[tuple[Symbol, int], ...]
+    out: Symbol
+    shape: tuple[int, ...]
+    loops: Loops
+
+    def run(self, tensors: Mapping[Symbol, Array], result: Array) -> None:
+        item = self.loops.element.dtype.itemsize
+        self.loops.run([address(tensors[symbol]) + start * item for symbol, start in self.reads], result)
+
+
+@dataclass(frozen=True, slots=True)
 class Summing:
     """A nest at the sizes of a call. `between` are tensors that only it sees."""
 
@@ -91,7 +121,7 @@ class Summing:
         held = dict(zip(self.reads, tensors, strict=True)) | dict(zip(self.stored, results, strict=True))
         for number, step in enumerate(self.steps):
             if step.out not in held:
-                held[step.out] = _scratch.array(f"step {number}", step.shape, step.element.dtype)
+                held[step.out] = _scratch.array(f"step {number}", step.shape, step.loops.element.dtype)
             step.run(held, held[step.out])
 
 
@@ -99,11 +129,11 @@ class Sums:
     """A nest at the sizes of calls. Several threads may share it."""
 
     def __init__(self, nest: Nest, values: Mapping[Symbol, Value]) -> None:
-        self._nest = nest if nest.rows and all(isinstance(step, Compute) and _fits(step) for step in nest.steps) else None
+        self._nest = nest if all(isinstance(step, Compute) and is_sum(step) for step in nest.steps) else None
         self._found: dict[tuple[int, ...], Summing | None] = {}
         if self._nest is not None:
             self._values = dict(values) | {out.symbol: out for step in nest.steps for out in step.outs}
-            shapes = (d.variables for step in nest.steps for s in _tensors(step) for d in self._values[s].shape)
+            shapes = (d.variables for step in nest.steps for s in tensors_of(step) for d in self._values[s].shape)
             asked = frozenset[Symbol]().union(*(dimensions_of(step) for step in nest.steps), *shapes)
             self._asked = tuple(sorted(asked, key=lambda s: s.id))
 
@@ -118,74 +148,38 @@ class Sums:
         return self._found[key]
 
 
-def _tensors(step: object) -> list[Symbol]:
-    assert isinstance(step, Compute)
-    return [*(read.tensor for read in _factors(step.body[0])), *(out.symbol for out in step.outs)]
-
-
-def _fits(step: Compute) -> bool:
-    """Whether a step is a product of tensors that are read at indices, each at one of its own, or the sum of one."""
-    reduction, element = step.reduction, step.outs[0].element
-    if len(step.outs) != 1 or element not in (Element.F32, Element.F64) or not step.axes:
-        return False
-    if reduction is not None and (reduction.monoid.kind != "sum" or reduction.asked is not None):
-        return False
-    own = frozenset(axis.symbol for axis in all_axes(step))
-    if any(not axis.extent.variables.isdisjoint(own) for axis in all_axes(step)):
-        return False
-    found = _factors(step.body[0])
-    return bool(found) and all(read.element is element and _is_plain(read, own) for read in found)
-
-
-def _factors(scalar: Scalar) -> list[Read]:
-    """The factors of a product of tensors, which may be chosen where sizes say so; none of what is none."""
-    if isinstance(scalar, Select) and isinstance(scalar.otherwise, Const) and scalar.otherwise.value == 0:
-        scalar = scalar.then
-    found = list(operands("mul", scalar))
-    return [part for part in found if isinstance(part, Read)] if all(isinstance(part, Read) for part in found) else []
-
-
-def _is_plain(read: Read, own: frozenset[Symbol]) -> bool:
-    if read.padding is not None or read.checked is not None:
-        return False
-    for subscript in read.subscripts:
-        if not isinstance(subscript, Dim) or len(subscript.variables & own) > 1:
-            return False
-        for axis in subscript.variables & own:
-            split = subscript.linear_in(axis)
-            if split is None or split[0].constant is None or split[0].constant < 1 or axis in split[1].variables:
-                return False
-    return True
-
-
 def _summing(nest: Nest, values: Mapping[Symbol, Value], sizes: Sizes) -> Summing | None:
-    steps: list[_Step] = []
-    worth = False
+    found: list[tuple[Compute, sums.Sum, tuple[tuple[Symbol, int], ...]]] = []
     for step in nest.steps:
         assert isinstance(step, Compute)
         holds: list[Scalar | None] = [step.reduction.where if step.reduction is not None else None]
         holds.append(step.body[0].condition if isinstance(step.body[0], Select) else None)
         if any(condition is not None and decided(condition, sizes) is not True for condition in holds):
             return None
-        found = _sum_of(step, values, sizes)
-        if found is None:
-            return None
-        given, reads = found
+        given, reads = _sum_of(step, values, sizes)
         if any(size <= 0 for size in given.sizes):
             return None
-        worth |= given.points >= LEAST and len(sums.simplified(given).sizes) > 1
-        made = _step(step, given, reads)
-        if made is None:
-            return None
-        steps.append(made)
-    if not worth:
+        found.append((step, given, reads))
+    if not any(given.points >= LEAST and not _is_simple(given) for _, given, _ in found):
         return None
+    steps: list[_Step] = []
+    for step, given, reads in found:
+        loops = Loops.of(given, step.outs[0].element)
+        if loops is None:
+            return None
+        steps.append(_Step(reads, step.outs[0].symbol, given.sizes[: len(step.axes)], loops))
     made_here = {step.out for step in steps}
-    reads = dict.fromkeys(symbol for step in steps for symbol, _ in step.reads if symbol not in made_here)
-    return Summing(tuple(reads), tuple(nest.stored), tuple(steps))
+    outside = dict.fromkeys(symbol for step in steps for symbol, _ in step.reads if symbol not in made_here)
+    return Summing(tuple(outside), tuple(nest.stored), tuple(steps))
 
 
-def _sum_of(step: Compute, values: Mapping[Symbol, Value], sizes: Sizes) -> tuple[sums.Sum, tuple[tuple[Symbol, int], ...]] | None:
+def _is_simple(given: sums.Sum) -> bool:
+    """Whether it is a map along one index, or a sum of rows or of columns."""
+    count = len(sums.simplified(given).sizes)
+    return count == 1 if all(given.kept) else len(given.factors) == 1 and count <= 2
+
+
+def _sum_of(step: Compute, values: Mapping[Symbol, Value], sizes: Sizes) -> tuple[sums.Sum, tuple[tuple[Symbol, int], ...]]:
     """Where the elements lie, of tensors in one piece."""
     axes = all_axes(step)
     place = {axis.symbol: number for number, axis in enumerate(axes)}
@@ -193,7 +187,7 @@ def _sum_of(step: Compute, values: Mapping[Symbol, Value], sizes: Sizes) -> tupl
     factors: list[tuple[int, ...]] = []
     starts: list[tuple[Symbol, int]] = []
     known = {**sizes, **dict.fromkeys(place, 0)}
-    for read in _factors(step.body[0]):
+    for read in factors_of(step.body[0]):
         shape = [d.evaluate(sizes) for d in values[read.tensor].shape]
         steps, start = [0] * len(axes), 0
         for number, subscript in enumerate(read.subscripts):
@@ -211,28 +205,3 @@ def _sum_of(step: Compute, values: Mapping[Symbol, Value], sizes: Sizes) -> tupl
     result = (*own, *[0] * (len(axes) - len(own)))
     kept = tuple(n < len(own) for n in range(len(axes)))
     return sums.Sum(extents, kept, tuple(factors), result), tuple(starts)
-
-
-def _step(step: Compute, given: sums.Sum, reads: tuple[tuple[Symbol, int], ...]) -> _Step | None:
-    (out,) = step.outs
-    element = out.element
-    found = sums.arranged(given)
-    simple = sums.simplified(given)
-    item = element.dtype.itemsize
-    copies: list[gemm.Laid | None] = []
-    for copied, before, after in zip(found.copied, simple.factors, found.sum.factors, strict=True):
-        copy = None
-        if copied:
-            mine = [a for a in range(len(simple.sizes)) if before[a]]
-            each = [[strides[a] * item for a in mine] for strides in (before, after)]
-            copy = gemm.laid([simple.sizes[a] for a in mine], *each, item)
-            if copy is None:
-                return None
-        copies.append(copy)
-    text, numbers = sums.text(found, element.value)
-    types = (*[element] * (len(reads) + 2), Element.F64, Element.I64, None, None)
-    native = build.build(build.ModuleSource("sums", text, types))
-    shape = tuple(axis for axis in given.sizes[: len(step.axes)])
-    cost = given.points * (1 + len(reads))
-    table = np.array(numbers or (0,), np.int64)
-    return _Step(reads, out.symbol, shape, element, tuple(copies), native, table, found, cost)

@@ -5,10 +5,10 @@
 
 Note [Along and beside]
     Vectors run `along` an index whose neighbours lie side by side in most of what is read and written. If it is kept, or other
-    indices are summed as well, each of its places has an accumulator in the cache, and what is summed goes around that loop: nothing
-    is added up within a vector but once at the end. If it is short, it is written out, and vectors run along another index. A factor
-    of few elements that lies otherwise is copied first. One of many is read in blocks along the index in which it lies (`across`),
-    so that a line of the cache is used while it is there.
+    indices are summed as well, each of its places has an accumulator in the cache, and what is summed goes around that loop:
+    nothing is added up within a vector but once at the end. If it is short, it is written out, and vectors run along another index.
+    A factor of few elements that lies otherwise is copied first. One of many is read in blocks along the index in which it lies
+    (`across`), so that a line of the cache is used while it is there.
 
 Note [Work]
     Items of work are indices of the result. Where there are few, an index that is summed is cut into chunks, each with a result of
@@ -218,8 +218,9 @@ def _laid(given: Sum, factor: Sequence[int], along: int, unrolled: int | None) -
 
 def _across(given: Sum, along: int, unrolled: int | None) -> int | None:
     """The index in which the largest tensor lies that does not lie along."""
-    tensors = [t for t in (*given.factors, *([given.result] if all(given.kept) else [])) if _way(given, t, along, unrolled) == GATHERED]
-    for tensor in sorted(tensors, key=given.elements, reverse=True):
+    tensors = (*given.factors, given.result) if all(given.kept) else given.factors
+    apart = [tensor for tensor in tensors if _way(given, tensor, along, unrolled) == GATHERED]
+    for tensor in sorted(apart, key=given.elements, reverse=True):
         for a, stride in enumerate(tensor):
             if stride == 1 and a not in (along, unrolled):
                 return a
@@ -516,7 +517,9 @@ class _Writer:
         with self.loop(i, "0", count):
             self.line(f"store_{'f64' if memory == 'wide' else self.element}({memory}, {i}, {value})")
 
-    def summing(self, loops: Sequence[int], cut: int | None, step: int, starts: Sequence[str], strip: int | None, every: str) -> None:
+    def summing(
+        self, loops: Sequence[int], cut: int | None, step: int, starts: Sequence[str], strip: int | None, every: str
+    ) -> None:
         """Loops over what is summed, the first one outside."""
         found = self.found
         if not loops:
