@@ -64,7 +64,7 @@ class Loops:
                     return None
             copies.append(copy)
         text, numbers = sums.text(found, element.value)
-        types = (*[element] * (len(copies) + 2), Element.F64, Element.I64, None, None)
+        types = (*[element] * (len(copies) + 2), Element.F64, element, element, Element.I64, None, None)
         native = build.build(build.ModuleSource("sums", text, types))
         cost = given.points * (1 + len(copies))
         return cls(element, tuple(copies), native, np.array(numbers or (0,), np.int64), found, cost)
@@ -87,7 +87,10 @@ class Loops:
         def given(thread: int) -> list[int]:
             acc = _scratch.array(f"accumulators {thread}", (found.accumulators,), dtype)
             wide = _scratch.array(f"sums {thread}", (found.accumulators,), np.dtype(np.float64))
-            return [*places, address(made), address(acc), address(wide), table]
+            count = len(found.turned)
+            near = _scratch.array(f"turned {thread}", (count * sums.TILE,), dtype)
+            turning = _scratch.array(f"turning {thread}", (sums.TILE if count else 0,), dtype)
+            return [*places, address(made), address(acc), address(wide), address(near), address(turning), table]
 
         threads.share_kernel(self.native, given, found.items, self.cost)
         if made is not result:

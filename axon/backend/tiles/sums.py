@@ -8,7 +8,7 @@ Note [Along and beside]
     indices are summed as well, each of its places has an accumulator in the cache, and what is summed goes around that loop:
     nothing is added up within a vector but once at the end. If it is short, it is written out, and vectors run along another index.
     A factor of few elements that lies otherwise is copied first. One of many is read in blocks along the index in which it lies
-    (`across`), so that a line of the cache is used while it is there.
+    (`across`), so that a line of the cache is used while it is there: each block is turned, by vectors, into memory of the thread.
 
 Note [Work]
     Items of work are indices of the result. Where there are few, an index that is summed is cut into chunks, each with a result of
@@ -32,11 +32,13 @@ FEW = 256  # products in an accumulator in f32
 RUN = 4096  # the same in a register
 LANES = 1024  # accumulators
 MAP = 4096  # elements of a result that sums nothing, side by side
-NEAR, OVER = 64, 16
+NEAR, OVER = 64, 16  # of a block that is read across: along, and across
+TURN = 8  # of its lines that are turned at once
 ITEMS = 64  # of work
 CHUNKS = 16  # into which a sum is cut
-GATHERED, SHUFFLED, COPIED = 8.0, 2.0, 4.0  # reads side by side in the time of one that is not, of one by shuffles, of a copy
+GATHERED, TURNED, SHUFFLED, COPIED = 8.0, 4.0, 2.0, 4.0  # reads side by side in the time of one that is not, is turned, …
 BEGIN = 16  # elements in whose time a loop begins
+TILE = NEAR * OVER
 LARGE = 1 << 18  # points of a sum that is worth to be cut
 
 
@@ -75,6 +77,13 @@ class Arranged:
     over: int  # the same across
     chunked: int | None
     chunks: int
+
+    @property
+    def turned(self) -> tuple[int, ...]:
+        """The factors whose blocks are turned."""
+        if self.across is None or self.unrolled is not None or min(self.sum.sizes[self.across], self.lanes) < TURN:
+            return ()
+        return tuple(k for k, steps in enumerate(self.sum.factors) if steps[self.across] == 1 and steps[self.along] > 1)
 
     @property
     def beside(self) -> bool:
@@ -186,10 +195,17 @@ def _estimate(given: Sum, along: int, unrolled: int | None) -> float:
         way = _way(given, factor, along, unrolled)
         if way == GATHERED and _is_copied(given, factor, along, unrolled):
             way = 1.0 + COPIED * given.elements(factor) / given.points
+        elif way == GATHERED and unrolled is None and min(given.sizes[along], _side(given, factor)) >= TURN:
+            way = TURNED
         total += way
     total += _way(given, given.result, along, unrolled) * given.elements(given.result) / given.points
     width = given.sizes[unrolled] if unrolled is not None else 1
     return total * (1 + BEGIN / (given.sizes[along] * width)) + (BEGIN / given.sizes[along] if given.sizes[along] < 16 else 0)
+
+
+def _side(given: Sum, strides: Sequence[int]) -> int:
+    """The size of the index along which a tensor lies."""
+    return max((size for size, step in zip(given.sizes, strides, strict=True) if step == 1), default=1)
 
 
 def _way(given: Sum, strides: Sequence[int], along: int, unrolled: int | None) -> float:
@@ -258,7 +274,8 @@ def _in_chunks(found: Arranged) -> Arranged:
 
 def text(found: Arranged, element: str) -> tuple[str, tuple[int, ...]]:
     """The function, and the numbers of which it takes a table: of pointers to the factors, the result, accumulators of the element
-    type, as many of f64, and the table. A chunk's result lies after that of the one before."""
+    type, as many of f64, TILE elements for each factor that is turned, TILE for one on its way, and the table. A chunk's result lies
+    after that of the one before."""
     writer = _Writer(found, element)
     writer.write()
     return writer.text(), tuple(writer.numbers)
@@ -268,7 +285,8 @@ class _Writer:
     def __init__(self, found: Arranged, element: str) -> None:
         self.found, self.element = found, element
         self.sum = found.sum
-        self.tensors = (*self.sum.factors, self.sum.result)
+        self.tensors = [*self.sum.factors, self.sum.result]
+        self.memory = [*(f"x{k}" for k in range(len(self.sum.factors))), "out"]
         self.lines: list[str] = []
         self.depth = 2
         self.count = 0
@@ -279,7 +297,7 @@ class _Writer:
 
     def text(self) -> str:
         names = [f"x{k}" for k in range(len(self.sum.factors))]
-        head = [f"def sums({', '.join(names)}, out, acc, wide, t, first, last):"]
+        head = [f"def sums({', '.join(names)}, out, acc, wide, near, turning, t, first, last):"]
         head += [f"    {name} = load_i64(t, {place})" for name, place in self.places.items()]
         return "\n".join([*head, "    for item in range(first, last):", *self.lines, "    return 0"]) + "\n"
 
@@ -406,7 +424,7 @@ class _Writer:
         found, result = self.found, len(starts) - 1
         store = f"store_{self.element}"
         summed = found.unrolled is not None and not self.sum.kept[found.unrolled]
-        with self.around([found.across], starts) as starts:
+        with self.turned(starts) as starts, self.around([found.across], starts) as starts:
             steady = self.steady(starts, ())
             i = self.index[found.along] = self.name("i")
             with self.loop(i, *self.range(found.along)):
@@ -420,6 +438,45 @@ class _Writer:
                 if summed:
                     self.line(f"{store}(out, {self.offset(result, (found.along,), starts[-1])}, {total})")
 
+    @contextmanager
+    def turned(self, starts: Sequence[str]) -> Iterator[list[str]]:
+        """Around what reads a block of the factors that are turned: where they begin then. TURN lines are read at once, each beside
+        itself, and written next to each other; then these short vectors are put in their places."""
+        found, kept = self.found, (list(self.tensors), list(self.memory))
+        if not found.turned:
+            yield list(starts)
+            return
+        assert found.across is not None
+        (low, high), (begin, end) = self.range(found.along), self.range(found.across)
+        load, store = f"load_{self.element}", f"store_{self.element}"
+        lines = self.let("lines", f"{high} - {low}")
+        places = self.let("places", f"{end} - {begin}")
+        groups = self.let("groups", f"unsigned_divide({lines}, {TURN})")
+        inside = list(starts)
+        for number, k in enumerate(found.turned):
+            stride = self.number(f"s{k}_{found.along}", self.tensors[k][found.along])
+            base = self.let("p", f"{starts[k] or 0} + {begin} + {low} * {stride}")
+            g, c = self.name("g"), self.name("c")
+            with self.loop(g, "0", groups):
+                rows = [self.let("p", f"{base} + ({g} * {TURN} + {n}) * {stride}") for n in range(TURN)]
+                to = self.let("p", f"{g} * {TURN * OVER}")
+                with self.loop(c, "0", places):
+                    for n, row in enumerate(rows):
+                        self.line(f"{store}(turning, {to} + {c} * {TURN} + {n}, {load}({self.memory[k]}, {row} + {c}))")
+            c, g, n = self.name("c"), self.name("g"), self.name("n")
+            with self.loop(c, "0", places), self.loop(g, "0", groups), self.loop(n, "0", str(TURN)):
+                to = f"{number * TILE} + {c} * {NEAR} + {g} * {TURN} + {n}"
+                self.line(f"{store}(near, {to}, {load}(turning, {g} * {TURN * OVER} + {c} * {TURN} + {n}))")
+            i, c = self.name("i"), self.name("c")
+            with self.loop(i, f"{groups} * {TURN}", lines), self.loop(c, "0", places):
+                self.line(f"{store}(near, {number * TILE} + {c} * {NEAR} + {i}, {load}({self.memory[k]}, {base} + {i} * {stride} + {c}))")
+            steps = [0] * len(self.tensors[k])
+            steps[found.along], steps[found.across] = 1, NEAR
+            self.tensors[k], self.memory[k] = tuple(steps), "near"
+            inside[k] = self.let("p", f"{number * TILE} - {begin} * {NEAR} - {low}")
+        yield inside
+        self.tensors, self.memory = kept
+
     def varying(self, tensor: int, axes: Sequence[int]) -> bool:
         return any(self.tensors[tensor][a] for a in axes)
 
@@ -427,7 +484,7 @@ class _Writer:
         """The product of the factors that are the same along vectors, as a list of one, or of none. `axes` are those whose indices
         are new."""
         factors = [
-            f"load_{self.element}(x{k}, {self.offset(k, axes, starts[k])})"
+            f"load_{self.element}({self.memory[k]}, {self.offset(k, axes, starts[k])})"
             for k in range(len(self.sum.factors))
             if not self.varying(k, self.innermost)
         ]
@@ -435,7 +492,7 @@ class _Writer:
 
     def loads(self, starts: Sequence[str], axes: Sequence[int]) -> list[str]:
         return [
-            f"load_{self.element}(x{k}, {self.offset(k, (*axes, *self.innermost), starts[k])})"
+            f"load_{self.element}({self.memory[k]}, {self.offset(k, (*axes, *self.innermost), starts[k])})"
             for k in range(len(self.sum.factors))
             if self.varying(k, self.innermost)
         ]
@@ -518,7 +575,15 @@ class _Writer:
             self.line(f"store_{'f64' if memory == 'wide' else self.element}({memory}, {i}, {value})")
 
     def summing(
-        self, loops: Sequence[int], cut: int | None, step: int, starts: Sequence[str], strip: int | None, every: str
+        self,
+        loops: Sequence[int],
+        cut: int | None,
+        step: int,
+        starts: Sequence[str],
+        strip: int | None,
+        every: str,
+        *,
+        blocked: bool = False,
     ) -> None:
         """Loops over what is summed, the first one outside."""
         found = self.found
@@ -559,6 +624,18 @@ class _Writer:
                 else:
                     self.bounds[axis] = before
             return
+        if axis == found.across and found.turned and not blocked:
+            block = self.name("block")
+            with self.loop(block, low, high, OVER):
+                before = self.bounds.get(axis)
+                self.bounds[axis] = (block, self.let("end", f"min_int({block} + {OVER}, {high})"))
+                with self.turned(starts) as inside:
+                    self.summing(loops, cut, step, inside, strip, every, blocked=True)
+                if before is None:
+                    del self.bounds[axis]
+                else:
+                    self.bounds[axis] = before
+            return
         if rest:
             self.index[axis] = self.name("i")
             with self.loop(self.index[axis], low, high):
@@ -566,8 +643,8 @@ class _Writer:
                 self.summing(rest, cut, step, inside, strip, every)
             return
         width = self.sum.sizes[found.unrolled] if found.unrolled is not None else 1
-        jam = max(1, min(8, 16 // (width * len(self.sum.factors))))
-        if axis not in self.bounds and self.sum.sizes[axis] <= 2 * jam:
+        jam = max(1, min(8, 16 // (width * len(self.sum.factors)))) if strip is None or not found.turned else 1
+        if axis not in self.bounds and self.sum.sizes[axis] <= 2 * jam and jam > 1:
             self.step(starts, [[str(n)] for n in range(self.sum.sizes[axis])], strip, axis)
             return
         between = low
@@ -590,7 +667,11 @@ class _Writer:
                 begins.append([self.let("p", self.offset(k, (axis,), start)) for k, start in enumerate(starts[:-1])])
             else:
                 begins.append(list(starts[:-1]))
-        with self.around([strip], [p for each in begins for p in (*each, "0")]) as flat:
+        with ExitStack() as stack:
+            if strip is not None and found.turned:
+                (only,) = begins
+                begins = [stack.enter_context(self.turned([*only, "0"]))[:-1]]
+            flat = stack.enter_context(self.around([strip], [p for each in begins for p in (*each, "0")]))
             count = len(self.sum.factors) + 1
             begins = [list(flat[n : n + count - 1]) for n in range(0, len(flat), count)]
             row = f"({self.index[strip]} - {self.rows[0]}) * {self.pitch} + " if strip is not None else ""
