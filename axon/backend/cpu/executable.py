@@ -196,7 +196,8 @@ class CpuExecutable:
             return key, self._settled[key]
 
     def _is_small(self, kernel: Kernel, dims: Mapping[Symbol, int]) -> bool:
-        """Whether one thread computes a kernel alone, and a product in less time than it takes to ask BLAS for it."""
+        """Whether one thread computes a kernel alone, and a product in less time than it takes to ask BLAS for it; not what is
+        arranged at these sizes."""
         if kernel not in self._work:
             self._work[kernel] = _work_of(kernel, self._scalars)
         cost = self._work[kernel]
@@ -206,7 +207,9 @@ class CpuExecutable:
             limit = SMALL_WINDOW if is_window(kernel) else SMALL_PRODUCT
         else:
             limit = SMALL
-        return cost.evaluate(dims) < limit
+        if cost.evaluate(dims) >= limit:
+            return False
+        return not isinstance(kernel, Nest) or self.summing(kernel, dims) is None
 
     def is_settled(self, value: Value) -> bool:
         """Whether a value's shape follows from the sizes of a call, and neither from data nor from the number of a step."""

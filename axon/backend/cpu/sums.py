@@ -40,7 +40,7 @@ _scratch = Scratch()
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """A sum of products of strided tensors, as machine code."""
+    """A sum of products of strided tensors, as machine code. `of` gives None where a factor would be copied in too many pieces."""
 
     element: Element
     copies: tuple[gemm.Laid | None, ...]
@@ -52,14 +52,14 @@ class Loops:
     @classmethod
     def of(cls, given: sums.Sum, element: Element) -> Loops | None:
 
-        found, simple, item = sums.arranged(given), sums.simplified(given), element.dtype.itemsize
+        found, item = sums.arranged(given), element.dtype.itemsize
         copies: list[gemm.Laid | None] = []
-        for copied, before, after in zip(found.copied, simple.factors, found.sum.factors, strict=True):
+        for each in found.copies:
             copy = None
-            if copied:
-                mine = [a for a in range(len(simple.sizes)) if before[a]]
-                shape = [simple.sizes[a] for a in mine]
-                copy = gemm.laid(shape, [before[a] * item for a in mine], [after[a] * item for a in mine], item)
+            if each is not None:
+                own = [a for a, step in enumerate(each.before) if step]
+                shape = [each.shape[a] for a in own]
+                copy = gemm.laid(shape, [each.before[a] * item for a in own], [each.after[a] * item for a in own], item)
                 if copy is None:
                     return None
             copies.append(copy)

@@ -61,12 +61,21 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """How a factor lies, and how its copy does, over indices of these sizes."""
+
+    shape: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Arranged:
     """How a sum is computed. Axes are numbers; `outer` and `inner` those of the result, by items of work and in each of them;
     `summed` from the outside to the inside; `along`, `unrolled` and `across` as in Note [Along and beside]."""
 
     sum: Sum
-    copied: tuple[bool, ...]  # which factors are copied, to lie as `sum` has them
+    copies: tuple[Copy | None, ...]  # of factors, to lie as `sum` has them
     outer: tuple[int, ...]
     inner: tuple[int, ...]
     summed: tuple[int, ...]
@@ -152,18 +161,32 @@ def simplified(given: Sum) -> Sum:
 def arranged(given: Sum) -> Arranged:
     """Of a sum whose sizes are positive."""
     given = simplified(given)
+    along, unrolled = _vectors(given, copying=True)
+    copies: list[Copy | None] = []
+    for factor in given.factors:
+        copies.append(_copy(given, factor, along, unrolled) if _is_copied(given, factor, along, unrolled) else None)
+    if not any(copies):
+        return _arranged(given, along, unrolled)
+    factors = tuple(f if copy is None else copy.after for f, copy in zip(given.factors, copies, strict=True))
+    given = simplified(replace(given, factors=factors))
+    return replace(_arranged(given, *_vectors(given, copying=False)), copies=tuple(copies))
+
+
+def _vectors(given: Sum, *, copying: bool) -> tuple[int, int | None]:
+    """The index along which vectors run, and the one that is written out."""
     axes = range(len(given.sizes))
     short = [None, *(a for a in axes if given.sizes[a] <= SHORT)]
-    _, along, unrolled = min(((_estimate(given, a, u), a, u) for a in axes for u in short if a != u), key=lambda found: found[0])
-    copied = tuple(_is_copied(given, factor, along, unrolled) for factor in given.factors)
-    factors = tuple(
-        _laid(given, factor, along, unrolled) if copy else factor for factor, copy in zip(given.factors, copied, strict=True)
-    )
-    given = replace(given, factors=factors)
+    ways = ((_estimate(given, a, u, copying=copying), a, u) for a in axes for u in short if a != u)
+    _, along, unrolled = min(ways, key=lambda found: found[0])
+    return along, unrolled
+
+
+def _arranged(given: Sum, along: int, unrolled: int | None) -> Arranged:
+    axes = range(len(given.sizes))
     width = given.sizes[unrolled] if unrolled is not None else 1
     across, over = _across(given, along, unrolled), OVER
     most = NEAR if across is not None else MAP if all(given.kept) else LANES
-    largest = max(factors, key=given.elements)
+    largest = max(given.factors, key=given.elements)
     order = given.result if all(given.kept) else largest
     if across is None:
         across = _inside(given, largest, along, unrolled)
@@ -176,7 +199,7 @@ def arranged(given: Sum) -> Arranged:
     if not given.kept[along]:
         summed.insert(0, along)
     lanes = min(given.sizes[along], max(16, most // width))
-    found = Arranged(given, copied, (), (), tuple(summed), along, unrolled, across, lanes, over, None, 1)
+    found = Arranged(given, (None,) * len(given.factors), (), (), tuple(summed), along, unrolled, across, lanes, over, None, 1)
     outer: list[int] = []
     while kept and found.items < ITEMS:
         outer.append(kept.pop(0))
@@ -188,12 +211,12 @@ def arranged(given: Sum) -> Arranged:
     return _in_chunks(found)
 
 
-def _estimate(given: Sum, along: int, unrolled: int | None) -> float:
+def _estimate(given: Sum, along: int, unrolled: int | None, *, copying: bool) -> float:
     """About how long a sum takes, in elements."""
     total = 1.0 if all(given.kept) else 0.5
     for factor in given.factors:
         way = _way(given, factor, along, unrolled)
-        if way == GATHERED and _is_copied(given, factor, along, unrolled):
+        if way == GATHERED and copying and _is_copied(given, factor, along, unrolled):
             way = 1.0 + COPIED * given.elements(factor) / given.points
         elif way == GATHERED and unrolled is None and min(given.sizes[along], _side(given, factor)) >= TURN:
             way = TURNED
@@ -220,16 +243,17 @@ def _is_copied(given: Sum, factor: Sequence[int], along: int, unrolled: int | No
     return _way(given, factor, along, unrolled) == GATHERED and COPIED * given.elements(factor) <= given.points
 
 
-def _laid(given: Sum, factor: Sequence[int], along: int, unrolled: int | None) -> tuple[int, ...]:
-    """The strides of a copy of a factor in which the index along comes last, or before the one that is written out."""
+def _copy(given: Sum, factor: Sequence[int], along: int, unrolled: int | None) -> Copy:
+    """Of a factor, in which the index along comes last, or before the one that is written out; the others as the result has them,
+    and then as it has them itself."""
     last = [a for a in (unrolled, along) if a is not None]
-    order = [*last, *sorted((a for a in range(len(factor)) if a not in last), key=lambda a: factor[a])]
-    found, step = [0] * len(factor), 1
-    for a in order:
+    rest = sorted((a for a in range(len(factor)) if a not in last), key=lambda a: (not given.kept[a], given.result[a], factor[a]))
+    after, step = [0] * len(factor), 1
+    for a in (*last, *rest):
         if factor[a]:
-            found[a] = step
+            after[a] = step
             step *= given.sizes[a]
-    return tuple(found)
+    return Copy(given.sizes, tuple(factor), tuple(after))
 
 
 def _across(given: Sum, along: int, unrolled: int | None) -> int | None:
@@ -274,8 +298,8 @@ def _in_chunks(found: Arranged) -> Arranged:
 
 def text(found: Arranged, element: str) -> tuple[str, tuple[int, ...]]:
     """The function, and the numbers of which it takes a table: of pointers to the factors, the result, accumulators of the element
-    type, as many of f64, TILE elements for each factor that is turned, TILE for one on its way, and the table. A chunk's result lies
-    after that of the one before."""
+    type, as many of f64, TILE elements for each factor that is turned, TILE for one on its way, and the table. A chunk's result
+    lies after that of the one before."""
     writer = _Writer(found, element)
     writer.write()
     return writer.text(), tuple(writer.numbers)
@@ -463,13 +487,14 @@ class _Writer:
                 with self.loop(c, "0", places):
                     for n, row in enumerate(rows):
                         self.line(f"{store}(turning, {to} + {c} * {TURN} + {n}, {load}({self.memory[k]}, {row} + {c}))")
-            c, g, n = self.name("c"), self.name("g"), self.name("n")
-            with self.loop(c, "0", places), self.loop(g, "0", groups), self.loop(n, "0", str(TURN)):
-                to = f"{number * TILE} + {c} * {NEAR} + {g} * {TURN} + {n}"
-                self.line(f"{store}(near, {to}, {load}(turning, {g} * {TURN * OVER} + {c} * {TURN} + {n}))")
+            c, g, lane = self.name("c"), self.name("g"), self.name("lane")
+            with self.loop(c, "0", places), self.loop(g, "0", groups), self.loop(lane, "0", str(TURN)):
+                to = f"{number * TILE} + {c} * {NEAR} + {g} * {TURN} + {lane}"
+                self.line(f"{store}(near, {to}, {load}(turning, {g} * {TURN * OVER} + {c} * {TURN} + {lane}))")
             i, c = self.name("i"), self.name("c")
             with self.loop(i, f"{groups} * {TURN}", lines), self.loop(c, "0", places):
-                self.line(f"{store}(near, {number * TILE} + {c} * {NEAR} + {i}, {load}({self.memory[k]}, {base} + {i} * {stride} + {c}))")
+                value = f"{load}({self.memory[k]}, {base} + {i} * {stride} + {c})"
+                self.line(f"{store}(near, {number * TILE} + {c} * {NEAR} + {i}, {value})")
             steps = [0] * len(self.tensors[k])
             steps[found.along], steps[found.across] = 1, NEAR
             self.tensors[k], self.memory[k] = tuple(steps), "near"
