@@ -74,6 +74,7 @@ LINE = 512  # the same in a product with a vector, however many tiles there are
 COPIES = 100_000  # what a product is worth, in additions, that is copied by machine code
 DEEP = 1 << 16  # products that BLAS sums at a time: with a vector it loses digits with every one
 MANY = 16  # sums of so many that are added in f32
+THIN = 4  # rows or columns of a product that takes as long as its other operand takes to be read
 SMALL = 1 << 11  # multiply-adds of one of many products that BLAS takes as long to be asked for
 RUN = 24  # rows or columns of an operand, at least, that are multiplied by themselves rather than copied
 PACKED = 4  # elements of an operand that BLAS packs in the time in which one is copied from afar
@@ -298,7 +299,7 @@ def _loops(problem: _Problem, memory: Memory) -> Loops | None:
     points, batch = count(axes), count(problem.batch)
     if points < LEAST:
         return None
-    if min(count(problem.rows), count(problem.columns)) == 1:
+    if min(count(problem.rows), count(problem.columns)) <= THIN:
         copied = any(_copied(problem, memory, left=side) for side in (True, False)) or not _written(problem, memory)
         if batch == 1 and not copied:
             return None

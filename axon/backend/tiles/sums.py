@@ -86,6 +86,8 @@ class Arranged:
     over: int  # the same across
     chunked: int | None
     chunks: int
+    banded: int | None = None  # the first of `inner`, of which an item has a band
+    bands: int = 1
 
     @property
     def turned(self) -> tuple[int, ...]:
@@ -120,7 +122,7 @@ class Arranged:
 
     @property
     def items(self) -> int:
-        return self.chunks * prod(self.sum.sizes[a] for a in self.outer) * self.blocks * self.strips
+        return self.chunks * self.bands * prod(self.sum.sizes[a] for a in self.outer) * self.blocks * self.strips
 
     @property
     def accumulators(self) -> int:
@@ -202,8 +204,13 @@ def _arranged(given: Sum, along: int, unrolled: int | None) -> Arranged:
     found = Arranged(given, (None,) * len(given.factors), (), (), tuple(summed), along, unrolled, across, lanes, over, None, 1)
     outer: list[int] = []
     while kept and found.items < ITEMS:
+        size, bands = given.sizes[kept[0]], -(-ITEMS // found.items)
+        if size >= 2 * bands:
+            step = -(-size // bands)
+            found = replace(found, banded=kept[0], bands=-(-size // step))
+            break
         outer.append(kept.pop(0))
-        found = replace(found, outer=tuple(outer), inner=tuple(kept))
+        found = replace(found, outer=tuple(outer))
     found = replace(found, inner=tuple(kept))
     if found.items < CHUNKS and given.kept[along] and lanes > NEAR:
         lanes = max(NEAR, -(-given.sizes[along] * found.items // (CHUNKS * found.blocks * NEAR)) * NEAR)
@@ -382,6 +389,8 @@ class _Writer:
         if found.chunked is not None:
             parts.append(("chunk", found.chunked, found.chunks))
         parts += [("outer", a, given.sizes[a]) for a in found.outer]
+        if found.banded is not None and found.bands > 1:
+            parts.append(("band", found.banded, found.bands))
         if found.strips > 1 and found.across is not None:
             parts.append(("strip", found.across, found.strips))
         if found.blocks > 1:
@@ -398,7 +407,7 @@ class _Writer:
             if kind == "outer":
                 self.index[axis] = mine
                 continue
-            step = {"strip": found.over, "block": found.lanes}.get(kind) or -(-given.sizes[axis] // found.chunks)
+            step = {"strip": found.over, "block": found.lanes}.get(kind) or -(-given.sizes[axis] // count)
             low = self.let("low", f"{mine} * {self.number(f'step{axis}', step)}")
             whole = step * count == given.sizes[axis]
             high = f"{low} + {self.number(f'step{axis}', step)}"
@@ -409,7 +418,7 @@ class _Writer:
         with ExitStack() as stack:
             for axis in found.inner:
                 self.index[axis] = self.name("i")
-                stack.enter_context(self.loop(self.index[axis], "0", self.size(axis)))
+                stack.enter_context(self.loop(self.index[axis], *self.range(axis)))
             if found.inner:
                 starts = [self.let("p", self.offset(k, found.inner, start)) for k, start in enumerate(starts)]
             if found.direct:
@@ -480,19 +489,24 @@ class _Writer:
         for number, k in enumerate(found.turned):
             stride = self.number(f"s{k}_{found.along}", self.tensors[k][found.along])
             base = self.let("p", f"{starts[k] or 0} + {begin} + {low} * {stride}")
+            self.line(f"if {places} >= {OVER}:")
+            self.depth += 1
             g, c = self.name("g"), self.name("c")
             with self.loop(g, "0", groups):
                 rows = [self.let("p", f"{base} + ({g} * {TURN} + {n}) * {stride}") for n in range(TURN)]
                 to = self.let("p", f"{g} * {TURN * OVER}")
-                with self.loop(c, "0", places):
+                with self.loop(c, "0", str(OVER)):
                     for n, row in enumerate(rows):
                         self.line(f"{store}(turning, {to} + {c} * {TURN} + {n}, {load}({self.memory[k]}, {row} + {c}))")
             c, g, lane = self.name("c"), self.name("g"), self.name("lane")
-            with self.loop(c, "0", places), self.loop(g, "0", groups), self.loop(lane, "0", str(TURN)):
+            with self.loop(c, "0", str(OVER)), self.loop(g, "0", groups), self.loop(lane, "0", str(TURN)):
                 to = f"{number * TILE} + {c} * {NEAR} + {g} * {TURN} + {lane}"
                 self.line(f"{store}(near, {to}, {load}(turning, {g} * {TURN * OVER} + {c} * {TURN} + {lane}))")
+            self.depth -= 1
+            done = self.name("done")
+            self.line(f"{done} = {groups} * {TURN} if {places} >= {OVER} else 0")
             i, c = self.name("i"), self.name("c")
-            with self.loop(i, f"{groups} * {TURN}", lines), self.loop(c, "0", places):
+            with self.loop(c, "0", places), self.loop(i, done, lines):
                 value = f"{load}({self.memory[k]}, {base} + {i} * {stride} + {c})"
                 self.line(f"{store}(near, {number * TILE} + {c} * {NEAR} + {i}, {value})")
             steps = [0] * len(self.tensors[k])
