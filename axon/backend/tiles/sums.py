@@ -251,10 +251,12 @@ def _is_copied(given: Sum, factor: Sequence[int], along: int, unrolled: int | No
 
 
 def _copy(given: Sum, factor: Sequence[int], along: int, unrolled: int | None) -> Copy:
-    """Of a factor, in which the index along comes last, or before the one that is written out; the others as the result has them,
-    and then as it has them itself."""
+    """Of a factor, in which the index along comes last, or before the one that is written out; the others as the largest tensor has
+    them that stays as it is."""
+    stay = [given.result, *(f for f in given.factors if not _is_copied(given, f, along, unrolled))]
+    largest = max(stay, key=given.elements)
     last = [a for a in (unrolled, along) if a is not None]
-    rest = sorted((a for a in range(len(factor)) if a not in last), key=lambda a: (not given.kept[a], given.result[a], factor[a]))
+    rest = sorted((a for a in range(len(factor)) if a not in last), key=lambda a: (not largest[a], largest[a], factor[a]))
     after, step = [0] * len(factor), 1
     for a in (*last, *rest):
         if factor[a]:
