@@ -163,7 +163,7 @@ def _summing(nest: Nest, values: Mapping[Symbol, Value], sizes: Sizes) -> Summin
         if any(size <= 0 for size in given.sizes):
             return None
         found.append((step, given, reads))
-    if not any(given.points >= LEAST and not _is_simple(given) for _, given, _ in found):
+    if all(given.points < LEAST for _, given, _ in found) or (len(found) == 1 and _is_simple(found[0][1])):
         return None
     steps: list[_Step] = []
     for step, given, reads in found:

@@ -37,6 +37,7 @@ TURN = 8  # of its lines that are turned at once
 ITEMS = 64  # of work
 CHUNKS = 16  # into which a sum is cut
 GATHERED, TURNED, SHUFFLED, COPIED = 8.0, 4.0, 2.0, 4.0  # reads side by side in the time of one that is not, is turned, …
+JOINED = 64  # points for each element of a factor that is copied for its order alone
 BEGIN = 16  # elements in whose time a loop begins
 TILE = NEAR * OVER
 LARGE = 1 << 18  # points of a sum that is worth to be cut
@@ -167,11 +168,28 @@ def arranged(given: Sum) -> Arranged:
     copies: list[Copy | None] = []
     for factor in given.factors:
         copies.append(_copy(given, factor, along, unrolled) if _is_copied(given, factor, along, unrolled) else None)
+    copies = _joining(given, copies, along, unrolled)
     if not any(copies):
         return _arranged(given, along, unrolled)
-    factors = tuple(f if copy is None else copy.after for f, copy in zip(given.factors, copies, strict=True))
-    given = simplified(replace(given, factors=factors))
+    given = _with(given, copies)
     return replace(_arranged(given, *_vectors(given, copying=False)), copies=tuple(copies))
+
+
+def _with(given: Sum, copies: Sequence[Copy | None]) -> Sum:
+    """With copies of factors, as few indices as are left."""
+    factors = tuple(f if copy is None else copy.after for f, copy in zip(given.factors, copies, strict=True))
+    return simplified(replace(given, factors=factors))
+
+
+def _joining(given: Sum, copies: Sequence[Copy | None], along: int, unrolled: int | None) -> list[Copy | None]:
+    """With copies of factors of very few elements too, where more indices are neighbours everywhere then."""
+    found = list(copies)
+    for k, factor in enumerate(given.factors):
+        if found[k] is None and JOINED * given.elements(factor) <= given.points:
+            tried = [*found[:k], _copy(given, factor, along, unrolled), *found[k + 1 :]]
+            if len(_with(given, tried).sizes) < len(_with(given, found).sizes):
+                found = tried
+    return found
 
 
 def _vectors(given: Sum, *, copying: bool) -> tuple[int, int | None]:
@@ -203,8 +221,8 @@ def _arranged(given: Sum, along: int, unrolled: int | None) -> Arranged:
     lanes = min(given.sizes[along], max(16, most // width))
     found = Arranged(given, (None,) * len(given.factors), (), (), tuple(summed), along, unrolled, across, lanes, over, None, 1)
     outer: list[int] = []
-    while kept and found.items < ITEMS:
-        size, bands = given.sizes[kept[0]], -(-ITEMS // found.items)
+    while kept and (items := found.items if across is None else prod(given.sizes[a] for a in outer)) < ITEMS:
+        size, bands = given.sizes[kept[0]], -(-ITEMS // items)
         if size >= 2 * bands:
             step = -(-size // bands)
             found = replace(found, banded=kept[0], bands=-(-size // step))
@@ -491,22 +509,23 @@ class _Writer:
         for number, k in enumerate(found.turned):
             stride = self.number(f"s{k}_{found.along}", self.tensors[k][found.along])
             base = self.let("p", f"{starts[k] or 0} + {begin} + {low} * {stride}")
-            self.line(f"if {places} >= {OVER}:")
+            full = min(OVER, self.sum.sizes[found.across])
+            self.line(f"if {places} >= {full}:")
             self.depth += 1
             g, c = self.name("g"), self.name("c")
             with self.loop(g, "0", groups):
                 rows = [self.let("p", f"{base} + ({g} * {TURN} + {n}) * {stride}") for n in range(TURN)]
                 to = self.let("p", f"{g} * {TURN * OVER}")
-                with self.loop(c, "0", str(OVER)):
+                with self.loop(c, "0", str(full)):
                     for n, row in enumerate(rows):
                         self.line(f"{store}(turning, {to} + {c} * {TURN} + {n}, {load}({self.memory[k]}, {row} + {c}))")
             c, g, lane = self.name("c"), self.name("g"), self.name("lane")
-            with self.loop(c, "0", str(OVER)), self.loop(g, "0", groups), self.loop(lane, "0", str(TURN)):
+            with self.loop(c, "0", str(full)), self.loop(g, "0", groups), self.loop(lane, "0", str(TURN)):
                 to = f"{number * TILE} + {c} * {NEAR} + {g} * {TURN} + {lane}"
                 self.line(f"{store}(near, {to}, {load}(turning, {g} * {TURN * OVER} + {c} * {TURN} + {lane}))")
             self.depth -= 1
             done = self.name("done")
-            self.line(f"{done} = {groups} * {TURN} if {places} >= {OVER} else 0")
+            self.line(f"{done} = {groups} * {TURN} if {places} >= {full} else 0")
             i, c = self.name("i"), self.name("c")
             with self.loop(c, "0", places), self.loop(i, done, lines):
                 value = f"{load}({self.memory[k]}, {base} + {i} * {stride} + {c})"
