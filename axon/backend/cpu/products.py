@@ -46,7 +46,7 @@ import numpy as np
 from axon.backend.cpu import blas, threads
 from axon.backend.cpu.arena import Scratch
 from axon.backend.cpu.launch import address
-from axon.backend.cpu.sums import LEAST, Loops
+from axon.backend.cpu.sums import SHARED, Loops
 from axon.backend.cpu.windows import Tiled, tiled
 from axon.backend.plan.ir import Contraction
 from axon.backend.tiles import gemm
@@ -297,7 +297,7 @@ def _loops(problem: _Problem, memory: Memory) -> Loops | None:
     if any(view.shared for view in views) or any(step < 0 or step % memory[2].itemsize for strides in each for step in strides):
         return None
     points, batch = count(axes), count(problem.batch)
-    if points < LEAST:
+    if points < SHARED:
         return None
     if min(count(problem.rows), count(problem.columns)) <= THIN:
         copied = any(_copied(problem, memory, left=side) for side in (True, False)) or not _written(problem, memory)

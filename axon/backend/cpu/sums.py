@@ -4,8 +4,8 @@
 
 A nest's function has one order of loops for all sizes. That is a good one where what it reads and writes lies along one index, and
 that is long; where tensors lie along several, or indices are short, another one is up to twenty times as fast, and which one
-follows from the sizes. So a nest of `plan.whole_sums` is arranged at the sizes of a call, one step after the other, unless it is a
-map along one index, or sums the rows or the columns of a matrix.
+follows from the sizes. So a nest of `plan.whole_sums` whose function is not so good is arranged at the sizes of a call, one step
+after the other.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from axon.backend.cpu import blas, build, threads
 from axon.backend.cpu.arena import Scratch
 from axon.backend.cpu.launch import address
+from axon.backend.plan import lanes
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.settled import decided
 from axon.backend.plan.whole_sums import factors_of, is_sum
@@ -32,9 +33,10 @@ from axon.shapes.dimension import Dim
 
 Array = Any
 Sizes = Mapping[Symbol, int]
-LEAST = 1 << 15  # points of a nest that is worth it
+LEAST = 150_000  # points of a nest that is worth it
+SHARED = 1 << 15  # the same of what is called from Python anyway
+LONG = 32  # places of an index along which a nest's own loops are good
 MOST = 64  # sizes of a nest for which it is kept; then they are forgotten, and asked again
-GATHERS = 8  # additions in whose time an element is read that does not lie beside the one before
 _scratch = Scratch()
 
 
@@ -163,7 +165,7 @@ def _summing(nest: Nest, values: Mapping[Symbol, Value], sizes: Sizes) -> Summin
         if any(size <= 0 for size in given.sizes):
             return None
         found.append((step, given, reads))
-    if all(given.points < LEAST for _, given, _ in found) or (len(found) == 1 and _is_simple(found[0][1])):
+    if all(given.points < LEAST for _, given, _ in found) or _is_good(nest, [given for _, given, _ in found]):
         return None
     steps: list[_Step] = []
     for step, given, reads in found:
@@ -176,10 +178,22 @@ def _summing(nest: Nest, values: Mapping[Symbol, Value], sizes: Sizes) -> Summin
     return Summing(tuple(outside), tuple(nest.stored), tuple(steps))
 
 
-def _is_simple(given: sums.Sum) -> bool:
-    """Whether it is a map along one index, or a sum of rows or of columns."""
-    count = len(sums.simplified(given).sizes)
-    return count == 1 if all(given.kept) else len(given.factors) == 1 and count <= 2
+def _is_good(nest: Nest, given: Sequence[sums.Sum]) -> bool:
+    """Whether the nest's own function is: all that it reads and writes lies along the index that it is vectorized along, which is
+    long."""
+    if not nest.rows:
+        return False  # totals are not cut there
+    made = frozenset(out.symbol for step in nest.steps for out in step.outs)
+    by_lanes = lanes.by_lanes(nest)
+    for step, one in zip(nest.steps, given, strict=True):
+        axis = nest.rows[-1] if by_lanes else (lanes.reduced(step) or step.axes)[-1]
+        if lanes.strides(step, axis, made, made - set(nest.stored)):
+            return False
+        simple = sums.simplified(one)
+        lies = [all(f[a] in (0, 1) for f in (*simple.factors, simple.result)) for a in range(len(simple.sizes))]
+        if max((size for size, along in zip(simple.sizes, lies, strict=True) if along), default=0) < LONG:
+            return False
+    return True
 
 
 def _sum_of(step: Compute, values: Mapping[Symbol, Value], sizes: Sizes) -> tuple[sums.Sum, tuple[tuple[Symbol, int], ...]]:
