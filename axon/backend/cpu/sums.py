@@ -190,6 +190,8 @@ def _is_good(nest: Nest, given: Sequence[sums.Sum]) -> bool:
         if lanes.strides(step, axis, made, made - set(nest.stored)):
             return False
         simple = sums.simplified(one)
+        if len(simple.factors) == 1 and len(simple.sizes) <= 2:
+            continue  # rows or columns of a matrix
         lies = [all(f[a] in (0, 1) for f in (*simple.factors, simple.result)) for a in range(len(simple.sizes))]
         if max((size for size, along in zip(simple.sizes, lies, strict=True) if along), default=0) < LONG:
             return False
