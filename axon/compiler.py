@@ -427,7 +427,7 @@ def cost(
     Needs none."""
     with _phase("counting operations"):
         if target == "cpu":
-            from axon.backend.cpu.cost import cost_of as on_cpu
+            from axon.backend.cpu.plan import cost_of as on_cpu
 
             return on_cpu(program)
         from axon.backend.gpu.report.cost import cost_of as on_gpu

@@ -25,12 +25,14 @@ from typing import Any
 import numpy
 
 from axon.backend.cpu import build, threads
+from axon.backend.cpu.arena import Scratch
 from axon.backend.tiles import gemm
 from axon.base.data import dataclass
 from axon.base.element import Element
 
 COPIED = 4  # additions of f32 in whose time one of its elements is copied
 _lock = Lock()
+_scratch = Scratch()
 _before: list[int] = []  # how many threads each library used when no kernel ran
 _running = 0  # kernels
 
@@ -103,13 +105,18 @@ def multiply(products: gemm.Multiplied, left: int, right: int, out: int, cost: i
 
 def lay(copy: gemm.Laid, element: Element, source: int, target: int) -> None:
     """A copy between these addresses, on as many threads as it is worth."""
-    given = partial(_same, [source, target, copy.table.ctypes.data, *copy.steps])
+    rest = [copy.table.ctypes.data, *copy.steps]
+
+    def given(thread: int) -> list[int]:
+        block = _scratch.array(f"block {thread}", (gemm.BLOCK, gemm.BLOCK), element.dtype)
+        return [source, target, block.ctypes.data, *rest]
+
     threads.share_kernel(_copying(element, copy.form), given, len(copy.table), COPIED * copy.count * element.bits // 32)
 
 
 @cache
-def _copying(element: Element, form: tuple[bool, bool]) -> build.Native:
-    types = (element, element, Element.I64, *[None] * 6)
+def _copying(element: Element, form: tuple[bool, bool, bool]) -> build.Native:
+    types = (element, element, element, Element.I64, *[None] * 6)
     return build.build(build.ModuleSource("lay", gemm.text(element.value, form), types))
 
 

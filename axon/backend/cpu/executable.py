@@ -16,6 +16,7 @@ from axon.backend.cpu.pooling import Pooled, Pooling
 from axon.backend.cpu.products import Products, is_window, is_with_vector
 from axon.backend.cpu.remainders import Remainders, divided
 from axon.backend.cpu.straight import is_straight, together
+from axon.backend.cpu.sums import Summing, Sums
 from axon.backend.cpu.threads import WORTH_SHARING
 from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.plan.deaths import lives_of
@@ -127,6 +128,7 @@ class CpuExecutable:
         self._settled: dict[tuple[bool, ...], Kernels] = {}
         self._divided: IdentityMap[Nest, AtSizes[Remainders]] = IdentityMap()
         self._pooled: IdentityMap[Nest, Pooled] = IdentityMap()
+        self._sums: IdentityMap[Nest, Sums] = IdentityMap()
         self._rests: IdentityMap[Nest, Compiled] = IdentityMap()  # written in each process: they are no part of the plan
         self._independent: IdentityMap[Repeat, Independent | None] = IdentityMap()
         # A text says why a loop has no function.
@@ -194,7 +196,8 @@ class CpuExecutable:
             return key, self._settled[key]
 
     def _is_small(self, kernel: Kernel, dims: Mapping[Symbol, int]) -> bool:
-        """Whether one thread computes a kernel alone, and a product in less time than it takes to ask BLAS for it."""
+        """Whether one thread computes a kernel alone, and a product in less time than it takes to ask BLAS for it; not what is
+        arranged at these sizes."""
         if kernel not in self._work:
             self._work[kernel] = _work_of(kernel, self._scalars)
         cost = self._work[kernel]
@@ -204,7 +207,9 @@ class CpuExecutable:
             limit = SMALL_WINDOW if is_window(kernel) else SMALL_PRODUCT
         else:
             limit = SMALL
-        return cost.evaluate(dims) < limit
+        if cost.evaluate(dims) >= limit:
+            return False
+        return not isinstance(kernel, Nest) or self.summing(kernel, dims) is None
 
     def is_settled(self, value: Value) -> bool:
         """Whether a value's shape follows from the sizes of a call, and neither from data nor from the number of a step."""
@@ -254,6 +259,13 @@ class CpuExecutable:
         found = self._pooled.get(nest)
         if found is None:
             found = self._pooled[nest] = Pooled(nest)
+        return found.at(dims)
+
+    def summing(self, nest: Nest, dims: Mapping[Symbol, int]) -> Summing | None:
+        """A nest as sums of products whose loops suit these sizes; None if it is none such."""
+        found = self._sums.get(nest)
+        if found is None:
+            found = self._sums[nest] = Sums(nest, self.values)
         return found.at(dims)
 
     def after_pooling(self, nest: Nest) -> Compiled | None:

@@ -39,15 +39,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import product as box
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from axon.backend.cpu import blas, threads
 from axon.backend.cpu.arena import Scratch
+from axon.backend.cpu.launch import address
+from axon.backend.cpu.sums import SHARED, Loops
 from axon.backend.cpu.windows import Tiled, tiled
 from axon.backend.plan.ir import Contraction
 from axon.backend.tiles import gemm
+from axon.backend.tiles.sums import Sum
 from axon.backend.tiles.views import Dims, PaddedSource, Piece, View, is_buffer, joined, must_copy, ordered, view_of
 from axon.base.data import dataclass, replace
 from axon.base.element import Element, of_dtype
@@ -71,6 +74,8 @@ LINE = 512  # the same in a product with a vector, however many tiles there are
 COPIES = 100_000  # what a product is worth, in additions, that is copied by machine code
 DEEP = 1 << 16  # products that BLAS sums at a time: with a vector it loses digits with every one
 MANY = 16  # sums of so many that are added in f32
+THIN = 4  # rows or columns of a product that takes as long as its other operand takes to be read
+SMALL = 1 << 11  # multiply-adds of one of many products that BLAS takes as long to be asked for
 RUN = 24  # rows or columns of an operand, at least, that are multiplied by themselves rather than copied
 PACKED = 4  # elements of an operand that BLAS packs in the time in which one is copied from afar
 MULTIPLIED = 4  # products that BLAS computes in the time of an addition elsewhere
@@ -113,6 +118,21 @@ class Prepared:
             threads.share(work, self.pieces, self.cost)
 
 
+@dataclass(frozen=True, slots=True)
+class Looped:
+    """The same by loops that suit the sizes: see `sums`."""
+
+    sources: tuple[PaddedSource, PaddedSource]
+    loops: Loops
+
+    def run(self, left: Array, right: Array, result: Array) -> None:
+        held = [source.of(array) for source, array in zip(self.sources, (left, right), strict=True)]
+        self.loops.run([address(array) for array in held], result)
+
+
+Way: TypeAlias = "Prepared | Looped | Tiled"
+
+
 class Products:
     """A contraction's preparations, by sizes and strides. Several threads may share it."""
 
@@ -123,7 +143,7 @@ class Products:
         asked = frozenset[Symbol]().union(*(dim.variables for dim in (*extents, *subscripts, *kernel.given))) - own
         self.kernel, self.has_nest = kernel, has_nest
         self._dims = tuple(sorted(asked, key=lambda s: s.id))
-        self._prepared: dict[tuple[Any, ...], Prepared | Tiled | None] = {}
+        self._prepared: dict[tuple[Any, ...], Way | None] = {}
 
     def contract(self, left: Array, right: Array, dims: Dims, result: Array) -> bool:
         """The contraction into its result; or False, where it has a nest and that is cheaper."""
@@ -132,7 +152,7 @@ class Products:
             prepared.run(left, right, result)
         return prepared is not None
 
-    def prepared(self, left: Array, right: Array, dims: Dims, result: Array) -> Prepared | Tiled | None:
+    def prepared(self, left: Array, right: Array, dims: Dims, result: Array) -> Way | None:
         """How it is computed; None as a nest."""
         key = (*[dims[s] for s in self._dims], left.shape, right.shape, left.strides, right.strides, result.strides)
         try:
@@ -153,7 +173,7 @@ class Products:
 _ZERO = Prepared(None, lambda left, right, out: lambda piece: out.fill(0), 1, 0)
 
 
-def prepare(kernel: Contraction, left: Array, right: Array, dims: Dims, result: Array, has_nest: bool) -> Prepared | Tiled | None:
+def prepare(kernel: Contraction, left: Array, right: Array, dims: Dims, result: Array, has_nest: bool) -> Way | None:
     """For tensors with the shapes and strides of these; None where a nest is cheaper."""
     sizes = {axis.symbol: axis.extent.evaluate(dims) for axis in (*kernel.op.axes, *kernel.depth)}
     of_left, x, first = view_of(kernel.left, left, dims, sizes)
@@ -166,6 +186,9 @@ def prepare(kernel: Contraction, left: Array, right: Array, dims: Dims, result: 
         in_tiles = tiled(kernel, left, right, dims, sizes, result)
         if in_tiles is not None:
             return in_tiles
+    looped = _loops(problem, memory)
+    if looped is not None:
+        return Looped((of_left, of_right), looped)
     way = _way(problem, memory, has_nest)
     if way is None:
         return None
@@ -223,7 +246,7 @@ class _Problem:
 Memory = tuple[Array, Array, Array]  # what the views of the operands and of the result are of
 Compute = Callable[[int], None]  # computes the piece of the result with this number
 Begin = Callable[[Array, Array, Array], Compute]  # in such memory
-Way = Callable[["_Problem", Memory, Sequence[Piece]], Begin]  # in memory that is laid out like this, and these pieces
+Pieces = Callable[["_Problem", Memory, Sequence[Piece]], Begin]  # in memory that is laid out like this, and these pieces
 Steps = Mapping[Symbol, int]  # how long pieces are along the axes that are cut
 
 
@@ -235,7 +258,7 @@ def _cost(problem: _Problem, memory: Memory) -> int:
     return (added + MOVED * moved) * int(memory[0].itemsize) // 4
 
 
-def _way(problem: _Problem, memory: Memory, has_nest: bool) -> tuple[Way, Steps] | None:
+def _way(problem: _Problem, memory: Memory, has_nest: bool) -> tuple[Pieces, Steps] | None:
     """How to compute, and in which pieces; None: as a nest."""
     left, right, sizes = problem.left, problem.right, problem.out.sizes
     if has_nest and not (problem.rows and problem.columns) and _copied(problem, memory, left=bool(problem.rows)):
@@ -260,6 +283,31 @@ def _way(problem: _Problem, memory: Memory, has_nest: bool) -> tuple[Way, Steps]
     whole = [*problem.batch, *own]
     limit = min(BLOCK, -(-deep * problem.count(whole) // wanted))
     return _product, _blocks(whole, sizes, deep, limit)
+
+
+def _loops(problem: _Problem, memory: Memory) -> Loops | None:
+    """What loops are faster at than BLAS: many small products, or such with vectors, and products with a vector that BLAS does not
+    take or write as they lie. None of others."""
+    element, count = of_dtype(memory[2].dtype), problem.count
+    if element is None or len({array.dtype for array in memory}) > 1 or memory[2].dtype not in gemm.TYPES:
+        return None
+    views = (problem.left, problem.right, problem.out)
+    axes = (*problem.batch, *problem.rows, *problem.columns, *problem.depth)
+    each = [[view.strides.get(s, 0) for s in axes] for view in views]
+    if any(view.shared for view in views) or any(step < 0 or step % memory[2].itemsize for strides in each for step in strides):
+        return None
+    points, batch = count(axes), count(problem.batch)
+    if points < SHARED:
+        return None
+    if min(count(problem.rows), count(problem.columns)) <= THIN:
+        copied = any(_copied(problem, memory, left=side) for side in (True, False)) or not _written(problem, memory)
+        if batch == 1 and not copied:
+            return None
+    elif batch == 1 or points > SMALL * batch:
+        return None
+    left, right, out = (tuple(step // memory[2].itemsize for step in strides) for strides in each)
+    kept = tuple(s not in problem.depth for s in axes)
+    return Loops.of(Sum(tuple(problem.out.sizes[s] for s in axes), kept, (left, right), out), element)
 
 
 def _copied(problem: _Problem, memory: Memory, *, left: bool) -> bool:

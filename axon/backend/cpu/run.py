@@ -35,9 +35,9 @@ from axon.backend.cpu.executable import Compiled, CpuExecutable, NativeLoop
 from axon.backend.cpu.function import AGAIN
 from axon.backend.cpu.launch import BRIEF, FIELDS, Launch, address, alone
 from axon.backend.cpu.pooling import Pooling
-from axon.backend.cpu.products import Prepared
+from axon.backend.cpu.products import Way
 from axon.backend.cpu.straight import is_straight
-from axon.backend.cpu.windows import Tiled
+from axon.backend.cpu.sums import Summing
 from axon.backend.kernel.taking import BUFFER, NUMBER, OF_ARRAY
 from axon.backend.plan.independent import Independent
 from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Repeat, Whole, kernels_in, reads_of, values_of
@@ -225,6 +225,9 @@ class _Replayed:
         pooling = self.executable.pooling(kernel, self.sizes)
         if pooling is not None:
             return self.pooled(kernel, pooling)
+        summing = self.executable.summing(kernel, self.sizes)
+        if summing is not None:
+            return [self.summed(summing)]
         remainders = self.executable.remainders(kernel, self.sizes)
         if remainders is None:
             return self.launch(self.executable.function(kernel), self.sizes)
@@ -234,6 +237,14 @@ class _Replayed:
             remainders.run(held[left], held[right], held[out])
 
         return [step]
+
+    def summed(self, summing: Summing) -> Step:
+        reads, stored = ([self.places[symbol] for symbol in symbols] for symbols in (summing.reads, summing.stored))
+
+        def step(held: list[Any]) -> None:
+            summing.run([held[place] for place in reads], [held[place] for place in stored])
+
+        return step
 
     def pooled(self, kernel: Nest, pooling: Pooling) -> list[Step]:
         rest = self.executable.after_pooling(kernel)
@@ -254,7 +265,7 @@ class _Replayed:
         symbols = (kernel.left.read.tensor, kernel.right.read.tensor, kernel.op.outs[0].symbol)
         left, right, out = (self.places[symbol] for symbol in symbols)
         launches = self.launch(nest, self.sizes) if nest is not None else []
-        found: list[Prepared | Tiled | None] = []  # when it has run: the strides are those of arrays in one piece each time
+        found: list[Way | None] = []  # when it has run: the strides are those of arrays in one piece each time
 
         def step(held: list[Any]) -> None:
             if not found:
@@ -527,8 +538,9 @@ class CpuRun(Walk[Array]):
             self.made.remove(nest.stored[0])
             return
         pooling = self.executable.pooling(nest, self.sizes)
-        remainders = self.executable.remainders(nest, self.sizes) if pooling is None else None
-        compiled = self.executable.function(nest) if remainders is None and pooling is None else None
+        summing = self.executable.summing(nest, self.sizes) if pooling is None else None
+        remainders = self.executable.remainders(nest, self.sizes) if pooling is None and summing is None else None
+        compiled = self.executable.function(nest) if remainders is None and pooling is None and summing is None else None
         for step in nest.steps:
             for out in step.outs:
                 if out.symbol in nest.stored:
@@ -537,7 +549,9 @@ class CpuRun(Walk[Array]):
             self.launch(compiled)
         elif pooling is not None and all(self.held[symbol].flags.c_contiguous for symbol in nest.stored):
             self.pool(nest, pooling)
-        elif pooling is not None:
+        elif summing is not None and all(self.held[symbol].flags.c_contiguous for symbol in nest.stored):
+            summing.run([self.contiguous(s) for s in summing.reads], [self.held[s] for s in summing.stored])
+        elif pooling is not None or summing is not None:
             self.launch(self.executable.function(nest))
         elif remainders is not None:
             remainders.run(self.held[remainders.left], self.held[remainders.right], self.held[nest.stored[0]])

@@ -5,13 +5,15 @@
                  s = sum b < 64 => parts[b]                                      and one without
 
 Block b runs from `b * n / 64` to `(b + 1) * n / 64`: one machine code cuts every size, also where blocks are empty. The order of
-what is reduced stays.
+what is reduced stays. Sums of products of whole tensors stay as they are: a backend chooses an order of loops for them at the sizes
+of a call, and cuts them then.
 """
 
 from __future__ import annotations
 
 from axon.backend.plan.ir import Kernel, Kernels, Nest, Plan
 from axon.backend.plan.verify import verify_replanned
+from axon.backend.plan.whole_sums import factors_of, is_sum
 from axon.base.data import replace
 from axon.base.names import fresh
 from axon.base.passes import verified
@@ -36,7 +38,7 @@ def _split(nest: Nest) -> list[Nest]:
     """Without rows, the reductions of a nest are of nothing that it makes (see `fuse`): the parts of all are made side by side."""
     block = Axis(fresh("b"), Dim.of(BLOCKS))
     halves = {step: _cut(step, block) for step in nest.steps if isinstance(step, Compute) and _is_cut(step)}
-    if nest.rows or not halves:
+    if nest.rows or not halves or all(is_sum(step) and len(factors_of(step.body[0])) > 1 for step in nest.steps):
         return [nest]
     parts = tuple(part for part, _ in halves.values())
     steps = tuple(halves[step][1] if step in halves else step for step in nest.steps)

@@ -157,6 +157,7 @@ def _merged(dims: Sequence[tuple[int, list[int]]]) -> list[tuple[int, list[int]]
 # ── copies ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 BLOCK = 16  # rows and columns of a block that is turned: about a line of the cache each
+TURN = 8  # columns that are turned at once
 RUN = 1 << 12  # elements side by side that are copied at once
 BLOCKS = 1 << 16  # of a table, at most
 
@@ -171,9 +172,9 @@ class Laid:
     count: int  # elements
 
     @property
-    def form(self) -> tuple[bool, bool]:
-        """Whether columns lie side by side, before and after."""
-        return self.steps[0] == 1, self.steps[1] == 1
+    def form(self) -> tuple[bool, bool, bool]:
+        """Whether columns lie side by side, before and after, and rows before."""
+        return self.steps[0] == 1, self.steps[1] == 1, self.steps[2] == 1
 
 
 def laid(shape: Sequence[int], before: Sequence[int], after: Sequence[int], item: int) -> Laid | None:
@@ -199,26 +200,56 @@ def laid(shape: Sequence[int], before: Sequence[int], after: Sequence[int], item
             start = found + (i * np.array(rows[1]) + k * np.array(columns[1]))
             sides = np.broadcast_to([min(high, rows[0] - i), min(wide, columns[0] - k)], found.shape)
             tables.append(np.concatenate([start, sides], axis=1))
-    table = np.ascontiguousarray(np.concatenate(tables), np.int64)
+    table = np.ascontiguousarray(np.stack(tables, axis=1).reshape(-1, 4), np.int64)  # the blocks of a matrix follow each other
     return Laid(table, (columns[1][0], columns[1][1], rows[1][0], rows[1][1]), prod(shape))
 
 
-def text(element: str, form: tuple[bool, bool]) -> str:
-    """Of the tensor, the copy, the table and the steps."""
-    x, y = ("k" if beside else f"k * {step}" for beside, step in zip(form, ("over", "to_over"), strict=True))
+def text(element: str, form: tuple[bool, bool, bool]) -> str:
+    """Of the tensor, the copy, memory of a thread for a block of BLOCK rows and columns, the table and the steps."""
+    inside = _block(element, form)
+    if form == (False, True, True):
+        indented = "".join(f"    {line}\n" for line in inside.splitlines())
+        whole = f"        if high >= {BLOCK} and wide >= {BLOCK}:\n"
+        inside = whole + _turned_block(element) + "        else:\n" + indented
     return f"""\
-def lay(x, y, blocks, over, to_over, down, to_down, first, last):
+def lay(x, y, turning, blocks, over, to_over, down, to_down, first, last):
     for block in range(first, last):
         begin = load_i64(blocks, 4 * block)
         to = load_i64(blocks, 4 * block + 1)
         high = load_i64(blocks, 4 * block + 2)
         wide = load_i64(blocks, 4 * block + 3)
+{inside}    return 0
+"""
+
+
+def _block(element: str, form: tuple[bool, bool, bool]) -> str:
+    x, y = ("k" if beside else f"k * {step}" for beside, step in zip(form[:2], ("over", "to_over"), strict=True))
+    return f"""\
         for i in range(high):
             mine = begin + i * down
             its = to + i * to_down
             for k in range(wide):
                 store_{element}(y, its + {y}, load_{element}(x, mine + {x}))
-    return 0
+"""
+
+
+def _turned_block(element: str) -> str:
+    """TURN columns are read at once, each beside itself, and written next to each other; then these short vectors are put in their
+    places: all of it by vectors, of a block that is whole."""
+    places = "".join(f"                from{n} = begin + (g * {TURN} + {n}) * over\n" for n in range(TURN))
+    taken = "".join(
+        f"                    store_{element}(turning, at + column * {TURN} + {n}, load_{element}(x, from{n} + column))\n"
+        for n in range(TURN)
+    )
+    return f"""\
+            for g in range({BLOCK // TURN}):
+                at = g * {TURN * BLOCK}
+{places}                for column in range({BLOCK}):
+{taken}            for row in range({BLOCK}):
+                for group in range({BLOCK // TURN}):
+                    for n in range({TURN}):
+                        value = load_{element}(turning, group * {TURN * BLOCK} + row * {TURN} + n)
+                        store_{element}(y, to + row * to_down + group * {TURN} + n, value)
 """
 
 

@@ -10,8 +10,9 @@ Note [Costs]
     A cost is in elements moved. A node whose two sides each have an index of their own that is kept, and a summed one in common, is
     a product of matrices: its sides must lie in memory, and a multiply-add costs a `products`-th of an element moved. Any other sum
     costs one for each of its points, and computes sides that sum nothing as it goes. What is made costs an element for each of its
-    own. Trees are found by dynamic programming over subsets of the factors (Pfeifer, Haegeman and Verstraete 2014, "Faster
-    identification of optimal contraction sequences for tensor networks").
+    own, and another one if it sums nothing and is read again: the result is only written. Trees are found by dynamic programming
+    over subsets of the factors (Pfeifer, Haegeman and Verstraete 2014, "Faster identification of optimal contraction sequences for
+    tensor networks").
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class _Costs:
                 ways = list(self._ways(chosen, lying, going))
                 going[inside] = min(ways, key=lambda way: way[0])
                 lying[inside] = min(((cost + self.stored(tree), tree) for cost, tree in ways), key=lambda way: way[0])
-        return lying[frozenset(range(count))]
+        return min(((cost + self.stored(tree) / 2, tree) for cost, tree in ways), key=lambda way: way[0])
 
     def _ways(
         self, chosen: tuple[int, ...], lying: Mapping[frozenset[int], _Found], going: Mapping[frozenset[int], _Found]
@@ -108,7 +109,7 @@ class _Costs:
 
     def of(self, tree: Tree) -> float:
         """What a tree costs, with its result."""
-        return self._of(tree) + self.stored(tree)
+        return self._of(tree) + self.stored(tree) / 2
 
     def _of(self, tree: Tree) -> float:
         if isinstance(tree, int):
