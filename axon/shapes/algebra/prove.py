@@ -430,10 +430,11 @@ def _sampled(claims: list[Claim], goal: Claim) -> tuple[bool, bool]:
             can_hold, can_fail = can_hold or holds, can_fail or not holds
             if can_hold and can_fail:
                 return True, True
-    holds, fails = seen(claims, goal, tuple(variables))
-    can_hold, can_fail = can_hold or holds, can_fail or fails
-    if claims and not (can_hold and can_fail):
+    if claims:
         holds, fails = _at_corners(claims, goal, variables)
+        can_hold, can_fail = can_hold or holds, can_fail or fails
+    if not (can_hold and can_fail):  # thousands of assignments
+        holds, fails = seen(claims, goal, tuple(variables))
         can_hold, can_fail = can_hold or holds, can_fail or fails
     return can_hold, can_fail
 
