@@ -562,18 +562,31 @@ def internal_error(error: BaseException, phase: str) -> Diagnostic:
     )
 
 
+_LEFT_ALONE = 2_000_000  # objects that phases leave behind before garbage is sought among them
+_left = 0
+
+
 @contextmanager
 def _no_collection() -> Iterator[None]:
     """Hold the cyclic garbage collector: a check, or lowering, makes many small objects and drops few, and collecting costs up to a
-    quarter of it."""
+    quarter of it. What is left at the end would be looked at at once, as young; it is made old, and all that is old is looked at
+    when there is much of it."""
     import gc
 
+    global _left
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            _left += gc.get_count()[0]
+            if _left > _LEFT_ALONE:
+                _left = 0
+                gc.collect()
+            elif not gc.get_freeze_count():  # else someone else keeps objects there, which must stay
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

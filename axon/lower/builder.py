@@ -137,9 +137,10 @@ class CoreBuilder:
         inside = bool(axes or context.guards)
         self.extents.note(extent, axes, guards, inside, self.known, lambda: self.facts(context))
 
-    def read(self, base: TensorValue, subscripts: Subscripts, context: Context, span: Span) -> Scalar:
-        """An element of a tensor. What cannot be proved to lie inside is compared with the size at run time."""
-        safety = self._safety(base, subscripts, context)
+    def read(self, base: TensorValue, subscripts: Subscripts, context: Context, span: Span, inside: bool = False) -> Scalar:
+        """An element of a tensor. What cannot be proved to lie inside, unless it is known to be, is compared with the size at run
+        time."""
+        safety = Answer.PROVED if inside else self._safety(base, subscripts, context)
         if safety is not Answer.PROVED or base.guarded or self._fragile(base, subscripts, context):
             self.risk += 1
         element = base.at(subscripts)
