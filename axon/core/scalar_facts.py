@@ -347,7 +347,7 @@ def substitute(scalar: Scalar, dims: Mapping[Symbol, Dim]) -> Scalar:
 
 
 def with_dims(scalar: Scalar, change: Callable[[Dim], Dim]) -> Scalar:
-    """The expression with other Dims in every read and index, also in computed subscripts and paddings; without any it is itself."""
+    """The expression with other Dims in every read and index, also in computed subscripts and paddings; itself if none is other."""
     if isinstance(scalar, Read):
         tensor, subscripts, padding = scalar.tensor, scalar.subscripts, scalar.padding
         new = tuple([change(s) if isinstance(s, Dim) else with_dims(s, change) for s in subscripts])
