@@ -130,10 +130,32 @@ def local_functions(n: int) -> str:
     return f"fun f (a0 : f32[d]) =\n  let {each}\n  in sum i => (g{n - 1} a0)[i] end\n"
 
 
+def small_functions(n: int) -> str:
+    line = "fun g{i} (x : f32[m, k]) (w : f32[k, q]) = for a b => sum c => x[a, c] * w[c, b] * {i}.0\n"
+    each = "".join(line.format(i=i) for i in range(1, n + 1))
+    return each + _lets("f32[b, d]) (w : f32[d, d])", lambda i: f"g{i} a{i - 1} w", n)
+
+
+def many_fields(n: int) -> str:
+    fields = ", ".join(f"x{i} : f32" for i in range(n + 1))
+    lines = "\n      ".join(f"val b{i} = a0.x{i} * {i}.0 + {f'b{i - 1}' if i > 1 else 'a0.x0'}" for i in range(1, n + 1))
+    return f"type point = {{ {fields} }}\nfun f (a0 : point) =\n  let {lines}\n  in b{n} end\n"
+
+
+def nested_loops(n: int) -> str:
+    line = "loop (y = a{0}) for _ < 2 => loop (z = y) for _ < 3 => tanh (for i => sum c => z[c] * w[c, i])"
+    return _lets("f32[d]) (w : f32[d, d])", lambda i: line.format(i - 1), n)
+
+
+def attention(n: int) -> str:
+    line = "nn.softmax ((a{0} @ w) @ (for i j => a{0}[j, i])) @ a{0}"
+    return "import nn\n" + _lets("f32[s, d]) (w : f32[d, d])", lambda i: line.format(i - 1), n)
+
+
 KINDS: tuple[Callable[[int], str], ...] = (
     products, products_without_types, sums_of_products, one_matrix, pointwise, comprehensions, broadcasts, broadcasts_without_types,
     reductions, partial_sums, windows, padded_windows, differences, strides, conditions, loops, records, library_functions,
-    functions, functions_of_functions, local_functions,
+    functions, functions_of_functions, local_functions, small_functions, many_fields, nested_loops, attention,
 )  # fmt: skip
 
 

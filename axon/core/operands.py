@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from operator import is_
 from typing import overload
 
 from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.core.ir import Block, Check, Compress, Compute, Convert, Loop, Op, Read, Scalar, Scan, Sort
+from axon.core.ir import Binary, Block, Check, Compress, Compute, Convert, Loop, Op, Read, Scalar, Scan, Sort
 from axon.core.scalar_facts import mapped
-from axon.core.walk import converted, rewrite, tensors_of
+from axon.core.walk import children, converted, rewrite, tensors_of, with_children
 from axon.shapes.dimension import Dim
 
 
@@ -22,31 +23,37 @@ def with_tensors(op: Op, names: Mapping[Symbol, Symbol]) -> Op:
     """The operation with tensors replaced by others."""
     if not names:
         return op
-
-    def scalar(s: Scalar) -> Scalar:
-        def visit(node: Scalar) -> Scalar | None:
-            if not isinstance(node, Read) or (node.tensor not in names and all(isinstance(x, Dim) for x in node.subscripts)):
-                return None
-            subscripts = tuple(x if isinstance(x, Dim) else rewrite(x, visit) for x in node.subscripts)
-            padding = None if node.padding is None else rewrite(node.padding, visit)
-            return replace(node, tensor=names.get(node.tensor, node.tensor), subscripts=subscripts, padding=padding)
-
-        return rewrite(s, visit)
-
     match op:
         case Compute() | Scan():
-            return mapped(op, scalar)
+            return mapped(op, lambda scalar: _reading(scalar, names))
         case Loop():
             initial = tuple(names.get(symbol, symbol) for symbol in op.initial)
             inner = tuple(with_tensors(x, names) for x in op.body.ops)
             results = tuple(names.get(symbol, symbol) for symbol in op.body.results)
-            return replace(op, initial=initial, trip=scalar(op.trip), body=Block(inner, results))
+            return replace(op, initial=initial, trip=_reading(op.trip, names), body=Block(inner, results))
         case Sort():
             return replace(op, input=names.get(op.input, op.input))
         case Compress():
             return replace(op, mask=names.get(op.mask, op.mask))
         case Check():
             return op
+
+
+def _reading(scalar: Scalar, names: Mapping[Symbol, Symbol]) -> Scalar:
+    """An expression that reads other tensors."""
+    if isinstance(scalar, Read):
+        subscripts = tuple([s if isinstance(s, Dim) else _reading(s, names) for s in scalar.subscripts])
+        padding = None if scalar.padding is None else _reading(scalar.padding, names)
+        tensor = names.get(scalar.tensor, scalar.tensor)
+        if tensor is scalar.tensor and padding is scalar.padding and all(map(is_, subscripts, scalar.subscripts)):
+            return scalar
+        return Read(tensor, subscripts, scalar.element, padding, scalar.checked)
+    if isinstance(scalar, Binary):
+        left, right = _reading(scalar.left, names), _reading(scalar.right, names)
+        return scalar if left is scalar.left and right is scalar.right else Binary(scalar.op, left, right)
+    old = children(scalar)
+    parts = [_reading(child, names) for child in old]
+    return scalar if all(map(is_, parts, old)) else with_children(scalar, parts)
 
 
 def in_f32(op: Op, wide: Set[Symbol]) -> Op:

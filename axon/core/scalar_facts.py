@@ -29,7 +29,7 @@ from axon.core.ir import (
     Value,
     element_of,
 )
-from axon.core.walk import all_axes, children, converted, nodes, rewrite, scalars
+from axon.core.walk import all_axes, children, converted, nodes, rewrite, scalars, with_children
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, maximum
 from axon.shapes.width import exact
 
@@ -347,21 +347,23 @@ def substitute(scalar: Scalar, dims: Mapping[Symbol, Dim]) -> Scalar:
 
 
 def with_dims(scalar: Scalar, change: Callable[[Dim], Dim]) -> Scalar:
-    """The expression with other Dims in every read and index, also in computed subscripts and paddings."""
-
-    def visit(node: Scalar) -> Scalar | None:
-        match node:
-            case Read(tensor, subscripts, element, padding, checked):
-                new = tuple([change(s) if isinstance(s, Dim) else rewrite(s, visit) for s in subscripts])
-                inside = None if padding is None else rewrite(padding, visit)
-                return node if inside is padding and all(map(is_, new, subscripts)) else Read(tensor, new, element, inside, checked)
-            case Index(dim=dim, element=element):
-                changed = change(dim)
-                return node if changed is dim else Index(changed, element)
-            case _:
-                return None
-
-    return rewrite(scalar, visit)
+    """The expression with other Dims in every read and index, also in computed subscripts and paddings; itself if none is other."""
+    if isinstance(scalar, Read):
+        tensor, subscripts, padding = scalar.tensor, scalar.subscripts, scalar.padding
+        new = tuple([change(s) if isinstance(s, Dim) else with_dims(s, change) for s in subscripts])
+        inside = None if padding is None else with_dims(padding, change)
+        if inside is padding and all(map(is_, new, subscripts)):
+            return scalar
+        return Read(tensor, new, scalar.element, inside, scalar.checked)
+    if isinstance(scalar, Binary):
+        left, right = with_dims(scalar.left, change), with_dims(scalar.right, change)
+        return scalar if left is scalar.left and right is scalar.right else Binary(scalar.op, left, right)
+    if isinstance(scalar, Index):
+        dim = change(scalar.dim)
+        return scalar if dim is scalar.dim else Index(dim, scalar.element)
+    old = children(scalar)
+    parts = [with_dims(child, change) for child in old]
+    return scalar if all(map(is_, parts, old)) else with_children(scalar, parts)
 
 
 def with_data(scalar: Scalar, data: Mapping[Symbol, Scalar]) -> Scalar:
@@ -447,7 +449,7 @@ def mapped(op: Compute | Scan, change: Callable[[Scalar], Scalar]) -> Compute | 
     if isinstance(op, Scan):
         return replace(op, body=body, monoid=_monoid_mapped(op.monoid, change))
     if op.reduction is None:
-        return replace(op, body=body)
+        return op if all(map(is_, body, op.body)) else replace(op, body=body)
     monoid = _monoid_mapped(op.reduction.monoid, change)
     where = None if op.reduction.where is None else change(op.reduction.where)
     asked = None if op.reduction.asked is None else change(op.reduction.asked)

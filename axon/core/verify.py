@@ -388,14 +388,16 @@ class Scope:
             last = op.states[-1]
             self.require((last.element, last.shape) == (Element.BOOL, ()), "a loop's condition is no bool of rank 0")
             self.require(not op.stacked, "an unfold with a condition")
-        tensors, dims = dict(self.tensors), set(self.dims)
+        tensors, dims = len(self.tensors), set(self.dims)
         self.begin(op)
         self.step(op)
         for state, result in zip(op.states, op.body.results, strict=True):
             value = self.tensor(result)
             if (value.element, value.shape) != (state.element, state.shape):
                 self.fail(f"the step of {state.symbol!r} changes its type or shape")
-        self.tensors, self.dims = tensors, dims
+        while len(self.tensors) > tensors:  # what the body defined came last, and replaced nothing: see `define`
+            self.tensors.popitem()
+        self.dims = dims
         leading: tuple[Dim, ...] = ()
         if op.stacked:
             self.require(isinstance(op.trip, Index), "the trip count of an unfold is not an index")

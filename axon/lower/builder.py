@@ -113,11 +113,8 @@ class CoreBuilder:
     def facts(self, context: Context, guards: bool = True, about: Subscripts | None = None) -> Facts:
         """What holds in a context; `about` leaves only the axes that subscripts mention, and those that their extents do."""
         found = self.known
-        needed = None if about is None else {v for d in about if isinstance(d, Dim) for v in d.variables}
-        for axis in reversed(context.axes):
-            if needed is None or axis.symbol in needed:
-                needed = None if needed is None else needed | axis.extent.variables
-                found = found.index(axis.symbol, axis.extent)
+        for axis in reversed(context.axes) if about is None else _mentioned(context, about):
+            found = found.index(axis.symbol, axis.extent)
         if guards:
             found = found.assume(*(r for g in context.guards for r in facts(g)))
         return found
@@ -137,9 +134,10 @@ class CoreBuilder:
         inside = bool(axes or context.guards)
         self.extents.note(extent, axes, guards, inside, self.known, lambda: self.facts(context))
 
-    def read(self, base: TensorValue, subscripts: Subscripts, context: Context, span: Span) -> Scalar:
-        """An element of a tensor. What cannot be proved to lie inside is compared with the size at run time."""
-        safety = self._safety(base, subscripts, context)
+    def read(self, base: TensorValue, subscripts: Subscripts, context: Context, span: Span, inside: bool = False) -> Scalar:
+        """An element of a tensor. What cannot be proved to lie inside, unless it is known to be, is compared with the size at run
+        time."""
+        safety = Answer.PROVED if inside else self._safety(base, subscripts, context)
         if safety is not Answer.PROVED or base.guarded or self._fragile(base, subscripts, context):
             self.risk += 1
         element = base.at(subscripts)
@@ -178,6 +176,8 @@ class CoreBuilder:
                 plain = self.facts(context, guards=False, about=subscripts) if plain is None else plain
                 if self._holds(relation, plain, context.axes):
                     continue
+                if not context.guards and len(_mentioned(context, subscripts)) == len(context.axes):
+                    return Answer.UNKNOWN  # nothing more is known
                 guarded = self.facts(context) if guarded is None else guarded
                 if not self._holds(relation, guarded, context.axes, context.guards):
                     return Answer.UNKNOWN
@@ -650,6 +650,17 @@ class CoreBuilder:
         self.ops.append(Sort(values, indices, read.tensor, span))
         prefix = tuple(s for s in read.subscripts[: len(shape) - len(own)] if isinstance(s, Dim))
         return self.view(indices if want_indices else values, prefix)
+
+
+def _mentioned(context: Context, subscripts: Subscripts) -> list[Axis]:
+    """The axes of a context, the innermost first, that subscripts mention, and those that their extents do."""
+    names = {v for d in subscripts if isinstance(d, Dim) for v in d.variables}
+    found: list[Axis] = []
+    for axis in reversed(context.axes):
+        if axis.symbol in names:
+            names |= axis.extent.variables
+            found.append(axis)
+    return found
 
 
 def _renamed(dim: Dim, rename: Mapping[Symbol, Symbol]) -> Dim:

@@ -233,10 +233,11 @@ class Indexing(ABC):
             return tuple(along(p, next(rest)) if isinstance(p, tuple) else p for p in plan)
 
         own = [Axis(fresh("i"), extent) for extent in shape]
-        if default is not None and not self.b.inside(base, subscripts(tuple(Dim.of(a.symbol) for a in own)), c.with_axes(own)):
+        places, around = subscripts(tuple(Dim.of(a.symbol) for a in own)), c.with_axes(own)
+        if default is not None and not self.b.inside(base, places, around):
             return self._padded(base, tuple(shape), subscripts, default)
         before = self.b.risk
-        probe = self.b.read(base, subscripts(tuple(Dim.of(a.symbol) for a in own)), c.with_axes(own), e.span)
+        probe = self.b.read(base, places, around, e.span, inside=default is not None)
         risky = self.b.risk > before
         if not shape:
             return scalar_value(probe, base.element)

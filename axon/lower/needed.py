@@ -17,17 +17,28 @@ from axon.core.walk import needs_of, outs_of
 
 def needed(block: Block, sizes: Set[Symbol] = frozenset()) -> Block:
     """The block with only those operations that its results need, or `sizes`, which may be defined in it; loops' bodies too."""
+    return _needed(block, sizes)[0]
+
+
+def _needed(block: Block, sizes: Set[Symbol]) -> tuple[Block, frozenset[Symbol]]:
+    """The same, and what those operations name."""
     wanted = {*block.results, *sizes}
+    named: set[Symbol] = set()
     kept: list[Op] = []
     for op in reversed(block.ops):
         defined = {out.symbol for out in outs_of(op)} | ({op.size} if isinstance(op, Compress) else set())
         if wanted.isdisjoint(defined) and not _checks(op):
             continue
         if isinstance(op, Loop):
-            op = replace(op, body=needed(op.body, _sizes(op)))
-        wanted |= needs_of(op)
+            body, inside = _needed(op.body, _sizes(op))
+            op = replace(op, body=body)
+            mine = needs_of(replace(op, body=Block((), body.results))) | (inside - {op.counter})
+        else:
+            mine = needs_of(op)
+        wanted |= mine
+        named |= mine
         kept.append(op)
-    return Block(tuple(reversed(kept)), block.results)
+    return Block(tuple(reversed(kept)), block.results), frozenset(named)
 
 
 def _checks(op: Op) -> bool:

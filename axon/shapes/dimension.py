@@ -23,7 +23,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import chain
 from math import gcd
 from operator import attrgetter
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from axon.base.data import dataclass, field
 from axon.base.names import Symbol
@@ -81,6 +81,10 @@ Monomial: TypeAlias = "tuple[Atom, ...]"  # sorted by `atom_key`; a repeated ato
 DimLike: TypeAlias = "Dim | Symbol | int"
 
 
+_MOST_KEPT = 10_000
+_of_symbols: dict[int, tuple[Symbol, Dim]] = {}  # Dims of the last variables that were asked for: these are what is made most often
+
+
 class Dim:
     """An immutable dimension in normal form. Make one with `Dim.of` and arithmetic."""
 
@@ -88,14 +92,16 @@ class Dim:
 
     _terms: dict[Monomial, int]  # no zero coefficients; never changed after construction
 
-    # Set when they are first asked for, which of most Dims nobody does:
+    # Found when they are first asked for. Of most Dims nobody asks for these, which are not there before:
     _compound: frozenset[Quotient | Minimum]
     _depth: int
-    _hash: int
     _key: tuple[object, ...]
     _pattern: tuple[Hashable, tuple[Symbol, ...]]
-    _variables: frozenset[Symbol]
     _weight: int
+
+    # Of many, someone asks for these, and an attribute that is missing takes longer than one that is None:
+    _hash: int | None
+    _variables: frozenset[Symbol] | None
 
     def __init__(self, terms: dict[Monomial, int]) -> None:
         """Takes ownership of `terms`, whose monomials are sorted and whose coefficients are not zero."""
@@ -105,6 +111,7 @@ class Dim:
             if not -MAX_COEFFICIENT < coefficient < MAX_COEFFICIENT:
                 raise DimensionTooLarge("a coefficient of more than 63 bits")
         self._terms = terms
+        self._hash = self._variables = None
 
     @staticmethod
     def of(value: DimLike) -> Dim:
@@ -112,7 +119,12 @@ class Dim:
         if isinstance(value, Dim):
             return value
         if isinstance(value, Symbol):
-            return Dim({(value,): 1})
+            made = _of_symbols.get(value.id)
+            if made is None or made[0] is not value:
+                if len(_of_symbols) >= _MOST_KEPT:
+                    _of_symbols.clear()
+                made = _of_symbols[value.id] = value, Dim({(value,): 1})
+            return made[1]
         return Dim({(): int(value)} if value else {})
 
     # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -145,19 +157,18 @@ class Dim:
     @property
     def variables(self) -> frozenset[Symbol]:
         """Every variable in it, also inside atoms."""
-        try:
-            return self._variables
-        except AttributeError:
-            pass
-        found: set[Symbol] = set()
-        for monomial in self._terms:
-            for atom in monomial:
-                if isinstance(atom, Symbol):
-                    found.add(atom)
-                else:
-                    found.update(variables_of(atom))
-        self._variables = frozenset(found)
-        return self._variables
+        known = self._variables
+        if known is not None:
+            return known
+        atoms = self.atoms
+        for atom in atoms:
+            if not isinstance(atom, Symbol):
+                found = frozenset[Symbol]().union(*map(variables_of, atoms))
+                break
+        else:
+            found = cast("frozenset[Symbol]", atoms)
+        self._variables = found
+        return found
 
     @property
     def atoms(self) -> frozenset[Atom]:
@@ -407,11 +418,9 @@ class Dim:
         return self is other or (isinstance(other, Dim) and hash(self) == hash(other) and self._terms == other._terms)
 
     def __hash__(self) -> int:
-        try:
-            return self._hash
-        except AttributeError:
+        if self._hash is None:
             self._hash = hash(frozenset(self._terms.items()))
-            return self._hash
+        return self._hash
 
 
 def _numbered(dim: Dim, numbers: Mapping[Symbol, int]) -> Hashable:

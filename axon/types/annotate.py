@@ -635,8 +635,14 @@ def stripped(e: S.Expr) -> S.Expr:
     return e
 
 
+_names: dict[type, tuple[str, ...]] = {}  # of the fields of a class of nodes that may hold others
+
+
 def _children(node: S.Node) -> list[object]:
-    return [getattr(node, f.name) for f in fields(node) if f.name not in ("span", "op_span")]
+    names = _names.get(type(node))
+    if names is None:
+        names = _names[type(node)] = tuple(f.name for f in fields(node) if f.name not in ("span", "op_span"))
+    return [getattr(node, name) for name in names]
 
 
 # ── what is known of a `fun` before its body ───────────────────────────────────────────────────────────────────────────

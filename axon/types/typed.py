@@ -323,10 +323,21 @@ def nodes(e: Expr) -> Iterator[object]:
         if isinstance(node, tuple):
             stack += node
         elif isinstance(node, Node | Val | Fun | At | Slice):
-            stack += [getattr(node, f.name) for f in fields(node) if f.name in CHILDREN]
+            stack += [getattr(node, name) for name in names_of_children(node)]
 
 
 CHILDREN = {
     "function", "arguments", "operand", "left", "right", "items", "fields", "record", "value", "base", "subscripts", "values",
     "default", "decls", "body", "condition", "then", "otherwise", "monoid", "where", "states", "trip",
 }  # fmt: skip
+
+
+_names: dict[type, tuple[str, ...]] = {}
+
+
+def names_of_children(node: Node | Val | Fun | At | Slice) -> tuple[str, ...]:
+    """Which fields of a node hold what stands in it."""
+    names = _names.get(type(node))
+    if names is None:
+        names = _names[type(node)] = tuple(f.name for f in fields(node) if f.name in CHILDREN)
+    return names

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from types import MappingProxyType
 
-from axon.base.data import fields
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.grammar import syntax as S
@@ -20,7 +19,7 @@ from axon.types import typed as T
 from axon.types.inference import Body
 from axon.types.trouble import KnownByProduct, SquareByBroadcast
 from axon.types.type import Function, RecordType, Scheme, Tensor, TupleType, Type
-from axon.types.typed import CHILDREN
+from axon.types.typed import names_of_children
 from axon.types.unify import State
 
 
@@ -59,7 +58,7 @@ def _reads(state: State, body: T.Expr) -> Iterator[tuple[Dim, Span, frozenset[Sy
                 pass
         if isinstance(node, T.Node | T.Val | T.Fun | T.At | T.Slice):
             at = node.span if isinstance(node, T.Node) else span
-            stack += [(getattr(node, f.name), at, own) for f in reversed(fields(node)) if f.name in CHILDREN]
+            stack += [(getattr(node, name), at, own) for name in reversed(names_of_children(node))]
 
 
 def of_tensors(state: State, t: Type) -> frozenset[Symbol]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping, Sequence
 from types import MappingProxyType
-from typing import assert_never
+from typing import assert_never, cast
 
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
@@ -93,9 +94,10 @@ def moving_states(op: Loop, active: Mapping[Symbol, Value], stopped: frozenset[S
     """Which states of a loop move: those that begin so, and those that a step makes so."""
     moving = {n for n, s in enumerate(op.initial) if s in active and op.states[n].element.is_float}
     while True:
-        inside = {**active, **{op.states[n].symbol: op.states[n] for n in moving}}
+        own = {op.states[n].symbol: op.states[n] for n in moving}
+        inside = ChainMap(own, cast("MutableMapping[Symbol, Value]", active))  # which is looked up, and not copied
         for inner in op.body.ops:
-            inside |= {out.symbol: out for out in active_outs(inner, inside, stopped)}
+            own |= {out.symbol: out for out in active_outs(inner, inside, stopped)}
         found = moving | {n for n, s in enumerate(op.body.results) if s in inside and op.states[n].element.is_float}
         if found == moving:
             return tuple(sorted(moving))

@@ -84,6 +84,27 @@ class _Scope:
         return whole if self.guard is None else Select(self.guard, whole, number(0, scalar))
 
 
+class _Definitions:
+    """The names of an expression that is taken apart: there may be thousands, of which what one read gets needs few."""
+
+    def __init__(self, bindings: Sequence[tuple[Symbol, Scalar]], known: IdentityMap[Scalar, frozenset[Symbol]]) -> None:
+        self.bindings, self.known = bindings, known
+        self.places: dict[Symbol, list[int]] = {}
+        for n, (symbol, _) in enumerate(bindings):
+            self.places.setdefault(symbol, []).append(n)
+
+    def around(self, scalar: Scalar) -> Scalar:
+        """An expression with the names defined that it mentions, also through others."""
+        needed: set[int] = set()
+        waiting = [scalar]
+        while waiting:
+            for symbol in _mentioned(waiting.pop(), self.known):
+                new = [n for n in self.places.get(symbol, ()) if n not in needed]
+                needed.update(new)
+                waiting += [self.bindings[n][1] for n in new]
+        return Bind(tuple([self.bindings[n] for n in sorted(needed)]), scalar) if needed else scalar
+
+
 @dataclass(frozen=True, slots=True)
 class _Step:
     """An operation on names, or a choice between what two scopes give."""
@@ -114,7 +135,8 @@ class _Tape:
             parts = self.parts.pop(step.symbol, [])
             if parts:
                 self.back(step, self.named(_total(parts), step.scope))
-        self.found += [Contribution(read, root.around(_total(parts))) for read, parts in self.whole.items()]
+        definitions = _Definitions(root.bindings, self.mentioned)
+        self.found += [Contribution(read, definitions.around(_total(parts))) for read, parts in self.whole.items()]
         own = {s: tidied(_total(self.parts[s])) for s in self.active.locals if s in self.parts}
         return Adjoints(tuple(_together(replace(c, adjoint=tidied(c.adjoint)) for c in self.found)), own)
 
@@ -344,6 +366,8 @@ def _reached(scope: _Scope | None) -> Scalar | None:
 
 def _closed(read: Read, scope: _Scope) -> Read:
     """A read without padding whose subscripts mention no names of scopes."""
+    if all(isinstance(s, Dim) for s in read.subscripts):
+        return read if read.padding is None else replace(read, padding=None)
     definitions: dict[Symbol, Scalar] = {}
     inner: _Scope | None = scope
     while inner is not None:

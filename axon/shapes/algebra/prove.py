@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import islice, product
+from operator import attrgetter
 
 from axon.base.names import Symbol
 from axon.shapes.algebra.budget import Budget, OutOfBudget
@@ -44,6 +45,7 @@ _MAX_ALONE = 24  # facts that are looked at as the one that suffices
 _MAX_ENDS = 6  # indices that are put where their ranges end
 _FEW_ENDS = 3  # facts about an index that are looked at for its end
 _MAX_DEPTH = 3  # of queries about signs inside queries
+_AGE = attrgetter("id")  # of a variable
 _UNLIMITED = 2**60  # steps, which are only counted
 
 
@@ -79,7 +81,7 @@ def unsatisfiable(facts: Facts, near: Iterable[Symbol] | None = None) -> bool:
     connected: list[list[Claim]] = []
     found = 0
     while left and found < _STEPS:  # each costs at least a step
-        variable = min(left, key=lambda v: v.id)
+        variable = min(left, key=_AGE)
         claims = facts.relevant((variable,), 2 * _MAX_FACTS)
         left -= {variable}.union(*(p.variables for _, p in claims))
         connected.append(claims)
@@ -99,7 +101,7 @@ def plainly_satisfiable(relations: Iterable[Relation]) -> bool:
 
 def _satisfied(claims: list[Claim]) -> bool:
     """Whether one of a few assignments satisfies the claims, which spares the search for a contradiction."""
-    variables = sorted({v for _, p in claims for v in p.variables}, key=lambda v: v.id)
+    variables = sorted({v for _, p in claims for v in p.variables}, key=_AGE)
     for pool in _POOLS:
         values = {v: pool[i % len(pool)] for i, v in enumerate(variables)}
         with suppress(ZeroDivisionError):
@@ -351,7 +353,7 @@ class _Prover:
 
     def _follows_from_one(self, slack: Dim) -> bool:
         """Whether one fact p >= 0, with slack - p plainly nonnegative, suffices."""
-        for i, (kind, p) in enumerate(self.facts.about(sorted(slack.variables, key=lambda v: v.id))):
+        for i, (kind, p) in enumerate(self.facts.about(sorted(slack.variables, key=_AGE))):
             if i == _MAX_ALONE:
                 return self.facts.says_at_least_zero(slack)
             if len(p.mapping) > len(slack.mapping) + 2:
@@ -370,7 +372,7 @@ class _Prover:
         rest, put = slack, set[Symbol]()
         while len(put) < _MAX_ENDS:
             lowering = [m[0] for m, c in rest.mapping.items() if c < 0 and len(m) == 1 and isinstance(m[0], Symbol)]
-            last = max((v for v in lowering if v not in put), key=lambda v: v.id, default=None)
+            last = max((v for v in lowering if v not in put), key=_AGE, default=None)
             if last is None:
                 break
             put.add(last)
@@ -413,9 +415,11 @@ def _divides(claims: list[Claim], slack: Dim) -> bool:
 
 def _sampled(claims: list[Claim], goal: Claim) -> tuple[bool, bool]:
     """Whether the goal was seen to hold, and to fail, at assignments that satisfy the claims."""
-    variables = sorted(goal[1].variables.union(*(p.variables for _, p in claims)), key=lambda v: v.id)
+    variables = sorted(goal[1].variables.union(*[p.variables for _, p in claims]), key=_AGE)
+    can_hold, can_fail = _at_corners(claims, goal, variables) if claims else (False, False)
+    if can_hold and can_fail:
+        return True, True
     bounded = [v for v in variables if any(kind == ">=" and p.mapping.get((v,), 0) < 0 for kind, p in claims)]
-    can_hold = can_fail = False
     for least in (False, True) if bounded else (False,):
         for pool in _POOLS:
             values = {v: pool[i % len(pool)] for i, v in enumerate(variables)}
@@ -430,12 +434,8 @@ def _sampled(claims: list[Claim], goal: Claim) -> tuple[bool, bool]:
             can_hold, can_fail = can_hold or holds, can_fail or not holds
             if can_hold and can_fail:
                 return True, True
-    holds, fails = seen(claims, goal, tuple(variables))
-    can_hold, can_fail = can_hold or holds, can_fail or fails
-    if claims and not (can_hold and can_fail):
-        holds, fails = _at_corners(claims, goal, variables)
-        can_hold, can_fail = can_hold or holds, can_fail or fails
-    return can_hold, can_fail
+    holds, fails = seen(claims, goal, tuple(variables))  # thousands of assignments
+    return can_hold or holds, can_fail or fails
 
 
 def _at_corners(claims: list[Claim], goal: Claim, variables: list[Symbol]) -> tuple[bool, bool]:
@@ -444,7 +444,7 @@ def _at_corners(claims: list[Claim], goal: Claim, variables: list[Symbol]) -> tu
     least = [p for kind, p in claims if kind == ">="]
     last: dict[Symbol, list[Dim]] = {}  # of an index, how far it may be from each of its ends
     for p in least:
-        youngest = max(p.variables, key=lambda v: v.id, default=None)
+        youngest = max(p.variables, key=_AGE, default=None)
         if youngest is not None and p.mapping.get((youngest,)) == -1:
             last.setdefault(youngest, []).append(p)
     sizes = {v for own, ends in last.items() for p in ends for v in p.variables if v != own}

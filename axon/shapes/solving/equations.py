@@ -19,8 +19,9 @@ Note [Degenerate]
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from operator import attrgetter, or_
 
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
@@ -81,9 +82,21 @@ class Condition:
     """
 
     relation: Relation
-    reasons: tuple[object, ...]
+    system: tuple[Equation, ...]
+    used: _Trace
     of: frozenset[Symbol]
     guarded: bool
+
+    @property
+    def reasons(self) -> tuple[object, ...]:
+        """Those of the equations that ask for it."""
+        return tuple(self.system[i].reason for i in sorted(self.used.equations()))
+
+    def last(self, among: int = -1) -> object | None:
+        """The reason of the last of those equations, or of those whose bits are in `among`; None if there is none. In a chain of
+        sizes there are as many as came before, of which mostly this one is asked for."""
+        found = self.used.bits & among
+        return self.system[found.bit_length() - 1].reason if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,37 +185,71 @@ def _minimal(
     return frozenset(kept), relation
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Trace:
     """Which equations made something: one of the system's, or other things; and `by` which others sizes were replaced in it.
 
-    A graph, since chains can be long.
+    A graph, since chains can be long. Each part remembers which equations it comes to, as bits of a number, so that it is walked
+    once, and not by everything further along a chain.
     """
 
-    own: int | None
-    others: tuple[_Trace, ...] = ()
-    by: tuple[_Trace, ...] = ()
+    __slots__ = ("_bits", "_said", "by", "others", "own")
+
+    def __init__(self, own: int | None, others: tuple[_Trace, ...] = (), by: tuple[_Trace, ...] = ()) -> None:
+        self.own, self.others, self.by = own, others, by
+        self._bits: int | None = None
+        self._said: int | None = None
+
+    @property
+    def bits(self) -> int:
+        """All equations, as bits."""
+        if self._bits is None:
+            todo = [self]
+            while todo:
+                trace = todo[-1]
+                behind = (*trace.others, *trace.by)
+                new = [other for other in behind if other._bits is None]
+                if new:
+                    todo += new
+                    continue
+                todo.pop()
+                trace._bits = reduce(or_, (other._bits for other in behind if other._bits), _bit(trace.own))
+        assert self._bits is not None
+        return self._bits
+
+    @property
+    def _bits_said(self) -> int:
+        if self._said is None:
+            todo = [self]
+            while todo:
+                trace = todo[-1]
+                new = [other for other in trace.others if other._said is None]
+                if new:
+                    todo += new
+                    continue
+                todo.pop()
+                trace._said = reduce(or_, (other._said for other in trace.others if other._said), _bit(trace.own))
+        assert self._said is not None
+        return self._said
 
     def equations(self) -> frozenset[int]:
         """All of them."""
-        return self._found(lambda trace: (*trace.others, *trace.by))
+        return frozenset(_ones(self.bits))
 
     def said(self) -> frozenset[int]:
         """Those that it says: where one of them is needed, so is this, whatever sizes were chosen elsewhere."""
-        return self._found(lambda trace: trace.others)
+        return frozenset(_ones(self._bits_said))
 
-    def _found(self, behind: Callable[[_Trace], tuple[_Trace, ...]]) -> frozenset[int]:
-        found: set[int] = set()
-        seen = {self}
-        todo = [self]
-        while todo:
-            trace = todo.pop()
-            if trace.own is not None:
-                found.add(trace.own)
-            new = [other for other in behind(trace) if other not in seen]
-            seen.update(new)
-            todo += new
-        return frozenset(found)
+
+def _bit(equation: int | None) -> int:
+    return 0 if equation is None else 1 << equation
+
+
+def _ones(bits: int) -> Iterator[int]:
+    """The places of the bits that are 1, in ascending order."""
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
 
 
 @dataclass(frozen=True, slots=True)
@@ -543,8 +590,8 @@ class _Solver:
                 self.conflicts.append((blamed, self._origin(blamed, relation)))
             elif answer is Answer.UNKNOWN:
                 guarded = relation not in divisions and all(map(self._given, needed))
-                reasons = tuple(self._system[i].reason for i in sorted(needed[0].equations()))
-                self.conditions.append(Condition(relation, reasons, frozenset(about.get(relation, ())), guarded))
+                of = frozenset(about.get(relation, ()))
+                self.conditions.append(Condition(relation, self._system, needed[0], of, guarded))
                 if not guarded:
                     self._facts = self._facts.assume(relation)
 

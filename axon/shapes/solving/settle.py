@@ -109,13 +109,13 @@ class _Settler:
         self.out.solved = dict(self.s.solution.substitution)
         wrong: list[tuple[Equal, ...]] = []
         for conflict in self.s.solution.conflicts:
-            equals = tuple(r for r in conflict.reasons if isinstance(r, Equal))
+            equals = tuple(_equals(conflict.reasons))
             wrong.append(equals)
             data = conflict.relation.variables & self.p.data
             self.out.troubles.append(self._clash(equals, conflict.relation, "data" if data else "conflict"))
         for residual in self.s.solution.residual:
             relation = residual.relation
-            equals = tuple(r for r in residual.reasons if isinstance(r, Equal))
+            equals = tuple(_equals(residual.reasons))
             if any(conflict and all(e in equals for e in conflict) for conflict in wrong):
                 continue  # n = 0, where n = 2 * n is refused
             variables = relation.variables
@@ -124,25 +124,27 @@ class _Settler:
             elif variables and variables <= self.p.outer:
                 self.out.floating.append(Equal(relation.left, relation.right, equals[-1].reason))
             elif self._open(relation) or self._says_divisors(relation):
-                owed += self._keep(relation, equals)
+                owed += self._keep(relation, self._told(equals))
             else:
                 self._doubt(equals, relation, "named", residual.given)
         within = {r.extent.symbol: r.context for r in self.p.ranges}
+        telling = sum(1 << n for n, equal in enumerate(self.s.equals) if _tells(equal))
         for condition in self.s.solution.conditions:
             relation = condition.relation
-            equals = tuple(r for r in condition.reasons if isinstance(r, Equal))
-            if relation.variables & self.p.data and relation.op == ">=" and equals:  # a size that was solved for
-                owed.append(Obligation(relation, NOWHERE, equals[-1].reason, sized=True))
+            last = _equal(condition.last())
+            told = (_equal(condition.last(telling)) or last or self.s.equals[-1]).reason
+            if relation.variables & self.p.data and relation.op == ">=" and last:  # a size that was solved for
+                owed.append(Obligation(relation, NOWHERE, last.reason, sized=True))
             elif relation.variables & self.p.data:
-                self._doubt(equals, relation, "data")
-            elif condition.guarded and condition.of <= within.keys() and equals:  # how far indices run, under conditions
+                self._doubt(tuple(_equals(condition.reasons)), relation, "data")
+            elif condition.guarded and condition.of <= within.keys() and last:  # how far indices run, under conditions
                 for v in sorted(condition.of, key=lambda v: v.id):
-                    owed += self._size_within(relation, within[v], equals)
+                    owed += self._size_within(relation, within[v], told)
             elif relation.op == ">=" and impossible(self.s.facts, relation):
-                reason = (equals or self.s.equals)[-1].reason
+                reason = (last or self.s.equals[-1]).reason
                 owed.append(Obligation(relation, NOWHERE, Reason(reason.span, "a size cannot be negative: {}")))
             else:
-                owed += self._keep(relation, equals)
+                owed += self._keep(relation, told)
         return owed
 
     def _open(self, relation: Relation) -> bool:
@@ -173,32 +175,30 @@ class _Settler:
                 continue
             shorter = Relation(reduced(known, relation.left), "=", reduced(known, relation.right))
             if clash.kind == "named" and shorter != relation and not shorter.variables <= self.p.outer and self._open(shorter):
-                self._keep(shorter, clash.equals)
+                self._keep(shorter, self._told(clash.equals))
                 self.lifted.append(replace(clash, asked=told))
                 known = known.assume(shorter)
             else:
                 self.out.troubles.append(replace(clash, asked=told))
 
-    def _keep(self, relation: Relation, equals: tuple[Equal, ...]) -> list[Obligation]:
-        """Put an equation into the contract; one between sizes of the declaration around is for that to prove."""
-        reason = self._told(equals).reason
+    def _keep(self, relation: Relation, reason: Reason) -> list[Obligation]:
+        """Put a relation into the contract; one between sizes of the declaration around is for that to prove."""
         if relation.variables <= self.p.outer:
             return [Obligation(relation, NOWHERE, reason)]
         self.out.contract.append((relation, reason))
         return []
 
-    def _size_within(self, relation: Relation, context: Context, equals: tuple[Equal, ...]) -> Iterator[Obligation]:
+    def _size_within(self, relation: Relation, context: Context, told: Reason) -> Iterator[Obligation]:
         """That a size is one, and that its divisors are at least 1, where a context's conditions hold."""
-        told = self._told(equals).reason
         span = told.sides[-1].span if told.sides else told.span
         for divisor in sorted(divisors(relation), key=lambda d: d.sort_key):
             yield Obligation(Relation(divisor, ">=", _ONE), context, Reason(span, "the divisor must be at least 1: {}"), sized=True)
         yield Obligation(relation, context, Reason(span, "a size cannot be negative: {}"), sized=True)
 
-    def _told(self, equals: tuple[Equal, ...]) -> Equal:
-        """The equation that says why a relation must hold."""
-        told = [e for e in equals if len(e.reason.sides) == 2 and not e.reason.sides[0].text.endswith("must run to {}")]
-        return (told or equals or self.s.equals)[-1]
+    def _told(self, equals: tuple[Equal, ...]) -> Reason:
+        """The reason that says why a relation must hold."""
+        told = [e for e in equals if _tells(e)]
+        return (told or equals or self.s.equals)[-1].reason
 
     def _contract(self, asked: list[tuple[Relation, Reason]]) -> None:
         """Simplify the facts, with the user's own in front, and see that sizes exist that satisfy them."""
@@ -244,3 +244,16 @@ class _Settler:
             relation = made[relation]
         speaking = (reason for r, reason in reasons.items() if relation.variables <= r.variables)
         return reasons[relation] if relation in reasons else next(speaking, next(iter(reasons.values())))
+
+
+def _equals(reasons: Iterable[object]) -> Iterator[Equal]:
+    return (r for r in reasons if isinstance(r, Equal))
+
+
+def _equal(reason: object | None) -> Equal | None:
+    return reason if isinstance(reason, Equal) else None
+
+
+def _tells(equal: Equal) -> bool:
+    """Whether an equation says why a relation must hold that follows from it and others."""
+    return len(equal.reason.sides) == 2 and not equal.reason.sides[0].text.endswith("must run to {}")
