@@ -206,11 +206,15 @@ class Refutation:
         return found
 
     def _contradictory(self, claims: list[Claim]) -> bool:
-        numbers: dict[Monomial, int] = {}
+        # In an order of their own: what is eliminated first, and so what it costs, must not follow from that of sets.
+        monomials = {m for kind, p in claims if kind in ("=", ">=") for m in p.mapping if m}
+        numbers = {m: number for number, m in enumerate(sorted(monomials, key=monomial_key))}
         equalities: list[Row] = []
         inequalities: list[Row] = []
         for kind, p in claims:
-            row = {numbers.setdefault(m, len(numbers)): c for m, c in p.mapping.items() if m}, p.offset
+            if kind == "<>" and p.mapping:
+                continue
+            row = dict(sorted((numbers[m], c) for m, c in p.mapping.items() if m)), p.offset
             if kind == "=":
                 equalities.append(row)
             elif kind == ">=":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from random import Random
 
 from axon.base.names import fresh
@@ -40,6 +41,19 @@ def test_kept_answers_are_those_that_are_sought() -> None:
         for seed in seeds:
             assert asked(seed) == first[seed], seed
     assert known._answers
+
+
+def test_what_an_answer_costs_does_not_follow_from_numbers_of_variables() -> None:
+    """By which sets are in another order."""
+    for seed in (*range(30), 44, 68, 191):
+        found = set()
+        for more in range(8):
+            for _ in range(37 * more % 101):
+                fresh("other")
+            known._answers.clear()
+            with suppress(DimensionTooLarge, ZeroDivisionError):
+                found.add(asked(seed))
+        assert len(found) <= 1, seed
 
 
 def test_the_order_of_variables_is_part_of_a_question() -> None:
