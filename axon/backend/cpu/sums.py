@@ -11,6 +11,7 @@ after the other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from math import prod
 from typing import Any
 
@@ -146,11 +147,13 @@ class Sums:
         if self._nest is None:
             return None
         key = tuple([dims[s] for s in self._asked])
-        if key not in self._found:
-            if len(self._found) >= MOST:
-                self._found.clear()
-            self._found[key] = _summing(self._nest, self._values, dict(zip(self._asked, key, strict=True)))
-        return self._found[key]
+        with suppress(KeyError):
+            return self._found[key]
+        found = _summing(self._nest, self._values, dict(zip(self._asked, key, strict=True)))
+        if len(self._found) >= MOST:
+            self._found.clear()
+        self._found[key] = found
+        return found  # which another thread may have forgotten again
 
 
 def _summing(nest: Nest, values: Mapping[Symbol, Value], sizes: Sizes) -> Summing | None:
