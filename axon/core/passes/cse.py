@@ -100,8 +100,8 @@ class _Merger:
         """Let an earlier loop give what a loop does, if nothing stands against it."""
         more = {n: made for n, made in enumerate(found) if isinstance(made, Symbol)}
         merged = {out.symbol: other.outs[n].symbol for out, n in zip(loop.outs, found, strict=True) if not isinstance(n, Symbol)}
-        fills = [self.fill(loop.initial[n], ops) for n in more]
-        if None in fills or (other.stacked == loop.stacked and not results.isdisjoint(merged)):
+        fills = self.fills([loop.initial[n] for n in more], ops)
+        if fills is None or (other.stacked == loop.stacked and not results.isdisjoint(merged)):
             return False
         whole, last = other, list[Compute]()
         if other.stacked == loop.stacked:
@@ -125,14 +125,12 @@ class _Merger:
         loops[loops.index(other)] = whole
         return True
 
-    def fill(self, symbol: Symbol, ops: Sequence[Op]) -> Compute | bool | None:
-        """What makes a tensor of equal numbers, if it is among some operations; whether it stands around them; else none."""
-        origin = self.origin(symbol)
-        made = next((op for op in ops if any(out.symbol == origin for out in outs_of(op))), None)
-        if made is None:
-            return True
-        is_fill = isinstance(made, Compute) and made.reduction is None and all(isinstance(body, Const) for body in made.body)
-        return made if is_fill and isinstance(made, Compute) else None
+    def fills(self, symbols: Sequence[Symbol], ops: Sequence[Op]) -> list[Op] | None:
+        """The operations that make tensors, but for those that stand around a block; None unless they only repeat a number."""
+        origins = {self.origin(symbol) for symbol in symbols}
+        made = [op for op in ops if any(out.symbol in origins for out in outs_of(op))]
+        fill = all(isinstance(op, Compute) and op.reduction is None and isinstance(op.body[0], Const) for op in made)
+        return made if fill and all(len(outs_of(op)) == 1 for op in made) else None
 
     def same_states(self, loop: Loop, other: Loop) -> _Twins | None:
         """Which states of an earlier loop are those of a loop, if it has all of them, among others; instead of one that no step
