@@ -183,7 +183,7 @@ class Executable:
         self, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int], stream: int, device: int = 0
     ) -> None:
         """Launch every kernel in order. `tensors` are all inputs and all that the kernels for these sizes store (see `serving`);
-        `sizes` every dimension."""
+        `sizes` every dimension. Raises ValueError where one that lies between kernels is missing."""
         planned = self.serving(tensors, sizes).planned
         own = {v.symbol: tensors[v.symbol] for v in planned.values if v.symbol in tensors}
         key = (device, *own.items(), frozenset(sizes.items()))
@@ -191,6 +191,9 @@ class Executable:
             found = self._bound.get(key)
             if found is None:
                 bound = self.bind(own, sizes, device)
+                if bound.room:
+                    missing = [str(v.symbol) for v in planned.values if v.symbol not in own]
+                    raise ValueError(f"no memory is given for what lies between kernels: some of {', '.join(missing)}")
                 status = failures.word(driver()).address if bound.fails else 0
                 found = bound, [*(t.pointer for t in own.values()), 0, status, 0]
                 self._bound[key] = found
