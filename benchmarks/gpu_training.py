@@ -69,6 +69,7 @@ def where_time_goes(call: Callable[[], Any], kept: Path | None = None, most: int
     kernels = sorted((e for e in trace if e.get("cat") == "kernel"), key=lambda e: e["ts"])
     if kept is not None:
         rows = (f"{e['dur']:.1f}\t{prod(e['args']['grid'])} × {prod(e['args']['block'])}\t{e['name'][:70]}" for e in kernels)
+        kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text("\n".join(rows) + "\n", encoding="utf-8")
     for e in kernels:
         name = "emitted" if "emitted" in e["name"] else e["name"][:70]

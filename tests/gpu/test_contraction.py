@@ -204,7 +204,7 @@ def s_gelu(s: Any) -> Any:
 
 @pytest.mark.parametrize("name", EPILOGUES)
 @pytest.mark.parametrize("columns", [264, 267])
-@pytest.mark.parametrize("mapping", [None, TileMapping(128, 128, cluster=1)], ids=["chosen", "in its kernel"])
+@pytest.mark.parametrize("mapping", [None, TileMapping(128, 64, cluster=1)], ids=["chosen", "in its kernel"])
 def test_epilogues(name: str, columns: int, mapping: TileMapping | None) -> None:
     """With a mapping that is given the epilogue stays in the product's kernel; else a kernel behind it may take less time."""
     body, extra, meaning = EPILOGUES[name]

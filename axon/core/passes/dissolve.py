@@ -12,9 +12,9 @@ Note [Dissolving]
     tensor's, converted, at indices that are as much inside of that one), and
       trivial   it is a read, a literal or an index, perhaps converted: always;
       single    it is read at one place that does not recompute;
-      cheap     it costs at most CHEAP additions, is read at most at MANY places, and none of them recomputes. What does not vary
-                along its last axis (`rsqrt (v[b] + 1e-5)` of a normalization) costs nothing: a reader finds it once for a row,
-                or for the neighbours that it makes together.
+      cheap     it costs at most CHEAP additions, at all places where it is read at most as many as MANY times that, and none of
+                these recomputes. What does not vary along its last axis (`rsqrt (v[b] + 1e-5)` of a normalization) costs
+                nothing: a reader finds it once for a row, or for the neighbours that it makes together.
     Anything else stays. A read with padding becomes a choice between the value's expression and the padding.
 """
 
@@ -304,7 +304,12 @@ def _dissolves(
         return True
     if recomputes:
         return False
-    return len(uses) == 1 or (len(uses) <= MANY and weight(body, frozenset(axis.symbol for axis in op.axes[-1:])) <= CHEAP)
+    return len(uses) == 1 or is_cheap(weight(body, frozenset(axis.symbol for axis in op.axes[-1:])), len(uses))
+
+
+def is_cheap(work: int, times: int) -> bool:
+    """Whether what costs so many additions is cheaply made so many times. See Note [Dissolving]."""
+    return work <= CHEAP and work * times <= CHEAP * MANY
 
 
 def _converted(scalar: Scalar) -> Read | None:

@@ -7,10 +7,11 @@ other operations need the host, or kernels of their own: a loop is stepped, `sor
 `compress` defines and a trip count that comes from data are read back, a check compares sizes.
 
 Note [Where an operation goes]
-    Loops, sorts and compresses stay in order. A check goes up to where its dimensions are known: to the front, or behind the
+    Loops, sorts and compresses stay in order, but that a sort goes up past loops which it needs nothing of: what reads it need then
+    not be apart from what reads the loops. A check goes up to where its dimensions are known: to the front, or behind the
     `compress` that defines one. Every straight operation goes to the earliest place at which what it reads is there and no check
-    that stood before it follows; a pointwise one goes down again to its readers if they are in one place, where it may be fused
-    with them. So there are few parts, and what does not depend on a size that is read back is on its way before the host waits.
+    that stood before it follows; pointwise ones go down again to their readers (see `sink`), where they may be fused with them. So
+    there are few parts, and what does not depend on a size that is read back is on its way before the host waits.
 
     A check that went up past an operation that may fail would say another error than core does; who runs the parts then asks the
     interpreter which one comes first (`Straight.fails` says where that may happen).
@@ -26,7 +27,7 @@ Rules (held by `verify_parts`):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 from typing import TypeAlias, assert_never
 
 from axon.base.data import dataclass, replace
@@ -65,6 +66,7 @@ from axon.core.passes.hoist import hoist
 from axon.core.passes.narrow import narrowed
 from axon.core.passes.orders import DEFAULT, Order, OrderChoice, order_at
 from axon.core.passes.segments import SegmentedScatter, scatters, segmented
+from axon.core.passes.sink import sunk
 from axon.core.passes.tables import without_tables
 from axon.core.passes.trips import counts
 from axon.core.printer import names_in, print_op
@@ -223,7 +225,7 @@ def _block(block: Block, around: _Around) -> PartsBody:
     """See Note [Where an operation goes]. Place k is before the k-th operation that is not straight, the last one after all."""
     ops, results = _without_copies(list(_counted(block.ops)), block.results, around)
     ops = _needed(ops, results)
-    special = _ordered([op for op in ops if not isinstance(op, Compute | Scan)])
+    special = _ordered(ops)
     sorts = (op.values for op in special if isinstance(op, Sort))
     ascending = frozenset(value.symbol for value in sorts if len(value.shape) == 1 and value.element.is_integer)
     around = replace(around, ascending=around.ascending | ascending)
@@ -241,16 +243,16 @@ def _block(block: Block, around: _Around) -> PartsBody:
             if isinstance(op, Compress):
                 makers[op.size] = at
         makers.update((value.symbol, at) for value in outs_of(op))
-    _lower(ops, place, position, frozenset(results))
+    straight = sunk(ops, place, frozenset(results))
     needed: list[set[Symbol]] = [set() for _ in range(len(special) + 2)]  # what is read from each place on, that one included
     needed[-1] = set(results)
     for at in range(len(special), -1, -1):
-        mine = {s for n, op in enumerate(ops) if place.get(n) == at for s in needs_of(op)}
+        mine = {s for op in straight.get(at, ()) for s in needs_of(op)}
         needed[at] = needed[at + 1] | mine | (needs_of(special[at]) if at < len(special) else set())
     values, facts = dict(around.values), around.facts
     made: list[Part] = []
     for at in range(len(special) + 1):
-        mine_here = [op for n, op in enumerate(ops) if place.get(n) == at and isinstance(op, Compute | Scan)]
+        mine_here = [op for op in straight.get(at, ()) if isinstance(op, Compute | Scan)]
         later = needed[at + 1] | (needs_of(special[at]) if at < len(special) else set())
         if mine_here:
             made.append(_straight(mine_here, later, replace(around, values=values, facts=facts)))
@@ -345,34 +347,37 @@ _Special: TypeAlias = "Loop | Sort | Compress | Check"
 
 
 def _ordered(ops: Sequence[Op]) -> list[_Special]:
-    """Operations that are not straight, in order, with checks where their dimensions are known."""
-    found: list[_Special] = []
-    for op in ops:
-        assert not isinstance(op, Compute | Scan)
-        at = len(found)
-        if isinstance(op, Check):
-            mentioned = dimensions_of(op)
-            while at and not (isinstance(found[at - 1], Check) or _defines(found[at - 1], mentioned)):
+    """Operations that are not straight, in order, with checks where their dimensions are known, and sorts before loops that they
+    need nothing of."""
+    found: list[tuple[int, _Special]] = []
+    behind: dict[Symbol, frozenset[int]] = {}  # the loops, by number, that a tensor or a dimension needs, if any
+    for number, op in enumerate(ops):
+        loops = frozenset[int]().union(*(behind[symbol] for symbol in needs_of(op) & behind.keys()))
+        if not isinstance(op, Compute | Scan):
+            at = len(found)
+            while at and _goes_before(op, *found[at - 1], loops):
                 at -= 1
-        found.insert(at, op)
-    return found
+            found.insert(at, (number, op))
+        if isinstance(op, Loop):
+            loops |= {number}
+        if loops:
+            behind.update((symbol, loops) for symbol in _defined(op))
+    return [op for _, op in found]
 
 
-def _defines(op: _Special, dims: frozenset[Symbol]) -> bool:
-    return isinstance(op, Compress) and op.size in dims
+def _goes_before(op: _Special, number: int, other: _Special, loops: Set[int]) -> bool:
+    match op:
+        case Check():
+            return not isinstance(other, Check) and not (isinstance(other, Compress) and other.size in dimensions_of(op))
+        case Sort():
+            return isinstance(other, Loop) and number not in loops
+        case _:
+            return False
 
 
-def _lower(ops: Sequence[Op], place: dict[int, int], special: IdentityMap[Op, int], results: frozenset[Symbol]) -> None:
-    """Put pointwise operations where their readers are, if these are straight and in one place."""
-    readers: dict[Symbol, set[int]] = {}  # places; -1 for what is no straight operation
-    for number in reversed(range(len(ops))):
-        op = ops[number]
-        if isinstance(op, Compute) and op.reduction is None and number in place:
-            at = {where for out in op.outs for where in readers.get(out.symbol, ())}
-            if len(at) == 1 and -1 not in at and not any(out.symbol in results for out in op.outs):
-                (place[number],) = at
-        for symbol in needs_of(op):
-            readers.setdefault(symbol, set()).add(place[number] if op not in special else -1)
+def _defined(op: Op) -> tuple[Symbol, ...]:
+    size = (op.size,) if isinstance(op, Compress) else ()
+    return (*size, *(value.symbol for value in outs_of(op)))
 
 
 def _straight(ops: Sequence[Compute | Scan], later: set[Symbol], around: _Around) -> Straight:

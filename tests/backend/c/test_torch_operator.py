@@ -217,6 +217,7 @@ SAID = [
 ]
 
 
+@pytest.mark.skipif(torch.version.cuda is not None, reason="this PyTorch has a libtorch_cuda.so of its own")
 def test_what_an_operator_for_gpus_says(tmp_path: Path) -> None:
     """What only data show is said by a later call, of tensors that begin anywhere, and whatever else the process has loaded."""
     session = axon.compile(MODULE)._session

@@ -106,6 +106,17 @@ def test_pointwise_operations_go_to_their_readers():
     assert loop.op.initial == (made.program.inputs[0].symbol,)
 
 
+def test_sorts_go_before_loops_that_they_need_nothing_of():
+    """What reads both is one part then. A sort of what the loop gives stays behind it."""
+    text = """fun f (x : f32[n]) (w : f32[n]) =
+      let val y = loop (s = w) for t < 3 => for i => sum j => s[j] * x[i]
+          val order = argsort {given}
+      in for i => y[order[i]] + y[i] end"""
+    assert kinds(split(text.format(given="x")).body) == ["Sort", "HostLoop", "Straight"]
+    assert kinds(split(text.format(given="y")).body) == ["HostLoop", "Sort", "Straight"]
+    assert kinds(split(text.format(given="(for i => y[i] + 1.0)")).body) == ["HostLoop", "Straight", "Sort", "Straight"]
+
+
 def test_copies_are_left_out_but_for_results():
     made = split("fun f (x : f32[n]) (y : f32[n]) = loop (a = x, b = y) for t < 3 => (b, for i => a[i])")
     (loop,) = made.body.parts

@@ -68,6 +68,6 @@ def with_reaches(made: Iterable[Kernel], wanted: Set[Symbol], program: Program) 
             there.add(reach.table.symbol)
             held = values | {out.symbol: out for op in reach.made for out in op.outs}
             before = replace(program, block=Block(reach.made, (reach.table.symbol,)))
-            for nest in nests(before, range(len(reach.made)), held, whole=True):
+            for nest in nests(before, reach.made, {reach.table.symbol}, held, whole=True):
                 yield replace(nest, reasons=(*nest.reasons, _TABLES))
         yield kernel

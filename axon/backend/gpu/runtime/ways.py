@@ -188,7 +188,7 @@ def with_divisions(made: Iterable[Kernel], divisions: Mapping[Symbol, Division],
         held = {value.symbol: value for value in results_of(parts.stream)}
         held |= {out.symbol: out for op in parts.after for out in op.outs}
         after = replace(program, block=Block(parts.after, tuple(result.value.symbol for result in kernel.results)))
-        yield from nests(after, range(len(parts.after)), values | held, whole=True)
+        yield from nests(after, parts.after, frozenset(after.block.results), values | held, whole=True)
 
 
 Obstacle = Callable[[int, Prepared], str | None]  # why no mapping is left for a kernel: NO_MAPPING, REFUSED

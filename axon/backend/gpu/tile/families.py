@@ -32,7 +32,8 @@ from axon.base.passes import verified
 from axon.base.source import Span
 from axon.core.ir import Axis, Block, Compute, Local, Op, Program, Read, Scan, Value
 from axon.core.operands import with_tensors
-from axon.core.walk import needs_of, nodes, outs_of, tensors_of
+from axon.core.passes.sink import Named, as_well_left, sunk
+from axon.core.walk import nodes, outs_of, tensors_of
 from axon.shapes.dimension import Dim
 
 Tiled: TypeAlias = "MatrixProduct | Stream"
@@ -207,8 +208,9 @@ def _tiled(
             if isinstance(candidate, Compute) and is_free(later, mine.members) and mine.group.absorb(candidate):
                 mine.members.add(later)
                 owner[later] = len(taken) - 1
+    named = Named.of(ops, frozenset(program.block.results))
     for mine in taken:
-        for n in _widened(mine, ops, owner, set(program.block.results)):
+        for n in _left(mine, named, owner):
             mine.group.leave(outs_of(ops[n]))
             mine.members.discard(n)
             del owner[n]
@@ -235,19 +237,14 @@ def _tiled(
     return found, reasons
 
 
-def _widened(mine: _Taken, ops: Sequence[Op], owner: Mapping[int, int], results: Set[Symbol]) -> list[int]:
-    """The operations of a kernel that only widen one of its results, for plain kernels alone: those convert what they read, and
-    fewer bytes are moved."""
-    found = []
-    for n in mine.members:
-        op = ops[n]
-        if not isinstance(op, Compute) or not mine.group.widens(op) or not results.isdisjoint(out.symbol for out in op.outs):
-            continue
-        made = {out.symbol for out in op.outs}
-        readers = {later for later in range(n + 1, len(ops)) if not made.isdisjoint(needs_of(ops[later]))}
-        if readers and readers.isdisjoint(owner) and all(isinstance(ops[later], Compute | Scan) for later in readers):
-            found.append(n)
-    return found
+def _left(mine: _Taken, named: Named, owner: Mapping[int, int]) -> list[int]:
+    """The operations of a kernel that are as well left to the plain kernels that read them, such as those that only widen one of
+    its results; of a stream no others."""
+
+    def stays(op: Compute) -> bool:
+        return not mine.group.widens(op) and (isinstance(mine.group.kernel, Stream) or mine.symbol in {o.symbol for o in op.outs})
+
+    return as_well_left(named, mine.members, owner, stays)
 
 
 def _above(ops: Sequence[Op]) -> list[tuple[int, ...]]:
@@ -288,11 +285,18 @@ def _in_order(
 ) -> Iterator[Kernel]:
     """All kernels of a program: as many plain operations at a time as can be done, then the kernels that wait for them."""
     values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in program.block.ops for out in outs_of(op)}
-    for item in _lowered(program, _stages(program, groups)):
-        if isinstance(item, list):
-            yield from nests(program, item, values, reasons, cuts, ones, partings, policy=policy)
-        else:
+    ops, items = program.block.ops, _stages(program, groups)
+    place = {n: at for at, item in enumerate(items) if isinstance(item, list) for n in item}
+    plain = sunk(ops, place, frozenset(program.block.results))  # a mask need not wait there for the product that it is of
+    values |= {out.symbol: out for own in plain.values() for op in own for out in outs_of(op)}
+    tiled = frozenset(program.block.results).union(*(tensors_of(ops[n]) for _, members in groups for n in members))
+    read = {at: frozenset[Symbol]().union(*map(tensors_of, own)) for at, own in plain.items()}
+    for at, item in enumerate(items):
+        if not isinstance(item, list):
             yield item[0]
+        elif at in plain:
+            outside = tiled.union(*(of for other, of in read.items() if other != at))
+            yield from nests(program, plain[at], outside, values, reasons, cuts, ones, partings, policy=policy)
 
 
 _Item: TypeAlias = "list[int] | tuple[Tiled, set[int]]"  # plain operations, by their numbers; or a kernel with those it does
@@ -323,30 +327,6 @@ def _stages(program: Program, groups: list[tuple[Tiled, set[int]]]) -> list[_Ite
     return items
 
 
-def _lowered(program: Program, items: Sequence[_Item]) -> list[_Item]:
-    """With pointwise operations where plain ones alone read them, if these stand together: there they may be one kernel, and what
-    they make is not in memory. A mask need not wait there for the product that it is of."""
-    ops, place = program.block.ops, dict[int, int]()
-    readers: dict[Symbol, set[int]] = {symbol: {-1} for symbol in program.block.results}  # places; -1 for what is not plain
-    for at, item in enumerate(items):
-        numbers = item if isinstance(item, list) else item[1]
-        place |= dict.fromkeys(numbers if isinstance(item, list) else (), at)
-        for n in () if isinstance(item, list) else numbers:
-            for symbol in tensors_of(ops[n]):
-                readers.setdefault(symbol, set()).add(-1)
-    for n in sorted(place, reverse=True):
-        op = ops[n]
-        found = set[int]().union(*(readers.get(out.symbol, set()) for out in outs_of(op)))
-        if isinstance(op, Compute) and op.reduction is None and len(found) == 1 and -1 not in found:
-            (place[n],) = found
-        for symbol in tensors_of(op):
-            readers.setdefault(symbol, set()).add(place[n])
-    kept = [
-        sorted(n for n, where in place.items() if where == at) if isinstance(item, list) else item for at, item in enumerate(items)
-    ]
-    return [item for item in kept if item]
-
-
 def _missing(ops: Sequence[Op], members: set[int], there: set[Symbol], made: set[Symbol]) -> set[Symbol]:
     own = {out.symbol for n in members for out in outs_of(ops[n])}
     return ({s for n in members for s in tensors_of(ops[n])} & made) - there - own
@@ -364,14 +344,15 @@ def _with_tables(made: Iterable[Kernel], program: Program) -> Iterator[Kernel]:
             there |= {out.symbol for op in ops for out in op.outs}
             results = tuple(out.symbol for op in ops for out in op.outs if out in grouping.kept)
             before = replace(program, block=Block(ops, results))
-            for nest in nests(before, range(len(ops)), values, whole=True):
+            for nest in nests(before, ops, frozenset(results), values, whole=True):
                 yield replace(nest, reasons=(*nest.reasons, _TABLES if isinstance(grouping, Ragged) else _SEGMENTS))
         yield kernel
 
 
 def nests(
     program: Program,
-    segment: Sequence[int],
+    own: Sequence[Op],
+    outside: Set[Symbol],
     values: Mapping[Symbol, Value],
     reasons: Mapping[Symbol, str] = NO_REASONS,
     cuts: Mapping[Symbol, Cut] = NO_CUTS,
@@ -381,12 +362,9 @@ def nests(
     whole: bool = False,
     policy: Policy = POLICY,
 ) -> Iterator[Nest]:
-    """Plain operations as the nests of a plan, which store what others read, under the names by which they read it. `values` are
-    those that the program's operations read and make. Where sums are known to be short, nests stay `whole`."""
-    ops = program.block.ops
-    own = [ops[n] for n in segment]
+    """Plain operations of a program as the nests of a plan, which store what is read `outside`, under the names by which it is
+    read. `values` are those that these operations read and make. Where sums are known to be short, nests stay `whole`."""
     made = {out.symbol for op in own for out in outs_of(op)}
-    outside = {s for n, op in enumerate(ops) if n not in segment for s in tensors_of(op)} | set(program.block.results)
     wanted = tuple(out.symbol for op in own for out in outs_of(op) if out.symbol in outside)
     around = dict.fromkeys(s for op in own for s in sorted(tensors_of(op) - made, key=lambda s: s.id))
     piece = replace(program, inputs=tuple(values[s] for s in around), block=Block(tuple(own), wanted))
