@@ -218,7 +218,8 @@ class CpuExecutable:
     def reshapes(self, kernels: Kernels) -> dict[Symbol, Value]:
         found = self._reshapes.get(kernels)
         if found is None:
-            found = self._reshapes[kernels] = reshapes(kernels)
+            made = ((kernel, values_of(kernel)) for kernel in kernels.kernels)
+            found = self._reshapes[kernels] = reshapes(made, kernels.results)
         return found
 
     def lives(self, kernels: Kernels) -> Lives:

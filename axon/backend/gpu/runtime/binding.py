@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence, Set
 from collections.abc import Mapping as MappingOf
 from threading import Lock
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from axon.backend.gpu.build.cubin import LinkedKernel
 from axon.backend.gpu.build.recipe import tensors as tensors_of
 from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StatusParameter, StrideParameter
-from axon.backend.gpu.layout.memory import DeviceTensor
+from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
 from axon.backend.gpu.layout.views import with_views
 from axon.backend.gpu.runtime.building import Ready
 from axon.backend.gpu.runtime.driver import Driver
@@ -18,10 +18,11 @@ from axon.backend.gpu.runtime.launches import Launch, Launches, Slot
 from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.ways import Planned
 from axon.backend.gpu.tile.families import Kernel as KernelOf
-from axon.backend.gpu.tile.families import views_of
+from axon.backend.gpu.tile.families import results_of, views_of
 from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.backend.plan import scratch
 from axon.backend.plan.ir import Nest
+from axon.backend.plan.reshapes import reshapes
 from axon.base.data import dataclass
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Value
@@ -74,14 +75,20 @@ class Binder:
         used |= {p.descriptor.tensor for p in taken if isinstance(p, MapParameter)}
         used |= {view.source for ready in kernels for view in views_of(ready.kernel)}
         between = [v for v in planned.values if v.symbol not in given and v.symbol not in tables and v.symbol in used]
+        same = _same(planned, sizes, {v.symbol: lying[v.symbol] for v in between})
+        kernels = [ready for ready in kernels if not _only_shows(ready.kernel, same)]
+        between = [v for v in between if v.symbol not in same]
         results = [
-            (lying[v.symbol].bytes, _life(planned, v, sizes, by_value=False)[1]) for v in planned.values if v.symbol in fresh
+            (lying[v.symbol].bytes, _life(planned, v, sizes, False, {v.symbol})[1]) for v in planned.values if v.symbol in fresh
         ]
         of_results = [given.index(v.symbol) for v in planned.values if v.symbol in fresh]
-        found, room = scratch.plan([_life(planned, v, sizes, v.symbol in scalars) for v in between], results, IN_RESULTS)
+        shown = {v.symbol: {v.symbol, *(symbol for symbol, of in same.items() if of == v.symbol)} for v in between}
+        lives = [_life(planned, v, sizes, v.symbol in scalars, shown[v.symbol]) for v in between]
+        found, room = scratch.plan(lives, results, IN_RESULTS)
         places = {symbol: (number, 0) for number, symbol in enumerate(given)}
         for value, (where, at) in zip(between, found, strict=True):
             places[value.symbol] = (len(given) if where is None else of_results[where]), at
+        places |= {symbol: places[of] for symbol, of in same.items()}
         places[STATUS] = len(given) + 1, 0
         made = tuple(self.launch(cuda, device, ready, lying, sizes, places) for ready in kernels)
         launches = Launches(cuda, made, len(given) + 3, cuda.context(device))
@@ -155,11 +162,33 @@ class Binder:
             return self._loaded[key][0]
 
 
-def _life(planned: Planned, value: Value, sizes: MappingOf[Symbol, int], by_value: bool) -> tuple[int, int, int]:
-    """Bytes, and the first and the last kernel that needs a value. A scalar is there before all of them."""
+def _same(planned: Planned, sizes: MappingOf[Symbol, int], between: MappingOf[Symbol, DeviceTensor]) -> dict[Symbol, Symbol]:
+    """What lies between kernels and is another tensor there, in another shape: where both are without spaces, it lies where that
+    does. By its symbol, the tensor that a kernel makes."""
+    same: dict[Symbol, Symbol] = {}
+    made = ((kernel, results_of(kernel)) for kernel in planned.kernels)
+    for source, out in reshapes(made, planned.program.block.results, sizes).items():
+        if source in between and out.symbol in between and _is_packed(between[source]) and _is_packed(between[out.symbol]):
+            same[out.symbol] = same.get(source, source)
+    return same
+
+
+def _is_packed(tensor: DeviceTensor) -> bool:
+    return tensor == contiguous(tensor.pointer, tensor.shape, tensor.element)
+
+
+def _only_shows(kernel: KernelOf, same: Container[Symbol]) -> bool:
+    return isinstance(kernel, Nest) and all(symbol in same for symbol in kernel.stored)
+
+
+def _life(
+    planned: Planned, value: Value, sizes: MappingOf[Symbol, int], by_value: bool, shown: Set[Symbol]
+) -> tuple[int, int, int]:
+    """Bytes, and the first and the last kernel that needs a value, which is `shown` under these names. A scalar is there before all
+    of them."""
     if by_value:
         return SCALAR_BYTES, 0, len(planned.kernels)
-    users = [n for n, kernel in enumerate(planned.kernels) if value.symbol in _touched(planned, kernel)]
+    users = [n for n, kernel in enumerate(planned.kernels) if not shown.isdisjoint(_touched(planned, kernel))]
     return planned.lies(value, sizes).bytes, min(users, default=0), max(users, default=0)
 
 

@@ -97,6 +97,38 @@ def test_a_number_that_nothing_uses(gpu: EmulatedDriver, library: FakeLibrary) -
         assert f(DeviceArray(x), number, DeviceArray(y)).array.tolist() == [-1, 0, 1, 2, 3]
 
 
+RESHAPED = """
+fun f (x : bf16[n, k]) (w : bf16[k, g, h, c]) (o : bf16[g * h * c, m]) =
+  let val y = for i p j l => sum a => x[i, a] * w[a, p, j, l]
+      val flat = for i (p, j, l) => {read}
+  in {result} end
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "result", "saved"),
+    [
+        ("y[i, p, j, l]", "for i j => sum a => flat[i, a] * o[a, j]", 1),
+        ("y[i, p, j, l]", "(for i j => sum a => flat[i, a] * o[a, j], for i p j => sum l => exp y[i, p, j, l])", 1),
+        ("y[i, p, j, l]", "(flat, for i j => sum a => flat[i, a] * o[a, j])", 0),  # a result
+        ("y[i, p, j, c - 1 - l]", "for i j => sum a => flat[i, a] * o[a, j]", 0),  # in another order
+    ],
+)
+def test_what_only_shows_another_shape_is_no_launch(read: str, result: str, saved: int, gpu: EmulatedDriver) -> None:
+    program = compiler.lower(compiler.check_text(RESHAPED.format(read=read, result=result)), "f", None)
+    chance = np.random.default_rng(3)
+    bf16 = Element.BF16.dtype
+    shapes = (128, 64), (64, 2, 4, 32), (256, 64)
+    arrays_ = [chance.standard_normal(shape).astype(bf16) for shape in shapes]
+    sizes = program.contract.bind((), shapes)
+    stepped = Stepped(program)
+    assert stepped.straight is not None
+    kernels = stepped.straight.serving({}, sizes).planned.kernels
+    got = outcome(HostCall(stepped, arrays_, sizes, None), arrays_, None)
+    assert not wrong(got, outcome(run, program, arrays_, []), program)
+    assert sum(gpu.ran.values()) == len(kernels) - saved
+
+
 def test_what_dies_before_a_result_is_made_lies_in_it(gpu: EmulatedDriver, library: FakeLibrary) -> None:
     """Not where the caller gives the room: that may be an argument's, which is read after it."""
     text = "fun g x y = for i j => tanh (x @ y)[i, j]\nfun f (x : f64[n, n]) = g (g (g x x) x) x"
