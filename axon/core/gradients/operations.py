@@ -248,24 +248,25 @@ def _sized(op: Compute | Scan, sizes: Mapping[Symbol, Dim]) -> Compute | Scan:
 
 def with_counter(ops: Sequence[Op], counter: Symbol, step: Dim) -> tuple[Op, ...]:
     """Operations of a loop's body, copied before, at another step than its counter."""
+    return tuple([_with_counter(op, counter, step) for op in ops])
+
+
+def _with_counter(op: Op, counter: Symbol, step: Dim) -> Op:
     sizes = {counter: step}
 
     def visit(node: Scalar) -> Scalar | None:
         return Index(step, node.element) if isinstance(node, Read) and node.tensor == counter else None
 
-    def change(op: Op) -> Op:
-        match op:
-            case Compute() | Scan():
-                return _sized(mapped(op, lambda scalar: rewrite(scalar, visit)), sizes)
-            case Loop():
-                body = Block(tuple(map(change, op.body.ops)), op.body.results)
-                return replace(op, trip=substitute(rewrite(op.trip, visit), sizes), body=body)
-            case Check():
-                return replace(op, left=op.left.substitute(sizes), right=op.right.substitute(sizes))
-            case _:
-                return op
-
-    return tuple(map(change, ops))
+    match op:
+        case Compute() | Scan():
+            return _sized(mapped(op, lambda scalar: rewrite(scalar, visit)), sizes)
+        case Loop():
+            body = Block(with_counter(op.body.ops, counter, step), op.body.results)
+            return replace(op, trip=substitute(rewrite(op.trip, visit), sizes), body=body)
+        case Check():
+            return replace(op, left=op.left.substitute(sizes), right=op.right.substitute(sizes))
+        case _:
+            return op
 
 
 # ── functions that combine ──────────────────────────────────────────────────────────────────────────────────────────────

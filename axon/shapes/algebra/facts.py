@@ -77,19 +77,18 @@ class _Log:
 class _Strongest:
     """Of the claims p >= 0 and p = 0 of a log that differ by a number alone, the one that says most: p >= 0 says p + 1 >= 0."""
 
-    def __init__(self, log: _Log) -> None:
-        self._log = log
+    def __init__(self) -> None:
         self._looked_at = 0
         self._least: dict[Dim, tuple[list[int], list[int]]] = {}  # of each p without its number: of which claims on, and the number
 
-    def least(self, form: Dim, end: int) -> int | None:
-        """The least number c for which a claim before `end` says that form + c is at least 0."""
-        for n, (kind, p) in enumerate(islice(self._log.claims, self._looked_at, None), self._log.first_claim + self._looked_at):
+    def least(self, log: _Log, form: Dim, end: int) -> int | None:
+        """The least number c for which a claim of the log before `end` says that form + c is at least 0."""
+        for n, (kind, p) in enumerate(islice(log.claims, self._looked_at, None), log.first_claim + self._looked_at):
             if kind != "<>":
                 self._put(p - p.offset, n, p.offset)
             if kind == "=":
                 self._put(p.offset - p, n, -p.offset)
-        self._looked_at = len(self._log.claims)
+        self._looked_at = len(log.claims)
         claims, numbers = self._least.get(form, ((), ()))
         at = bisect_left(claims, end)
         return numbers[at - 1] if at else None
@@ -225,8 +224,8 @@ class Facts:
         form = slack - slack.offset
         for part in self._parts:
             if part.log.strongest is None:
-                part.log.strongest = _Strongest(part.log)
-            least = part.log.strongest.least(form, part.end)
+                part.log.strongest = _Strongest()
+            least = part.log.strongest.least(part.log, form, part.end)
             if least is not None and least <= slack.offset:
                 return True
         return False
