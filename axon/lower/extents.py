@@ -110,12 +110,7 @@ class Extents:
 
 
 def _divisors(dim: Dim) -> Iterator[Dim]:
-    for atom in dim.atoms:
-        if not isinstance(atom, Symbol):
-            if isinstance(atom, Quotient) and atom.divisor.constant is None:
-                yield atom.divisor
-            for part in parts(atom):
-                yield from _divisors(part)
+    return (atom.divisor for atom in dim.quotients if atom.divisor.constant is None)
 
 
 def divides(dim: Dim, known: Facts) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from heapq import merge
 from itertools import islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TypeAlias
 
 from axon.base.names import Symbol
@@ -130,6 +130,8 @@ def _joined(stretches: tuple[_Stretch, ...]) -> tuple[_Stretch, ...]:
     return tuple(found)
 
 
+_AGE = attrgetter("id")  # of a variable
+_NUMBER = itemgetter(0)  # of a numbered claim
 _NOWHERE = Symbol("false", 0)  # under it stand the claims that are false whatever the variables are
 
 
@@ -197,10 +199,18 @@ class Facts:
         """The claims that mention one of the variables."""
         seen: set[int] = set()
         for variable in variables:
-            for i, claim in self._mentioning(variable):
-                if i not in seen:
-                    seen.add(i)
-                    yield claim
+            for part in self._parts:
+                log = part.log
+                numbers = log.by_variable.get(variable)
+                if numbers is None:
+                    continue
+                end, first = part.end, log.first_claim
+                for i in numbers:
+                    if i >= end:
+                        break
+                    if i not in seen and not (self._hidden and log.owners[i - first] in self._hidden):
+                        seen.add(i)
+                        yield log.claims[i - first]
 
     def _mentioning(self, variable: Symbol) -> Iterator[tuple[int, Claim]]:
         """The claims that mention a variable, with their numbers, which ascend."""
@@ -215,7 +225,11 @@ class Facts:
 
     def _count(self, variable: Symbol) -> int:
         """How many claims mention a variable, the hidden ones too."""
-        return sum(bisect_left(part.log.by_variable.get(variable, ()), part.end) for part in self._parts)
+        count = 0
+        for part in self._parts:
+            if (numbers := part.log.by_variable.get(variable)) is not None:
+                count += bisect_left(numbers, part.end)
+        return count
 
     def says_at_least_zero(self, slack: Dim) -> bool:
         """Whether one claim p >= 0 or p = 0 says it whose difference to it is a number: found at once among many."""
@@ -243,25 +257,33 @@ class Facts:
         found: list[Claim] = [*self.false()]
         seen: set[int] = set()
         reached = set(variables)
-        edge = sorted(reached, key=lambda v: v.id)
+        edge = sorted(reached, key=_AGE)
         if len(found) + sum(map(self._count, edge)) > limit:
             rare = [v for v in edge if self._count(v) <= limit // 4]
-            for i, claim in merge(*map(self._mentioning, rare), key=itemgetter(0)):
+            for i, claim in merge(*map(self._mentioning, rare), key=_NUMBER):
                 if i not in seen:
                     seen.add(i)
                     found.append(claim)
         while edge and len(found) < limit:
             layer: list[Claim] = []
-            for i, claim in merge(*map(self._mentioning, edge), key=itemgetter(0)):
+            for i, claim in self._in_order(edge, limit):
                 if i not in seen:
                     seen.add(i)
                     layer.append(claim)
                     if len(found) + len(layer) == limit:  # there may be many more
                         return found + layer
             found += layer
-            edge = sorted({v for _, p in layer for v in p.variables} - reached, key=lambda v: v.id)
+            edge = sorted({v for _, p in layer for v in p.variables} - reached, key=_AGE)
             reached.update(edge)
         return found[:limit]
+
+    def _in_order(self, variables: Sequence[Symbol], few: int) -> Iterable[tuple[int, Claim]]:
+        """The claims that mention one of some variables, with their numbers, which ascend; one by one if they are more than a few."""
+        if len(variables) == 1:
+            return self._mentioning(variables[0])
+        if sum(map(self._count, variables)) > 2 * few:
+            return merge(*map(self._mentioning, variables), key=_NUMBER)
+        return sorted([found for variable in variables for found in self._mentioning(variable)], key=_NUMBER)
 
     @property
     def variables(self) -> frozenset[Symbol]:
