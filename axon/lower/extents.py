@@ -16,7 +16,7 @@ from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Block, Check, Compress, Compute, Index, Loop, Op, Reduction, Scan, Sort, Value
 from axon.shapes.algebra.prove import Facts, proves
-from axon.shapes.dimension import Dim, Quotient, maximum, minimum, parts, rebuilt
+from axon.shapes.dimension import Dim, Quotient, maximum, minimum, rebuilt
 from axon.shapes.relation import Relation
 from axon.shapes.width import exact
 

@@ -97,9 +97,7 @@ def symbols_of(state: State, t: Type, aliases: Container[S.TypeDecl] = ()) -> li
     return list(found)
 
 
-def _add_symbols(
-    state: State, t: Type, aliases: Container[S.TypeDecl], found: dict[Symbol, None], seen: set[Type]
-) -> None:
+def _add_symbols(state: State, t: Type, aliases: Container[S.TypeDecl], found: dict[Symbol, None], seen: set[Type]) -> None:
     t = state.prune(t)
     while isinstance(t, Function) and t not in seen:  # as many as there are parameters
         seen.add(t)

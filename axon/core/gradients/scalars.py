@@ -422,7 +422,7 @@ def _tidied(s: Scalar, known: dict[Symbol, Scalar], uses_in: IdentityMap[Bind, d
 
 
 def _count_uses(s: Scalar, often: int, open_uses: dict[Symbol, int], found: IdentityMap[Bind, dict[Symbol, int]]) -> None:
-    """Count how often each name will be used in its `let`, those that stand for what costs nothing aside; of what is used at all."""
+    """How often each name will be used in its `let`, those that stand for what costs nothing aside; of what is used at all."""
     match s:
         case Local(symbol=symbol):
             open_uses[symbol] = open_uses.get(symbol, 0) + often

@@ -278,7 +278,7 @@ class Facts:
         return found[:limit]
 
     def _in_order(self, variables: Sequence[Symbol], few: int) -> Iterable[tuple[int, Claim]]:
-        """The claims that mention one of some variables, with their numbers, which ascend; one by one if they are more than a few."""
+        """The claims that mention one of some variables, by their numbers, which ascend; one by one if they are more than a few."""
         if len(variables) == 1:
             return self._mentioning(variables[0])
         if sum(map(self._count, variables)) > 2 * few:
