@@ -362,6 +362,8 @@ def with_dims(scalar: Scalar, change: Callable[[Dim], Dim]) -> Scalar:
         dim = change(scalar.dim)
         return scalar if dim is scalar.dim else Index(dim, scalar.element)
     old = children(scalar)
+    if not old:
+        return scalar
     parts = [with_dims(child, change) for child in old]
     return scalar if all(map(is_, parts, old)) else with_children(scalar, parts)
 

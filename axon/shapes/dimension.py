@@ -150,9 +150,9 @@ class Dim:
     def symbol(self) -> Symbol | None:
         """The variable that it is, when it is exactly one."""
         if len(self._terms) == 1:
-            ((monomial, coefficient),) = self._terms.items()
-            if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol):
-                return monomial[0]
+            for monomial, coefficient in self._terms.items():
+                if coefficient == 1 and len(monomial) == 1 and isinstance(atom := monomial[0], Symbol):
+                    return atom
         return None
 
     @property
@@ -408,10 +408,10 @@ class Dim:
 
     def substitute(self, values: Mapping[Symbol, Dim]) -> Dim:
         """Each variable replaced by its Dim, all at once, and brought to normal form again."""
+        if (variable := self.symbol) is not None:
+            return values.get(variable, self)
         if values.keys().isdisjoint(self.variables):
             return self
-        if (variable := self.symbol) is not None:
-            return values[variable]
         if not self.compound and len(self._terms) <= _LONG:
             terms: dict[Monomial, int] = {}
             for monomial, coefficient in self._terms.items():
