@@ -52,6 +52,8 @@ def _reading(scalar: Scalar, names: Mapping[Symbol, Symbol]) -> Scalar:
         left, right = _reading(scalar.left, names), _reading(scalar.right, names)
         return scalar if left is scalar.left and right is scalar.right else Binary(scalar.op, left, right)
     old = children(scalar)
+    if not old:
+        return scalar
     parts = [_reading(child, names) for child in old]
     return scalar if all(map(is_, parts, old)) else with_children(scalar, parts)
 

@@ -362,6 +362,8 @@ def with_dims(scalar: Scalar, change: Callable[[Dim], Dim]) -> Scalar:
         dim = change(scalar.dim)
         return scalar if dim is scalar.dim else Index(dim, scalar.element)
     old = children(scalar)
+    if not old:
+        return scalar
     parts = [with_dims(child, change) for child in old]
     return scalar if all(map(is_, parts, old)) else with_children(scalar, parts)
 
@@ -445,15 +447,18 @@ def relabelled(scalar: Scalar, names: Mapping[Symbol, Symbol]) -> Scalar:
 
 def mapped(op: Compute | Scan, change: Callable[[Scalar], Scalar]) -> Compute | Scan:
     """An operation with every scalar expression of it changed."""
-    body = tuple(map(change, op.body))
+    body = tuple([change(scalar) for scalar in op.body])
     if isinstance(op, Scan):
         return replace(op, body=body, monoid=_monoid_mapped(op.monoid, change))
-    if op.reduction is None:
-        return op if all(map(is_, body, op.body)) else replace(op, body=body)
-    monoid = _monoid_mapped(op.reduction.monoid, change)
-    where = None if op.reduction.where is None else change(op.reduction.where)
-    asked = None if op.reduction.asked is None else change(op.reduction.asked)
-    return replace(op, body=body, reduction=Reduction(op.reduction.axes, monoid, where, asked))
+    old = op.reduction
+    if old is None:
+        return op if all(map(is_, body, op.body)) else Compute(op.outs, op.axes, None, body, op.span)
+    monoid = _monoid_mapped(old.monoid, change)
+    where = None if old.where is None else change(old.where)
+    asked = None if old.asked is None else change(old.asked)
+    if monoid is old.monoid and where is old.where and asked is old.asked:
+        return op if all(map(is_, body, op.body)) else Compute(op.outs, op.axes, old, body, op.span)
+    return Compute(op.outs, op.axes, Reduction(old.axes, monoid, where, asked), body, op.span)
 
 
 def _monoid_mapped(monoid: Monoid, change: Callable[[Scalar], Scalar]) -> Monoid:
@@ -472,11 +477,14 @@ def renamed(
     def axis(a: Axis) -> Axis:
         return Axis(names.get(a.symbol, a.symbol), a.extent.substitute(dims))
 
-    axes = tuple(map(axis, changed.axes))
-    if isinstance(changed, Compute) and changed.reduction is not None:
-        reduction = replace(changed.reduction, axes=tuple(map(axis, changed.reduction.axes)))
-        return replace(changed, axes=axes, reduction=reduction)
-    return replace(changed, axes=axes)
+    axes = tuple([axis(a) for a in changed.axes])
+    if isinstance(changed, Scan):
+        return replace(changed, axes=axes)
+    reduction = changed.reduction
+    if reduction is not None:
+        own = tuple([axis(a) for a in reduction.axes])
+        reduction = Reduction(own, reduction.monoid, reduction.where, reduction.asked)
+    return Compute(changed.outs, axes, reduction, changed.body, changed.span)
 
 
 def size(scalar: Scalar, limit: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import is_
-from typing import assert_never
+from typing import Any, assert_never
 
 from axon.base.data import replace
 from axon.base.element import Element
@@ -150,22 +150,26 @@ def _dims(node: Scalar) -> frozenset[Symbol]:
 
 
 def children(scalar: Scalar) -> tuple[Scalar, ...]:
-    match scalar:
-        case Const() | Index() | Local():
-            return ()
-        case Read(subscripts=subscripts, padding=padding):
-            computed = tuple([s for s in subscripts if not isinstance(s, Dim)])
-            return (*computed, padding) if padding is not None else computed
-        case Unary(operand=operand) | Convert(operand=operand):
-            return (operand,)
-        case Binary(left=left, right=right):
-            return (left, right)
-        case Select():
-            return (scalar.condition, scalar.then, scalar.otherwise)
-        case Bind(bindings=bindings, body=body):
-            return (*(value for _, value in bindings), body)
-        case _:
-            assert_never(scalar)
+    """The expressions that an expression is made of, from left to right."""
+    return _CHILDREN[scalar.__class__](scalar)
+
+
+def _inside_read(read: Read) -> tuple[Scalar, ...]:
+    computed = tuple([s for s in read.subscripts if not isinstance(s, Dim)])
+    return (*computed, read.padding) if read.padding is not None else computed
+
+
+_CHILDREN: dict[type, Callable[[Any], tuple[Scalar, ...]]] = {  # asked for more often than a `match` would be worth
+    Const: lambda _: (),
+    Index: lambda _: (),
+    Local: lambda _: (),
+    Read: _inside_read,
+    Unary: lambda unary: (unary.operand,),
+    Convert: lambda convert: (convert.operand,),
+    Binary: lambda binary: (binary.left, binary.right),
+    Select: lambda select: (select.condition, select.then, select.otherwise),
+    Bind: lambda bind: (*[value for _, value in bind.bindings], bind.body),
+}
 
 
 def nodes(scalar: Scalar) -> Iterator[Scalar]:

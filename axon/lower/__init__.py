@@ -7,7 +7,7 @@ the indices they use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TypeAlias
 
 from axon.base.data import dataclass, replace
@@ -287,27 +287,25 @@ class _Lowering:
     def _store(self, builder: CoreBuilder, found: Lowered) -> tuple[tuple[Symbol, ...], Structure]:
         """Every tensor of the result as a value of the block; none of them is an input, so that results alias nothing."""
         results: list[Symbol] = []
-        inputs = {v.symbol for v in self.inputs}
-
-        def go(value: Lowered) -> Structure:
-            match value:
-                case TensorValue():
-                    kept = value
-                    if value.lazy or value.symbol is None or value.symbol in inputs or value.symbol in results:
-                        own = TensorValue(value.element, value.shape, value.at, lazy=True, span=value.span or self.span)
-                        kept = builder.store(own, Context(), "result")
-                    assert kept.symbol is not None
-                    results.append(kept.symbol)
-                    return Leaf(len(results) - 1)
-                case TupleValue(items):
-                    return TupleOf(tuple(go(i) for i in items))
-                case RecordValue(fields):
-                    return RecordOf(tuple((n, go(f)) for n, f in fields.items()))
-                case Closure() | Primitive():
-                    raise self._wrong(f"the result of `{self.name}` is a function; apply it to all its arguments")
-
-        structure = go(found)
+        structure = self._stored(builder, found, results, {v.symbol for v in self.inputs})
         return tuple(results), structure
+
+    def _stored(self, builder: CoreBuilder, value: Lowered, results: list[Symbol], inputs: Set[Symbol]) -> Structure:
+        match value:
+            case TensorValue():
+                kept = value
+                if value.lazy or value.symbol is None or value.symbol in inputs or value.symbol in results:
+                    own = TensorValue(value.element, value.shape, value.at, lazy=True, span=value.span or self.span)
+                    kept = builder.store(own, Context(), "result")
+                assert kept.symbol is not None
+                results.append(kept.symbol)
+                return Leaf(len(results) - 1)
+            case TupleValue(items):
+                return TupleOf(tuple([self._stored(builder, i, results, inputs) for i in items]))
+            case RecordValue(fields):
+                return RecordOf(tuple([(n, self._stored(builder, f, results, inputs)) for n, f in fields.items()]))
+            case Closure() | Primitive():
+                raise self._wrong(f"the result of `{self.name}` is a function; apply it to all its arguments")
 
     def _wrong(self, message: str, code: str = "AX0505") -> AxonError:
         return AxonError((Diagnostic(code, message, (Label(self.span, "declared here"),)),))

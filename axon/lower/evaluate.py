@@ -50,12 +50,18 @@ class Evaluator(Derivatives):
 
     def eval(self, env: Env, e: T.Expr, c: Context) -> Value:
         before = self.b.risk
+        while isinstance(e, T.Let):  # here, so that functions whose bodies are `let`s may call one another more often in a row
+            for decl in e.decls:
+                env = self.declare(env, decl, c)
+            e = e.body
         value = self._eval(env, e, c)
         if not isinstance(value, TensorValue):
             return value
         if (value.lazy or not value.shape) and not value.guarded and self.b.risk > before:
             value = replace(value, guarded=True)  # whoever stores or names it has not seen the risk
-        return replace(value, span=e.span) if value.symbol is None and value.span is None else value
+        if value.symbol is not None or value.span is not None:
+            return value
+        return TensorValue(value.element, value.shape, value.at, value.lazy, value.guarded, None, e.span)
 
     def _eval(self, env: Env, e: T.Expr, c: Context) -> Value:
         match e:
@@ -101,10 +107,8 @@ class Evaluator(Derivatives):
                 return self._cast(self._tensor(env, inner, c), self._element_of(env, e.type))
             case T.Coerce(value=inner):
                 return self._coerce(env, e, self.eval(env, inner, c), c)
-            case T.Let(decls=decls, body=body):
-                for decl in decls:
-                    env = self.declare(env, decl, c)
-                return self.eval(env, body, c)
+            case T.Let():
+                raise AssertionError("`eval` has taken it apart")
             case T.Fn(params=params, body=body):
                 return Closure(params, body, env)
             case T.If():

@@ -16,7 +16,7 @@ from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Block, Check, Compress, Compute, Index, Loop, Op, Reduction, Scan, Sort, Value
 from axon.shapes.algebra.prove import Facts, proves
-from axon.shapes.dimension import Dim, Quotient, maximum, minimum, parts, rebuilt
+from axon.shapes.dimension import Dim, Quotient, maximum, minimum, rebuilt
 from axon.shapes.relation import Relation
 from axon.shapes.width import exact
 
@@ -110,12 +110,7 @@ class Extents:
 
 
 def _divisors(dim: Dim) -> Iterator[Dim]:
-    for atom in dim.atoms:
-        if not isinstance(atom, Symbol):
-            if isinstance(atom, Quotient) and atom.divisor.constant is None:
-                yield atom.divisor
-            for part in parts(atom):
-                yield from _divisors(part)
+    return (atom.divisor for atom in dim.quotients if atom.divisor.constant is None)
 
 
 def divides(dim: Dim, known: Facts) -> bool:

@@ -89,7 +89,7 @@ class _Walk:
                                 self._parts(subscript, span)
 
     def _parts(self, dim: Dim, span: Span | None) -> None:
-        if dim.symbol is not None:
+        if not dim.compound:
             return
         for part in held(dim):
             self._wide(part, span)

@@ -85,46 +85,42 @@ def substitute(
 ) -> Scalar:
     """The scalar with other axes for some, and other names for some locals. Shared parts stay shared, also those that scalars
     share which are given the same `seen`."""
-    seen = IdentityMap() if seen is None else seen
+    return _substituted(scalar, dims, locals_, IdentityMap() if seen is None else seen)
 
-    def dim(d: Dim) -> Dim:
-        return d.substitute(dims) if d.variables & dims.keys() else d
 
-    def subscript(s: Dim | Scalar) -> Dim | Scalar:
-        return dim(s) if isinstance(s, Dim) else go(s)
-
-    def go(s: Scalar) -> Scalar:
-        found = seen.get(s)
-        if found is not None:
-            return found
-        new: Scalar
-        match s:
-            case Const():
-                new = s
-            case Index(dim=d, element=element):
-                new = Index(dim(d), element)
-            case Local(symbol=symbol, element=element):
-                new = Local(locals_[symbol], element) if symbol in locals_ else s
-            case Read(tensor, subscripts, element, padding, checked):
-                new = Read(
-                    tensor, tuple(subscript(x) for x in subscripts), element, None if padding is None else go(padding), checked
-                )
-            case Unary(op, operand):
-                new = Unary(op, go(operand))
-            case Binary(op, left, right):
-                new = Binary(op, go(left), go(right))
-            case Select(c, a, b):
-                new = Select(go(c), go(a), go(b))
-            case Convert(operand, element):
-                new = Convert(go(operand), element)
-            case Bind(bindings, body):
-                new = Bind(tuple((locals_.get(n, n), go(v)) for n, v in bindings), go(body))
-            case _:
-                assert_never(s)
-        seen[s] = new
-        return new
-
-    return go(scalar)
+def _substituted(
+    s: Scalar, dims: Mapping[Symbol, Dim], locals_: Mapping[Symbol, Symbol], seen: IdentityMap[Scalar, Scalar]
+) -> Scalar:
+    found = seen.get(s)
+    if found is not None:
+        return found
+    new: Scalar
+    match s:
+        case Const():
+            return s
+        case Read(tensor=tensor, subscripts=subscripts, element=element, padding=padding, checked=checked):
+            places = [x.substitute(dims) if isinstance(x, Dim) else _substituted(x, dims, locals_, seen) for x in subscripts]
+            inside = None if padding is None else _substituted(padding, dims, locals_, seen)
+            new = Read(tensor, tuple(places), element, inside, checked)
+        case Binary(op=op, left=left, right=right):
+            new = Binary(op, _substituted(left, dims, locals_, seen), _substituted(right, dims, locals_, seen))
+        case Index(dim=dim, element=element):
+            new = Index(dim.substitute(dims), element)
+        case Local(symbol=symbol, element=element):
+            new = Local(locals_[symbol], element) if symbol in locals_ else s
+        case Unary(op=op, operand=operand):
+            new = Unary(op, _substituted(operand, dims, locals_, seen))
+        case Select(condition=c, then=a, otherwise=b):
+            new = Select(*[_substituted(x, dims, locals_, seen) for x in (c, a, b)])
+        case Convert(operand=operand, element=element):
+            new = Convert(_substituted(operand, dims, locals_, seen), element)
+        case Bind(bindings=bindings, body=body):
+            values = [(locals_.get(n, n), _substituted(v, dims, locals_, seen)) for n, v in bindings]
+            new = Bind(tuple(values), _substituted(body, dims, locals_, seen))
+        case _:
+            assert_never(s)
+    seen[s] = new
+    return new
 
 
 _OF_SIZES = {"add": add, "sub": sub, "mul": mul, "div": floordiv, "mod": mod}

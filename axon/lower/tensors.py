@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from axon.base.element import Element
@@ -47,20 +47,19 @@ def is_guarded(value: Value) -> bool:
 
 def rebuild(value: Value, new: Sequence[TensorValue]) -> Value:
     """The structure of a value with other tensors as its leaves."""
-    rest = iter(new)
+    return new[0] if isinstance(value, TensorValue) else _rebuilt(value, iter(new))
 
-    def go(v: Value) -> Value:
-        match v:
-            case TensorValue():
-                return next(rest)
-            case TupleValue(items):
-                return TupleValue(tuple(go(i) for i in items))
-            case RecordValue(fields):
-                return RecordValue({n: go(f) for n, f in fields.items()})
-            case _:
-                return v
 
-    return go(value)
+def _rebuilt(value: Value, rest: Iterator[TensorValue]) -> Value:
+    match value:
+        case TensorValue():
+            return next(rest)
+        case TupleValue(items):
+            return TupleValue(tuple([_rebuilt(i, rest) for i in items]))
+        case RecordValue(fields):
+            return RecordValue({n: _rebuilt(f, rest) for n, f in fields.items()})
+        case _:
+            return value
 
 
 def broadcast(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import chain
 from math import gcd
 from operator import attrgetter
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from axon.base.data import dataclass, field
 from axon.base.names import Symbol
@@ -83,6 +83,9 @@ DimLike: TypeAlias = "Dim | Symbol | int"
 
 _MOST_KEPT = 10_000
 _of_symbols: dict[int, tuple[Symbol, Dim]] = {}  # Dims of the last variables that were asked for: these are what is made most often
+_of_numbers: dict[int, Dim] = {}  # and of small numbers
+_SMALL = 64
+_NOTHING: frozenset[Any] = frozenset()
 
 
 class Dim:
@@ -124,8 +127,15 @@ class Dim:
                 if len(_of_symbols) >= _MOST_KEPT:
                     _of_symbols.clear()
                 made = _of_symbols[value.id] = value, Dim({(value,): 1})
+                made[1]._variables, made[1]._compound = frozenset((value,)), _NOTHING
             return made[1]
-        return Dim({(): int(value)} if value else {})
+        number = int(value)
+        if not -_SMALL <= number <= _SMALL:
+            return Dim({(): number})
+        kept = _of_numbers.get(number)
+        if kept is None:
+            kept = _of_numbers[number] = Dim({(): number} if number else {})
+        return kept
 
     # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -140,9 +150,9 @@ class Dim:
     def symbol(self) -> Symbol | None:
         """The variable that it is, when it is exactly one."""
         if len(self._terms) == 1:
-            ((monomial, coefficient),) = self._terms.items()
-            if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol):
-                return monomial[0]
+            for monomial, coefficient in self._terms.items():
+                if coefficient == 1 and len(monomial) == 1 and isinstance(atom := monomial[0], Symbol):
+                    return atom
         return None
 
     @property
@@ -160,13 +170,14 @@ class Dim:
         known = self._variables
         if known is not None:
             return known
-        atoms = self.atoms
+        atoms = frozenset(chain.from_iterable(self._terms))
         for atom in atoms:
             if not isinstance(atom, Symbol):
-                found = frozenset[Symbol]().union(*map(variables_of, atoms))
+                found = _NOTHING.union(*[variables_of(a) for a in atoms])
                 break
         else:
             found = cast("frozenset[Symbol]", atoms)
+            self._compound = _NOTHING
         self._variables = found
         return found
 
@@ -187,19 +198,23 @@ class Dim:
             for atom in monomial:
                 if not isinstance(atom, Symbol) and atom not in found:
                     found.add(atom)
-                    found.update(*(part.compound for part in parts(atom)))
-        self._compound = frozenset(found)
+                    for part in parts(atom):
+                        found |= part.compound
+        self._compound = frozenset(found) if found else _NOTHING
         return self._compound
 
     @property
     def quotients(self) -> frozenset[Quotient]:
         """Every quotient in it, also inside atoms: where their divisors are not 0, it is defined."""
-        return frozenset(a for a in self.compound if isinstance(a, Quotient))
+        compound = self.compound
+        return frozenset([a for a in compound if isinstance(a, Quotient)]) if compound else _NOTHING
 
     @property
     def terms(self) -> tuple[tuple[int, Monomial], ...]:
         """(coefficient, monomial) in the order that printers use: higher degree first, then older variables, the constant last."""
-        return tuple((self._terms[m], m) for m in sorted(self._terms, key=monomial_key))
+        if len(self._terms) < 2:
+            return tuple([(c, m) for m, c in self._terms.items()])
+        return tuple([(self._terms[m], m) for m in sorted(self._terms, key=monomial_key)])
 
     @property
     def mapping(self) -> Mapping[Monomial, int]:
@@ -316,6 +331,21 @@ class Dim:
                 terms.pop(monomial, None)
         return Dim(terms) if len(terms) <= _LONG else _checked(Dim(terms))
 
+    def less(self, other: Dim, number: int) -> Dim:
+        """self - other - number."""
+        if not other._terms and not number:
+            return self
+        terms = dict(self._terms)
+        for monomial, coefficient in other._terms.items():
+            total = terms.get(monomial, 0) - coefficient
+            if total:
+                terms[monomial] = total
+            else:
+                terms.pop(monomial, None)
+        if number:
+            _add(terms, (), -number)
+        return Dim(terms) if len(terms) <= _LONG else _checked(Dim(terms))
+
     def _times(self, other: Dim) -> Dim:
         if len(self._terms) * len(other._terms) > MAX_STEPS:
             raise DimensionTooLarge("a product of two sums that are too long")
@@ -378,10 +408,24 @@ class Dim:
 
     def substitute(self, values: Mapping[Symbol, Dim]) -> Dim:
         """Each variable replaced by its Dim, all at once, and brought to normal form again."""
+        if (variable := self.symbol) is not None:
+            return values.get(variable, self)
         if values.keys().isdisjoint(self.variables):
             return self
-        if (variable := self.symbol) is not None:
-            return values[variable]
+        if not self.compound and len(self._terms) <= _LONG:
+            terms: dict[Monomial, int] = {}
+            for monomial, coefficient in self._terms.items():
+                if len(monomial) > 1:
+                    break
+                image = values.get(monomial[0]) if monomial else None  # type: ignore[arg-type]
+                if image is None:
+                    _add(terms, monomial, coefficient)
+                else:
+                    for m, c in image._terms.items():
+                        _add(terms, m, c * coefficient)
+            else:
+                if len(terms) <= _LONG:
+                    return Dim(terms)
         return self.rewrite(lambda atom: _substitute_atom(atom, values))
 
     def rewrite(self, image: Callable[[Atom], Dim]) -> Dim:
@@ -415,7 +459,13 @@ class Dim:
         return " + ".join(" * ".join(map(repr, [c, *m] if c != 1 or not m else m)) for c, m in self.terms) or "0"
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Dim) and hash(self) == hash(other) and self._terms == other._terms)
+        if self is other:
+            return True
+        if not isinstance(other, Dim) or len(self._terms) != len(other._terms):
+            return False
+        if self._hash is not None and other._hash is not None and self._hash != other._hash:
+            return False
+        return self._terms == other._terms
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -423,19 +473,28 @@ class Dim:
         return self._hash
 
 
+def _add(terms: dict[Monomial, int], monomial: Monomial, coefficient: int) -> None:
+    """Add a term to a sum that is being made."""
+    total = terms.get(monomial, 0) + coefficient
+    if total:
+        terms[monomial] = total
+    else:
+        terms.pop(monomial, None)
+
+
 def _numbered(dim: Dim, numbers: Mapping[Symbol, int]) -> Hashable:
     """A Dim with numbers in place of variables."""
+    if not dim.compound:
+        return frozenset([(c, *[numbers[atom] for atom in m]) for m, c in dim._terms.items()])  # type: ignore[index]
+    return frozenset([(c, *[_numbered_atom(atom, numbers) for atom in m]) for m, c in dim._terms.items()])
 
-    def of_atom(atom: Atom) -> Hashable:
-        match atom:
-            case Symbol():
-                return numbers[atom]
-            case Quotient(dividend, divisor):
-                return "/", _numbered(dividend, numbers), _numbered(divisor, numbers)
-            case Minimum(items):
-                return "min", *[_numbered(item, numbers) for item in items]
 
-    return frozenset([(c, *map(of_atom, m)) for m, c in dim.mapping.items()])
+def _numbered_atom(atom: Atom, numbers: Mapping[Symbol, int]) -> Hashable:
+    if isinstance(atom, Symbol):
+        return numbers[atom]
+    if isinstance(atom, Quotient):
+        return "/", _numbered(atom.dividend, numbers), _numbered(atom.divisor, numbers)
+    return "min", *[_numbered(item, numbers) for item in atom.items]
 
 
 def minimum(a: DimLike, b: DimLike) -> Dim:
@@ -512,7 +571,12 @@ def parts(atom: Quotient | Minimum) -> tuple[Dim, ...]:
 
 def variables_of(atom: Atom) -> frozenset[Symbol]:
     """The variables of an atom, also inside it."""
-    return frozenset((atom,)) if isinstance(atom, Symbol) else frozenset().union(*(part.variables for part in parts(atom)))
+    if isinstance(atom, Symbol):
+        return frozenset((atom,))
+    if isinstance(atom, Quotient):
+        above, below = atom.dividend.variables, atom.divisor.variables
+        return above | below if below else above
+    return frozenset().union(*[item.variables for item in atom.items])
 
 
 def replaced(dim: Dim, old: Atom, new: Dim) -> Dim:

@@ -57,13 +57,13 @@ class Relation:
     def _difference(self) -> Dim:
         match self.op:
             case "<":
-                return self.right - self.left - 1
+                return self.right.less(self.left, 1)
             case "<=":
-                return self.right - self.left
+                return self.right.less(self.left, 0)
             case ">":
-                return self.left - self.right - 1
+                return self.left.less(self.right, 1)
             case _:
-                return self.left - self.right
+                return self.left.less(self.right, 0)
 
     @property
     def trivial(self) -> bool | None:

@@ -22,14 +22,14 @@ ANYTHING: Range = (-(2**100), 2**100)
 
 def of_dim(dim: Dim) -> Range:
     """The exact values of a Dim, before they are brought into an element type."""
-    for coefficient, monomial in dim.terms:
+    for coefficient, monomial in dim.terms if dim.compound else ():
         if len(monomial) == 1 and isinstance(monomial[0], Minimum):  # c min(a, b) + r = min(c a + r, c b + r), or the maximum
             rest = dim - Dim({monomial: coefficient})
             found = [of_dim(item * coefficient + rest) for item in monomial[0].items]
             pick = min if coefficient > 0 else max
             return pick(low for low, _ in found), pick(high for _, high in found)
     low = high = 0
-    for coefficient, monomial in dim.terms:
+    for monomial, coefficient in dim.mapping.items():
         term = (coefficient, coefficient)
         for atom in monomial:
             term = times(term, _of_atom(atom))
@@ -52,6 +52,8 @@ def _of_atom(atom: Atom) -> Range:
 
 
 def times(a: Range, b: Range) -> Range:
+    if a[0] >= 0 and b[0] >= 0:
+        return a[0] * b[0], a[1] * b[1]
     found = [x * y for x, y in product(a, b)]
     return min(found), max(found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
@@ -56,40 +57,56 @@ def infer_access(inf: Inference, env: Env, e: S.Access) -> T.Expr:
         wrong(inf, TwoRests(e.span, tuple(rests)))
         return T.Literal(0, type=POISON, span=e.span)
     default = None if e.default is None else infer(inf, env, e.default)
-    name = e.base.span.excerpt
+    access = _Access(inf, env.context, e, base, subscripts, default)
+    known = inf.state.prune(base.type)
+    if isinstance(known, TypeVar):
+        out: Type = inf.state.type_var()
+        defer(inf, Indexed(known, access.of, out, e.span))
+    else:
+        out = access.of(known)
+    return T.Access(base, subscripts, default, env.context, type=out, span=e.span)
 
-    def of(t: Type, way: str = "") -> Type:
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Access:
+    """What is read at subscripts, by the type of what it is read of, which may be known later."""
+
+    inf: Inference
+    context: Context
+    written: S.Access
+    base: T.Expr
+    subscripts: tuple[T.Subscript, ...]
+    default: T.Expr | None
+
+    def of(self, t: Type, way: str = "") -> Type:
+        inf, e, subscripts = self.inf, self.written, self.subscripts
         match t:
             case TupleType(items):
                 if not way and _is_position(inf.state, items, subscripts):
-                    wrong(inf, PartByIndex(e, items, base))
+                    wrong(inf, PartByIndex(e, items, self.base))
                     return POISON
-                parts = tuple(of(inf.state.prune(i), f"{way}.{n}") for n, i in enumerate(items, 1))
+                parts = tuple(self.of(inf.state.prune(i), f"{way}.{n}") for n, i in enumerate(items, 1))
                 return POISON if any(isinstance(p, Poison) for p in parts) else TupleType(parts)
             case RecordType(fields):
-                named = tuple((n, of(inf.state.prune(f), f"{way}.{n}")) for n, f in fields)
+                named = tuple((n, self.of(inf.state.prune(f), f"{way}.{n}")) for n, f in fields)
                 return POISON if any(isinstance(f, Poison) for _, f in named) else RecordType(named)
             case Tensor(element, shape):
                 shape, rest = _parted(inf.state, shape, subscripts) if way else (shape, ())
-                out = _access_tensor(inf, env.context, e, Tensor(element, shape), subscripts, default, name, way)
+                out = self.of_tensor(Tensor(element, shape), way)
                 return Tensor(out.element, (*out.shape, *rest)) if isinstance(out, Tensor) else out
             case TypeVar():
                 new = inf.state.tensor()
                 unify(inf, t, new, Reason(e.base.span, "this is indexed"))
-                return _access_tensor(inf, env.context, e, new, subscripts, default, name)
+                return self.of_tensor(new, way="")
             case Poison():
                 return POISON
             case _:
                 wrong(inf, CannotIndex(t, e.base.span))
                 return POISON
 
-    known = inf.state.prune(base.type)
-    if isinstance(known, TypeVar):
-        out: Type = inf.state.type_var()
-        defer(inf, Indexed(known, of, out, e.span))
-    else:
-        out = of(known)
-    return T.Access(base, subscripts, default, env.context, type=out, span=e.span)
+    def of_tensor(self, base: Tensor, way: str) -> Type:
+        name = self.written.base.span.excerpt
+        return _access_tensor(self.inf, self.context, self.written, base, self.subscripts, self.default, name, way)
 
 
 def _is_position(state: State, items: tuple[Type, ...], subscripts: tuple[T.Subscript, ...]) -> bool:

@@ -93,44 +93,43 @@ class Namer:
 def symbols_of(state: State, t: Type, aliases: Container[S.TypeDecl] = ()) -> list[Symbol]:
     """The dimensions and shape variables of a type, in the order in which they are printed."""
     found: dict[Symbol, None] = {}
-    seen: set[Type] = set()
-
-    def walk(t: Type) -> None:
-        t = state.prune(t)
-        while isinstance(t, Function) and t not in seen:  # as many as there are parameters
-            seen.add(t)
-            walk(t.param)
-            t = state.prune(t.result)
-        if t in seen:
-            return
-        seen.add(t)
-        match t:
-            case Tensor(_, shape):
-                for item in state.shape(shape):
-                    if isinstance(item, Row):
-                        found.setdefault(item.symbol)
-                    else:
-                        for _, monomial in state.dimension(item).terms:
-                            for atom in monomial:
-                                if isinstance(atom, Symbol):
-                                    found.setdefault(atom)
-                        for symbol in sorted(state.dimension(item).variables, key=lambda s: s.id):
-                            found.setdefault(symbol)
-            case TupleType(items):
-                for part in items:
-                    walk(part)
-            case RecordType(fields, written):
-                if written is not None and written.alias in aliases:
-                    for argument in written.arguments:
-                        walk(argument)
-                for _, part in fields:
-                    walk(part)
-            case Exists(symbol, _, body):
-                found.setdefault(symbol)
-                walk(body)
-
-    walk(t)
+    _add_symbols(state, t, aliases, found, set())
     return list(found)
+
+
+def _add_symbols(state: State, t: Type, aliases: Container[S.TypeDecl], found: dict[Symbol, None], seen: set[Type]) -> None:
+    t = state.prune(t)
+    while isinstance(t, Function) and t not in seen:  # as many as there are parameters
+        seen.add(t)
+        _add_symbols(state, t.param, aliases, found, seen)
+        t = state.prune(t.result)
+    if t in seen:
+        return
+    seen.add(t)
+    match t:
+        case Tensor(_, shape):
+            for item in state.shape(shape):
+                if isinstance(item, Row):
+                    found.setdefault(item.symbol)
+                else:
+                    for _, monomial in state.dimension(item).terms:
+                        for atom in monomial:
+                            if isinstance(atom, Symbol):
+                                found.setdefault(atom)
+                    for symbol in sorted(state.dimension(item).variables, key=lambda s: s.id):
+                        found.setdefault(symbol)
+        case TupleType(items):
+            for part in items:
+                _add_symbols(state, part, aliases, found, seen)
+        case RecordType(fields, written):
+            if written is not None and written.alias in aliases:
+                for argument in written.arguments:
+                    _add_symbols(state, argument, aliases, found, seen)
+            for _, part in fields:
+                _add_symbols(state, part, aliases, found, seen)
+        case Exists(symbol, _, body):
+            found.setdefault(symbol)
+            _add_symbols(state, body, aliases, found, seen)
 
 
 def show_element(namer: Namer, e: ElementType) -> str:

@@ -184,12 +184,14 @@ def _apart(op: Compute | Scan, sizes: Mapping[Symbol, Dim] = MappingProxyType({}
     op = renamed(op, {a.symbol: fresh(a.symbol.name) for a in (*op.axes, *inner)}, sizes)
     if isinstance(op, Scan):
         op = replace(op, monoid=_own_parameters(op.monoid))
-    elif op.reduction is not None:
-        op = replace(op, reduction=replace(op.reduction, monoid=_own_parameters(op.reduction.monoid)))
+    elif op.reduction is not None and (monoid := _own_parameters(op.reduction.monoid)) is not op.reduction.monoid:
+        op = replace(op, reduction=replace(op.reduction, monoid=monoid))
     return mapped(op, freshened)
 
 
 def _own_parameters(monoid: Monoid) -> Monoid:
+    if not monoid.left and not monoid.right:
+        return monoid
     names = {s: fresh(s.name) for s in (*monoid.left, *monoid.right)}
     left, right = (tuple(names[s] for s in side) for side in (monoid.left, monoid.right))
     return replace(monoid, left=left, right=right, combine=tuple(relabelled(c, names) for c in monoid.combine))
@@ -197,13 +199,20 @@ def _own_parameters(monoid: Monoid) -> Monoid:
 
 def duplicate(ops: Sequence[Op], names: Mapping[Symbol, Symbol]) -> tuple[tuple[Op, ...], dict[Symbol, Symbol]]:
     """Operations once more, under names of their own; `names` are what others call what they read."""
-    known = dict(names)
-    return tuple(_duplicate(op, known) for op in ops), known
+    known, sizes = dict(names), {s: Dim.of(new) for s, new in names.items()}
+    made: list[Op] = []
+    for op in ops:
+        new, own = _duplicate(op, known, sizes)
+        made.append(new)
+        known |= own
+        sizes |= {s: Dim.of(name) for s, name in own.items()}
+    return tuple(made), known
 
 
-def _duplicate(op: Op, known: dict[Symbol, Symbol]) -> Op:
+def _duplicate(op: Op, known: Mapping[Symbol, Symbol], sizes: Mapping[Symbol, Dim]) -> tuple[Op, dict[Symbol, Symbol]]:
+    """The operation under names of its own, and these; `sizes` are the known names as sizes."""
     op = with_tensors(op, known)
-    sizes = {s: Dim.of(new) for s, new in known.items()}
+    own: dict[Symbol, Symbol] = {}
     if isinstance(op, Compute | Scan):
         op = _apart(op, sizes)
     elif isinstance(op, Loop):
@@ -211,21 +220,23 @@ def _duplicate(op: Op, known: dict[Symbol, Symbol]) -> Op:
         inner = {**known, **{old.symbol: new.symbol for old, new in zip(op.states, states, strict=True)}}
         inner[op.counter] = fresh(op.counter.name)
         body, inner = duplicate(op.body.ops, inner)
-        known |= inner
+        own |= inner
         results = tuple(inner.get(s, s) for s in op.body.results)
         op = replace(op, states=states, counter=inner[op.counter], body=Block(body, results))
     outs = tuple(_renamed(out, sizes) for out in outs_of(op))
-    known |= {old.symbol: new.symbol for old, new in zip(outs_of(op), outs, strict=True)}
+    own |= {old.symbol: new.symbol for old, new in zip(outs_of(op), outs, strict=True)}
     match op:
-        case Compute() | Scan() | Loop():
-            return replace(op, outs=outs)
+        case Compute(axes=axes, reduction=reduction, body=bodies, span=span):
+            return Compute(outs, axes, reduction, bodies, span), own
+        case Scan() | Loop():
+            return replace(op, outs=outs), own
         case Sort():
-            return replace(op, values=outs[0], indices=outs[1])
+            return replace(op, values=outs[0], indices=outs[1]), own
         case Compress(size=size):
-            known[size] = fresh(size.name)
-            return replace(op, out=replace(outs[0], shape=(Dim.of(known[size]),)), size=known[size])
+            own[size] = fresh(size.name)
+            return replace(op, out=replace(outs[0], shape=(Dim.of(own[size]),)), size=own[size]), own
         case Check():
-            return replace(op, left=op.left.substitute(sizes), right=op.right.substitute(sizes))
+            return replace(op, left=op.left.substitute(sizes), right=op.right.substitute(sizes)), own
         case _:
             assert_never(op)
 
@@ -248,24 +259,25 @@ def _sized(op: Compute | Scan, sizes: Mapping[Symbol, Dim]) -> Compute | Scan:
 
 def with_counter(ops: Sequence[Op], counter: Symbol, step: Dim) -> tuple[Op, ...]:
     """Operations of a loop's body, copied before, at another step than its counter."""
+    return tuple([_with_counter(op, counter, step) for op in ops])
+
+
+def _with_counter(op: Op, counter: Symbol, step: Dim) -> Op:
     sizes = {counter: step}
 
     def visit(node: Scalar) -> Scalar | None:
         return Index(step, node.element) if isinstance(node, Read) and node.tensor == counter else None
 
-    def change(op: Op) -> Op:
-        match op:
-            case Compute() | Scan():
-                return _sized(mapped(op, lambda scalar: rewrite(scalar, visit)), sizes)
-            case Loop():
-                body = Block(tuple(map(change, op.body.ops)), op.body.results)
-                return replace(op, trip=substitute(rewrite(op.trip, visit), sizes), body=body)
-            case Check():
-                return replace(op, left=op.left.substitute(sizes), right=op.right.substitute(sizes))
-            case _:
-                return op
-
-    return tuple(map(change, ops))
+    match op:
+        case Compute() | Scan():
+            return _sized(mapped(op, lambda scalar: rewrite(scalar, visit)), sizes)
+        case Loop():
+            body = Block(with_counter(op.body.ops, counter, step), op.body.results)
+            return replace(op, trip=substitute(rewrite(op.trip, visit), sizes), body=body)
+        case Check():
+            return replace(op, left=op.left.substitute(sizes), right=op.right.substitute(sizes))
+        case _:
+            return op
 
 
 # ── functions that combine ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,6 @@ taken contributes 0 and is not evaluated, whatever it would give. At the end nam
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
 
@@ -390,63 +389,56 @@ def tidied(scalar: Scalar) -> Scalar:
     """The same expression: names that are used once, or stand for what costs nothing, are gone, and the others are its own."""
     if not any(isinstance(node, Bind) for node in nodes(scalar)):
         return scalar
-    uses_in = _uses(scalar)
-
-    def go(s: Scalar, known: dict[Symbol, Scalar]) -> Scalar:
-        match s:
-            case Local(symbol=symbol):
-                return known.get(symbol, s)
-            case Const() | Index():
-                return s
-            case Bind():
-                return bind(s, known)
-            case _:
-                return with_children(s, [go(child, known) for child in children(s)])
-
-    def bind(s: Bind, known: dict[Symbol, Scalar]) -> Scalar:
-        uses = uses_in[s]
-        known, kept = dict(known), []
-        for symbol, value in s.bindings:
-            count = uses[symbol]
-            if not count:
-                continue
-            new = go(value, known)
-            if count == 1 or _costs_nothing(new):
-                known[symbol] = new
-            else:
-                own = fresh(symbol.name)
-                kept.append((own, new))
-                known[symbol] = Local(own, element_of(new))
-        body = go(s.body, known)
-        return Bind(tuple(kept), body) if kept else body
-
-    return go(scalar, {})
+    uses: IdentityMap[Bind, dict[Symbol, int]] = IdentityMap()
+    _count_uses(scalar, 1, {}, uses)
+    return _tidied(scalar, {}, uses)
 
 
-def _uses(scalar: Scalar) -> IdentityMap[Bind, dict[Symbol, int]]:
+def _tidied(s: Scalar, known: dict[Symbol, Scalar], uses_in: IdentityMap[Bind, dict[Symbol, int]]) -> Scalar:
+    match s:
+        case Local(symbol=symbol):
+            return known.get(symbol, s)
+        case Const() | Index():
+            return s
+        case Bind():
+            pass
+        case _:
+            return with_children(s, [_tidied(child, known, uses_in) for child in children(s)])
+    uses = uses_in[s]
+    known, kept = dict(known), []
+    for symbol, value in s.bindings:
+        count = uses[symbol]
+        if not count:
+            continue
+        new = _tidied(value, known, uses_in)
+        if count == 1 or _costs_nothing(new):
+            known[symbol] = new
+        else:
+            own = fresh(symbol.name)
+            kept.append((own, new))
+            known[symbol] = Local(own, element_of(new))
+    body = _tidied(s.body, known, uses_in)
+    return Bind(tuple(kept), body) if kept else body
+
+
+def _count_uses(s: Scalar, often: int, open_uses: dict[Symbol, int], found: IdentityMap[Bind, dict[Symbol, int]]) -> None:
     """How often each name will be used in its `let`, those that stand for what costs nothing aside; of what is used at all."""
-    open_uses: Counter[Symbol] = Counter()
-    found: IdentityMap[Bind, dict[Symbol, int]] = IdentityMap()
-
-    def go(s: Scalar, often: int) -> None:
-        match s:
-            case Local(symbol=symbol):
-                open_uses[symbol] += often
-            case Bind(bindings=bindings, body=body):
-                outside = {symbol: open_uses.pop(symbol, 0) for symbol, _ in bindings}  # of an expression inside a copy of itself
-                go(body, 1)
-                own = found[s] = {}
-                for symbol, value in reversed(bindings):
-                    count = own[symbol] = open_uses.pop(symbol, 0)
-                    if count:
-                        go(value, count if _costs_nothing(value) else 1)
-                open_uses.update(outside)
-            case _:
-                for child in children(s):
-                    go(child, often)
-
-    go(scalar, 1)
-    return found
+    match s:
+        case Local(symbol=symbol):
+            open_uses[symbol] = open_uses.get(symbol, 0) + often
+        case Bind(bindings=bindings, body=body):
+            outside = {symbol: open_uses.pop(symbol, 0) for symbol, _ in bindings}  # of an expression inside a copy of itself
+            _count_uses(body, 1, open_uses, found)
+            own = found[s] = {}
+            for symbol, value in reversed(bindings):
+                count = own[symbol] = open_uses.pop(symbol, 0)
+                if count:
+                    _count_uses(value, count if _costs_nothing(value) else 1, open_uses, found)
+            for symbol, count in outside.items():
+                open_uses[symbol] = open_uses.get(symbol, 0) + count
+        case _:
+            for child in children(s):
+                _count_uses(child, often, open_uses, found)
 
 
 def _costs_nothing(scalar: Scalar) -> bool:

@@ -6,7 +6,7 @@ backwards gives the part's adjoint, instead of adding zeros for all others to a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from axon.base.data import replace
 from axon.base.names import Symbol, fresh
@@ -76,22 +76,28 @@ def in_place(ops: Sequence[Op]) -> tuple[Op, ...]:
     """Operations that read parts of tensors where these lie: no product on a GPU, which steps through memory, then has one copied
     first. What else reads a part, such as a sort, still has it."""
     parts: dict[Symbol, tuple[Symbol, Dim]] = {}
+    made: list[Op] = []
+    for op in ops:
+        if parts:
+            (op,) = _changed((op,), lambda scalar: _of_wholes(scalar, parts))
+        made.append(op)
+        if isinstance(op, Compute) and (found := _part(op)) is not None:
+            parts[op.outs[0].symbol] = found
+    return tuple(made)
+
+
+def _of_wholes(scalar: Scalar, parts: Mapping[Symbol, tuple[Symbol, Dim]]) -> Scalar:
+    """An expression that reads the wholes of parts, each at its first index."""
 
     def visit(node: Scalar) -> Scalar | None:
         if not isinstance(node, Read) or node.tensor not in parts:
             return None
         whole, place = parts[node.tensor]
-        rest = (s if isinstance(s, Dim) else rewrite(s, visit) for s in node.subscripts)
-        padding = None if node.padding is None else rewrite(node.padding, visit)
+        rest = (s if isinstance(s, Dim) else _of_wholes(s, parts) for s in node.subscripts)
+        padding = None if node.padding is None else _of_wholes(node.padding, parts)
         return replace(node, tensor=whole, subscripts=(place, *rest), padding=padding)
 
-    made: list[Op] = []
-    for op in ops:
-        (op,) = _changed((op,), lambda scalar: rewrite(scalar, visit))
-        made.append(op)
-        if isinstance(op, Compute) and (found := _part(op)) is not None:
-            parts[op.outs[0].symbol] = found
-    return tuple(made)
+    return rewrite(scalar, visit)
 
 
 def _part(op: Compute) -> tuple[Symbol, Dim] | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from heapq import merge
 from itertools import islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TypeAlias
 
 from axon.base.names import Symbol
@@ -77,19 +77,18 @@ class _Log:
 class _Strongest:
     """Of the claims p >= 0 and p = 0 of a log that differ by a number alone, the one that says most: p >= 0 says p + 1 >= 0."""
 
-    def __init__(self, log: _Log) -> None:
-        self._log = log
+    def __init__(self) -> None:
         self._looked_at = 0
         self._least: dict[Dim, tuple[list[int], list[int]]] = {}  # of each p without its number: of which claims on, and the number
 
-    def least(self, form: Dim, end: int) -> int | None:
-        """The least number c for which a claim before `end` says that form + c is at least 0."""
-        for n, (kind, p) in enumerate(islice(self._log.claims, self._looked_at, None), self._log.first_claim + self._looked_at):
+    def least(self, log: _Log, form: Dim, end: int) -> int | None:
+        """The least number c for which a claim of the log before `end` says that form + c is at least 0."""
+        for n, (kind, p) in enumerate(islice(log.claims, self._looked_at, None), log.first_claim + self._looked_at):
             if kind != "<>":
                 self._put(p - p.offset, n, p.offset)
             if kind == "=":
                 self._put(p.offset - p, n, -p.offset)
-        self._looked_at = len(self._log.claims)
+        self._looked_at = len(log.claims)
         claims, numbers = self._least.get(form, ((), ()))
         at = bisect_left(claims, end)
         return numbers[at - 1] if at else None
@@ -131,6 +130,8 @@ def _joined(stretches: tuple[_Stretch, ...]) -> tuple[_Stretch, ...]:
     return tuple(found)
 
 
+_AGE = attrgetter("id")  # of a variable
+_NUMBER = itemgetter(0)  # of a numbered claim
 _NOWHERE = Symbol("false", 0)  # under it stand the claims that are false whatever the variables are
 
 
@@ -198,10 +199,18 @@ class Facts:
         """The claims that mention one of the variables."""
         seen: set[int] = set()
         for variable in variables:
-            for i, claim in self._mentioning(variable):
-                if i not in seen:
-                    seen.add(i)
-                    yield claim
+            for part in self._parts:
+                log = part.log
+                numbers = log.by_variable.get(variable)
+                if numbers is None:
+                    continue
+                end, first = part.end, log.first_claim
+                for i in numbers:
+                    if i >= end:
+                        break
+                    if i not in seen and not (self._hidden and log.owners[i - first] in self._hidden):
+                        seen.add(i)
+                        yield log.claims[i - first]
 
     def _mentioning(self, variable: Symbol) -> Iterator[tuple[int, Claim]]:
         """The claims that mention a variable, with their numbers, which ascend."""
@@ -216,7 +225,11 @@ class Facts:
 
     def _count(self, variable: Symbol) -> int:
         """How many claims mention a variable, the hidden ones too."""
-        return sum(bisect_left(part.log.by_variable.get(variable, ()), part.end) for part in self._parts)
+        count = 0
+        for part in self._parts:
+            if (numbers := part.log.by_variable.get(variable)) is not None:
+                count += bisect_left(numbers, part.end)
+        return count
 
     def says_at_least_zero(self, slack: Dim) -> bool:
         """Whether one claim p >= 0 or p = 0 says it whose difference to it is a number: found at once among many."""
@@ -225,8 +238,8 @@ class Facts:
         form = slack - slack.offset
         for part in self._parts:
             if part.log.strongest is None:
-                part.log.strongest = _Strongest(part.log)
-            least = part.log.strongest.least(form, part.end)
+                part.log.strongest = _Strongest()
+            least = part.log.strongest.least(part.log, form, part.end)
             if least is not None and least <= slack.offset:
                 return True
         return False
@@ -244,25 +257,33 @@ class Facts:
         found: list[Claim] = [*self.false()]
         seen: set[int] = set()
         reached = set(variables)
-        edge = sorted(reached, key=lambda v: v.id)
+        edge = sorted(reached, key=_AGE)
         if len(found) + sum(map(self._count, edge)) > limit:
             rare = [v for v in edge if self._count(v) <= limit // 4]
-            for i, claim in merge(*map(self._mentioning, rare), key=itemgetter(0)):
+            for i, claim in merge(*map(self._mentioning, rare), key=_NUMBER):
                 if i not in seen:
                     seen.add(i)
                     found.append(claim)
         while edge and len(found) < limit:
             layer: list[Claim] = []
-            for i, claim in merge(*map(self._mentioning, edge), key=itemgetter(0)):
+            for i, claim in self._in_order(edge, limit):
                 if i not in seen:
                     seen.add(i)
                     layer.append(claim)
                     if len(found) + len(layer) == limit:  # there may be many more
                         return found + layer
             found += layer
-            edge = sorted({v for _, p in layer for v in p.variables} - reached, key=lambda v: v.id)
+            edge = sorted({v for _, p in layer for v in p.variables} - reached, key=_AGE)
             reached.update(edge)
         return found[:limit]
+
+    def _in_order(self, variables: Sequence[Symbol], few: int) -> Iterable[tuple[int, Claim]]:
+        """The claims that mention one of some variables, by their numbers, which ascend; one by one if they are more than a few."""
+        if len(variables) == 1:
+            return self._mentioning(variables[0])
+        if sum(map(self._count, variables)) > 2 * few:
+            return merge(*map(self._mentioning, variables), key=_NUMBER)
+        return sorted([found for variable in variables for found in self._mentioning(variable)], key=_NUMBER)
 
     @property
     def variables(self) -> frozenset[Symbol]:

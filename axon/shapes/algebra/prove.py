@@ -235,9 +235,10 @@ class _Prover:
 
     def _plainly_nonnegative(self, dim: Dim) -> bool:
         """Whether it is a sum of positive multiples of products of nonnegative atoms."""
-        if any(c < 0 for c in dim.mapping.values()):
-            return False
-        return all(self.nonnegative_atom(a) for m in dim.mapping for a in m if not isinstance(a, Symbol))
+        for c in dim.mapping.values():
+            if c < 0:
+                return False
+        return not dim.compound or all(self.nonnegative_atom(a) for m in dim.mapping for a in m if not isinstance(a, Symbol))
 
     # ── the search ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -246,7 +247,8 @@ class _Prover:
             if kind == ">=":
                 if self._plainly_nonnegative(slack) or self._follows_from_one(slack):
                     return Answer.PROVED
-                if self._plainly_nonnegative(-slack - 1) or self._follows_from_one(-slack - 1):
+                below = (-slack).plus(1, -1)
+                if self._plainly_nonnegative(below) or self._follows_from_one(below):
                     return Answer.REFUTED
                 if self._at_ends(slack):
                     return Answer.PROVED
