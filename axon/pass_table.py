@@ -52,9 +52,7 @@ def _core(name: str, why: str, each: str = "") -> Stage:
 
 
 LOWER = Stage("lower", "typed", "core", verify, "first order, for these element types and ranks, sizes symbolic")
-NARROW = _core(
-    "narrow", "what is the same along a dimension loses it; first, for the copies that it leaves are computed once then"
-)
+NARROW = _core("narrow", "what is the same along a dimension loses it; first, for the copies that it leaves are computed once then")
 CSE = _core("core_cse", "what is computed twice is computed once; before anything is copied into its readers")
 FACTOR = "sums of products in the order that costs least; while the factors still stand in them"
 DISSOLVE = "pointwise operations go where they are read; before grouping, which sees fewer operations then"
@@ -108,6 +106,9 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
     ),
     "mesh": (
         LOWER,
+        _core(
+            "made_again", "steps of loops make statistics of their own scores; before loops that exchange something are taken apart"
+        ),
         Stage("shard", "core", "sharded", verify_sharded, "programs over blocks, each for a target; after derivatives"),
     ),
 }

@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.interpret": {"base", "shapes", "core"},
     "axon.core.passes": {"base", "shapes", "shapes.contracts", "core", "interpret"},
     "axon.core.gradients": {"base", "shapes", "shapes.algebra", "core", "core.passes"},
-    "axon.core.sharding": {"base", "shapes", "shapes.algebra", "shapes.contracts", "core", "interpret"},
+    "axon.core.sharding": {"base", "shapes", "shapes.algebra", "shapes.contracts", "core", "core.passes", "interpret"},
     "axon.lower": {"core.gradients", "core.passes"}
     | {"base", "shapes", "shapes.algebra", "shapes.solving", "shapes.contracts", "types", "explain", "checker", "core"},
     # backends

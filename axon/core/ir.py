@@ -346,12 +346,22 @@ class Param:
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What an operation makes is there already: `holds` is just that, or has `made[axes]` at these places, if there are any."""
+
+    made: Symbol
+    holds: Symbol
+    axes: tuple[Symbol, ...] = ()
+    places: tuple[Dim, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """One function at one choice of ranks and element types.
 
     `explicit` are the dimension parameters given by position; `contract` binds every dimension from those and the inputs' shapes,
     and states what must hold. `result` structures `block.results`. The inputs that are `ascending` are sorted, vectors of integers.
-    Of each pair in `known`, an operation of the block makes the first, and the second is an input that holds just that already.
+    What is `known` operations of the block make, and inputs hold it already.
     """
 
     name: str
@@ -362,4 +372,4 @@ class Program:
     block: Block
     result: Structure
     ascending: tuple[Symbol, ...] = ()
-    known: tuple[tuple[Symbol, Symbol], ...] = ()
+    known: tuple[Known, ...] = ()

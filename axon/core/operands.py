@@ -11,7 +11,7 @@ from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Binary, Block, Check, Compress, Compute, Convert, Loop, Op, Read, Scalar, Scan, Sort
 from axon.core.scalar_facts import mapped
-from axon.core.walk import children, converted, rewrite, tensors_of, with_children
+from axon.core.walk import children, converted, rewrite, tensors_of, widened, with_children
 from axon.shapes.dimension import Dim
 
 
@@ -59,7 +59,8 @@ def _reading(scalar: Scalar, names: Mapping[Symbol, Symbol]) -> Scalar:
 
 
 def in_f32(op: Op, wide: Set[Symbol]) -> Op:
-    """The operation with these floats of 16 bits in f32: what it reads of them is rounded there, so it computes what it did."""
+    """The operation with these floats of 16 bits in f32: what it reads of them is rounded there, so it computes what it did. A sum
+    of products multiplies its factors in f32, as it did."""
     if not isinstance(op, Compute) or not (wide & (set(tensors_of(op)) | {out.symbol for out in op.outs})):
         return op
 
@@ -69,7 +70,10 @@ def in_f32(op: Op, wide: Set[Symbol]) -> Op:
         return None
 
     made = mapped(op, lambda scalar: rewrite(scalar, visit))
+    assert isinstance(made, Compute)
     outs = tuple(replace(out, element=Element.F32) if out.symbol in wide else out for out in op.outs)
     if outs == op.outs:
         return made
+    if made.reduction is not None and made.reduction.monoid.kind == "sum":
+        return replace(made, outs=outs, body=tuple(map(widened, made.body)))
     return replace(made, outs=outs, body=tuple(converted(scalar, out.element) for scalar, out in zip(made.body, outs, strict=True)))

@@ -28,6 +28,7 @@ from axon.core.ir import (
     Const,
     Convert,
     Index,
+    Known,
     Leaf,
     Local,
     Loop,
@@ -268,11 +269,16 @@ class _Printer:
         if facts or len(head) > WIDTH:
             where = [f"where {', '.join(facts)} ="] if facts else ["="]
             head = "\n    ".join([program.name + explicit, *params, *where])
-        lines = [f"known {self.name(made)} is {self.name(holds)}" for made, holds in program.known]
+        lines = [self.known(known) for known in program.known]
         lines += [line for op in program.block.ops for line in self.op(op)]
         results = [self.name(symbol) for symbol in program.block.results]
         lines.append(f"return {self.structure(program.result, results)}")
         return head + "\n" + "".join([f"  {line}\n" for line in lines])
+
+    def known(self, known: Known) -> str:
+        places = f"[{', '.join([render(place, self.name) for place in known.places])}]" if known.places else ""
+        axes = f"for {', '.join(map(self.name, known.axes))} => " if known.axes else ""
+        return f"known {self.name(known.made)} is {axes}{self.name(known.holds)}{places}"
 
     def _param(self, name: str, structure: Structure, program: Program) -> str:
         inputs = [self.typed(value) for value in program.inputs]

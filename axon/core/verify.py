@@ -213,12 +213,18 @@ class Scope:
         self.known()
 
     def known(self) -> None:
-        """What inputs are known to hold has their types and shapes; a pass may have done away with what makes it."""
+        """What inputs are known to hold has their types and shapes, or is at as many places as they have dimensions; a pass may
+        have done away with what makes it."""
         inputs = {value.symbol for value in self.source.inputs}
-        for made, holds in self.source.known:
-            self.require(holds in inputs, "what is known is held by no input")
-            if made in self.tensors:
-                self.same(self.tensor(made), self.tensor(holds).element, self.tensor(holds).shape)
+        for known in self.source.known:
+            self.require(known.holds in inputs, "what is known is held by no input")
+            holds = self.tensor(known.holds)
+            self.require(len(known.places) in (0, len(holds.shape)), "what is known is held at places of another rank")
+            self.require(all(p.variables <= self.dims | {*known.axes} for p in known.places), "what is known is held at no place")
+            if known.made in self.tensors:
+                made = self.tensor(known.made)
+                self.require(len(known.axes) == len(made.shape) * bool(known.places), "what is known has another rank")
+                self.same(made, holds.element, made.shape if known.places else holds.shape)
 
     def outside(self) -> None:
         """Bring into scope what stands before all operations, taken to be right."""

@@ -19,9 +19,9 @@ Sizes are bounded: an operation that would pass a limit raises `DimensionTooLarg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import chain
-from math import gcd
+from math import gcd, prod
 from operator import attrgetter
 from typing import Any, TypeAlias, cast
 
@@ -755,3 +755,18 @@ def _nested_minimum(dim: Dim) -> Minimum | None:
     if len(nested) == 1 and isinstance(nested[0], Minimum) and dim._terms[(nested[0],)] > 0:
         return nested[0]
     return None
+
+
+def no_larger(shape: Sequence[Dim], other: Sequence[Dim]) -> bool:
+    """Whether a tensor surely has no more elements than another one, which has some: as many, or its extents, but for numbers, are
+    among the other's."""
+    left, rest = list[Dim](), list(other)
+    for extent in shape:
+        if extent in rest:
+            rest.remove(extent)
+        else:
+            left.append(extent)
+    more = prod(left, start=Dim.of(1))
+    if more.constant is None:
+        return more == prod(rest, start=Dim.of(1))
+    return more.constant <= prod(extent.constant for extent in rest if extent.constant is not None)

@@ -5,7 +5,23 @@ from dataclasses import replace
 import pytest
 
 from axon.base.names import fresh
-from axon.core.ir import Bind, Block, Compress, Const, Convert, Index, Leaf, Local, Monoid, RecordOf, Select, TupleOf, Unary, Value
+from axon.core.ir import (
+    Bind,
+    Block,
+    Compress,
+    Const,
+    Convert,
+    Index,
+    Known,
+    Leaf,
+    Local,
+    Monoid,
+    RecordOf,
+    Select,
+    TupleOf,
+    Unary,
+    Value,
+)
 from axon.core.verify import CoreInvalid, verify
 from axon.shapes.contracts.contract import Contract, ContractFact
 from axon.shapes.dimension import Dim
@@ -302,13 +318,29 @@ def known(holds_shape: tuple[Dim, ...], element=F32):
     w = World()
     holds = w.b.input("holds", element, *holds_shape)
     made = w.map(lit(2.0))
-    return replace(w.b.program(made), known=((made.symbol, holds.symbol),)), made, holds
+    return replace(w.b.program(made), known=(Known(made.symbol, holds.symbol),)), made, holds
 
 
 def test_what_is_known_is_of_the_same_kind():
     program, made, holds = known((N,))
     verify(program)
-    verify(replace(program, block=Block((), (holds.symbol,)), known=((STRANGER, holds.symbol),)))  # a pass may leave it out
+    verify(replace(program, block=Block((), (holds.symbol,)), known=(Known(STRANGER, holds.symbol),)))  # a pass may leave it out
     rejected(known((M,))[0], "the shape of .* should be")
     rejected(known((N,), F64)[0], "should hold f64")
-    rejected(replace(program, known=((made.symbol, made.symbol),)), "what is known is held by no input")
+    rejected(replace(program, known=(Known(made.symbol, made.symbol),)), "what is known is held by no input")
+
+
+def test_what_is_known_is_at_places():
+    program, made, holds = known((M, N))
+    i = fresh("i")
+
+    def at(*places: Dim, axes=(i,)):
+        return replace(program, known=(Known(made.symbol, holds.symbol, axes, places),))
+
+    verify(at(Dim.of(1), Dim.of(i)))
+    verify(at(M - 1, N - Dim.of(i) - 1))
+    rejected(at(Dim.of(i)), "what is known is held at places of another rank")
+    rejected(at(Dim.of(1), Dim.of(STRANGER)), "what is known is held at no place")
+    rejected(at(Dim.of(1), Dim.of(2), axes=()), "what is known has another rank")
+    wide, made, holds = known((M, N), F64)
+    rejected(replace(wide, known=(Known(made.symbol, holds.symbol, (i,), (Dim.of(1), Dim.of(i))),)), "should hold f64")

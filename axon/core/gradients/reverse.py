@@ -66,7 +66,7 @@ from axon.core.ir import (
     Value,
     element_of,
 )
-from axon.core.operands import with_tensors
+from axon.core.operands import in_f32, with_tensors
 from axon.core.passes.dissolve import copied
 from axon.core.passes.live import live
 from axon.core.passes.parts import as_size
@@ -378,7 +378,8 @@ class Reverse(Maker):
         called = _names(op.body.ops, ops)
         made_again = [*results, *(called[value.symbol] for value in more)]
         known, names = self._known_results(ops, made_again, (*kept, *stacks), step)
-        inside = in_place((*before, *known, *(with_tensors(o, names) for o in (*ops, *inner.ops))))
+        again = (o for o in ops if not outs_of(o) or any(out.symbol not in names for out in outs_of(o)))  # the rest stopped nothing
+        inside = in_place((*before, *known, *(with_tensors(o, names) for o in (*again, *inner.ops))))
         block = live(Block(inside, tuple(value.symbol for value in after)))
         asked = frozenset[Symbol]().union(*map(tensors_of, block.ops))
         self._keep(op, kept, {value: stack for value, stack in zip(more, stacks, strict=True) if stack.symbol in asked})
@@ -414,7 +415,7 @@ class Reverse(Maker):
             if symbol in made and symbol not in names:
                 copy = replace(made[symbol][1], symbol=fresh(symbol.name))
                 axes = axes_of(copy)
-                known.append(Compute((copy,), axes, None, (self.read(stack, (step, *axes)),)))
+                known.append(Compute((copy,), axes, None, (converted(self.read(stack, (step, *axes)), copy.element),)))
                 while symbol in made and symbol not in names and made[symbol][1].shape == copy.shape:
                     names[symbol] = copy.symbol
                     symbol = copied(made[symbol][0])  # which is known then, too
@@ -473,6 +474,9 @@ class Reverse(Maker):
             return
         if op.stacked:
             kept = self._stacks(op.states, kept[0].shape[0])
+        made = {out for each in op.body.ops for out in outs_of(each)}
+        wide = frozenset(value.symbol for value in more if value not in made)
+        op = replace(op, body=replace(op.body, ops=tuple(in_f32(each, wide) for each in op.body.ops)))
         states, _, ops, results = self._body(op, None, None)
         called = _names(op.body.ops, ops)
         counter = fresh(op.counter.name)

@@ -5,25 +5,35 @@ Two operations are the same if they are equal after their axes, and the operatio
 time has failed there. A loop is merged into an earlier one that has all of its states among others, as a derivative has those of
 its function. One that keeps the states of all steps, as a gradient does, makes an earlier one that gives the last ones of the same
 needless: it runs in its place, and what that gave is the last step's. So does one that keeps more of each step, in states that no
-step reads. It is the first pass of every target: nothing behind it looks for equal operations again.
+step reads; a sum or its like of 16 bits perhaps in f32, rounded where it is read. It is the first pass of every target: nothing
+behind it looks for equal operations again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 
-from axon.base.data import replace
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
 from axon.core.ir import Axis, Bind, Block, Compute, Const, Index, Loop, Op, Program, Read, Scalar, Select, Sort, Value
-from axon.core.operands import with_tensors
+from axon.core.operands import in_f32, with_tensors
 from axon.core.passes.dissolve import copied
 from axon.core.scalar_facts import above_0, may_stop, relabelled, renamed, substitute
 from axon.core.verify import verify_rewritten
 from axon.core.walk import nodes, outs_of, tensors_of
 from axon.shapes.dimension import Dim
 
-_Twins = list[int | Symbol]  # for each state of a loop, one of another loop, or what of a step of that one it would keep
+
+@dataclass(frozen=True, slots=True)
+class _Twins:
+    """For each state of a loop one of another loop, or what of a step of that one it would keep; and which of the other's floats
+    of 16 bits the loop has in f32."""
+
+    states: list[int | Symbol]
+    wide: frozenset[Symbol]
+
+
 _CANONICAL = [fresh("axis") for _ in range(32)]
 
 
@@ -62,7 +72,7 @@ class _Merger:
         names = {symbol: origin for symbol in tensors_of(op) if (origin := self.origin(symbol)) != symbol}
         found = with_tensors(op, names)
         assert isinstance(found, Compute | Sort)
-        return _key(found)
+        return meaning(found)
 
     def block(self, block: Block, around: Mapping[object, Compute | Sort]) -> Block:
         """`around` are the operations before the block, by what is equal for those that compute the same."""
@@ -98,8 +108,9 @@ class _Merger:
 
     def merge(self, loop: Loop, other: Loop, found: _Twins, ops: list[Op], loops: list[Loop], results: Set[Symbol]) -> bool:
         """Let an earlier loop give what a loop does, if nothing stands against it."""
-        more = {n: made for n, made in enumerate(found) if isinstance(made, Symbol)}
-        merged = {out.symbol: other.outs[n].symbol for out, n in zip(loop.outs, found, strict=True) if not isinstance(n, Symbol)}
+        twins = found.states
+        more = {n: made for n, made in enumerate(twins) if isinstance(made, Symbol)}
+        merged = {out.symbol: other.outs[n].symbol for out, n in zip(loop.outs, twins, strict=True) if not isinstance(n, Symbol)}
         fills = self.fills([loop.initial[n] for n in more], ops)
         if fills is None or (other.stacked == loop.stacked and not results.isdisjoint(merged)):
             return False
@@ -107,10 +118,13 @@ class _Merger:
         if other.stacked == loop.stacked:
             self.same |= merged
         elif isinstance(other.trip, Index):
-            kept = {n: out for out, n in zip(loop.outs, found, strict=True) if not isinstance(n, Symbol)}
+            kept = {n: out for out, n in zip(loop.outs, twins, strict=True) if not isinstance(n, Symbol)}
             whole, last = _keeping(other, kept)
         else:
             return False
+        if found.wide:
+            body = Block(tuple(in_f32(op, found.wide) for op in whole.body.ops), whole.body.results)
+            whole = replace(whole, body=body)
         if more:
             whole = replace(
                 whole,
@@ -134,7 +148,7 @@ class _Merger:
 
     def same_states(self, loop: Loop, other: Loop) -> _Twins | None:
         """Which states of an earlier loop are those of a loop, if it has all of them, among others; instead of one that no step
-        reads, and the earlier one lacks, what there is made of each step for it."""
+        reads, and the earlier one lacks, what there is made of each step for it, perhaps in f32 then."""
         if loop.trip != other.trip or loop.stacked < other.stacked or loop.conditional or other.conditional:
             return None
         read = frozenset[Symbol]().union(*map(tensors_of, loop.body.ops), loop.body.results) if loop.stacked else None
@@ -152,6 +166,7 @@ class _Merger:
         names = {loop.states[n].symbol: other.states[m].symbol for n, m in found.items()}
         names[loop.counter] = other.counter
         made = {key: op for op in other.body.ops if isinstance(op, Compute | Sort) and (key := self.key(op)) is not None}
+        wide, wider = frozenset[Symbol](), self.wider(other)
         for op in loop.body.ops:
             if not isinstance(op, Compute | Sort):
                 return None
@@ -161,7 +176,14 @@ class _Merger:
                 at_counter = renamed(op, {loop.counter: other.counter})
                 assert isinstance(at_counter, Compute)
                 op = at_counter
-            first = made.get(self.key(op))
+            key = self.key(op)
+            first = made.get(key)
+            if first is None and key in wider:
+                first = wider[key]
+                wide |= {out.symbol for out in first.outs}
+                changed = (in_f32(each, wide) for each in other.body.ops if not wide.isdisjoint(tensors_of(each)))
+                made |= {again: each for each in changed if isinstance(each, Compute) and (again := self.key(each)) is not None}
+                wider |= self.wider(other, wide)
             if first is not None:
                 names |= {out.symbol: same.symbol for out, same in zip(outs_of(op), outs_of(first), strict=True)}
             elif isinstance(op, Compute) and may_stop(op):
@@ -178,7 +200,22 @@ class _Merger:
             if twin is None and result not in here:
                 return None
             twins.append(result if twin is None else twin)
-        return twins
+        return _Twins(twins, wide)
+
+    def wider(self, loop: Loop, wide: frozenset[Symbol] = frozenset()) -> dict[object, Compute]:
+        """The sums and their like of 16 bits in a step that might as well be in f32, besides those that are `wide`: others than
+        element by element neither make nor read them. By what is equal for those that compute the same in f32."""
+        fixed = set(loop.body.results).union(*(tensors_of(op) for op in loop.body.ops if not isinstance(op, Compute)))
+        found: dict[object, Compute] = {}
+        for op in loop.body.ops:
+            if not isinstance(op, Compute) or op.reduction is None or op.reduction.monoid.kind not in ("sum", "prod", "max", "min"):
+                continue
+            (out,) = op.outs
+            if out.element.is_float and out.element.accumulator is not out.element and out.symbol not in fixed:
+                changed = in_f32(op, wide | {out.symbol})
+                assert isinstance(changed, Compute)
+                found[self.key(changed)] = op
+        return found
 
 
 def _keeping(loop: Loop, kept: Mapping[int, Value]) -> tuple[Loop, list[Compute]]:
@@ -212,7 +249,7 @@ def _called(op: Op, names: Mapping[Symbol, Symbol]) -> Op:
             return op
 
 
-def _key(op: Compute | Sort) -> object | None:
+def meaning(op: Compute | Sort) -> object | None:
     """What is equal for operations that compute the same; None for those that are left alone."""
     if isinstance(op, Sort):
         return "sort", op.input

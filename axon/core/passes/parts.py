@@ -43,6 +43,7 @@ from axon.core.ir import (
     Compute,
     Const,
     Index,
+    Known,
     Leaf,
     Loop,
     Op,
@@ -61,6 +62,7 @@ from axon.core.passes.adjoints import as_windows
 from axon.core.passes.cse import deduplicated
 from axon.core.passes.dissolve import copied
 from axon.core.passes.factor import DEVICE, choices, factored
+from axon.core.passes.histories import with_histories
 from axon.core.passes.hoist import DEVICE as WORTH
 from axon.core.passes.hoist import hoist
 from axon.core.passes.narrow import narrowed
@@ -179,7 +181,7 @@ def parts(program: Program, decided: Decided = AS_IT_STANDS) -> Parts:
     sums = factored(segmented(_before_choices(program), decided.segmented), DEVICE, decided.orders)
     rest, tables = without_tables(hoist(sums, WORTH), results_apart=True)
     values = {value.symbol: value for value in rest.inputs}
-    return Parts(program, _block(rest.block, _Around(rest, values, facts)), rest, tables)
+    return Parts(program, _block(rest.block, _Around(rest, values, facts, rest.known)), rest, tables)
 
 
 def choices_of(program: Program) -> PartChoices:
@@ -218,13 +220,17 @@ class _Around:
     program: Program
     values: Mapping[Symbol, Value]
     facts: tuple[ContractFact, ...]
+    known: tuple[Known, ...]  # what is made in the block, and where it is already
     ascending: frozenset[Symbol] = frozenset()  # sorted vectors of integers
 
 
 def _block(block: Block, around: _Around) -> PartsBody:
     """See Note [Where an operation goes]. Place k is before the k-th operation that is not straight, the last one after all."""
     ops, results = _without_copies(list(_counted(block.ops)), block.results, around)
-    ops = _needed(ops, results)
+    ops = [replace(op, body=_without_counter(op.body, op.counter)) if isinstance(op, Loop) else op for op in ops]
+    ops, known = with_histories(ops, around.values)
+    around = replace(around, known=(*around.known, *known))
+    ops = _needed(ops, (*results, *(one.made for one in around.known)))
     special = _ordered(ops)
     sorts = (op.values for op in special if isinstance(op, Sort))
     ascending = frozenset(value.symbol for value in sorts if len(value.shape) == 1 and value.element.is_integer)
@@ -384,10 +390,10 @@ def _straight(ops: Sequence[Compute | Scan], later: set[Symbol], around: _Around
     """The operations of one place as a program."""
     own = {out.symbol: out for op in ops for out in op.outs}
     read = dict.fromkeys(s for op in ops for s in sorted(needs_of(op), key=lambda s: s.id) if s in around.values and s not in own)
-    known = tuple((s, holds) for s, holds in around.program.known if s in own and holds in around.values)
-    inputs = tuple(around.values[symbol] for symbol in dict.fromkeys([*read, *(holds for _, holds in known)]))
+    known = tuple(one for one in around.known if one.made in own and one.holds in around.values)
+    inputs = tuple(around.values[symbol] for symbol in dict.fromkeys([*read, *(one.holds for one in known)]))
     shaped = frozenset(symbol for value in inputs for dim in value.shape for symbol in dim.variables)
-    dims = shaped.union(*map(dimensions_of, ops))
+    dims = shaped.union(*map(dimensions_of, ops), *(place.variables - {*one.axes} for one in known for place in one.places))
     explicit = tuple(sorted(dims, key=lambda symbol: symbol.id))
     facts = tuple(fact for fact in around.facts if fact.relation.variables <= dims)
     shapes = tuple(ParameterShape(value.symbol.name, value.shape) for value in inputs)
@@ -410,7 +416,6 @@ def _straight(ops: Sequence[Compute | Scan], later: set[Symbol], around: _Around
 
 def _repeat(op: Loop, around: _Around) -> HostLoop:
     trip = trip_of(op)
-    op = replace(op, body=_without_counter(op.body, op.counter))
     values = {**around.values, **{state.symbol: state for state in op.states}}
     facts = around.facts
     if isinstance(trip, Dim):

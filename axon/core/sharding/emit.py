@@ -16,6 +16,7 @@ from axon.core.ir import (
     Compress,
     Compute,
     Convert,
+    Known,
     Leaf,
     Loop,
     Op,
@@ -55,14 +56,6 @@ class Parted:
 
     ops: tuple[Compute, ...]
     part: Part
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What an operation in front of it makes is there: another value holds it."""
-
-    made: Symbol
-    holds: Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,8 +445,8 @@ def _program(
     read = dict.fromkeys(
         s for op in kept for s in sorted(tensors_of(op), key=lambda s: s.id) if s not in own and s not in local and s in values
     )
-    known = tuple((one.made, one.holds) for one in given if one.made in own)
-    inputs = tuple(values[s] for s in dict.fromkeys([*read, *(holds for _, holds in known)]))
+    known = tuple(one for one in given if one.made in own)
+    inputs = tuple(values[s] for s in dict.fromkeys([*read, *(one.holds for one in known)]))
     defined = {op.size: op.out.symbol for op in kept if isinstance(op, Compress)}
     shaped = frozenset(v for value in inputs for dim in value.shape for v in dim.variables)
     inner = {op.size for loop in kept if isinstance(loop, Loop) for op in _deep(loop) if isinstance(op, Compress)}

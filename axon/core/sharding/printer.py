@@ -65,7 +65,7 @@ def _steps(
                 along = "" if part is None else f", a part along dimension {part.dimension}, from {render(part.begin, name)} on"
                 beside = ", beside what is under way" if step.beside else ""
                 lines.append(f"{head}local" + ("" if part is None else f", of {typed(part.of)}{along}") + beside)
-                lines += [f"{below}known {name(made)} is {name(holds)}" for made, holds in program.known]
+                lines += [f"{below}known {name(known.made)} is {name(known.holds)}" for known in program.known]
                 lines += [below + line for op in program.block.ops for line in print_op(whole, op).splitlines()]
             case Collective():
                 lines.append(f"{head}{_exchange(step, typed, name)}")

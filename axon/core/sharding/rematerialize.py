@@ -21,11 +21,11 @@ from collections.abc import Mapping, Sequence, Set
 
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
-from axon.core.ir import Compute, Loop, Scan, Value
+from axon.core.ir import Compute, Known, Loop, Scan, Value
 from axon.core.operands import in_f32, with_tensors
 from axon.core.operation_count import flops
 from axon.core.scalar_facts import data_may_stop, freshened, mapped, renamed
-from axon.core.sharding.emit import Known, Raw, each_row, read_of_raw
+from axon.core.sharding.emit import Raw, each_row, read_of_raw
 from axon.core.sharding.layouts import Rates, elements, guessed
 from axon.core.walk import all_axes, outs_of, tensors_of
 

@@ -36,6 +36,7 @@ from axon.core.ir import (
     Sort,
     Value,
 )
+from axon.core.passes.histories import made_again
 from axon.core.scalar_facts import mapped, substitute
 from axon.core.sharding.access import Grid
 from axon.core.sharding.behind import behind
@@ -72,6 +73,7 @@ def shard(
     check_divides(program, mesh, split, dims)
     sizes, grid = _grid(program, mesh, split)
     grid = replace(grid, wide=wide)
+    source, program = program, made_again(program)
     change = {whole: Dim.of(local) * mesh.size(axis) for whole, axis, local in sizes}
     inputs = tuple(_resized_value(value, change) for value in program.inputs)
     block = _resized(program.block, change)
@@ -100,7 +102,7 @@ def shard(
     steps = leaving_room(grouped(program.name, raw, needed, there), there, mesh, rates, planner.sizes)
     before = _shapes(program.block, program.inputs)
     return Sharded(
-        program,
+        source,
         mesh,
         sizes,
         tuple((axis, grid.coordinate(axis)) for axis in grid.names),

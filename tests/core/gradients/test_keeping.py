@@ -7,6 +7,7 @@ import pytest
 
 import axon
 from axon import compiler
+from axon.base.element import Element
 from axon.core.ir import Block, Compute, Loop, Read
 from axon.core.passes.cse import deduplicated
 from axon.core.walk import nodes, scalars
@@ -37,6 +38,32 @@ fun attention (w : E[n, d, d], x : E[s, d]) =
     in for i k => y[i, k] + (sum j => p[i, j] * q[j, k]) / z[i] end
   in sum i k => y[i, k] * y[i, k] end
 
+(* Attention over heads that lie side by side in one tensor, before and after. *)
+fun over_heads (w : E[d, 3 * d], u : E[d, d]) (y : E[s, d]) where d % 2 = 0 =
+  let val all = for i k => sum e => y[i, e] * w[e, k]
+      val qkv = for part < 3, h < 2, i c => all[i, (part, h, c)]
+      val a = for h i j => sum c => qkv[0, h, i, c] * qkv[1, h, j, c]
+      val top = for h i => stop_gradient (max j => a[h, i, j])
+      val z = for h i => sum j => exp (a[h, i, j] - top[h, i])
+      val o = for h i c => sum j => exp (a[h, i, j] - top[h, i]) / z[h, i] * qkv[2, h, j, c]
+      val merged = for i (h, c) => o[h, i, c]
+  in for i k => y[i, k] + (sum e => merged[i, e] * u[e, k]) end
+fun heads (w : E[n, d, 3 * d], u : E[n, d, d], x : E[s, d]) where d % 2 = 0 =
+  let val y = loop (y = x) for t < n => over_heads (w[t, ..], u[t, ..]) y in sum i k => y[i, k] * y[i, k] end
+fun three (w : E[3, d, 3 * d], u : E[3, d, d], x : E[s, d]) where d % 2 = 0 =
+  let val y = x |> over_heads (w[0, ..], u[0, ..]) |> over_heads (w[1, ..], u[1, ..]) |> over_heads (w[2, ..], u[2, ..])
+  in sum i k => y[i, k] * y[i, k] end
+
+(* A logarithm of a sum, with which weights are made. *)
+fun logarithm (w : E[n, d, d], x : E[s, d]) =
+  let val y = loop (y = x) for t < n =>
+    let val q = for i k => sum e => y[i, e] * w[t, k, e]
+        val a = for i j => sum k => q[i, k] * q[j, k]
+        val top = for i => stop_gradient (max j => a[i, j])
+        val l = for i => top[i] + log (sum j => exp (a[i, j] - top[i]))
+    in for i k => y[i, k] + (sum j => exp (a[i, j] - l[i]) * q[j, k]) end
+  in sum i k => y[i, k] * y[i, k] end
+
 (* All states are results, of which the last ones are read as well. *)
 fun states (w : E[d, d], x : E[n, b, d]) =
   let val s = unfold (s = x[0, ..]) for t < n => for i k => swish (sum e => s[i, e] * w[k, e]) + x[t, i, k]
@@ -52,10 +79,12 @@ fun ruled (w : E[n, d, d], x : E[b, d]) =
 SHAPES = {
     "layers": ((3, 5, 4), (3, 5), (3, 4, 5), (3, 4, 4), (2, 4)),
     "attention": ((3, 4, 4), (5, 4)),
+    "heads": ((3, 4, 12), (3, 4, 4), (5, 4)),
+    "logarithm": ((3, 4, 4), (5, 4)),
     "states": ((4, 4), (3, 2, 4)),
     "ruled": ((3, 4, 4), (2, 4)),
 }
-GIVEN = {"layers": "(w1, c, w2, v, x)", "attention": "(w, x)", "states": "(w, x)", "ruled": "(w, x)"}
+GIVEN = dict.fromkeys(SHAPES, "(w, x)") | {"layers": "(w1, c, w2, v, x)", "heads": "(w, u, x)"}
 for name, given in GIVEN.items():
     TEXT += f"fun d_{name} {given[1:-1].replace(',', '')} = value_and_grad {name} {given}\n"
 
@@ -83,8 +112,41 @@ def test_products_are_kept() -> None:
 def test_scores_are_made_again() -> None:
     forwards, _ = loops("attention")
     assert sorted(kept(forwards)) == ["s", "s", "sd", "sd"]
-    forwards, _ = loops("attention", "bf16")  # kernels hold statistics in f32
-    assert sorted(kept(forwards)) == ["sd", "sd"]
+
+
+@pytest.mark.parametrize("element", ["bf16", "f16"])
+@pytest.mark.parametrize("name", ["attention", "heads", "logarithm"])
+def test_statistics_are_kept_in_f32(name: str, element: str) -> None:
+    """As kernels have them. The function and its gradient still have one loop forwards together."""
+    forwards, _ = loops(name, element)
+    wide = [state for state in forwards.states if state.element is Element.F32]
+    assert [len(state.shape) for state in wide] == [2, 2] if name == "heads" else [1, 1]
+    assert {state.element for state in forwards.states} == {Element(element), Element.F32}
+
+
+def test_heads_that_lie_side_by_side() -> None:
+    """Sums with values are no larger than what queries, keys and values lie in; they are kept once, merged."""
+    forwards, _ = loops("heads")
+    assert kept(forwards) == ["s3 * d", "2s", "2s", "s2 * (d / 2)"]
+
+
+def test_what_is_made_of_statistics() -> None:
+    """A logarithm of a sum is made again of it."""
+    forwards, _ = loops("logarithm")
+    assert sorted(kept(forwards)) == ["s", "s", "sd"]
+
+
+@pytest.mark.parametrize("target", ["interpret", "cpu"])
+@pytest.mark.parametrize("element", ["bf16", "f16"])
+def test_no_digit_is_lost(element: str, target: str) -> None:
+    """What is kept gives bit for bit the gradient of three layers that stand there one after the other."""
+    text = TEXT + "fun d_three w u x = value_and_grad three (w, u, x)\n"
+    module, chance = axon.compile(text.replace("E[", f"{element}[").replace("cast E", f"cast {element}")), np.random.default_rng(0)
+    given = [(chance.standard_normal(shape) / 2).astype(Element(element).dtype) for shape in ((3, 8, 24), (3, 8, 8), (9, 8))]
+    _, kept = module.d_heads(*given, target=target)
+    _, straight = module.d_three(*given, target=target)
+    for one, other in zip(kept, straight, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_states_that_are_results() -> None:

@@ -232,10 +232,10 @@ def contraction(
         near = op.reduction.monoid.kind == "sum"
         raise Unsupported("only unconditional sums of products have a kernel family", span, near=near)
     summed = op.reduction.axes
-    if merging.beside is not None:
-        return _computing(op, values, merging, given)
     if siblings and merging not in (APART, *_WHOLE_SIDES):
         raise Unsupported("sums that share a factor, of factors that are not read as they lie", span)
+    if merging.beside is not None:
+        return _computing(op, values, merging, given)
     window = None if merging.window is None else summed[merging.window]
     windowed = merging.im2col is not None and merging.channels is None
     for axis in summed if windowed else filter(None, (window,)):

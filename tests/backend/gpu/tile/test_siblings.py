@@ -20,6 +20,7 @@ from axon.backend.gpu.report.show import explain
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.runtime.prepare import prepare
 from axon.backend.gpu.runtime.simulated import run
+from axon.backend.gpu.runtime.steps import Ordered
 from axon.backend.gpu.runtime.ways import plan
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.schedule import TileMapping, candidates
@@ -245,3 +246,23 @@ def test_kernels_are_built() -> None:
     for built in build.build_all(made, HOPPER):
         assert isinstance(built, build.LinkedKernel)
         assert not built.spilled
+
+
+def test_factors_that_are_computed_are_not_shared() -> None:
+    """Of a factor that is made on the way, as of a step of a loop, each sum has a kernel of its own."""
+    text = """
+fun f {i} (x : bf16[m, n, d]) (y : bf16[m, n, d]) (p : bf16[m, h, d]) (q : bf16[l, m, h, d]) where i < l, i >= 0 =
+  let val w = for b j k => if i = 0 then p[b, j, k] else q[i - 1, b, j, k]
+      val g = for b r j => sum k => x[b, r, k] * w[b, j, k]
+      val u = for b r j => sum k => y[b, r, k] * w[b, j, k]
+      val s = for b r => sum j => u[b, r, j]
+  in (for b r j => g[b, r, j] * u[b, r, j], for b r k => sum j => u[b, r, j] * s[b, r] * w[b, j, k]) end"""
+    program = compiler.lower(compiler.check_text(text), "f", None)
+    given = {"m": 8, "n": 2048, "d": 64, "h": 2048, "l": 4, "i": 2}
+    mentioned = {s for value in program.inputs for dim in value.shape for s in dim.variables} | {*program.explicit}
+    sizes = {symbol: given[symbol.name] for symbol in mentioned}
+    stepped = Ordered(program).at(sizes)
+    assert stepped.straight is not None
+    products = [k for k in stepped.straight.serving({}, sizes).planned.kernels if isinstance(k, MatrixProduct)]
+    assert len(products) == 3
+    assert not any(product.siblings for product in products)
