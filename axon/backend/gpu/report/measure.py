@@ -111,7 +111,7 @@ def _used_by(kernel: Tiled, planned: Planned) -> tuple[Value, ...]:
 
 
 def _moved(tensor: DeviceTensor, pointer: int | None) -> DeviceTensor:
-    return tensor if pointer is None else DeviceTensor(pointer, tensor.shape, tensor.strides, tensor.element)
+    return tensor if pointer is None else replace(tensor, pointer=pointer)
 
 
 @contextmanager

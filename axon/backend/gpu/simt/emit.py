@@ -334,6 +334,9 @@ class PlainEmitter:
                 code.assign(start, own * vector)
                 writer.extents[lane.symbol] = lane.extent
                 writer.lane = Lane(lane.symbol, start, vector)
+                if self.mapping.tail:
+                    some = writer.tail(start, self.extent(lane), vector)
+                    stack.enter_context(writer.masked(some, True, tail=True))
             if self.mapping.flat:
                 rest = Constant(0)
             for axis in outer if turn is not None else ():
@@ -508,8 +511,8 @@ class PlainEmitter:
                 start = writer.let(place + further)
                 there: Expression = TRUE if mapping.whole else writer.there((start, limit))
                 writer.lane = Lane(axis.symbol, start, vector, base, further)
-                with writer.masked(there, False):
-                    yield there
+                with writer.masked(there, False), self.tail(there, start, limit) as some:
+                    yield some
         elif mapping.pieces is not None:
             yield from self.piece(axis, mapping.pieces, unroll)
         else:
@@ -518,6 +521,10 @@ class PlainEmitter:
                 own = self.member if self.team else self.code.local("sharer")
                 first = own if run is None else self.code.let(start + own, "first_")
             step = (self.beside or mapping.team) * vector if mapping.team > 1 or self.team else 1
+            stop, tail = limit, bool(self.team) and mapping.tail
+            if tail:
+                stop = self.code.let(call("max_int", limit, 0), "stop_")
+                limit = self.code.let(stop - stop % vector, "vectors_")
             if unroll > 1:
                 turns = self.code.let(call("turns", first, limit, step), "turns_")
                 whole = self.code.let(turns - turns % unroll, "whole_")
@@ -531,9 +538,26 @@ class PlainEmitter:
                 name = self.name(axis.symbol)
                 with writer.branch(self.code.loop(name, first, limit, step)):
                     yield from self.placed(axis, name, vector)
+            if tail:
+                mine = call("both", call("eq_int", first, 0), call("lt_int", limit, stop))
+                with writer.branch(self.code.when(self.code.let(mine))):
+                    place = self.code.let(limit + 0, f"{axis.symbol.name}_")
+                    with self.tail(TRUE, place, stop) as some:
+                        for _ in self.placed(axis, place, vector):
+                            yield some
         if self.team:
             writer.lane = None
         del writer.extents[axis.symbol]
+
+    @contextmanager
+    def tail(self, there: Expression, start: Expression, limit: Expression) -> Iterator[Expression]:
+        """Where neighbours are only in part there: which of them; else whether the first is."""
+        if not self.mapping.tail:
+            yield there
+            return
+        some = self.writer.tail(start, limit, self.mapping.vector)
+        with self.writer.masked(some, True, tail=True):
+            yield some
 
     def piece(self, axis: Axis, cut: Pieces, unroll: int) -> Iterator[Expression]:
         """The elements of a row that a thread has in its block's piece."""

@@ -1,0 +1,55 @@
+"""Plain kernels of tensors with spare elements behind each row: vectors of which the last one of a row counts in part.
+
+What is spare holds nonsense here, and whoever moves what lies behind that, or stores over a row that follows, is found.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from axon.backend.gpu.layout.memory import SPACED, aligned, contiguous
+from axon.backend.gpu.simt.access import width_of
+from axon.base.element import Element
+from tests.backend.gpu.simt.plain_cases import admitted, case, compare, expected, tailed, threads, with_spare
+from tests.backend.gpu.simt.plain_programs import INTEGERS, NAMES, SOURCE, WHOLE
+from tests.backend.gpu.simt.test_emit import executable
+from tests.sample import ALL
+
+SOAK = bool(os.environ.get("AXON_SOAK"))
+SIZES = ((5, 37), (3, 9), (2, 261), (9, 5), (1, 71), (6, 1), (4, 64), (0, 9))
+FEW = 3 if ALL else 1
+# Of these, a kernel by rows or by lanes has a tail: all others read, or store, what has no spare elements of its own row.
+TAILED = frozenset({
+    "rowsum", "colsum", "softmax", "gelu", "cum", "best", "worst", "variance", "twice", "custom", "anyall", "counts", "ratios", "mask",
+})  # fmt: skip
+
+
+def try_tails(source: str, name: str, element: str) -> int:
+    """The kernels as they are chosen, and some of all with tails; how many of these."""
+    made, chance, tails = executable(source, name, element), random.Random(name + element), 0
+    for seed, size in enumerate(SIZES):
+        given = with_spare(case(made, size, seed=seed))
+        if not admitted(given):
+            continue
+        options = [tailed(given, nest) for nest in given.todo]
+        every = [[one[n % len(one)] for one in options] for n in range(max(map(len, options), default=1))]
+        every = [one for one in every if threads(given, one) <= (16_384 if SOAK else 1024)]
+        for mappings in every if SOAK else [*every[:1], *chance.sample(every[1:], min(FEW, len(every[1:])))]:
+            compare(given, mappings, expected(given), seed=seed)
+            tails += any(mapping.tail for mapping in mappings)
+    return tails
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+@pytest.mark.parametrize("name", NAMES)
+def test_floats(name: str, element: str) -> None:
+    assert try_tails(SOURCE, name, element) or name not in TAILED
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_integers(name: str) -> None:
+    for element in ("i32", "i64", "u8", "u16") if SOAK else ("i32", "u8"):
+        try_tails(INTEGERS, name, element)
