@@ -92,8 +92,8 @@ class DeviceTensor:
 
     @property
     def storable(self) -> bool:
-        """Whether bulk copies can store it. At the end of a row they write 16 bytes at once, though they load single elements: where
-        a row ends before, what follows must be spare."""
+        """Whether bulk copies can store it. At the end of a row they write 16 bytes at once, though they load single elements: what
+        follows must be spare then."""
         if self.im2col is not None or self.copyable is not None:
             return False
         size = self.element.bits // 8
@@ -134,7 +134,7 @@ class DeviceTensor:
 
 
 def aligned(pointer: int, shape: tuple[int, ...], element: Element, row: int = 1, least: int = 1) -> DeviceTensor:
-    """A tensor laid out in rows, of its last dimension or of so many, that start at multiples of 16 bytes, and of `least` elements."""
+    """A tensor laid out in rows, of its last dimension or of so many, that start at multiples of 16 bytes and `least` elements."""
     unit = max(least, HOPPER.tensor_map_alignment * 8 // element.bits)
     inside = contiguous(pointer, shape[len(shape) - row :], element).strides
     whole = max(1, prod(shape[len(shape) - row :]))

@@ -563,6 +563,9 @@ class PlainEmitter:
         """The elements of a row that a thread has in its block's piece."""
         writer, mapping = self.writer, self.mapping
         stride = mapping.team * mapping.vector
+        end: Expression = self.code.local("stop")
+        if mapping.tail:  # the last piece has all of its last vector
+            end = writer.let(call("min_int", end, writer._let_dim(axis.extent)))
         several, rest = divmod(cut.chunks, unroll)
         for first, turns, count in ((0, several, unroll), (several * unroll, rest, 1)):
             with ExitStack() as stack:
@@ -578,8 +581,8 @@ class PlainEmitter:
                     there = TRUE if mapping.whole else writer.there((start, self.code.local("stop")))
                     self.places[axis.symbol] = start
                     writer.lane = Lane(axis.symbol, start, mapping.vector)
-                    with writer.masked(there, False):
-                        yield there
+                    with writer.masked(there, False), self.tail(there, start, end) as some:
+                        yield some
                     del self.places[axis.symbol]
 
     @property

@@ -182,7 +182,7 @@ def choose(
     width = width_of(nest, values, tensors, sizes, False, tails=True)
     vectors = -(-widest(nest, sizes) // width.vector)
     if held_in_registers(nest) and not uneven(nest):
-        cut = None if width.tail else pieces(nest, values, tensors, sizes, width, target)
+        cut = pieces(nest, values, tensors, sizes, width, target)
         found = _in_registers(nest, width, vectors, sizes, cut)
         if found is None and (cut is not None or (target.has(HAS_CLUSTERS) and read_again(nest))) and not _at_once(nest):
             found = _in_cluster(nest, values, tensors, width, vectors, sizes, cut, target)
@@ -418,7 +418,7 @@ def _in_cluster(
     if cut is None:
         return None
     whole = TEAM * cut.chunks * cut.blocks * width.vector == longest(nest, sizes)
-    return Mapping("cluster", width.vector, width.beside, whole=whole, team=TEAM, pieces=cut)
+    return Mapping("cluster", width.vector, width.beside, whole=whole, team=TEAM, pieces=cut, tail=width.tail)
 
 
 def _in_order(width: Width, vectors: int, uneven: bool) -> Mapping:

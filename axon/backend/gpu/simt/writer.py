@@ -290,7 +290,9 @@ class LaneWriter(Writer):
             fetched = call(f"{name}_{block}", held.pointer, self.first_offset(read.tensor, subscripts), inside)
             several = self.let(fetched) if given else self.code.let(fetched)
             return self.let(Several(tuple(Item(several, Constant(place)) for place in places)))
-        if lane is not None and wide and (self.is_within(read) or not any(mask.varies for mask in self.masks)):
+        # What is behind a row's tail is there, too.
+        anyhow = wide and (self.is_within(read) or not any(mask.varies and not mask.tail for mask in self.masks))
+        if lane is not None and anyhow:
             offset = self.first_offset(read.tensor, read.subscripts)
             inside = self.mask(steady_only=True, given=given)
             made = call(f"{name}_{lane.vector}", held.pointer, offset, inside)
@@ -310,9 +312,7 @@ class LaneWriter(Writer):
         self.fetched[found] = inside
         return found
 
-    def _among(
-        self, subscripts: tuple[Dim | Scalar, ...]
-    ) -> tuple[tuple[Dim | Scalar, ...], int, tuple[int, ...]] | None:
+    def _among(self, subscripts: tuple[Dim | Scalar, ...]) -> tuple[tuple[Dim | Scalar, ...], int, tuple[int, ...]] | None:
         """Where elements begin that come together, how many, and which of them each neighbour has; None if each has the next."""
         lane = self.lane
         assert lane is not None

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-import axon
 from axon import compiler
-from axon.backend.gpu.layout.memory import aligned, contiguous
+from axon.backend.gpu.layout.target import HOPPER
+from axon.backend.gpu.report.plain import time_of
 from axon.backend.gpu.runtime import binding, packed
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.plain_variants import prepare as prepare_nest
 from axon.backend.gpu.runtime.prepare import Prepared, fit
-from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.gpu.runtime.stepped_call import HostCall
+from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.gpu.runtime.ways import Planned
-from axon.backend.plan.ir import Nest
-from axon.base.element import Element
+from axon.backend.gpu.tile.families import results_of
+from axon.backend.plan.ir import Nest, reads_of
 from axon.core.passes.parts import parts
 from axon.core.verify import CoreInvalid
 from axon.interpret import run
@@ -58,8 +58,13 @@ fun running (x : bf16[n, d]) (w : bf16[v, d]) =
   in for i => max j => c[i, j] * cast f32 z[i, j] end
 fun twice (x : bf16[n, d]) (w : bf16[v, d]) (u : bf16[v, e]) =
   let val h = for i, j < v => sum k => x[i, k] * w[j, k]
-  in for i c => sum j => h[i, j] * u[j, c] end
-fun scaled (x : f32[n, d]) (y : f32[n, d]) = let val z = for i j => x[i, j] * y[i, j] in (for i j => z[i, j] + 1.0, for j => sum i => z[i, j]) end
+  in (for i c => sum j => h[i, j] * u[j, c], for i => argmax j => h[i, j]) end
+fun kept (x : bf16[n, d]) (w : bf16[v, d]) =
+  let val z = for i, j < v => sum k => x[i, k] * w[j, k] in (z, for i => max j => z[i, j]) end
+fun scaled (x : f32[n, d]) =
+  let val z = for i => scan (op +, 0.0) j => x[i, j]
+      val s = sum i j => z[i, j]
+  in for i j => z[i, j] / s end
 """
 SMALL = {"b": 2, "t": 20, "d": 64, "v": 77, "n": 40, "e": 72}
 
@@ -95,11 +100,69 @@ def served(name: str, **sizes: int) -> tuple[Planned, dict[Any, int]]:
 @pytest.mark.parametrize("name", ["losses", "trained", "choices", "columns", "running", "twice", "scaled"])
 @pytest.mark.parametrize("odd", [77, 65, 8])
 def test_forms(name: str, odd: int, gpu: EmulatedDriver) -> None:
-    program, arrays = given(name, {**SMALL, "v": odd})
+    program, arrays = given(name, {**SMALL, "v": odd, "d": odd if name == "scaled" else 64})
     sizes = program.contract.bind([], [x.shape for x in arrays])
-    stepped = Stepped(program)
-    got = outcome(HostCall(stepped, [x.copy() for x in arrays], sizes, None), arrays, None)
+    assert bool(served(name, **{**SMALL, "v": odd, "d": odd if name == "scaled" else 64})[0].spaced) == (odd % 8 > 0)
+    got = outcome(HostCall(Stepped(program), [x.copy() for x in arrays], sizes, None), arrays, None)
     assert not wrong(got, outcome(run, program, arrays), program)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "wanted"),
+    [
+        ("losses", {"b": 8, "t": 1024, "v": 50257, "d": 768}, 1),
+        ("losses", {"b": 8, "t": 1024, "v": 50256, "d": 768}, 0),  # rows of 16 bytes anyhow
+        ("losses", {"b": 8, "t": 1024, "v": 7, "d": 768}, 0),  # more would be added than an eighth
+        ("losses", {"b": 1, "t": 16, "v": 77, "d": 64}, 0),  # nothing is gained
+        ("trained", {"n": 8192, "v": 50257, "d": 768}, 2),
+        ("choices", {"n": 8192, "v": 50257, "d": 768}, 1),
+        ("columns", {"n": 8192, "v": 50257, "d": 768}, 1),
+        ("running", {"n": 8192, "v": 5025, "d": 768}, 1),
+        ("twice", {"n": 8192, "v": 50257, "d": 768, "e": 512}, 1),  # its second product reads it by bulk copies
+        ("scaled", {"n": 8192, "d": 50257}, 0),  # one long row is better
+        ("scaled", {"n": 819200, "d": 3}, 0),
+    ],
+)
+def test_which_rows_are_spaced(name: str, sizes: dict[str, int], wanted: int) -> None:
+    """Where they are, every product stores them by bulk copies, and every plain kernel moves neighbours together."""
+    planned, own = served(name, **sizes)
+    lying = planned.lying(own)
+    assert len(planned.spaced) == wanted
+    assert not planned.copies
+    assert not planned.spaced.keys() & {*planned.program.block.results, *(v.symbol for v in planned.program.inputs)}
+    for kernel in planned.kernels:
+        if isinstance(kernel, Nest):
+            mapping = prepare_nest(kernel, planned.known, lying, own, HOPPER).wanted
+            assert mapping.tail == (not planned.spaced.keys().isdisjoint({*reads_of(kernel), *kernel.stored}))
+        elif not {value.symbol for value in results_of(kernel)}.isdisjoint(planned.spaced):
+            ready = fit(kernel, lying, own)
+            assert isinstance(ready, Prepared)
+            assert ready.granted.boxed == {result.place.symbol for result in kernel.results}
+
+
+def test_results_lie_as_results_do() -> None:
+    planned, own = served("kept", n=8192, v=50257, d=768)
+    assert planned.spaced
+    assert all(planned.lying(own)[symbol].strides[-2:] in ((50257, 1), (1,)) for symbol in planned.program.block.results)
+
+
+@pytest.mark.parametrize("name", ["losses", "trained", "choices", "columns", "running"])
+def test_nothing_takes_longer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the model of plain kernels has it that `explain` shows."""
+
+    def seconds(**sizes: int) -> float:
+        planned, own = served(name, **sizes)
+        lying = planned.lying(own)
+        nests = (kernel for kernel in planned.kernels if isinstance(kernel, Nest))
+        return sum(time_of(nest, planned.known, lying, own, HOPPER).seconds for nest in nests)
+
+    for rows in (64, 8192):
+        for v in (129, 1001, 32003, 50257):
+            sizes = {"b": 8, "t": rows // 8, "n": rows, "v": v, "d": 256}
+            found = seconds(**sizes)
+            with monkeypatch.context() as without:
+                without.setattr(packed, "GAIN", inf)
+                assert found <= seconds(**sizes) * 1.001, sizes
 
 
 @pytest.mark.parametrize("part", range(3))

@@ -215,7 +215,7 @@ def _by_rows(
             chunks = -(-widest(nest, sizes) // (wide.vector * blocks * WARP))
             cut = Pieces(blocks, chunks)
             yield Mapping("cluster", wide.vector, wide.beside, chunks, team=WARP, pieces=cut, tail=True)
-    cut = pieces(nest, known, tensors, sizes, wide, target) if held and not wide.tail else None
+    cut = pieces(nest, known, tensors, sizes, wide, target) if held else None
     if cut is not None:
         vectors = -(-widest(nest, sizes) // wide.vector)
         for blocks in (n for n in CLUSTERS if n <= target.largest_cluster):
@@ -224,17 +224,21 @@ def _by_rows(
                 for chunks in (least, least + 1):
                     smaller = replace(cut, blocks=blocks, chunks=chunks, stages=1 + (blocks + chunks) % 3)
                     whole = blocks * chunks * team == vectors
-                    yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=smaller)
-                    yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=smaller, later=cut.reads)
+                    yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=smaller, tail=wide.tail)
+                    yield Mapping(
+                        "cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=smaller, later=cut.reads, tail=wide.tail
+                    )
                     if chunks < 8:
                         held = replace(smaller, reads=frozenset())
                         found = [smaller, held] if blocks > 1 else [smaller]
                         kept = keeping(nest, known, tensors, wide, smaller, chunks * team, target)
                         if kept is not None:
-                            yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=kept)
+                            yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=kept, tail=wide.tail)
                             found.append(kept)
                         for one in found:
-                            in_registers = Mapping("cluster", wide.vector, wide.beside, chunks, whole, team=team, pieces=one)
+                            in_registers = Mapping(
+                                "cluster", wide.vector, wide.beside, chunks, whole, team=team, pieces=one, tail=wide.tail
+                            )
                             yield in_registers
                             yield replace(in_registers, later=cut.reads)
 
