@@ -199,24 +199,24 @@ def spacing(
         wide = aligned(ALIGNMENT, lying.shape, lying.element, least=SPACED)
         if wide.spare and LONGER * wide.bytes <= (LONGER + 1) * lying.bytes:
             spaced[symbol] = wide
-    touched = [kernel for kernel in running if not spaced.keys().isdisjoint(_touched(kernel, values))]
+    chosen = frozenset(spaced)
+    if not chosen:
+        return chosen
+    users = [(kernel, found) for kernel in running if (found := frozenset(_touched(kernel, values) & chosen))]
     known: dict[tuple[int, frozenset[Symbol]], float] = {}
 
-    def seconds(chosen: Set[Symbol]) -> float:
-        return sum(one(number, frozenset(chosen & _touched(kernel, values))) for number, kernel in enumerate(touched))
+    def seconds(chosen: frozenset[Symbol]) -> float:
+        for number, (kernel, own) in enumerate(users):
+            if (number, own & chosen) not in known:
+                lying = {**tensors, **{symbol: spaced[symbol] for symbol in own & chosen}}
+                known[number, own & chosen] = _seconds(kernel, values, lying, sizes, target)
+        return sum(known[number, own & chosen] for number, (_, own) in enumerate(users))
 
-    def one(number: int, chosen: frozenset[Symbol]) -> float:
-        if (number, chosen) not in known:
-            lying = {**tensors, **{symbol: spaced[symbol] for symbol in chosen}}
-            known[number, chosen] = _seconds(touched[number], values, lying, sizes, target)
-        return known[number, chosen]
-
-    chosen = frozenset(spaced)
-    least = max(GAIN, PART * seconds(frozenset())) if chosen else 0.0
+    least = max(GAIN, PART * seconds(frozenset()))
     for symbol in spaced:
         if seconds(chosen - {symbol}) < seconds(chosen) + least:
             chosen -= {symbol}
-    return chosen if chosen and seconds(chosen) + least <= seconds(frozenset()) else frozenset()
+    return chosen if seconds(chosen) + least <= seconds(frozenset()) else frozenset()
 
 
 def _touched(kernel: Kernel, values: Mapping[Symbol, Value]) -> Set[Symbol]:
@@ -241,8 +241,8 @@ def _seconds(
     ready = fit(kernel, tensors, sizes)
     if isinstance(ready, str):
         return inf
-    places = {result.place.symbol for result in kernel.results}
-    if places <= ready.granted.boxed:
+    ragged = isinstance(kernel, MatrixProduct) and kernel.ragged is not None
+    if not ragged and ready.granted.boxed >= {result.place.symbol for result in kernel.results}:
         return 0.0
     return sum(tensors[result.value.symbol].bytes for result in kernel.results) / memory_rate(target)
 

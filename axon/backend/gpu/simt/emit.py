@@ -538,8 +538,8 @@ class PlainEmitter:
                 name = self.name(axis.symbol)
                 with writer.branch(self.code.loop(name, first, limit, step)):
                     yield from self.placed(axis, name, vector)
-            if tail:
-                mine = call("both", call("eq_int", first, 0), call("lt_int", limit, stop))
+            if tail:  # the thread whose turn it is
+                mine = call("both", call("eq_int", first, limit % step), call("lt_int", limit, stop))
                 with writer.branch(self.code.when(self.code.let(mine))):
                     place = self.code.let(limit + 0, f"{axis.symbol.name}_")
                     with self.tail(TRUE, place, stop) as some:

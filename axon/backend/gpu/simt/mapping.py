@@ -10,7 +10,7 @@ Note [Teams]
 
     A row need not have a multiple of `vector` elements where what lies behind it is spare (see `DeviceTensor`): those that are read
     together are still vectors, of which the last one of a row, its *tail*, counts in part. A loop of a team has its whole vectors
-    first, then one thread has the tail, so that nothing else asks which neighbours there are.
+    first, then the thread whose turn it is has the tail: nothing else asks which neighbours there are.
 
     Threads of a warp exchange values all together. Where they do so within loops that are longer in some rows than in others
     (`uneven`), a team is a whole warp or a block.

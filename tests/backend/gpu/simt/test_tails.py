@@ -42,12 +42,26 @@ def try_tails(source: str, name: str, element: str) -> int:
     return tails
 
 
-@pytest.mark.parametrize(
-    ("name", "element"),
-    [(name, element) for name in NAMES for element in ("bf16", "f32") if element == "bf16" or ALL or name in TAILED],
-)
+BOTH = [(name, element) for name in NAMES for element in ("bf16", "f32") if element == "bf16" or ALL or name in TAILED]
+
+
+@pytest.mark.parametrize(("name", "element"), BOTH)
 def test_floats(name: str, element: str) -> None:
     assert try_tails(SOURCE, name, element) or name not in TAILED
+
+
+@pytest.mark.parametrize("name", ["softmax", "variance"])
+def test_rows_in_pieces(name: str) -> None:
+    """Clusters whose last piece ends in the midst of a vector, all of which is brought."""
+    made = executable(SOURCE, name, "bf16")
+    for seed, size in enumerate(((5, 261), (3, 37))):
+        given = with_spare(case(made, size, seed=seed))
+        (nest,) = given.todo
+        mappings = [m for m in tailed(given, nest) if m.pieces is not None and m.tail]
+        streamed = [m for m in mappings if m.persistent and not m.chunks]
+        few = random.Random(seed).sample(mappings, FEW) + random.Random(seed).sample(streamed, 2 * FEW)
+        for mapping in mappings if SOAK else few:
+            compare(given, [mapping], expected(given), seed=seed)
 
 
 @pytest.mark.parametrize("name", WHOLE)
