@@ -511,7 +511,7 @@ class PlainEmitter:
                 start = writer.let(place + further)
                 there: Expression = TRUE if mapping.whole else writer.there((start, limit))
                 writer.lane = Lane(axis.symbol, start, vector, base, further)
-                with writer.masked(there, False), self.tail(there, start, limit) as some:
+                with writer.masked(there, False), self.tail(there, start, limit, chunk == mapping.ends) as some:
                     yield some
         elif mapping.pieces is not None:
             yield from self.piece(axis, mapping.pieces, unroll)
@@ -550,9 +550,9 @@ class PlainEmitter:
         del writer.extents[axis.symbol]
 
     @contextmanager
-    def tail(self, there: Expression, start: Expression, limit: Expression) -> Iterator[Expression]:
-        """Where neighbours are only in part there: which of them; else whether the first is."""
-        if not self.mapping.tail:
+    def tail(self, there: Expression, start: Expression, limit: Expression, ends: bool = True) -> Iterator[Expression]:
+        """Where a row may end in the midst of neighbours: which of them are there; else whether they are."""
+        if not (self.mapping.tail and ends):
             yield there
             return
         some = self.writer.tail(start, limit, self.mapping.vector)

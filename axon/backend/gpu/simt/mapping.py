@@ -10,7 +10,8 @@ Note [Teams]
 
     A row need not have a multiple of `vector` elements where what lies behind it is spare (see `DeviceTensor`): those that are read
     together are still vectors, of which the last one of a row, its *tail*, counts in part. A loop of a team has its whole vectors
-    first, then the thread whose turn it is has the tail: nothing else asks which neighbours there are.
+    first, then the thread whose turn it is has the tail; of a row in registers, its place among a thread's vectors is known. So
+    nothing else asks which neighbours there are.
 
     Threads of a warp exchange values all together. Where they do so within loops that are longer in some rows than in others
     (`uneven`), a team is a whole warp or a block.
@@ -103,6 +104,7 @@ class Mapping:
     deep: int = 1  # groups of a block's threads that share a loop around the innermost one, the one with the number
     around: int = 0
     tail: bool = False  # the last neighbours of a row may be fewer
+    ends: int = 0  # which of a thread's vectors in registers are those, if it has them
 
     @property
     def persistent(self) -> bool:
@@ -382,7 +384,13 @@ def _reductions(nest: Nest) -> int:
 def _held(nest: Nest, width: Width, by: By, team: int, chunks: int, sizes: MappingOf[Symbol, int], blocks: int = 1) -> Mapping:
     whole = team * chunks * blocks * width.vector == longest(nest, sizes)
     cut = Pieces(blocks, chunks) if blocks > 1 else None
-    return Mapping(by, width.vector, width.beside, chunks, whole, team=team, pieces=cut, tail=width.tail)
+    ends = where_it_ends(longest(nest, sizes) // width.vector, team, chunks) if width.tail else 0
+    return Mapping(by, width.vector, width.beside, chunks, whole, team=team, pieces=cut, tail=width.tail, ends=ends)
+
+
+def where_it_ends(vectors: int, team: int, chunks: int) -> int:
+    """Of a row of so many whole vectors, which each block holds in so many of each thread's: of which of those there is a tail."""
+    return vectors % (team * chunks) // team
 
 
 def _in_cluster(
@@ -454,7 +462,7 @@ def roomier(mapping: Mapping) -> Mapping | None:
     tiled = mapping.tiled
     if tiled is None and mapping.chunks % 2 == 0 < mapping.chunks and 2 * mapping.team <= MOST and mapping.pieces is None:
         by: By = "warp" if mapping.by == "warp" and 2 * mapping.team <= WARP else "block"
-        return replace(mapping, by=by, team=2 * mapping.team, chunks=mapping.chunks // 2)
+        return replace(mapping, by=by, team=2 * mapping.team, chunks=mapping.chunks // 2, ends=mapping.ends // 2)
     if tiled is None:
         if not (mapping.chunks or mapping.pieces is not None) or mapping.by not in ("block", "cluster"):
             return None

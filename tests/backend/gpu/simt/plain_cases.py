@@ -37,6 +37,7 @@ from axon.backend.gpu.simt.mapping import (
     plainest,
     shareable,
     uneven,
+    where_it_ends,
     widest,
 )
 from axon.backend.gpu.simt.pieces import Pieces, keeping, pieces
@@ -207,14 +208,16 @@ def _by_rows(
                 if vectors <= most * chunks:
                     team = -(-vectors // chunks)
                     team = 1 << (team - 1).bit_length() if by == "warp" else -(-team // WARP) * WARP
-                    yield Mapping(by, vector, beside, chunks, team=team, tail=tail)
+                    ends = where_it_ends(longest(nest, sizes) // vector, team, chunks) if tail else 0
+                    yield Mapping(by, vector, beside, chunks, team=team, tail=tail, ends=ends)
                     if team * chunks * vector == longest(nest, sizes):
                         yield Mapping(by, vector, beside, chunks, whole=True, team=team)
     if wide.tail and held:
         for blocks in (2, 4):
             chunks = -(-widest(nest, sizes) // (wide.vector * blocks * WARP))
             cut = Pieces(blocks, chunks)
-            yield Mapping("cluster", wide.vector, wide.beside, chunks, team=WARP, pieces=cut, tail=True)
+            ends = where_it_ends(longest(nest, sizes) // wide.vector, WARP, chunks)
+            yield Mapping("cluster", wide.vector, wide.beside, chunks, team=WARP, pieces=cut, tail=True, ends=ends)
     cut = pieces(nest, known, tensors, sizes, wide, target) if held else None
     if cut is not None:
         vectors = -(-widest(nest, sizes) // wide.vector)
@@ -236,9 +239,9 @@ def _by_rows(
                             yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=kept, tail=wide.tail)
                             found.append(kept)
                         for one in found:
-                            in_registers = Mapping(
-                                "cluster", wide.vector, wide.beside, chunks, whole, team=team, pieces=one, tail=wide.tail
-                            )
+                            ends = where_it_ends(longest(nest, sizes) // wide.vector, team, chunks) if wide.tail else 0
+                            in_registers = Mapping("cluster", wide.vector, wide.beside, chunks, whole, team=team, pieces=one)
+                            in_registers = replace(in_registers, tail=wide.tail, ends=ends)
                             yield in_registers
                             yield replace(in_registers, later=cut.reads)
 
