@@ -2,10 +2,10 @@
 
 Note [Three ways to store a tile]
     A bulk copy stores a panel of a tile at once, and clips it at the tensor's edges; for that all rows must start at multiples of
-    16 bytes and end there (`boxed`), which 50,257 columns of 16 bits do not. Where they do not, but columns are neighbours in
-    memory (`dense`), each warp lays out its 16 rows in shared memory, and from there stores all of a row that begins and ends at
-    multiples of 16 bytes so many bytes a thread, and the few elements at its ends one by one (`ptx_rows`). Anything else is stored
-    element by element, each from the thread that holds it.
+    16 bytes and end there, or have spare elements behind them (`boxed`), which 50,257 columns of 16 bits of a result do not. Where
+    they do not, but columns are neighbours in memory (`dense`), each warp lays out its 16 rows in shared memory, and from there
+    stores all of a row that begins and ends at multiples of 16 bytes so many bytes a thread, and the few elements at its ends one
+    by one (`ptx_rows`). Anything else is stored element by element, each from the thread that holds it.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from axon.base.element import Element
 
 OFFSETS = {1: 16, 2: 8, 3: 5}  # bits of an offset in a copy of pixels, by how many dimensions these lie in
 PIXEL_STEP = 8  # at most
+SPACED = 8  # elements, of which spaced rows begin at multiples: as many as a thread of a plain kernel moves together
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +57,15 @@ class Im2col:
 @dataclass(frozen=True, slots=True)
 class DeviceTensor:
     """Device memory: its address, and for each dimension its extent and the elements from one index to the next. The last two of
-    `im2col` are pixels and what windows show there, and no strides express them."""
+    `im2col` are pixels and what windows show there, and no strides express them. `spare` elements behind each row, along the last
+    dimension, are its own: whoever has it may read and write them, and they mean nothing."""
 
     pointer: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     element: Element
     im2col: Im2col | None = None
+    spare: int = 0
 
     @property
     def bytes(self) -> int:
@@ -89,12 +92,12 @@ class DeviceTensor:
 
     @property
     def storable(self) -> bool:
-        """Whether bulk copies can store it. At the end of a row they write 16 bytes at once, though they load single elements."""
-        return (
-            self.im2col is None
-            and self.copyable is None
-            and self.shape[-1] * self.element.bits // 8 % HOPPER.tensor_map_alignment == 0
-        )
+        """Whether bulk copies can store it. At the end of a row they write 16 bytes at once, though they load single elements: what
+        follows must be spare then."""
+        if self.im2col is not None or self.copyable is not None:
+            return False
+        size = self.element.bits // 8
+        return -self.shape[-1] * size % HOPPER.tensor_map_alignment <= self.spare * size
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -107,7 +110,8 @@ class DeviceTensor:
         """The same memory with its dimensions in another order, in which copies of pixels do not see it."""
         shape, strides = (tuple(of[d] for d in order) for of in (self.shape, self.strides))
         im2col = self.im2col if order == tuple(range(len(order))) else None
-        return DeviceTensor(self.pointer, shape, strides, self.element, im2col)
+        spare = self.spare if order[-1:] == (len(order) - 1,) else 0
+        return DeviceTensor(self.pointer, shape, strides, self.element, im2col, spare)
 
     def goes_on(self, dimension: int) -> bool:
         """Whether its elements go on from one index of a dimension to the next where the dimension after it ends."""
@@ -116,7 +120,9 @@ class DeviceTensor:
     def merged(self, dimensions: Sequence[Sequence[int]]) -> DeviceTensor:
         """The same memory with one dimension for each of these, of which each goes on into the next."""
         shape = tuple(prod(self.shape[d] for d in several) for several in dimensions)
-        return DeviceTensor(self.pointer, shape, tuple(self.strides[several[-1]] for several in dimensions), self.element)
+        strides = tuple(self.strides[several[-1]] for several in dimensions)
+        last = bool(dimensions) and tuple(dimensions[-1]) == (len(self.shape) - 1,)
+        return DeviceTensor(self.pointer, shape, strides, self.element, spare=self.spare if last else 0)
 
     @property
     def paired(self) -> bool:
@@ -127,13 +133,14 @@ class DeviceTensor:
         return even and self.strides[-1] == 1 and self.shape[-1] % 2 == 0 and self.pointer % (self.element.bits // 4) == 0
 
 
-def aligned(pointer: int, shape: tuple[int, ...], element: Element, row: int = 1) -> DeviceTensor:
-    """A tensor laid out in rows, of its last dimension or of so many, that start at multiples of 16 bytes."""
-    unit = max(1, HOPPER.tensor_map_alignment * 8 // element.bits)
+def aligned(pointer: int, shape: tuple[int, ...], element: Element, row: int = 1, least: int = 1) -> DeviceTensor:
+    """A tensor laid out in rows, of its last dimension or of so many, that start at multiples of 16 bytes and `least` elements."""
+    unit = max(least, HOPPER.tensor_map_alignment * 8 // element.bits)
     inside = contiguous(pointer, shape[len(shape) - row :], element).strides
     whole = max(1, prod(shape[len(shape) - row :]))
     outside = contiguous(pointer, (*shape[: len(shape) - row], -(-whole // unit) * unit), element).strides[:-1]
-    return DeviceTensor(pointer, shape, (*outside, *inside), element)
+    spare = -whole % unit if row == 1 and len(shape) > 1 else 0
+    return DeviceTensor(pointer, shape, (*outside, *inside), element, spare=spare)
 
 
 def contiguous(pointer: int, shape: tuple[int, ...], element: Element) -> DeviceTensor:

@@ -90,7 +90,16 @@ class View:
             if one is None:
                 raise ScatteredAxes(f"memory does not step through several axes of `{self.source.name}` as one")
             whole.append(one)
-        return DeviceTensor(apart.pointer, tuple(n for n, _ in whole), tuple(step for _, step in whole), tensor.element)
+        shape, strides = tuple(n for n, _ in whole), tuple(step for _, step in whole)
+        spare = tensor.spare if tensor.spare and self._has_rows(shape, tensor) else 0
+        return DeviceTensor(apart.pointer, shape, strides, tensor.element, spare=spare)
+
+    def _has_rows(self, shape: tuple[int, ...], tensor: DeviceTensor) -> bool:
+        """Whether its rows are the source's, from the first element to the last."""
+        *outer, row = (part for parts in self.parts for part in parts)
+        own = len(self.parts[-1]) == 1 and row.step[-1] == ONE and all(step == ZERO for step in row.step[:-1])
+        others = all(part.step[-1] == ZERO for part in outer)
+        return own and others and self.start[-1] == ZERO and shape[-1] == tensor.shape[-1]
 
     def overlaps(self, symbol: Symbol, summed: Set[Symbol]) -> bool:
         """Whether a summed axis moves a window: it goes forwards along one dimension, by a constant step, and along the same one

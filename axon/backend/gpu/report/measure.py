@@ -29,6 +29,7 @@ from axon.backend.gpu.tile.families import Tiled, views_of
 from axon.backend.gpu.tile.schedule_file import NOTHING, pinned
 from axon.backend.gpu.tile.segments import even_starts
 from axon.backend.plan.ir import Nest
+from axon.base.data import replace
 from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.core.ir import Value
@@ -111,7 +112,7 @@ def _used_by(kernel: Tiled, planned: Planned) -> tuple[Value, ...]:
 
 
 def _moved(tensor: DeviceTensor, pointer: int | None) -> DeviceTensor:
-    return tensor if pointer is None else DeviceTensor(pointer, tensor.shape, tensor.strides, tensor.element)
+    return tensor if pointer is None else replace(tensor, pointer=pointer)
 
 
 @contextmanager

@@ -25,11 +25,12 @@ from axon.backend.gpu.runtime.foreseen import of_extents
 from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.prepare import problem_of
 from axon.backend.gpu.runtime.steps import Ordered, Stepped
+from axon.backend.gpu.runtime.ways import Planned
 from axon.backend.gpu.sorting.steps import kernels as kernels_of
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.bounds import BLOCK
 from axon.backend.gpu.tile.contraction import MatrixProduct
-from axon.backend.gpu.tile.families import Kernel, Tiled, family_of, views_of
+from axon.backend.gpu.tile.families import Kernel, Tiled, family_of, results_of, views_of
 from axon.backend.gpu.tile.limbs import error_bound, workspace
 from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping, predict, ranked
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
@@ -46,6 +47,7 @@ from axon.core.ir import Axis, Compress, Program, Sort, Value
 from axon.core.passes.parts import everything, parts
 from axon.core.printer import names_in
 from axon.core.scalar_facts import ends_early
+from axon.core.walk import outs_of
 from axon.shapes.dimension import Dim
 
 STAGES = ("tile", "roles", "barriers", "kernel", "ptx", "sass")
@@ -190,7 +192,7 @@ def explain(
 
             tried = told.candidates[: 1 + MEASURED]
             times = measured(builder.planned, builder.target, number, [c for c, _ in tried], [seconds for _, seconds in tried], own)
-        lines += told.lines
+        lines += [*told.lines, *_spaced(builder.planned, number, names)]
         for candidate, seconds in told.candidates:
             mark = "chosen" if candidate == plan.mapping else ""
             text = _time(seconds, told.amount, told.rate, "predicted")
@@ -303,6 +305,13 @@ def _nest_work(
     rate = (work.moved, BANDWIDTH) if by_memory or not work.flops else (work.flops, FLOPS)
     lines += [f"  {time.worded}"] if time.waits else []
     return _Told([*lines, _resources(plan, builder.target)], [(plan.mapping, time.seconds)], *rate)
+
+
+def _spaced(planned: Planned, number: int, names: MappingOf[Symbol, str]) -> list[str]:
+    """What is said of results whose rows are spaced, of what the program itself makes."""
+    own = {out.symbol for op in planned.program.block.ops for out in outs_of(op)} & planned.spaced.keys()
+    made = [value.symbol for value in results_of(planned.kernels[number]) if value.symbol in own]
+    return [f"  rows of {names.get(s, s.name)} begin at multiples of 16 bytes" for s in made]
 
 
 def _tables(tables: Set[Symbol], used: Iterable[Value], names: MappingOf[Symbol, str]) -> list[str]:

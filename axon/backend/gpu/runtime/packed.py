@@ -1,38 +1,50 @@
 """Operands that bulk copies cannot read as they lie: a plain kernel copies them first, in rows at multiples of 16 bytes, each along
-an axis that tiles are cut along; of products that round to tf32, along what is summed. What a plain kernel makes between others is
-stored in such rows in the first place, if nothing else is in the way.
+an axis that tiles are cut along; of products that round to tf32, along what is summed. What a kernel makes between others is stored
+in such rows in the first place, if nothing else is in the way.
 
 That moves a factor twice more. Whether the tensor cores make up for it, against a kernel that does without them, is a matter of
 cost; of a stream, whose factors are used again and again, of its extents.
+
+Note [Spaced rows]
+    How a tensor lies that one kernel makes and others read is the compiler's own affair. Where its rows are no multiple of 16
+    bytes, spaced ones take a few bytes more, and then bulk copies store tiles of them, and plain kernels move neighbours together
+    (see `simt.mapping`, Note [Teams]); but a map over all elements as one row is one no more, and short rows would become much
+    longer. So kernels are asked, with and without. What a kernel stores together must be spaced together with what it reads, so all
+    tensors are taken to be spaced first; then, one after the other, those go back to what they were without which nothing is lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import lru_cache
-from math import prod
+from math import inf, prod
 from typing import assert_never
 
+from axon.backend.gpu.build.recipe import tensors as tensors_of
 from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout import roofline
 from axon.backend.gpu.layout.copies import CopyLayout, spread
-from axon.backend.gpu.layout.memory import DeviceTensor, aligned
+from axon.backend.gpu.layout.memory import SPACED, DeviceTensor, aligned
+from axon.backend.gpu.layout.roofline import memory_rate
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.runtime.prepare import is_staged, problem_of, side_by_side, unreadable
+from axon.backend.gpu.runtime.prepare import fit, is_empty, is_staged, problem_of, side_by_side, unreadable
+from axon.backend.gpu.simt.moves import moving
 from axon.backend.gpu.tile.contraction import MatrixProduct, view_of
 from axon.backend.gpu.tile.epilogue import EpilogueOperand
-from axon.backend.gpu.tile.families import Kernel, Tiled, copy, results_of, with_operands
+from axon.backend.gpu.tile.families import Kernel, Tiled, copy, results_of, views_of, with_operands
 from axon.backend.gpu.tile.limbs import without_tensor_cores
 from axon.backend.gpu.tile.schedule import fastest
 from axon.backend.gpu.tile.stream import Stream
-from axon.backend.plan.ir import Nest, Reason
+from axon.backend.plan.ir import Nest, Reason, reads_of
 from axon.backend.plan.scratch import ALIGNMENT
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Value
 from axon.shapes.dimension import Dim
 
+LONGER = 8  # parts of a tensor, of which spaced rows may add one
+GAIN, PART = 1e-6, 0.02  # seconds, and of what kernels take a part, that spaced rows must save
 MOST_BYTES = 20 << 30  # of copies that have elements several times, as windows do
 LEAST = 64  # rows and keys of a stream
 Packing = tuple[Symbol, int]  # of what: the first result of a kernel, and which of its operands
@@ -111,12 +123,19 @@ class Copied:
 
 
 def with_copies(kernels: Iterable[Kernel], packed: Set[Packing], results: Iterable[Symbol]) -> Copied:
-    """The kernels with copies of these operands, but of no tensor that a plain kernel may store in other rows: no result."""
+    """The kernels with copies of these operands, but of no tensor that a kernel may store in other rows: no result."""
     given = tuple(kernels)
-    stored = {value.symbol: value for kernel in given if isinstance(kernel, Nest) for value in results_of(kernel)}
+    stored = {value.symbol: value for kernel in given for value in _stored(kernel)}
     own = {symbol: value for symbol, value in stored.items() if symbol not in set(results)}
     copies, spaced = dict[Symbol, int](), dict[Symbol, int]()
     return Copied(tuple(_copied(given, packed, own, copies, spaced)), copies, spaced)
+
+
+def _stored(kernel: Kernel) -> Iterable[Value]:
+    """What a kernel stores dimension by dimension, so that rows may lie anywhere."""
+    if isinstance(kernel, Nest):
+        return results_of(kernel)
+    return (result.value for result in kernel.results if result.view is None)
 
 
 def _as_it_is(value: Value, lying: CopyLayout) -> bool:
@@ -161,6 +180,71 @@ def _copied(
             views += [] if seen is None else [seen]
             operands[number] = EpilogueOperand(made if seen is None else seen.value, axes, tuple(range(len(axes))))
         yield with_operands(replace(kernel, views=tuple(views)), tuple(operands))
+
+
+def spacing(
+    kernels: Iterable[Kernel],
+    values: Mapping[Symbol, Value],
+    own: Set[Symbol],
+    tensors: Mapping[Symbol, DeviceTensor],
+    sizes: Mapping[Symbol, int],
+    target: Target,
+) -> frozenset[Symbol]:
+    """Those of a program's `own` tensors between kernels whose rows are spaced at these sizes. See Note [Spaced rows]."""
+    running = [kernel for kernel in kernels if not is_empty(kernel, sizes)]
+    made = {value.symbol for kernel in running for value in results_of(kernel)} & own
+    spaced: dict[Symbol, DeviceTensor] = {}
+    for symbol in sorted(made, key=lambda symbol: symbol.id):
+        lying = tensors[symbol]
+        wide = aligned(ALIGNMENT, lying.shape, lying.element, least=SPACED)
+        if wide.spare and LONGER * wide.bytes <= (LONGER + 1) * lying.bytes:
+            spaced[symbol] = wide
+    chosen = frozenset(spaced)
+    if not chosen:
+        return chosen
+    users = [(kernel, found) for kernel in running if (found := frozenset(_touched(kernel, values) & chosen))]
+    known: dict[tuple[int, frozenset[Symbol]], float] = {}
+
+    def seconds(chosen: frozenset[Symbol]) -> float:
+        for number, (kernel, own) in enumerate(users):
+            if (number, own & chosen) not in known:
+                lying = {**tensors, **{symbol: spaced[symbol] for symbol in own & chosen}}
+                known[number, own & chosen] = _seconds(kernel, values, lying, sizes, target)
+        return sum(known[number, own & chosen] for number, (_, own) in enumerate(users))
+
+    least = max(GAIN, PART * seconds(frozenset()))
+    for symbol in spaced:
+        if seconds(chosen - {symbol}) < seconds(chosen) + least:
+            chosen -= {symbol}
+    return chosen if seconds(chosen) + least <= seconds(frozenset()) else frozenset()
+
+
+def _touched(kernel: Kernel, values: Mapping[Symbol, Value]) -> Set[Symbol]:
+    """What a kernel reads or stores."""
+    if isinstance(kernel, Nest):
+        return reads_of(kernel) | set(kernel.stored)
+    sources = {view.value.symbol: view.source for view in views_of(kernel)}
+    return {sources.get(value.symbol, value.symbol) for value in tensors_of(kernel, tuple(values.values()))}
+
+
+def _seconds(
+    kernel: Kernel,
+    values: Mapping[Symbol, Value],
+    tensors: Mapping[Symbol, DeviceTensor],
+    sizes: Mapping[Symbol, int],
+    target: Target,
+) -> float:
+    """Of a kernel, as far as it depends on how rows lie: what a plain one moves, and what one for the tensor cores stores without
+    bulk copies, which takes about as much longer as memory takes for it."""
+    if isinstance(kernel, Nest):
+        return moving(kernel, values, tensors, sizes, target)
+    ready = fit(kernel, tensors, sizes)
+    if isinstance(ready, str):
+        return inf
+    ragged = isinstance(kernel, MatrixProduct) and kernel.ragged is not None
+    if not ragged and ready.granted.boxed >= {result.place.symbol for result in kernel.results}:
+        return 0.0
+    return sum(tensors[result.value.symbol].bytes for result in kernel.results) / memory_rate(target)
 
 
 def _lasting(kernel: Tiled, operand: EpilogueOperand) -> frozenset[Symbol]:

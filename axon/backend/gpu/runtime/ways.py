@@ -22,6 +22,7 @@ Note [Ways]
       parts    a reduction that is split is cut along the axes of which its sizes make several parts, and along none if that is
                none (see `plan.split`)
       spread   a nest of few long rows, of which a cluster cannot hold one: what they reduce is reduced in parts (see `plan.spread`)
+      spaced   what lies between kernels begins its rows at multiples of 16 bytes: decided last (see `packed`)
       plain    a product that is left runs without the tensor cores; also one in f32 of which limbs would make more work than
                they save, or would take too much memory
 
@@ -40,11 +41,11 @@ from math import prod
 from typing import assert_never
 
 from axon.backend.gpu.build.recipe import traits
-from axon.backend.gpu.layout.memory import DeviceTensor, aligned, contiguous
+from axon.backend.gpu.layout.memory import SPACED, DeviceTensor, aligned, contiguous
 from axon.backend.gpu.layout.target import WGMMA, Target
 from axon.backend.gpu.runtime.dividing import better_rows, division
 from axon.backend.gpu.runtime.merging import Merged, merged
-from axon.backend.gpu.runtime.packed import Packing, packings, with_copies
+from axon.backend.gpu.runtime.packed import Packing, packings, spacing, with_copies
 from axon.backend.gpu.runtime.prepare import Prepared, fit, is_empty
 from axon.backend.gpu.runtime.reaching import with_reaches, worth_reaching
 from axon.backend.gpu.runtime.spreading import rows_to_spread
@@ -93,12 +94,13 @@ class Way:
     reached: Symbols = NONE
     ones: Symbols = NONE  # sizes
     parts: frozenset[tuple[Symbol, Parting]] = frozenset()
+    spaced: Symbols = NONE
     tf32: bool = False  # whether products may round factors of f32 (see `tile.tf32`)
     why: tuple[tuple[Symbol, str], ...] = field(default=(), compare=False)
 
     def __or__(self, other: Way) -> Way:
         names = ("plain", "apart", "alone", "bare", "packed", "merging", "before", "spread", "divided", "rows", "reached",
-                 "ones", "parts", "tf32")  # fmt: skip
+                 "ones", "parts", "spaced", "tf32")  # fmt: skip
         return Way(**{name: getattr(self, name) | getattr(other, name) for name in names}, why=(*self.why, *other.why))
 
     @property
@@ -137,9 +139,11 @@ class Planned:
         return {value.symbol: self.lies(value, sizes) for value in self.values}
 
     def lies(self, value: Value, sizes: Mapping[Symbol, int]) -> DeviceTensor:
-        row = self.copies.get(value.symbol) or self.spaced.get(value.symbol)
+        copy, spaced = self.copies.get(value.symbol), self.spaced.get(value.symbol)
         shape = tuple(max(0, d.evaluate(sizes)) for d in value.shape)
-        return aligned(ALIGNMENT, shape, value.element, row) if row else contiguous(ALIGNMENT, shape, value.element)
+        if spaced:
+            return aligned(ALIGNMENT, shape, value.element, spaced, SPACED)
+        return aligned(ALIGNMENT, shape, value.element, copy) if copy else contiguous(ALIGNMENT, shape, value.element)
 
 
 def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
@@ -172,7 +176,7 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     packed = with_copies(whole.kernels, way.packed, ordered.block.results)
     groups = (kernel.grouping for kernel in packed.kernels if isinstance(kernel, MatrixProduct) and kernel.grouping is not None)
     copies = packed.copies | {copy.symbol: 1 for grouping in groups for copy in grouping.copies}
-    return Planned(program, way, packed.kernels, copies, {**whole.limbs, **packed.spaced})
+    return Planned(program, way, packed.kernels, copies, {**whole.limbs, **packed.spaced, **dict.fromkeys(way.spaced, 1)})
 
 
 def with_divisions(made: Iterable[Kernel], divisions: Mapping[Symbol, Division], program: Program) -> Iterator[Kernel]:
@@ -235,6 +239,10 @@ def following(
             way |= _needed(planned.way, kernel, lying, sizes, partial(obstacle, number), target)
             if isinstance(kernel, Stream) and worth_reaching(kernel, sizes, target):
                 way |= Way(reached=frozenset((results_of(kernel)[0].symbol,)))
+    if way == planned.way and not way.spaced and not given:
+        own = {out.symbol for op in planned.program.block.ops for out in outs_of(op)}  # other names are new in each plan
+        own -= {*planned.copies, *planned.spaced, *planned.program.block.results, *tensors}
+        return way | Way(spaced=spacing(planned.kernels, planned.known, own, lying, sizes, target))
     return way
 
 

@@ -11,7 +11,7 @@ from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.simt.neighbours import multiples, picked, regular, steps
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.lanes import inner, reduced
-from axon.base.data import dataclass
+from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Binary, Compute, Index, Local, Read, Scalar, Scan, Value
 from axon.core.scalar_facts import ends_early, index_of
@@ -129,11 +129,13 @@ def unit_of(tensor: DeviceTensor) -> int:
 @dataclass(frozen=True, slots=True)
 class Width:
     """How many neighbours a thread holds, the numbers of the accesses (in the order of `accesses`) that move them together, and the
-    quotients that are regular for them."""
+    quotients that are regular for them. With a `tail`, the last neighbours of a row may be fewer: what moves together moves spare
+    elements behind the row then."""
 
     vector: int
     beside: frozenset[int]
     regular: frozenset[Quotient] = frozenset()
+    tail: bool = False
 
 
 ALONE = Width(1, frozenset())
@@ -147,10 +149,12 @@ def width_of(
     lanes: bool,
     *,
     divided: bool = False,
+    tails: bool = False,
 ) -> Width:
     """So many neighbours that the narrowest access takes 16 bytes, or a half or a quarter of them: the most of which every loop
     that a thread cuts has a multiple, and for which every store lies. Reads that do not lie for it are made one by one. `divided`:
-    by lanes, of quotients it matters which are regular."""
+    by lanes, of quotients it matters which are regular. With `tails`, loops need no multiple where a tensor has spare elements
+    behind each row, and so has every other one of whose rows all is moved."""
     made = {out.symbol for step in nest.steps for out in step.outs} - set(nest.stored)
     found = list(accesses(nest, lanes))
     loops = [a for step in nest.steps for a in (*inner(step, len(nest.rows)), *reduced(step))]
@@ -168,13 +172,46 @@ def width_of(
         return ALONE
     most = min(8, ACCESS // min(max(1, values[a.tensor].element.bits // 8) for a in moved.values()))
     stores = {n for n, a in enumerate(found) if a.store}
+    spare = {n for n, a in moved.items() if tensors[a.tensor].spare}
+    tails = tails and bool(spare) and not any(map(ends_early, nest.steps))
+    near = {n: a for n, a in moved.items() if tails and is_beside(a.subscripts, a.lane.symbol, unit_of(tensors[a.tensor]))}
+    rows = {n for n, a in near.items() if len(tensors[a.tensor].shape) > 1 and n not in spare}
     for vector in (most, most // 2, most // 4):
-        if vector > 1 and all(divides(vector, extent, sizes) for extent in cut(nest, lanes)):
+        whole = vector > 1 and all(divides(vector, extent, sizes) for extent in cut(nest, lanes))
+        if whole:
             moved, known = beside(vector)
             together = frozenset(n for n, a in moved.items() if aligned(a, tensors[a.tensor], sizes, vector, known))
             if together and stores <= together:
                 return Width(vector, together, known)
+        elif tails and vector > 1:
+            together = frozenset(n for n, a in near.items() if _reaches(a, tensors[a.tensor], sizes, vector))
+            if together & spare and stores | rows <= together | _rare(nest, lanes):
+                return Width(vector, together, tail=True)
     return ALONE
+
+
+def _rare(nest: Nest, lanes: bool) -> frozenset[int]:
+    """The stores, by number, of what is reduced over many elements that are read: one by one they take little time."""
+    found, number = set[int](), 0
+    for step in nest.steps:
+        for access in accesses(replace(nest, steps=(step,)), lanes):
+            if access.store and reduced(step):
+                found.add(number)
+            number += 1
+    return frozenset(found)
+
+
+def _reaches(access: Access, tensor: DeviceTensor, sizes: MappingOf[Symbol, int], vector: int) -> bool:
+    """Whether the last of so many neighbours, where a row has fewer, still lies in the row, or in what is spare behind it. What is
+    stored lies there in any case."""
+    unit, extent = unit_of(tensor), access.lane.extent
+    if access.subscripts[unit] != Dim.of(access.lane.symbol) or not extent.variables <= sizes.keys():
+        return False
+    own = max(0, extent.evaluate(sizes))
+    spare = tensor.spare if unit == len(tensor.shape) - 1 else 0
+    if access.store and own != tensor.shape[unit]:
+        return False
+    return -(-own // vector) * vector <= tensor.shape[unit] + spare and aligned(access, tensor, sizes, vector)
 
 
 def least_of(extent: Dim) -> tuple[Dim, ...]:

@@ -334,6 +334,9 @@ class PlainEmitter:
                 code.assign(start, own * vector)
                 writer.extents[lane.symbol] = lane.extent
                 writer.lane = Lane(lane.symbol, start, vector)
+                if self.mapping.tail:
+                    some = writer.tail(start, self.extent(lane), vector)
+                    stack.enter_context(writer.masked(some, True, tail=True))
             if self.mapping.flat:
                 rest = Constant(0)
             for axis in outer if turn is not None else ():
@@ -508,8 +511,8 @@ class PlainEmitter:
                 start = writer.let(place + further)
                 there: Expression = TRUE if mapping.whole else writer.there((start, limit))
                 writer.lane = Lane(axis.symbol, start, vector, base, further)
-                with writer.masked(there, False):
-                    yield there
+                with writer.masked(there, False), self.tail(there, start, limit, chunk == mapping.ends) as some:
+                    yield some
         elif mapping.pieces is not None:
             yield from self.piece(axis, mapping.pieces, unroll)
         else:
@@ -518,6 +521,10 @@ class PlainEmitter:
                 own = self.member if self.team else self.code.local("sharer")
                 first = own if run is None else self.code.let(start + own, "first_")
             step = (self.beside or mapping.team) * vector if mapping.team > 1 or self.team else 1
+            stop, tail = limit, bool(self.team) and mapping.tail
+            if tail:
+                stop = self.code.let(call("max_int", limit, 0), "stop_")
+                limit = self.code.let(stop - stop % vector, "vectors_")
             if unroll > 1:
                 turns = self.code.let(call("turns", first, limit, step), "turns_")
                 whole = self.code.let(turns - turns % unroll, "whole_")
@@ -531,14 +538,34 @@ class PlainEmitter:
                 name = self.name(axis.symbol)
                 with writer.branch(self.code.loop(name, first, limit, step)):
                     yield from self.placed(axis, name, vector)
+            if tail:  # the thread whose turn it is
+                mine = call("both", call("eq_int", first, limit % step), call("lt_int", limit, stop))
+                with writer.branch(self.code.when(self.code.let(mine))):
+                    place = self.code.let(limit + 0, f"{axis.symbol.name}_")
+                    with self.tail(TRUE, place, stop) as some:
+                        for _ in self.placed(axis, place, vector):
+                            yield some
         if self.team:
             writer.lane = None
         del writer.extents[axis.symbol]
+
+    @contextmanager
+    def tail(self, there: Expression, start: Expression, limit: Expression, ends: bool = True) -> Iterator[Expression]:
+        """Where a row may end in the midst of neighbours: which of them are there; else whether they are."""
+        if not (self.mapping.tail and ends):
+            yield there
+            return
+        some = self.writer.tail(start, limit, self.mapping.vector)
+        with self.writer.masked(some, True, tail=True):
+            yield some
 
     def piece(self, axis: Axis, cut: Pieces, unroll: int) -> Iterator[Expression]:
         """The elements of a row that a thread has in its block's piece."""
         writer, mapping = self.writer, self.mapping
         stride = mapping.team * mapping.vector
+        end: Expression = self.code.local("stop")
+        if mapping.tail:  # the last piece has all of its last vector
+            end = writer.let(call("min_int", end, writer._let_dim(axis.extent)))
         several, rest = divmod(cut.chunks, unroll)
         for first, turns, count in ((0, several, unroll), (several * unroll, rest, 1)):
             with ExitStack() as stack:
@@ -554,8 +581,8 @@ class PlainEmitter:
                     there = TRUE if mapping.whole else writer.there((start, self.code.local("stop")))
                     self.places[axis.symbol] = start
                     writer.lane = Lane(axis.symbol, start, mapping.vector)
-                    with writer.masked(there, False):
-                        yield there
+                    with writer.masked(there, False), self.tail(there, start, end) as some:
+                        yield some
                     del self.places[axis.symbol]
 
     @property

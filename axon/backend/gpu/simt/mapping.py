@@ -8,6 +8,11 @@ Note [Teams]
     softmax. A team is some lanes of a warp, a block, or the blocks of a cluster. Of loops within each other whose innermost is
     short, a block's threads share two (`deep`): some groups of threads take turns of the longest of the others.
 
+    A row need not have a multiple of `vector` elements where what lies behind it is spare (see `DeviceTensor`): those that are read
+    together are still vectors, of which the last one of a row, its *tail*, counts in part. A loop of a team has its whole vectors
+    first, then the thread whose turn it is has the tail; of a row in registers, its place among a thread's vectors is known. So
+    nothing else asks which neighbours there are.
+
     Threads of a warp exchange values all together. Where they do so within loops that are longer in some rows than in others
     (`uneven`), a team is a whole warp or a block.
 
@@ -98,6 +103,8 @@ class Mapping:
     pieces: Pieces | None = None  # by clusters: how a row is cut, and what of it comes into shared memory
     deep: int = 1  # groups of a block's threads that share a loop around the innermost one, the one with the number
     around: int = 0
+    tail: bool = False  # the last neighbours of a row may be fewer
+    ends: int = 0  # which of a thread's vectors in registers are those, if it has them
 
     @property
     def persistent(self) -> bool:
@@ -120,6 +127,7 @@ class Mapping:
             team = f"{self.team} thread{'s' * (self.team != 1)} of a {self.by} for each row"
             team += f" in {self.deep} groups" if self.deep > 1 else ""
         wide = f"{self.vector} neighbours at a time" if self.vector > 1 else "one element at a time"
+        wide += ", at the end of a row what is left" if self.tail else ""
         more = f" · {self.chunks} time{'s' * (self.chunks != 1)} in registers" if self.chunks else ""
         more += f" · {self.pieces}" if self.persistent else ""
         more += f" · {self.turns} times" if self.turns > 1 else ""
@@ -159,13 +167,13 @@ def choose(
     """The mapping for tensors that lie like these, on a chip."""
     if not nest_sweeps(nest):
         return _map(nest, values, tensors, sizes, target)
-    if is_map(nest) and width_of(nest, values, tensors, sizes, False) == ALONE:
+    if is_map(nest) and width_of(nest, values, tensors, sizes, False, tails=True) == ALONE:
         return _elements(nest, widest(nest, sizes), sizes)
     tiled = register_tiles(nest, values, tensors, sizes, target)
     if tiled is not None:
         return by_register_tiles(nest, tiled, width_of(nest, values, tensors, sizes, True))
     if by_lanes(nest):
-        width = width_of(nest, values, tensors, sizes, True)
+        width = width_of(nest, values, tensors, sizes, True, tails=True)
         team = sharers(nest, width, sizes, target)
         if team is not None:
             return _lanes(nest, width, sizes, team=team)
@@ -173,7 +181,7 @@ def choose(
         return _lanes(nest, width_of(nest, values, tensors, sizes, True), sizes)
     if any(map(ends_early, nest.steps)) and shareable(nest):
         return _ended(nest, values, tensors, sizes, target)
-    width = width_of(nest, values, tensors, sizes, False)
+    width = width_of(nest, values, tensors, sizes, False, tails=True)
     vectors = -(-widest(nest, sizes) // width.vector)
     if held_in_registers(nest) and not uneven(nest):
         cut = pieces(nest, values, tensors, sizes, width, target)
@@ -183,15 +191,16 @@ def choose(
         if found is not None:
             return found
     if _at_once(nest):
-        return Mapping("block", width.vector, width.beside, team=block_of(vectors), below=True)
+        return Mapping("block", width.vector, width.beside, team=block_of(vectors), below=True, tail=width.tail)
     if any(isinstance(s, Scan) or is_ordered(s) for s in nest.steps):
         return _in_order(width, vectors, uneven(nest))
     deep, around = _groups(nest, vectors, sizes, target)
     if deep > 1:
-        return Mapping("block", width.vector, width.beside, team=deep * power(vectors), deep=deep, around=around)
+        team = deep * power(vectors)
+        return Mapping("block", width.vector, width.beside, team=team, deep=deep, around=around, tail=width.tail)
     if vectors <= WARP and not uneven(nest):
-        return Mapping("warp", width.vector, width.beside, team=power(vectors))
-    return Mapping("block", width.vector, width.beside, team=block_of(vectors))
+        return Mapping("warp", width.vector, width.beside, team=power(vectors), tail=width.tail)
+    return Mapping("block", width.vector, width.beside, team=block_of(vectors), tail=width.tail)
 
 
 def _groups(nest: Nest, vectors: int, sizes: MappingOf[Symbol, int], target: Target) -> tuple[int, int]:
@@ -256,7 +265,7 @@ def _map(
     through = across(nest, values, tensors, sizes, target)
     if through:
         return replace(_lanes(nest, width_of(nest, values, tensors, sizes, True), sizes), by="tiles", across=through)
-    width = width_of(nest, values, tensors, sizes, True, divided=True)
+    width = width_of(nest, values, tensors, sizes, True, divided=True, tails=True)
     cut = halves(nest)
     if cut is not None:
         found = in_halves(cut, values, tensors, sizes, divided=True)
@@ -301,7 +310,7 @@ def in_rows(
         return nest
     if across(nest, values, tensors, sizes, target) is not None:
         return nest
-    if width_of(nest, values, tensors, sizes, True, divided=True) != ALONE:
+    if width_of(nest, values, tensors, sizes, True, divided=True, tails=True) != ALONE:
         return nest
     return replace(nest, rows=nest.rows[:-1])
 
@@ -330,7 +339,7 @@ def in_halves(
 
 def _lanes(nest: Nest, width: Width, sizes: MappingOf[Symbol, int], *, team: int = 1, turns: int = 1) -> Mapping:
     same = frozenset(uniform(nest, width.vector, sizes)) if width.vector > 1 else frozenset()
-    return Mapping("lanes", width.vector, width.beside, uniform=same | width.regular, team=team, turns=turns)
+    return Mapping("lanes", width.vector, width.beside, uniform=same | width.regular, team=team, turns=turns, tail=width.tail)
 
 
 def _in_registers(nest: Nest, width: Width, vectors: int, sizes: MappingOf[Symbol, int], cut: Pieces | None) -> Mapping | None:
@@ -375,7 +384,13 @@ def _reductions(nest: Nest) -> int:
 def _held(nest: Nest, width: Width, by: By, team: int, chunks: int, sizes: MappingOf[Symbol, int], blocks: int = 1) -> Mapping:
     whole = team * chunks * blocks * width.vector == longest(nest, sizes)
     cut = Pieces(blocks, chunks) if blocks > 1 else None
-    return Mapping(by, width.vector, width.beside, chunks, whole, team=team, pieces=cut)
+    ends = where_it_ends(longest(nest, sizes) // width.vector, team, chunks) if width.tail else 0
+    return Mapping(by, width.vector, width.beside, chunks, whole, team=team, pieces=cut, tail=width.tail, ends=ends)
+
+
+def where_it_ends(vectors: int, team: int, chunks: int) -> int:
+    """Of a row of so many whole vectors, which each block holds in so many of each thread's: of which of those there is a tail."""
+    return vectors % (team * chunks) // team
 
 
 def _in_cluster(
@@ -411,7 +426,7 @@ def _in_cluster(
     if cut is None:
         return None
     whole = TEAM * cut.chunks * cut.blocks * width.vector == longest(nest, sizes)
-    return Mapping("cluster", width.vector, width.beside, whole=whole, team=TEAM, pieces=cut)
+    return Mapping("cluster", width.vector, width.beside, whole=whole, team=TEAM, pieces=cut, tail=width.tail)
 
 
 def _in_order(width: Width, vectors: int, uneven: bool) -> Mapping:
@@ -419,12 +434,14 @@ def _in_order(width: Width, vectors: int, uneven: bool) -> Mapping:
     most = max(1, EACH // width.vector)
     if not uneven and vectors <= WARP * most:
         turns = min(most, -(-vectors // WARP))
-        return Mapping("warp", width.vector, width.beside, team=power(-(-vectors // turns)), turns=turns, once=True)
+        team = power(-(-vectors // turns))
+        return Mapping("warp", width.vector, width.beside, team=team, turns=turns, once=True, tail=width.tail)
     for turns in range(min(8, HELD // width.vector), 0, -1):
         team = -(-vectors // (turns * WARP)) * WARP
         if not uneven and 2 * WARP <= team <= MOST:
-            return Mapping("block", width.vector, width.beside, team=team, turns=-(-vectors // team), once=True)
-    return Mapping("block", width.vector, width.beside, team=block_of(vectors))
+            times = -(-vectors // team)
+            return Mapping("block", width.vector, width.beside, team=team, turns=times, once=True, tail=width.tail)
+    return Mapping("block", width.vector, width.beside, team=block_of(vectors), tail=width.tail)
 
 
 def block_of(vectors: int) -> int:
@@ -445,10 +462,11 @@ def roomier(mapping: Mapping) -> Mapping | None:
     tiled = mapping.tiled
     if tiled is None and mapping.chunks % 2 == 0 < mapping.chunks and 2 * mapping.team <= MOST and mapping.pieces is None:
         by: By = "warp" if mapping.by == "warp" and 2 * mapping.team <= WARP else "block"
-        return replace(mapping, by=by, team=2 * mapping.team, chunks=mapping.chunks // 2)
+        return replace(mapping, by=by, team=2 * mapping.team, chunks=mapping.chunks // 2, ends=mapping.ends // 2)
     if tiled is None:
-        held = mapping.chunks or mapping.pieces is not None
-        return Mapping("block", mapping.vector, mapping.beside, team=MOST) if held and mapping.by in ("block", "cluster") else None
+        if not (mapping.chunks or mapping.pieces is not None) or mapping.by not in ("block", "cluster"):
+            return None
+        return Mapping("block", mapping.vector, mapping.beside, team=MOST, tail=mapping.tail)
     smaller = tiled.tile.smaller
     if tiled.resident > 1:
         return replace(mapping, tiled=replace(tiled, resident=1))

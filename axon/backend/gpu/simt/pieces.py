@@ -97,7 +97,8 @@ def pieces(
     width: Width,
     target: Target,
 ) -> Pieces | None:
-    """How a row is cut; None if there is nothing that several steps read, if bulk copies cannot bring it, and if it is too long."""
+    """How a row is cut; None if there is nothing that several steps read, if bulk copies cannot bring it, and if it is too long. Of
+    a row's tail the whole vector is brought."""
     if not (target.has(BULK_COPIES) and target.has(CLUSTERS)):
         return None
     found = _brought(nest, values, tensors, width)
@@ -236,7 +237,7 @@ def ask_ahead(emitter: PlainEmitter, rows: tuple[Axis, ...], extents: list[Expre
         return
     code, cut, target = emitter.code, mapping.pieces, emitter.target
     lane = wholes(emitter, mapping.later)[0].lane
-    end = emitter.writer._let_dim(lane.extent)
+    end = _end(emitter, lane.extent)
     each = mapping.chunks * mapping.team * mapping.vector
     local = code.local
     code.assign(local("rows"), product(*extents))
@@ -245,6 +246,14 @@ def ask_ahead(emitter: PlainEmitter, rows: tuple[Axis, ...], extents: list[Expre
     distance = max(1, target.multiprocessors * resident(mapping, target) // (cut.blocks if cut is not None else 1))
     count = local("stop") - begin if cut is not None else local("stop")
     emitter.asking = partial(ask, emitter, rows, extents, local("row") + distance, begin, count)
+
+
+def _end(emitter: PlainEmitter, extent: Dim) -> Expression:
+    """Where the last vector of a row ends, which may have spare elements."""
+    end, mapping = emitter.writer._let_dim(extent), emitter.mapping
+    if not mapping.tail:
+        return end
+    return emitter.writer.let(call("unsigned_divide", end + (mapping.vector - 1), mapping.vector) * mapping.vector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +349,7 @@ def _place_block(emitter: PlainEmitter, cut: Pieces, extents: list[Expression]) 
 def _place_piece(emitter: PlainEmitter, cut: Pieces, limit: Dim) -> None:
     """From where to where the block's piece of a row goes: of a fixed length if it is held in registers, else of equal ones."""
     code, local, mapping = emitter.code, emitter.code.local, emitter.mapping
-    end = emitter.writer._let_dim(limit)
+    end = _end(emitter, limit)
     length: Expression | int = cut.chunks * mapping.team * mapping.vector
     if not mapping.chunks:
         unit = mapping.vector * cut.blocks

@@ -180,13 +180,16 @@ class Reductions:
         writer, axis = self.writer, reduced(peak)[0]
         body = rename(total.body[0], {reduced(total)[0].symbol: Dim.of(axis.symbol)})
         state = self.named(Below().nothing(writer))
-        for _ in self.emitter.sweep(axis, unroll=UNROLL):
-            items = writer.value(peak.body[0])
+        for there in self.emitter.sweep(axis, unroll=UNROLL):
+            some = there if there != TRUE else None
+            items = writer.where(some, writer.value(peak.body[0]), LEAST)
             with writer.forgotten():
-                highest = writer.call("max_float", state[0], self.over_lanes("max_float", items, writer.along(peak.body[0])))
+                varies = some is not None or writer.along(peak.body[0])
+                highest = writer.call("max_float", state[0], self.over_lanes("max_float", items, varies))
                 above = self.emitter.variables[peak.outs[0].symbol] = self.finite(highest)
                 fall = writer.unary("exp", writer.call("sub", state[0], above), Element.F32)
-                more = self.over_lanes("sum_float", writer.value(body), writer.along(body))
+                below = writer.where(some, writer.value(body), ZERO)
+                more = self.over_lanes("sum_float", below, some is not None or writer.along(body))
                 self.assign(state, (highest, writer.call("sum_product", more, state[1], fall)))
         return state
 
@@ -463,7 +466,8 @@ class Reductions:
                 name = code.let(at, f"{axis.symbol.name}_")
                 self.emitter.places[axis.symbol] = name
                 writer.lane = Lane(axis.symbol, name, mapping.vector)
-                with writer.masked(writer.there((name, limit)), False):  # what is not there may have no value
+                there = writer.there((name, limit))
+                with writer.masked(there, False), self.emitter.tail(there, name, limit):  # what is not there may have no value
                     stored = self.emitter.read.isdisjoint(out.symbol for out in running.outs)
                     finished = [reduce.finish(writer, self.merged(reduce, before, one), None, stored=stored) for one in parts]
                     self.emitter.define(running, [self.together(column) for column in zip(*finished, strict=True)])
@@ -479,6 +483,7 @@ class Reductions:
         there = writer.there((name, limit))
         with ExitStack() as stack:
             stack.enter_context(writer.masked(there, False))
+            there = stack.enter_context(self.emitter.tail(there, name, limit))
             condition: Expression = there
             if where is not None:
                 condition = writer.call("both", there, writer.value(where))

@@ -51,11 +51,12 @@ class Lane:
 @dataclass(frozen=True, slots=True)
 class Mask:
     """A condition under which something is evaluated, and whether it differs along the lane. Where one that is `clamped` does not
-    hold, indices are those of the first row, which may be read."""
+    hold, indices are those of the first row, which may be read. Of the `tail` of a row, there is a first neighbour at least."""
 
     condition: Expression
     varies: bool
     clamped: bool = False
+    tail: bool = False
 
 
 class LaneWriter(Writer):
@@ -189,17 +190,23 @@ class LaneWriter(Writer):
     # ── conditions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
-    def masked(self, condition: Expression, varies: bool, clamped: bool = False) -> Iterator[None]:
+    def masked(self, condition: Expression, varies: bool, clamped: bool = False, tail: bool = False) -> Iterator[None]:
         """What is evaluated inside counts only where a condition holds."""
-        self.masks.append(Mask(condition, varies, clamped))
+        self.masks.append(Mask(condition, varies, clamped, tail))
         yield
         self.masks.pop()
 
-    def mask(self, *, steady_only: bool = False, given: bool = False) -> Expression:
-        """The condition under which we are; of reading what was `given` to the kernel, where that must not be read."""
+    def tail(self, start: Expression, limit: Expression, vector: int) -> Expression:
+        """Which of so many neighbours lie before the end of a row."""
+        return self.let(self.call("lt_int", self.call(f"count_{vector}", start), limit))
+
+    def mask(self, *, steady_only: bool = False, given: bool = False, tails: bool = True) -> Expression:
+        """The condition under which we are; of reading what was `given` to the kernel, where that must not be read. Without
+        `tails`, that of the first neighbour of a row's tail is that of all."""
         found: Expression = TRUE
         for mask in self.masks:
-            if mask.condition != TRUE and not (steady_only and mask.varies) and not (given and mask.clamped):
+            left_out = (steady_only and mask.varies) or (given and mask.clamped) or (mask.tail and not tails)
+            if mask.condition != TRUE and not left_out:
                 found = mask.condition if found == TRUE else self.call("both", found, mask.condition)
         return found
 
@@ -283,14 +290,18 @@ class LaneWriter(Writer):
             fetched = call(f"{name}_{block}", held.pointer, self.first_offset(read.tensor, subscripts), inside)
             several = self.let(fetched) if given else self.code.let(fetched)
             return self.let(Several(tuple(Item(several, Constant(place)) for place in places)))
-        if lane is not None and wide and (self.is_within(read) or not any(mask.varies for mask in self.masks)):
+        # What is behind a row's tail is there, too.
+        anyhow = wide and (self.is_within(read) or not any(mask.varies and not mask.tail for mask in self.masks))
+        if lane is not None and anyhow:
             offset = self.first_offset(read.tensor, read.subscripts)
             inside = self.mask(steady_only=True, given=given)
             made = call(f"{name}_{lane.vector}", held.pointer, offset, inside)
         else:
-            inside = self.mask(given=given)
-            if any(mask.varies for mask in self.masks) and not any(map(self.along, read.subscripts)):
-                inside = self.call("some", inside)  # one element for all neighbours, and so one value
+            one = not any(map(self.along, read.subscripts))  # element for all neighbours, and so one value
+            varies = any(mask.varies and not (one and mask.tail) for mask in self.masks)
+            inside = self.mask(given=given, tails=varies or not one)
+            if one and varies:
+                inside = self.call("some", inside)
             place = self.place(read.tensor, read.subscripts)
             anywhere = self.known(call(name, held.pointer, place, TRUE)) if given else None
             if anywhere is not None:  # it was read before, under no condition
@@ -301,9 +312,7 @@ class LaneWriter(Writer):
         self.fetched[found] = inside
         return found
 
-    def _among(
-        self, subscripts: tuple[Dim | Scalar, ...]
-    ) -> tuple[tuple[Dim | Scalar, ...], int, tuple[int, ...]] | None:
+    def _among(self, subscripts: tuple[Dim | Scalar, ...]) -> tuple[tuple[Dim | Scalar, ...], int, tuple[int, ...]] | None:
         """Where elements begin that come together, how many, and which of them each neighbour has; None if each has the next."""
         lane = self.lane
         assert lane is not None

@@ -16,7 +16,7 @@ import pytest
 
 from axon.backend import chips, needs
 from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StatusParameter
-from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
+from axon.backend.gpu.layout.memory import contiguous
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.views import with_views
 from axon.backend.gpu.proof.simulate import simulate
@@ -29,6 +29,7 @@ from axon.backend.gpu.tile.families import views_of
 from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.backend.kernel_cache import LinkedKernel
 from axon.backend.plan.ir import Nest
+from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol
 from tests.backend.gpu.runtime.fake import recorded, view
@@ -72,7 +73,7 @@ class EmulatedDriver(PlayedDriver):
                 case _:
                     pass
         lying = with_views(views_of(plan.kernel), tensors, sizes)
-        there = {s: DeviceTensor(p, lying[s].shape, lying[s].strides, lying[s].element) for s, p in places.items()}
+        there = {s: replace(lying[s], pointer=p) for s, p in places.items()}
         if family == "roles":
             held = {s: view(t.pointer, t.shape, t.strides, t.element) for s, t in there.items()}
             for shown in (v for v in views_of(plan.kernel) if v.im2col):

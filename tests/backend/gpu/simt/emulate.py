@@ -139,9 +139,12 @@ class Storage:
 
     def __post_init__(self) -> None:
         spans = zip(self.tensor.shape, self.tensor.strides, strict=True)
-        span = 1 + sum((n - 1) * stride for n, stride in spans) if all(self.tensor.shape) else 0
+        span = 1 + sum((n - 1) * stride for n, stride in spans) + self.tensor.spare if all(self.tensor.shape) else 0
         self.values, self.written = np.zeros(span, self.tensor.element.dtype), np.zeros(span, bool)
         self.marks = self.written.view(np.uint8).data
+        if self.tensor.spare and span:  # what is there means nothing, and may be read
+            for flat in (self.values, self.written):
+                self._spare(flat)[...] = True if flat.dtype == bool else np.frombuffer(b"\xff" * flat.itemsize, flat.dtype)[0]
 
     def lie_there(self) -> Storage:
         """The memory of this process at the tensor's address, and all of it written."""
@@ -154,6 +157,12 @@ class Storage:
     def _seen(self, flat: Any) -> Any:
         strides = [stride * flat.itemsize for stride in self.tensor.strides]
         return np.ndarray(self.tensor.shape, flat.dtype, flat.view(np.uint8), strides=strides)
+
+    def _spare(self, flat: Any) -> Any:
+        """What lies behind the rows."""
+        strides = [stride * flat.itemsize for stride in self.tensor.strides]
+        shape = (*self.tensor.shape[:-1], self.tensor.spare)
+        return np.ndarray(shape, flat.dtype, flat.view(np.uint8), self.tensor.shape[-1] * flat.itemsize, strides)
 
     def put(self, array: Any) -> None:
         if array.size:

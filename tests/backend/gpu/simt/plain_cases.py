@@ -12,14 +12,14 @@ import numpy as np
 
 from axon import AxonError
 from axon.backend.gpu.emit.source import Emitted
-from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
+from axon.backend.gpu.layout.memory import SPACED, DeviceTensor, aligned, contiguous
 from axon.backend.gpu.layout.register_tiles import NARROW, RegisterTile
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.runtime import plain_variants as variants
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.prepare import is_empty
 from axon.backend.gpu.runtime.ways import Way
-from axon.backend.gpu.simt.access import ALONE, held_in_registers, is_ordered, lies_flat, uniform, width_of
+from axon.backend.gpu.simt.access import ALONE, Width, held_in_registers, is_ordered, lies_flat, uniform, width_of
 from axon.backend.gpu.simt.halves import halves
 from axon.backend.gpu.simt.mapping import (
     CHUNKS,
@@ -37,9 +37,10 @@ from axon.backend.gpu.simt.mapping import (
     plainest,
     shareable,
     uneven,
+    where_it_ends,
     widest,
 )
-from axon.backend.gpu.simt.pieces import keeping, pieces
+from axon.backend.gpu.simt.pieces import Pieces, keeping, pieces
 from axon.backend.gpu.simt.register_tiles import (
     NARROW_ELEMENTS,
     TiledMapping,
@@ -113,8 +114,34 @@ def legal(given: Case, nest: Nest) -> list[Mapping]:
         found += [Mapping("block", along.vector, along.beside, team=64, deep=deep) for deep in (2, 16, 64)]
     found += _tiled(nest, known, tensors, sizes, target)
     if nest_sweeps(nest):
-        by_rows = list(_by_rows(nest, known, tensors, sizes, target))
+        by_rows = list(_by_rows(nest, known, tensors, sizes, target, width_of(nest, known, tensors, sizes, False)))
         found += by_rows
+        if peaks(nest):
+            found += [replace(mapping, below=True) for mapping in by_rows]
+    return list(dict.fromkeys(found))
+
+
+def tailed(given: Case, nest: Nest) -> list[Mapping]:
+    """The mapping that is chosen, and all with vectors of which the last of a row counts in part."""
+    ready, sizes = given.ready(nest), given.sizes
+    nest, known, target = ready.kernel, ready.values, ready.target
+    tensors = {**given.tensors, **{symbol: given.tensors[symbol].merged(several) for symbol, several in ready.dimensions}}
+    found = [ready.wanted]
+    wide = width_of(nest, known, tensors, sizes, True, tails=True) if nest.rows else ALONE
+    if wide.tail:
+        by_lanes = Mapping("lanes", wide.vector, wide.beside, uniform=frozenset(uniform(nest, wide.vector, sizes)), tail=True)
+        found += [by_lanes, replace(by_lanes, uniform=frozenset())]
+        if not nest_sweeps(nest):
+            found += [replace(by_lanes, turns=2), replace(by_lanes, turns=3)]
+        elif shareable(nest):
+            found += [replace(by_lanes, team=8), replace(by_lanes, team=32)]
+    along = width_of(nest, known, tensors, sizes, False, tails=True)
+    if along.tail and nest_sweeps(nest):
+        by_rows = [m for m in _by_rows(nest, known, tensors, sizes, target, along) if m.tail]
+        found += by_rows
+        loops = [reduced(step) for step in nest.steps if reduced(step)]
+        if loops and all(len(axes) > 1 for axes in loops) and not any(isinstance(s, Scan) or is_ordered(s) for s in nest.steps):
+            found += [Mapping("block", along.vector, along.beside, team=64, deep=deep, tail=True) for deep in (2, 16)]
         if peaks(nest):
             found += [replace(mapping, below=True) for mapping in by_rows]
     return list(dict.fromkeys(found))
@@ -163,25 +190,34 @@ def _tiled(nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, sizes:
         yield by_register_tiles(nest, scalar_fetches(tiled), ALONE)
 
 
-def _by_rows(nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, sizes: Sizes, target: Target) -> Iterator[Mapping]:
-    wide = width_of(nest, known, tensors, sizes, False)
+def _by_rows(
+    nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, sizes: Sizes, target: Target, wide: Width
+) -> Iterator[Mapping]:
     teams: tuple[tuple[By, int, tuple[int, ...]], ...] = (("warp", WARP, (1, 4, WARP)), ("block", MOST, (WARP, 2 * WARP)))
     held = held_in_registers(nest)
     for by, most, choices in teams[1:] if uneven(nest) else teams:
         for vector, beside in dict.fromkeys([(wide.vector, wide.beside), (1, frozenset())]):
             vectors = -(-widest(nest, sizes) // vector)
+            tail = wide.tail and vector > 1
             for team in choices:
-                yield Mapping(by, vector, beside, team=team)
-                yield Mapping(by, vector, beside, team=team, turns=2)
+                yield Mapping(by, vector, beside, team=team, tail=tail)
+                yield Mapping(by, vector, beside, team=team, turns=2, tail=tail)
                 if not uneven(nest) and vectors <= 4 * team:
-                    yield Mapping(by, vector, beside, team=team, turns=4, once=True)
+                    yield Mapping(by, vector, beside, team=team, turns=4, once=True, tail=tail)
             for chunks in CHUNKS if held else ():
                 if vectors <= most * chunks:
                     team = -(-vectors // chunks)
                     team = 1 << (team - 1).bit_length() if by == "warp" else -(-team // WARP) * WARP
-                    yield Mapping(by, vector, beside, chunks, team=team)
+                    ends = where_it_ends(longest(nest, sizes) // vector, team, chunks) if tail else 0
+                    yield Mapping(by, vector, beside, chunks, team=team, tail=tail, ends=ends)
                     if team * chunks * vector == longest(nest, sizes):
                         yield Mapping(by, vector, beside, chunks, whole=True, team=team)
+    if wide.tail and held:
+        for blocks in (2, 4):
+            chunks = -(-widest(nest, sizes) // (wide.vector * blocks * WARP))
+            cut = Pieces(blocks, chunks)
+            ends = where_it_ends(longest(nest, sizes) // wide.vector, WARP, chunks)
+            yield Mapping("cluster", wide.vector, wide.beside, chunks, team=WARP, pieces=cut, tail=True, ends=ends)
     cut = pieces(nest, known, tensors, sizes, wide, target) if held else None
     if cut is not None:
         vectors = -(-widest(nest, sizes) // wide.vector)
@@ -191,17 +227,21 @@ def _by_rows(nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, size
                 for chunks in (least, least + 1):
                     smaller = replace(cut, blocks=blocks, chunks=chunks, stages=1 + (blocks + chunks) % 3)
                     whole = blocks * chunks * team == vectors
-                    yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=smaller)
-                    yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=smaller, later=cut.reads)
+                    yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=smaller, tail=wide.tail)
+                    yield Mapping(
+                        "cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=smaller, later=cut.reads, tail=wide.tail
+                    )
                     if chunks < 8:
                         held = replace(smaller, reads=frozenset())
                         found = [smaller, held] if blocks > 1 else [smaller]
                         kept = keeping(nest, known, tensors, wide, smaller, chunks * team, target)
                         if kept is not None:
-                            yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=kept)
+                            yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=kept, tail=wide.tail)
                             found.append(kept)
                         for one in found:
+                            ends = where_it_ends(longest(nest, sizes) // wide.vector, team, chunks) if wide.tail else 0
                             in_registers = Mapping("cluster", wide.vector, wide.beside, chunks, whole, team=team, pieces=one)
+                            in_registers = replace(in_registers, tail=wide.tail, ends=ends)
                             yield in_registers
                             yield replace(in_registers, later=cut.reads)
 
@@ -258,6 +298,12 @@ def side_by_side(made: Executable, arrays: list[Any], sizes: Sizes) -> Case:
     shapes = [tuple(max(0, d.evaluate(sizes)) for d in v.shape) for v in made.values]
     lying = enumerate(zip(made.values, shapes, strict=True), 1)
     return Case(made, arrays, sizes, {value.symbol: contiguous(n << 40, shape, value.element) for n, (value, shape) in lying})
+
+
+def with_spare(given: Case) -> Case:
+    """The same with spare elements behind the rows of all tensors of several dimensions, as there are between kernels."""
+    lying = {s: aligned(t.pointer, t.shape, t.element, least=SPACED) if len(t.shape) > 1 else t for s, t in given.tensors.items()}
+    return Case(given.made, given.arrays, given.sizes, lying)
 
 
 def admitted(given: Case) -> bool:
