@@ -73,7 +73,9 @@ class Binder:
         used = {p.tensor for p in taken if isinstance(p, PointerParameter)}
         used |= {p.descriptor.tensor for p in taken if isinstance(p, MapParameter)}
         used |= {view.source for ready in kernels for view in views_of(ready.kernel)}
-        between = [v for v in planned.values if v.symbol not in given and v.symbol not in tables and v.symbol in used]
+        used |= {planned.memory(symbol) for symbol in used}
+        apart = (v for v in planned.values if v.symbol not in planned.within)
+        between = [v for v in apart if v.symbol not in given and v.symbol not in tables and v.symbol in used]
         results = [
             (lying[v.symbol].bytes, _life(planned, v, sizes, by_value=False)[1]) for v in planned.values if v.symbol in fresh
         ]
@@ -82,6 +84,10 @@ class Binder:
         places = {symbol: (number, 0) for number, symbol in enumerate(given)}
         for value, (where, at) in zip(between, found, strict=True):
             places[value.symbol] = (len(given) if where is None else of_results[where]), at
+        for symbol, view in planned.within.items():
+            if view.source in places:
+                number, offset = places[view.source]
+                places[symbol] = number, offset + lying[symbol].pointer - lying[view.source].pointer
         places[STATUS] = len(given) + 1, 0
         made = tuple(self.launch(cuda, device, ready, lying, sizes, places) for ready in kernels)
         launches = Launches(cuda, made, len(given) + 3, cuda.context(device))
@@ -156,7 +162,7 @@ class Binder:
 
 
 def _life(planned: Planned, value: Value, sizes: MappingOf[Symbol, int], by_value: bool) -> tuple[int, int, int]:
-    """Bytes, and the first and the last kernel that needs a value. A scalar is there before all of them."""
+    """Bytes, and the first and the last kernel that needs a value, or what lies in it. A scalar is there before all of them."""
     if by_value:
         return SCALAR_BYTES, 0, len(planned.kernels)
     users = [n for n, kernel in enumerate(planned.kernels) if value.symbol in _touched(planned, kernel)]
@@ -164,8 +170,8 @@ def _life(planned: Planned, value: Value, sizes: MappingOf[Symbol, int], by_valu
 
 
 def _touched(planned: Planned, kernel: KernelOf) -> set[Symbol]:
-    """The tensors that a kernel may read or write in memory."""
+    """The tensors in whose memory a kernel may read or write."""
     if isinstance(kernel, Nest):
-        return {value.symbol for value in used_by(kernel, planned.known)}
+        return {planned.memory(value.symbol) for value in used_by(kernel, planned.known)}
     sources = {view.value.symbol: view.source for view in views_of(kernel)}
-    return {sources.get(value.symbol, value.symbol) for value in tensors_of(kernel, planned.values)}
+    return {planned.memory(sources.get(value.symbol, value.symbol)) for value in tensors_of(kernel, planned.values)}

@@ -287,6 +287,7 @@ def _instead(planned: Planned, program: Program) -> str:
         parts = ["is put together of parts"] * (division.tiles is not None)
         said.append(f"{_named(symbol, program)} {' and '.join([*parts, *['has rows that share keys as one'] * division.grouped])}")
     said += [f"{_named(s, program)} leaves out keys by tables" for s in sorted(way.reached, key=lambda s: s.id)]
+    said += [f"{_named(s, program)} is put together in place" for s in sorted(way.placed, key=lambda s: s.id)]
     said += [f"`{size.name}` is 1" for size in sorted(way.ones, key=lambda s: s.id)]
     ways = ((way.apart, "is no stream"), (way.bare - way.plain, "is made apart from its product"), (way.plain, "is plain"))
     for symbols, words in ways:
