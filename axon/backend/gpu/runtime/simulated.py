@@ -170,7 +170,7 @@ class _Run(Walk[Any]):
         lying = view.of(tensor, self.sizes)
         count = 1 + sum((n - 1) * stride for n, stride in zip(lying.shape, lying.strides, strict=True)) if all(lying.shape) else 0
         raw = (ctypes.c_uint8 * (count * size)).from_address(source.ctypes.data + lying.pointer)
-        return np.ndarray(lying.shape, source.dtype, raw, 0, [stride * size for stride in lying.strides])
+        return np.ndarray(lying.shape, source.dtype, memoryview(raw), 0, [stride * size for stride in lying.strides])
 
     def decided(self, program: Program) -> tuple[Planned, tuple[Fixed, ...]]:
         """A program in the way in which a GPU runs it, for tensors that lie as its allocator would put them, and what is fixed."""

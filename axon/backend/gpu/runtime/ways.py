@@ -150,7 +150,8 @@ class Planned:
     def assemblies(self) -> tuple[Assembly, ...]:
         """What kernels put together of tensors that could lie in it."""
         kept = {*self.program.block.results, *self.copies, *self.spaced, *self.within}
-        return tuple(assemblies(self.kernels, kept | {assembly.whole.symbol for assembly in self.assembled}))
+        kept |= {assembly.whole.symbol for assembly in self.assembled}
+        return tuple(assemblies(self.kernels, kept, self.program.inputs))
 
     def memory(self, symbol: Symbol) -> Symbol:
         """The tensor in whose memory one lies: itself, but for parts of others."""

@@ -6,6 +6,8 @@
     fills         an assembly at the sizes of a call -> whether its parts are all of it, each element once
     in_place      kernels and what to assemble in place -> the kernels without those steps, and the views that the parts are
 
+One part may be something else, as an argument or a result: a kernel copies that alone, if it is not most of the whole.
+
 A concatenation is one, a stack of a few tensors, and the gradient by what was cut into slices: a sum of terms of which all but one
 are 0 at each place. (A part keeps the sign of a zero there, which the sum with the zeros of the others would not.)
 
@@ -18,16 +20,17 @@ strides, wherever it is: no kernel knows of it. Whether these still suit its cop
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
 from itertools import product
 from math import prod
 
 from axon.backend.gpu.layout.axes import ONE, ZERO, AxisPart
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.contraction import MatrixProduct
-from axon.backend.gpu.tile.families import Kernel, results_of
+from axon.backend.gpu.tile.families import Kernel, copy, results_of
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.gpu.tile.verify import KernelScope
-from axon.backend.plan.ir import Nest
+from axon.backend.plan.ir import Nest, Reason
 from axon.backend.plan.numbered import Range, bounds
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
@@ -43,14 +46,15 @@ MOST = 16  # places of a part along axes at which it is not read
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """A step that only chooses: its result, and the views of it that its parts are. Each part is read once, as `sources` has it;
-    where two Dims are not `equal`, it does not lie so."""
+    """A step that only chooses: its result, and the views of it that its parts are. Of each part `sources` has how it is read; one
+    may be a copy of what is read, which is `copied`. Where two Dims are not `equal`, parts do not lie so."""
 
     whole: Value
     step: Compute
     parts: tuple[View, ...]
     sources: tuple[Read, ...]
     equal: tuple[tuple[Dim, Dim], ...]
+    copied: Value | None = None
 
     def fills(self, sizes: Mapping[Symbol, int]) -> bool:
         """Whether each part is what the step chooses at all places where it would lie, and nothing else is chosen anywhere."""
@@ -64,17 +68,21 @@ class Assembly:
             return False
         known = {symbol: Dim.of(size) for symbol, size in sizes.items()}
         extents = [axis.extent.evaluate(sizes) for axis in self.step.axes]
-        shapes = {part.value.symbol: [d.evaluate(sizes) for d in part.value.shape] for part in self.parts}
+        both = list(zip(self.parts, self.sources, strict=True))
+        shapes = {source.tensor: [d.evaluate(sizes) for d in part.value.shape] for part, source in both}
         body = substitute(self.step.body[0], known)
         count = 0
-        for part, source in zip(self.parts, self.sources, strict=True):
+        for part, source in both:
             spans = _spans(part, sizes)
             if any(not 0 <= low <= high < extent for (low, high), extent in zip(spans, extents, strict=True)):
                 return False
             ranges = {axis.symbol: span for axis, span in zip(self.step.axes, spans, strict=True)}
             if _chosen(body, ranges, shapes) != substitute(source, known):
                 return False
-            count += prod(high - low + 1 for low, high in spans)
+            own = prod(high - low + 1 for low, high in spans)
+            if part.value == self.copied and 2 * own > prod(extents):
+                return False
+            count += own
         return count == prod(extents)
 
 
@@ -91,17 +99,18 @@ class InPlace:
         return {part.value.symbol: part for assembly in self.assemblies for part in assembly.parts}
 
 
-def assemblies(kernels: Sequence[Kernel], kept: Set[Symbol]) -> Iterator[Assembly]:
-    """The steps that only choose among tensors that kernels make, each by one and none of those that are `kept` as they are. Of
-    several that would have the same part, the first has it."""
+def assemblies(kernels: Sequence[Kernel], kept: Set[Symbol], inputs: Sequence[Value]) -> Iterator[Assembly]:
+    """The steps that only choose among tensors that kernels make, each by one and, but for one, none of those that are `kept` as
+    they are. Of several that would have the same part, the first has it."""
     made = {value.symbol: value for kernel in kernels for value in results_of(kernel)}
+    there = made | {value.symbol: value for value in inputs}
     taken = {*kept, *(table.symbol for kernel in kernels for table in _tables(kernel))}
     for kernel in kernels:
         for step in kernel.steps if isinstance(kernel, Nest) else ():
             if not isinstance(step, Compute) or step.outs[0].symbol not in kernel.stored:  # type: ignore[union-attr]
                 continue
             free = {symbol: value for symbol, value in made.items() if symbol not in taken}
-            found = _assembly(step, free)
+            found = _assembly(step, free, there if len(kernel.steps) == 1 else free)  # type: ignore[union-attr]
             if found is not None:
                 taken |= {found.whole.symbol, *(part.value.symbol for part in found.parts)}
                 yield found
@@ -116,7 +125,8 @@ def verify_in_place(made: InPlace, kernels: Sequence[Kernel], wanted: Set[Symbol
     require(made.views.keys().isdisjoint({*kept, *program.block.results}), "a part is needed as a tensor of its own")
     require(made.views.keys().isdisjoint(part.source for part in parts), "a part is assembled of others")
     for assembly in made.assemblies:
-        mine = {part.value.symbol for part in assembly.parts}
+        both = zip(assembly.parts, assembly.sources, strict=True)
+        mine = {source.tensor if part.value == assembly.copied else part.value.symbol for part, source in both}
         require(tensors_of(assembly.step) == mine, "a step chooses among others than its parts")
         require({part.source for part in assembly.parts} == {assembly.whole.symbol}, "a part lies in another tensor")
     scope = KernelScope(program)
@@ -137,17 +147,31 @@ def verify_in_place(made: InPlace, kernels: Sequence[Kernel], wanted: Set[Symbol
 def in_place(kernels: Sequence[Kernel], wanted: Set[Symbol], kept: Set[Symbol], program: Program) -> InPlace:
     """The kernels of a program without the steps that assemble those of the `wanted` that are assembled, which their parts are
     stored into; none of what is `kept` is a part."""
-    found = tuple(a for a in assemblies(kernels, {*kept, *program.block.results}) if a.whole.symbol in wanted) if wanted else ()
-    gone = {assembly.whole.symbol for assembly in found}
-    return InPlace(tuple(left for kernel in kernels if (left := _without(kernel, gone)) is not None), found)
+    every = assemblies(kernels, {*kept, *program.block.results}, program.inputs) if wanted else ()
+    found = {assembly.whole.symbol: assembly for assembly in every if assembly.whole.symbol in wanted}
+    left = tuple(part for kernel in kernels for part in _without(kernel, found))
+    return InPlace(left, tuple(found.values()))
 
 
-def _without(kernel: Kernel, gone: Set[Symbol]) -> Kernel | None:
-    """A kernel without the steps that make some tensors, if there is something left of it. What it needs of them it reads."""
-    if not isinstance(kernel, Nest) or gone.isdisjoint(kernel.stored):
-        return kernel
-    steps = tuple(step for step in kernel.steps if step.outs[0].symbol not in gone)
-    return replace(kernel, steps=steps, stored=tuple(s for s in kernel.stored if s not in gone)) if steps else None
+def _without(kernel: Kernel, found: Mapping[Symbol, Assembly]) -> Iterator[Kernel]:
+    """A kernel without the steps that assemble something, as far as something is left of it. What it needs of that it reads."""
+    if not isinstance(kernel, Nest) or found.keys().isdisjoint(kernel.stored):
+        yield kernel
+        return
+    steps = tuple(step for step in kernel.steps if step.outs[0].symbol not in found)
+    if steps:
+        yield replace(kernel, steps=steps, stored=tuple(s for s in kernel.stored if s not in found))
+    for assembly in (found[symbol] for symbol in kernel.stored if symbol in found):
+        for part, source in zip(assembly.parts, assembly.sources, strict=True):
+            if part.value == assembly.copied:
+                why = Reason("only what {0} has of {1}: the rest of it is stored there", (assembly.whole.symbol, source.tensor))
+                yield copy(part.value, source.tensor, reasons=(why,), span=assembly.step.span)
+
+
+@lru_cache(maxsize=4096)
+def _symbol(whole: Symbol, source: Symbol) -> Symbol:
+    """Of a copy: the same in everything that is made of one program."""
+    return fresh(source.name)
 
 
 def _tables(kernel: Kernel) -> tuple[Value, ...]:
@@ -164,19 +188,24 @@ def _tables(kernel: Kernel) -> tuple[Value, ...]:
 # ── where parts lie ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _assembly(step: Compute, free: Mapping[Symbol, Value]) -> Assembly | None:
-    """What a step assembles of tensors that are free to lie anywhere."""
+def _assembly(step: Compute, free: Mapping[Symbol, Value], there: Mapping[Symbol, Value]) -> Assembly | None:
+    """What a step assembles of tensors that are free to lie anywhere, and of one other at most."""
     if step.reduction is not None or len(step.body) != 1 or step.outs[0].element is not element_of(step.body[0]):
         return None
     sources = tuple(dict.fromkeys(replace(read, padding=None) for read in reads(step.body[0])))
     if not sources or len({read.tensor for read in sources}) < len(sources) or not _only_chooses(step.body[0]):
         return None
-    placed = [_placed(read, free.get(read.tensor), step) for read in sources]
+    others = [read.tensor for read in sources if read.tensor not in free]
+    if len(others) > 1 or len(others) == len(sources) or not there.keys() >= {*others}:
+        return None
+    whole = step.outs[0]
+    copied = replace(there[others[0]], symbol=_symbol(whole.symbol, others[0])) if others else None
+    placed = [_placed(read, free.get(read.tensor, copied), step) for read in sources]
     found = [place for place in placed if place is not None]
     if len(found) < len(placed):
         return None
     equal = tuple(pair for place in found for pair in place.equal)
-    return Assembly(step.outs[0], step, tuple(place.view for place in found), sources, equal)
+    return Assembly(whole, step, tuple(place.view for place in found), sources, equal, copied)
 
 
 def _only_chooses(scalar: Scalar) -> bool:
