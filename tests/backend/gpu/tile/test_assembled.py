@@ -13,6 +13,7 @@ import pytest
 from axon import compiler
 from axon.backend import libraries
 from axon.backend.gpu.layout.memory import DeviceTensor
+from axon.backend.gpu.report.cost import cost_of
 from axon.backend.gpu.report.show import explain
 from axon.backend.gpu.runtime import binding, kept_graphs
 from axon.backend.gpu.runtime.arrays import prepare
@@ -28,6 +29,7 @@ from axon.base.element import Element
 from axon.core.ir import Program
 from axon.core.passes.parts import parts, straights
 from axon.interpret import run
+from axon.tools.view.graph import Card, graph, kernels
 from tests.backend.gpu.runtime.emulated import EmulatedDriver, emulated
 from tests.backend.gpu.runtime.fake import DeviceArray, FakeLibrary
 from tests.backend.gpu.runtime.test_emulated import called, lying
@@ -295,3 +297,27 @@ def test_the_gradient_of_heads(gpu: EmulatedDriver) -> None:
     for got in compiler.simulate(program, arrays, (2,)), call(arrays, None):
         for one, other in zip(got, want, strict=True):
             np.testing.assert_allclose(f32(one), f32(other), atol=3e-2 * abs(f32(other)).max())
+
+
+def test_what_it_costs() -> None:
+    """No copy, and memory for the whole alone, from the first kernel on."""
+    for case in "columns", "a part is an argument":
+        name, shapes, _ = IN_PLACE[case]
+        program = compiler.lower(checked(SOURCE), name, None)
+        sizes = program.contract.bind((), shapes)
+        cost = cost_of(program, sizes)
+        plain = ["map"] if case != "columns" else ["contraction"]
+        assert [kernel.title for kernel in cost.kernels] == ["contraction", *plain]
+        given = sum(2 * a * b for a, b in shapes)
+        assert [kernel.held.evaluate(sizes) for kernel in cost.kernels] == [given + 2 * 64 * 88] * 2
+
+
+def test_drawn() -> None:
+    """With the last kernel that stores a part stands what it is a part of."""
+    name, shapes, _ = IN_PLACE["read twice"]
+    program = compiler.lower(checked(SOURCE), name, None)
+    drawn = graph(program, "cuda", program.contract.bind((), shapes))
+    boxes = {card.title: box for box in kernels(drawn.items) for card in box.items if isinstance(card, Card)}
+    assert boxes["t"] is boxes["product2"]
+    assert boxes["t"] is not boxes["product"]
+    assert "t is where its parts are stored: no kernel puts it together" in boxes["t"].reasons
