@@ -15,6 +15,7 @@ from axon.backend.gpu.proof.prove import verify as prove
 from axon.backend.gpu.roles import ir as roles
 from axon.backend.gpu.runtime.ways import plan
 from axon.backend.gpu.tile import ir as tile
+from axon.backend.gpu.tile.assembled import InPlace, verify_in_place
 from axon.backend.gpu.tile.limbs import verify_limbed
 from axon.backend.gpu.tile.recompute import Recomputed
 from axon.backend.gpu.tile.verify import verify_kernels
@@ -99,6 +100,7 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
         Stage("fuse", "core", "plan", verify_fused, f"{FUSE}; of what is not on the tensor cores", "part and way"),
         Stage("kernels", "core", "kernels", verify_kernels, "streams first, then products, then plain kernels", "part and way"),
         Stage("limbs", "kernels", "kernels", verify_limbed, "factors in f32 become sums of bf16 values", "part and way"),
+        Stage("in_place", "kernels", "kernels", verify_in_place, "what others are put together of lies in them", "part and way"),
         Stage("tile", "kernels", "tiles", tile.verify, "cut as the mapping says", CUT),
         Stage("roles", "tiles", "roles", roles.verify, "who copies and who computes", CUT),
         Stage("lower_roles", "roles", "barriers", prove, "proved while it is compiled, or before it is simulated", CUT),
@@ -167,6 +169,8 @@ def _count(form: Any) -> tuple[int, str] | None:
             return sum(1 for _ in _operations(block)), "operation"
         case (Program(), tuple(tables)):
             return len(tables), "table"
+        case InPlace(kernels=kernels):
+            return len(kernels), "kernel"
         case Recomputed(program=program):
             return _count(program)
         case Plan(body=body):

@@ -16,11 +16,14 @@ import axon
 from axon import compiler
 from axon.backend.cpu.executable import CpuExecutable
 from axon.backend.gpu.emit.source import emitted
+from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.roles import lower as lower_roles
 from axon.backend.gpu.roles.ir import Put, RoleFor
+from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.foreseen import made as made_by_part
 from axon.backend.gpu.runtime.foreseen import reads
 from axon.backend.gpu.runtime.steps import Stepped
+from axon.backend.gpu.runtime.ways import plan
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.ir import For, Load
 from axon.backend.kernel.code import Code
@@ -32,10 +35,11 @@ from axon.base.names import Symbol
 from axon.base.passes import PASSES, FormInvalid, watched
 from axon.checker.loader import FileLoader
 from axon.core.ir import Binary, Program
-from axon.core.passes.parts import Straight
+from axon.core.passes.parts import Straight, parts, straights
 from axon.core.printer import print_program
 from axon.core.verify import LARGE, CoreInvalid, verify
 from axon.pass_table import PIPELINES
+from axon.shapes.dimension import Dim
 from tests import ROOT
 from tests import form_mutants as m
 from tests.backend.gpu.programs import contraction
@@ -278,6 +282,40 @@ def test_kernels_of_a_gpu() -> None:
     kinds = broken("kernels", change, on_gpu)
     assert len(kinds) > 15
     assert kinds >= {"a factor of another rank", "a result at an axis too few", "a subscript too few", "nothing stored"}
+
+
+def test_what_lies_in_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """import tensor
+      fun f (x : bf16[m, k]) (a : bf16[k, n]) (b : bf16[k, p]) = tensor.concat (x @ a) (x @ b)"""
+    program = lowered(text, "f")
+    sizes = program.contract.bind((), [(64, 32), (32, 48), (32, 40)])
+
+    def changed(made: Any) -> Iterator[m.Mutant]:
+        (assembly,) = made.assemblies
+        first, second = assembly.parts
+        longer = replace(first, start=(*first.start, Dim.of(0)))
+        retyped = replace(first, value=replace(first.value, element=Element.F16))
+        for what, views in [
+            ("a part less", (first,)),
+            ("a part twice", (first, second, second)),
+            ("a view of another rank", (longer, second)),
+            ("a part of another element type", (retyped, second)),
+            ("a part of something else", (replace(first, source=second.value.symbol), second)),
+        ]:
+            yield what, replace(made, assemblies=(replace(assembly, parts=views),))
+        yield "a part that nobody makes", replace(made, kernels=made.kernels[1:])
+        yield "nothing lies there", replace(made, assemblies=())
+
+    (part,) = straights(parts(program).body)
+    way = Executable(part.program).serving({}, sizes).planned.way
+    with watched() as seen:
+        assert plan(part.program, HOPPER, way).assembled
+    (form,) = (form for name, form in seen if name == "in_place")
+    for what, mutant in changed(form):
+        print(what)
+        monkeypatch.setattr(PASSES["in_place"], "run", lambda *_, mutant=mutant: mutant)
+        with pytest.raises(FormInvalid, match="after `in_place`"):
+            plan(part.program, HOPPER, way)
 
 
 # ── below the plan ──────────────────────────────────────────────────────────────────────────────────────────────────────

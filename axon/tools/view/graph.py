@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import assert_never
 
@@ -12,6 +12,7 @@ from axon.backend.gpu.build.recipe import tensors
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.steps import Ordered
+from axon.backend.gpu.runtime.ways import Planned
 from axon.backend.gpu.tile import families
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.plan import ir as plan
@@ -210,7 +211,7 @@ def _of_gpu(program: Program, sizes: Mapping[Symbol, int], schedule: Schedule, c
             match part:
                 case parts.Straight():
                     here = served[part].planned
-                    yield from [_kernel(here.program, kernel) for kernel in here.kernels]
+                    yield from _assembled(here, [_kernel(here.program, kernel) for kernel in here.kernels])
                 case parts.HostLoop(op=op, body=repeated):
                     yield _loop(op, tuple(steps(repeated)), repeated.results, ())
                 case Sort() | Compress() | Check():
@@ -249,6 +250,17 @@ def _kernel(program: Program, kernel: families.Kernel) -> _Step:
         work += _read_by(by_out[symbol])
     ops = tuple(op for op in program.block.ops if any(out.symbol in members for out in outs_of(op)))
     return _Step(families.family_of(kernel), ops, (), reads, stores, has_roles=True)
+
+
+def _assembled(planned: Planned, steps: Iterable[_Step]) -> Iterator[_Step]:
+    """Kernels, the last that stores a part of something with what that is a part of."""
+    made, waiting = set[Symbol](), list(planned.assembled)
+    for step in steps:
+        made |= {*step.stores}
+        done = [a for a in waiting if made >= {part.value.symbol for part in a.parts}]
+        waiting = [a for a in waiting if a not in done]
+        why = tuple(plan.Reason("{0} is where its parts are stored: no kernel puts it together", (a.whole.symbol,)) for a in done)
+        yield replace(step, ops=(*step.ops, *(a.step for a in done)), reasons=(*step.reasons, *why))
 
 
 def _loop(op: Loop, inside: tuple[_Step, ...], results: tuple[Symbol, ...], reasons: tuple[plan.Reason, ...]) -> _Step:

@@ -205,7 +205,7 @@ class Views:
         def visit(node: Scalar) -> Scalar | None:
             match node:
                 case Read():
-                    return self.seen(node) if not guarded or self._inside(node) else None
+                    return self.seen(node) if not guarded or self.inside(node) else None
                 case Select(condition=condition, then=then, otherwise=otherwise):
                     inner = (self.bare(branch, guarded=True) for branch in (then, otherwise))
                     return Select(self.bare(condition, guarded=guarded), *inner)
@@ -216,7 +216,7 @@ class Views:
 
         return rewrite(scalar, visit)
 
-    def _inside(self, read: Read) -> bool:
+    def inside(self, read: Read) -> bool:
         """Whether a read is seen to be inside its tensor wherever the kernel's axes are."""
         if read.tensor not in self.values:
             return False

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from axon.backend.gpu.build.recipe import tensors
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.report.show import product_flops, sizes_of
 from axon.backend.gpu.runtime.steps import Ordered
+from axon.backend.gpu.runtime.ways import Planned
 from axon.backend.gpu.tile.families import Kernel, family_of, results_of
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.gpu.tile.stream import Stream
@@ -16,6 +17,7 @@ from axon.backend.plan import cost
 from axon.backend.plan.cost import CostedStep, PlanCost
 from axon.backend.plan.ended import total
 from axon.backend.plan.ir import Nest, Whole, bytes_moved, reads_of, size_in_bytes, values_of
+from axon.base.data import replace
 from axon.base.identity import IdentityMap
 from axon.base.names import Symbol
 from axon.core.ir import Check, Compress, Program, Sort, Value
@@ -41,8 +43,7 @@ def cost_of(
             match part:
                 case Straight():
                     planned = served[part]
-                    for kernel in planned.kernels:
-                        yield _step(kernel, planned.values, planned.known)
+                    yield from _in_memory(planned, (_step(kernel, planned.values, planned.known) for kernel in planned.kernels))
                 case HostLoop(op=op, body=inner):
                     yield CostedStep("loop", frozenset(), op.outs, loop=op, inside=tuple(steps(inner)), results=inner.results)
                 case Check():
@@ -57,6 +58,16 @@ def cost_of(
 
     body = stepped.parts.body
     return cost.of(stepped.parts.rest.inputs, tuple(steps(body)), body.results, program.contract.proven())
+
+
+def _in_memory(planned: Planned, steps: Iterable[CostedStep]) -> Iterator[CostedStep]:
+    """Kernels with the tensors in whose memory they read and store: what others are parts of is there with the first."""
+    made: set[Symbol] = set()
+    for step in steps:
+        stored = dict.fromkeys(planned.memory(value.symbol) for value in step.stores)
+        new = tuple(planned.known[symbol] for symbol in stored if symbol not in made)
+        made |= {*stored}
+        yield replace(step, reads=frozenset(map(planned.memory, step.reads)), stores=new)
 
 
 def _step(kernel: Kernel, values: tuple[Value, ...], known: Mapping[Symbol, Value]) -> CostedStep:

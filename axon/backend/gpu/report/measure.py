@@ -57,7 +57,8 @@ def times(
     cuda = driver()
     context = cuda.context(device)
     kernel, lying = planned.kernels[number], planned.lying(sizes)
-    used = used_by(kernel, planned.known) if isinstance(kernel, Nest) else _used_by(kernel, planned)
+    touched = used_by(kernel, planned.known) if isinstance(kernel, Nest) else _used_by(kernel, planned)
+    used = tuple(dict.fromkeys(planned.known[planned.memory(v.symbol)] for v in touched))
     amount = {v.symbol: lying[v.symbol].bytes for v in used}
     sets = max(1, min(MOST_SETS, -(-4 * target.l2 // max(1, sum(amount.values())))))
     with _allocated(cuda, [amount[v.symbol] for _ in range(sets) for v in used]) as pointers, _stream(cuda) as stream:

@@ -271,6 +271,7 @@ def _tiled_work(
         lines.append(f"  tf32 takes {why}")
     read = {view.source for view in views_of(plan.kernel)} | {v.symbol for v in tensors(plan.kernel, builder.planned.values)}
     lines += _tables(tables, [v for v in builder.planned.values if v.symbol in read], names)
+    lines += _parts(builder.planned, plan.kernel, names)
     if builder.fixed[number].values:
         lines.append(f"  {builder.fixed[number]}")
     candidates = [plan.mapping, *_alternatives(plan, problem, builder.target)]
@@ -299,6 +300,7 @@ def _nest_work(
     lines += [f"  {DATA_END}"] if of_data else []
     lines += [f"  {reason.worded(names)}" for reason in nest.reasons]
     lines += _tables(tables, used_by(nest, known), names)
+    lines += _parts(builder.planned, nest, names)
     again = sum(each.bytes for each in work.loads) if tiled is None else 0
     lines += [f"  loads {again:,} bytes, since each row reads the same again"] if again else []
     by_memory = tiled is None and not again and work.memory(builder.target) >= work.arithmetic(builder.target)
@@ -318,6 +320,13 @@ def _tables(tables: Set[Symbol], used: Iterable[Value], names: MappingOf[Symbol,
     """What is said of the tables that a kernel reads."""
     found = {v.symbol: prod(d.evaluate({}) for d in v.shape) for v in used if v.symbol in tables}
     return [f"  {names.get(s, s.name)} is a table of {count:,} elements, put on the GPU once" for s, count in found.items()]
+
+
+def _parts(planned: Planned, kernel: Kernel, names: MappingOf[Symbol, str]) -> list[str]:
+    """What is said of results that lie in others."""
+    found = {v.symbol: planned.within[v.symbol].source for v in results_of(kernel) if v.symbol in planned.within}
+    told = ((names.get(part, part.name), names.get(whole, whole.name)) for part, whole in found.items())
+    return [f"  stores {part} in its place in {whole}, which no kernel puts together" for part, whole in told]
 
 
 def _alternatives(plan: Ready, problem: ScheduleProblem, target: Target) -> list[TileMapping]:

@@ -74,7 +74,9 @@ class Binder:
         used = {p.tensor for p in taken if isinstance(p, PointerParameter)}
         used |= {p.descriptor.tensor for p in taken if isinstance(p, MapParameter)}
         used |= {view.source for ready in kernels for view in views_of(ready.kernel)}
-        between = [v for v in planned.values if v.symbol not in given and v.symbol not in tables and v.symbol in used]
+        used |= {planned.memory(symbol) for symbol in used}
+        apart = (v for v in planned.values if v.symbol not in planned.within)
+        between = [v for v in apart if v.symbol not in given and v.symbol not in tables and v.symbol in used]
         same = _same(planned, sizes, {v.symbol: lying[v.symbol] for v in between})
         kernels = [ready for ready in kernels if not _only_shows(ready.kernel, same)]
         between = [v for v in between if v.symbol not in same]
@@ -89,6 +91,10 @@ class Binder:
         for value, (where, at) in zip(between, found, strict=True):
             places[value.symbol] = (len(given) if where is None else of_results[where]), at
         places |= {symbol: places[of] for symbol, of in same.items()}
+        for symbol, view in planned.within.items():
+            if view.source in places:
+                number, offset = places[view.source]
+                places[symbol] = number, offset + lying[symbol].pointer - lying[view.source].pointer
         places[STATUS] = len(given) + 1, 0
         made = tuple(self.launch(cuda, device, ready, lying, sizes, places) for ready in kernels)
         launches = Launches(cuda, made, len(given) + 3, cuda.context(device))
@@ -193,8 +199,8 @@ def _life(
 
 
 def _touched(planned: Planned, kernel: KernelOf) -> set[Symbol]:
-    """The tensors that a kernel may read or write in memory."""
+    """The tensors in whose memory a kernel may read or write."""
     if isinstance(kernel, Nest):
-        return {value.symbol for value in used_by(kernel, planned.known)}
+        return {planned.memory(value.symbol) for value in used_by(kernel, planned.known)}
     sources = {view.value.symbol: view.source for view in views_of(kernel)}
-    return {sources.get(value.symbol, value.symbol) for value in tensors_of(kernel, planned.values)}
+    return {planned.memory(sources.get(value.symbol, value.symbol)) for value in tensors_of(kernel, planned.values)}

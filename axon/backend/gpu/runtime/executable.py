@@ -134,7 +134,7 @@ class Executable:
         out not to fit its registers (see Note [Decided before], in `building`)."""
         while True:
             builder = self.serving(tensors, sizes)
-            found = ask(builder, builder.planned.lying(sizes) | dict(tensors))
+            found = ask(builder, builder.planned.lying(sizes, tensors))
             if found is not None:
                 return builder, found
             if self.serving(tensors, sizes) is builder:
@@ -175,7 +175,7 @@ class Executable:
         steady = {symbol: size for symbol, size in sizes.items() if symbol not in changing}
         there = tables | dict(tensors)
         builder, kernels = self.built(there, steady)
-        lying = builder.planned.lying(sizes) | there
+        lying = builder.planned.lying(sizes, there)
         order = [kernels[n] for n in sorted(kernels)]
         return self._binder.bind(cuda, device, builder.planned, order, tensors, tables, lying, sizes, scalars, fresh)
 

@@ -122,6 +122,16 @@ def unreadable(kernel: Tiled, tensors: MappingOf[Symbol, DeviceTensor], sizes: M
     return frozenset(number for number, operand in enumerate(kernel.operands) if not is_readable(operand))
 
 
+def copied(kernel: Tiled, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]) -> frozenset[int | Symbol]:
+    """What bulk copies move: operands by their numbers, and results. Nothing where a view cannot be made."""
+    seen = with_views_of(kernel, tensors, sizes)
+    if isinstance(seen, str):
+        return frozenset()
+    last, missing = kernel.columns.symbol, unreadable(kernel, tensors, sizes)
+    stored = (r.value.symbol for r in kernel.results if r.axes[-1] == last and seen[r.place.symbol].storable)
+    return frozenset([*(number for number in range(len(kernel.operands)) if number not in missing), *stored])
+
+
 def as_it_lies(kernel: Tiled, operand: EpilogueOperand, tensor: DeviceTensor) -> EpilogueOperand | str:
     """The operand with its dimensions in an order in which bulk copies read it where it lies, its own if that will do; or why there
     is none.

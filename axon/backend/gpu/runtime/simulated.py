@@ -14,7 +14,7 @@ from typing import Any, assert_never
 import numpy as np
 
 from axon.backend.gpu.build.recipe import stages, traits
-from axon.backend.gpu.layout.memory import contiguous
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.proof.accumulate import Accumulate, rounded
@@ -128,12 +128,17 @@ class _Run(Walk[Any]):
         planned, fixed = self.decided(program)
         shapes = {v.symbol: tuple(size_of(d, self.sizes, None) for d in v.shape) for v in planned.values}
         lying = planned.lying(self.sizes)
+        places: dict[Symbol, Any] = {}  # of what lies in another tensor; the interpreter takes it in rows
         for kernel, own in zip(planned.kernels, fixed, strict=True):
+            values = results_of(kernel)
+            parts = [v.symbol for v in values if v.symbol in planned.within]
+            places |= {symbol: self.place(planned.within[symbol], shapes) for symbol in parts}
             if isinstance(kernel, Nest):
                 self.interpreted(*kernel.steps)
+                for symbol in parts:
+                    places[symbol][...] = self.held[symbol]
                 continue
-            for value in results_of(kernel):
-                self.held[value.symbol] = np.zeros(shapes[value.symbol], value.element.dtype)
+            self.held |= {v.symbol: np.zeros(shapes[v.symbol], v.element.dtype) for v in values}
             if is_empty(kernel, self.sizes):
                 continue
             ready = prepare(kernel, lying, self.sizes)
@@ -142,18 +147,28 @@ class _Run(Walk[Any]):
             answer = verify(made)
             if isinstance(answer, Violation):
                 raise SimulationError(f"after `lower_roles`: {answer}")
-            seen = {view.value.symbol: self.seen(view) for view in views_of(ready.kernel)}
-            simulate(made, self.held | seen, self.sizes, seed=self.seed, accumulate=self.accumulate)
+            seen = {view.value.symbol: self.seen(view, places) for view in views_of(ready.kernel)}
+            simulate(made, self.held | places | seen, self.sizes, seed=self.seed, accumulate=self.accumulate)
+            self.held |= {symbol: np.array(places[symbol], order="C") for symbol in parts}
 
-    def seen(self, view: View) -> Any:
-        """A view's elements, in the memory of its source."""
-        source = self.held[view.source] = np.ascontiguousarray(self.held[view.source])
+    def place(self, view: View, shapes: Mapping[Symbol, tuple[int, ...]]) -> Any:
+        """Room for a tensor in the one that it is a part of."""
+        if view.source not in self.held:
+            self.held[view.source] = np.zeros(shapes[view.source], view.value.element.dtype)
+        return self.seen(view, {})
+
+    def seen(self, view: View, places: Mapping[Symbol, Any]) -> Any:
+        """A view's elements, in the memory of its source, which lies in rows if it has none of these places."""
+        source = places.get(view.source)
+        if source is None:
+            source = self.held[view.source] = np.ascontiguousarray(self.held[view.source])
         if view.im2col:
             return windows(view, source, self.sizes)
-        lying = view.of(contiguous(0, source.shape, view.value.element), self.sizes)
-        bytes_ = source.itemsize
-        from_there = source.reshape(-1)[lying.pointer // max(1, view.value.element.bits // 8) :]
-        return np.lib.stride_tricks.as_strided(from_there, lying.shape, [s * bytes_ for s in lying.strides])
+        size = source.itemsize
+        tensor = DeviceTensor(0, source.shape, tuple(stride // size for stride in source.strides), view.value.element)
+        lying = view.of(tensor, self.sizes)
+        from_there = np.lib.stride_tricks.as_strided(source, (lying.pointer // size + 1,), (size,))[-1:]
+        return np.lib.stride_tricks.as_strided(from_there, lying.shape, [stride * size for stride in lying.strides])
 
     def decided(self, program: Program) -> tuple[Planned, tuple[Fixed, ...]]:
         """A program in the way in which a GPU runs it, for tensors that lie as its allocator would put them, and what is fixed."""

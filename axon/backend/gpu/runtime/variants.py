@@ -288,6 +288,7 @@ def _instead(planned: Planned, program: Program) -> str:
         said.append(f"{_named(symbol, program)} {' and '.join([*parts, *['has rows that share keys as one'] * division.grouped])}")
     said += [f"{_named(s, program)} leaves out keys by tables" for s in sorted(way.reached, key=lambda s: s.id)]
     said += [f"rows of {_named(s, program)} begin at multiples of 16 bytes" for s in sorted(way.spaced, key=lambda s: s.id)]
+    said += [f"{_named(s, program)} is put together in place" for s in sorted(way.placed, key=lambda s: s.id)]
     said += [f"`{size.name}` is 1" for size in sorted(way.ones, key=lambda s: s.id)]
     ways = ((way.apart, "is no stream"), (way.bare - way.plain, "is made apart from its product"), (way.plain, "is plain"))
     for symbols, words in ways:

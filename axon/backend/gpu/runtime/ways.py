@@ -25,6 +25,8 @@ Note [Ways]
       spaced   what lies between kernels begins its rows at multiples of 16 bytes: decided last (see `packed`)
       plain    a product that is left runs without the tensor cores; also one in f32 of which limbs would make more work than
                they save, or would take too much memory
+      placed   a tensor that is put together of others has these in their places from the start, if no kernel loses bulk copies by
+               that (see `tile.assembled`). This is decided last, of the kernels that there are
 
     All kernels of one way are looked at, then those of the way that follows, until each fits. Whether a mapping fits its registers
     only the compiler knows; what it has refused is part of what is decided by, so it is never tried twice.
@@ -43,17 +45,20 @@ from typing import assert_never
 from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout.memory import SPACED, DeviceTensor, aligned, contiguous
 from axon.backend.gpu.layout.target import WGMMA, Target
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.layout.views import View, with_views
 from axon.backend.gpu.runtime.dividing import better_rows, division
 from axon.backend.gpu.runtime.merging import Merged, merged
 from axon.backend.gpu.runtime.packed import Packing, packings, spacing, with_copies
-from axon.backend.gpu.runtime.prepare import Prepared, fit, is_empty
+from axon.backend.gpu.runtime.prepare import Prepared, copied, fit, is_empty
 from axon.backend.gpu.runtime.reaching import with_reaches, worth_reaching
 from axon.backend.gpu.runtime.spreading import rows_to_spread
 from axon.backend.gpu.simt.mapping import widest
+from axon.backend.gpu.tile.assembled import Assembly, assemblies, in_place
 from axon.backend.gpu.tile.contraction import MatrixProduct, Merging
 from axon.backend.gpu.tile.divided import Division, divided, state_of
 from axon.backend.gpu.tile.epilogue_cost import better_bare
-from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, nests, results_of
+from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, nests, results_of, views_of
 from axon.backend.gpu.tile.limbs import better_apart, dearer, limbed
 from axon.backend.gpu.tile.recompute import Recomputed, better_kept, recomputed
 from axon.backend.gpu.tile.regroup import named, regrouped
@@ -75,6 +80,7 @@ NO_MAPPING = "no mapping fits this kernel"
 REFUSED = "no mapping fits its sizes and the registers"  # which the compiler has said
 Symbols = frozenset[Symbol]
 NONE: Symbols = frozenset()
+NOTHING: Mapping[Symbol, DeviceTensor] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +101,13 @@ class Way:
     ones: Symbols = NONE  # sizes
     parts: frozenset[tuple[Symbol, Parting]] = frozenset()
     spaced: Symbols = NONE
+    placed: Symbols = NONE
     tf32: bool = False  # whether products may round factors of f32 (see `tile.tf32`)
     why: tuple[tuple[Symbol, str], ...] = field(default=(), compare=False)
 
     def __or__(self, other: Way) -> Way:
         names = ("plain", "apart", "alone", "bare", "packed", "merging", "before", "spread", "divided", "rows", "reached",
-                 "ones", "parts", "spaced", "tf32")  # fmt: skip
+                 "ones", "parts", "spaced", "placed", "tf32")  # fmt: skip
         return Way(**{name: getattr(self, name) | getattr(other, name) for name in names}, why=(*self.why, *other.why))
 
     @property
@@ -115,30 +122,52 @@ AS_IT_IS = Way()
 @dataclass(frozen=True)
 class Planned:
     """A program's kernels in one way; nothing of it is built. Bulk copies can read the rows of `copies` and of what is `spaced`, of
-    the last dimension of each, or of so many."""
+    the last dimension of each, or of so many. What `assembled` tensors are put together of lies in these."""
 
     program: Program
     way: Way
     kernels: tuple[Kernel, ...]
     copies: Mapping[Symbol, int]
     spaced: Mapping[Symbol, int]
+    assembled: tuple[Assembly, ...] = ()
 
     @cached_property
     def values(self) -> tuple[Value, ...]:
         """Every tensor that the kernels read, store, or keep between their steps."""
         stored = (value for kernel in self.kernels for value in results_of(kernel))
         inside = (out for kernel in self.kernels if isinstance(kernel, Nest) for step in kernel.steps for out in step.outs)
-        return tuple(dict.fromkeys([*self.program.inputs, *stored, *inside]))
+        whole = (assembly.whole for assembly in self.assembled)
+        return tuple(dict.fromkeys([*self.program.inputs, *stored, *inside, *whole]))
 
     @cached_property
     def known(self) -> dict[Symbol, Value]:
         return {value.symbol: value for value in self.values}
 
-    def lying(self, sizes: Mapping[Symbol, int]) -> dict[Symbol, DeviceTensor]:
-        """All values one by one, copies, limbs and what is spaced in rows that bulk copies can read."""
-        return {value.symbol: self.lies(value, sizes) for value in self.values}
+    @cached_property
+    def within(self) -> dict[Symbol, View]:
+        """Of a tensor that lies in another one where that is."""
+        return {part.value.symbol: part for assembly in self.assembled for part in assembly.parts}
+
+    @cached_property
+    def assemblies(self) -> tuple[Assembly, ...]:
+        """What kernels put together of tensors that could lie in it."""
+        kept = {*self.program.block.results, *self.copies, *self.spaced, *self.within}
+        kept |= {assembly.whole.symbol for assembly in self.assembled}
+        return tuple(assemblies(self.kernels, kept, self.program.inputs))
+
+    def memory(self, symbol: Symbol) -> Symbol:
+        """The tensor in whose memory one lies: itself, but for parts of others."""
+        return self.within[symbol].source if symbol in self.within else symbol
+
+    def lying(self, sizes: Mapping[Symbol, int], given: Mapping[Symbol, DeviceTensor] = NOTHING) -> dict[Symbol, DeviceTensor]:
+        """All values, those that are `given` as they lie; others one by one, copies, limbs and what is spaced in rows that bulk
+        copies can read, and parts of a tensor in it."""
+        own = (value for value in self.values if value.symbol not in self.within)
+        whole = {**{value.symbol: self.lies(value, sizes) for value in own}, **given}
+        return with_views(self.within.values(), whole, sizes)
 
     def lies(self, value: Value, sizes: Mapping[Symbol, int]) -> DeviceTensor:
+        """A value by itself."""
         copy, spaced = self.copies.get(value.symbol), self.spaced.get(value.symbol)
         shape = tuple(max(0, d.evaluate(sizes)) for d in value.shape)
         if spaced:
@@ -176,7 +205,9 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     packed = with_copies(whole.kernels, way.packed, ordered.block.results)
     groups = (kernel.grouping for kernel in packed.kernels if isinstance(kernel, MatrixProduct) and kernel.grouping is not None)
     copies = packed.copies | {copy.symbol: 1 for grouping in groups for copy in grouping.copies}
-    return Planned(program, way, packed.kernels, copies, {**whole.limbs, **packed.spaced, **dict.fromkeys(way.spaced, 1)})
+    spaced = {**whole.limbs, **packed.spaced, **dict.fromkeys(way.spaced, 1)}
+    placed = in_place(packed.kernels, way.placed, {*copies, *spaced}, ordered)
+    return Planned(program, way, placed.kernels, copies, spaced, placed.assemblies)
 
 
 def with_divisions(made: Iterable[Kernel], divisions: Mapping[Symbol, Division], program: Program) -> Iterator[Kernel]:
@@ -208,7 +239,22 @@ def following(
 ) -> Way:
     """The way after this one, for tensors that lie like these: this one, if every kernel fits. The user gives the mappings of the
     kernels with the numbers `given`."""
-    lying = planned.lying(sizes) | dict(tensors)
+    lying = planned.lying(sizes, tensors)
+    way = _fitting(planned, lying, sizes, obstacle, target, given)
+    if way != planned.way:
+        return replace(way, placed=NONE)  # that is decided anew, of other kernels
+    return way if given else way | Way(placed=frozenset(_placed(planned, tensors, lying, sizes)))  # those keep their numbers
+
+
+def _fitting(
+    planned: Planned,
+    lying: Mapping[Symbol, DeviceTensor],
+    sizes: Mapping[Symbol, int],
+    obstacle: Obstacle,
+    target: Target,
+    given: Set[int],
+) -> Way:
+    """The way in which a kernel that does not fit is made otherwise."""
     way = planned.way
     open_ = [kernel for number, kernel in enumerate(planned.kernels) if number not in given]
     taken, has = way.merges.keys() | way.plain, target.has(WGMMA)
@@ -244,6 +290,32 @@ def following(
         own -= {*planned.copies, *planned.spaced, *planned.program.block.results, *tensors}
         return way | Way(spaced=spacing(planned.kernels, planned.known, own, lying, sizes, target))
     return way
+
+
+def _placed(
+    planned: Planned, given: Mapping[Symbol, DeviceTensor], lying: Mapping[Symbol, DeviceTensor], sizes: Mapping[Symbol, int]
+) -> Iterator[Symbol]:
+    """What may be assembled in place."""
+    tiled = [kernel for kernel in planned.kernels if not isinstance(kernel, Nest) and not is_empty(kernel, sizes)]
+    for assembly in planned.assemblies:
+        parts = {part.value.symbol for part in assembly.parts}
+        if not parts.isdisjoint(given) or not assembly.fills(sizes):
+            continue
+        try:
+            placed = with_views(assembly.parts, lying, sizes)
+        except Unsupported:
+            continue
+        if any(placed[part].strides[-1:] != (1,) for part in parts if placed[part].shape[-1:] != (1,) and placed[part].shape):
+            continue  # neighbours would not lie side by side
+        touching = (kernel for kernel in tiled if not parts.isdisjoint(_seen(kernel)))
+        if all(copied(kernel, lying, sizes) <= copied(kernel, placed, sizes) for kernel in touching):
+            yield assembly.whole.symbol
+
+
+def _seen(kernel: Tiled) -> set[Symbol]:
+    """The tensors that a kernel reads as factors, stores, or sees views of."""
+    own = {operand.value.symbol for operand in kernel.operands} | {view.source for view in views_of(kernel)}
+    return own | {value.symbol for value in results_of(kernel)}
 
 
 def _ones(nest: Nest, sizes: Mapping[Symbol, int], target: Target) -> Symbols:

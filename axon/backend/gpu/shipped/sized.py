@@ -101,7 +101,7 @@ def shipped(ordered: Ordered, sizes: Mapping[Symbol, int]) -> ShippedProgram:
     }
     scalars = [v.symbol for v in inputs if not v.shape]
     builder, kernels = executable.built(given, sizes, exact=True)
-    lying = builder.planned.lying(sizes) | given
+    lying = builder.planned.lying(sizes, given)
     noting = _Noting()
     order = [kernels[n] for n in sorted(kernels)]
     bound = Binder().bind(cast(Driver, noting), 0, builder.planned, order, given, {}, lying, sizes, scalars)

@@ -28,7 +28,7 @@ from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core.integer_ranges import of_scalar
 from axon.core.ir import Axis, Binary, Bind, Compute, Convert, Local, Read, Scalar, Select, Unary, element_of
-from axon.core.scalar_facts import substitute
+from axon.core.scalar_facts import certain, substitute
 from axon.core.walk import nodes, reads, rewrite
 from axon.shapes.dimension import Dim, Quotient
 
@@ -159,12 +159,15 @@ def computed(
     if why:
         raise Unsupported(f"a computed factor {why}")
     found: dict[Read, tuple[Staged, EpilogueOperand]] = {}
+    sure = {node for node in certain(rest) if isinstance(node, Read)}
 
     def visit(node: Scalar) -> Scalar | None:
         if not isinstance(node, Read):
             return None
         if node.padding is not None or node.checked is not None or not all(isinstance(s, Dim) for s in node.subscripts):
             raise Unsupported("a computed factor reads a tensor at more than indices")
+        if node not in sure and not views.inside(node):  # it is loaded before anyone knows whether a condition holds
+            raise Unsupported("a computed factor reads a tensor where only a condition keeps it inside")
         per = _per(node, depth.symbol)
         if per is None:
             if node.element not in LOADED:

@@ -24,21 +24,25 @@ from axon.core.walk import nodes
 
 def verify_kernels(made: Sequence[object], given: Program, *_: object, **__: object) -> None:
     """What a straight program becomes on a GPU: kernels in an order in which each finds what it reads."""
-    scope = _KernelScope(given)
+    scope = KernelScope(given)
     scope.outside()
     for kernel in made:
-        if isinstance(kernel, Nest):
-            scope.kernel(kernel)
-        else:
-            assert isinstance(kernel, MatrixProduct | Stream)
-            scope.tiled(kernel)
+        scope.one(kernel)
     scope.gives(given.block.results, given)
 
 
-class _KernelScope(PlanScope):
+class KernelScope(PlanScope):
     """The locals are what a kernel on tensor cores holds in registers: products, and what it keeps of a row."""
 
     loose = False  # in a stream, where every float is f32 until it is stored
+
+    def one(self, kernel: object) -> None:
+        """A kernel of any family."""
+        if isinstance(kernel, Nest):
+            self.kernel(kernel)
+        else:
+            assert isinstance(kernel, MatrixProduct | Stream)
+            self.tiled(kernel)
 
     def scalar(self, scalar: Scalar) -> Element:
         if self.loose and isinstance(scalar, Local) and scalar.element.is_float:

@@ -35,6 +35,7 @@ from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.contraction import MatrixProduct, Merging
 from axon.backend.gpu.tile.schedule import TileMapping, candidates, ranked
 from axon.core.passes.parts import parts, straights
+from axon.interpret import run as interpret
 from tests.backend.gpu.emit import device
 from tests.backend.gpu.proof.mutants import body_of, drop, moves, mutate, refused, sites, twice, with_field
 from tests.backend.gpu.test_stages import GOLDENS
@@ -365,3 +366,21 @@ def test_every_stage_reads_as_before() -> None:
         if os.environ.get("AXON_UPDATE"):
             file.write_text(text, encoding="utf-8")
         assert text == file.read_text(encoding="utf-8")
+
+
+def test_what_a_condition_keeps_inside_is_not_copied_before_it_is_known() -> None:
+    """A bulk copy of a view that goes on beyond its tensor would read what is no memory of anyone. Inside, it is computed."""
+    text = """import tensor
+      fun beside (x : bf16[m, k]) (h : bf16[m, l]) (w : bf16[k + l, d]) = tensor.concat x h @ w
+      fun chosen (x : bf16[m, k]) (h : bf16[m, k]) (w : bf16[k, d]) = (for i j => if j < 8 then x[i, j] else h[i, j]) @ w"""
+    for name, shapes, whether in [
+        ("beside", [(256, 128), (256, 128), (256, 256)], False),
+        ("chosen", [(256, 128), (256, 128), (128, 256)], True),
+    ]:
+        program = compiler.lower(checked(text), name, None)
+        planned = Executable(program).serving({}, program.contract.bind((), shapes)).planned
+        (product,) = (kernel for kernel in planned.kernels if isinstance(kernel, MatrixProduct))
+        assert (product.computed is not None) == whether
+        arrays = [np.random.default_rng(0).integers(-2, 3, shape).astype(ml_dtypes.bfloat16) for shape in shapes]
+        (got,), (want,) = compiler.simulate(program, arrays, ()), interpret(program, arrays, ())
+        np.testing.assert_array_equal(got, want)
