@@ -241,6 +241,10 @@ def following(
     kernels with the numbers `given`."""
     lying = planned.lying(sizes, tensors)
     way = _fitting(planned, lying, sizes, obstacle, target, given)
+    if way == planned.way and not way.spaced and not given:
+        own = {out.symbol for op in planned.program.block.ops for out in outs_of(op)}  # other names are new in each plan
+        own -= {*planned.copies, *planned.spaced, *planned.program.block.results, *tensors}
+        way |= Way(spaced=spacing(planned.kernels, planned.known, own, lying, sizes, target))
     if way != planned.way:
         return replace(way, placed=NONE)  # that is decided anew, of other kernels
     return way if given else way | Way(placed=frozenset(_placed(planned, tensors, lying, sizes)))  # those keep their numbers
@@ -285,10 +289,6 @@ def _fitting(
             way |= _needed(planned.way, kernel, lying, sizes, partial(obstacle, number), target)
             if isinstance(kernel, Stream) and worth_reaching(kernel, sizes, target):
                 way |= Way(reached=frozenset((results_of(kernel)[0].symbol,)))
-    if way == planned.way and not way.spaced and not given:
-        own = {out.symbol for op in planned.program.block.ops for out in outs_of(op)}  # other names are new in each plan
-        own -= {*planned.copies, *planned.spaced, *planned.program.block.results, *tensors}
-        return way | Way(spaced=spacing(planned.kernels, planned.known, own, lying, sizes, target))
     return way
 
 
