@@ -39,7 +39,7 @@ from axon.core.ir import Axis, Binary, Compute, Const, Program, Read, Scalar, Se
 from axon.core.scalar_facts import index_of, substitute
 from axon.core.verify import unchanged
 from axon.core.walk import reads, tensors_of
-from axon.shapes.dimension import Dim, Quotient
+from axon.shapes.dimension import Dim, DimensionTooLarge, Quotient
 
 MOST = 16  # places of a part along axes at which it is not read
 
@@ -101,16 +101,26 @@ class InPlace:
 
 def assemblies(kernels: Sequence[Kernel], kept: Set[Symbol], inputs: Sequence[Value]) -> Iterator[Assembly]:
     """The steps that only choose among tensors that kernels make, each by one and, but for one, none of those that are `kept` as
-    they are. Of several that would have the same part, the first has it."""
+    they are, nor made where they would be read. Of several that would have the same part, the first has it."""
     made = {value.symbol: value for kernel in kernels for value in results_of(kernel)}
     there = made | {value.symbol: value for value in inputs}
     taken = {*kept, *(table.symbol for kernel in kernels for table in _tables(kernel))}
     for kernel in kernels:
-        for step in kernel.steps if isinstance(kernel, Nest) else ():
-            if not isinstance(step, Compute) or step.outs[0].symbol not in kernel.stored:  # type: ignore[union-attr]
+        if not isinstance(kernel, Nest):
+            continue
+        alone = len(kernel.steps) == 1  # else the copy of a part would be one kernel more
+        for step in kernel.steps:
+            if not isinstance(step, Compute) or step.outs[0].symbol not in kernel.stored or not _only_chooses(step):
                 continue
-            free = {symbol: value for symbol, value in made.items() if symbol not in taken}
-            found = _assembly(step, free, there if len(kernel.steps) == 1 else free)  # type: ignore[union-attr]
+            sources = _sources(step)
+            names = {read.tensor for read in sources}
+            free = {s for s in names if s in made and s not in taken and s not in kernel.stored}
+            if len(names) < len(sources) or not free or len(names - free) > alone or not names <= there.keys():
+                continue
+            try:
+                found = _assembly(step, sources, free, there)
+            except DimensionTooLarge:
+                continue
             if found is not None:
                 taken |= {found.whole.symbol, *(part.value.symbol for part in found.parts)}
                 yield found
@@ -188,34 +198,39 @@ def _tables(kernel: Kernel) -> tuple[Value, ...]:
 # ── where parts lie ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _assembly(step: Compute, free: Mapping[Symbol, Value], there: Mapping[Symbol, Value]) -> Assembly | None:
-    """What a step assembles of tensors that are free to lie anywhere, and of one other at most."""
-    if step.reduction is not None or len(step.body) != 1 or step.outs[0].element is not element_of(step.body[0]):
-        return None
-    sources = tuple(dict.fromkeys(replace(read, padding=None) for read in reads(step.body[0])))
-    if not sources or len({read.tensor for read in sources}) < len(sources) or not _only_chooses(step.body[0]):
-        return None
-    others = [read.tensor for read in sources if read.tensor not in free]
-    if len(others) > 1 or len(others) == len(sources) or not there.keys() >= {*others}:
-        return None
+def _assembly(step: Compute, sources: tuple[Read, ...], free: Set[Symbol], there: Mapping[Symbol, Value]) -> Assembly | None:
+    """What a step assembles of tensors that are free to lie anywhere, and of a copy of another one."""
     whole = step.outs[0]
-    copied = replace(there[others[0]], symbol=_symbol(whole.symbol, others[0])) if others else None
-    placed = [_placed(read, free.get(read.tensor, copied), step) for read in sources]
+    parts = [there[read.tensor] for read in sources]
+    own = [value if value.symbol in free else replace(value, symbol=_symbol(whole.symbol, value.symbol)) for value in parts]
+    placed = [_placed(read, value, step) for read, value in zip(sources, own, strict=True)]
     found = [place for place in placed if place is not None]
     if len(found) < len(placed):
         return None
     equal = tuple(pair for place in found for pair in place.equal)
+    copied = next((value for value in own if value not in parts), None)
     return Assembly(whole, step, tuple(place.view for place in found), sources, equal, copied)
 
 
-def _only_chooses(scalar: Scalar) -> bool:
+def _sources(step: Compute) -> tuple[Read, ...]:
+    """What a step reads, each once."""
+    return tuple(dict.fromkeys(replace(read, padding=None) for read in reads(step.body[0])))
+
+
+def _only_chooses(step: Compute) -> bool:
+    """Whether each element that a step makes is one of a tensor, as it is, or a number."""
+    plain = step.reduction is None and len(step.body) == 1
+    return plain and step.outs[0].element is element_of(step.body[0]) and _is_choice(step.body[0])
+
+
+def _is_choice(scalar: Scalar) -> bool:
     """Whether an expression is an element of a tensor, a number, or one of several such, or their sum, of which all but one may be
     0."""
     match scalar:
         case Select(then=then, otherwise=otherwise):
-            return _only_chooses(then) and _only_chooses(otherwise)
+            return _is_choice(then) and _is_choice(otherwise)
         case Binary(op="add", left=left, right=right):
-            return _only_chooses(left) and _only_chooses(right)
+            return _is_choice(left) and _is_choice(right)
         case Read(checked=None, subscripts=subscripts, padding=padding):
             return all(isinstance(s, Dim) for s in subscripts) and isinstance(padding, Const | None)
         case _:
@@ -240,10 +255,8 @@ class _Digit:
     rest: Dim
 
 
-def _placed(read: Read, value: Value | None, step: Compute) -> _Place | None:
+def _placed(read: Read, value: Value, step: Compute) -> _Place | None:
     """Where an element of a tensor lies in the result, if each is read at one place, and these are side by side."""
-    if value is None:
-        return None
     numbers = {axis.symbol: number for number, axis in enumerate(step.axes)}
     parts: list[tuple[AxisPart, ...]] = [()] * len(value.shape)
     start = [ZERO] * len(numbers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from axon import compiler
 from axon.backend import libraries
 from axon.backend.gpu.layout.memory import DeviceTensor
+from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.report.cost import cost_of
 from axon.backend.gpu.report.show import explain
 from axon.backend.gpu.runtime import binding, kept_graphs
@@ -20,7 +22,8 @@ from axon.backend.gpu.runtime.arrays import prepare
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.stepped_call import HostCall
 from axon.backend.gpu.runtime.steps import Stepped
-from axon.backend.gpu.runtime.ways import Planned
+from axon.backend.gpu.runtime.ways import Planned, plan
+from axon.backend.gpu.tile.assembled import assemblies
 from axon.backend.gpu.tile.families import results_of
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.stream import Stream
@@ -77,6 +80,11 @@ fun sums (x : f32[m, n]) (y : f32[l, n]) = tensor.concat (for i => sum j => x[i,
 
 fun is_result (x : bf16[m, k]) (a : bf16[k, n]) (b : bf16[k, p]) = let val v = x @ b in (v, tensor.concat (x @ a) v) end
 fun of_an_input (x : bf16[m, k]) (a : bf16[k, n]) (g : bf16[m, p]) = tensor.concat (x @ a) g
+fun of_a_map (x : bf16[m, k]) (a : bf16[k, n]) (w : bf16[k, d]) =
+  let val u = x @ a
+      val v = for i j => x[i, j] - max l => x[i, l]
+      val t = tensor.concat v u
+  in (for i j => t[i, j] + max l => t[i, l], for i j => sum l => v[l, i] * x[l, j], for i j => sum l => t[l, i] * x[l, j]) end
 fun of_two (x : bf16[m, k]) (a : bf16[k, n]) (g : bf16[m, p]) (h : bf16[m, p]) = tensor.concat (tensor.concat (x @ a) g) h
 fun a_part_of_it (x : bf16[m, k]) (a : bf16[k, n]) (b : bf16[k, n]) =
   let val u = x @ a val v = x @ b in for i j => if j < 8 then u[i, j] else v[i, j] end
@@ -144,6 +152,15 @@ IN_PLACE: dict[str, tuple[str, list[tuple[int, ...]], Callable[..., Any]]] = {
     ),
     "a part is a result": ("is_result", SMALL, lambda x, a, b: (x @ b, join(x @ a, x @ b))),
     "a part is an argument": ("of_an_input", [(64, 32), (32, 48), (64, 40)], lambda x, a, g: join(x @ a, g)),
+    "a part of a plain kernel": (
+        "of_a_map",
+        [(64, 32), (32, 48), (32, 16)],
+        lambda x, a, _: (
+            (t := join(v := x - x.max(1, keepdims=True), x @ a)) + t.max(1, keepdims=True),
+            v.T @ x,
+            f32(bf16(t)).T @ x,
+        ),
+    ),
     "products in f32": ("in_f32", [(16, 24), (24, 12), (24, 8)], lambda x, a, b: join(x @ a, x @ b)),
     "sums": ("sums", [(33, 3000), (18, 3000)], lambda x, y: join(x.sum(1), y.max(1))),
 }  # fmt: skip
@@ -173,6 +190,7 @@ KERNELS = {
     "rows at odd sizes": (2, 0), "three": (3, 0), "stacked": (3, 0), "heads": (3, 0), "padded": (2, 0), "flat": (2, 0),
     "unflattened": (2, 0), "read twice": (3, 3), "read elsewhere": (3, 2), "one after the other": (2, 3), "products in f32": (0, 2),
     "sums": (0, 2), "a part is a result": (2, 1), "a part is an argument": (1, 1),
+    "a part of a plain kernel": (3, 2),
 }  # fmt: skip
 
 
@@ -321,3 +339,14 @@ def test_drawn() -> None:
     assert boxes["t"] is boxes["product2"]
     assert boxes["t"] is not boxes["product"]
     assert "t is where its parts are stored: no kernel puts it together" in boxes["t"].reasons
+
+
+def test_what_a_kernel_makes_it_does_not_assemble() -> None:
+    """Others of its steps may read the whole, of which it would store a part meanwhile."""
+    program = compiler.lower(checked(SOURCE), "sums", None)
+    first, second, last = plan(program, HOPPER).kernels
+    assert isinstance(last, Nest)
+    assert isinstance(second, Nest)
+    assert len([*assemblies((first, second, last), frozenset(), program.inputs)]) == 1
+    both = replace(last, steps=(*second.steps, *last.steps), stored=(*second.stored, *last.stored))
+    assert not [*assemblies((first, both), frozenset(), program.inputs)]
