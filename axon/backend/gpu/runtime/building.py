@@ -97,12 +97,18 @@ class KernelBuilder:
         """The kernels of whose mappings the user says something."""
         return frozenset(n for n, fixed in enumerate(self.fixed) if fixed.values or self.mapping is not None)
 
-    def obstacle(self, number: int, ready: Prepared) -> str | None:
-        """Why no mapping is left for a kernel for the tensor cores, if none is."""
+    def left(self, number: int, ready: Prepared) -> str | float:
+        """The seconds that the best mapping left for a kernel for the tensor cores takes; why none is left, if so."""
         with self._lock:
             choices = self._choices_of(number, ready)
             assert isinstance(choices, TileChoices)
-            return choices.obstacle(ready)
+            return choices.left(ready)
+
+    @property
+    def refusals(self) -> int:
+        """How often the compiler has refused what was chosen."""
+        with self._lock:
+            return sum(len(choices.refused) for choices in self._choices.values())
 
     def plans(
         self, tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int], *, exact: bool = False

@@ -91,7 +91,7 @@ class Executable:
         with self._lock:
             while True:
                 planned = builder.planned
-                way = following(planned, tensors, sizes, builder.obstacle, self.target, builder.given)
+                way = following(planned, tensors, sizes, builder.left, self.target, builder.given)
                 if way == planned.way:
                     return builder
                 if way not in self._builders:
@@ -134,11 +134,13 @@ class Executable:
         out not to fit its registers (see Note [Decided before], in `building`)."""
         while True:
             builder = self.serving(tensors, sizes)
+            before = builder.refusals
             found = ask(builder, builder.planned.lying(sizes, tensors))
-            if found is not None:
+            known = found is not None and builder.refusals == before
+            if known or self.serving(tensors, sizes) is builder:
+                if found is None:
+                    raise Unsupported(NO_MAPPING)
                 return builder, found
-            if self.serving(tensors, sizes) is builder:
-                raise Unsupported(NO_MAPPING)
 
     def made(self) -> list[BuiltKernel]:
         """The kernels that are built, in every way."""

@@ -28,7 +28,7 @@ from axon.backend.gpu.runtime.prepare import Prepared, is_empty, prepare
 from axon.backend.gpu.runtime.ways import NO_MAPPING, Planned, Way, following, plan
 from axon.backend.gpu.tile.epilogue import views_of
 from axon.backend.gpu.tile.families import results_of
-from axon.backend.gpu.tile.schedule import TileMapping
+from axon.backend.gpu.tile.schedule import TileMapping, predict
 from axon.backend.gpu.tile.schedule_file import FREE, NOTHING, Fixed, Schedule
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.walk import Lives, Make, Walk
@@ -174,14 +174,15 @@ class _Run(Walk[Any]):
         """A program in the way in which a GPU runs it, for tensors that lie as its allocator would put them, and what is fixed."""
         planned, fixed = self.planned[program]
         given = frozenset(n for n, own in enumerate(fixed) if own.values or self.mapping is not None)
-        while (way := following(planned, {}, self.sizes, self.obstacle, self.target, given)) != planned.way:
+        while (way := following(planned, {}, self.sizes, self.left, self.target, given)) != planned.way:
             planned, given = plan(program, self.target, way), frozenset()
             fixed = (FREE,) * len(planned.kernels)
         return planned, fixed
 
-    def obstacle(self, number: int, ready: Prepared) -> str | None:
+    def left(self, number: int, ready: Prepared) -> str | float:
         """Nothing is compiled here: every legal mapping fits."""
-        return None if FREE.ranked(ready.problem, traits(ready.kernel), self.target) else NO_MAPPING
+        order = FREE.ranked(ready.problem, traits(ready.kernel), self.target)
+        return predict(order[0], ready.problem, self.target) if order else NO_MAPPING
 
 
 def windows(view: View, source: Any, sizes: Mapping[Symbol, int]) -> Any:

@@ -143,10 +143,11 @@ class TileChoices(VariantChoices):
             return self.add(Variant(order[0], why, worded(sizes), ready.granted))
         return self.add(Variant(self._covering(ready, sizes, order), ANY))
 
-    def obstacle(self, ready: Prepared) -> str | None:
-        """Why no mapping is left for a kernel at these sizes, if none is."""
-        if self._ranked(ready):
-            return None
+    def left(self, ready: Prepared) -> str | float:
+        """The seconds that the best mapping left for a kernel takes at these sizes; why none is left, if so."""
+        order = self._ranked(ready)
+        if order:
+            return predict(order[0], ready.problem, self.target)
         return REFUSED if self._legal(ready) else NO_MAPPING
 
     def _ranked(self, ready: Prepared) -> list[TileMapping]:

@@ -226,21 +226,21 @@ def with_divisions(made: Iterable[Kernel], divisions: Mapping[Symbol, Division],
         yield from nests(after, parts.after, frozenset(after.block.results), values | held, whole=True)
 
 
-Obstacle = Callable[[int, Prepared], str | None]  # why no mapping is left for a kernel: NO_MAPPING, REFUSED
+Left = Callable[[int, Prepared], str | float]  # the seconds of the best mapping left for a kernel; why none is: NO_MAPPING, REFUSED
 
 
 def following(
     planned: Planned,
     tensors: Mapping[Symbol, DeviceTensor],
     sizes: Mapping[Symbol, int],
-    obstacle: Obstacle,
+    left: Left,
     target: Target,
     given: Set[int] = frozenset(),
 ) -> Way:
     """The way after this one, for tensors that lie like these: this one, if every kernel fits. The user gives the mappings of the
     kernels with the numbers `given`."""
     lying = planned.lying(sizes, tensors)
-    way = _fitting(planned, lying, sizes, obstacle, target, given)
+    way = _fitting(planned, lying, sizes, left, target, given)
     if way == planned.way and not way.spaced and not given:
         own = {out.symbol for op in planned.program.block.ops for out in outs_of(op)}  # other names are new in each plan
         own -= {*planned.copies, *planned.spaced, *planned.program.block.results, *tensors}
@@ -254,7 +254,7 @@ def _fitting(
     planned: Planned,
     lying: Mapping[Symbol, DeviceTensor],
     sizes: Mapping[Symbol, int],
-    obstacle: Obstacle,
+    left: Left,
     target: Target,
     given: Set[int],
 ) -> Way:
@@ -286,7 +286,7 @@ def _fitting(
             cut = rows_to_spread(kernel, planned.known, lying, sizes, target)
             way |= Way(spread=frozenset(() if cut is None else ((kernel.stored[0], cut),)))
         else:
-            way |= _needed(planned.way, kernel, lying, sizes, partial(obstacle, number), target)
+            way |= _needed(planned.way, kernel, lying, sizes, partial(left, number), target)
             if isinstance(kernel, Stream) and worth_reaching(kernel, sizes, target):
                 way |= Way(reached=frozenset((results_of(kernel)[0].symbol,)))
     return way
@@ -333,7 +333,7 @@ def _needed(
     kernel: Tiled,
     tensors: Mapping[Symbol, DeviceTensor],
     sizes: Mapping[Symbol, int],
-    obstacle: Callable[[Prepared], str | None],
+    left: Callable[[Prepared], str | float],
     target: Target,
 ) -> Way:
     """What one kernel asks for; nothing, if it fits."""
@@ -341,13 +341,15 @@ def _needed(
     if packed:
         return Way(packed=packed)
     ready = fit(kernel, tensors, sizes)
-    reason = ready if isinstance(ready, str) else obstacle(ready)
-    if reason is None and isinstance(ready, Prepared):
+    seconds = ready if isinstance(ready, str) else left(ready)
+    reason = seconds if isinstance(seconds, str) else None
+    if isinstance(seconds, float) and isinstance(ready, Prepared):
         facts = traits(ready.kernel)
         if isinstance(kernel, MatrixProduct):
             reason = dearer(kernel, ready.problem, facts, sizes, target) or better_alone(kernel, ready.problem, facts, target)
             stored = frozenset(result.value.symbol for result in kernel.results)
-            later = better_bare(kernel, ready.problem, facts, target) if not reason and stored.isdisjoint(way.bare) else None
+            fused = not reason and stored.isdisjoint(way.bare)
+            later = better_bare(kernel, ready.problem, facts, target, seconds) if fused else None
             if later is not None:
                 return Way(bare=stored, why=tuple((symbol, later) for symbol in stored))
         elif kernel.further:

@@ -36,16 +36,16 @@ def epilogue_of(kernel: MatrixProduct) -> Epilogue:
     return Epilogue(far, near, read + max(0.0, sum(stored) - _alone(kernel.left.value.element, len(kernel.terms))), float(work))
 
 
-def better_bare(kernel: MatrixProduct, problem: ScheduleProblem, traits: Traits, target: Target) -> str | None:
-    """Why what is done with the sums is better done by a kernel after the product at these sizes, if it is: that one reads the
-    product and all that the epilogue reads, and stores all results."""
+def better_bare(kernel: MatrixProduct, problem: ScheduleProblem, traits: Traits, target: Target, seconds: float) -> str | None:
+    """Why what is done with the sums is better done by a kernel after the product at these sizes, if it is, where the product with
+    it takes so many `seconds`: that kernel reads the product and all that the epilogue reads, and stores all results."""
     if not problem.epilogue or kernel.siblings:
         return None
     bare = fastest(replace(problem, epilogue=Epilogue()), replace(traits, epilogue=False), target)
     product = _alone(kernel.left.value.element, problem.products)
     results = problem.rows * problem.columns * problem.outer
     after = KernelWork(int(results * (problem.epilogue.moved + 2 * product)), flops=int(results * problem.epilogue.work))
-    slower = bare + after.seconds(target) < APART * fastest(problem, traits, target)
+    slower = bare + after.seconds(target) < APART * seconds
     return "at these sizes a kernel after the product takes less time" if slower else None
 
 

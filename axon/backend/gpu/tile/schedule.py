@@ -544,7 +544,7 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
         beside, own = (own, mapping.depth) if problem.summed else (mapping.depth, own)
         copies = limbs * beside * bytes_ / target.swizzle
         feed += copies * (PIXEL_COPY + own * (EACH_PIXEL - target.swizzle / FEED_RATE))
-    step = _slower(work, feed, 4) * CLUSTER_COST.get(mapping.cluster, 1.2)
+    step = _slower(work, feed, 4) * CLUSTER_COST.get(mapping.cluster, 1.2) * (TURN_STEP if mapping.apart else 1.0)
     start = LAUNCH + CLUSTER_LAUNCH.get(mapping.cluster, 1e-6)
     after = _epilogue(mapping, problem.epilogue, target)
     busy = start + _tiles(mapping, waves, steps, step, after)
@@ -575,7 +575,6 @@ def _tiles(mapping: TileMapping, tiles: int, steps: int, step: float, epilogue: 
     if not mapping.apart:
         return tiles * steps * step + tiles * after
     # A consumer begins when the one before it has made its steps, and its own tile before is done: the last one so late.
-    step *= TURN_STEP
     rounds, within = divmod(max(0, tiles - 1), mapping.consumers)
     begun = max((tiles - 1) * (steps * step + moving), rounds * after + (rounds + within) * steps * step)
     return IN_TURN * (begun + steps * step + max(after, moving))

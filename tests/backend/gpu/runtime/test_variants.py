@@ -235,6 +235,17 @@ def test_what_was_foreseen_and_refused_is_no_choice(builds: Builds) -> None:
     assert made.instead == ""
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_product_whose_best_mapping_is_refused_may_be_better_bare(builds: Builds, refused: bool) -> None:
+    """With the mappings that are left a kernel after it takes less time: that is found before the first call is over, and stays."""
+    builds.refuse = lambda stages: refused and stages.barriers is not None and stages.tile.columns.step == 128  # in turn
+    program = executable("fun f (x : bf16[m, k]) (w : bf16[k, n]) (r : bf16[m, n]) = x @ w + r", 2, 2, 2)
+    bound = named(program, m=4096, k=4096, n=4096)
+    builder, _ = program.built({}, bound)
+    assert bool(builder.planned.way.bare) is refused
+    assert program.serving({}, bound) is builder
+
+
 def test_axes_as_one_are_the_same_each_time(builds: Builds) -> None:
     """A tile through shared memory names an axis, here two as one: the same, or no variant would ever be found again."""
     m = axon.compile("fun f (x : f32[c, a, b]) = for i j k => exp x[k, i, j]")

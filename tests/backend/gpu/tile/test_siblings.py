@@ -249,10 +249,10 @@ def test_kernels_are_built() -> None:
 
 
 def test_factors_that_are_computed_are_not_shared() -> None:
-    """Of a factor that is made on the way, as of a step of a loop, each sum has a kernel of its own."""
+    """Of a factor that is made on the way each sum has a kernel of its own."""
     text = """
 fun f {i} (x : bf16[m, n, d]) (y : bf16[m, n, d]) (p : bf16[m, h, d]) (q : bf16[l, m, h, d]) where i < l, i >= 0 =
-  let val w = for b j k => if i = 0 then p[b, j, k] else q[i - 1, b, j, k]
+  let val w = for b j k => p[b, j, k] + q[i, b, j, k]
       val g = for b r j => sum k => x[b, r, k] * w[b, j, k]
       val u = for b r j => sum k => y[b, r, k] * w[b, j, k]
       val s = for b r => sum j => u[b, r, j]
