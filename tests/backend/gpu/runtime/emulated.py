@@ -83,7 +83,8 @@ class EmulatedDriver(PlayedDriver):
             with np.errstate(all="ignore"):
                 simulate(plan.stages.barriers, held, own, seed=self.chance.randrange(2**32))
             return
-        storages = [Storage(t).lie_there() for t in sorted(there.values(), key=lambda t: t.bytes)]
+        # Of a tensor and the part of it that begins where it does, both of which are read, the whole is the memory there.
+        storages = sorted((Storage(t).lie_there() for t in there.values()), key=lambda storage: storage.values.size)
         failed = [a for p, a in zip(source.parameters, given, strict=True) if isinstance(p, StatusParameter)]
         storages += [Storage(contiguous(word, (1,), Element.I32), anyone=True).lie_there() for word in failed]
         launch_with(source, Grid(blocks, threads), given, storages, self.chance)
