@@ -3,6 +3,8 @@ product does it sooner."""
 
 from __future__ import annotations
 
+from math import inf
+
 from axon.backend.gpu.layout.roofline import KernelWork
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.tile.contraction import MatrixProduct
@@ -39,14 +41,19 @@ def epilogue_of(kernel: MatrixProduct) -> Epilogue:
 def better_bare(kernel: MatrixProduct, problem: ScheduleProblem, traits: Traits, target: Target, seconds: float) -> str | None:
     """Why what is done with the sums is better done by a kernel after the product at these sizes, if it is, where the product with
     it takes so many `seconds`: that kernel reads the product and all that the epilogue reads, and stores all results."""
-    if not problem.epilogue or kernel.siblings:
-        return None
+    slower = kernel.siblings or seconds_bare(kernel, problem, traits, target) >= APART * seconds
+    return None if slower else "at these sizes a kernel after the product takes less time"
+
+
+def seconds_bare(kernel: MatrixProduct, problem: ScheduleProblem, traits: Traits, target: Target) -> float:
+    """Of a product and a kernel after it, which does what the epilogue would; infinite if there is nothing to do."""
+    if not problem.epilogue:
+        return inf
     bare = fastest(replace(problem, epilogue=Epilogue()), replace(traits, epilogue=False), target)
     product = _alone(kernel.left.value.element, problem.products)
     results = problem.rows * problem.columns * problem.outer
     after = KernelWork(int(results * (problem.epilogue.moved + 2 * product)), flops=int(results * problem.epilogue.work))
-    slower = bare + after.seconds(target) < APART * seconds
-    return "at these sizes a kernel after the product takes less time" if slower else None
+    return bare + after.seconds(target)
 
 
 def _alone(factor: Element, products: int) -> float:

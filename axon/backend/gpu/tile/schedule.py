@@ -456,7 +456,10 @@ RATE = 7.92e12  # flops per second of one multiprocessor, for an infinite tile
 ROWS_COST, COLUMNS_COST = 20.5, 30.7  # a tile of so many rows, or columns, reaches half the rate
 FEED_RATE = 135e9  # bytes per second that one multiprocessor gets from the L2 cache
 SUSTAINED, SUSTAINED_RATE = 120e-6, 5.35e12  # beyond so many seconds power limits a multiprocessor to so many flops per second
-ALONE_COST = 1.03  # then also the power for what a cluster would have loaded once
+# Then also the power for what is loaded: the cost of a byte for each flop more than a tile of 128 by 256 loads, one factor of which
+# two blocks share; by what it costs to share none. And what tiles in turn get back, of which none ends while the chip waits.
+LOADED, LOAD_COST = 1 / 128, 0.03 * 256
+TURN_SUSTAINED = 0.93
 OUTSIDE_COST = 3.0  # what lies outside the tensor is filled with 0 more slowly than it would be loaded
 # Fitted to seven convolutions on one H100.
 PIXEL_COPY, EACH_PIXEL = 6e-8, 2.4e-9  # seconds of a copy of pixels, and of each
@@ -549,8 +552,9 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
     after = _epilogue(mapping, problem.epilogue, target)
     busy = start + _tiles(mapping, waves, steps, step, after)
     if start + waves * steps * step > SUSTAINED:  # of products: what comes after them draws little power
-        alone = ALONE_COST if mapping.cluster == 1 else 1.0
-        busy = start + _tiles(mapping, waves, steps, _slower(step, flops / SUSTAINED_RATE, 8), after) * alone
+        loaded = (own_rows * left + own_columns * right) * mapping.depth * bytes_ / flops
+        power = max(1.0, 1 + LOAD_COST * (loaded - LOADED)) * (TURN_SUSTAINED if mapping.apart else 1.0)
+        busy = start + _tiles(mapping, waves, steps, _slower(step, flops / SUSTAINED_RATE, 8), after) * power
     many = problem.outer * problem.depth
     lefts, rights = problem.elements or (many * problem.rows, many * problem.columns)
     results = problem.rows * problem.columns * problem.outer

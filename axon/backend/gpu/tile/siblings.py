@@ -19,6 +19,7 @@ from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.tile.contraction import PRODUCT_ELEMENTS, MatrixProduct, Merging, contraction, factors_of, group
 from axon.backend.gpu.tile.epilogue import EpilogueGroup
+from axon.backend.gpu.tile.epilogue_cost import APART, seconds_bare
 from axon.backend.gpu.tile.online_softmax import local_symbols
 from axon.backend.gpu.tile.schedule import Epilogue, ScheduleProblem, Traits, fastest
 from axon.base.data import dataclass, replace
@@ -139,11 +140,12 @@ def better_alone(kernel: MatrixProduct, problem: ScheduleProblem, traits: Traits
 
 
 def seconds_alone(kernel: MatrixProduct, problem: ScheduleProblem, traits: Traits, target: Target) -> float:
-    """Of products that share a factor, made by kernels of their own."""
+    """Of products that share a factor, made by kernels of their own: the last one with the epilogue, or with a kernel after it."""
     before = len(kernel.products) - 1
     element = kernel.left.value.element.bits / 8
     one = replace(problem, factors=(1, 1), epilogue=Epilogue())
     epilogue = problem.epilogue
     last = replace(one, epilogue=replace(epilogue, far=max(1, epilogue.far), moved=epilogue.moved + before * element))
     alone = replace(traits, factors=(1, 1))
-    return before * fastest(one, replace(alone, epilogue=False), target) + fastest(last, alone, target)
+    together, apart = fastest(last, alone, target), seconds_bare(kernel, last, alone, target)
+    return before * fastest(one, replace(alone, epilogue=False), target) + (apart if apart < APART * together else together)
