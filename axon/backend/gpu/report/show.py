@@ -25,7 +25,7 @@ from axon.backend.gpu.runtime.foreseen import of_extents
 from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.prepare import problem_of
 from axon.backend.gpu.runtime.steps import Ordered, Stepped
-from axon.backend.gpu.runtime.ways import Planned
+from axon.backend.gpu.runtime.ways import Planned, only_shows
 from axon.backend.gpu.sorting.steps import kernels as kernels_of
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.bounds import BLOCK
@@ -183,6 +183,14 @@ def explain(
             lines.append(f"kernel {count}")
         if plan is None:
             lines.append(f"{_nothing(builder.planned.kernels[number], own, names)}: no elements, so nothing is launched")
+            continue
+        planned = builder.planned
+        kept = {*(value.symbol for value in planned.program.inputs), *planned.program.block.results, *planned.within}
+        same = planned.shown(own, {symbol: lies for symbol, lies in planned.lying(own).items() if symbol not in kept})
+        if only_shows(planned.kernels[number], same):
+            lines.append(
+                f"{_nothing(planned.kernels[number], own, names)}: the same memory in another shape, so nothing is launched"
+            )
             continue
         work = _nest_work if isinstance(plan.kernel, Nest) else _tiled_work
         told = work(builder, number, plan, own, names, tables)

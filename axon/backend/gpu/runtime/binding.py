@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from collections.abc import Mapping as MappingOf
 from threading import Lock
 from typing import Any
@@ -10,19 +10,18 @@ from typing import Any
 from axon.backend.gpu.build.cubin import LinkedKernel
 from axon.backend.gpu.build.recipe import tensors as tensors_of
 from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StatusParameter, StrideParameter
-from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
+from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.views import with_views
 from axon.backend.gpu.runtime.building import Ready
 from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.launches import Launch, Launches, Slot
 from axon.backend.gpu.runtime.plain_variants import used_by
-from axon.backend.gpu.runtime.ways import Planned
+from axon.backend.gpu.runtime.ways import Planned, only_shows
 from axon.backend.gpu.tile.families import Kernel as KernelOf
-from axon.backend.gpu.tile.families import results_of, views_of
+from axon.backend.gpu.tile.families import views_of
 from axon.backend.kernel.parameters import ExtentParameter, PointerParameter
 from axon.backend.plan import scratch
 from axon.backend.plan.ir import Nest
-from axon.backend.plan.reshapes import reshapes
 from axon.base.data import dataclass
 from axon.base.names import Symbol, fresh
 from axon.core.ir import Value
@@ -77,8 +76,8 @@ class Binder:
         used |= {planned.memory(symbol) for symbol in used}
         apart = (v for v in planned.values if v.symbol not in planned.within)
         between = [v for v in apart if v.symbol not in given and v.symbol not in tables and v.symbol in used]
-        same = _same(planned, sizes, {v.symbol: lying[v.symbol] for v in between})
-        kernels = [ready for ready in kernels if not _only_shows(ready.kernel, same)]
+        same = planned.shown(sizes, {v.symbol: lying[v.symbol] for v in between})
+        kernels = [ready for ready in kernels if not only_shows(ready.kernel, same)]
         between = [v for v in between if v.symbol not in same]
         results = [
             (lying[v.symbol].bytes, _life(planned, v, sizes, False, {v.symbol})[1]) for v in planned.values if v.symbol in fresh
@@ -166,25 +165,6 @@ class Binder:
             if key not in self._loaded:
                 self._loaded[key] = cuda.load(kernel.cubin, kernel.entry, shared, cluster, device)
             return self._loaded[key][0]
-
-
-def _same(planned: Planned, sizes: MappingOf[Symbol, int], between: MappingOf[Symbol, DeviceTensor]) -> dict[Symbol, Symbol]:
-    """What lies between kernels and is another tensor there, in another shape: where both are without spaces, it lies where that
-    does. By its symbol, the tensor that a kernel makes."""
-    same: dict[Symbol, Symbol] = {}
-    made = ((kernel, results_of(kernel)) for kernel in planned.kernels)
-    for source, out in reshapes(made, planned.program.block.results, sizes).items():
-        if source in between and out.symbol in between and _is_packed(between[source]) and _is_packed(between[out.symbol]):
-            same[out.symbol] = same.get(source, source)
-    return same
-
-
-def _is_packed(tensor: DeviceTensor) -> bool:
-    return tensor == contiguous(tensor.pointer, tensor.shape, tensor.element)
-
-
-def _only_shows(kernel: KernelOf, same: Container[Symbol]) -> bool:
-    return isinstance(kernel, Nest) and all(symbol in same for symbol in kernel.stored)
 
 
 def _life(

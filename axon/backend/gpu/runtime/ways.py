@@ -37,7 +37,7 @@ Note [Ways]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
 from functools import cached_property, partial
 from math import prod
 from typing import assert_never
@@ -66,6 +66,7 @@ from axon.backend.gpu.tile.siblings import better_alone
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest, Parting
 from axon.backend.plan.lanes import reduced
+from axon.backend.plan.reshapes import reshapes
 from axon.backend.plan.scratch import ALIGNMENT
 from axon.backend.plan.split import parting
 from axon.backend.plan.spread import Cut
@@ -166,6 +167,17 @@ class Planned:
         whole = {**{value.symbol: self.lies(value, sizes) for value in own}, **given}
         return with_views(self.within.values(), whole, sizes)
 
+    def shown(self, sizes: Mapping[Symbol, int], between: Mapping[Symbol, DeviceTensor]) -> dict[Symbol, Symbol]:
+        """What lies `between` kernels and is another tensor there in another shape: where both are without spaces, it lies where
+        that does. By its symbol, the tensor that a kernel makes."""
+        same: dict[Symbol, Symbol] = {}
+        made = ((kernel, results_of(kernel)) for kernel in self.kernels)
+        for source, out in reshapes(made, self.program.block.results, sizes).items():
+            both = [between.get(symbol) for symbol in (source, out.symbol)]
+            if all(t is not None and t == contiguous(t.pointer, t.shape, t.element) for t in both):
+                same[out.symbol] = same.get(source, source)
+        return same
+
     def lies(self, value: Value, sizes: Mapping[Symbol, int]) -> DeviceTensor:
         """A value by itself."""
         copy, spaced = self.copies.get(value.symbol), self.spaced.get(value.symbol)
@@ -173,6 +185,11 @@ class Planned:
         if spaced:
             return aligned(ALIGNMENT, shape, value.element, spaced, SPACED)
         return aligned(ALIGNMENT, shape, value.element, copy) if copy else contiguous(ALIGNMENT, shape, value.element)
+
+
+def only_shows(kernel: Kernel, same: Container[Symbol]) -> bool:
+    """Whether all that a kernel stores is what other kernels make: it is not launched."""
+    return isinstance(kernel, Nest) and all(symbol in same for symbol in kernel.stored)
 
 
 def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:

@@ -17,6 +17,7 @@ import pytest
 import axon
 from axon import compiler
 from axon.backend import libraries
+from axon.backend.gpu.report.show import explain
 from axon.backend.gpu.runtime import arrays, binding, kept_graphs
 from axon.backend.gpu.runtime.stepped_call import HostCall
 from axon.backend.gpu.runtime.steps import Stepped
@@ -127,6 +128,7 @@ def test_what_only_shows_another_shape_is_no_launch(read: str, result: str, save
     got = outcome(HostCall(stepped, arrays_, sizes, None), arrays_, None)
     assert not wrong(got, outcome(run, program, arrays_, []), program)
     assert sum(gpu.ran.values()) == len(kernels) - saved
+    assert ("in another shape, so nothing is launched" in explain(program, sizes)) is bool(saved)
 
 
 def test_what_dies_before_a_result_is_made_lies_in_it(gpu: EmulatedDriver, library: FakeLibrary) -> None:
