@@ -8,14 +8,28 @@ from random import Random
 import numpy as np
 
 from axon.base.element import Element
+from axon.base.errors import AxonError
 from axon.base.names import Symbol, fresh
 from axon.base.source import SourceFile
 from axon.core.ir import Axis, Bind, Convert, Monoid, Scalar, Select, Unary, Value
+from axon.core.verify import CoreInvalid
+from axon.interpret import run
 from axon.shapes.dimension import Dim, maximum, minimum
 from tests.core.build import BOOL, F32, I32, I64, Build, at, custom, dim, index, ix, lit, local, op
 
 SPAN = SourceFile("random.axon", "here").span()
 SIZES = (0, 1, 1, 2, 2, 3, 5)
+
+
+def outcome(program, inputs):
+    """What a program gives, bit for bit, or the diagnostics with which it stops; None where it reads outside a tensor, which the
+    generator does not rule out."""
+    try:
+        return [(x.dtype, x.shape, x.tobytes()) for x in run(program, inputs)]
+    except AxonError as error:
+        return error.diagnostics
+    except CoreInvalid:
+        return None
 
 
 @dataclass

@@ -7,7 +7,6 @@ import pytest
 
 import axon
 from axon import compiler
-from axon.base.errors import AxonError
 from axon.base.names import fresh
 from axon.core.ir import Check, Index, Sort
 from axon.core.passes.parts import (
@@ -22,12 +21,11 @@ from axon.core.passes.parts import (
     straights,
     verify_parts,
 )
-from axon.core.verify import CoreInvalid
 from axon.interpret import run
 from axon.shapes.dimension import Dim
 from tests import ROOT
 from tests.core.arguments import general
-from tests.core.random_programs import Generator
+from tests.core.random_programs import Generator, outcome
 
 
 def split(source, name="f"):
@@ -38,15 +36,6 @@ def split(source, name="f"):
 
 def kinds(body):
     return [type(part).__name__ for part in body.parts]
-
-
-def outcome(program, inputs):
-    try:
-        return [(x.dtype, x.shape, x.tobytes()) for x in run(program, inputs)]
-    except AxonError as error:
-        return error.diagnostics
-    except CoreInvalid:  # the generator reads outside a tensor
-        return None
 
 
 def test_parts_mean_what_was_split():

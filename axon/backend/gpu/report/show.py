@@ -171,26 +171,23 @@ def explain(
     stepped = Ordered(program, target, schedule or NOTHING).at(given)
     tables = frozenset(stepped.tables.values)
     found = [
-        (builder, number, made.get(number), own)
+        (builder, number, made.get(number), own, same)
         for _, executable, own in stepped.foreseen(given)
         for builder, made in [executable.built({}, own)]
+        for same in [_shown(builder.planned, own)]
         for number in range(len(builder.planned.kernels))
     ]
     names = names_in(program)
     lines = _assumed(stepped, sizes or {}, names)
-    for count, (builder, number, plan, own) in enumerate(found, 1):
+    for count, (builder, number, plan, own, same) in enumerate(found, 1):
         if len(found) > 1:
             lines.append(f"kernel {count}")
         if plan is None:
             lines.append(f"{_nothing(builder.planned.kernels[number], own, names)}: no elements, so nothing is launched")
             continue
-        planned = builder.planned
-        kept = {*(value.symbol for value in planned.program.inputs), *planned.program.block.results, *planned.within}
-        same = planned.shown(own, {symbol: lies for symbol, lies in planned.lying(own).items() if symbol not in kept})
-        if only_shows(planned.kernels[number], same):
-            lines.append(
-                f"{_nothing(planned.kernels[number], own, names)}: the same memory in another shape, so nothing is launched"
-            )
+        if only_shows(builder.planned.kernels[number], same):
+            over = _nothing(builder.planned.kernels[number], own, names)
+            lines.append(f"{over}: the same memory in another shape, so nothing is launched")
             continue
         work = _nest_work if isinstance(plan.kernel, Nest) else _tiled_work
         told = work(builder, number, plan, own, names, tables)
@@ -211,6 +208,12 @@ def explain(
                 text += f", {'not measured':<34}"
             lines.append(f"{mark:>8}  {text}: {candidate}")
     return "\n".join(lines) + "\n"
+
+
+def _shown(planned: Planned, sizes: MappingOf[Symbol, int]) -> dict[Symbol, Symbol]:
+    """What lies between kernels in the memory of another tensor."""
+    kept = {*(value.symbol for value in planned.program.inputs), *planned.program.block.results, *planned.within}
+    return planned.shown(sizes, {symbol: lies for symbol, lies in planned.lying(sizes).items() if symbol not in kept})
 
 
 @dataclass(frozen=True, slots=True)

@@ -457,7 +457,8 @@ ROWS_COST, COLUMNS_COST = 20.5, 30.7  # a tile of so many rows, or columns, reac
 FEED_RATE = 135e9  # bytes per second that one multiprocessor gets from the L2 cache
 SUSTAINED, SUSTAINED_RATE = 120e-6, 5.35e12  # beyond so many seconds power limits a multiprocessor to so many flops per second
 # Then also the power for what is loaded: the cost of a byte for each flop more than a tile of 128 by 256 loads, one factor of which
-# two blocks share; by what it costs to share none. And what tiles in turn get back, of which none ends while the chip waits.
+# two blocks share; by what it costs to share none. And what tiles in turn get back, of which none ends while the chip waits: that
+# is fitted to four products of 4,096 rows on one H200 alone (benchmarks/results/2026-12-01-training.md).
 LOADED, LOAD_COST = 1 / 128, 0.03 * 256
 TURN_SUSTAINED = 0.93
 OUTSIDE_COST = 3.0  # what lies outside the tensor is filled with 0 more slowly than it would be loaded
