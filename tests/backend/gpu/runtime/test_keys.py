@@ -112,7 +112,7 @@ def test_compilers_are_among_the_tools() -> None:
 
 
 @pytest.mark.parametrize(
-    ("element", "given"), [("f32", 2**54 + 2**30 + 1), ("f32", -(2**59) - 2**35 - 1), ("bf16", 2**60 + 2**52 + 1)]
+    ("element", "given"), [("f32", 2**54 + 2**30 + 1), ("f32", -(2**59) - 2**35 - 1), ("bf16", 2**60 + 2**52 + 2**36 + 1)]
 )
 def test_an_integer_for_a_float_is_rounded_once_in_every_call(
     element: str, given: int, fake: FakeDriver, builds: Builds, library: FakeLibrary

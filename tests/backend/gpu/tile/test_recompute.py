@@ -241,7 +241,7 @@ def test_sizes_decide(heads: int, long: int, again: bool) -> None:
     made = planned(source("causal", "bf16"))
     named = {"b": 1, "h": heads, "t": long, "d": 64}
     sizes = {s: named[s.name] for v in made.program.inputs for d in v.shape for s in d.variables}
-    way = following(made, {}, sizes, lambda number, ready: None, HOPPER)
+    way = following(made, {}, sizes, lambda number, ready: 0.0, HOPPER)
     assert bool(way.apart) != again
     if not again:
         assert all("better kept" in why for _, why in way.why)
