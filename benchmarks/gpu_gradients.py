@@ -79,6 +79,8 @@ def cases() -> list[Case]:
         Case("softmax", soft, lambda x: f.softmax(x, -1), ((8192, 4096),), 1),
         Case("gelu", gelu, f.gelu, ((8192, 4096),), 1),
         Case("cross entropy", entropy, lambda x, t: f.cross_entropy(x, t.long()), ((4096, 32000), (4096, 32000, "below")), 1),
+        Case("cross entropy", entropy, lambda x, t: f.cross_entropy(x, t.long()), ((8192, 50257), (8192, 50257, "below")), 1),
+        Case("cross entropy", entropy, lambda x, t: f.cross_entropy(x, t.long()), ((2048, 128256), (2048, 128256, "below")), 1),
         Case("embedding", embedded, lambda w, t: f.embedding(t, w), ((50257, 768), (8192, 50257, "below")), 1),
         Case("attention", ATTENTION, attention, ((16, 1024, 64),) * 3, 3),
         convolved(1, 3, (64, 64, 56, 56), (64, 64, 3, 3)),

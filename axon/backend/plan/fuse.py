@@ -7,7 +7,8 @@ function of the source language is known here, and no property of a machine, exc
 
 Note [Joining]
     Operations are taken in order; each joins the latest kernel that it may join, else it begins one. It may join a nest if
-      order     what it reads was made in that nest or before it, and no check stands between;
+      order     what it reads was made in that nest or before it, or by kernels that can go before it since they need nothing of it,
+                and no check stands between;
       rows      its leading axes have the extents of the nest's rows, and everything that it reads of the nest, it reads at its own
                 row: `m[i]`, `e[i, k + 1]` under rows `i`, but not `m[i - 1]`;
       reason    it reads what the nest makes, or it reads a tensor that the nest reads too, at the same places of the row.
@@ -123,8 +124,9 @@ def _fuse(block: Block, around: Mapping[Symbol, Value], policy: Policy) -> Kerne
         at: int
         match op:
             case Compute() | Scan():
-                first = max([barrier, *(maker[s] for s in needs_of(op) if s in maker)], default=0)
-                at = _join(op, items, first, values, policy)
+                at, before = _join(op, items, barrier, maker, values, policy)
+                if before:
+                    at = _moved(items, before, at, maker)
             case Loop():
                 if not isinstance(op.trip, Index) and not (isinstance(op.trip, Read) and not op.trip.subscripts):
                     count = Value(fresh("count"), element_of(op.trip), ())
@@ -150,14 +152,25 @@ def _fuse(block: Block, around: Mapping[Symbol, Value], policy: Policy) -> Kerne
     return _finish(items, block.results, values, policy)
 
 
-def _join(op: Compute | Scan, items: list[_Item], first: int, values: Mapping[Symbol, Value], policy: Policy) -> int:
-    """Where the operation went. It may not stand before the item `first`."""
+def _join(
+    op: Compute | Scan,
+    items: list[_Item],
+    barrier: int,
+    maker: Mapping[Symbol, int],
+    values: Mapping[Symbol, Value],
+    policy: Policy,
+) -> tuple[int, list[int]]:
+    """Where the operation went, and which later items are to go before that one. It may not stand before the item `barrier`."""
     product = contraction(op, values, floats_only=policy.floats_only) if isinstance(op, Compute) else None
     refused: Reason | None = None
     if product is None and not (isinstance(op, Compute) and scatter(op) is not None):
-        for at in reversed(range(first, len(items))):
+        first = max((maker[s] for s in needs_of(op) if s in maker), default=0)
+        for at in reversed(range(barrier, len(items))):
             item = items[at]
             if not isinstance(item, _Open):
+                continue
+            before = _independent(op, items, at, maker) if at < first else []
+            if before is None:
                 continue
             answer = _may_join(op, item, policy)
             if isinstance(answer, _No):
@@ -172,11 +185,41 @@ def _join(op: Compute | Scan, items: list[_Item], first: int, values: Mapping[Sy
             names = {mine.symbol: row.symbol for mine, row in zip(op.axes, item.rows, strict=False)}
             item.steps.append(renamed(op, names))
             item.reasons.append(Reason(f"{{0}} joins: {reason.text}", (_made(op)[0], *reason.tensors)))
-            return at
+            return at, before
     depth = len(op.axes) - isinstance(op, Scan)
     why = [Reason(f"{{0}} begins a kernel: {refused.text}", (_made(op)[0], *refused.tensors))] if refused else []
     items.append(_Open([op], depth, product, why))
-    return len(items) - 1
+    return len(items) - 1, []
+
+
+def _independent(op: Compute | Scan, items: list[_Item], at: int, maker: Mapping[Symbol, int]) -> list[int] | None:
+    """The items after an item that an operation needs, those that these need among them, if all of them could stand before it; None
+    if one needs it, or is a loop or what else stays where it is. Only for what reads the item's values: nothing else gains."""
+    found: set[int] = set()
+    needed = {maker[s] for s in needs_of(op) if s in maker}
+    if at not in needed:
+        return None
+    open_ = [n for n in needed if n > at]
+    while open_:
+        number = open_.pop()
+        item = items[number]
+        if not isinstance(item, _Open):
+            return None
+        found.add(number)
+        needed = {maker[s] for step in item.steps for s in needs_of(step) if s in maker} - {number}
+        if at in needed:
+            return None
+        open_ += [n for n in needed if n > at and n not in found]
+    return sorted(found)
+
+
+def _moved(items: list[_Item], before: list[int], at: int, maker: dict[Symbol, int]) -> int:
+    """Where an item is when others have gone before it."""
+    order = [*range(at), *before, *(n for n in range(at, len(items)) if n not in before)]
+    places = {old: new for new, old in enumerate(order)}
+    items[:] = [items[n] for n in order]
+    maker.update({symbol: places[n] for symbol, n in maker.items()})
+    return places[at]
 
 
 def _element(item: _Open) -> Element:

@@ -123,6 +123,19 @@ def test_a_check_stands_between_kernels():
     verify_plan(plan)
 
 
+NORMALIZED = """fun f (x : f32[n, m]) (w : f32[n]) =
+  let val r = for i => sum j => exp x[i, j]
+      val all = sum i => {total}
+  in (r, for i j => exp x[i, j] * r[i] / all) end"""
+
+
+@pytest.mark.parametrize(("total", "expected"), [("w[i]", ["reduce", "reduce"]), ("w[i] * r[i]", ["reduce", "reduce", "map"])])
+def test_what_needs_nothing_of_a_kernel_goes_before_it(total, expected):
+    """So that what reads both joins it: a gradient by a loss's weights goes through the rows once."""
+    source = NORMALIZED.format(total=total)
+    assert families(source) == expected
+
+
 def test_what_fails_is_not_moved_into_what_reads_it():
     head = "fun f (x : f32[n]) (ids : i32[m]) (on : bool)"
     source = f"{head} = let val t = for i => x[ids[i]] in for i => if on then t[i] else 0.0 end"
