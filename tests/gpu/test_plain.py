@@ -27,7 +27,7 @@ TORCH = {
     "u64": torch.uint64,
 }
 TOLERANCE = {"f32": 2e-5, "bf16": 3e-2, "f16": 4e-3, "f64": 1e-12}
-SIZES = ((64, 256), (5, 37), (1, 1), (0, 8), (7, 0), (33, 4096), (3, 20001), (2, 131072))
+SIZES = ((64, 256), (5, 37), (1, 1), (0, 8), (7, 0), (33, 4096), (65, 1749), (3, 20001), (2, 131072))
 
 
 def check(source: str, name: str, element: str, size: tuple[int, int]) -> None:
@@ -75,7 +75,7 @@ def test_floats(name: str, size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("name", WHOLE)
 def test_integers(name: str, size: tuple[int, int]) -> None:
-    for element in ("i32", "i64"):
+    for element in ("i32", "i64", "u8"):
         check(INTEGERS, name, element, size)
 
 

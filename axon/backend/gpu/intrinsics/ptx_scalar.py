@@ -6,6 +6,8 @@ tuple for each of its elements. So a kernel reads the same whether its threads h
     fetch_bf16_8(pointer, offset, inside)   eight neighbours from memory that the kernel only reads, 0 where not inside
     load_bf16_8                             the same from memory that the kernel itself writes
     store_bf16_8(pointer, offset, value, inside)
+    fetch_some_bf16_8, load_some_bf16_8, store_some_bf16_8
+                                            the same where each neighbour has a condition of its own: no other is touched
 
 Without a number they are for one element; offsets and conditions may then be tuples. Values of 16- and 8-bit floats are held as
 f32, and rounded when they are stored.
@@ -285,7 +287,39 @@ def _reader(name: str, lanes: int, cached: bool) -> None:
         _publish(f"{stem}_{lanes}", with_arity(several, ["pointer", "offset", "inside"]))
 
 
-def _storer(name: str, lanes: int) -> None:
+def _flags(b: Builder, inside: Value, kind: Any, lanes: int) -> tuple[Value, list[Value]]:
+    """Whether all neighbours are inside, and which are that alone: at once where they can be, else one by one."""
+    if not isinstance(kind, types.BaseTuple):
+        return inside, []
+    each = [b.extract_value(inside, n) for n in range(lanes)]
+    whole = each[0]
+    for flag in each[1:]:
+        whole = b.and_(whole, flag)
+    apart = b.not_(whole)
+    return whole, [b.and_(flag, apart) for flag in each]
+
+
+def _some_reader(name: str, lanes: int, cached: bool) -> None:
+    held, bits, decode, _ = _TYPES[name]
+
+    def several(context: Any, pointer: Any, offset: Any, inside: Any) -> Any:
+        def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
+            address = _address(b, values[0], values[1], bits // 8)
+            whole, alone = _flags(b, values[2], signature.args[2], lanes)
+            items = _split(b, _read(b, address, whole, lanes * bits // 8, cached), bits)
+            for n, flag in enumerate(alone):
+                at = b.add(address, ir.Constant(I64, n * bits // 8))
+                (one,) = _split(b, _read(b, at, flag, bits // 8, cached), bits)
+                items[n] = b.or_(items[n], one)  # 0 is what is not read
+            return _gathered(b, [decode(b, item) for item in items])
+
+        return types.UniTuple(held, lanes)(pointer, offset, inside), generate
+
+    stem = f"{'fetch' if cached else 'load'}_some_{name}"
+    _publish(f"{stem}_{lanes}", with_arity(several, ["pointer", "offset", "inside"]))
+
+
+def _storer(name: str, lanes: int, some: bool = False) -> None:
     _, bits, _, encode = _TYPES[name]
 
     def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
@@ -307,13 +341,18 @@ def _storer(name: str, lanes: int) -> None:
                 words = [_asm(b, I32, _PAIRED[name], "=r,f,f", list(pair)) for pair in pairs]
             else:
                 words = _joined(b, [encode(b, x) for x in floats])
-            _write(b, _address(b, pointer, offset, bits // 8), inside, words)
+            address = _address(b, pointer, offset, bits // 8)
+            whole, alone = _flags(b, inside, kinds[3], lanes) if some else (inside, [])
+            _write(b, address, whole, words)
+            for n, (flag, word) in enumerate(zip(alone, _split(b, words, bits), strict=False)):
+                _write(b, b.add(address, ir.Constant(I64, n * bits // 8)), flag, _joined(b, [word]))
         return target.get_dummy_value()
 
     def typing(context: Any, pointer: Any, offset: Any, value: Any, inside: Any) -> Any:
         return types.void(pointer, offset, value, inside), generate
 
-    _publish(f"store_{name}" + (f"_{lanes}" if lanes > 1 else ""), with_arity(typing, ["pointer", "offset", "value", "inside"]))
+    stem = f"store_some_{name}" if some else f"store_{name}"
+    _publish(stem + (f"_{lanes}" if lanes > 1 else ""), with_arity(typing, ["pointer", "offset", "value", "inside"]))
 
 
 for _name, (_held, _bits, _, _) in _TYPES.items():
@@ -321,6 +360,10 @@ for _name, (_held, _bits, _, _) in _TYPES.items():
         _reader(_name, _lanes, cached=True)
         _reader(_name, _lanes, cached=False)
         _storer(_name, _lanes)
+        if _lanes > 1:
+            _some_reader(_name, _lanes, cached=True)
+            _some_reader(_name, _lanes, cached=False)
+            _storer(_name, _lanes, some=True)
 
 
 # ── lanes ───────────────────────────────────────────────────────────────────────────────────────────────────────────────

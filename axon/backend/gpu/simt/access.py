@@ -130,12 +130,14 @@ def unit_of(tensor: DeviceTensor) -> int:
 class Width:
     """How many neighbours a thread holds, the numbers of the accesses (in the order of `accesses`) that move them together, and the
     quotients that are regular for them. With a `tail`, the last neighbours of a row may be fewer: what moves together moves spare
-    elements behind the row then."""
+    elements behind the row then. With a `head`, the first ones may be fewer as well: rows begin anywhere, neighbours where memory's
+    vectors do; so nothing may be moved that is not the row's."""
 
     vector: int
     beside: frozenset[int]
     regular: frozenset[Quotient] = frozenset()
     tail: bool = False
+    head: bool = False
 
 
 ALONE = Width(1, frozenset())
@@ -188,6 +190,50 @@ def width_of(
             if together & spare and stores | rows <= together | _rare(nest, lanes):
                 return Width(vector, together, tail=True)
     return ALONE
+
+
+def width_anywhere(
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
+) -> Width:
+    """As `width_of`, by rows, where rows begin anywhere: of tensors that all begin a row at the same place of a vector. For those
+    of 16 bits and fewer: their elements take longer one by one than memory does, wider ones hardly."""
+    made = {out.symbol for step in nest.steps for out in step.outs} - set(nest.stored)
+    found = {
+        n: access
+        for n, access in enumerate(accesses(nest, False))
+        if access.tensor not in made and not is_steady(access.subscripts, access.lane.symbol)
+    }
+    if any(isinstance(step, Scan) or is_ordered(step) or ends_early(step) for step in nest.steps):
+        return ALONE
+    size = min((max(1, values[a.tensor].element.bits // 8) for a in found.values()), default=ACCESS)
+    vector = min(8, ACCESS // size)
+    around = {axis.symbol for step in nest.steps for axis in (*step.axes, *reduced(step))} - {a.lane.symbol for a in found.values()}
+    begins = {begins_at(a, tensors[a.tensor], around, sizes, vector) for a in found.values()}
+    if size > 2 or len(begins) > 1 or None in begins:
+        return ALONE
+    return Width(vector, frozenset(found), tail=True, head=True)
+
+
+def begins_at(access: Access, tensor: DeviceTensor, around: Set[Symbol], sizes: MappingOf[Symbol, int], vector: int) -> Dim | None:
+    """Where in a vector of so many elements of memory the element at 0 of an access's lane is, as a sum of indices of the
+    rows and loops `around`; None if more decides it than these, or its neighbours do not follow each other."""
+    lane, unit, size = access.lane.symbol, unit_of(tensor), max(1, tensor.element.bits // 8)
+    if tensor.pointer % min(ACCESS, vector * size) or not is_beside(access.subscripts, lane, unit):
+        return None
+    total = Dim.of(0)
+    known = {s: Dim.of(n) for s, n in sizes.items()}
+    for subscript, stride in zip(access.subscripts, tensor.strides, strict=True):
+        if not isinstance(subscript, Dim):
+            if stride % vector:
+                return None
+            continue
+        place = (subscript - lane if lane in subscript.variables else subscript).substitute(known)
+        for coefficient, monomial in place.terms:
+            along = coefficient * stride % vector
+            if along and not (len(monomial) <= 1 and all(isinstance(atom, Symbol) and atom in around for atom in monomial)):
+                return None
+            total += Dim({monomial: along}) if along else 0
+    return total - total.offset + total.offset % vector
 
 
 def _rare(nest: Nest, lanes: bool) -> frozenset[int]:

@@ -118,6 +118,7 @@ class PlainEmitter:
             self.writer.forms = NARROW
         found = list(accesses(nest, mapping.by in ("lanes", "tiles")))
         self.together = {(a.tensor, a.subscripts, a.lane.symbol) for n, a in enumerate(found) if n in mapping.beside}
+        self.edged = [a for n, a in enumerate(found) if n in mapping.beside] if mapping.head else []
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -507,11 +508,12 @@ class PlainEmitter:
                 further = chunk * mapping.team * vector
                 self.spot = self.member + further
                 place = self.code.local("begin") + self.member if mapping.pieces is not None else self.member
+                place = place - self.before() if mapping.head else place
                 base = writer.let(place + 0)
                 start = writer.let(place + further)
                 there: Expression = TRUE if mapping.whole else writer.there((start, limit))
                 writer.lane = Lane(axis.symbol, start, vector, base, further)
-                with writer.masked(there, False), self.tail(there, start, limit, chunk == mapping.ends) as some:
+                with writer.masked(there, False), self.edges(there, start, limit, chunk == 0, chunk in mapping.ends) as some:
                     yield some
         elif mapping.pieces is not None:
             yield from self.piece(axis, mapping.pieces, unroll)
@@ -522,9 +524,15 @@ class PlainEmitter:
                 first = own if run is None else self.code.let(start + own, "first_")
             step = (self.beside or mapping.team) * vector if mapping.team > 1 or self.team else 1
             stop, tail = limit, bool(self.team) and mapping.tail
+            begin: Expression = Constant(0)
+            before: Expression = Constant(0)
             if tail:
                 stop = self.code.let(call("max_int", limit, 0), "stop_")
-                limit = self.code.let(stop - stop % vector, "vectors_")
+                if mapping.head:  # whole vectors begin behind the head
+                    before = self.before()
+                    begin = self.code.let(call("min_int", (0 - before) & (vector - 1), stop), "begin_")
+                    first = self.code.let(begin + own, "first_")
+                limit = self.code.let(stop - (stop - begin) % vector, "vectors_")
             if unroll > 1:
                 turns = self.code.let(call("turns", first, limit, step), "turns_")
                 whole = self.code.let(turns - turns % unroll, "whole_")
@@ -538,26 +546,50 @@ class PlainEmitter:
                 name = self.name(axis.symbol)
                 with writer.branch(self.code.loop(name, first, limit, step)):
                     yield from self.placed(axis, name, vector)
-            if tail:  # the thread whose turn it is
-                mine = call("both", call("eq_int", first, limit % step), call("lt_int", limit, stop))
+            if tail:
+                if mapping.head:  # one thread has the head, the next one the tail
+                    heads = self.code.let(call("both", call("eq_int", own, 0), call("gt_int", begin, 0)))
+                    tails = self.code.let(call("both", call("eq_int", own, vector), call("lt_int", limit, stop)))
+                    mine, place = call("either", heads, tails), call("select", heads, 0 - before, limit)
+                else:  # the thread whose turn it is
+                    mine = call("both", call("eq_int", first, limit % step), call("lt_int", limit, stop))
+                    place = limit + 0
                 with writer.branch(self.code.when(self.code.let(mine))):
-                    place = self.code.let(limit + 0, f"{axis.symbol.name}_")
-                    with self.tail(TRUE, place, stop) as some:
-                        for _ in self.placed(axis, place, vector):
+                    at = self.code.let(place, f"{axis.symbol.name}_")
+                    with self.edges(TRUE, at, stop) as some:
+                        for _ in self.placed(axis, at, vector):
                             yield some
         if self.team:
             writer.lane = None
         del writer.extents[axis.symbol]
 
     @contextmanager
-    def tail(self, there: Expression, start: Expression, limit: Expression, ends: bool = True) -> Iterator[Expression]:
-        """Where a row may end in the midst of neighbours: which of them are there; else whether they are."""
-        if not (self.mapping.tail and ends):
+    def edges(
+        self, there: Expression, start: Expression, limit: Expression, begins: bool = True, ends: bool = True
+    ) -> Iterator[Expression]:
+        """Where a row may begin or end in the midst of neighbours: which of them are there; else whether they are."""
+        writer, mapping, found = self.writer, self.mapping, list[Expression]()
+        if mapping.head and begins:
+            found.append(writer.head(start, mapping.vector))
+        if mapping.tail and ends:
+            found.append(writer.tail(start, limit, mapping.vector))
+        if not found:
             yield there
             return
-        some = self.writer.tail(start, limit, self.mapping.vector)
-        with self.writer.masked(some, True, tail=True):
+        some = writer.let(writer.call("both", *found)) if len(found) == 2 else found[0]
+        with writer.masked(some, True, tail=True, edge=mapping.head):
             yield some
+
+    def before(self) -> Expression:
+        """How many elements lie between the beginning of a vector of memory and that of the row; one vector for all that moves
+        together."""
+        writer, access = self.writer, self.edged[0]
+        start = {access.lane.symbol: Dim.of(0)}
+        at = tuple(s.substitute(start) if isinstance(s, Dim) else s for s in access.subscripts)
+        lane, writer.lane = writer.lane, None
+        found = writer.let(writer.place(access.tensor, at) & (self.mapping.vector - 1))
+        writer.lane = lane
+        return found
 
     def piece(self, axis: Axis, cut: Pieces, unroll: int) -> Iterator[Expression]:
         """The elements of a row that a thread has in its block's piece."""
@@ -581,7 +613,7 @@ class PlainEmitter:
                     there = TRUE if mapping.whole else writer.there((start, self.code.local("stop")))
                     self.places[axis.symbol] = start
                     writer.lane = Lane(axis.symbol, start, mapping.vector)
-                    with writer.masked(there, False), self.tail(there, start, end) as some:
+                    with writer.masked(there, False), self.edges(there, start, end) as some:
                         yield some
                     del self.places[axis.symbol]
 

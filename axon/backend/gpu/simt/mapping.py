@@ -13,6 +13,10 @@ Note [Teams]
     first, then the thread whose turn it is has the tail; of a row in registers, its place among a thread's vectors is known. So
     nothing else asks which neighbours there are.
 
+    Where rows begin anywhere in memory (50,257 elements of 16 bits each, one row after the other), their vectors begin where those
+    of memory do: the first one of a row, its *head*, may begin before the row, and counts in part like its tail. What counts in
+    part is moved element by element, by the one thread that has it.
+
     Threads of a warp exchange values all together. Where they do so within loops that are longer in some rows than in others
     (`uneven`), a team is a whole warp or a block.
 
@@ -42,6 +46,7 @@ from axon.backend.gpu.simt.access import (
     least_of,
     lies_flat,
     uniform,
+    width_anywhere,
     width_of,
 )
 from axon.backend.gpu.simt.halves import Halves, halved, halves
@@ -60,7 +65,7 @@ from axon.core.scalar_facts import ends_early
 from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim, Quotient
 
-LONG = 64  # turns of a loop that is worth a team
+LONG = 64  # turns of a loop that is worth a team, or vectors of a row that begins anywhere
 By = Literal["lanes", "tiles", "warp", "block", "cluster"]
 WARP = 32
 THREADS = 256  # of a block whose teams are parts of warps, or single threads
@@ -104,7 +109,8 @@ class Mapping:
     deep: int = 1  # groups of a block's threads that share a loop around the innermost one, the one with the number
     around: int = 0
     tail: bool = False  # the last neighbours of a row may be fewer
-    ends: int = 0  # which of a thread's vectors in registers are those, if it has them
+    head: bool = False  # so may the first ones, which may begin before the row
+    ends: frozenset[int] = frozenset()  # which of a thread's vectors in registers may be the last of a row, if it has them
 
     @property
     def persistent(self) -> bool:
@@ -127,7 +133,7 @@ class Mapping:
             team = f"{self.team} thread{'s' * (self.team != 1)} of a {self.by} for each row"
             team += f" in {self.deep} groups" if self.deep > 1 else ""
         wide = f"{self.vector} neighbours at a time" if self.vector > 1 else "one element at a time"
-        wide += ", at the end of a row what is left" if self.tail else ""
+        wide += ", at both ends of a row what is left" if self.head else ", at the end of a row what is left" if self.tail else ""
         more = f" · {self.chunks} time{'s' * (self.chunks != 1)} in registers" if self.chunks else ""
         more += f" · {self.pieces}" if self.persistent else ""
         more += f" · {self.turns} times" if self.turns > 1 else ""
@@ -167,7 +173,7 @@ def choose(
     """The mapping for tensors that lie like these, on a chip."""
     if not nest_sweeps(nest):
         return _map(nest, values, tensors, sizes, target)
-    if is_map(nest) and width_of(nest, values, tensors, sizes, False, tails=True) == ALONE:
+    if is_map(nest) and _width_by_rows(nest, values, tensors, sizes) == ALONE:
         return _elements(nest, widest(nest, sizes), sizes)
     tiled = register_tiles(nest, values, tensors, sizes, target)
     if tiled is not None:
@@ -181,26 +187,36 @@ def choose(
         return _lanes(nest, width_of(nest, values, tensors, sizes, True), sizes)
     if any(map(ends_early, nest.steps)) and shareable(nest):
         return _ended(nest, values, tensors, sizes, target)
-    width = width_of(nest, values, tensors, sizes, False, tails=True)
-    vectors = -(-widest(nest, sizes) // width.vector)
+    width = _width_by_rows(nest, values, tensors, sizes)
+    vectors = -(-(widest(nest, sizes) + (width.vector - 1 if width.head else 0)) // width.vector)
     if held_in_registers(nest) and not uneven(nest):
-        cut = pieces(nest, values, tensors, sizes, width, target)
+        cut = None if width.head else pieces(nest, values, tensors, sizes, width, target)
         found = _in_registers(nest, width, vectors, sizes, cut)
         if found is None and (cut is not None or (target.has(HAS_CLUSTERS) and read_again(nest))) and not _at_once(nest):
             found = _in_cluster(nest, values, tensors, width, vectors, sizes, cut, target)
         if found is not None:
             return found
     if _at_once(nest):
-        return Mapping("block", width.vector, width.beside, team=block_of(vectors), below=True, tail=width.tail)
+        return Mapping("block", width.vector, width.beside, team=block_of(vectors), below=True, tail=width.tail, head=width.head)
     if any(isinstance(s, Scan) or is_ordered(s) for s in nest.steps):
         return _in_order(width, vectors, uneven(nest))
     deep, around = _groups(nest, vectors, sizes, target)
     if deep > 1:
         team = deep * power(vectors)
-        return Mapping("block", width.vector, width.beside, team=team, deep=deep, around=around, tail=width.tail)
+        return Mapping("block", width.vector, width.beside, team=team, deep=deep, around=around, tail=width.tail, head=width.head)
     if vectors <= WARP and not uneven(nest):
-        return Mapping("warp", width.vector, width.beside, team=power(vectors), tail=width.tail)
-    return Mapping("block", width.vector, width.beside, team=block_of(vectors), tail=width.tail)
+        return Mapping("warp", width.vector, width.beside, team=power(vectors), tail=width.tail, head=width.head)
+    return Mapping("block", width.vector, width.beside, team=block_of(vectors), tail=width.tail, head=width.head)
+
+
+def _width_by_rows(
+    nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
+) -> Width:
+    """How many neighbours are moved together; of rows that begin anywhere, if they are long beside what moves one by one."""
+    width = width_of(nest, values, tensors, sizes, False, tails=True)
+    if width == ALONE:
+        width = width_anywhere(nest, values, tensors, sizes)
+    return width if not width.head or widest(nest, sizes) >= LONG * width.vector else ALONE
 
 
 def _groups(nest: Nest, vectors: int, sizes: MappingOf[Symbol, int], target: Target) -> tuple[int, int]:
@@ -382,15 +398,20 @@ def _reductions(nest: Nest) -> int:
 
 
 def _held(nest: Nest, width: Width, by: By, team: int, chunks: int, sizes: MappingOf[Symbol, int], blocks: int = 1) -> Mapping:
-    whole = team * chunks * blocks * width.vector == longest(nest, sizes)
+    extent = longest(nest, sizes)
+    whole = team * chunks * blocks * width.vector == extent and not width.head
     cut = Pieces(blocks, chunks) if blocks > 1 else None
-    ends = where_it_ends(longest(nest, sizes) // width.vector, team, chunks) if width.tail else 0
-    return Mapping(by, width.vector, width.beside, chunks, whole, team=team, pieces=cut, tail=width.tail, ends=ends)
+    found = Mapping(by, width.vector, width.beside, chunks, whole, team=team, pieces=cut, tail=width.tail, head=width.head)
+    return replace(found, ends=where_it_ends(extent, found))
 
 
-def where_it_ends(vectors: int, team: int, chunks: int) -> int:
-    """Of a row of so many whole vectors, which each block holds in so many of each thread's: of which of those there is a tail."""
-    return vectors % (team * chunks) // team
+def where_it_ends(extent: int, mapping: Mapping) -> frozenset[int]:
+    """Of a row that each block holds in so many of each thread's vectors: which of those may be its tail."""
+    if not mapping.tail:
+        return frozenset()
+    before = mapping.vector - 1 if mapping.head else 0
+    vectors = {extent // mapping.vector, (extent + before) // mapping.vector}
+    return frozenset(n % (mapping.team * mapping.chunks) // mapping.team for n in vectors)
 
 
 def _in_cluster(
@@ -462,11 +483,12 @@ def roomier(mapping: Mapping) -> Mapping | None:
     tiled = mapping.tiled
     if tiled is None and mapping.chunks % 2 == 0 < mapping.chunks and 2 * mapping.team <= MOST and mapping.pieces is None:
         by: By = "warp" if mapping.by == "warp" and 2 * mapping.team <= WARP else "block"
-        return replace(mapping, by=by, team=2 * mapping.team, chunks=mapping.chunks // 2, ends=mapping.ends // 2)
+        ends = frozenset(n // 2 for n in mapping.ends)
+        return replace(mapping, by=by, team=2 * mapping.team, chunks=mapping.chunks // 2, ends=ends)
     if tiled is None:
         if not (mapping.chunks or mapping.pieces is not None) or mapping.by not in ("block", "cluster"):
             return None
-        return Mapping("block", mapping.vector, mapping.beside, team=MOST, tail=mapping.tail)
+        return Mapping("block", mapping.vector, mapping.beside, team=MOST, tail=mapping.tail, head=mapping.head)
     smaller = tiled.tile.smaller
     if tiled.resident > 1:
         return replace(mapping, tiled=replace(tiled, resident=1))

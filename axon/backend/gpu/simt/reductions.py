@@ -467,7 +467,7 @@ class Reductions:
                 self.emitter.places[axis.symbol] = name
                 writer.lane = Lane(axis.symbol, name, mapping.vector)
                 there = writer.there((name, limit))
-                with writer.masked(there, False), self.emitter.tail(there, name, limit):  # what is not there may have no value
+                with writer.masked(there, False), self.emitter.edges(there, name, limit):  # what is not there may have no value
                     stored = self.emitter.read.isdisjoint(out.symbol for out in running.outs)
                     finished = [reduce.finish(writer, self.merged(reduce, before, one), None, stored=stored) for one in parts]
                     self.emitter.define(running, [self.together(column) for column in zip(*finished, strict=True)])
@@ -483,7 +483,7 @@ class Reductions:
         there = writer.there((name, limit))
         with ExitStack() as stack:
             stack.enter_context(writer.masked(there, False))
-            there = stack.enter_context(self.emitter.tail(there, name, limit))
+            there = stack.enter_context(self.emitter.edges(there, name, limit))
             condition: Expression = there
             if where is not None:
                 condition = writer.call("both", there, writer.value(where))

@@ -51,12 +51,14 @@ class Lane:
 @dataclass(frozen=True, slots=True)
 class Mask:
     """A condition under which something is evaluated, and whether it differs along the lane. Where one that is `clamped` does not
-    hold, indices are those of the first row, which may be read. Of the `tail` of a row, there is a first neighbour at least."""
+    hold, indices are those of the first row, which may be read. Of the `tail` of a row, there is a first neighbour at least; of an
+    `edge`, there is one, and the others are not the row's."""
 
     condition: Expression
     varies: bool
     clamped: bool = False
     tail: bool = False
+    edge: bool = False
 
 
 class LaneWriter(Writer):
@@ -190,9 +192,11 @@ class LaneWriter(Writer):
     # ── conditions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
-    def masked(self, condition: Expression, varies: bool, clamped: bool = False, tail: bool = False) -> Iterator[None]:
+    def masked(
+        self, condition: Expression, varies: bool, clamped: bool = False, tail: bool = False, edge: bool = False
+    ) -> Iterator[None]:
         """What is evaluated inside counts only where a condition holds."""
-        self.masks.append(Mask(condition, varies, clamped, tail))
+        self.masks.append(Mask(condition, varies, clamped, tail, edge))
         yield
         self.masks.pop()
 
@@ -200,12 +204,22 @@ class LaneWriter(Writer):
         """Which of so many neighbours lie before the end of a row."""
         return self.let(self.call("lt_int", self.call(f"count_{vector}", start), limit))
 
+    def head(self, start: Expression, vector: int) -> Expression:
+        """Which of so many neighbours do not lie before the beginning of a row."""
+        return self.let(self.call("ge_int", self.call(f"count_{vector}", start), 0))
+
+    @property
+    def some(self) -> str:
+        """How a name says that of neighbours which move together some may not be touched."""
+        return "_some" if any(mask.edge for mask in self.masks) else ""
+
     def mask(self, *, steady_only: bool = False, given: bool = False, tails: bool = True) -> Expression:
         """The condition under which we are; of reading what was `given` to the kernel, where that must not be read. Without
-        `tails`, that of the first neighbour of a row's tail is that of all."""
+        `tails`, that of the first neighbour of a row's tail is that of all. `steady_only` leaves out what differs along the lane,
+        but not which neighbours are a row's."""
         found: Expression = TRUE
         for mask in self.masks:
-            left_out = (steady_only and mask.varies) or (given and mask.clamped) or (mask.tail and not tails)
+            left_out = (steady_only and mask.varies and not mask.edge) or (given and mask.clamped) or (mask.tail and not tails)
             if mask.condition != TRUE and not left_out:
                 found = mask.condition if found == TRUE else self.call("both", found, mask.condition)
         return found
@@ -295,7 +309,8 @@ class LaneWriter(Writer):
         if lane is not None and anyhow:
             offset = self.first_offset(read.tensor, read.subscripts)
             inside = self.mask(steady_only=True, given=given)
-            made = call(f"{name}_{lane.vector}", held.pointer, offset, inside)
+            stem = name.replace("_", f"{self.some}_", 1)
+            made = call(f"{stem}_{lane.vector}", held.pointer, offset, inside)
         else:
             one = not any(map(self.along, read.subscripts))  # element for all neighbours, and so one value
             varies = any(mask.varies and not (one and mask.tail) for mask in self.masks)
@@ -383,6 +398,7 @@ class LaneWriter(Writer):
         lane = self.lane
         if lane is not None and lane.vector > 1 and together:
             at = self.first_offset(tensor, subscripts)
+            name = name.replace("_", f"{self.some}_", 1)
             self.code.call(f"{name}_{lane.vector}", held.pointer, at, value, self.mask(steady_only=True))
         else:
             self.code.call(name, held.pointer, self.place(tensor, subscripts), value, self.mask())

@@ -60,8 +60,8 @@ TOGETHER = frozenset({
     "multiply_f64", "multiply_bf16", "multiply_f16", "matrices", "matrices_across",
 })  # fmt: skip
 MEMORY = (
-    "fetch", "load", "store", "stage", "realign", "staged", "aligned", "remote", "packed", "unpacked", "kept", "count", "spread",
-    "bring", "ask", "taken", "copy",
+    "fetch_some", "load_some", "store_some", "fetch", "load", "store", "stage", "realign", "staged",
+    "aligned", "remote", "packed", "unpacked", "kept", "count", "spread", "bring", "ask", "taken", "copy",
 )  # fmt: skip
 KINDS: dict[Element, Any] = {Element.I64: int, Element.BOOL: bool, Element.F64: np.float64} | {
     e: np.float32 if e.is_float else e.dtype.type for e in Element if e not in (Element.I64, Element.BOOL, Element.F64)
@@ -736,9 +736,13 @@ class Block:
             case "fetch" | "load":
                 read = partial(self.read, form, lanes, what == "fetch")
                 return read if lanes > 1 else lifted(lambda *given: read(*given)[0])
+            case "fetch_some" | "load_some":
+                return partial(self.read_some, form, lanes, what == "fetch_some")
             case "store":
                 write = partial(self.write, form, lanes)
                 return write if lanes > 1 else lifted(write)
+            case "store_some":
+                return partial(self.write_some, form, lanes)
             case "stage":
                 return partial(self.stage, form)
             case "realign":
@@ -784,6 +788,26 @@ class Block:
         if 0 in storage.marks[offset : offset + lanes].tobytes():
             raise Hazard(f"{lanes} elements at {offset} are read, and not all were stored")
         return form.held(storage.values[offset : offset + lanes])
+
+    def read_some(self, form: Form, lanes: int, fetched: bool, pointer: int, offset: int, inside: Any) -> Any:
+        each = self.each(form, lanes, offset, inside)
+        if all(each):
+            return self.read(form, lanes, fetched, pointer, offset, True)
+        return tuple(self.read(form, 1, fetched, pointer, offset + n, flag)[0] for n, flag in enumerate(each))
+
+    def write_some(self, form: Form, lanes: int, pointer: int, offset: int, value: Any, inside: Any) -> None:
+        each = self.each(form, lanes, offset, inside)
+        if all(each):
+            return self.write(form, lanes, pointer, offset, value, True)
+        for n, flag in enumerate(each):
+            self.write(form, 1, pointer, offset + n, value[n] if isinstance(value, tuple) else value, flag)
+        return None
+
+    def each(self, form: Form, lanes: int, offset: int, inside: Any) -> tuple[bool, ...]:
+        """The conditions of neighbours. What moves together where it can must lie for it, even where it does not."""
+        if offset % min(lanes, 16 // form.size):
+            raise Hazard(f"{lanes} neighbours at {offset} would not lie for one access")
+        return inside if isinstance(inside, tuple) else (inside,) * lanes
 
     def write(self, form: Form, lanes: int, pointer: int, offset: int, value: Any, inside: bool) -> None:
         data = form.encoded(value if isinstance(value, tuple) else (value,) * lanes)

@@ -19,7 +19,7 @@ from axon.backend.gpu.runtime import plain_variants as variants
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.prepare import is_empty
 from axon.backend.gpu.runtime.ways import Way
-from axon.backend.gpu.simt.access import ALONE, Width, held_in_registers, is_ordered, lies_flat, uniform, width_of
+from axon.backend.gpu.simt.access import ALONE, Width, held_in_registers, is_ordered, lies_flat, uniform, width_anywhere, width_of
 from axon.backend.gpu.simt.halves import halves
 from axon.backend.gpu.simt.mapping import (
     CHUNKS,
@@ -147,6 +147,18 @@ def tailed(given: Case, nest: Nest) -> list[Mapping]:
     return list(dict.fromkeys(found))
 
 
+def headed(given: Case, nest: Nest) -> list[Mapping]:
+    """The mapping that is chosen, and all by rows with vectors that begin where memory's do."""
+    ready, sizes = given.ready(nest), given.sizes
+    nest, known, target = ready.kernel, ready.values, ready.target
+    tensors = {**given.tensors, **{symbol: given.tensors[symbol].merged(several) for symbol, several in ready.dimensions}}
+    wide = width_anywhere(nest, known, tensors, sizes)
+    found = [m for m in _by_rows(nest, known, tensors, sizes, target, wide) if m.head] if wide.head and nest_sweeps(nest) else []
+    if peaks(nest):
+        found += [replace(mapping, below=True) for mapping in found]
+    return list(dict.fromkeys([ready.wanted, *found]))
+
+
 SMALL = (  # tiles of so few threads that they are soon emulated
     RegisterTile(8, 32, 4, 2, 4),
     RegisterTile(8, 16, 8, 2, 4, 2),
@@ -190,6 +202,10 @@ def _tiled(nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, sizes:
         yield by_register_tiles(nest, scalar_fetches(tiled), ALONE)
 
 
+def _ending(nest: Nest, mapping: Mapping, sizes: Sizes) -> Mapping:
+    return replace(mapping, ends=where_it_ends(longest(nest, sizes), mapping))
+
+
 def _by_rows(
     nest: Nest, known: MappingOf[Symbol, Value], tensors: Tensors, sizes: Sizes, target: Target, wide: Width
 ) -> Iterator[Mapping]:
@@ -198,26 +214,28 @@ def _by_rows(
     for by, most, choices in teams[1:] if uneven(nest) else teams:
         for vector, beside in dict.fromkeys([(wide.vector, wide.beside), (1, frozenset())]):
             vectors = -(-widest(nest, sizes) // vector)
-            tail = wide.tail and vector > 1
-            for team in choices:
-                yield Mapping(by, vector, beside, team=team, tail=tail)
-                yield Mapping(by, vector, beside, team=team, turns=2, tail=tail)
+            tail, head = wide.tail and vector > 1, wide.head and vector > 1
+            vectors += head
+            for team in choices if not head else [team for team in choices if team > 1]:
+                yield Mapping(by, vector, beside, team=team, tail=tail, head=head)
+                yield Mapping(by, vector, beside, team=team, turns=2, tail=tail, head=head)
                 if not uneven(nest) and vectors <= 4 * team:
-                    yield Mapping(by, vector, beside, team=team, turns=4, once=True, tail=tail)
+                    yield Mapping(by, vector, beside, team=team, turns=4, once=True, tail=tail, head=head)
             for chunks in CHUNKS if held else ():
                 if vectors <= most * chunks:
                     team = -(-vectors // chunks)
                     team = 1 << (team - 1).bit_length() if by == "warp" else -(-team // WARP) * WARP
-                    ends = where_it_ends(longest(nest, sizes) // vector, team, chunks) if tail else 0
-                    yield Mapping(by, vector, beside, chunks, team=team, tail=tail, ends=ends)
-                    if team * chunks * vector == longest(nest, sizes):
+                    yield _ending(nest, Mapping(by, vector, beside, chunks, team=team, tail=tail, head=head), sizes)
+                    if team * chunks * vector == longest(nest, sizes) and not head:
                         yield Mapping(by, vector, beside, chunks, whole=True, team=team)
     if wide.tail and held:
         for blocks in (2, 4):
-            chunks = -(-widest(nest, sizes) // (wide.vector * blocks * WARP))
+            chunks = -(-(widest(nest, sizes) + wide.vector * wide.head) // (wide.vector * blocks * WARP))
             cut = Pieces(blocks, chunks)
-            ends = where_it_ends(longest(nest, sizes) // wide.vector, WARP, chunks)
-            yield Mapping("cluster", wide.vector, wide.beside, chunks, team=WARP, pieces=cut, tail=True, ends=ends)
+            made = Mapping("cluster", wide.vector, wide.beside, chunks, team=WARP, pieces=cut, tail=True, head=wide.head)
+            yield _ending(nest, made, sizes)
+    if wide.head:
+        return
     cut = pieces(nest, known, tensors, sizes, wide, target) if held else None
     if cut is not None:
         vectors = -(-widest(nest, sizes) // wide.vector)
@@ -239,11 +257,10 @@ def _by_rows(
                             yield Mapping("cluster", wide.vector, wide.beside, whole=whole, team=team, pieces=kept, tail=wide.tail)
                             found.append(kept)
                         for one in found:
-                            ends = where_it_ends(longest(nest, sizes) // wide.vector, team, chunks) if wide.tail else 0
-                            in_registers = Mapping("cluster", wide.vector, wide.beside, chunks, whole, team=team, pieces=one)
-                            in_registers = replace(in_registers, tail=wide.tail, ends=ends)
-                            yield in_registers
-                            yield replace(in_registers, later=cut.reads)
+                            registers = Mapping("cluster", wide.vector, wide.beside, chunks, whole, team=team, pieces=one)
+                            registers = _ending(nest, replace(registers, tail=wide.tail), sizes)
+                            yield registers
+                            yield replace(registers, later=cut.reads)
 
 
 # ── running them ────────────────────────────────────────────────────────────────────────────────────────────────────────

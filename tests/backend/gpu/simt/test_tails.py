@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from tests.backend.gpu.simt.plain_cases import admitted, case, compare, expected, tailed, threads, with_spare
+from tests.backend.gpu.simt.plain_cases import admitted, case, compare, expected, headed, tailed, threads, with_spare
 from tests.backend.gpu.simt.plain_programs import INTEGERS, NAMES, SOURCE, WHOLE
 from tests.backend.gpu.simt.test_emit import executable
 from tests.sample import ALL
@@ -62,6 +62,39 @@ def test_rows_in_pieces(name: str) -> None:
         few = random.Random(seed).sample(mappings, FEW) + random.Random(seed).sample(streamed, 2 * FEW)
         for mapping in mappings if SOAK else few:
             compare(given, [mapping], expected(given), seed=seed)
+
+
+ANYWHERE = ((5, 37), (3, 261), (4, 13), (7, 5), (2, 71), (3, 9), (9, 1), (3, 64), (0, 9), (2, 519))[: 10 if ALL else 5]
+HEADED = frozenset({"rowsum", "softmax", "variance", "twice", "anyall", "ratios", "mask"})
+
+
+def try_heads(source: str, name: str, element: str) -> int:
+    """The kernels with vectors that begin where memory's do, of rows that begin anywhere; how many."""
+    made, chance, heads = executable(source, name, element), random.Random(name + element), 0
+    for seed, size in enumerate(ANYWHERE):
+        given = case(made, size, seed=seed)
+        if not admitted(given):
+            continue
+        options = [headed(given, nest)[1:] for nest in given.todo]
+        if not all(options):
+            continue
+        every = [[one[n % len(one)] for one in options] for n in range(max(map(len, options), default=0))]
+        every = [one for one in every if threads(given, one) <= (16_384 if SOAK else 1024)]
+        for mappings in every if SOAK else chance.sample(every, min(2 * FEW, len(every))):
+            compare(given, mappings, expected(given), seed=seed)
+            heads += 1
+    return heads
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_that_begin_anywhere(name: str) -> None:
+    assert try_heads(SOURCE, name, "bf16") or name not in HEADED
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_integers_that_begin_anywhere(name: str) -> None:
+    for element in ("u8", "i16"):
+        try_heads(INTEGERS, name, element)
 
 
 @pytest.mark.parametrize("name", WHOLE)
