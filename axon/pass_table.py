@@ -59,6 +59,7 @@ FACTOR = "sums of products in the order that costs least; while the factors stil
 DISSOLVE = "pointwise operations go where they are read; before grouping, which sees fewer operations then"
 HOIST = "what is the same along an axis or in every step is computed before"
 TABLES = "literal tables become inputs, made once"
+UNMERGE = "an index that stands for two is two again, where what is made along it is read so"
 FUSE = "operations over common rows become one kernel"
 CUT = "kernel for the tensor cores, and mapping"
 
@@ -72,6 +73,7 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
         _core("loop_order", "sums go through memory as it lies; after factoring, which makes sums"),
         _core("tables", f"{TABLES}; before they would be copied into their readers"),
         _core("dissolve", DISSOLVE),
+        _core("unmerge", f"{UNMERGE}; after dissolving, which puts divisions where something is read"),
         _core("hoist", f"{HOIST}; after dissolving, which moves expressions inwards"),
         Stage("fuse", "core", "plan", verify_fused, FUSE),
         Stage("split_totals", "plan", "plan", verify_replanned, "sums of everything get rows, which threads share"),
@@ -97,6 +99,7 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
         ),
         _core("regroup", "products whose indices tiles cannot be cut along get another order; as a way says", "part and way"),
         _core("dissolve", f"{DISSOLVE}; of what is not on the tensor cores", "part and way"),
+        _core("unmerge", f"{UNMERGE}; of what is not on the tensor cores", "part and way"),
         Stage("fuse", "core", "plan", verify_fused, f"{FUSE}; of what is not on the tensor cores", "part and way"),
         Stage("kernels", "core", "kernels", verify_kernels, "streams first, then products, then plain kernels", "part and way"),
         Stage("limbs", "kernels", "kernels", verify_limbed, "factors in f32 become sums of bf16 values", "part and way"),

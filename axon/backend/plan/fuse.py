@@ -54,6 +54,7 @@ from axon.core.ir import (
 )
 from axon.core.passes.dissolve import dissolve
 from axon.core.passes.hoist import Worth, hoist
+from axon.core.passes.unmerge import unmerged
 from axon.core.scalar_facts import bare, is_inside, mapped, may_fail, renamed, scatter, substitute, varies, weight
 from axon.core.walk import all_axes, needs_of, nodes, outs_of, rewrite, scalars, tensors_of
 from axon.shapes.dimension import Dim
@@ -84,7 +85,7 @@ class Policy:
 def fuse(program: Program, policy: Policy | None = None) -> Plan:
     """The kernels of a program, in order."""
     policy = policy or Policy()
-    dissolved = dissolve(program)
+    dissolved = unmerged(dissolve(program))
     if policy.hoist is not None:
         dissolved = hoist(dissolved, policy.hoist)
     values = {value.symbol: value for value in program.inputs}
