@@ -8,6 +8,8 @@ tuple for each of its elements. So a kernel reads the same whether its threads h
     store_bf16_8(pointer, offset, value, inside)
     fetch_some_bf16_8, load_some_bf16_8, store_some_bf16_8
                                             the same where each neighbour has a condition of its own: no other is touched
+    fetch_anywhere_bf16_8                   of neighbours that begin between two vectors of memory: both of these, as far as they
+                                            have one of the neighbours, of which each is moved to its place
 
 Without a number they are for one element; offsets and conditions may then be tuples. Values of 16- and 8-bit floats are held as
 f32, and rounded when they are stored.
@@ -16,6 +18,7 @@ f32, and rounded when they are stored.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from llvmlite import ir
@@ -319,6 +322,34 @@ def _some_reader(name: str, lanes: int, cached: bool) -> None:
     _publish(f"{stem}_{lanes}", with_arity(several, ["pointer", "offset", "inside"]))
 
 
+def _anywhere_reader(name: str, lanes: int) -> None:
+    held, bits, decode, _ = _TYPES[name]
+    size = lanes * bits // 8
+
+    def several(context: Any, pointer: Any, offset: Any, inside: Any) -> Any:
+        def generate(target: Any, b: Builder, signature: Any, values: list[Value]) -> Value:
+            address = _address(b, values[0], values[1], bits // 8)
+            before = b.and_(b.trunc(address, I32), ir.Constant(I32, 15))  # bytes from a vector's beginning
+            first = b.and_(address, ir.Constant(I64, -16))
+            words: list[Value] = []
+            for n in range(-(-size // 16) + 1):
+                has_one = b.icmp_unsigned(">", b.add(before, ir.Constant(I32, size)), ir.Constant(I32, 16 * n))
+                at = b.add(first, ir.Constant(I64, 16 * n)) if n else first
+                words += _read(b, at, b.and_(values[2], has_one), 16, True)
+            for step in (2, 1):  # words
+                moved = b.icmp_unsigned("!=", b.and_(before, ir.Constant(I32, 4 * step)), ir.Constant(I32, 0))
+                words = [b.select(moved, further, own) for own, further in zip(words, words[step:], strict=False)]
+            if bits < 32:
+                less = b.shl(b.and_(before, ir.Constant(I32, 3)), ir.Constant(I32, 3))
+                shift = "shf.r.wrap.b32 $0, $1, $2, $3;"
+                words = [_asm(b, I32, shift, "=r,r,r,r", [own, further, less]) for own, further in pairwise(words)]
+            return _gathered(b, [decode(b, item) for item in _split(b, words[: size // 4], bits)])
+
+        return types.UniTuple(held, lanes)(pointer, offset, inside), generate
+
+    _publish(f"fetch_anywhere_{name}_{lanes}", with_arity(several, ["pointer", "offset", "inside"]))
+
+
 def _storer(name: str, lanes: int, some: bool = False) -> None:
     _, bits, _, encode = _TYPES[name]
 
@@ -364,6 +395,8 @@ for _name, (_held, _bits, _, _) in _TYPES.items():
             _some_reader(_name, _lanes, cached=True)
             _some_reader(_name, _lanes, cached=False)
             _storer(_name, _lanes, some=True)
+            if _lanes * _bits >= 64:
+                _anywhere_reader(_name, _lanes)
 
 
 # ── lanes ───────────────────────────────────────────────────────────────────────────────────────────────────────────────

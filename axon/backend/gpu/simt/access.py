@@ -15,7 +15,7 @@ from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Binary, Compute, Index, Local, Read, Scalar, Scan, Value
 from axon.core.scalar_facts import ends_early, index_of
-from axon.core.walk import nodes, scalars
+from axon.core.walk import all_axes, nodes, scalars
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, Quotient
 
 ACCESS = 16  # bytes, at most, of one access
@@ -130,14 +130,16 @@ def unit_of(tensor: DeviceTensor) -> int:
 class Width:
     """How many neighbours a thread holds, the numbers of the accesses (in the order of `accesses`) that move them together, and the
     quotients that are regular for them. With a `tail`, the last neighbours of a row may be fewer: what moves together moves spare
-    elements behind the row then. With a `head`, the first ones may be fewer as well: rows begin anywhere, neighbours where memory's
-    vectors do; so nothing may be moved that is not the row's."""
+    elements behind the row then. With a `head`, the first ones may be fewer as well: rows begin anywhere, neighbours where vectors
+    of memory do; so nothing may be moved that is not the row's, and the accesses `elsewhere`, also in `beside`, are of neighbours
+    that begin between two vectors."""
 
     vector: int
     beside: frozenset[int]
     regular: frozenset[Quotient] = frozenset()
     tail: bool = False
     head: bool = False
+    elsewhere: frozenset[int] = frozenset()
 
 
 ALONE = Width(1, frozenset())
@@ -195,8 +197,8 @@ def width_of(
 def width_anywhere(
     nest: Nest, values: MappingOf[Symbol, Value], tensors: MappingOf[Symbol, DeviceTensor], sizes: MappingOf[Symbol, int]
 ) -> Width:
-    """As `width_of`, by rows, where rows begin anywhere: of tensors that all begin a row at the same place of a vector. For those
-    of 16 bits and fewer: their elements take longer one by one than memory does, wider ones hardly."""
+    """As `width_of`, by rows, where rows begin anywhere: what is stored begins a row at the same place of a vector, what is read
+    may begin elsewhere. For elements of 16 bits and fewer: one by one these take longer than memory does, wider ones hardly."""
     made = {out.symbol for step in nest.steps for out in step.outs} - set(nest.stored)
     found = {
         n: access
@@ -205,13 +207,21 @@ def width_anywhere(
     }
     if any(isinstance(step, Scan) or is_ordered(step) or ends_early(step) for step in nest.steps):
         return ALONE
+    if not all(is_beside(a.subscripts, a.lane.symbol, unit_of(tensors[a.tensor])) for a in found.values()):
+        return ALONE
     size = min((max(1, values[a.tensor].element.bits // 8) for a in found.values()), default=ACCESS)
     vector = min(8, ACCESS // size)
-    around = {axis.symbol for step in nest.steps for axis in (*step.axes, *reduced(step))} - {a.lane.symbol for a in found.values()}
-    begins = {begins_at(a, tensors[a.tensor], around, sizes, vector) for a in found.values()}
-    if size > 2 or len(begins) > 1 or None in begins:
+    around = {axis.symbol for axis in nest.rows}  # and loops, if there is but one step that goes through them
+    around |= {axis.symbol for step in nest.steps for axis in all_axes(step)} if len(nest.steps) == 1 else set()
+    around -= {a.lane.symbol for a in found.values()}
+    begins = {n: begins_at(a, tensors[a.tensor], around, sizes, vector) for n, a in found.items()}
+    largest = sorted(found, key=lambda n: (not found[n].store, -tensors[found[n].tensor].bytes))  # one that is stored, if any is
+    whole = next((begins[n] for n in largest if begins[n] is not None), None)
+    elsewhere = frozenset(n for n in found if begins[n] != whole)
+    own = set(nest.stored)
+    if size > 2 or whole is None or any(found[n].store or found[n].tensor in own for n in elsewhere):
         return ALONE
-    return Width(vector, frozenset(found), tail=True, head=True)
+    return Width(vector, frozenset(found), tail=True, head=True, elsewhere=elsewhere)
 
 
 def begins_at(access: Access, tensor: DeviceTensor, around: Set[Symbol], sizes: MappingOf[Symbol, int], vector: int) -> Dim | None:

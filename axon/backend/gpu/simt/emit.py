@@ -58,7 +58,7 @@ from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import LOGIC, Axis, Binary, Bind, Compute, Convert, Read, Scan, Select, Value, element_of
 from axon.core.scalar_facts import at_least_0
-from axon.core.walk import nodes, scalars, tensors_of
+from axon.core.walk import all_axes, nodes, scalars, tensors_of
 from axon.shapes.dimension import Dim
 
 
@@ -108,8 +108,9 @@ class PlainEmitter:
         self.team = 0  # threads that share a row
         self.beside = 0  # and of these, those that share the innermost loop
         self.writer = LaneWriter(
-            self.code, self.variable, self.size, self.held, self.stride, self.moves_together, self.made.__contains__, self.register
-        )
+            self.code, self.variable, self.size, self.held, self.stride, self.moves_together, self.made.__contains__, self.register,
+            self.begins_elsewhere,
+        )  # fmt: skip
         self.reductions = Reductions(self)
         stored = [self.values[symbol].element for symbol in nest.stored]
         self.writer.uniform = mapping.uniform
@@ -118,7 +119,8 @@ class PlainEmitter:
             self.writer.forms = NARROW
         found = list(accesses(nest, mapping.by in ("lanes", "tiles")))
         self.together = {(a.tensor, a.subscripts, a.lane.symbol) for n, a in enumerate(found) if n in mapping.beside}
-        self.edged = [a for n, a in enumerate(found) if n in mapping.beside] if mapping.head else []
+        self.elsewhere = {(a.tensor, a.subscripts, a.lane.symbol) for n, a in enumerate(found) if n in mapping.elsewhere}
+        self.edged = [a for n, a in enumerate(found) if n in mapping.beside - mapping.elsewhere] if mapping.head else []
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -176,6 +178,9 @@ class PlainEmitter:
 
     def moves_together(self, read: Read, lane: Lane) -> bool:
         return (read.tensor, read.subscripts, lane.axis) in self.together
+
+    def begins_elsewhere(self, read: Read, lane: Lane) -> bool:
+        return (read.tensor, read.subscripts, lane.axis) in self.elsewhere
 
     # ── the kernel ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -584,7 +589,9 @@ class PlainEmitter:
         """How many elements lie between the beginning of a vector of memory and that of the row; one vector for all that moves
         together."""
         writer, access = self.writer, self.edged[0]
-        start = {access.lane.symbol: Dim.of(0)}
+        loops = {axis.symbol for step in self.nest.steps for axis in all_axes(step)[len(self.nest.rows) :]}
+        # Where it is the loop of another step, an index makes no difference to where vectors begin.
+        start = {symbol: Dim.of(0) for symbol in loops if symbol == access.lane.symbol or symbol not in writer.extents}
         at = tuple(s.substitute(start) if isinstance(s, Dim) else s for s in access.subscripts)
         lane, writer.lane = writer.lane, None
         found = writer.let(writer.place(access.tensor, at) & (self.mapping.vector - 1))

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import CLUSTERS as HAS_CLUSTERS
@@ -110,6 +110,7 @@ class Mapping:
     around: int = 0
     tail: bool = False  # the last neighbours of a row may be fewer
     head: bool = False  # so may the first ones, which may begin before the row
+    elsewhere: frozenset[int] = frozenset()  # then: the accesses whose neighbours begin between two vectors, by number
     ends: frozenset[int] = frozenset()  # which of a thread's vectors in registers may be the last of a row, if it has them
 
     @property
@@ -197,16 +198,22 @@ def choose(
         if found is not None:
             return found
     if _at_once(nest):
-        return Mapping("block", width.vector, width.beside, team=block_of(vectors), below=True, tail=width.tail, head=width.head)
+        return _shared("block", width, block_of(vectors), below=True)
     if any(isinstance(s, Scan) or is_ordered(s) for s in nest.steps):
         return _in_order(width, vectors, uneven(nest))
     deep, around = _groups(nest, vectors, sizes, target)
     if deep > 1:
         team = deep * power(vectors)
-        return Mapping("block", width.vector, width.beside, team=team, deep=deep, around=around, tail=width.tail, head=width.head)
+        return _shared("block", width, team, deep=deep, around=around)
     if vectors <= WARP and not uneven(nest):
-        return Mapping("warp", width.vector, width.beside, team=power(vectors), tail=width.tail, head=width.head)
-    return Mapping("block", width.vector, width.beside, team=block_of(vectors), tail=width.tail, head=width.head)
+        return _shared("warp", width, power(vectors))
+    return _shared("block", width, block_of(vectors))
+
+
+def _shared(by: By, width: Width, team: int, **more: Any) -> Mapping:
+    """A row for a team."""
+    found = Mapping(by, width.vector, width.beside, team=team, tail=width.tail, head=width.head, elsewhere=width.elsewhere)
+    return replace(found, **more)
 
 
 def _width_by_rows(
@@ -401,7 +408,7 @@ def _held(nest: Nest, width: Width, by: By, team: int, chunks: int, sizes: Mappi
     extent = longest(nest, sizes)
     whole = team * chunks * blocks * width.vector == extent and not width.head
     cut = Pieces(blocks, chunks) if blocks > 1 else None
-    found = Mapping(by, width.vector, width.beside, chunks, whole, team=team, pieces=cut, tail=width.tail, head=width.head)
+    found = _shared(by, width, team, chunks=chunks, whole=whole, pieces=cut)
     return replace(found, ends=where_it_ends(extent, found))
 
 
@@ -488,7 +495,8 @@ def roomier(mapping: Mapping) -> Mapping | None:
     if tiled is None:
         if not (mapping.chunks or mapping.pieces is not None) or mapping.by not in ("block", "cluster"):
             return None
-        return Mapping("block", mapping.vector, mapping.beside, team=MOST, tail=mapping.tail, head=mapping.head)
+        width = Width(mapping.vector, mapping.beside, tail=mapping.tail, head=mapping.head, elsewhere=mapping.elsewhere)
+        return _shared("block", width, MOST)
     smaller = tiled.tile.smaller
     if tiled.resident > 1:
         return replace(mapping, tiled=replace(tiled, resident=1))

@@ -59,7 +59,8 @@ def count(nest: Nest, mapping: Mapping, sizes: MappingOf[Symbol, int]) -> int:
             if what in known:
                 continue
             known.add(what)
-        total += -(-elements // mapping.vector) if number in mapping.beside else elements
+        times = 2 if number in mapping.elsewhere else 1
+        total += times * -(-elements // mapping.vector) if number in mapping.beside else elements
     return total
 
 

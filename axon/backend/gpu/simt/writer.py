@@ -76,10 +76,12 @@ class LaneWriter(Writer):
         moves_together: Callable[[Read, Lane], bool],
         own: Callable[[Symbol], bool],
         register: Callable[[Read], Expression | None],
+        begins_elsewhere: Callable[[Read, Lane], bool] = lambda read, lane: False,
     ) -> None:
         super().__init__(code, {}, variable, size, held)
         self.extents: dict[Symbol, Dim] = {}
         self.named, self.stride, self.moves_together, self.own, self.register = variable, stride, moves_together, own, register
+        self.begins_elsewhere = begins_elsewhere
         self.variable = self._variable
         self.lane: Lane | None = None
         self.masks: list[Mask] = []
@@ -306,10 +308,12 @@ class LaneWriter(Writer):
             return self.let(Several(tuple(Item(several, Constant(place)) for place in places)))
         # What is behind a row's tail is there, too.
         anyhow = wide and (self.is_within(read) or not any(mask.varies and not mask.tail for mask in self.masks))
+        elsewhere = lane is not None and anyhow and self.begins_elsewhere(read, lane)
+        anyhow = anyhow and not (elsewhere and self.some)  # at the ends of a row one by one
         if lane is not None and anyhow:
             offset = self.first_offset(read.tensor, read.subscripts)
             inside = self.mask(steady_only=True, given=given)
-            stem = name.replace("_", f"{self.some}_", 1)
+            stem = name.replace("_", "_anywhere_" if elsewhere else f"{self.some}_", 1)
             made = call(f"{stem}_{lane.vector}", held.pointer, offset, inside)
         else:
             one = not any(map(self.along, read.subscripts))  # element for all neighbours, and so one value

@@ -60,7 +60,7 @@ TOGETHER = frozenset({
     "multiply_f64", "multiply_bf16", "multiply_f16", "matrices", "matrices_across",
 })  # fmt: skip
 MEMORY = (
-    "fetch_some", "load_some", "store_some", "fetch", "load", "store", "stage", "realign", "staged",
+    "fetch_anywhere", "fetch_some", "load_some", "store_some", "fetch", "load", "store", "stage", "realign", "staged",
     "aligned", "remote", "packed", "unpacked", "kept", "count", "spread", "bring", "ask", "taken", "copy",
 )  # fmt: skip
 KINDS: dict[Element, Any] = {Element.I64: int, Element.BOOL: bool, Element.F64: np.float64} | {
@@ -736,6 +736,8 @@ class Block:
             case "fetch" | "load":
                 read = partial(self.read, form, lanes, what == "fetch")
                 return read if lanes > 1 else lifted(lambda *given: read(*given)[0])
+            case "fetch_anywhere":
+                return partial(self.read_anywhere, form, lanes)
             case "fetch_some" | "load_some":
                 return partial(self.read_some, form, lanes, what == "fetch_some")
             case "store":
@@ -794,6 +796,11 @@ class Block:
         if all(each):
             return self.read(form, lanes, fetched, pointer, offset, True)
         return tuple(self.read(form, 1, fetched, pointer, offset + n, flag)[0] for n, flag in enumerate(each))
+
+    def read_anywhere(self, form: Form, lanes: int, pointer: int, offset: int, inside: bool) -> Any:
+        if isinstance(inside, tuple):
+            raise Hazard("neighbours are asked for at once, each under a condition of its own")
+        return tuple(self.read(form, 1, True, pointer, offset + n, inside)[0] for n in range(lanes))
 
     def write_some(self, form: Form, lanes: int, pointer: int, offset: int, value: Any, inside: Any) -> None:
         each = self.each(form, lanes, offset, inside)

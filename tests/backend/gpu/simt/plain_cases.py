@@ -216,23 +216,34 @@ def _by_rows(
             vectors = -(-widest(nest, sizes) // vector)
             tail, head = wide.tail and vector > 1, wide.head and vector > 1
             vectors += head
+            row = Mapping(by, vector, beside, tail=tail, head=head, elsewhere=wide.elsewhere if head else frozenset())
             for team in choices if not head else [team for team in choices if team > 1]:
-                yield Mapping(by, vector, beside, team=team, tail=tail, head=head)
-                yield Mapping(by, vector, beside, team=team, turns=2, tail=tail, head=head)
+                yield replace(row, team=team)
+                yield replace(row, team=team, turns=2)
                 if not uneven(nest) and vectors <= 4 * team:
-                    yield Mapping(by, vector, beside, team=team, turns=4, once=True, tail=tail, head=head)
+                    yield replace(row, team=team, turns=4, once=True)
             for chunks in CHUNKS if held else ():
                 if vectors <= most * chunks:
                     team = -(-vectors // chunks)
                     team = 1 << (team - 1).bit_length() if by == "warp" else -(-team // WARP) * WARP
-                    yield _ending(nest, Mapping(by, vector, beside, chunks, team=team, tail=tail, head=head), sizes)
+                    yield _ending(nest, replace(row, team=team, chunks=chunks), sizes)
                     if team * chunks * vector == longest(nest, sizes) and not head:
                         yield Mapping(by, vector, beside, chunks, whole=True, team=team)
     if wide.tail and held:
         for blocks in (2, 4):
             chunks = -(-(widest(nest, sizes) + wide.vector * wide.head) // (wide.vector * blocks * WARP))
             cut = Pieces(blocks, chunks)
-            made = Mapping("cluster", wide.vector, wide.beside, chunks, team=WARP, pieces=cut, tail=True, head=wide.head)
+            made = Mapping(
+                "cluster",
+                wide.vector,
+                wide.beside,
+                chunks,
+                team=WARP,
+                pieces=cut,
+                tail=True,
+                head=wide.head,
+                elsewhere=wide.elsewhere,
+            )
             yield _ending(nest, made, sizes)
     if wide.head:
         return

@@ -65,7 +65,7 @@ def test_rows_in_pieces(name: str) -> None:
 
 
 ANYWHERE = ((5, 37), (3, 261), (4, 13), (7, 5), (2, 71), (3, 9), (9, 1), (3, 64), (0, 9), (2, 519))[: 10 if ALL else 5]
-HEADED = frozenset({"rowsum", "softmax", "variance", "twice", "anyall", "ratios", "mask"})
+HEADED = frozenset({"rowsum", "softmax", "layer_norm", "variance", "twice", "anyall", "ratios", "mask"})
 
 
 def try_heads(source: str, name: str, element: str) -> int:
