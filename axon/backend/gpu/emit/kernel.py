@@ -23,6 +23,7 @@ from operator import mul
 from typing import assert_never
 
 from axon.backend.gpu.emit.computed import ComputedEmitter
+from axon.backend.gpu.emit.pages import PageEmitter
 from axon.backend.gpu.emit.pixels import PixelEmitter
 from axon.backend.gpu.emit.ragged import RaggedEmitter
 from axon.backend.gpu.emit.results import ResultEmitter
@@ -121,6 +122,7 @@ class Emitter:
         self.results = ResultEmitter(self, paired)
         self.paired = paired
         self.pixels = PixelEmitter(self)
+        self.pages = PageEmitter(self)
         self.computed = ComputedEmitter(self)
         self.ragged = None if program.ragged is None else RaggedEmitter(self, program.ragged)
         self.segments = None if program.segments is None else SegmentEmitter(self, program.segments)
@@ -387,6 +389,8 @@ class Emitter:
             case b.Await(ring=ring, side=side, first=first):
                 phase = self.phase(ring)
                 code.call("ptx.barrier_wait", self.barrier(ring, side), phase ^ 1 if first else phase)
+            case b.Look():
+                self.pages.look(op)
             case b.Expect(ring=ring, bytes=size):
                 announced = self.rings[ring].stage if size == ring.stage else size
                 code.call("ptx.barrier_expect", self.barrier(ring, "full"), announced)
@@ -555,6 +559,9 @@ class Emitter:
 
     def places(self, op: b.Copy) -> list[Expression]:
         """Where a box begins, innermost first."""
+        pages = op.ring.fields[op.field].load.pages
+        if pages is not None:
+            return list(reversed(self.pages.places(op, pages)))
         return list(reversed([self.coordinate(c) for c in op.at] if self.segments is None else self.segments.places(op)))
 
     def coordinate(self, c: Coordinate) -> Expression:
@@ -599,6 +606,7 @@ class Emitter:
                 self.stream.bounds(program.bounds)
             if self.segments is not None:
                 self.segments.tile()
+            self.pages.tile()
             self.pixels.first(body)
             self.block(body)
             code.assign(tile, call("int32", code.local("following") if order.paired else tile + count))

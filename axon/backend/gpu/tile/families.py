@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TypeAlias, assert_never
 
 from axon.backend.gpu.layout.copies import CopyLayout
+from axon.backend.gpu.layout.pages import Gathered, Pages, Paging, axes_in
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.contraction import APART, LIMB_ELEMENTS, MatrixProduct, Merging, contraction, group, with_factors
@@ -20,6 +21,7 @@ from axon.backend.gpu.tile.ragged import Ragged
 from axon.backend.gpu.tile.siblings import siblings
 from axon.backend.gpu.tile.stream import Found, RowResult, Stream, stream
 from axon.backend.gpu.tile.verify import verify_kernels
+from axon.backend.kernel.tensor_core_scalars import obstacle
 from axon.backend.plan import ir as plans
 from axon.backend.plan.fuse import Policy, fuse
 from axon.backend.plan.ir import Nest, Reason
@@ -48,6 +50,7 @@ ALONE = replace(POLICY, epilogues=frozenset({Element.F64, *LIMB_ELEMENTS}))
 
 _TABLES = Reason("for tiles that have rows of one group each")
 _SEGMENTS = Reason("for sums of the rows of each group")
+_PAGES = Reason("stops the program where a table names a page that is none")
 NO_REASONS: Mapping[Symbol, str] = {}
 NO_MERGING: Mapping[Symbol, Merging] = {}
 NO_CUTS: Mapping[Symbol, Cut] = {}
@@ -103,6 +106,70 @@ def with_operands(kernel: Tiled, operands: Sequence[EpilogueOperand]) -> Tiled:
             return replace(kernel, query=queries[0], key=keys[0], value=value, others=tuple(others), further=further)
         case _:
             assert_never(kernel)
+
+
+def in_pages(
+    kernel: Stream, found: Mapping[Symbol, Gathered], values: Mapping[Symbol, Value]
+) -> tuple[Stream, tuple[Compute, ...]]:
+    """The stream with keys and values that are `found` to be gathered read in their pages, and what stops the program where there
+    is no such page. Raises `Unsupported` where they cannot be read so, or if they are read as something else too."""
+    axes = (*kernel.outer, kernel.rows, kernel.columns, *kernel.reduced)
+    shown = {view.value.symbol: view for view in kernel.views}
+    extents = {axis.symbol: axis.extent for axis in axes}
+    operands = (*kernel.key_operands, kernel.value)
+    for operand in operands:
+        extents = {a: operand.value.shape[d] for a, d in zip(operand.axes, operand.order, strict=True)} | extents
+    paging = Paging(kernel.keys, values, extents)
+    pages: dict[Symbol, Pages] = {}
+
+    def read(operand: EpilogueOperand) -> EpilogueOperand:
+        seen = shown.get(operand.value.symbol)
+        source = operand.value.symbol if seen is None else seen.source
+        if source not in found:
+            return operand
+        axis_of = dict(zip(operand.order, operand.axes, strict=True))
+        at = tuple(Dim.of(axis_of[d]) for d in range(len(axis_of))) if seen is None else seen.places
+        own, view = paging.read(found[source], at)
+        pages[own.page] = own
+        return EpilogueOperand(view.value, view.axes, tuple(range(len(view.axes))))
+
+    queries = kernel.operands[: len(kernel.queries)]
+    made = with_operands(kernel, [*queries, *map(read, operands), *(limb for limbs in kernel.further for limb in limbs)])
+    assert isinstance(made, Stream)
+    views = tuple(view for view in kernel.views if view.source not in found)
+    made = replace(made, views=(*views, *paging.views), pages=tuple(pages.values()))
+    if not made.needs.isdisjoint(found):
+        raise Unsupported("what is gathered is read as more than keys and values", kernel.span)
+    inside = {axis.symbol for axis in (kernel.rows, kernel.columns, *kernel.reduced)}
+    for scalar in made.of_pages:
+        why = obstacle(scalar, {axis.symbol for axis in axes})
+        if why or not inside.isdisjoint(axes_in(scalar)):
+            raise Unsupported(f"a table of pages {why or 'is read at what a tile has several of'}", kernel.span)
+    return made, tuple(paging.asked)
+
+
+def with_pages(made: Iterable[Kernel], found: Mapping[Symbol, Gathered], program: Program) -> Iterator[Kernel]:
+    """The kernels, of which streams read what is `found` to be gathered in its pages where they can, and what asks whether there
+    are such pages, each once."""
+    values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in program.block.ops for out in outs_of(op)}
+    there: set[Symbol] = set()
+    for kernel in made:
+        own = {s: found[s] for s in kernel.needs & found.keys()} if isinstance(kernel, Stream) else {}
+        if not isinstance(kernel, Stream) or not own:
+            yield kernel
+            continue
+        try:
+            kernel, asks = in_pages(kernel, own, values)
+        except Unsupported:
+            yield kernel
+            continue
+        ops = tuple(op for op in asks if op.outs[0].symbol not in there)
+        outs = {out.symbol: out for op in ops for out in op.outs}
+        there |= outs.keys()
+        before = replace(program, block=Block(ops, tuple(outs)))
+        for nest in nests(before, ops, frozenset(outs), values | outs, whole=True) if ops else ():
+            yield replace(nest, reasons=(*nest.reasons, _PAGES))
+        yield kernel
 
 
 def results_of(kernel: Kernel) -> tuple[Value, ...]:

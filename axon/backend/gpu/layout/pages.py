@@ -1,0 +1,314 @@
+"""Rows in pages that data name: a tensor that is only a gather of pages, and how its source is read in its place.
+
+    gathered    an operation that copies rows in pages -> what it reads, and where
+    Paging      such a tensor as a kernel reads it -> its source, at indices of pages that a table has
+
+A cache in pages lies in blocks of as many rows, wherever there was room, and a table says which of them are a sequence's:
+
+    k[b, h, j, c] = keys[page[b, j / 16], j % 16, h, c]
+
+Within a page rows lie in steps, so a box of them is one copy, whose place along pages is a number that the table has for it. The
+index may be any expression over tables, as long as it is one for all rows of a page.
+
+Note [Rows in pages]
+    A box never lies in two pages: its rows divide a page's, and it begins at a multiple of them. A page that is none of the
+    source's is outside of the tensor, where copies bring zeros: so a padding of 0 needs nothing more, and a checked index, which
+    stops the program, reads nothing that is not there. Of a page behind the last, which the table does not have, nothing is asked;
+    it is taken to be page -1.
+
+    What stands in a page behind the last row that is read is not the tensor's, and may be infinite or NaN: it may not even be
+    multiplied by 0. Where an extent, or a condition of the gather, ends inside of a page, boxes end there too. They read
+    their source through a view in which two dimensions move along its rows, view[f, d] = x[f + d - REACH] with d below REACH: of a
+    box from row s on of which n rows are to come, f is s + n and d is REACH - n, so that what follows is outside. (It is Note
+    [Segments of a sum] the other way round.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from math import copysign
+
+from axon.backend.gpu.layout.axes import AxisPart
+from axon.backend.gpu.layout.unsupported import Unsupported
+from axon.backend.gpu.layout.views import View, Views, itself, through
+from axon.base.data import dataclass, replace
+from axon.base.element import Element
+from axon.base.names import Symbol, fresh
+from axon.base.source import Span
+from axon.core.ir import Axis, Binary, Compute, Const, Index, Read, Scalar, Select, Value, element_of
+from axon.core.scalar_facts import axes_of, conjunction, may_fail, substitute
+from axon.core.walk import nodes, reads
+from axon.shapes.dimension import Dim, Quotient
+
+REACH = 256  # rows of a box at most
+NUMBERS = frozenset({Element.I64, Element.I32, Element.I16, Element.I8, Element.U16, Element.U8})  # of which a table may be
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Which page each row of a streamed axis is in: `index`, over outer indices and `number`, of as many `rows`; there are `count`
+    numbers, and rows before `extent`. `page` is the index of pages at which sources are read. Where rows may end inside of a page,
+    at their extent or before `until`, sources are read at `front`, too. See Note [Rows in pages]."""
+
+    page: Symbol
+    number: Symbol
+    rows: Dim
+    count: Dim
+    extent: Dim
+    index: Scalar
+    front: Symbol | None = None
+    until: Scalar | None = None
+
+    @property
+    def own(self) -> tuple[Symbol, ...]:
+        """The indices of copies that it says."""
+        return (self.page,) if self.front is None else (self.page, self.front)
+
+    @property
+    def scalars(self) -> tuple[Scalar, ...]:
+        """What a kernel computes of it."""
+        return (self.index,) if self.until is None else (self.index, self.until)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """A tensor that is its `source` at `read`, over `axes`: data say the subscript number `place`. Where `given` does not hold, its
+    elements are 0 and nothing is read."""
+
+    value: Value
+    axes: tuple[Axis, ...]
+    read: Read
+    source: Value
+    place: int
+    given: Scalar | None = None
+    span: Span | None = None
+
+    @property
+    def index(self) -> Scalar:
+        found = self.read.subscripts[self.place]
+        assert not isinstance(found, Dim)
+        return found
+
+
+def gathered(op: Compute, values: Mapping[Symbol, Value]) -> Iterator[Gathered]:
+    """What an operation only gathers, at one index that data say."""
+    for out, body in zip(op.outs, op.body, strict=True) if op.reduction is None else ():
+        given: Scalar | None = None
+        if isinstance(body, Select) and _is_zero(body.otherwise):
+            given, body = body.condition, body.then
+        if not isinstance(body, Read) or body.tensor not in values or not (body.padding is None or _is_zero(body.padding)):
+            continue
+        computed = [d for d, s in enumerate(body.subscripts) if not isinstance(s, Dim)]
+        if len(computed) == 1 and not may_fail(body.subscripts[computed[0]]) and (given is None or not may_fail(given)):  # type: ignore[arg-type]
+            yield Gathered(out, op.axes, body, values[body.tensor], computed[0], given, op.span)
+
+
+def _is_zero(scalar: Scalar) -> bool:
+    return isinstance(scalar, Const) and scalar.value == 0 and copysign(1.0, scalar.value) > 0
+
+
+@lru_cache(maxsize=4096)
+def _asked_symbol(gathered: Symbol) -> Symbol:
+    """The same in everything that is made of one program."""
+    return fresh(f"{gathered.name}_asked")
+
+
+def asked(found: Gathered, axis: Symbol, rows: Dim) -> Compute | None:
+    """Stops the program as core does where the index of a page is none, of those along an axis in pages of so many `rows`: one
+    read of each page that is read; None if no index is asked for."""
+    if found.read.checked is None:
+        return None
+    number = fresh("number")
+    index = found.index
+    extents = {each.symbol: each.extent for each in found.axes}
+    mine = [each for each in found.axes if each.symbol != axis and _varies(found, each.symbol)]
+    own = {each.symbol: fresh(each.symbol.name) for each in mine}
+    names = {symbol: Dim.of(mine) for symbol, mine in own.items()} | {axis: rows * Dim.of(number)}
+    axes = (*(Axis(own[each.symbol], each.extent) for each in mine), Axis(number, pages_of(extents[axis], rows)))
+    at = tuple(substitute(index, names) if d == found.place else Dim.of(0) for d in range(len(found.read.subscripts)))
+    others = (each.extent for each in found.axes if each.symbol != axis and each not in mine)
+    there = [Binary("gt", Index(extent), Const(0, Element.I32)) for extent in others if extent.constant is None]
+    if found.given is not None:
+        there.append(substitute(found.given, names))
+    asked_for = conjunction(tuple(there))
+    read = replace(found.read, subscripts=at)
+    value: Scalar = read if asked_for is None else Select(asked_for, read, Const(0.0, read.element))
+    out = _asked_symbol(found.value.symbol)
+    return Compute((Value(out, read.element, tuple(each.extent for each in axes)),), axes, None, (value,), found.span)
+
+
+def _varies(found: Gathered, symbol: Symbol) -> bool:
+    """Whether the index, or where it is asked for, varies along an axis."""
+    both = (found.index, *(() if found.given is None else (found.given,)))
+    return any(axes_of(scalar, frozenset((symbol,))) for scalar in both)
+
+
+def pages_of(extent: Dim, rows: Dim) -> Dim:
+    """How many pages of so many rows an extent has."""
+    whole = extent.plain_quotient(rows)
+    return (extent + rows - 1) // rows if whole is None else whole
+
+
+def rows_of(found: Gathered, axis: Symbol) -> tuple[Dim, int] | None:
+    """Of how many rows along an axis the pages are, and which of the source's dimensions these rows are; None if it does not read
+    pages along this axis."""
+    divisors: set[Dim] = set()
+    for node in nodes(found.index):
+        dims = node.subscripts if isinstance(node, Read) else (node.dim,) if isinstance(node, Index) else ()
+        for dim in dims:
+            if isinstance(dim, Dim) and axis in dim.variables:
+                for atom in (atom for monomial in dim.mapping for atom in monomial):
+                    if atom == axis:
+                        return None
+                    if isinstance(atom, Quotient) and axis in Dim({(atom,): 1}).variables:
+                        if atom.dividend != Dim.of(axis) or axis in atom.divisor.variables:
+                            return None
+                        divisors.add(atom.divisor)
+    if len(divisors) != 1:
+        return None
+    (rows,) = divisors
+    along = [d for d, s in enumerate(found.read.subscripts) if isinstance(s, Dim) and axis in s.variables]
+    if len(along) != 1 or found.read.subscripts[along[0]] != Dim.of(axis) % rows:
+        return None
+    return rows, along[0]
+
+
+class Paging:
+    """Operands of one kernel that are read in pages along its axis `keys`. Views of sources and tables are made on the way, pages
+    with the same table are the same."""
+
+    def __init__(self, keys: Axis, values: Mapping[Symbol, Value], extents: Mapping[Symbol, Dim]) -> None:
+        self.keys, self.values, self.extents = keys, values, dict(extents)
+        self.tables = Views(values, ())
+        self.shown: list[View] = []
+        self.asked: list[Compute] = []  # what stops the program where a page is none
+        self.known: dict[tuple[Dim, Dim, Scalar, Scalar | None], Pages] = {}
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        return (*self.tables.all, *dict.fromkeys(self.shown))
+
+    def read(self, found: Gathered, at: tuple[Dim, ...]) -> tuple[Pages, View]:
+        """A gathered tensor, which is read at these places over the kernel's indices, by its pages, and what is read of its
+        source. Raises `Unsupported` where it is not in pages along the keys."""
+        places = {axis.symbol: place for axis, place in zip(found.axes, at, strict=True)}
+        along = next((symbol for symbol, place in places.items() if place == Dim.of(self.keys.symbol)), None)
+        if along is None or any(self.keys.symbol in p.variables for symbol, p in places.items() if symbol != along):
+            raise Unsupported("what is gathered is not read along its own rows", found.span)
+        known = rows_of(found, along)
+        if known is None:
+            raise Unsupported("what is gathered does not lie in pages along the keys", found.span)
+        rows, slot = known
+        extents = {axis.symbol: axis.extent for axis in found.axes}
+        pages = self.pages(found, places, along, rows, extents[along])
+        self.inside(found, slot, rows)
+        subscripts = [s.substitute(places) if isinstance(s, Dim) else Dim.of(pages.page) for s in found.read.subscripts]
+        subscripts[slot] = Dim.of(self.keys.symbol)
+        views = Views(self.values, ())
+        views.extents = self.extents | {self.keys.symbol: rows, pages.page: found.source.shape[found.place]}
+        seen = views.seen(Read(found.source.symbol, tuple(subscripts), found.source.element))
+        if seen is None or views.derived:
+            raise Unsupported("what is gathered is read at more than indices", found.span)
+        view = views.view(seen)
+        if pages.front is not None:
+            view = self.fronted(view, pages.front, rows)
+        if view.source != view.value.symbol:
+            view = next((known for known in self.shown if _alike(known, view)), view)
+            self.shown.append(view)
+        asks = asked(found, along, rows)
+        self.asked += () if asks is None else (asks,)
+        return pages, view
+
+    def pages(self, found: Gathered, places: Mapping[Symbol, Dim], along: Symbol, rows: Dim, extent: Dim) -> Pages:
+        """Which pages they are; those that are there already, of the same table."""
+        until = None if found.given is None else _below(found.given, along)
+        if found.given is not None and until is None:
+            raise Unsupported("rows that are read under a condition other than one that ends them", found.span)
+        key = rows, extent, substitute(found.index, {**places, along: rows * Dim.of(_NUMBER)}), until and substitute(until, places)
+        if key not in self.known:
+            number, count = fresh("number"), pages_of(extent, rows)
+            index = self.bare(substitute(found.index, {**places, along: rows * Dim.of(number)}), found, {number: count})
+            until = None if until is None else self.bare(substitute(until, places), found, {})
+            cut = until is not None or extent.plain_quotient(rows) is None
+            self.known[key] = Pages(
+                fresh("page"), number, rows, count, extent, index, fresh("front") if cut else None, until
+            )  # fmt: skip
+        return self.known[key]
+
+    def bare(self, scalar: Scalar, found: Gathered, more: Mapping[Symbol, Dim]) -> Scalar:
+        """An expression with its reads at bare indices, of a value that a kernel can compute as one for a page."""
+        self.tables.extents = self.extents | more
+        made = self.tables.bare(scalar)
+        if self.tables.derived or self.keys.symbol in axes_in(made) or not all(map(_is_bare, reads(made))):
+            raise Unsupported("a table of pages is read at more than indices", found.span)
+        if element_of(made) not in NUMBERS:
+            raise Unsupported(f"a table of pages of {element_of(made).value}", found.span)
+        return made
+
+    def inside(self, found: Gathered, slot: int, rows: Dim) -> None:
+        """Raises `Unsupported` unless what is read besides the page is inside for certain."""
+        row = fresh("slot")
+        at = [Dim.of(row) if d == slot else s for d, s in enumerate(found.read.subscripts) if d != found.place]
+        shape = tuple(extent for d, extent in enumerate(found.source.shape) if d != found.place)
+        own = Value(found.source.symbol, found.source.element, shape)
+        views = Views({own.symbol: own}, (*found.axes, Axis(row, rows)))
+        if not views.inside(Read(own.symbol, tuple(at), own.element)):
+            raise Unsupported("what is gathered may be outside of its pages", found.span)
+
+    def fronted(self, view: View, front: Symbol, rows: Dim) -> View:
+        """What a view shows of pages, with an index more in front of that of keys: see Note [Rows in pages]."""
+        along: dict[Symbol, tuple[AxisPart, ...]] = {}
+        start = list(view.start)
+        for axis, parts in zip(view.axes, view.parts, strict=True):
+            if axis == self.keys.symbol:
+                (part,) = parts
+                along |= {front: (AxisPart(rows + 1, part.step),), axis: (AxisPart(Dim.of(REACH), part.step),)}
+                start = [begin - step * REACH for begin, step in zip(start, part.step, strict=True)]
+            else:
+                along[axis] = parts
+        return replace(through(view, along, view.value.element), start=tuple(start))
+
+
+_NUMBER = fresh("number")  # in place of a page's own, where pages with the same table are to be found
+
+
+def is_cut(view: View, front: Symbol, rows: Symbol) -> bool:
+    """Whether boxes of a view end where rows do: see Note [Rows in pages]."""
+    along = dict(zip(view.axes, view.parts, strict=True))
+    if front not in along or rows not in along:
+        return False
+    (fronts,), (own,) = along[front], along[rows]
+    before = all(begin == -REACH * step for begin, step in zip(view.start, own.step, strict=True) if step != Dim.of(0))
+    return fronts.step == own.step and own.extent == Dim.of(REACH) and before
+
+
+def axes_in(scalar: Scalar) -> frozenset[Symbol]:
+    """The variables of all indices in an expression."""
+    found = [s for node in nodes(scalar) if isinstance(node, Read) for s in node.subscripts if isinstance(s, Dim)]
+    found += [node.dim for node in nodes(scalar) if isinstance(node, Index)]
+    return frozenset().union(*(dim.variables for dim in found))
+
+
+def _is_bare(read: Read) -> bool:
+    plain = read.padding is None and read.checked is None
+    return plain and all(isinstance(s, Dim) and s.symbol is not None for s in read.subscripts)
+
+
+def _alike(one: View, other: View) -> bool:
+    return replace(one, value=other.value) == other and one.value.shape == other.value.shape
+
+
+def _below(condition: Scalar, axis: Symbol) -> Scalar | None:
+    """Below what a condition asks an index to be; None if it asks for anything else."""
+    match condition:
+        case Binary(op="lt", left=left, right=right) if _is_index(left, axis) and not axes_of(right, frozenset((axis,))):
+            return right
+        case Binary(op="gt", left=left, right=right) if _is_index(right, axis) and not axes_of(left, frozenset((axis,))):
+            return left
+        case _:
+            return None
+
+
+def _is_index(scalar: Scalar, axis: Symbol) -> bool:
+    return isinstance(scalar, Index) and scalar.dim == Dim.of(axis) and scalar.element in (Element.I32, Element.I64)
