@@ -25,7 +25,7 @@ Note [Rows in pages]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import copysign
 
@@ -108,6 +108,27 @@ def _is_zero(scalar: Scalar) -> bool:
     return isinstance(scalar, Const) and scalar.value == 0 and copysign(1.0, scalar.value) > 0
 
 
+def _asking(op: Compute, found: Gathered) -> tuple[object, ...]:
+    """What an operation asks, whatever its axes are called and which tensor it is of."""
+    (body,) = op.body
+    body = substitute(body, {axis.symbol: Dim.of(own) for axis, own in zip(op.axes, _AXES, strict=False)})
+    condition, read = (body.condition, body.then) if isinstance(body, Select) else (None, body)
+    assert isinstance(read, Read)
+    extents = tuple(axis.extent for axis in op.axes)
+    return extents, condition, read.subscripts[found.place], found.source.shape[found.place]
+
+
+def _together(ops: Sequence[Compute]) -> Compute:
+    """Operations over axes of the same extents as one."""
+    first, *others = ops
+    outs, body = list(first.outs), list(first.body)
+    for op in others:
+        names = {axis.symbol: Dim.of(own.symbol) for axis, own in zip(op.axes, first.axes, strict=True)}
+        outs += op.outs
+        body += (substitute(scalar, names) for scalar in op.body)
+    return replace(first, outs=tuple(outs), body=tuple(body))
+
+
 @lru_cache(maxsize=4096)
 def _asked_symbol(gathered: Symbol) -> Symbol:
     """The same in everything that is made of one program."""
@@ -152,7 +173,7 @@ def pages_of(extent: Dim, rows: Dim) -> Dim:
 
 def rows_of(found: Gathered, axis: Symbol) -> tuple[Dim, int] | None:
     """Of how many rows along an axis the pages are, and which of the source's dimensions these rows are; None if it does not read
-    pages along this axis."""
+    pages along this axis. Where an index is the same for all rows, there is one page, of all."""
     divisors: set[Dim] = set()
     for node in nodes(found.index):
         dims = node.subscripts if isinstance(node, Read) else (node.dim,) if isinstance(node, Index) else ()
@@ -165,13 +186,13 @@ def rows_of(found: Gathered, axis: Symbol) -> tuple[Dim, int] | None:
                         if atom.dividend != Dim.of(axis) or axis in atom.divisor.variables:
                             return None
                         divisors.add(atom.divisor)
-    if len(divisors) != 1:
-        return None
-    (rows,) = divisors
     along = [d for d, s in enumerate(found.read.subscripts) if isinstance(s, Dim) and axis in s.variables]
-    if len(along) != 1 or found.read.subscripts[along[0]] != Dim.of(axis) % rows:
+    if len(along) != 1 or len(divisors) > 1:
         return None
-    return rows, along[0]
+    (slot,) = along
+    rows = next(iter(divisors), found.source.shape[slot])
+    within = Dim.of(axis) % rows if divisors else Dim.of(axis)
+    return (rows, slot) if found.read.subscripts[slot] == within else None
 
 
 class Paging:
@@ -182,12 +203,20 @@ class Paging:
         self.keys, self.values, self.extents = keys, values, dict(extents)
         self.tables = Views(values, ())
         self.shown: list[View] = []
-        self.asked: list[Compute] = []  # what stops the program where a page is none
+        self.asks: dict[tuple[object, ...], Compute] = {}  # by what they ask: keys and values mostly ask the same
         self.known: dict[tuple[Dim, Dim, Scalar, Scalar | None], Pages] = {}
 
     @property
     def views(self) -> tuple[View, ...]:
         return (*self.tables.all, *dict.fromkeys(self.shown))
+
+    @property
+    def asked(self) -> tuple[Compute, ...]:
+        """What stops the program where a page is none: one operation of those that go over the same pages."""
+        alike: dict[tuple[Dim, ...], list[Compute]] = {}
+        for op in self.asks.values():
+            alike.setdefault(tuple(axis.extent for axis in op.axes), []).append(op)
+        return tuple(_together(ops) for ops in alike.values())
 
     def read(self, found: Gathered, at: tuple[Dim, ...]) -> tuple[Pages, View]:
         """A gathered tensor, which is read at these places over the kernel's indices, by its pages, and what is read of its
@@ -217,7 +246,8 @@ class Paging:
             view = next((known for known in self.shown if _alike(known, view)), view)
             self.shown.append(view)
         asks = asked(found, along, rows)
-        self.asked += () if asks is None else (asks,)
+        if asks is not None:
+            self.asks.setdefault(_asking(asks, found), asks)
         return pages, view
 
     def pages(self, found: Gathered, places: Mapping[Symbol, Dim], along: Symbol, rows: Dim, extent: Dim) -> Pages:
@@ -249,7 +279,9 @@ class Paging:
     def inside(self, found: Gathered, slot: int, rows: Dim) -> None:
         """Raises `Unsupported` unless what is read besides the page is inside for certain."""
         row = fresh("slot")
-        at = [Dim.of(row) if d == slot else s for d, s in enumerate(found.read.subscripts) if d != found.place]
+        whole = found.read.subscripts[slot]
+        paged = isinstance(whole, Dim) and whole.symbol is None  # and not one page for all
+        at = [Dim.of(row) if d == slot and paged else s for d, s in enumerate(found.read.subscripts) if d != found.place]
         shape = tuple(extent for d, extent in enumerate(found.source.shape) if d != found.place)
         own = Value(found.source.symbol, found.source.element, shape)
         views = Views({own.symbol: own}, (*found.axes, Axis(row, rows)))
@@ -270,7 +302,9 @@ class Paging:
         return replace(through(view, along, view.value.element), start=tuple(start))
 
 
-_NUMBER = fresh("number")  # in place of a page's own, where pages with the same table are to be found
+# In place of a page's own, and of axes, where pages with the same table are to be found, and what asks the same.
+_NUMBER = fresh("number")
+_AXES = tuple(fresh("axis") for _ in range(8))
 
 
 def is_cut(view: View, front: Symbol, rows: Symbol) -> bool:

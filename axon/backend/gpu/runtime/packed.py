@@ -226,9 +226,9 @@ def unpacked(
         own = {s: candidates[s] for s in read_by(kernel, program) & candidates.keys()} if candidates else {}
         if not own:
             continue
-        better = isinstance(kernel, Stream) and _better_in_pages(kernel, own, values, tensors, sizes, target)
+        better = _better_in_pages(kernel, own, values, tensors, sizes, target) if isinstance(kernel, Stream) else frozenset()
         for symbol in own:
-            able[symbol] = able.get(symbol, True) and better
+            able[symbol] = able.get(symbol, True) and symbol in better
     return frozenset(symbol for symbol, better in able.items() if better)
 
 
@@ -239,21 +239,24 @@ def _better_in_pages(
     tensors: Mapping[Symbol, DeviceTensor],
     sizes: Mapping[Symbol, int],
     target: Target,
-) -> bool:
-    """Whether a stream takes less time with what is gathered in its pages than with a copy that is made first."""
+) -> Set[Symbol]:
+    """What a stream takes less time to read in its pages than as a copy that is made first."""
+    nothing = frozenset[Symbol]()
     if kernel.further or any(operand.value.element.bits != 16 for operand in kernel.operands) or is_empty(kernel, sizes):
-        return False
+        return nothing
     try:
         paged, _ = in_pages(kernel, found, values)
     except Unsupported:
-        return False
+        return nothing
     ready = fit(paged, tensors, sizes)
     if isinstance(ready, str) or traits(ready.kernel).keys_contiguous:
-        return False
+        return nothing
+    own = found.keys() - paged.needs
     sources = {view.value.symbol: view.source for view in kernel.views}
-    copied = [o for o in kernel.operands if sources.get(o.value.symbol, o.value.symbol) in found]
+    copied = [o for o in kernel.operands if sources.get(o.value.symbol, o.value.symbol) in own]
     before = sum(copying(kernel, operand, sizes, target) for operand in dict.fromkeys(copied))
-    return fastest(ready.problem, traits(ready.kernel), target) < before + fastest(problem_of(kernel, sizes), traits(kernel), target)
+    after = fastest(ready.problem, traits(ready.kernel), target)
+    return own if after < before + fastest(problem_of(kernel, sizes), traits(kernel), target) else nothing
 
 
 def spacing(

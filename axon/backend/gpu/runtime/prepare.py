@@ -230,7 +230,7 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             problem = ScheduleProblem(
                 rows, columns, depth, outer, keys, kernel.condition is not None, scores=len(kernel.depths),
                 by_key=len(kernel.by_key), page=_page(kernel, sizes),
-                elements=(_shown(kernel, kernel.queries, sizes), _shown(kernel, (*kernel.key_operands, kernel.value), sizes)),
+                elements=(shown(kernel, kernel.queries, sizes), shown(kernel, (*kernel.key_operands, kernel.value), sizes)),
                 limbs=(len(kernel.limbs[0]), len(kernel.limbs[1])), products=len(terms(len(kernel.limbs[0]), len(kernel.limbs[1]))),
             )  # fmt: skip
             part = None if kernel.part is None else kernel.part.evaluate(sizes)
@@ -244,7 +244,7 @@ def _page(kernel: Stream, sizes: MappingOf[Symbol, int]) -> int:
     return gcd(*(pages.rows.evaluate(sizes) for pages in kernel.pages))
 
 
-def _shown(kernel: Stream, operands: Iterable[EpilogueOperand], sizes: MappingOf[Symbol, int]) -> int:
+def shown(kernel: Stream, operands: Iterable[EpilogueOperand], sizes: MappingOf[Symbol, int]) -> int:
     """How many elements of operands a kernel reads: at an index that is the same in all of it, as a loop's counter, one alone; in
     pages those of its keys, for each index at which a table is read."""
     outer = {axis.symbol: axis.extent for axis in kernel.outer}

@@ -111,8 +111,8 @@ def with_operands(kernel: Tiled, operands: Sequence[EpilogueOperand]) -> Tiled:
 def in_pages(
     kernel: Stream, found: Mapping[Symbol, Gathered], values: Mapping[Symbol, Value]
 ) -> tuple[Stream, tuple[Compute, ...]]:
-    """The stream with keys and values that are `found` to be gathered read in their pages, and what stops the program where there
-    is no such page. Raises `Unsupported` where they cannot be read so, or if they are read as something else too."""
+    """The stream with those keys and values that are `found` to be gathered read in their pages that can be, and what stops the
+    program where there is no such page. Raises `Unsupported` if that is none of them."""
     axes = (*kernel.outer, kernel.rows, kernel.columns, *kernel.reduced)
     shown = {view.value.symbol: view for view in kernel.views}
     extents = {axis.symbol: axis.extent for axis in axes}
@@ -121,6 +121,8 @@ def in_pages(
         extents = {a: operand.value.shape[d] for a, d in zip(operand.axes, operand.order, strict=True)} | extents
     paging = Paging(kernel.keys, values, extents)
     pages: dict[Symbol, Pages] = {}
+    left: set[Symbol] = set()  # what has to be gathered
+    reason: list[Unsupported] = []
 
     def read(operand: EpilogueOperand) -> EpilogueOperand:
         seen = shown.get(operand.value.symbol)
@@ -129,23 +131,32 @@ def in_pages(
             return operand
         axis_of = dict(zip(operand.order, operand.axes, strict=True))
         at = tuple(Dim.of(axis_of[d]) for d in range(len(axis_of))) if seen is None else seen.places
-        own, view = paging.read(found[source], at)
+        try:
+            own, view = paging.read(found[source], at)
+            _check_pages(own, axes, {a.symbol for a in kernel.outer} | {symbol for symbol, _ in kernel.derived}, found[source].span)
+        except Unsupported as refused:
+            left.add(source)
+            reason.append(refused)
+            return operand
         pages[own.page] = own
         return EpilogueOperand(view.value, view.axes, tuple(range(len(view.axes))))
 
     queries = kernel.operands[: len(kernel.queries)]
     made = with_operands(kernel, [*queries, *map(read, operands), *(limb for limbs in kernel.further for limb in limbs)])
     assert isinstance(made, Stream)
-    views = tuple(view for view in kernel.views if view.source not in found)
-    made = replace(made, views=(*views, *paging.views), pages=tuple(pages.values()))
-    if not made.needs.isdisjoint(found):
-        raise Unsupported("what is gathered is read as more than keys and values", kernel.span)
-    inside = {axis.symbol for axis in (kernel.rows, kernel.columns, *kernel.reduced)}
-    for scalar in made.of_pages:
-        why = obstacle(scalar, {axis.symbol for axis in axes})
-        if why or not inside.isdisjoint(axes_in(scalar)):
-            raise Unsupported(f"a table of pages {why or 'is read at what a tile has several of'}", kernel.span)
-    return made, tuple(paging.asked)
+    if not pages:
+        raise reason[0] if reason else Unsupported("neither keys nor values are gathered", kernel.span)
+    views = tuple(view for view in kernel.views if view.source not in found or view.source in left)
+    return replace(made, views=(*views, *paging.views), pages=tuple(pages.values())), tuple(paging.asked)
+
+
+def _check_pages(pages: Pages, axes: Sequence[Axis], outer: Set[Symbol], span: Span | None) -> None:
+    """Raises `Unsupported` unless a kernel with these axes can compute which page it is, from outer indices and its number."""
+    symbols = {axis.symbol for axis in axes}
+    for scalar in pages.scalars:
+        why = obstacle(scalar, symbols)
+        if why or not axes_in(scalar).isdisjoint(symbols - outer):
+            raise Unsupported(f"a table of pages {why or 'is read at what a tile has several of'}", span)
 
 
 def with_pages(made: Iterable[Kernel], found: Mapping[Symbol, Gathered], program: Program) -> Iterator[Kernel]:
@@ -163,7 +174,7 @@ def with_pages(made: Iterable[Kernel], found: Mapping[Symbol, Gathered], program
         except Unsupported:
             yield kernel
             continue
-        ops = tuple(op for op in asks if op.outs[0].symbol not in there)
+        ops = tuple(op for op in asks if not there.issuperset(out.symbol for out in op.outs))
         outs = {out.symbol: out for op in ops for out in op.outs}
         there |= outs.keys()
         before = replace(program, block=Block(ops, tuple(outs)))

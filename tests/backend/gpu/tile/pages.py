@@ -18,6 +18,8 @@ fun f{explicit} (q : {e}[b, {heads}, s, d]) (keys : {e}[{key_shape}]) (values : 
   in for b h i e => cast {e} (sum j => w[b, h, i, j] * cast f32 v[b, {of}, j, e]) end
 """  # fmt: skip
 
+TABLES = {"page[b, j / {rows}]": "b, m", "page[j / {rows}]": "m", "page[b, h, j / {rows}]": "b, n, m"}  # and their shapes
+
 
 @dataclass(frozen=True)
 class Paged:
@@ -36,20 +38,25 @@ class Paged:
 
     @property
     def source(self) -> str:
-        lies = ("p, n, {rows}, {c}" if self.heads_first else "p, {rows}, n, {c}").format
-        at = "{page}, h, j % {rows}, c" if self.heads_first else "{page}, j % {rows}, h, c"
-        inside = at.format(page=self.table.format(rows=self.rows), rows=self.rows)
-        read = f"{{of}}[{inside}{' | 0.0' if self.kind == 'padded' else ''}]"
-        if self.kind == "guarded":
-            read = f"if j < lengths[b] then {read} else 0.0"
+        lies = "p, n, {rows}, {c}" if self.heads_first else "p, {rows}, n, {c}"
+        at = "h, j % {rows}, c" if self.heads_first else "j % {rows}, h, c"
+        rows, group = self.rows, self.group > 1
+
+        def read(cache: str) -> str:
+            found = f"{cache}[{self.table}, {at}{' | 0.0' if self.kind == 'padded' else ''}]".format(rows=rows)
+            return f"if j < lengths[b] then {found} else 0.0" if self.kind == "guarded" else found
+
         return SOURCE.format(
-            explicit=" {g}" if self.group > 1 else "", e=self.element, heads="n * g" if self.group > 1 else "n",
-            key_shape=lies(rows=self.rows, c="d"), value_shape=lies(rows=self.rows, c="e"), index=self.index,
-            table={"page[b, ": "b, m", "page[j /": "m", "page[b, h": "b, n, m"}[max((s for s in ("page[b, ", "page[j /", "page[b, h") if self.table.startswith(s)), key=len)],
-            extent=f"{self.rows} * m - {self.behind}" if self.behind else f"{self.rows} * m",
-            key=read.format(of="keys"), value=read.format(of="values"), of="h / g" if self.group > 1 else "h",
-            mask="j < lengths[b]" if self.masked else "j >= 0",
+            explicit=" {g}" if group else "", e=self.element, heads="n * g" if group else "n", index=self.index,
+            key_shape=lies.format(rows=rows, c="d"), value_shape=lies.format(rows=rows, c="e"), table=TABLES[self.table],
+            extent=f"{rows} * m - {self.behind}" if self.behind else f"{rows} * m", key=read("keys"), value=read("values"),
+            of="h / g" if group else "h", mask="j < lengths[b]" if self.masked else "j >= 0",
         )  # fmt: skip
+
+    def everywhere(self, page: Any, b: int, n: int) -> Any:
+        """The pages of each batch and head."""
+        page = {"b, m": lambda: page[:, None], "m": lambda: page[None, None], "b, n, m": lambda: page}[TABLES[self.table]]()
+        return np.broadcast_to(page, (b, n, page.shape[-1]))
 
 
 @dataclass(frozen=True)
@@ -62,57 +69,42 @@ class Call:
 
 
 def call(form: Paged, chance: Random, b: int, n: int, s: int, m: int, d: int, e: int) -> Call:
+    """Pages in any order, of which some may be shared, and some none or garbage where that is allowed."""
     rng = np.random.default_rng(chance.randrange(2**32))
     dtype = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}[form.element]
-    extent = form.rows * m - form.behind
-    count = b * m + chance.randint(0, 3)
-    heads = n * form.group
-    per_head = form.table.startswith("page[b, h")
-    shape = (b, n, m) if per_head else (m,) if form.table.startswith("page[j /") else (b, m)
+    extent, count = form.rows * m - form.behind, b * n * m + chance.randint(0, 3)
+    shape = {"b, m": (b, m), "m": (m,), "b, n, m": (b, n, m)}[TABLES[form.table]]
     page = rng.integers(0, count, shape)
-    if chance.random() < 0.7 and page.size <= count:
-        page = rng.permutation(count)[: page.size].reshape(shape)  # else some are shared
-    lengths = np.array([chance.choice([0, 1, extent, chance.randint(0, extent)]) for _ in range(b)])
-    if form.kind != "guarded" or not form.masked:
-        lengths = np.maximum(lengths, 1)
-
-    def cache(width: int) -> Any:
-        lies = (count, n, form.rows, width) if form.heads_first else (count, form.rows, n, width)
-        return rng.standard_normal(lies).astype(dtype)
-
-    q = rng.standard_normal((b, heads, s, d)).astype(dtype)
-    keys, values = cache(d), cache(e)
-    used = np.zeros((count, n, form.rows), bool)  # by pages, heads and rows
-    at = np.arange(extent)
-    whole = np.broadcast_to(page[:, None] if page.ndim == 2 else page[None, None] if page.ndim == 1 else page, (b, n, m))
-    if form.kind != "checked":  # pages that are none, or were used for something else
-        bad = chance.choice([-1, count, 2**31 - 1, -(2**31)] + ([2**40, -(2**33), 2**32] if form.index == "i64" else []))
-        if form.kind == "padded":
-            page = np.where(rng.random(page.shape) < 0.2, bad, page)
-        elif page.ndim == 2 or (page.ndim == 3):
-            behind = np.arange(m) * form.rows >= lengths.reshape((b,) + (1,) * (page.ndim - 1))
-            page = np.where(behind, bad, page)
-        whole = np.broadcast_to(page[:, None] if page.ndim == 2 else page[None, None] if page.ndim == 1 else page, (b, n, m))
-    k, v = np.zeros((b, n, extent, d)), np.zeros((b, n, extent, e))
-    for batch in range(b):
-        for head in range(n):
-            for j in at:
-                if form.kind == "guarded" and j >= lengths[batch]:
-                    continue
-                of = whole[batch, head, j // form.rows]
-                if not 0 <= of < count:
-                    continue
-                place = (of, head, j % form.rows) if form.heads_first else (of, j % form.rows, head)
-                used[of, head, j % form.rows] = True
-                k[batch, head, j], v[batch, head, j] = keys[place], values[place]
-    free = ~used if form.heads_first else ~used.swapaxes(1, 2)
-    keys[free] = np.nan
-    values[free] = np.nan
-    k, v = (x.repeat(form.group, 1) for x in (k, v))
+    if chance.random() < 0.7:
+        page = rng.permutation(count)[: page.size].reshape(shape)
+    lengths = np.array([chance.choice([0, 1, extent, *(chance.randint(0, extent) for _ in range(3))]) for _ in range(b)])
+    if form.kind != "checked":
+        bad = chance.choice([-1, count, 2**31 - 1, -(2**31), *([2**40, -(2**33), 2**32] if form.index == "i64" else [])])
+        hidden = rng.random(shape) < 0.2
+        if form.kind == "guarded":
+            behind = np.arange(m) * form.rows >= lengths.reshape(b, *(1,) * (len(shape) - 1))
+            hidden = np.broadcast_to(behind, shape) if len(shape) > 1 else np.zeros(shape, bool)
+        page = np.where(hidden, bad, page)
+    batch, head, row = np.ogrid[:b, :n, :extent]
+    of = form.everywhere(page, b, n)[..., np.arange(extent) // form.rows]
+    read = (of >= 0) & (of < count)
+    if form.kind == "guarded":
+        read &= row < lengths[:, None, None]
+    at = np.clip(of, 0, count - 1), row % form.rows, head
+    at = (at[0], at[2], at[1]) if form.heads_first else at
+    made = []
+    for width in (d, e):
+        cache = rng.standard_normal((count, n, form.rows, width) if form.heads_first else (count, form.rows, n, width)).astype(dtype)
+        unread = np.ones(cache.shape[:3], bool)
+        unread[tuple(np.broadcast_to(x, of.shape)[read] for x in at)] = False
+        cache[unread] = np.nan  # what was left there
+        made.append((cache, np.where(read[..., None], cache[at].astype(float), 0.0).repeat(form.group, 1)))
+    (keys, k), (values, v) = made
+    q = rng.standard_normal((b, n * form.group, s, d)).astype(dtype)
     with np.errstate(all="ignore"):
         scores = q.astype(float) @ k.swapaxes(-1, -2) / np.sqrt(d)
-        seen = at[None] < lengths[:, None] if form.masked else np.ones((b, extent), bool)
-        scores = np.where(seen[:, None, None], scores, -np.inf)
+        if form.masked:
+            scores = np.where((row < lengths[:, None, None])[:, :, None], scores, -np.inf)
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         expected = weights / weights.sum(-1, keepdims=True) @ v
     given = [q, keys, values, page.astype(np.int64 if form.index == "i64" else np.int32), lengths.astype(np.int32)]
@@ -121,9 +113,7 @@ def call(form: Paged, chance: Random, b: int, n: int, s: int, m: int, d: int, e:
 
 def drawn(chance: Random, rows: int) -> Paged:
     kind = chance.choice(["checked", "padded", "guarded"])
-    table = chance.choice(["page[b, j / {rows}]"] * 3 + ["page[j / {rows}]", "page[b, h, j / {rows}]"])
-    if kind == "guarded" and table.startswith("page[j"):
-        table = "page[b, j / {rows}]"
+    table = chance.choice(["page[b, j / {rows}]"] * 3 + list(TABLES))
     behind = chance.choice([0, 0, chance.randint(0, rows - 1)])
     return Paged(
         rows, chance.random() < 0.4, kind, table, chance.choice(["i32", "i64"]), chance.choice(["bf16", "f16"]),
