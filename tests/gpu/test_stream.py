@@ -143,7 +143,7 @@ def test_random_cases(part: int) -> None:
 
 @pytest.mark.parametrize("seed", range(24))
 def test_caches_in_pages(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read in place, whatever that costs: what is left in pages behind the length is NaN, and pages that are not read are garbage."""
+    """Read in place, whatever that costs. What is left in pages behind the length is NaN, pages that are not read are garbage."""
     for name in ("PAGE_WAIT", "BOX_COPY"):
         monkeypatch.setattr(schedule, name, 0.0)
     chance = random.Random(seed)

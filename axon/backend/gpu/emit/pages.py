@@ -1,4 +1,4 @@
-"""In which pages boxes of rows are, read from tables, and where copies of them begin; see Note [Rows in pages] in `layout.pages`."""
+"""In which pages boxes of rows are, read from tables, and where copies of them begin: see Note [Rows in pages], in `pages`."""
 
 from __future__ import annotations
 

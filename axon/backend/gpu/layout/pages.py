@@ -31,7 +31,7 @@ from math import copysign
 
 from axon.backend.gpu.layout.axes import AxisPart
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.layout.views import View, Views, itself, through
+from axon.backend.gpu.layout.views import View, Views, through
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh

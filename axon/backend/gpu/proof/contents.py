@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from axon.backend.gpu.proof.findings import Found, Kind, Violation
 from axon.backend.gpu.layout.pages import Pages, is_cut
+from axon.backend.gpu.proof.findings import Found, Kind, Violation
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Copy, Op, operations
 from axon.backend.gpu.tile import ir as t
@@ -210,7 +210,11 @@ def _lag(axis: TileAxis, op: Copy) -> int:
     field = op.ring.fields[op.field]
     panel = (op.offset - field.offset) // field.panel
     within = panel * field.width if field.tile.axes[-1] == axis.symbol else 0
-    within += (op.offset - field.offset) % field.panel // (field.width * field.tile.element.bits // 8) if field.load.pages is not None else 0
+    within += (
+        (op.offset - field.offset) % field.panel // (field.width * field.tile.element.bits // 8)
+        if field.load.pages is not None
+        else 0
+    )
     return next((c.offset - within) // (axis.step // field.load.per) for c in op.at if c.axis == axis.symbol)
 
 

@@ -54,8 +54,8 @@ from axon.base.names import Symbol
 
 MAX_STATES = 20_000
 Local: TypeAlias = (  # operations that wait for nobody
-    "b.Look | b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.Evaluate | b.Retire | t.Work | b.PassTurn | b.Reclaim | b.Write"
-    " | b.AsyncFence | b.Send | b.Scatter | b.Drain"
+    "b.Look | b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.Evaluate | b.Retire | t.Work | b.PassTurn | b.Reclaim"
+    " | b.Write | b.AsyncFence | b.Send | b.Scatter | b.Drain"
 )
 _MAX_EVENTS = 200_000  # between two decisions: more means that a role runs forever without one
 

@@ -45,8 +45,8 @@ from axon.shapes.dimension import Dim
 
 Array = Any  # numpy.ndarray
 Act: TypeAlias = (  # operations that wait for nobody here, where products are computed one after the other
-    "b.Look | b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.Evaluate | b.ProductFence | b.Product | b.Commit | t.Work | b.PassTurn"
-    " | b.Meet | b.Write | b.AsyncFence | b.Send | b.Scatter"
+    "b.Look | b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.Evaluate | b.ProductFence | b.Product | b.Commit | t.Work"
+    " | b.PassTurn | b.Meet | b.Write | b.AsyncFence | b.Send | b.Scatter"
 )
 
 

@@ -442,9 +442,9 @@ class Promoted:
 class BarrierProgram:
     """A kernel. `fenced` says that barriers, once initialized, are published to the cluster before anyone uses them.
 
-    `steps` is the axis of its loops; `derived`, `whole`, `bounds`, `views`, `segments` and `pages` are the tile program's. `stores` are the
-    results, which every tile must leave in memory as a whole, `row_stores` those of one value per row; `promoted` is what a step
-    must sum, one after the other, if it has sums of its own; `sums` what a step adds to several accumulators: each with its
+    `steps` is the axis of its loops; `derived`, `whole`, `bounds`, `views`, `segments` and `pages` are the tile program's. `stores`
+    are the results, which every tile must leave in memory as a whole, `row_stores` those of one value per row; `promoted` is what a
+    step must sum, one after the other, if it has sums of its own; `sums` what a step adds to several accumulators: each with its
     factors.
     """
 

@@ -146,9 +146,7 @@ class _Lowering:
         # The ring starts empty: the phase before the first counts as complete, and has parity 1.
         out: list[Op] = [b.Await(ring, "empty", 1, put.ahead), b.Expect(ring, ring.stage, put.ahead)]
         piece = -1 if put.before else put.ahead  # loops that ask for the piece before run backwards
-        copies = [
-            op for number, load in enumerate(put.loads) for op in self._copies(ring, number, load, piece, put.ahead, inside)
-        ]
+        copies = [op for number, load in enumerate(put.loads) for op in self._copies(ring, number, load, piece, put.ahead, inside)]
         return [*self._looks(put.loads, copies), *out, *copies]
 
     def _looks(self, loads: Sequence[Load], copies: Sequence[Copy]) -> Iterator[b.Look]:

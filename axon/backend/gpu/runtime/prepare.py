@@ -254,7 +254,9 @@ def shown(kernel: Stream, operands: Iterable[EpilogueOperand], sizes: MappingOf[
         pages = kernel.pages_of(operand)
         extents = {axis: operand.value.shape[d] for axis, d in zip(operand.axes, operand.order, strict=True) if axis not in alone}
         if pages is not None:
-            extents = {axis: extent for axis, extent in extents.items() if axis not in pages.own} | {kernel.keys.symbol: pages.extent}
+            extents = {axis: extent for axis, extent in extents.items() if axis not in pages.own} | {
+                kernel.keys.symbol: pages.extent
+            }
             extents |= {axis: outer[axis] for scalar in pages.scalars for axis in axes_in(scalar) if axis in outer}
         found += prod(max(0, extent.evaluate(sizes)) for extent in extents.values())
     return found

@@ -211,8 +211,8 @@ class TileProgram:
 
     `derived` are indices that follow from the tile's, `whole` axes that one piece covers, `bounds` the pieces that a mask leaves,
     `views` what is read or stored through other strides. Which rows a tile has, and the index that is one for all of these, may be
-    read from tables (`ragged`), and so may be which rows of the reduced axis belong to a tile (`segments`), or in which `pages` they
-    are.
+    read from tables (`ragged`), and so may be which rows of the reduced axis belong to a tile (`segments`), or in which `pages`
+    they are.
     """
 
     tensors: tuple[Value, ...]

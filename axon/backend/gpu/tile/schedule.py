@@ -139,8 +139,8 @@ class ScheduleProblem:
     products that share a factor there are so many left and right `factors`, and as many sums as the more of these.
 
     Of rows in `groups` tiles have one group each. Of streams there are the streamed extent, whether a mask leaves parts out, how
-    many scores an element has, how many values are read for each key, and of how many keys a `page` is, if they lie in pages; of factors in limbs, how many they have, and how many
-    products. An element, or a limb, has so many `bits`.
+    many scores an element has, how many values are read for each key, and of how many keys a `page` is, if they lie in pages; of
+    factors in limbs, how many they have, and how many products. An element, or a limb, has so many `bits`.
     """
 
     rows: int

@@ -97,7 +97,7 @@ def test_what_copies_of_boxes_bring(form: Paged, box: int) -> None:
     lengths = np.array([0, 53], np.int32)
     page = rng.integers(0, count, page_shape).astype(np.int64 if form.index == "i64" else np.int32)
     if form.kind != "checked":
-        page.reshape(-1)[:: 3] = chance.choice([-1, count, 2**31 - 1, *([2**40 + 1, -(2**35)] if form.index == "i64" else [])])
+        page.reshape(-1)[::3] = chance.choice([-1, count, 2**31 - 1, *([2**40 + 1, -(2**35)] if form.index == "i64" else [])])
     lying = planned.lying(sizes)
     ready = prepare(kernel, lying, sizes)
     mapping = TileMapping(64, 64, 64, 2, consumers=1, cluster=1, keys=96 if form.rows == 24 else 64, box=box)
@@ -136,9 +136,7 @@ def test_what_copies_of_boxes_bring(form: Paged, box: int) -> None:
                 mine, own = own[: mapping.keys // box], own[mapping.keys // box :]
                 places = [to for to, _, _ in mine]
                 assert [to - places[0] for to in places] == [128 * box * k for k in range(len(mine))]
-                boxes = [
-                    brought(memory, tensors[symbol].arranged(d.order), first, d.box, at).reshape(box, 64) for _, d, at in mine
-                ]
+                boxes = [brought(memory, tensors[symbol].arranged(d.order), first, d.box, at).reshape(box, 64) for _, d, at in mine]
                 want = np.zeros((mapping.keys, 64), np.int64)
                 for row in range(mapping.keys):
                     j, kv = piece * mapping.keys + row, head // form.group if heads > n else head

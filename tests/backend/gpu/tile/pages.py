@@ -10,7 +10,8 @@ import ml_dtypes
 import numpy as np
 
 SOURCE = """import nn
-fun f{explicit} (q : {e}[b, {heads}, s, d]) (keys : {e}[{key_shape}]) (values : {e}[{value_shape}]) (page : {index}[{table}]) (lengths : i32[b]) =
+fun f{explicit} (q : {e}[b, {heads}, s, d]) (keys : {e}[{key_shape}]) (values : {e}[{value_shape}])
+    (page : {index}[{table}]) (lengths : i32[b]) =
   let val k = for b < b, h < n, j < {extent}, c => {key}
       val v = for b < b, h < n, j < {extent}, c => {value}
       val x = for b h i j => (sum c => cast f32 q[b, h, i, c] * cast f32 k[b, {of}, j, c]) * rsqrt (cast f32 d)
@@ -23,8 +24,8 @@ TABLES = {"page[b, j / {rows}]": "b, m", "page[j / {rows}]": "m", "page[b, h, j 
 
 @dataclass(frozen=True)
 class Paged:
-    """How keys and values lie and are read. `kind` says what becomes of pages that are none: the program stops (`checked`), they are
-    zeros (`padded`), or nothing behind the length is asked for (`guarded`). Rows end `behind` rows before the last page does."""
+    """How keys and values lie and are read. `kind` says what becomes of pages that are none: the program stops (`checked`), they
+    are zeros (`padded`), or nothing behind the length is asked for (`guarded`). Rows end `behind` rows before the last page does."""
 
     rows: int
     heads_first: bool = False
@@ -85,7 +86,7 @@ def call(form: Paged, chance: Random, b: int, n: int, s: int, m: int, d: int, e:
             behind = np.arange(m) * form.rows >= lengths.reshape(b, *(1,) * (len(shape) - 1))
             hidden = np.broadcast_to(behind, shape) if len(shape) > 1 else np.zeros(shape, bool)
         page = np.where(hidden, bad, page)
-    batch, head, row = np.ogrid[:b, :n, :extent]
+    _, head, row = np.ogrid[:b, :n, :extent]
     of = form.everywhere(page, b, n)[..., np.arange(extent) // form.rows]
     read = (of >= 0) & (of < count)
     if form.kind == "guarded":
@@ -94,7 +95,9 @@ def call(form: Paged, chance: Random, b: int, n: int, s: int, m: int, d: int, e:
     at = (at[0], at[2], at[1]) if form.heads_first else at
     made = []
     for width in (d, e):
-        cache = rng.standard_normal((count, n, form.rows, width) if form.heads_first else (count, form.rows, n, width)).astype(dtype)
+        cache = rng.standard_normal((count, n, form.rows, width) if form.heads_first else (count, form.rows, n, width)).astype(
+            dtype
+        )
         unread = np.ones(cache.shape[:3], bool)
         unread[tuple(np.broadcast_to(x, of.shape)[read] for x in at)] = False
         cache[unread] = np.nan  # what was left there
