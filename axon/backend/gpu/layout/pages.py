@@ -25,7 +25,7 @@ Note [Rows in pages]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import copysign
 
@@ -149,7 +149,7 @@ def asked(found: Gathered, axis: Symbol, rows: Dim) -> Compute | None:
     axes = (*(Axis(own[each.symbol], each.extent) for each in mine), Axis(number, pages_of(extents[axis], rows)))
     at = tuple(substitute(index, names) if d == found.place else Dim.of(0) for d in range(len(found.read.subscripts)))
     others = (each.extent for each in found.axes if each.symbol != axis and each not in mine)
-    there = [Binary("gt", Index(extent), Const(0, Element.I32)) for extent in others if extent.constant is None]
+    there: list[Scalar] = [Binary("gt", Index(extent), Const(0, Element.I32)) for extent in others if extent.constant is None]
     if found.given is not None:
         there.append(substitute(found.given, names))
     asked_for = conjunction(tuple(there))
@@ -197,11 +197,14 @@ def rows_of(found: Gathered, axis: Symbol) -> tuple[Dim, int] | None:
 
 class Paging:
     """Operands of one kernel that are read in pages along its axis `keys`. Views of sources and tables are made on the way, pages
-    with the same table are the same."""
+    with the same table are the same; what subscripts derive is, too."""
 
-    def __init__(self, keys: Axis, values: Mapping[Symbol, Value], extents: Mapping[Symbol, Dim]) -> None:
+    def __init__(
+        self, keys: Axis, values: Mapping[Symbol, Value], extents: Mapping[Symbol, Dim], derived: Iterable[tuple[Symbol, Dim]]
+    ) -> None:
         self.keys, self.values, self.extents = keys, values, dict(extents)
         self.tables = Views(values, ())
+        self.tables.by_dim = {dim: symbol for symbol, dim in derived}
         self.shown: list[View] = []
         self.asks: dict[tuple[object, ...], Compute] = {}  # by what they ask: keys and values mostly ask the same
         self.known: dict[tuple[Dim, Dim, Scalar, Scalar | None], Pages] = {}
@@ -209,6 +212,11 @@ class Paging:
     @property
     def views(self) -> tuple[View, ...]:
         return (*self.tables.all, *dict.fromkeys(self.shown))
+
+    @property
+    def derived(self) -> tuple[tuple[Symbol, Dim], ...]:
+        """The indices that follow from others, and how."""
+        return self.tables.derived
 
     @property
     def asked(self) -> tuple[Compute, ...]:
@@ -235,9 +243,10 @@ class Paging:
         subscripts = [s.substitute(places) if isinstance(s, Dim) else Dim.of(pages.page) for s in found.read.subscripts]
         subscripts[slot] = Dim.of(self.keys.symbol)
         views = Views(self.values, ())
+        views.by_dim = self.tables.by_dim
         views.extents = self.extents | {self.keys.symbol: rows, pages.page: found.source.shape[found.place]}
         seen = views.seen(Read(found.source.symbol, tuple(subscripts), found.source.element))
-        if seen is None or views.derived:
+        if seen is None:
             raise Unsupported("what is gathered is read at more than indices", found.span)
         view = views.view(seen)
         if pages.front is not None:
@@ -268,22 +277,29 @@ class Paging:
 
     def bare(self, scalar: Scalar, found: Gathered, more: Mapping[Symbol, Dim]) -> Scalar:
         """An expression with its reads at bare indices, of a value that a kernel can compute as one for a page."""
-        self.tables.extents = self.extents | more
+        self.tables.extents = {**self.extents, **more}
         made = self.tables.bare(scalar)
-        if self.tables.derived or self.keys.symbol in axes_in(made) or not all(map(_is_bare, reads(made))):
+        if self.keys.symbol in axes_in(made) or not all(map(_is_bare, reads(made))):
             raise Unsupported("a table of pages is read at more than indices", found.span)
         if element_of(made) not in NUMBERS:
             raise Unsupported(f"a table of pages of {element_of(made).value}", found.span)
         return made
 
     def inside(self, found: Gathered, slot: int, rows: Dim) -> None:
-        """Raises `Unsupported` unless what is read besides the page is inside for certain."""
+        """Raises `Unsupported` unless what is read besides the page is inside for certain. An index that no axis moves, as a loop's
+        counter, has been found to be, unless the read is padded or stands under a condition."""
         row = fresh("slot")
         whole = found.read.subscripts[slot]
         paged = isinstance(whole, Dim) and whole.symbol is None  # and not one page for all
-        at = [Dim.of(row) if d == slot and paged else s for d, s in enumerate(found.read.subscripts) if d != found.place]
-        shape = tuple(extent for d, extent in enumerate(found.source.shape) if d != found.place)
-        own = Value(found.source.symbol, found.source.element, shape)
+        axes = {axis.symbol for axis in found.axes}
+        strict = found.read.padding is not None or found.given is not None
+        shape: list[Dim] = []
+        at: list[Dim] = []
+        for d, subscript in enumerate(found.read.subscripts):
+            if isinstance(subscript, Dim) and (strict or not subscript.variables.isdisjoint(axes)):
+                at.append(Dim.of(row) if d == slot and paged else subscript)
+                shape.append(found.source.shape[d])
+        own = Value(found.source.symbol, found.source.element, tuple(shape))
         views = Views({own.symbol: own}, (*found.axes, Axis(row, rows)))
         if not views.inside(Read(own.symbol, tuple(at), own.element)):
             raise Unsupported("what is gathered may be outside of its pages", found.span)

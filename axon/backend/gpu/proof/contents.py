@@ -415,9 +415,9 @@ def _check_looks(program: BarrierProgram, body: tuple[Op, ...]) -> None:
                 _require(all(ring), "content", "pages are looked up along another axis")
                 asked[pages] = at
             case Copy():
-                pages = op.ring.fields[op.field].load.pages
-                own = [c for c in op.at if c.axis == program.steps.symbol]
-                _require(pages is None or set(own) <= set(asked.get(pages, ())), "content", "a copy from a page not looked up")
+                of = op.ring.fields[op.field].load.pages
+                own = {c for c in op.at if c.axis == program.steps.symbol}
+                _require(of is None or own <= set(asked.get(of, ())), "content", "a copy from a page not looked up")
             case b.Last():
                 asked = {}
             case _ if isinstance(op, b.Nested):

@@ -278,10 +278,10 @@ def _tiled_work(
         room_for = ", ".join(f"{size_in_bytes(reach.table).evaluate(sizes):,}" for reach in plan.kernel.reaches)
         lines.append(f"  keys that no row of a tile sees are left out, by tables of {room_for} bytes for {BLOCK} rows each")
     for own in pages:
-        read = " and ".join(names.get(symbol, symbol.name) for symbol in _sources(plan.kernel, own))
-        rows = f"{own.rows.evaluate(sizes):,} rows"
-        ends = ", boxes end with the rows" if own.front is not None else ""
-        lines.append(f"  reads {read} in place, in pages of {rows}, by boxes of {plan.mapping.box}{ends}: no copy is made first")
+        sources = " and ".join(names.get(symbol, symbol.name) for symbol in _sources(plan.kernel, own))
+        each = f"in pages of {own.rows.evaluate(sizes):,} rows, by boxes of {plan.mapping.box}"
+        ends = ", which end with the rows" if own.front is not None else ""
+        lines.append(f"  reads {sources} in place, {each}{ends}: no copy is made first")
     if isinstance(plan.kernel, Stream) and problem.products > 1:
         room = workspace(plan.kernel, sizes)
         lines.append(

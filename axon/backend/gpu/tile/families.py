@@ -15,7 +15,7 @@ from axon.backend.gpu.layout.pages import Gathered, Pages, Paging, axes_in
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.contraction import APART, LIMB_ELEMENTS, MatrixProduct, Merging, contraction, group, with_factors
-from axon.backend.gpu.tile.epilogue import STORED, EpilogueGroup, EpilogueOperand
+from axon.backend.gpu.tile.epilogue import STORED, EpilogueGroup, EpilogueOperand, check_derived
 from axon.backend.gpu.tile.epilogue import views_of as tiled_views
 from axon.backend.gpu.tile.ragged import Ragged
 from axon.backend.gpu.tile.siblings import siblings
@@ -119,7 +119,7 @@ def in_pages(
     operands = (*kernel.key_operands, kernel.value)
     for operand in operands:
         extents = {a: operand.value.shape[d] for a, d in zip(operand.axes, operand.order, strict=True)} | extents
-    paging = Paging(kernel.keys, values, extents)
+    paging = Paging(kernel.keys, values, extents, kernel.derived)
     pages: dict[Symbol, Pages] = {}
     left: set[Symbol] = set()  # what has to be gathered
     reason: list[Unsupported] = []
@@ -133,7 +133,7 @@ def in_pages(
         at = tuple(Dim.of(axis_of[d]) for d in range(len(axis_of))) if seen is None else seen.places
         try:
             own, view = paging.read(found[source], at)
-            _check_pages(own, axes, {a.symbol for a in kernel.outer} | {symbol for symbol, _ in kernel.derived}, found[source].span)
+            _check_pages(own, axes, {a.symbol for a in kernel.outer}, found[source].span)
         except Unsupported as refused:
             left.add(source)
             reason.append(refused)
@@ -147,7 +147,10 @@ def in_pages(
     if not pages:
         raise reason[0] if reason else Unsupported("neither keys nor values are gathered", kernel.span)
     views = tuple(view for view in kernel.views if view.source not in found or view.source in left)
-    return replace(made, views=(*views, *paging.views), pages=tuple(pages.values())), tuple(paging.asked)
+    paging.tables.extents = extents
+    check_derived(paging.tables, {axis.symbol for axis in kernel.outer}, kernel.span)
+    made = replace(made, views=(*views, *paging.views), pages=tuple(pages.values()), derived=paging.derived)
+    return made, paging.asked
 
 
 def _check_pages(pages: Pages, axes: Sequence[Axis], outer: Set[Symbol], span: Span | None) -> None:

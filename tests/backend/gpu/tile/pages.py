@@ -25,7 +25,7 @@ TABLES = {"page[b, j / {rows}]": "b, m", "page[j / {rows}]": "m", "page[b, h, j 
 @dataclass(frozen=True)
 class Paged:
     """How keys and values lie and are read. `kind` says what becomes of pages that are none: the program stops (`checked`), they
-    are zeros (`padded`), or nothing behind the length is asked for (`guarded`). Rows end `behind` rows before the last page does."""
+    are zeros (`padded`), or nothing is asked for behind the length (`guarded`). The last page has `behind` rows too many."""
 
     rows: int
     heads_first: bool = False

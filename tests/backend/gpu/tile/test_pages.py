@@ -34,6 +34,7 @@ from axon.backend.plan.ir import Nest
 from axon.core.ir import Program
 from axon.core.passes.parts import parts, straights
 from tests.backend.gpu.proof.mutants import drop, elsewhere, mutate, refused, sites
+from tests.backend.gpu.runtime.emulated import emulated
 from tests.backend.gpu.tile.pages import Call, Paged, call, drawn
 from tests.sample import SOAK
 
@@ -164,6 +165,48 @@ def test_a_slot_for_each_sequence(always: None, plans: list[Planned]) -> None:
     (stream,) = streams(plans[-1])
     assert stream.pages
     assert len(plans[-1].kernels) == 2  # and what asks whether there is such a slot
+
+
+LAYERS = """import nn
+fun f (q : bf16[b, h, s, d]) (keys : bf16[l, p, 16, h, d]) (values : bf16[l, p, 16, h, d]) (page : i32[l, b, m]) =
+  loop (x = q) for i < l =>
+    let val k = for b < b, h < h, j < 16 * m, c => keys[i, page[i, b, j / 16], j % 16, h, c]
+        val v = for b < b, h < h, j < 16 * m, c => values[i, page[i, b, j / 16], j % 16, h, c]
+    in nn.attention x k v end
+"""
+
+
+@pytest.mark.parametrize("target", ["simulate", "cuda"])
+def test_layers_of_a_cache(target: str, always: None, plans: list[Planned], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a loop's counter, in the cache and in the table."""
+    gpu = emulated(monkeypatch)
+    rng = np.random.default_rng(2)
+    shapes = (2, 2, 3, 64), (3, 14, 16, 2, 64), (3, 14, 16, 2, 64)
+    q, keys, values = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in shapes)
+    page = rng.integers(0, 14, (3, 2, 5)).astype(np.int32)
+    got = axon.compile(LAYERS).f(q, keys, values, page, target=target).astype(float)
+    x = q.astype(float)
+    for layer in range(3):
+        k, v = (c[layer].astype(float)[page[layer]].reshape(2, 80, 2, 64).swapaxes(1, 2) for c in (keys, values))
+        scores = x @ k.swapaxes(-1, -2) / 8
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        x = (weights / weights.sum(-1, keepdims=True) @ v).astype(ml_dtypes.bfloat16).astype(float)
+    assert error(got, x) < 3e-2
+    if target == "simulate":
+        (stream,) = streams(plans[-1])
+        assert stream.pages
+    else:
+        assert gpu.ran["roles"] == 3
+
+
+def test_a_schedule_leaves_the_copy(always: None, plans: list[Planned], tmp_path: Any) -> None:
+    form = Paged(16)
+    (tmp_path / "cache.axon").write_text(form.source)
+    (tmp_path / "cache.schedule").write_text("[f]\nkeys = 64\n")
+    made = call(form, Random(0), 2, 2, 2, 5, 64, 64)
+    got = axon.load(tmp_path / "cache.axon").f(*made.arguments, target="simulate").astype(float)
+    assert error(got, made.expected) < 2e-2
+    assert not any(stream.pages for stream in streams(plans[-1]))
 
 
 # What is read at other places than those of a page, or more of it than keys and values.
