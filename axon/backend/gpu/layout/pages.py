@@ -37,9 +37,9 @@ from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
 from axon.core.ir import Axis, Binary, Compute, Const, Index, Read, Scalar, Select, Value, element_of
-from axon.core.scalar_facts import axes_of, conjunction, may_fail, substitute
+from axon.core.scalar_facts import axes_of, conjunction, may_fail, substitute, with_dims
 from axon.core.walk import nodes, reads
-from axon.shapes.dimension import Dim, Quotient
+from axon.shapes.dimension import Dim, Quotient, replaced
 
 REACH = 256  # rows of a box at most
 NUMBERS = frozenset({Element.I64, Element.I32, Element.I16, Element.I8, Element.U16, Element.U8})  # of which a table may be
@@ -99,9 +99,12 @@ def gathered(op: Compute, values: Mapping[Symbol, Value]) -> Iterator[Gathered]:
             given, body = body.condition, body.then
         if not isinstance(body, Read) or body.tensor not in values or not (body.padding is None or _is_zero(body.padding)):
             continue
-        computed = [d for d, s in enumerate(body.subscripts) if not isinstance(s, Dim)]
-        if len(computed) == 1 and not may_fail(body.subscripts[computed[0]]) and (given is None or not may_fail(given)):  # type: ignore[arg-type]
-            yield Gathered(out, op.axes, body, values[body.tensor], computed[0], given, op.span)
+        computed = [s for s in body.subscripts if not isinstance(s, Dim)]
+        within = {axis.symbol: axis.extent for axis in op.axes}
+        sure = not any(may_fail(scalar, within) for scalar in (*computed, *(() if given is None else (given,))))
+        if len(computed) == 1 and sure:
+            place = next(d for d, s in enumerate(body.subscripts) if not isinstance(s, Dim))
+            yield Gathered(out, op.axes, body, values[body.tensor], place, given, op.span)
 
 
 def _is_zero(scalar: Scalar) -> bool:
@@ -147,7 +150,8 @@ def asked(found: Gathered, axis: Symbol, rows: Dim) -> Compute | None:
     own = {each.symbol: fresh(each.symbol.name) for each in mine}
     names = {symbol: Dim.of(mine) for symbol, mine in own.items()} | {axis: rows * Dim.of(number)}
     axes = (*(Axis(own[each.symbol], each.extent) for each in mine), Axis(number, pages_of(extents[axis], rows)))
-    at = tuple(substitute(index, names) if d == found.place else Dim.of(0) for d in range(len(found.read.subscripts)))
+    index = substitute(numbered(index, axis, rows, number), names)
+    at = tuple(index if d == found.place else Dim.of(0) for d in range(len(found.read.subscripts)))
     others = (each.extent for each in found.axes if each.symbol != axis and each not in mine)
     there: list[Scalar] = [Binary("gt", Index(extent), Const(0, Element.I32)) for extent in others if extent.constant is None]
     if found.given is not None:
@@ -193,6 +197,12 @@ def rows_of(found: Gathered, axis: Symbol) -> tuple[Dim, int] | None:
     rows = next(iter(divisors), found.source.shape[slot])
     within = Dim.of(axis) % rows if divisors else Dim.of(axis)
     return (rows, slot) if found.read.subscripts[slot] == within else None
+
+
+def numbered(index: Scalar, axis: Symbol, rows: Dim, number: Symbol) -> Scalar:
+    """An index of pages along an axis by the number of the page."""
+    own = (Dim.of(axis) // rows).atom
+    return index if own is None else with_dims(index, lambda dim: replaced(dim, own, Dim.of(number)))
 
 
 class Paging:
@@ -264,10 +274,11 @@ class Paging:
         until = None if found.given is None else _below(found.given, along)
         if found.given is not None and until is None:
             raise Unsupported("rows that are read under a condition other than one that ends them", found.span)
-        key = rows, extent, substitute(found.index, {**places, along: rows * Dim.of(_NUMBER)}), until and substitute(until, places)
+        whole = substitute(numbered(found.index, along, rows, _NUMBER), places)
+        key = rows, extent, whole, until and substitute(until, places)
         if key not in self.known:
             number, count = fresh("number"), pages_of(extent, rows)
-            index = self.bare(substitute(found.index, {**places, along: rows * Dim.of(number)}), found, {number: count})
+            index = self.bare(substitute(whole, {_NUMBER: Dim.of(number)}), found, {number: count})
             until = None if until is None else self.bare(substitute(until, places), found, {})
             cut = until is not None or extent.plain_quotient(rows) is None
             self.known[key] = Pages(

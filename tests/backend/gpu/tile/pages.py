@@ -36,12 +36,13 @@ class Paged:
     group: int = 1
     behind: int = 0
     masked: bool = True
+    free: bool = False  # whether how many rows a page has is a size of the call
 
     @property
     def source(self) -> str:
         lies = "p, n, {rows}, {c}" if self.heads_first else "p, {rows}, n, {c}"
         at = "h, j % {rows}, c" if self.heads_first else "j % {rows}, h, c"
-        rows, group = self.rows, self.group > 1
+        rows, group = "r" if self.free else self.rows, self.group > 1
 
         def read(cache: str) -> str:
             found = f"{cache}[{self.table}, {at}{' | 0.0' if self.kind == 'padded' else ''}]".format(rows=rows)
@@ -83,8 +84,9 @@ def call(form: Paged, chance: Random, b: int, n: int, s: int, m: int, d: int, e:
         bad = chance.choice([-1, count, 2**31 - 1, -(2**31), *([2**40, -(2**33), 2**32] if form.index == "i64" else [])])
         hidden = rng.random(shape) < 0.2
         if form.kind == "guarded":
-            behind = np.arange(m) * form.rows >= lengths.reshape(b, *(1,) * (len(shape) - 1))
-            hidden = np.broadcast_to(behind, shape) if len(shape) > 1 else np.zeros(shape, bool)
+            hidden = np.zeros(shape, bool)
+            if len(shape) > 1:
+                hidden |= np.arange(m) * form.rows >= lengths.reshape(b, *(1,) * (len(shape) - 1))
         page = np.where(hidden, bad, page)
     _, head, row = np.ogrid[:b, :n, :extent]
     of = form.everywhere(page, b, n)[..., np.arange(extent) // form.rows]
@@ -120,5 +122,5 @@ def drawn(chance: Random, rows: int) -> Paged:
     behind = chance.choice([0, 0, chance.randint(0, rows - 1)])
     return Paged(
         rows, chance.random() < 0.4, kind, table, chance.choice(["i32", "i64"]), chance.choice(["bf16", "f16"]),
-        chance.choice([1, 1, 4]), behind, kind == "guarded" or chance.random() < 0.8,
+        chance.choice([1, 1, 4]), behind, kind == "guarded" or chance.random() < 0.8, not behind and chance.random() < 0.3,
     )  # fmt: skip
