@@ -36,7 +36,7 @@ from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
-from axon.core.ir import Axis, Binary, Compute, Const, Index, Read, Scalar, Select, Value, element_of
+from axon.core.ir import Axis, Binary, Compute, Const, Convert, Index, Read, Scalar, Select, Value, element_of
 from axon.core.scalar_facts import axes_of, conjunction, may_fail, substitute, with_dims
 from axon.core.walk import nodes, reads
 from axon.shapes.dimension import Dim, Quotient, replaced
@@ -289,6 +289,10 @@ class Paging:
     def bare(self, scalar: Scalar, found: Gathered, more: Mapping[Symbol, Dim]) -> Scalar:
         """An expression with its reads at bare indices, of a value that a kernel can compute as one for a page."""
         self.tables.extents = {**self.extents, **more}
+        conditions = (isinstance(n, Select) or (isinstance(n, Binary) and n.op in ("and", "or")) for n in nodes(scalar))
+        guarded = any(conditions) or (found.given is not None and not _of_data(found.given))
+        if guarded and not all(map(self.tables.inside, reads(scalar))):
+            raise Unsupported("a table of pages is read where only a condition keeps it inside", found.span)
         made = self.tables.bare(scalar)
         if self.keys.symbol in axes_in(made) or not all(map(_is_bare, reads(made))):
             raise Unsupported("a table of pages is read at more than indices", found.span)
@@ -369,6 +373,17 @@ def _below(condition: Scalar, axis: Symbol) -> Scalar | None:
             return left
         case _:
             return None
+
+
+def _of_data(condition: Scalar) -> bool:
+    """Whether a condition compares an index with what data say alone, of which nobody knows how far indices go where it holds."""
+    match condition:
+        case Binary(op="lt", right=limit) | Binary(op="gt", left=limit):
+            while isinstance(limit, Convert):
+                limit = limit.operand
+            return isinstance(limit, Read)
+        case _:
+            return False
 
 
 def _is_index(scalar: Scalar, axis: Symbol) -> bool:

@@ -29,7 +29,16 @@ from axon.backend.gpu.layout.pages import Gathered, gathered
 from axon.backend.gpu.layout.roofline import memory_rate
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.runtime.prepare import fit, is_empty, is_staged, problem_of, side_by_side, unreadable
+from axon.backend.gpu.runtime.prepare import (
+    as_it_lies,
+    fit,
+    is_empty,
+    is_staged,
+    problem_of,
+    side_by_side,
+    unreadable,
+    with_views_of,
+)
 from axon.backend.gpu.simt.moves import moving
 from axon.backend.gpu.tile.contraction import MatrixProduct, view_of
 from axon.backend.gpu.tile.epilogue import EpilogueOperand
@@ -248,14 +257,19 @@ def _better_in_pages(
         paged, _ = in_pages(kernel, found, values)
     except Unsupported:
         return nothing
-    ready = fit(paged, tensors, sizes)
-    if isinstance(ready, str) or traits(ready.kernel).keys_contiguous:
+    seen = with_views_of(paged, tensors, sizes)
+    if isinstance(seen, str):
         return nothing
+    for operand in paged.operands:
+        if paged.pages_of(operand) is not None:
+            lying = as_it_lies(paged, operand, seen[operand.value.symbol])
+            if isinstance(lying, str) or lying.axes[-1] == paged.keys.symbol:
+                return nothing
     own = found.keys() - paged.needs
     sources = {view.value.symbol: view.source for view in kernel.views}
     copied = [o for o in kernel.operands if sources.get(o.value.symbol, o.value.symbol) in own]
     before = sum(copying(kernel, operand, sizes, target) for operand in dict.fromkeys(copied))
-    after = fastest(ready.problem, traits(ready.kernel), target)
+    after = fastest(problem_of(paged, sizes), traits(paged), target)
     return own if after < before + fastest(problem_of(kernel, sizes), traits(kernel), target) else nothing
 
 

@@ -122,5 +122,5 @@ def drawn(chance: Random, rows: int) -> Paged:
     behind = chance.choice([0, 0, chance.randint(0, rows - 1)])
     return Paged(
         rows, chance.random() < 0.4, kind, table, chance.choice(["i32", "i64"]), chance.choice(["bf16", "f16"]),
-        chance.choice([1, 1, 4]), behind, kind == "guarded" or chance.random() < 0.8, not behind and chance.random() < 0.3,
+        chance.choice([1, 1, 4]), behind, chance.random() < 0.8, not behind and chance.random() < 0.3,
     )  # fmt: skip

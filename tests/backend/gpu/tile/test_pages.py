@@ -209,6 +209,15 @@ def test_a_schedule_leaves_the_copy(always: None, plans: list[Planned], tmp_path
     assert not any(stream.pages for stream in streams(plans[-1]))
 
 
+def test_a_table_that_only_a_condition_keeps_inside_is_no_table() -> None:
+    """It would be read before anyone knows."""
+    form = Paged(16).source.replace("(lengths : i32[b])", "(lengths : i32[b]) (at : i32[t])").replace("j < 16 * m", "j < t")
+    for condition, wanted in (("j < lengths[b]", True), ("j < 16 * m", False)):
+        source = form.replace(KEYS, f"if {condition} then {KEYS} else 0.0")
+        (stream,) = streams(in_pages(source))
+        assert (stream.pages_of(stream.key) is not None) == wanted
+
+
 # What is read at other places than those of a page, or more of it than keys and values.
 KEYS = "keys[page[b, j / 16], j % 16, h, c]"
 OTHERS = {
