@@ -19,6 +19,7 @@ from axon.backend.gpu.layout.pages import REACH
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.proof.findings import Proof
 from axon.backend.gpu.proof.prove import verify
+from axon.backend.gpu.report.show import explain
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Op
 from axon.backend.gpu.runtime import simulated, ways
@@ -268,6 +269,41 @@ def test_what_is_worth_it(rows: int, queries: int, batch: int, keys: int, wanted
     planned = Executable(made).serving({}, made.contract.bind([4], shapes)).planned
     (stream,) = streams(planned)
     assert bool(stream.pages) == wanted
+
+
+def test_explain_says_how_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    emulated(monkeypatch)  # nothing is compiled
+    made = compiler.lower(compiler.check_text(Paged(16, kind="guarded", group=4).source), "f", None)
+    shapes = [(16, 32, 1, 128), (8192, 16, 8, 128), (8192, 16, 8, 128), (16, 512), (16,)]
+    told = explain(made, made.contract.bind([4], shapes))
+    read = "reads keys and values in place, in pages of 16 rows, by boxes of 16, which end with the rows: no copy is made first"
+    assert read in told
+    assert "boxes of 16 keys" in told
+    assert "stops the program where a table names a page that is none" in told
+    (moved,) = (line for line in told.splitlines() if line.startswith("stream"))
+    assert 2 * 2 * 16 * 8 * 8192 * 128 <= int(moved.rpartition("moves ")[2].split()[0].replace(",", "")) < 1.01 * 2**29
+
+
+WHERE = """import nn
+fun f (q : bf16[b, h, s, d]) (keys : bf16[p, 16, h, d]) (values : bf16[p, 16, h, d]) (page : i32[b, m]) (lengths : i32[b]) =
+  let val k = nn.from_pages keys page
+      val v = nn.from_pages values page
+      val x = for b h i j => (sum c => cast f32 q[b, h, i, c] * cast f32 k[b, h, j, c]) * rsqrt (cast f32 d)
+      val top = for b h i => max for j where j < lengths[b] => x[b, h, i, j]
+      val z = for b h i => sum for j where j < lengths[b] => exp (x[b, h, i, j] - top[b, h, i])
+  in for b h i e => cast bf16 (sum for j where j < lengths[b] =>
+       exp (x[b, h, i, j] - top[b, h, i]) / z[b, h, i] * cast f32 v[b, h, j, e]) end
+"""
+
+
+def test_conditions_of_sums(always: None, plans: list[Planned]) -> None:
+    """As another way to say the same."""
+    form = Paged(16)
+    made = call(form, Random(5), 3, 2, 2, 9, 64, 64)
+    made.arguments[4][:] = [1, 100, 144]
+    assert error(run(WHERE, made), run(form.source, made)) < 1e-2
+    assert all(stream.pages for planned in plans if planned.way.paged for stream in streams(planned))
+    assert any(planned.way.paged for planned in plans)
 
 
 ONE = TileMapping(64, 64, 64, 2, consumers=1, cluster=1, keys=64, box=16)
