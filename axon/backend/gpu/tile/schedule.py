@@ -22,7 +22,8 @@ from axon.base.element import Element
 # they fit the file of one multiprocessor.
 REGISTER_BUDGETS: dict[int, tuple[int, int] | None] = {1: None, 2: (40, 232), 3: (40, 152)}
 STREAM_BUDGETS = {3: (32, 160)}  # a stream's consumers hold more
-SCORES_BUDGETS = {2: (56, 224), 3: (56, 152)}  # and its producer fills two rings more for further scores, or holds pages
+SCORES_BUDGETS = {2: (56, 224), 3: (56, 152)}  # and its producer fills two more rings for each further product of scores
+PAGE_BUDGETS = {2: (72, 216), 3: (56, 152)}  # or finds pages, and where rows end in them
 LIMB_BUDGETS = {2: (88, 208)}  # a producer of limbs asks for many copies a step
 STREAM_SPARE = 24  # likewise, of a stream
 KEY_SPARE = 4  # for each value that it reads for each key, beside these
@@ -187,7 +188,7 @@ def register_budget(
     if promoted:
         special = SEGMENT_LIMB_BUDGETS if segments else LIMB_BUDGETS
     if mapping.keys:
-        special = SCORES_BUDGETS if scores > 1 or promoted or mapping.box else STREAM_BUDGETS
+        special = PAGE_BUDGETS if mapping.box else SCORES_BUDGETS if scores > 1 or promoted else STREAM_BUDGETS
     return special.get(mapping.consumers, REGISTER_BUDGETS[mapping.consumers])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import cache
 from random import Random
@@ -13,7 +14,8 @@ import pytest
 
 import axon
 from axon import AxonError, compiler
-from axon.backend.gpu.build.recipe import stages
+from axon.backend.gpu.build.cubin import build
+from axon.backend.gpu.build.recipe import Stages, stages
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.pages import REACH
 from axon.backend.gpu.layout.target import HOPPER
@@ -21,12 +23,15 @@ from axon.backend.gpu.proof.findings import Proof
 from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.report.show import explain
 from axon.backend.gpu.roles import barriers as b
+from axon.backend.gpu.roles import ir as roles
+from axon.backend.gpu.roles import render as render_barriers
 from axon.backend.gpu.roles.barriers import BarrierProgram, Op
 from axon.backend.gpu.runtime import simulated, ways
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.packed import all_gathered
 from axon.backend.gpu.runtime.ways import Planned, Way
 from axon.backend.gpu.tile import divided as dividing_streams
+from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile import schedule
 from axon.backend.gpu.tile.divided import Division
 from axon.backend.gpu.tile.schedule import TileMapping, check
@@ -36,6 +41,7 @@ from axon.core.ir import Program
 from axon.core.passes.parts import parts, straights
 from tests.backend.gpu.proof.mutants import drop, elsewhere, mutate, refused, sites
 from tests.backend.gpu.runtime.emulated import emulated
+from tests.backend.gpu.test_stages import GOLDENS
 from tests.backend.gpu.tile.pages import Call, Paged, call, drawn
 from tests.sample import SOAK
 
@@ -311,11 +317,36 @@ MAPPINGS = [ONE, replace(ONE, box=64), TileMapping(128, 64, 64, 2, consumers=2, 
 
 
 @cache
-def lowered(kind: str, mapping: TileMapping) -> BarrierProgram:
+def forms(kind: str, mapping: TileMapping) -> Stages:
     planned = in_pages(Paged(64, kind=kind, group=2).source)
     (kernel,) = streams(planned)
     results = frozenset(result.value.symbol for result in kernel.results)
-    return stages(kernel, mapping, HOPPER, planned.values, Granted(results)).barriers
+    return stages(kernel, mapping, HOPPER, planned.values, Granted(results))
+
+
+def lowered(kind: str, mapping: TileMapping) -> BarrierProgram:
+    return forms(kind, mapping).barriers
+
+
+def test_every_stage_reads_as_before() -> None:
+    """Set AXON_UPDATE=1 to write what is printed now."""
+    made = forms("guarded", MAPPINGS[2])
+    texts = {
+        "tile": tile.render(made.tile),
+        "roles": roles.render(made.roles),
+        "barriers": render_barriers.render(made.barriers),
+        "kernel": made.source.text,
+    }
+    for stage, text in texts.items():
+        file = GOLDENS / f"paged.{stage}"
+        if os.environ.get("AXON_UPDATE"):
+            file.write_text(text, encoding="utf-8")
+        assert text == file.read_text(encoding="utf-8")
+
+
+def test_machine_code_without_a_gpu() -> None:
+    """What a producer holds of tables and boxes fits the few registers that it has beside two consumers."""
+    assert not build(forms("guarded", replace(MAPPINGS[2], box=8)), HOPPER).spilled
 
 
 @pytest.mark.parametrize("kind", ["checked", "guarded"])
