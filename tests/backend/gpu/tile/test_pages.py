@@ -174,6 +174,32 @@ def test_a_slot_for_each_sequence(always: None, plans: list[Planned]) -> None:
     assert len(plans[-1].kernels) == 2  # and what asks whether there is such a slot
 
 
+TOGETHER = """import nn
+fun f (q : bf16[b, h, s, d]) (cache : bf16[{shape}]) (page : i32[b, m]) =
+  let val k = for b h, j < 32 * m, c => cache[{key}, j % 32, h, c]
+      val v = for b h, j < 32 * m, c => cache[{value}, j % 32, h, c]
+  in nn.attention q k v end
+"""
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_keys_and_values_in_one_cache(first: bool, always: None, plans: list[Planned]) -> None:
+    at = ("{}, page[b, j / 32]" if first else "page[b, j / 32], {}").format
+    source = TOGETHER.format(shape=f"{'2, p' if first else 'p, 2'}, 32, h, d", key=at(0), value=at(1))
+    rng = np.random.default_rng(3)
+    q, cache = (rng.standard_normal(s).astype(ml_dtypes.bfloat16) for s in ((2, 2, 3, 64), (2, 9, 32, 2, 64)))
+    page = rng.permutation(9)[:6].reshape(2, 3).astype(np.int32)
+    given = cache if first else np.ascontiguousarray(cache.swapaxes(0, 1))
+    got = axon.compile(source).f(q, given, page, target="simulate").astype(float)
+    k, v = (x.astype(float)[page].reshape(2, 96, 2, 64).swapaxes(1, 2) for x in cache)
+    scores = q.astype(float) @ k.swapaxes(-1, -2) / 8
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    assert error(got, weights / weights.sum(-1, keepdims=True) @ v) < 2e-2
+    (stream,) = streams(plans[-1])
+    assert len(stream.pages) == 1
+    assert len(plans[-1].kernels) == 2
+
+
 LAYERS = """import nn
 fun f (q : bf16[b, h, s, d]) (keys : bf16[l, p, 16, h, d]) (values : bf16[l, p, 16, h, d]) (page : i32[l, b, m]) =
   loop (x = q) for i < l =>
