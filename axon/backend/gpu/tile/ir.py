@@ -572,8 +572,8 @@ def given(program: Mentions, stream: Stream | None, names: SymbolNames) -> Itera
         yield f"{names[symbol]} = {dim_text(dim, names)}"
     yield from views_text(program.views, names)
     for pages in program.pages:
-        whole, number = dim_text(pages.rows, names), names[pages.number]
-        yield f"rows in pages of {whole}, counted by {number}: {names[pages.page]} = {scalar_text(pages.index, names)}"
+        whole, by = dim_text(pages.rows, names), names[pages.number]
+        yield f"rows in pages of {whole}, counted by {by}: {names[pages.page]} = {scalar_text(pages.index, names)}"
         if pages.front is not None:
             most = [dim_text(pages.extent, names), *([] if pages.until is None else [scalar_text(pages.until, names)])]
             yield f"  of which rows before {' and '.join(most)} are read, by {names[pages.front]}: those behind them are 0"
