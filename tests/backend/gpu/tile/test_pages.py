@@ -200,6 +200,29 @@ def test_keys_and_values_in_one_cache(first: bool, always: None, plans: list[Pla
     assert len(plans[-1].kernels) == 2
 
 
+APART = """import nn
+fun f (q : bf16[b, h, s, d]) (keys : bf16[p, 16, h, d]) (values : bf16[r, h, 48, d]) (page : i32[b, 3 * m]) (other : i64[m]) =
+  let val k = for b < b, h < h, j < 48 * m, c => keys[page[b, j / 16], j % 16, h, c]
+      val v = for b < b, h < h, j < 48 * m, c => values[other[j / 48], h, j % 48, c | 0.0]
+  in nn.attention q k v end
+"""
+
+
+def test_keys_and_values_in_pages_of_their_own(always: None, plans: list[Planned]) -> None:
+    rng = np.random.default_rng(4)
+    shapes = (2, 2, 3, 64), (20, 16, 2, 64), (5, 2, 48, 64)
+    q, keys, values = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in shapes)
+    page, other = rng.integers(0, 20, (2, 9)).astype(np.int32), np.array([4, -7, 2])
+    got = axon.compile(APART).f(q, keys, values, page, other, target="simulate").astype(float)
+    k = keys.astype(float)[page].reshape(2, 144, 2, 64).swapaxes(1, 2)
+    v = np.where((other >= 0)[:, None, None, None], values.astype(float)[other % 5], 0.0).swapaxes(0, 1).reshape(2, 144, 64)
+    scores = q.astype(float) @ k.swapaxes(-1, -2) / 8
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    assert error(got, weights / weights.sum(-1, keepdims=True) @ v) < 2e-2
+    (stream,) = streams(plans[-1])
+    assert len(stream.pages) == 2
+
+
 LAYERS = """import nn
 fun f (q : bf16[b, h, s, d]) (keys : bf16[l, p, 16, h, d]) (values : bf16[l, p, 16, h, d]) (page : i32[l, b, m]) =
   loop (x = q) for i < l =>
