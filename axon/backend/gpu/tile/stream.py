@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 
-from axon.backend.gpu.layout.pages import Pages
+from axon.backend.gpu.layout.pages import Pages, axes_in
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views
 from axon.backend.gpu.tile.bounds import Reach
@@ -142,8 +142,14 @@ class Stream:
     @property
     def may_be_rows(self) -> tuple[Axis, ...]:
         """The outer axes of which its tiles could have rows instead: all queries have them, no keys and no values."""
-        across = {axis for operand in (*self.key_operands, self.value) for axis in operand.axes}
+        across = self.by_keys
         return tuple(a for a in self.outer if a.symbol not in across and all(a.symbol in q.axes for q in self.queries))
+
+    @property
+    def by_keys(self) -> frozenset[Symbol]:
+        """The indices that keys and values have, or the tables which say where these lie."""
+        own = (axis for operand in (*self.key_operands, self.value) for axis in operand.axes)
+        return frozenset(own).union(*map(axes_in, self.of_pages))
 
     @property
     def reduced(self) -> tuple[Axis, ...]:

@@ -33,7 +33,7 @@ from axon.backend.gpu.runtime.ways import Planned, Way
 from axon.backend.gpu.tile import divided as dividing_streams
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile import schedule
-from axon.backend.gpu.tile.divided import Division
+from axon.backend.gpu.tile.divided import Division, divided
 from axon.backend.gpu.tile.schedule import TileMapping, check
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.ir import Nest
@@ -42,7 +42,7 @@ from axon.core.passes.parts import parts, straights
 from tests.backend.gpu.proof.mutants import drop, elsewhere, mutate, refused, sites
 from tests.backend.gpu.runtime.emulated import emulated
 from tests.backend.gpu.test_stages import GOLDENS
-from tests.backend.gpu.tile.pages import Call, Paged, call, drawn
+from tests.backend.gpu.tile.pages import TABLES, Call, Paged, call, drawn
 from tests.sample import SOAK
 
 ROWS = (8, 16, 16, 32, 64, 128, 256, 24, 48, 80, 4, 1)
@@ -125,6 +125,25 @@ def test_parts_of_the_keys(kind: str, grouped: bool, always: None, plans: list[P
     (stream,) = streams(plans[-1])
     assert stream.pages
     assert stream.part is not None
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_rows_share_keys_where_they_share_pages(table: str) -> None:
+    """What a table is read at keeps rows apart, as an index of keys does."""
+    (stream,) = streams(in_pages(Paged(16, table=table, group=4, masked=False).source))
+    tiled = divided(stream, Division(None, grouped=True)).stream
+    assert [a.symbol.name for a in tiled.outer] == (["h"] if table == "page[j / {rows}]" else ["b", "h"])
+    assert ("b" in [a.symbol.name for a in stream.may_be_rows]) == (table == "page[j / {rows}]")
+
+
+@pytest.mark.parametrize("rows", [16, 64, 128])
+def test_pages_of_any_size_are_divided_alike(rows: int) -> None:
+    made = compiler.lower(compiler.check_text(Paged(rows, group=4).source), "f", None)
+    m = 8192 // rows
+    sizes = made.contract.bind([4], [(16, 32, 1, 128), (16 * m, rows, 8, 128), (16 * m, rows, 8, 128), (16, m), (16,)])
+    way = Executable(made).serving({}, sizes).planned.way
+    assert way.paged
+    assert {how.grouped for _, how in way.divided} == {True}
 
 
 @pytest.mark.parametrize("index", ["i32", "i64"])
