@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import axon
+from axon.backend.gpu.tile import schedule
 from axon.backend.gpu.tile.schedule import TileMapping
 from axon.base.element import Element
 from tests.backend.gpu.streams import NAMES, error, expected, inputs, program
+from tests.backend.gpu.tile.pages import Paged, call, drawn
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
@@ -137,3 +139,34 @@ def test_random_cases(part: int) -> None:
         whole = chance.randint(1, 700)
         got, want = run(name, sizes, element, seed=number, whole=whole)
         assert error(got, want) < TOLERANCE[element], (name, element, sizes, whole)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_caches_in_pages(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read in place, whatever that costs. What is left in pages behind the length is NaN, pages that are not read are garbage."""
+    for name in ("PAGE_WAIT", "BOX_COPY"):
+        monkeypatch.setattr(schedule, name, 0.0)
+    chance = random.Random(seed)
+    form = drawn(chance, (8, 16, 16, 32, 64, 128, 256, 24, 48, 80)[seed % 10])
+    pages = max(1, chance.choice([0, 300, 1500, 5000]) // form.rows + chance.randint(1, 3))
+    widths = (chance.choice([40, 64, 128]) for _ in range(2))
+    made = call(form, chance, chance.randint(1, 5), chance.randint(1, 4), chance.choice([1, 1, 2, 7, 70, 200]), pages, *widths)
+    q, keys, values, page, lengths = made.arguments
+    kind = TORCH[Element.F16 if form.element == "f16" else Element.BF16]
+    given = [torch.from_numpy(x.astype(np.float32)).to("cuda", kind) for x in (q, keys, values)]
+    given += [torch.from_numpy(x).to("cuda") for x in (page, lengths)]
+    f = axon.compile(form.source).f
+    f = f[tuple(made.explicit)] if made.explicit else f
+    got = f(*given).double().cpu().numpy()
+    assert any("boxes of" in str(variant.mapping) for variant in f.variants)
+    np.testing.assert_allclose(got, made.expected, atol=2e-2)
+
+
+def test_a_page_that_is_none() -> None:
+    form = Paged(16, group=4)
+    made = call(form, random.Random(0), 2, 2, 1, 200, 128, 128)
+    q, keys, values, page, lengths = made.arguments
+    given = [torch.from_numpy(x.astype(np.float32)).to("cuda", torch.bfloat16) for x in (q, keys, values)]
+    page[1, 3] = len(keys)
+    with pytest.raises(axon.AxonError, match=str(len(keys))):
+        axon.compile(form.source).f[4](*given, *(torch.from_numpy(x).to("cuda") for x in (page, lengths))).cpu()

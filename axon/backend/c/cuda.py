@@ -31,6 +31,7 @@ _INCLUDES = ("dlfcn.h", "pthread.h", "stdarg.h", "stdio.h", "stdlib.h", "string.
 _TYPES = {Element.F16: 6, Element.F32: 7, Element.BF16: 9}  # CUtensorMapDataType
 _TF32 = 11  # f32 that is rounded on the way
 _ANY_STRIDE = 16  # of a dimension of one index: the driver wants an aligned one
+WORD = 1 << 64  # what is added to an address may be below 0: a view may begin in front of what it shows
 _NO_WORKSPACE = "error[AX0505]: `workspace` is NULL, or does not begin at a multiple of 256 bytes"
 _STOPPED = "error[AX0511]: a kernel stopped: an index computed from data was out of bounds, or integer arithmetic had no result"
 
@@ -138,10 +139,10 @@ class _Writer:
                     if isinstance(argument, bytes):
                         rows.append(f"{{{int.from_bytes(argument, 'little')}u, -1, NULL, 0}}")
                     elif argument.map is None:
-                        rows.append(f"{{{argument.offset}u, {argument.number}, NULL, 0}}")
+                        rows.append(f"{{{argument.offset % WORD}u, {argument.number}, NULL, 0}}")
                     else:
                         yield f"static const ax_map ax_map_{self.maps} = {_map(argument.map)};"
-                        rows.append(f"{{{argument.offset}u, {argument.number}, &ax_map_{self.maps}, {self.maps}}}")
+                        rows.append(f"{{{argument.offset % WORD}u, {argument.number}, &ax_map_{self.maps}, {self.maps}}}")
                         self.maps += 1
                 shown = ",\n    ".join(rows or ["{0, -1, NULL, 0}"])
                 yield f"static const ax_argument ax_arguments_{n}_{k}[] = {{\n    {shown}}};"
@@ -250,7 +251,7 @@ class _Writer:
             case Between(number):
                 return f"{{places[{number}], {room}, NULL, 0}}"
             case Address(number, offset):
-                return f"{{{offset}u, {number}, NULL, 0}}"
+                return f"{{{offset % WORD}u, {number}, NULL, 0}}"
             case _:
                 return f"{{(uint64_t)({self.size(argument)}), -1, NULL, 0}}"
 

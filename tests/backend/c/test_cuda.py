@@ -90,7 +90,7 @@ def shipped(symbols: dict[str, object], k: int) -> ShippedProgram:
     n, extent, s, t, u = (symbols[name] for name in ("n", "k", "p_s", "p_t", "p_u"))
     tiled = TiledMap((1, 8, k), (999, 2 * k), Element.BF16, (1, 8, 64))
     seven = (7).to_bytes(4, "little")
-    first = ShippedLaunch(FIRST, 10, 128, (Address(0, 32, tiled), Address(1, 0), seven, Address(2, 8), Address(4, 256)))
+    first = ShippedLaunch(FIRST, 10, 128, (Address(0, 32, tiled), Address(1, 0), seven, Address(2, -16), Address(4, 256)))
     pixels = Address(3, 0, PixelMap(IMAGES, Element.F32, 128, 32))
     second = ShippedLaunch(SECOND, 64, 256, (pixels, Address(5, 0), (1 << 40).to_bytes(8, "little")))
     scalars = {s: 0, t: 16, u: 32} if k == 64 else {}
@@ -153,7 +153,7 @@ set8 10020 to fd on 0x77
 load one.
 attribute 8 of first is 2048
 tiled 1: type=9 at=1020 sizes=64,8,1 strides=128,16 box=64,8,1 steps=1,1,1 0 3 2 0
-launch first<10,1,1 128,1,1 2048 0x77> 1 2000 7 3008 10100
+launch first<10,1,1 128,1,1 2048 0x77> 1 2000 7 2ff0 10100
 load two.
 attribute 8 of second is 4096
 attribute 14 of second is 1
@@ -162,13 +162,13 @@ pixels 2: type=7 at=4000 sizes=64,6,5,2 strides=256,1536,7680 lower=-2,-1 upper=
 launch second<48,1,1 256,1,1 4096 0x77> 2 word 10000000000
 = 0 512 
 tiled 3: type=9 at=1020 sizes=32,8,1 strides=64,16 box=64,8,1 steps=1,1,1 0 3 2 0
-launch first<10,1,1 128,1,1 2048 0x77> 3 2000 7 3008 10100
+launch first<10,1,1 128,1,1 2048 0x77> 3 2000 7 2ff0 10100
 = 0 0 
 set32 10000 to 3f800000 on 0x77
 set32 10010 to 0 on 0x77
 set32 10014 to 40000000 on 0x77
 set8 10020 to fd on 0x77
-launch first<10,1,1 128,1,1 2048 0x77> 1 2000 7 3008 10100
+launch first<10,1,1 128,1,1 2048 0x77> 1 2000 7 2ff0 10100
 launch second<48,1,1 256,1,1 4096 0x77> 2 word 10000000000
 = 0 512 
 set32 10000 to 0 on 0x77

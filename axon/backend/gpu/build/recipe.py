@@ -124,6 +124,7 @@ def traits(kernel: Tiled) -> Traits:
             return Traits(
                 kernel.query.value.element, stored, *across, stream=True, value_across=value_across,
                 scores=len(depths), by_key=len(kernel.by_key), limbs=(len(kernel.limbs[0]), len(kernel.limbs[1])),
+                pages=bool(kernel.pages),
             )  # fmt: skip
         case _:
             assert_never(kernel)
@@ -154,5 +155,6 @@ def expressions(kernel: Tiled) -> Iterator[Scalar]:
             yield from () if kernel.computed is None else (kernel.computed.expression,)
         case Stream():
             yield from kernel.expressions
+            yield from kernel.of_pages
         case _:
             assert_never(kernel)

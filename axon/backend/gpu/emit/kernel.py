@@ -23,12 +23,14 @@ from operator import mul
 from typing import assert_never
 
 from axon.backend.gpu.emit.computed import ComputedEmitter
+from axon.backend.gpu.emit.pages import PageEmitter
 from axon.backend.gpu.emit.pixels import PixelEmitter
 from axon.backend.gpu.emit.ragged import RaggedEmitter
 from axon.backend.gpu.emit.results import ResultEmitter
 from axon.backend.gpu.emit.segments import SegmentEmitter
 from axon.backend.gpu.emit.source import Emitted, MapParameter, Parameter, SizeParameter, StrideParameter, emitted
 from axon.backend.gpu.emit.stream import StreamEmitter
+from axon.backend.gpu.layout.pages import Pages
 from axon.backend.gpu.layout.pixels import pixels_of
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Op, Ring, Role
@@ -121,6 +123,7 @@ class Emitter:
         self.results = ResultEmitter(self, paired)
         self.paired = paired
         self.pixels = PixelEmitter(self)
+        self.pages = PageEmitter(self)
         self.computed = ComputedEmitter(self)
         self.ragged = None if program.ragged is None else RaggedEmitter(self, program.ragged)
         self.segments = None if program.segments is None else SegmentEmitter(self, program.segments)
@@ -375,7 +378,10 @@ class Emitter:
     def block(self, body: tuple[Op, ...]) -> None:
         _, most, _ = self.program.target.product_columns
         for op, *beside in _issued(body, most):
-            if isinstance(op, b.Product):
+            pages = _pages(op)
+            if isinstance(op, b.Copy) and pages is not None:
+                self.pages.copies([op, *(each for each in beside if isinstance(each, b.Copy))], pages)
+            elif isinstance(op, b.Product):
                 self.product(op, [each for each in beside if isinstance(each, b.Product)])
             else:
                 self.op(op)
@@ -387,6 +393,8 @@ class Emitter:
             case b.Await(ring=ring, side=side, first=first):
                 phase = self.phase(ring)
                 code.call("ptx.barrier_wait", self.barrier(ring, side), phase ^ 1 if first else phase)
+            case b.Look():
+                self.pages.look(op)
             case b.Expect(ring=ring, bytes=size):
                 announced = self.rings[ring].stage if size == ring.stage else size
                 code.call("ptx.barrier_expect", self.barrier(ring, "full"), announced)
@@ -537,15 +545,18 @@ class Emitter:
             with code.when(same(self.lane, 0)):
                 code.call("ptx.barrier_arrive", barrier)
 
-    def copy(self, op: b.Copy) -> None:
+    def copy(self, op: b.Copy, places: Sequence[Expression] | None = None, moved: Expression | None = None) -> None:
+        """A copy, perhaps from other places than its own, which are innermost first, to so many bytes behind its own."""
         ring = op.ring
         inside = op.offset - ring.fields[op.field].offset
         to = self.rings[ring].fields[op.field] + inside + self.stage(ring) * self.rings[ring].stage
         if op.by_rank:
             to = to + self.rank * op.by_rank
+        if moved is not None:
+            to = to + moved
         given: list[Like] = [to, self.parameters[MapParameter(op.descriptor)], self.barrier(ring, "full")]
         seen = self.pixels.seen(op)
-        at = self.places(op) if seen is None else self.pixels.place(op, seen)
+        at = places or self.places(op) if seen is None else self.pixels.place(op, seen)
         what, rank = ("in", len(op.at)) if seen is None else ("pixels", len(pixels_of(seen).places) + 2)
         if op.multicast:
             copy = self.made(f"copy_{what}_multicast_{rank}d", f"ptx.copy_{what}_multicast", rank)
@@ -599,6 +610,7 @@ class Emitter:
                 self.stream.bounds(program.bounds)
             if self.segments is not None:
                 self.segments.tile()
+            self.pages.tile()
             self.pixels.first(body)
             self.block(body)
             code.assign(tile, call("int32", code.local("following") if order.paired else tile + count))
@@ -717,7 +729,8 @@ class Emitter:
 
 
 def _issued(body: tuple[Op, ...], most: int) -> Iterator[list[Op]]:
-    """The operations one by one, but products together of which one instruction, of so many columns at most, makes all."""
+    """The operations one by one, but products together of which one instruction, of so many columns at most, makes all, and the
+    copies from pages into a tile."""
     group: list[Op] = []
     for op in body:
         if group and not _continues(group, op, most):
@@ -732,6 +745,8 @@ def _continues(group: Sequence[Op], op: Op, most: int) -> bool:
     """Whether a product is of the same left factor as those before it, and its right factor lies behind theirs in the same way: so
     that their columns are those of one factor. See Note [Matrix descriptors]."""
     first = group[0]
+    if isinstance(op, b.Copy) and isinstance(first, b.Copy):
+        return _pages(op) is not None and (op.ring, op.field) == (first.ring, first.field)
     if not isinstance(first, b.Product) or not isinstance(op, b.Product) or not isinstance(op.left, b.StageField):
         return False
     if replace(op, accumulator=first.accumulator, right=first.right) != first or op.right.ring != first.right.ring:
@@ -741,6 +756,11 @@ def _continues(group: Sequence[Op], op: Op, most: int) -> bool:
     follows = alike and field.offset == start.offset + len(group) * tile.bytes
     one_panel = tile.axes[-1] != op.over or tile.bytes == field.panel  # along what is summed, panels of one lie between
     return follows and one_panel and (len(group) + 1) * op.accumulator.shape[1] <= most
+
+
+def _pages(op: Op) -> Pages | None:
+    """From which pages an operation copies, if it does."""
+    return op.ring.fields[op.field].load.pages if isinstance(op, b.Copy) else None
 
 
 def _first_limb(part: b.StageField) -> b.StageField:

@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from axon.backend.gpu.layout.pages import Pages, is_cut
 from axon.backend.gpu.proof.findings import Found, Kind, Violation
 from axon.backend.gpu.roles import barriers as b
-from axon.backend.gpu.roles.barriers import BarrierProgram, Copy, Op, operations
+from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Copy, Op, operations
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.bounds import BLOCK
 from axon.backend.gpu.tile.ir import Fold, TileAxis
 from axon.backend.gpu.tile.segments import REACH, has_front
 from axon.base.element import Element
 from axon.base.names import Symbol
+from axon.core.walk import reads
+from axon.shapes.dimension import Dim
 
 ROWS = 64  # of one matrix instruction, of one store
 
@@ -57,6 +60,7 @@ def check_contents(program: BarrierProgram) -> None:
     _check_loops(program)
     _check_ragged(program)
     _check_segments(program)
+    _check_pages(program)
     _check_looked_up(program)
     _check_promoted(program)
     _check_sums(program)
@@ -93,7 +97,10 @@ def _check_copy(program: BarrierProgram, op: Copy) -> None:
     box = dict(zip(load.axes, op.descriptor.box, strict=True))
     inner, outer = tile.axes[-1], tile.axes[:-1]
     panel, rest = divmod(op.offset - field.offset, field.panel)
-    _require(rest == 0 and panel >= 0, "layout", f"a copy to byte {op.offset}, where no panel begins")
+    paged = load.pages is not None
+    row, inside = divmod(rest, swizzle)  # of the panel, with which a box of a page begins
+    begins = row % box[program.steps.symbol] == 0 and inside == 0 if paged else rest == 0
+    _require(begins and panel >= 0, "layout", f"a copy to byte {op.offset}, where no panel begins")
     _require(box[inner] == field.width, "layout", f"a copy of {box[inner]} columns into panels of {field.width}")
     _require(prod(op.descriptor.box) * tile.element.bits // 8 == op.bytes, "bytes", f"a box that is not {op.bytes} bytes")
     for c in op.at:
@@ -102,12 +109,16 @@ def _check_copy(program: BarrierProgram, op: Copy) -> None:
         shared = (op.multicast and box[c.axis] * program.cluster == extent) or (c.axis == inner and c.by_rank > 0)
         share = _share(op, c.axis, inner, swizzle) if shared else 0
         _require(c.by_rank == share, "content", f"a copy whose place along `{c.axis.name}` moves by {c.by_rank} with the rank")
-        if c.axis in outer:
+        if c.axis == program.steps.symbol and paged:
+            own = program.mapping.box
+            _require(box[c.axis] == own > 0, "layout", f"a copy of {box[c.axis]} rows of a page, not of {own}")
+        elif c.axis in outer:
             _require(box[c.axis] == (share or extent), "layout", f"a copy of {box[c.axis]} of {extent} along `{c.axis.name}`")
         elif c.axis != inner:
             _require(box[c.axis] == 1, "layout", f"a copy of {box[c.axis]} along `{c.axis.name}`")
         within = panel * field.width if c.axis == inner else 0
         if c.axis == program.steps.symbol:
+            within += row
             pieces, left = divmod(c.offset - within, extent)
             _require(left == 0 and pieces >= 0 and c.step in (0, extent), "content", f"no piece begins at {c.offset}")
         else:
@@ -199,6 +210,11 @@ def _lag(axis: TileAxis, op: Copy) -> int:
     field = op.ring.fields[op.field]
     panel = (op.offset - field.offset) // field.panel
     within = panel * field.width if field.tile.axes[-1] == axis.symbol else 0
+    within += (
+        (op.offset - field.offset) % field.panel // (field.width * field.tile.element.bits // 8)
+        if field.load.pages is not None
+        else 0
+    )
     return next((c.offset - within) // (axis.step // field.load.per) for c in op.at if c.axis == axis.symbol)
 
 
@@ -332,6 +348,7 @@ def _check_segments(program: BarrierProgram) -> None:
     order = program.order
     known = {axis.symbol for axis in (*order.outer, order.rows, order.columns, program.steps, *program.whole)}
     known |= {symbol for symbol, _ in program.derived} | (set() if program.ragged is None else {program.ragged.group})
+    known |= {symbol for pages in program.pages for symbol in pages.own}
     for role in program.roles:
         for op in operations(role.body):
             if isinstance(op, Copy) and program.steps.symbol in (along := [c.axis for c in op.at]):
@@ -352,6 +369,62 @@ def _check_segments(program: BarrierProgram) -> None:
             view = shown.get(descriptor.tensor)
             there = view is not None and has_front(view, parts.front, program.steps.symbol)
             _require(there, "content", "a factor that has no front")
+
+
+def _check_pages(program: BarrierProgram) -> None:
+    """Where rows lie in pages: every copy of a box is one of rows of one page, which a table was asked for just before, in the same
+    step, and which it has for all of the box; and boxes end with the rows where these may end inside of a page."""
+    order, box = program.order, program.mapping.box
+    known = {axis.symbol for axis in order.outer} | {symbol for symbol, _ in program.derived}
+    shown = {view.value.symbol: view for view in program.views}
+    _require(bool(program.pages) == (box > 0), "content", "boxes of pages where there are none, or pages without boxes")
+    for pages in program.pages:
+        given = {value.symbol for value in program.tensors}
+        used = [read for scalar in pages.scalars for read in reads(scalar)]
+        _require(given.issuperset(read.tensor for read in used), "content", "a table that the kernel is not given")
+        at = {s.symbol for read in used for s in read.subscripts if isinstance(s, Dim)}
+        _require(at <= known | {pages.number}, "content", "a table of pages that is read at what a tile has several of")
+    for role in program.roles:
+        _check_looks(program, role.body)
+        for op in operations(role.body):
+            if not isinstance(op, Copy):
+                continue
+            load, along = op.ring.fields[op.field].load, [c.axis for c in op.at]
+            named = {symbol for pages in program.pages for symbol in pages.own} & set(along)
+            own = () if load.pages is None else load.pages.own
+            _require(named == set(own), "content", "a copy from pages that are not its own")
+            if load.pages is None:
+                continue
+            _require(load.pages in program.pages, "content", "a copy from pages of which the kernel does not know")
+            plain = all((c.step, c.offset, c.by_rank) == (1, 0, 0) for c in op.at if c.axis in own)
+            _require(plain and not op.multicast, "content", "a copy from another page than its own")
+            if load.pages.front is not None:
+                view = shown.get(load.tensor)
+                cut = view is not None and is_cut(view, load.pages.front, program.steps.symbol)
+                _require(cut, "content", "boxes that go on behind the last row")
+
+
+def _check_looks(program: BarrierProgram, body: tuple[Op, ...]) -> None:
+    """A page is looked up before it is copied from, and since then nothing else is current."""
+    asked: dict[Pages, tuple[Coordinate, ...]] = {}
+    for op in body:
+        match op:
+            case b.Look(pages=pages, at=at):
+                _require(pages in program.pages, "content", "pages of which the kernel does not know are looked up")
+                ring = [c.axis == program.steps.symbol and not c.by_rank and not c.by_consumer for c in at]
+                _require(all(ring), "content", "pages are looked up along another axis")
+                asked[pages] = at
+            case Copy():
+                of = op.ring.fields[op.field].load.pages
+                own = {c for c in op.at if c.axis == program.steps.symbol}
+                _require(of is None or own <= set(asked.get(of, ())), "content", "a copy from a page not looked up")
+            case b.Last():
+                asked = {}
+            case _ if isinstance(op, b.Nested):
+                asked = {}
+                _check_looks(program, op.body)
+            case _:
+                pass
 
 
 def _check_looked_up(program: BarrierProgram) -> None:

@@ -54,8 +54,8 @@ from axon.base.names import Symbol
 
 MAX_STATES = 20_000
 Local: TypeAlias = (  # operations that wait for nobody
-    "b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.Evaluate | b.Retire | t.Work | b.PassTurn | b.Reclaim | b.Write"
-    " | b.AsyncFence | b.Send | b.Scatter | b.Drain"
+    "b.Look | b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.Evaluate | b.Retire | t.Work | b.PassTurn | b.Reclaim"
+    " | b.Write | b.AsyncFence | b.Send | b.Scatter | b.Drain"
 )
 _MAX_EVENTS = 200_000  # between two decisions: more means that a role runs forever without one
 
@@ -411,6 +411,8 @@ class _Explorer(Effects):
                 self.write(state, number, op)
             case b.Scatter(store=store):
                 self.finished(state, number, store)
+            case b.Look():
+                pass  # a table that nobody writes to: see `contents`
             case b.AsyncFence():
                 for peer_fact, mask in list(self.facts.items()):
                     if peer_fact[0] == "wrote" and peer_fact[-1] == number and agent.knows & mask:

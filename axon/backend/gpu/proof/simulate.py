@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 
+from axon.backend.gpu.layout.pages import REACH, Pages
 from axon.backend.gpu.proof.accumulate import Accumulate, rounded
 from axon.backend.gpu.proof.values import Values
 from axon.backend.gpu.roles import barriers as b
@@ -44,8 +45,8 @@ from axon.shapes.dimension import Dim
 
 Array = Any  # numpy.ndarray
 Act: TypeAlias = (  # operations that wait for nobody here, where products are computed one after the other
-    "b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.Evaluate | b.ProductFence | b.Product | b.Commit | t.Work | b.PassTurn"
-    " | b.Meet | b.Write | b.AsyncFence | b.Send | b.Scatter"
+    "b.Look | b.Expect | b.Copy | b.Advance | b.Release | b.Clear | b.Evaluate | b.ProductFence | b.Product | b.Commit | t.Work"
+    " | b.PassTurn | b.Meet | b.Write | b.AsyncFence | b.Send | b.Scatter"
 )
 
 
@@ -109,6 +110,7 @@ class _Agent:
     blocks: int = 1
     limits: tuple[int, int, int, int] = (0, 0, 0, 0)  # pieces of the streamed axis: some from, to, every from, to
     rows: dict[tuple[Symbol, int], Array] = field(default_factory=dict)  # one value per row: statistics, corrections
+    looked: dict[tuple[Symbol, Coordinate], int] = field(default_factory=dict)  # pages, by places
 
 
 class _Cluster:
@@ -366,6 +368,8 @@ class _Cluster:
         match op:
             case b.Expect(ring=ring, bytes=size):
                 self.barriers[agent.block, ring.symbol, "full", self.ahead(agent, op)[0]].arrive(size, 1)
+            case b.Look(pages=pages, at=at):
+                agent.looked |= {(pages.page, c): self.page(agent, pages, c) for c in at}
             case b.Copy():
                 self.copy(agent, op)
             case b.Advance(ring=ring):
@@ -427,13 +431,39 @@ class _Cluster:
             self.copies.append(land)
 
     def start(self, agent: _Agent, op: b.Copy) -> list[int]:
-        """Where a copy begins: in a segment of rows at its front, or so far before it."""
+        """Where a copy begins: in a segment of rows at its front, or so far before it; in pages in the one that was looked up."""
+        pages = op.ring.fields[op.field].load.pages
+        if pages is not None:
+            return self.in_page(agent, op, pages)
         parts, steps = self.program.segments, self.program.steps
         found = {c.axis: self.place(agent, c) for c in op.at if parts is None or c.axis != parts.front}
         if parts is not None:
             first, last = self.segment(agent, parts)
             row = last - self.steps_of(agent) * steps.step + found[steps.symbol]
             found |= {parts.front: max(first, row), steps.symbol: row - max(first, row)}
+        return [found[c.axis] for c in op.at]
+
+    def page(self, agent: _Agent, pages: Pages, c: Coordinate) -> int:
+        """Which page a table has for the row at a place; -1 behind the last."""
+        number = self.place(agent, c) // self.size(pages.rows)
+        if number >= self.size(pages.count):
+            return -1
+        return int(Values(self.tensors, self.sizes, self.fixed(agent) | {pages.number: np.int64(number)}, {}).value(pages.index))
+
+    def in_page(self, agent: _Agent, op: b.Copy, pages: Pages) -> list[int]:
+        """Where a box of a page begins; of the view in which it ends with the rows, if it has one."""
+        steps, box = self.program.steps.symbol, self.program.mapping.box
+        at = next(c for c in op.at if c.axis == steps)
+        first = self.place(agent, at)
+        slot = first % self.size(pages.rows)
+        found = {c.axis: self.place(agent, c) for c in op.at if c.axis not in pages.own}
+        found |= {pages.page: agent.looked[pages.page, at], steps: slot}
+        if pages.front is not None:
+            until = self.size(pages.extent)
+            if pages.until is not None:
+                until = min(until, int(Values(self.tensors, self.sizes, self.fixed(agent), {}).value(pages.until)))
+            rows = max(0, min(until - first, box))
+            found |= {pages.front: slot + rows, steps: REACH - rows}
         return [found[c.axis] for c in op.at]
 
     def product(self, agent: _Agent, op: b.Product) -> None:
@@ -531,10 +561,12 @@ class _Cluster:
 
     def axes(self, agent: _Agent, block: int) -> dict[Symbol, Array]:
         """The indices of 64 rows, as a column, and those of which the tile has one."""
-        order = self.program.order
-        fixed = (*(a.symbol for a in order.outer), *(symbol for symbol, _ in self.program.derived))
-        known: dict[Symbol, Array] = {symbol: np.int64(agent.pieces[symbol]) for symbol in fixed}
-        return known | {order.rows.symbol: self.rows(agent, block)[0][:, None]}
+        return self.fixed(agent) | {self.program.order.rows.symbol: self.rows(agent, block)[0][:, None]}
+
+    def fixed(self, agent: _Agent) -> dict[Symbol, Array]:
+        """The indices of which the tile has one."""
+        fixed = (*(a.symbol for a in self.program.order.outer), *(symbol for symbol, _ in self.program.derived))
+        return {symbol: np.int64(agent.pieces[symbol]) for symbol in fixed}
 
     def fold(self, agent: _Agent, op: t.Fold, block: int) -> None:
         stream, steps = op.stream, self.program.steps

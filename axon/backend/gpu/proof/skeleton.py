@@ -48,6 +48,6 @@ def skeleton(program: BarrierProgram) -> BarrierProgram:
             case _:
                 return part
 
-    own = replace(program, tensors=(), derived=(), whole=(), bounds=None, stores=(), views=(), promoted=(), segments=None)
+    own = replace(program, tensors=(), derived=(), whole=(), bounds=None, stores=(), views=(), promoted=(), segments=None, pages=())
     made: BarrierProgram = bare(own)
     return made

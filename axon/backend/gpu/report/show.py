@@ -15,6 +15,7 @@ from typing import Any, assert_never
 
 from axon.backend.gpu.build.cubin import build, ptx
 from axon.backend.gpu.build.recipe import Plain, tensors, traits
+from axon.backend.gpu.layout.pages import Pages
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.report.plain import time_of
@@ -23,7 +24,7 @@ from axon.backend.gpu.roles import render as render_barriers
 from axon.backend.gpu.runtime.building import KernelBuilder, Ready
 from axon.backend.gpu.runtime.foreseen import of_extents
 from axon.backend.gpu.runtime.plain_variants import used_by
-from axon.backend.gpu.runtime.prepare import problem_of
+from axon.backend.gpu.runtime.prepare import problem_of, shown
 from axon.backend.gpu.runtime.steps import Ordered, Stepped
 from axon.backend.gpu.runtime.ways import Planned, only_shows
 from axon.backend.gpu.sorting.steps import kernels as kernels_of
@@ -238,10 +239,17 @@ def _tiled_work(
     amount = product_flops(plan.kernel).evaluate(sizes)
     parts = plan.kernel.segments if isinstance(plan.kernel, MatrixProduct) else None
     images = {view.value: view for view in views_of(plan.kernel) if view.im2col or (parts and parts.front in view.axes)}
-    moved = sum(
-        images[value].reached(sizes) * value.element.bits // 8 if value in images else size_in_bytes(value).evaluate(sizes)
-        for value in tensors(plan.kernel, builder.planned.values)
-    )
+    pages = plan.kernel.pages if isinstance(plan.kernel, Stream) else ()
+    in_pages = {o.value: o for o in plan.kernel.operands if isinstance(plan.kernel, Stream) and plan.kernel.pages_of(o)}
+
+    def bytes_of(value: Value) -> int:
+        if value in images:
+            return images[value].reached(sizes) * value.element.bits // 8
+        if value in in_pages and isinstance(plan.kernel, Stream):
+            return shown(plan.kernel, [in_pages[value]], sizes) * value.element.bits // 8
+        return size_in_bytes(value).evaluate(sizes)
+
+    moved = sum(map(bytes_of, tensors(plan.kernel, builder.planned.values)))
     lines = [f"{_work(plan.kernel, sizes, names)}: {_flop(amount)}, moves {moved:,} bytes", _resources(plan, builder.target)]
     if problem.pixels is not None:
         joined = ", whole rows of windows at once" if any(view.joined for view in images.values()) else ""
@@ -269,6 +277,11 @@ def _tiled_work(
     if isinstance(plan.kernel, Stream) and plan.kernel.reaches:
         room_for = ", ".join(f"{size_in_bytes(reach.table).evaluate(sizes):,}" for reach in plan.kernel.reaches)
         lines.append(f"  keys that no row of a tile sees are left out, by tables of {room_for} bytes for {BLOCK} rows each")
+    for own in pages:
+        sources = " and ".join(names.get(symbol, symbol.name) for symbol in _sources(plan.kernel, own))
+        each = f"in pages of {own.rows.evaluate(sizes):,} rows, by boxes of {plan.mapping.box}"
+        ends = ", which end with the rows" if own.front is not None else ""
+        lines.append(f"  reads {sources} in place, {each}{ends}: no copy is made first")
     if isinstance(plan.kernel, Stream) and problem.products > 1:
         room = workspace(plan.kernel, sizes)
         lines.append(
@@ -287,6 +300,13 @@ def _tiled_work(
         lines.append(f"  {builder.fixed[number]}")
     candidates = [plan.mapping, *_alternatives(plan, problem, builder.target)]
     return _Told(lines, [(c, predict(c, problem, builder.target)) for c in candidates], amount, FLOPS)
+
+
+def _sources(kernel: Tiled, pages: Pages) -> list[Symbol]:
+    """The tensors that lie in these pages."""
+    views = {view.value.symbol: view.source for view in kernel.views}
+    read = (operand.value.symbol for operand in kernel.operands if pages.page in operand.axes)
+    return list(dict.fromkeys(views.get(symbol, symbol) for symbol in read))
 
 
 def _nest_work(

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
+from axon.backend.gpu.layout.pages import Pages
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import Bounds
@@ -87,6 +88,7 @@ class Coordinate:
 
     It is step · piece(axis) + offset + by_rank · rank in the cluster + by_consumer · consumer. Where segments of rows are summed,
     that of a step is a place in its tile's, with which the last piece ends, and a copy has two: the front, and how far from there.
+    Where rows lie in pages it is the first of a box, which says the copy's other places: its page, and where it is in that.
     """
 
     axis: Symbol
@@ -110,6 +112,14 @@ class Await:
     side: Side
     first: int
     ahead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Ask a table in which pages the boxes are that begin at these places, for the copies that follow."""
+
+    pages: Pages
+    at: tuple[Coordinate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +389,7 @@ class Alone:
 
 
 Single: TypeAlias = (  # operations that hold no others
-    "Await | Expect | Copy | Advance | Release | Clear | Evaluate | ProductFence | Product | Commit | Retire | Work | Turn"
+    "Await | Look | Expect | Copy | Advance | Release | Clear | Evaluate | ProductFence | Product | Commit | Retire | Work | Turn"
     " | PassTurn | LastTurn | Reclaim | Meet | Write | AsyncFence | Send | Scatter | Drain | Depart"
 )
 Op: TypeAlias = "Single | Tiles | Last | Steps | IfOwn | AfterSteps | IfPiece | Alone"
@@ -432,9 +442,9 @@ class Promoted:
 class BarrierProgram:
     """A kernel. `fenced` says that barriers, once initialized, are published to the cluster before anyone uses them.
 
-    `steps` is the axis of its loops; `derived`, `whole`, `bounds`, `views` and `segments` are the tile program's. `stores` are the
-    results, which every tile must leave in memory as a whole, `row_stores` those of one value per row; `promoted` is what a step
-    must sum, one after the other, if it has sums of its own; `sums` what a step adds to several accumulators: each with its
+    `steps` is the axis of its loops; `derived`, `whole`, `bounds`, `views`, `segments` and `pages` are the tile program's. `stores`
+    are the results, which every tile must leave in memory as a whole, `row_stores` those of one value per row; `promoted` is what a
+    step must sum, one after the other, if it has sums of its own; `sums` what a step adds to several accumulators: each with its
     factors.
     """
 
@@ -457,6 +467,7 @@ class BarrierProgram:
     row_stores: tuple[StoreRows, ...] = ()
     sums: tuple[tuple[Tile, Tile, Tile], ...] = ()
     segments: Segments | None = None
+    pages: tuple[Pages, ...] = ()
 
     @property
     def ragged(self) -> Ragged | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import takewhile
+from itertools import product, takewhile
 from math import prod
 from typing import assert_never
 
@@ -83,6 +83,7 @@ class _Lowering:
             derived=source.derived, whole=source.whole, bounds=source.bounds, views=source.views,
             stores=tuple(s for s in program.consumer if isinstance(s, Store)), promoted=self._promoted,
             row_stores=tuple(s for s in program.consumer if isinstance(s, t.StoreRows)), sums=self._sums, segments=source.segments,
+            pages=source.pages,
         )  # fmt: skip
 
     def _skipped(self) -> tuple[Op, ...]:
@@ -145,19 +146,25 @@ class _Lowering:
         # The ring starts empty: the phase before the first counts as complete, and has parity 1.
         out: list[Op] = [b.Await(ring, "empty", 1, put.ahead), b.Expect(ring, ring.stage, put.ahead)]
         piece = -1 if put.before else put.ahead  # loops that ask for the piece before run backwards
-        for number, load in enumerate(put.loads):
-            out += self._copies(ring, number, load, piece, put.ahead, inside)
-        return out
+        copies = [op for number, load in enumerate(put.loads) for op in self._copies(ring, number, load, piece, put.ahead, inside)]
+        return [*self._looks(put.loads, copies), *out, *copies]
 
-    def _copies(self, ring: Ring, number: int, load: Load, piece: int, ahead: int, inside: bool) -> list[Op]:
-        """One copy for each panel; a tile that the cluster shares is filled in equal parts, one by each block, for all blocks."""
+    def _looks(self, loads: Sequence[Load], copies: Sequence[Copy]) -> Iterator[b.Look]:
+        """What tables are asked for copies, while the stage is still waited for."""
+        for pages in dict.fromkeys(load.pages for load in loads if load.pages is not None):
+            of = [op for op in copies if op.ring.fields[op.field].load.pages == pages]
+            yield b.Look(pages, tuple(dict.fromkeys(c for op in of for c in op.at if c.axis == self.steps.symbol)))
+
+    def _copies(self, ring: Ring, number: int, load: Load, piece: int, ahead: int, inside: bool) -> list[Copy]:
+        """One copy for each panel, or for each box of it that lies in one page; a tile that the cluster shares is filled in equal
+        parts, one by each block, for all blocks."""
         field = ring.fields[number]
         tile, mapping = field.tile, self.program.mapping
         steps = dict(zip(tile.axes, tile.shape, strict=True))
         split_axis = next((a for a in tile.axes if a != self.steps.symbol), tile.axes[0])
         parts = mapping.cluster if self._shared(tile.axes) else 1
         share = steps[split_axis] // parts
-        out: list[Op] = []
+        out: list[Copy] = []
         inner = tile.axes[-1]
         along_inner = split_axis == inner
         panels = (share if along_inner else steps[inner]) // field.width
@@ -165,20 +172,24 @@ class _Lowering:
         box_of = dict(zip(tile.axes[:-1], tile.shape[:-1], strict=True)) | {inner: field.width}
         if not along_inner:
             box_of[split_axis] = share
+        boxes = 1
+        if load.pages is not None:
+            boxes, rows = tile.shape[0] // mapping.box, mapping.box
+            box_of[self.steps.symbol] = mapping.box
         box = tuple(box_of.get(a, 1) for a in load.axes)
         by_rank = 0 if parts == 1 else (panels * field.panel if along_inner else share * self.target.swizzle)
-        for panel in range(panels):
+        for panel, part in product(range(panels), range(boxes)):
             at = []
             for axis in load.axes:
                 offset = panel * field.width if axis == inner else 0
                 step = 0 if axis in self.whole else steps.get(axis, 1)
                 if axis == self.steps.symbol:
-                    offset += abs(piece) * step
+                    offset += abs(piece) * step + part * rows
                     step = step if inside else 0
                 rank = share if parts > 1 and axis == split_axis else 0
                 at.append(Coordinate(axis, step, offset, rank))
             size = rows * self.target.swizzle
-            offset = field.offset + panel * field.panel
+            offset = field.offset + panel * field.panel + part * size
             descriptor = Descriptor(load.tensor, box, load.order, rounds=tile.element is Element.F32)
             out.append(Copy(ring, descriptor, tuple(at), number, offset, by_rank, size, parts > 1, ahead))
         return out

@@ -56,6 +56,8 @@ def _text(op: Op, names: SymbolNames, apart: bool) -> str:
     match op:
         case b.Await(ring=ring, side=side, first=first, ahead=ahead):
             return f"wait {names[ring.symbol]}.{side} parity {first}" + _ahead(ahead)
+        case b.Look(pages=pages, at=at):
+            return f"look up {names[pages.page]} of {_at(at, names)}"
         case b.Expect(ring=ring, bytes=size, ahead=ahead):
             return f"arrive {names[ring.symbol]}.full, expect {size} bytes" + _ahead(ahead)
         case b.Copy():

@@ -15,7 +15,7 @@ Note [Spaced rows]
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from math import inf, prod
 from typing import assert_never
@@ -25,14 +25,24 @@ from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout import roofline
 from axon.backend.gpu.layout.copies import CopyLayout, spread
 from axon.backend.gpu.layout.memory import SPACED, DeviceTensor, aligned
+from axon.backend.gpu.layout.pages import Gathered, gathered
 from axon.backend.gpu.layout.roofline import memory_rate
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.unsupported import Unsupported
-from axon.backend.gpu.runtime.prepare import fit, is_empty, is_staged, problem_of, side_by_side, unreadable
+from axon.backend.gpu.runtime.prepare import (
+    as_it_lies,
+    fit,
+    is_empty,
+    is_staged,
+    problem_of,
+    side_by_side,
+    unreadable,
+    with_views_of,
+)
 from axon.backend.gpu.simt.moves import moving
 from axon.backend.gpu.tile.contraction import MatrixProduct, view_of
 from axon.backend.gpu.tile.epilogue import EpilogueOperand
-from axon.backend.gpu.tile.families import Kernel, Tiled, copy, results_of, views_of, with_operands
+from axon.backend.gpu.tile.families import Kernel, Tiled, copy, in_pages, results_of, views_of, with_operands
 from axon.backend.gpu.tile.limbs import without_tensor_cores
 from axon.backend.gpu.tile.schedule import fastest
 from axon.backend.gpu.tile.stream import Stream
@@ -40,7 +50,8 @@ from axon.backend.plan.ir import Nest, Reason, reads_of
 from axon.backend.plan.scratch import ALIGNMENT
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
-from axon.core.ir import Value
+from axon.core.ir import Compute, Program, Value
+from axon.core.walk import outs_of
 from axon.shapes.dimension import Dim
 
 LONGER = 8  # parts of a tensor, of which spaced rows may add one
@@ -180,6 +191,86 @@ def _copied(
             views += [] if seen is None else [seen]
             operands[number] = EpilogueOperand(made if seen is None else seen.value, axes, tuple(range(len(axes))))
         yield with_operands(replace(kernel, views=tuple(views)), tuple(operands))
+
+
+def all_gathered(program: Program) -> dict[Symbol, Gathered]:
+    """What operations of a program only gather, and is no result."""
+    values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in program.block.ops for out in outs_of(op)}
+    ops = (op for op in program.block.ops if isinstance(op, Compute))
+    found = {each.value.symbol: each for op in ops for each in gathered(op, values)}
+    return {symbol: each for symbol, each in found.items() if symbol not in program.block.results}
+
+
+def without_gathered(program: Program, found: Mapping[Symbol, Gathered]) -> Program:
+    """A program that takes what is gathered as if it were there."""
+    ops = (op for op in program.block.ops if found.keys().isdisjoint(out.symbol for out in outs_of(op)))
+    given = tuple(each.value for each in found.values())
+    return replace(program, inputs=(*program.inputs, *given), block=replace(program.block, ops=tuple(ops)))
+
+
+def read_by(kernel: Kernel, program: Program) -> Set[Symbol]:
+    """The tensors that a kernel reads, behind its views."""
+    if isinstance(kernel, Nest):
+        return reads_of(kernel)
+    if isinstance(kernel, Stream):
+        return kernel.needs
+    values = {*program.inputs, *(out for op in program.block.ops for out in outs_of(op))}
+    sources = {view.value.symbol: view.source for view in views_of(kernel)}
+    return {sources.get(value.symbol, value.symbol) for value in tensors_of(kernel, tuple(values))}
+
+
+def unpacked(
+    program: Program,
+    kernels: Sequence[Kernel],
+    tensors: Mapping[Symbol, DeviceTensor],
+    sizes: Mapping[Symbol, int],
+    target: Target,
+) -> frozenset[Symbol]:
+    """What kernels gather for streams that would rather read it in its pages, all of them: where no copy is made, memory is read
+    once, and not written and read again; but each box of a page is a copy of its own."""
+    candidates = all_gathered(program)
+    values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in program.block.ops for out in outs_of(op)}
+    able: dict[Symbol, bool] = {}
+    for kernel in kernels:
+        own = {s: candidates[s] for s in read_by(kernel, program) & candidates.keys()} if candidates else {}
+        if not own:
+            continue
+        better = _better_in_pages(kernel, own, values, tensors, sizes, target) if isinstance(kernel, Stream) else frozenset()
+        for symbol in own:
+            able[symbol] = able.get(symbol, True) and symbol in better
+    return frozenset(symbol for symbol, better in able.items() if better)
+
+
+def _better_in_pages(
+    kernel: Stream,
+    found: Mapping[Symbol, Gathered],
+    values: Mapping[Symbol, Value],
+    tensors: Mapping[Symbol, DeviceTensor],
+    sizes: Mapping[Symbol, int],
+    target: Target,
+) -> Set[Symbol]:
+    """What a stream takes less time to read in its pages than as a copy that is made first."""
+    nothing = frozenset[Symbol]()
+    if kernel.further or any(operand.value.element.bits != 16 for operand in kernel.operands) or is_empty(kernel, sizes):
+        return nothing
+    try:
+        paged, _ = in_pages(kernel, found, values)
+    except Unsupported:
+        return nothing
+    seen = with_views_of(paged, tensors, sizes)
+    if isinstance(seen, str):
+        return nothing
+    for operand in paged.operands:
+        if paged.pages_of(operand) is not None:
+            lying = as_it_lies(paged, operand, seen[operand.value.symbol])
+            if isinstance(lying, str) or lying.axes[-1] == paged.keys.symbol:
+                return nothing
+    own = found.keys() - paged.needs
+    sources = {view.value.symbol: view.source for view in kernel.views}
+    copied = [o for o in kernel.operands if sources.get(o.value.symbol, o.value.symbol) in own]
+    before = sum(copying(kernel, operand, sizes, target) for operand in dict.fromkeys(copied))
+    after = fastest(problem_of(paged, sizes), traits(paged), target)
+    return own if after < before + fastest(problem_of(kernel, sizes), traits(kernel), target) else nothing
 
 
 def spacing(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Mapping as MappingOf
-from math import prod
+from math import gcd, prod
 from typing import assert_never
 
 from axon.backend.gpu.layout.assumptions import Granted
 from axon.backend.gpu.layout.axes import ScatteredAxes
 from axon.backend.gpu.layout.memory import DeviceTensor
+from axon.backend.gpu.layout.pages import axes_in
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, itself, with_views
@@ -228,8 +229,8 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             keys, depth = kernel.keys.extent.evaluate(sizes), max(axis.extent.evaluate(sizes) for axis in kernel.depths)
             problem = ScheduleProblem(
                 rows, columns, depth, outer, keys, kernel.condition is not None, scores=len(kernel.depths),
-                by_key=len(kernel.by_key),
-                elements=(_shown(kernel, kernel.queries, sizes), _shown(kernel, (*kernel.key_operands, kernel.value), sizes)),
+                by_key=len(kernel.by_key), page=_page(kernel, sizes),
+                elements=(shown(kernel, kernel.queries, sizes), shown(kernel, (*kernel.key_operands, kernel.value), sizes)),
                 limbs=(len(kernel.limbs[0]), len(kernel.limbs[1])), products=len(terms(len(kernel.limbs[0]), len(kernel.limbs[1]))),
             )  # fmt: skip
             part = None if kernel.part is None else kernel.part.evaluate(sizes)
@@ -238,18 +239,27 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             assert_never(kernel)
 
 
-def _shown(kernel: Stream, operands: Iterable[EpilogueOperand], sizes: MappingOf[Symbol, int]) -> int:
-    """How many elements of operands a kernel reads: at an index that is the same in all of it, as a loop's counter, one alone."""
-    outer = {axis.symbol for axis in kernel.outer}
+def _page(kernel: Stream, sizes: MappingOf[Symbol, int]) -> int:
+    """Of how many keys pages are; of several sizes what divides all. 0 without pages."""
+    return gcd(*(pages.rows.evaluate(sizes) for pages in kernel.pages))
+
+
+def shown(kernel: Stream, operands: Iterable[EpilogueOperand], sizes: MappingOf[Symbol, int]) -> int:
+    """How many elements of operands a kernel reads: at an index that is the same in all of it, as a loop's counter, one alone; in
+    pages those of its keys, for each index at which a table is read."""
+    outer = {axis.symbol: axis.extent for axis in kernel.outer}
     alone = {symbol for symbol, dim in kernel.derived if dim.variables.isdisjoint(outer)}
-    return sum(
-        prod(
-            max(0, operand.value.shape[d].evaluate(sizes))
-            for axis, d in zip(operand.axes, operand.order, strict=True)
-            if axis not in alone
-        )
-        for operand in operands
-    )
+    found = 0
+    for operand in operands:
+        pages = kernel.pages_of(operand)
+        extents = {axis: operand.value.shape[d] for axis, d in zip(operand.axes, operand.order, strict=True) if axis not in alone}
+        if pages is not None:
+            extents = {axis: extent for axis, extent in extents.items() if axis not in pages.own} | {
+                kernel.keys.symbol: pages.extent
+            }
+            extents |= {axis: outer[axis] for scalar in pages.scalars for axis in axes_in(scalar) if axis in outer}
+        found += prod(max(0, extent.evaluate(sizes)) for extent in extents.values())
+    return found
 
 
 def _elements(

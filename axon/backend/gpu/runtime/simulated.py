@@ -167,7 +167,8 @@ class _Run(Walk[Any]):
         size = source.itemsize
         tensor = DeviceTensor(0, source.shape, tuple(stride // size for stride in source.strides), view.value.element)
         lying = view.of(tensor, self.sizes)
-        from_there = np.lib.stride_tricks.as_strided(source, (lying.pointer // size + 1,), (size,))[-1:]
+        first = lying.pointer // size  # perhaps in front of the source, of a view that shows nothing there
+        from_there = np.lib.stride_tricks.as_strided(source, (abs(first) + 1,), (size if first >= 0 else -size,))[-1:]
         return np.lib.stride_tricks.as_strided(from_there, lying.shape, [stride * size for stride in lying.strides])
 
     def decided(self, program: Program) -> tuple[Planned, tuple[Fixed, ...]]:

@@ -34,6 +34,7 @@ from axon.backend.gpu.tile.epilogue import views_of
 from axon.backend.gpu.tile.schedule import TileMapping, Traits, accumulators, holds, predict
 from axon.backend.gpu.tile.schedule_file import FREE, Fixed
 from axon.backend.gpu.tile.siblings import seconds_alone
+from axon.backend.gpu.tile.stream import Stream
 from axon.backend.plan.collapse import Dimensions
 from axon.backend.plan.ir import Nest, reads_of
 from axon.base.data import dataclass, field
@@ -287,6 +288,10 @@ def _instead(planned: Planned, program: Program) -> str:
     for symbol, division in sorted(way.divided, key=lambda item: item[0].id):
         parts = ["is put together of parts"] * (division.tiles is not None)
         said.append(f"{_named(symbol, program)} {' and '.join([*parts, *['has rows that share keys as one'] * division.grouped])}")
+    for stream in (k for k in planned.kernels if isinstance(k, Stream) and k.pages):
+        sources = {view.value.symbol: view.source for view in stream.views}
+        own = dict.fromkeys(sources.get(o.value.symbol, o.value.symbol) for o in stream.operands if stream.pages_of(o) is not None)
+        said += [f"{_named(s, program)} is read in its pages" for s in own]
     said += [f"{_named(s, program)} leaves out keys by tables" for s in sorted(way.reached, key=lambda s: s.id)]
     said += [f"rows of {_named(s, program)} begin at multiples of 16 bytes" for s in sorted(way.spaced, key=lambda s: s.id)]
     said += [f"{_named(s, program)} is put together in place" for s in sorted(way.placed, key=lambda s: s.id)]

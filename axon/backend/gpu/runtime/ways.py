@@ -7,6 +7,7 @@ Note [Ways]
       merging  the several axes that one factor has alone are rows, or columns, as one; or the product is made in another order of
                indices and put in its own after (see `merging`, `tile.regroup`). This is decided first, by cost
       before   factors are computed by a kernel before, and not on the way to the tensor cores, which the compiler has refused
+      paged    keys and values of a stream that are only gathered, in pages, are read where they lie (see `packed`, `layout.pages`)
       rows     a stream's tiles have rows of another index: of the heads that share keys where positions are few (see `dividing`)
       divided  parts of the keys of a stream with few rows are streams of their own, rows that share keys are one tile's
                (see `dividing`, `tile.divided`)
@@ -49,7 +50,16 @@ from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, with_views
 from axon.backend.gpu.runtime.dividing import better_rows, division
 from axon.backend.gpu.runtime.merging import Merged, merged
-from axon.backend.gpu.runtime.packed import Packing, packings, spacing, with_copies
+from axon.backend.gpu.runtime.packed import (
+    Packing,
+    all_gathered,
+    packings,
+    read_by,
+    spacing,
+    unpacked,
+    with_copies,
+    without_gathered,
+)
 from axon.backend.gpu.runtime.prepare import Prepared, copied, fit, is_empty
 from axon.backend.gpu.runtime.reaching import with_reaches, worth_reaching
 from axon.backend.gpu.runtime.spreading import rows_to_spread
@@ -58,7 +68,7 @@ from axon.backend.gpu.tile.assembled import Assembly, assemblies, in_place
 from axon.backend.gpu.tile.contraction import MatrixProduct, Merging
 from axon.backend.gpu.tile.divided import Division, divided, state_of
 from axon.backend.gpu.tile.epilogue_cost import better_bare
-from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, nests, results_of, views_of
+from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, nests, results_of, views_of, with_pages
 from axon.backend.gpu.tile.limbs import better_apart, dearer, limbed
 from axon.backend.gpu.tile.recompute import Recomputed, better_kept, recomputed
 from axon.backend.gpu.tile.regroup import named, regrouped
@@ -99,6 +109,7 @@ class Way:
     divided: frozenset[tuple[Symbol, Division]] = frozenset()
     rows: frozenset[tuple[Symbol, int]] = frozenset()
     reached: Symbols = NONE
+    paged: Symbols = NONE
     ones: Symbols = NONE  # sizes
     parts: frozenset[tuple[Symbol, Parting]] = frozenset()
     spaced: Symbols = NONE
@@ -108,7 +119,7 @@ class Way:
 
     def __or__(self, other: Way) -> Way:
         names = ("plain", "apart", "alone", "bare", "packed", "merging", "before", "spread", "divided", "rows", "reached",
-                 "ones", "parts", "spaced", "placed", "tf32")  # fmt: skip
+                 "paged", "ones", "parts", "spaced", "placed", "tf32")  # fmt: skip
         return Way(**{name: getattr(self, name) | getattr(other, name) for name in names}, why=(*self.why, *other.why))
 
     @property
@@ -200,25 +211,32 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     ordered = regrouped(again.program, merging)
     cuts = dict(way.spread)
     said = dict(way.why)
+    found = {symbol: each for symbol, each in all_gathered(ordered).items() if symbol in way.paged}
     why = {symbol: reason for symbol, reason in said.items() if symbol in way.plain or symbol not in way.alone}
     alone = {symbol: said.get(symbol, "") for symbol in way.alone}
-    made = kernels(
-        ordered,
-        way.plain,
-        way.apart,
-        why,
-        way.bare,
-        named(merging),
-        cuts,
-        again.kept,
-        way.ones,
-        without,
-        alone,
-        dict(way.rows),
-        dict(way.parts),
-    )
-    done = with_reaches(with_divisions(made, dict(way.divided), ordered), way.reached, ordered)
-    whole = limbed(tuple(done), ordered, tf32=way.tf32)
+    while True:
+        apart = without_gathered(ordered, found)
+        made = kernels(
+            apart,
+            way.plain,
+            way.apart,
+            why,
+            way.bare,
+            named(merging),
+            cuts,
+            again.kept,
+            way.ones,
+            without,
+            alone,
+            dict(way.rows),
+            dict(way.parts),
+        )
+        done = tuple(with_pages(with_reaches(with_divisions(made, dict(way.divided), apart), way.reached, apart), found, apart))
+        kept = {symbol for kernel in done for symbol in read_by(kernel, apart)} & found.keys()
+        if not kept:
+            break
+        found = {symbol: each for symbol, each in found.items() if symbol not in kept}  # something else has to have it in memory
+    whole = limbed(done, ordered, tf32=way.tf32)
     packed = with_copies(whole.kernels, way.packed, ordered.block.results)
     groups = (kernel.grouping for kernel in packed.kernels if isinstance(kernel, MatrixProduct) and kernel.grouping is not None)
     copies = packed.copies | {copy.symbol: 1 for grouping in groups for copy in grouping.copies}
@@ -283,6 +301,9 @@ def _fitting(
     if merging:
         return way | Way(merging=merging)
     decided = {out for first, _ in way.divided for out in (first, state_of(first))}
+    paged = unpacked(planned.program, planned.kernels, lying, sizes, target) - way.paged if has and not given else NONE
+    if paged:
+        return way | Way(paged=paged)
     streams = (kernel for kernel in open_ if isinstance(kernel, Stream))
     divisions = {results_of(kernel)[0].symbol: division(kernel, decided, sizes, target) for kernel in streams}
     if any(divisions.values()):

@@ -86,7 +86,7 @@ def divided(kernel: Stream, division: Division) -> Divided:
 
 def _grouped(kernel: Stream) -> tuple[Stream, dict[Symbol, Dim]]:
     """The stream in which rows that share keys are one tile's, and where each of its axes is, by those of the other."""
-    loaded = {*kernel.key.axes, *kernel.value.axes}
+    loaded = kernel.by_keys
     whole: list[Axis] = []
     cut: dict[Symbol, tuple[Axis, Axis]] = {}  # an outer axis: what stands for it in the keys, and the rest
     for axis in kernel.outer:

@@ -11,15 +11,17 @@ from contextlib import suppress
 from typing import TypeAlias, assert_never
 
 from axon.backend.gpu.layout.copies import CopyLayout
+from axon.backend.gpu.layout.pages import Gathered, Pages, Paging, axes_in
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.contraction import APART, LIMB_ELEMENTS, MatrixProduct, Merging, contraction, group, with_factors
-from axon.backend.gpu.tile.epilogue import STORED, EpilogueGroup, EpilogueOperand
+from axon.backend.gpu.tile.epilogue import STORED, EpilogueGroup, EpilogueOperand, check_derived
 from axon.backend.gpu.tile.epilogue import views_of as tiled_views
 from axon.backend.gpu.tile.ragged import Ragged
 from axon.backend.gpu.tile.siblings import siblings
 from axon.backend.gpu.tile.stream import Found, RowResult, Stream, stream
 from axon.backend.gpu.tile.verify import verify_kernels
+from axon.backend.kernel.tensor_core_scalars import obstacle
 from axon.backend.plan import ir as plans
 from axon.backend.plan.fuse import Policy, fuse
 from axon.backend.plan.ir import Nest, Reason
@@ -48,6 +50,7 @@ ALONE = replace(POLICY, epilogues=frozenset({Element.F64, *LIMB_ELEMENTS}))
 
 _TABLES = Reason("for tiles that have rows of one group each")
 _SEGMENTS = Reason("for sums of the rows of each group")
+_PAGES = Reason("stops the program where a table names a page that is none")
 NO_REASONS: Mapping[Symbol, str] = {}
 NO_MERGING: Mapping[Symbol, Merging] = {}
 NO_CUTS: Mapping[Symbol, Cut] = {}
@@ -103,6 +106,84 @@ def with_operands(kernel: Tiled, operands: Sequence[EpilogueOperand]) -> Tiled:
             return replace(kernel, query=queries[0], key=keys[0], value=value, others=tuple(others), further=further)
         case _:
             assert_never(kernel)
+
+
+def in_pages(
+    kernel: Stream, found: Mapping[Symbol, Gathered], values: Mapping[Symbol, Value]
+) -> tuple[Stream, tuple[Compute, ...]]:
+    """The stream with those keys and values that are `found` to be gathered read in their pages that can be, and what stops the
+    program where there is no such page. Raises `Unsupported` if that is none of them."""
+    axes = (*kernel.outer, kernel.rows, kernel.columns, *kernel.reduced)
+    shown = {view.value.symbol: view for view in kernel.views}
+    extents = {axis.symbol: axis.extent for axis in axes}
+    operands = (*kernel.key_operands, kernel.value)
+    for operand in operands:
+        extents = {a: operand.value.shape[d] for a, d in zip(operand.axes, operand.order, strict=True)} | extents
+    paging = Paging(kernel.keys, values, extents, kernel.derived)
+    pages: dict[Symbol, Pages] = {}
+    left: set[Symbol] = set()  # what has to be gathered
+    reason: list[Unsupported] = []
+
+    def read(operand: EpilogueOperand) -> EpilogueOperand:
+        seen = shown.get(operand.value.symbol)
+        source = operand.value.symbol if seen is None else seen.source
+        if source not in found:
+            return operand
+        axis_of = dict(zip(operand.order, operand.axes, strict=True))
+        at = tuple(Dim.of(axis_of[d]) for d in range(len(axis_of))) if seen is None else seen.places
+        try:
+            own, view = paging.read(found[source], at)
+            _check_pages(own, axes, {a.symbol for a in kernel.outer}, found[source].span)
+        except Unsupported as refused:
+            left.add(source)
+            reason.append(refused)
+            return operand
+        pages[own.page] = own
+        return EpilogueOperand(view.value, view.axes, tuple(range(len(view.axes))))
+
+    queries = kernel.operands[: len(kernel.queries)]
+    made = with_operands(kernel, [*queries, *map(read, operands), *(limb for limbs in kernel.further for limb in limbs)])
+    assert isinstance(made, Stream)
+    if not pages:
+        raise reason[0] if reason else Unsupported("neither keys nor values are gathered", kernel.span)
+    views = tuple(view for view in kernel.views if view.source not in found or view.source in left)
+    paging.tables.extents = extents
+    check_derived(paging.tables, {axis.symbol for axis in kernel.outer}, kernel.span)
+    made = replace(made, views=(*views, *paging.views), pages=tuple(pages.values()), derived=paging.derived)
+    return made, paging.asked
+
+
+def _check_pages(pages: Pages, axes: Sequence[Axis], outer: Set[Symbol], span: Span | None) -> None:
+    """Raises `Unsupported` unless a kernel with these axes can compute which page it is, from outer indices and its number."""
+    symbols = {axis.symbol for axis in axes}
+    for scalar in pages.scalars:
+        why = obstacle(scalar, symbols)
+        if why or not axes_in(scalar).isdisjoint(symbols - outer):
+            raise Unsupported(f"a table of pages {why or 'is read at what a tile has several of'}", span)
+
+
+def with_pages(made: Iterable[Kernel], found: Mapping[Symbol, Gathered], program: Program) -> Iterator[Kernel]:
+    """The kernels, of which streams read what is `found` to be gathered in its pages where they can, and what asks whether there
+    are such pages, each once."""
+    values = {v.symbol: v for v in program.inputs} | {out.symbol: out for op in program.block.ops for out in outs_of(op)}
+    there: set[Symbol] = set()
+    for kernel in made:
+        own = {s: found[s] for s in kernel.needs & found.keys()} if isinstance(kernel, Stream) else {}
+        if not isinstance(kernel, Stream) or not own:
+            yield kernel
+            continue
+        try:
+            kernel, asks = in_pages(kernel, own, values)
+        except Unsupported:
+            yield kernel
+            continue
+        ops = tuple(op for op in asks if not there.issuperset(out.symbol for out in op.outs))
+        outs = {out.symbol: out for op in ops for out in op.outs}
+        there |= outs.keys()
+        before = replace(program, block=Block(ops, tuple(outs)))
+        for nest in nests(before, ops, frozenset(outs), values | outs, whole=True) if ops else ():
+            yield replace(nest, reasons=(*nest.reasons, _PAGES))
+        yield kernel
 
 
 def results_of(kernel: Kernel) -> tuple[Value, ...]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, Protocol, TypeAlias, assert_never
 
+from axon.backend.gpu.layout.pages import Pages
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import BLOCK, Bounds, bounds
 from axon.backend.gpu.tile.computed import Computed
@@ -73,7 +74,7 @@ class Clear:
 class Load:
     """Fill a tile from a tensor at the current pieces of `axes`, which are its dimensions `order`. Outside the tensor it is 0.
 
-    So many neighbours along the last axis, `per`, have one element.
+    So many neighbours along the last axis, `per`, have one element. In `pages`, a box is read from the page that a table names.
     """
 
     tile: Tile
@@ -81,6 +82,7 @@ class Load:
     axes: tuple[Symbol, ...]
     order: tuple[int, ...]
     per: int = 1
+    pages: Pages | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +211,8 @@ class TileProgram:
 
     `derived` are indices that follow from the tile's, `whole` axes that one piece covers, `bounds` the pieces that a mask leaves,
     `views` what is read or stored through other strides. Which rows a tile has, and the index that is one for all of these, may be
-    read from tables (`ragged`), and so may be which rows of the reduced axis belong to a tile (`segments`).
+    read from tables (`ragged`), and so may be which rows of the reduced axis belong to a tile (`segments`), or in which `pages`
+    they are.
     """
 
     tensors: tuple[Value, ...]
@@ -223,6 +226,7 @@ class TileProgram:
     views: tuple[View, ...] = ()
     ragged: Ragged | None = None
     segments: Segments | None = None
+    pages: tuple[Pages, ...] = ()
 
     @property
     def axes(self) -> tuple[TileAxis, ...]:
@@ -265,7 +269,9 @@ def tile(kernel: MatrixProduct | Stream, mapping: TileMapping, tensors: tuple[Va
             else:
                 made = _streaming(kernel, depths, rows, columns, keys, accumulator)
             body = (*made, Finish(kernel), *values, *stores)
-            return TileProgram(tensors, outer, rows, columns, body, kernel.derived, depths, limits, views_of(kernel))
+            return TileProgram(
+                tensors, outer, rows, columns, body, kernel.derived, depths, limits, views_of(kernel), pages=kernel.pages
+            )
         case _:
             assert_never(kernel)
 
@@ -325,14 +331,14 @@ def _streaming(
         query, key = _operand_tile("query", left, steps), _operand_tile("key", right, steps)
         scores.append(Tile(fresh("scores"), Element.F32, *shape, "registers"))
         first.append(_load(query, left))
-        scored += [_load(key, right), Clear(scores[-1]), Multiply(scores[-1], query, key, depth.symbol)]
+        scored += [_load(key, right, kernel.pages_of(right)), Clear(scores[-1]), Multiply(scores[-1], query, key, depth.symbol)]
     value = _operand_tile("value", kernel.value, steps)
     weights = Tile(fresh("weights"), Element.F32, *shape, "registers")
     narrow = Tile(fresh("rounded"), kernel.value.value.element, *shape, "registers")
     body: tuple[Statement, ...] = (
         *scored,
         Fold(kernel, scores[0], weights, tuple(scores[1:])),
-        _load(value, kernel.value),
+        _load(value, kernel.value, kernel.pages_of(kernel.value)),
         Rescale(kernel, accumulator),
         Narrow(weights, narrow),
         Multiply(accumulator, narrow, value, keys.symbol),
@@ -373,8 +379,8 @@ def _sum_of_limbs(sum_: Tile, lefts: Sequence[Tile], rights: Sequence[Tile], ove
     return (Clear(sum_), *small, Settle(sum_), first)
 
 
-def _load(tile: Tile, operand: EpilogueOperand) -> Load:
-    return Load(tile, operand.value.symbol, operand.axes, operand.order)
+def _load(tile: Tile, operand: EpilogueOperand, pages: Pages | None = None) -> Load:
+    return Load(tile, operand.value.symbol, operand.axes, operand.order, pages=pages)
 
 
 def _operand_tile(name: str, operand: EpilogueOperand, steps: dict[Symbol, int]) -> Tile:
@@ -386,6 +392,7 @@ def _operand_tile(name: str, operand: EpilogueOperand, steps: dict[Symbol, int])
 def verify(program: TileProgram) -> None:
     """Raises FormInvalid unless every tile is defined before its use and fits the axes it stands under."""
     steps = {a.symbol: a.step for a in (*program.axes, *program.whole)} | {symbol: 1 for symbol, _ in program.derived}
+    steps |= {symbol: 1 for pages in program.pages for symbol in pages.own}
     defined: set[Symbol] = set()
 
     parts = program.segments
@@ -404,7 +411,10 @@ def verify(program: TileProgram) -> None:
             match statement:
                 case Clear(tile=tile):
                     defined.add(tile.symbol)
-                case Load(tile=tile, axes=axes, per=per):
+                case Load(tile=tile, axes=axes, per=per, pages=pages):
+                    named = {symbol for of in program.pages for symbol in of.own} & set(axes)
+                    require(named == set(pages.own if pages is not None else ()), "a load at pages that are not its own")
+                    require(pages is None or pages in program.pages, "a load from pages of which the program does not know")
                     require(set(tile.axes) <= set(axes) <= set(inside), "a load outside the loops of its axes")
                     *outer, last = (inside[a] for a in tile.axes)
                     require((*tile.shape[:-1], tile.shape[-1] * per) == (*outer, last), "a tile that is not its axes' pieces")
@@ -542,6 +552,8 @@ class Mentions(Protocol):
     def ragged(self) -> Ragged | None: ...
     @property
     def segments(self) -> Segments | None: ...
+    @property
+    def pages(self) -> tuple[Pages, ...]: ...
 
 
 def given(program: Mentions, stream: Stream | None, names: SymbolNames) -> Iterator[str]:
@@ -559,6 +571,12 @@ def given(program: Mentions, stream: Stream | None, names: SymbolNames) -> Itera
     for symbol, dim in program.derived:
         yield f"{names[symbol]} = {dim_text(dim, names)}"
     yield from views_text(program.views, names)
+    for pages in program.pages:
+        whole, by = dim_text(pages.rows, names), names[pages.number]
+        yield f"rows in pages of {whole}, counted by {by}: {names[pages.page]} = {scalar_text(pages.index, names)}"
+        if pages.front is not None:
+            most = [dim_text(pages.extent, names), *([] if pages.until is None else [scalar_text(pages.until, names)])]
+            yield f"  of which rows before {' and '.join(most)} are read, by {names[pages.front]}: those behind them are 0"
     limits = program.bounds
     if stream is None:
         return

@@ -23,6 +23,7 @@ from axon.base.element import Element
 REGISTER_BUDGETS: dict[int, tuple[int, int] | None] = {1: None, 2: (40, 232), 3: (40, 152)}
 STREAM_BUDGETS = {3: (32, 160)}  # a stream's consumers hold more
 SCORES_BUDGETS = {2: (56, 224), 3: (56, 152)}  # and its producer fills two more rings for each further product of scores
+PAGE_BUDGETS = {2: (72, 216), 3: (56, 152)}  # or finds pages, and where rows end in them
 LIMB_BUDGETS = {2: (88, 208)}  # a producer of limbs asks for many copies a step
 STREAM_SPARE = 24  # likewise, of a stream
 KEY_SPARE = 4  # for each value that it reads for each key, beside these
@@ -52,6 +53,7 @@ class TileMapping:
     keys: int = 0  # of a stream: the extent of a tile along the streamed axis; 0 for a contraction
     specialized: bool = True  # a producer of its own asks for copies; if not, the consumers' first thread does so beside its work
     turns: bool = False  # consumers issue their products one after the other, so that one computes while another multiplies
+    box: int = 0  # of a stream whose keys lie in pages: so many of them, all of one page, one copy brings
 
     @property
     def apart(self) -> bool:
@@ -65,12 +67,13 @@ class TileMapping:
 
     def __str__(self) -> str:
         keys = f"×{self.keys}" if self.keys else ""
+        boxes = f" · boxes of {self.box} keys" if self.box else ""
         tile = f"tile {self.rows}×{self.columns}×{self.depth}{keys} · consumers {self.consumers}{' in turn' if self.turns else ''}"
         ring = f"stages {self.stages} · in flight {self.in_flight}"
         cluster = f"cluster {self.cluster} over {self.cluster_over}" if self.cluster > 1 else "no cluster"
         walk = "persistent" if self.persistent else "one tile per block"
         roles = "" if self.specialized else " · not specialized"
-        return f"{tile} · {ring} · {cluster} · groups of {self.group} · {walk}{roles}"
+        return f"{tile}{boxes} · {ring} · {cluster} · groups of {self.group} · {walk}{roles}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,7 @@ class Traits:
     factors: tuple[int, int] = (1, 1)  # how many left ones a stage holds, and right ones, of products that share the other
     scores: int = 1  # of a stream: how many for each element
     by_key: int = 0  # and how many values it reads for each key
+    pages: bool = False  # and whether its keys lie in pages
     ragged: int = 0  # rows of a tile, if tables say so, which tiles have which
     segments: bool = False  # whether a table says which rows a tile sums
     computed: tuple[
@@ -136,8 +140,8 @@ class ScheduleProblem:
     products that share a factor there are so many left and right `factors`, and as many sums as the more of these.
 
     Of rows in `groups` tiles have one group each. Of streams there are the streamed extent, whether a mask leaves parts out, how
-    many scores an element has, and how many values are read for each key; of factors in limbs, how many they have, and how many
-    products. An element, or a limb, has so many `bits`.
+    many scores an element has, how many values are read for each key, and of how many keys a `page` is, if they lie in pages; of
+    factors in limbs, how many they have, and how many products. An element, or a limb, has so many `bits`.
     """
 
     rows: int
@@ -154,6 +158,7 @@ class ScheduleProblem:
     summed: bool = False
     scores: int = 1
     by_key: int = 0
+    page: int = 0
     groups: int = 0
     staged: int = 0  # bytes of what is staged of a left factor that is computed
     work: float = 0.0  # instructions of each of its elements
@@ -183,7 +188,7 @@ def register_budget(
     if promoted:
         special = SEGMENT_LIMB_BUDGETS if segments else LIMB_BUDGETS
     if mapping.keys:
-        special = SCORES_BUDGETS if scores > 1 or promoted else STREAM_BUDGETS
+        special = PAGE_BUDGETS if mapping.box else SCORES_BUDGETS if scores > 1 or promoted else STREAM_BUDGETS
     return special.get(mapping.consumers, REGISTER_BUDGETS[mapping.consumers])
 
 
@@ -272,6 +277,10 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
         (mapping.keys <= target.box_extent, f"keys can be at most {target.box_extent}"),
         (mapping.keys % (width if traits.keys_contiguous else 16) == 0,
          f"keys must be a multiple of {width if traits.keys_contiguous else 16}"),
+        (traits.pages == bool(mapping.box), "boxes are for keys in pages, which need them"),
+        (not mapping.box or (mapping.box % PERIOD == 0 and mapping.keys % mapping.box == 0),
+         f"a box has a multiple of {PERIOD} keys, of which a tile has several times as many"),
+        (mapping.keys <= mapping.box * MOST_BOXES or not mapping.box, f"a tile of keys has at most {MOST_BOXES} boxes"),
         (not traits.ragged or mapping.rows == traits.ragged, f"tables are for tiles of {traits.ragged} rows"),
         (not traits.segments or mapping.depth <= target.box_extent, f"depth can be at most {target.box_extent}, of rows of groups"),
         (not traits.ragged or mapping.cluster == 1 or not over_rows, "blocks of other rows share no group's columns"),
@@ -318,6 +327,8 @@ LIMB_STREAM_TILES = (
     (64, 128, 1),
     (64, 64, 1),
 )  # stages hold three of each
+PERIOD = 8  # rows after which a swizzled tile repeats itself: boxes are made of these
+MOST_BOXES = 16  # of a tile of keys: a producer holds a page for each
 WIDTHS = (64, 128, 192, 256)  # of the two products, where one tile holds all
 
 Given = tuple[tuple[str, int | str], ...]  # fields of a mapping that someone fixed, with their values
@@ -369,7 +380,8 @@ def _bases(traits: Traits, in_turn: bool) -> Iterator[TileMapping]:
     if traits.stream:
         tiles = LIMB_STREAM_TILES if traits.promoted else STREAM_TILES
         for columns, depth, (rows, keys, consumers), turns in product(WIDTHS, WIDTHS, tiles, (False, True)):
-            yield TileMapping(rows, columns, depth, 2, 0 if traits.promoted else 1, consumers, 1, keys=keys, turns=turns)
+            base = TileMapping(rows, columns, depth, 2, 0 if traits.promoted else 1, consumers, 1, keys=keys, turns=turns)
+            yield from (replace(base, box=box) for box in _boxes(keys)) if traits.pages else (base,)
     elif traits.computed:
         for (rows, columns, depth, consumers), persistent in product(COMPUTED_TILES, (True, False)):
             yield TileMapping(rows, columns, depth, 2, 0, consumers, 1, persistent=persistent)
@@ -382,6 +394,11 @@ def _bases(traits: Traits, in_turn: bool) -> Iterator[TileMapping]:
             for (rows, columns, wide, consumers), (cluster, over) in product(TURN_TILES, TURN_CLUSTERS):
                 depth = wide * 16 // traits.element.bits
                 yield TileMapping(rows, columns, depth, 2, 1, consumers, cluster, over, turns=True)
+
+
+def _boxes(keys: int) -> list[int]:
+    """How many of a tile's keys one copy may bring."""
+    return [box for box in range(PERIOD, keys + 1, PERIOD) if keys % box == 0 and keys <= box * MOST_BOXES]
 
 
 def _sized(base: TileMapping, fixed: MappingOf[str, Any], target: Target) -> list[TileMapping]:
@@ -409,6 +426,8 @@ STREAM_FULL = 0.5e-6  # of a tile without a mask: nothing ends early
 STREAM_EDGE = 2.6e-11  # of a score on the edge of a mask
 STREAM_MEMORY = 4.4e12  # bytes per second of the whole chip, measured where queries are few
 THREE_CONSUMERS = 0.80  # of the cost of the scores: two can multiply or compute while one waits
+# Not measured: what the producer of keys in pages waits for a table, and a copy of a box takes (as one of pixels does, see below).
+PAGE_WAIT, BOX_COPY = 0.4e-6, 6e-8
 NO_TURNS, TURNS = 0.4e-6, 1.015  # without turns a tile costs so much more, with them a step costs more
 # Fitted to the three streams of a causal attention's gradient, head dimensions 64 and 128, on one H200. There such values were
 # loaded one by one, when the scores were there; now in pairs, while their products run: it may be less.
@@ -418,8 +437,10 @@ ALONE_KEY = 5.0  # times that, where no other consumer multiplies meanwhile
 
 def holds(mapping: TileMapping, problem: ScheduleProblem) -> bool:
     """Whether a mapping can serve sizes at all: of a stream one tile holds both products' widths; copies of pixels end where the
-    sum does, or they would bring others behind the last place of a window, or of a part of a sum."""
+    sum does, or they would bring others behind the last place of a window, or of a part of a sum; and no box lies in two pages."""
     if problem.pixels is not None and problem.depth % mapping.depth and not (problem.summed and problem.outer == 1):
+        return False
+    if mapping.box and problem.page % mapping.box:
         return False
     return not mapping.keys or (problem.columns <= mapping.columns and problem.depth <= mapping.depth)
 
@@ -441,6 +462,9 @@ def _predict_stream(mapping: TileMapping, problem: ScheduleProblem, target: Targ
     step = STREAM_STEP + mapping.rows * mapping.keys * score * (THREE_CONSUMERS if mapping.consumers > 2 else 1.0)
     if problem.products > 1 and not mapping.turns:
         step *= LIMB_ALIKE
+    if mapping.box:
+        copies = mapping.keys // mapping.box * 2 * (mapping.depth * problem.scores + mapping.columns) / target.swizzle
+        step = _slower(step, PAGE_WAIT + copies * BOX_COPY, 4)
     edge = STREAM_EDGE * mapping.rows * (mapping.rows + mapping.keys) if problem.masked else STREAM_FULL
     tile = STREAM_TILE + edge + (steps * step * TURNS if mapping.turns else NO_TURNS + steps * step)
     busy = LAUNCH + -(-tiles * problem.outer // target.multiprocessors) * tile

@@ -222,9 +222,10 @@ def _error(message: str, label: Label, *notes: str, help: Suggestion | None = No
 
 @cache
 def kinds() -> dict[str, Any]:
-    """The fields of a mapping with their types: int, bool, or a Literal of words."""
+    """The fields of a mapping with their types: int, bool, or a Literal of words. Not how keys are read from pages: where a file
+    fixes something of a stream, they are copied first."""
     hints = get_type_hints(TileMapping)
-    return {field.name: hints[field.name] for field in fields(TileMapping)}
+    return {field.name: hints[field.name] for field in fields(TileMapping) if field.name != "box"}
 
 
 class _Reader:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 
+from axon.backend.gpu.layout.pages import Pages, axes_in
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views
 from axon.backend.gpu.tile.bounds import Reach
@@ -101,7 +102,7 @@ class Stream:
     from the tile's. Factors of terms may mention `others`, scores of their own. `row_results` are stored beside the results. Where
     the first outer index counts parts of the keys, each has `part` of them. Query, key and value may come in limbs, of which these
     are the first (see `limbs`): then `further` are the others of each. `reaches` are tables that say of comparisons of the
-    condition where they may hold (see `reach`).
+    condition where they may hold (see `reach`), `pages` where keys and values lie that are read at one of their indices.
     """
 
     rows: Axis
@@ -131,6 +132,7 @@ class Stream:
     row_results: tuple[RowResult, ...] = ()
     further: tuple[tuple[EpilogueOperand, ...], ...] = ()
     reaches: tuple[Reach, ...] = ()
+    pages: tuple[Pages, ...] = ()
     made: tuple[Symbol, tuple[Symbol, ...]] | None = None  # what its last sum makes, over which axes
 
     @property
@@ -140,8 +142,14 @@ class Stream:
     @property
     def may_be_rows(self) -> tuple[Axis, ...]:
         """The outer axes of which its tiles could have rows instead: all queries have them, no keys and no values."""
-        across = {axis for operand in (*self.key_operands, self.value) for axis in operand.axes}
+        across = self.by_keys
         return tuple(a for a in self.outer if a.symbol not in across and all(a.symbol in q.axes for q in self.queries))
+
+    @property
+    def by_keys(self) -> frozenset[Symbol]:
+        """The indices that keys and values have, or the tables which say where these lie."""
+        own = (axis for operand in (*self.key_operands, self.value) for axis in operand.axes)
+        return frozenset(own).union(*map(axes_in, self.of_pages))
 
     @property
     def reduced(self) -> tuple[Axis, ...]:
@@ -190,6 +198,16 @@ class Stream:
         yield from (value for _, value in self.finals)
 
     @property
+    def of_pages(self) -> Iterator[Scalar]:
+        """What its producer computes."""
+        for pages in self.pages:
+            yield from pages.scalars
+
+    def pages_of(self, operand: EpilogueOperand) -> Pages | None:
+        """Where an operand lies, if data say it."""
+        return next((pages for pages in self.pages if pages.page in operand.axes), None)
+
+    @property
     def again(self) -> bool:
         """Whether it only makes scores, of which it needs no statistics, that might as well be kept in memory."""
         return self.peak is None and not self.totals
@@ -205,7 +223,7 @@ class Stream:
     @property
     def seen(self) -> frozenset[Symbol]:
         """The tensors and views that it reads."""
-        computed = (*self.expressions, *(result.expression for result in self.results))
+        computed = (*self.expressions, *(result.expression for result in self.results), *self.of_pages)
         return frozenset(o.value.symbol for o in self.operands) | {r.tensor for scalar in computed for r in reads(scalar)}
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from axon.backend.gpu.layout.pages import NUMBERS
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.computed import Computed, held_in
 from axon.backend.gpu.tile.contraction import MatrixProduct
@@ -79,6 +80,7 @@ class KernelScope(PlanScope):
             self.require(parts.group in {axis.symbol for axis in kernel.outer}, "sums of groups of which a tile has several")
             for table in parts.tables:
                 self.require(self.tensor(table.symbol) == table, f"the table {table.symbol!r} is another tensor")
+        paged = [symbol for pages in kernel.pages for symbol in (*pages.own, pages.number)] if isinstance(kernel, Stream) else []
         derived = [symbol for symbol, _ in kernel.derived]
         for symbol, dim in kernel.derived:
             self.dim(dim)
@@ -88,6 +90,12 @@ class KernelScope(PlanScope):
         for view in kernel.views:
             self.view(view)
             self.tensors[view.value.symbol] = view.value
+        for symbol in paged:
+            self.introduce(symbol)
+            self.dims.add(symbol)
+        for pages in kernel.pages if isinstance(kernel, Stream) else ():
+            for scalar in pages.scalars:
+                self.require(self.scalar(scalar) in NUMBERS, "pages are no whole numbers")
         for operand in kernel.operands:
             self.operand(operand)
         if isinstance(kernel, MatrixProduct) and kernel.computed is not None:
@@ -109,7 +117,7 @@ class KernelScope(PlanScope):
             self.require(set(row.axes) <= self.dims, f"{row.value.symbol!r} is stored at axes that are not in scope")
         self.locals.clear()
         self.loose = False
-        self.dims.difference_update([*derived, *([groups.group] if groups is not None else [])])
+        self.dims.difference_update([*derived, *paged, *([groups.group] if groups is not None else [])])
         self.leave(axes)
         for symbol in set(self.tensors) - around:
             del self.tensors[symbol]

@@ -21,6 +21,7 @@ from axon.backend.gpu.report.show import explain
 from axon.backend.gpu.runtime import arrays, binding, kept_graphs
 from axon.backend.gpu.runtime.stepped_call import HostCall
 from axon.backend.gpu.runtime.steps import Stepped
+from axon.backend.gpu.tile import schedule
 from axon.backend.plan.ir import Nest
 from axon.base.element import Element
 from axon.base.errors import AxonError
@@ -35,6 +36,7 @@ from tests import ROOT
 from tests.backend.gpu.oracle import NARROW, corpus, different, outcome
 from tests.backend.gpu.runtime.emulated import EmulatedDriver, emulated
 from tests.backend.gpu.runtime.fake import DeviceArray, FakeLibrary
+from tests.backend.gpu.tile.pages import call, drawn
 from tests.backend.gpu.tile.test_windows import pixels
 from tests.core.arguments import admitted
 from tests.core.random_programs import Generator
@@ -302,3 +304,24 @@ def test_gradients_of_layers(gpu: EmulatedDriver) -> None:
     for mine, theirs in zip(got, want, strict=True):
         mine, theirs = mine.astype(np.float64), theirs.astype(np.float64)
         assert np.linalg.norm(mine - theirs) < 2e-2 * np.linalg.norm(theirs)
+
+
+@pytest.mark.parametrize("seed", range(4 if ALL else 2))
+def test_caches_in_pages(seed: int, gpu: EmulatedDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the device's own memory, in which nothing lies in front of the first page; a page that is none stops the program."""
+    for name in ("PAGE_WAIT", "BOX_COPY"):
+        monkeypatch.setattr(schedule, name, 0.0)
+    chance = Random(seed)
+    form = replace(drawn(chance, (8, 16, 64, 24)[seed]), kind=("guarded", "checked")[seed % 2], table="page[b, j / {rows}]")
+    made = call(form, chance, 2, 2, 3, 150 // form.rows, 64, 40)
+    f = axon.compile(form.source).f
+    f = f[tuple(made.explicit)] if made.explicit else f
+    for _ in range(2):  # the second call is a replay
+        with np.errstate(all="ignore"):
+            got = f(*made.arguments, target="cuda").astype(np.float64)
+        np.testing.assert_allclose(got, made.expected, atol=2e-2)
+    assert gpu.ran["roles"] == 2
+    page, lengths = made.arguments[3:]
+    page[1, 0], lengths[1] = -1, 1
+    with pytest.raises(AxonError, match="-1"):
+        f(*made.arguments, target="cuda")

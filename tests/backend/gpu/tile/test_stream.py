@@ -414,7 +414,7 @@ def test_machine_code_without_a_gpu() -> None:
 
 
 def test_pages_of_a_cache_are_gathered_before() -> None:
-    """Keys and values at computed rows are copied once; attention is then a stream."""
+    """Keys and values at computed rows are copied once, before sizes say anything else; attention is then a stream."""
     source = """import nn
     fun f (page : i32[b, m]) (q : bf16[b, h, s, d]) (keys : bf16[p, 16, h, d]) (values : bf16[p, 16, h, e]) =
       let val k = for b h, j < 16 * m, c => keys[page[b, j / 16], j % 16, h, c]
