@@ -237,12 +237,6 @@ class Replay:
         if status:
             self._again("cuGraphLaunch", status, partial(self.driver.launch_graph, self.graph[0], stream))
 
-    def touched(self, addresses: Sequence[int]) -> int:
-        """How many kernels mention an address that would be another."""
-        arguments = self.arguments
-        changed = (n for n, (old, new) in enumerate(zip(arguments.at, addresses, strict=True)) if old != new)
-        return len(set[int]().union(*(arguments.used[n] for n in changed)))
-
     def _made(self) -> tuple[int, list[int], Any]:
         self.parameters = [
             NodeParameters(n.function, (n.blocks, 1, 1), (n.threads, 1, 1), n.shared, call[2])

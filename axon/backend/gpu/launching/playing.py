@@ -3,8 +3,8 @@
 Note [Graphs of steps]
     Kernels that follow each other are launched one by one at first, and as a CUDA graph when they were launched some times at the
     same addresses. Of a loop's steps there are a few kinds by where their states lie: each has a graph of its own. Where addresses
-    are always others, as in the stack of an unfold, the graph that was used longest ago is told of them, if few of its kernels
-    mention them; see Note [Replays] in `launches`.
+    are always others, as in the stack of an unfold, the graph that was used longest ago is told of them; see Note [Replays] in
+    `launches`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from axon.shapes.dimension import Dim
 
 ONE_BY_ONE = 3  # launches at the same addresses before there is a graph: that takes as long as some five of each kernel
 FEWEST = 3  # kernels that are worth a graph
-KINDS = 4  # of the same kernels at other addresses, each with its own graph, whatever they cost
-MOST_KINDS = 8
+KINDS = 8  # of the same kernels at other addresses, each with its own graph
+NEW_KINDS = 2  # the same while no addresses came again
 
 
 class Host(Protocol):
@@ -69,7 +69,8 @@ class Kinds:
 
     def __init__(self, driver: Driver, together: Together, context: int) -> None:
         self.driver, self.together, self.context = driver, together, context
-        self.replays: OrderedDict[tuple[int, ...], Replay] = OrderedDict()
+        self.replays: OrderedDict[tuple[int, ...], Replay] = OrderedDict()  # what was used longest ago first
+        self.again = False  # whether any were used again
 
     def __call__(self, bases: list[int], sizes: dict[Symbol, int], stream: int) -> None:
         together = self.together
@@ -80,6 +81,7 @@ class Kinds:
         if replay is None:
             replay = self.replays[key] = self._other(addresses)
         else:
+            self.again = True
             self.replays.move_to_end(key)
         if together.changing:
             replay(addresses, stream, together.changing, sizes)
@@ -89,12 +91,8 @@ class Kinds:
     def _other(self, addresses: list[int]) -> Replay:
         """What is launched at addresses that were not seen lately."""
         count = len(self.replays)
-        most = len(self.together.launches) // 2 if count < MOST_KINDS else math.inf
-        if count >= KINDS:
-            for key, replay in self.replays.items():
-                if replay.touched(addresses) <= most:
-                    del self.replays[key]
-                    return replay
+        if count >= KINDS or (count >= NEW_KINDS and not self.again):
+            return self.replays.popitem(last=False)[1]
         launches = self.together.launches
         after = math.inf if len(launches) < FEWEST else ONE_BY_ONE
         return Replay(self.driver, launches, len(addresses), self.context, None, after=after)

@@ -273,6 +273,18 @@ class _Recorder(Walk[Held]):
         else:
             self.repeat(op, body, wanted, may_be_none=op.conditional or trip is None)
 
+    def told(self, op: Loop) -> Dim | Symbol:
+        """A trip count as the host of a call knows it, who has not heard of loops that are unrolled."""
+        known, trip = self.known(op), trip_of(op)
+        if known is not None:
+            return Dim.of(known)
+        if isinstance(trip, Dim):
+            return trip.substitute({s: Dim.of(self.sizes[s]) for s in trip.variables - self.counters})
+        program = self.call.stepped.counted.get(trip)
+        if program is not None and not (self.call.sizes.keys() | self.counters).issuperset(program.explicit):
+            raise Unrecorded("the number of steps of a loop depends on the counter of one that is unrolled")
+        return trip
+
     def slot(self, stack: Held, step: int) -> tuple[Make[Held], bool]:
         tensor = stack.tensor
         pointer = tensor.pointer + step * _row(tensor)
@@ -297,7 +309,7 @@ class _Recorder(Walk[Held]):
                 for begin, out, same in zip(initial, op.outs, stays, strict=True)
             ]
         condition = (_place(initial[-1].tensor), _place(states[-1].read.tensor)) if op.conditional else None
-        trip = trip_of(op)
+        trip = self.told(op)
         number = None
         if not isinstance(trip, Dim) and trip in self.held:
             number = _place(self.held[trip].tensor), self.call.stepped.values[trip].element
