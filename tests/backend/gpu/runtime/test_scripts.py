@@ -15,10 +15,10 @@ import axon
 from axon.backend.gpu.launching import playing
 from axon.backend.gpu.launching.playing import Player
 from axon.backend.gpu.launching.scripts import Action, Repeat
-from axon.backend.gpu.runtime import recording, replaying, stepped_call
+from axon.backend.gpu.runtime import recording, replaying
 from axon.base.element import Element
 from tests.backend.gpu.runtime.fake import DeviceArray, FakeLibrary, aligned
-from tests.backend.gpu.runtime.parted import PlayedDriver, PlayedExecutable, played
+from tests.backend.gpu.runtime.parted import PlayedDriver, played
 
 PROGRAMS = 60
 
