@@ -1,4 +1,4 @@
-"""A program in parts to a script: the walk of a call, with places in stead of addresses, and every loop's body walked once.
+"""A program in parts to a script: the walk of a call, with places instead of addresses, and every loop's body walked once.
 
     record    a program in parts, how its tensors lie, their sizes -> a Script; Unrecorded says why there is none
 
@@ -35,6 +35,7 @@ from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.plan.walk import Lives, Make, Walk, steps_of
 from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
+from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.core.ir import Check, Compress, Loop, Sort, Value
 from axon.core.passes.parts import HostLoop, Part, PartsBody, Straight
@@ -48,6 +49,7 @@ UNROLLED = 96  # kernels of all steps of a loop that is unrolled
 LAUNCHES = 1 << 11  # of a script
 PASSED = 1 << 20  # bytes that a step may copy because a state becomes another: a copy of them takes as long as a launch
 OF_SORT = 8  # kernels of a sort, or so
+OF_DATA = "data decide a size"
 
 
 class Unrecorded(Exception):
@@ -67,21 +69,58 @@ def record(
 
     Raises `Unrecorded`; and whatever a walk raises where the program must stop.
     """
-    call = _Call(stepped, cuda, device, sizes, given, rooms, numbers)
-    first = _recorded(call, Arena(None))
-    planned = first.arena.plan()
+    call = _Call(stepped, _Bound(stepped, cuda, device), sizes, given, rooms, numbers)
+    planned = _recorded(call, Arena(None)).arena.plan()
     if planned.size > SPACE // 2:
         raise Unrecorded("it needs too much memory")
     return _recorded(call, Arena(planned)).script(planned.size)
 
 
+def why_walked(stepped: Stepped, sizes: Mapping[Symbol, int]) -> str | None:
+    """Why calls of these sizes are walked, if they are: for arrays that lie in order. Needs no GPU."""
+    values = [stepped.values[symbol] for symbol in (*(v.symbol for v in stepped.program.inputs), *stepped.tables.values)]
+    results = [stepped.values[symbol] for symbol in stepped.program.block.results]
+    if not all(dim.variables <= sizes.keys() for value in (*values, *results) for dim in value.shape):
+        return OF_DATA
+
+    def lies(value: Value) -> DeviceTensor:
+        return contiguous(ALIGNED, tuple(max(0, dim.evaluate(sizes)) for dim in value.shape), value.element)
+
+    given = {value.symbol: lies(value) for value in values}
+    try:
+        _recorded(_Call(stepped, None, sizes, given, [lies(value) for value in results], frozenset()), Arena(None))
+    except Unrecorded as reason:
+        return str(reason)
+    except (AxonError, ZeroDivisionError):  # so does a call
+        return None
+    return None
+
+
 @dataclass(frozen=True, slots=True)
-class _Call:
-    """What `record` is given."""
+class _Bound:
+    """What is launched on a GPU for a part, or for a sort: kernels, and the bytes between them."""
 
     stepped: Stepped
     cuda: Driver
     device: int
+
+    def part(
+        self, part: Straight, given: Mapping[Symbol, DeviceTensor], sizes: Mapping[Symbol, int]
+    ) -> tuple[Sequence[Launch], int]:
+        bound = self.stepped.bind(part, given, sizes, self.device)
+        return bound.kernels, bound.room
+
+    def sort(self, source: DeviceTensor) -> tuple[Sequence[Launch], int]:
+        bound = self.stepped.algorithms.sort(self.cuda, self.device, source)
+        return bound.launches.launches, bound.room
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What `record` is given. Without a GPU nothing is bound, and what is recorded has no kernels."""
+
+    stepped: Stepped
+    bound: _Bound | None
     sizes: Mapping[Symbol, int]
     given: Mapping[Symbol, DeviceTensor]
     rooms: Sequence[DeviceTensor]
@@ -179,11 +218,11 @@ class _Recorder(Walk[Held]):
                 self.loop(op, body, wanted, dying)
             case Sort(values=values, indices=indices, input=input):
                 made = self.held[input].tensor, self.room(values, wanted).tensor, self.room(indices, wanted).tensor
-                if 0 not in made[0].shape:
-                    bound = self.call.stepped.algorithms.sort(self.call.cuda, self.call.device, made[0])
-                    self.put(bound.launches.launches, [t.pointer for t in made], bound.room)
+                if 0 not in made[0].shape and self.call.bound is not None:
+                    kernels, room = self.call.bound.sort(made[0])
+                    self.put(kernels, [t.pointer for t in made], room)
             case Compress():
-                raise Unrecorded("data decide a size")
+                raise Unrecorded(OF_DATA)
             case Check():
                 if not self.counters.isdisjoint(item.left.variables | item.right.variables):
                     raise Unrecorded("a check depends on the counter of a loop")
@@ -196,9 +235,10 @@ class _Recorder(Walk[Held]):
         known = self.call.stepped.known(part)
         if not self.counters.isdisjoint(known.steady):
             raise Unrecorded("the extent of a sum or of an axis depends on the counter of a loop")
-        bound = self.call.stepped.bind(part, given, sizes, self.call.device)
-        kernels = [self.sized(kernel, known.changing, sizes) for kernel in bound.kernels]
-        self.put(kernels, [tensor.pointer for tensor in given.values()], bound.room)
+        if self.call.bound is not None:
+            kernels, room = self.call.bound.part(part, given, sizes)
+            kernels = [self.sized(kernel, known.changing, sizes) for kernel in kernels]
+            self.put(kernels, [tensor.pointer for tensor in given.values()], room)
 
     def sized(self, kernel: Launch, changing: frozenset[Symbol], sizes: Mapping[Symbol, int]) -> Launch:
         """A kernel whose arguments mention counters of loops alone: of loops that are unrolled, these are numbers."""
