@@ -138,6 +138,11 @@ class _Playing:
                 break
             for target, begin, size in slices:
                 bases[target] = begin + step * size
+            if loop.several is not None and step and trip - step >= loop.several[1]:
+                together, count = loop.several
+                self.player.kinds(together)(bases, sizes, self.stream)
+                step += count
+                continue
             sizes[loop.counter] = step
             self.all(loop.body if step or loop.first is None else loop.first)
             step += 1

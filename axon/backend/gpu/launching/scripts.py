@@ -8,7 +8,8 @@ Note [States of a script]
     The states of a loop alternate between two places each, chosen before the loop, such that the last step writes where the result
     is wanted. So what stands after a loop is the same however many steps there were: of a known number of steps the first writes
     where parity has it, of a `while` the results are copied where it ends after the other half. A step reads its states at
-    registers, and writes them at others; those of an `unfold` are pointed into the stack.
+    registers, and writes them at others; those of an `unfold` are pointed into the stack. The step after it reads and writes them
+    the other way round.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ class Repeat:
     """A loop. Where `trip` is a tensor that the host does not know, it is read at `number`. With a `condition` the flag there is
     read before each step: at first, and in what registers say later.
 
-    `first` is the first step where its states lie unlike those of the others; `none` what is done if there is no step.
+    `first` is the first step where its states lie unlike those of the others; `none` what is done if there is no step. `several`
+    are some steps that follow each other, an even number of them, from the registers of the first; no first step is among them.
     """
 
     counter: Symbol
@@ -101,6 +103,7 @@ class Repeat:
     first: tuple[Action, ...] | None
     body: tuple[Action, ...]
     none: tuple[Action, ...]
+    several: tuple[Together, int] | None = None
 
 
 Action: TypeAlias = "Together | Move | Repeat"

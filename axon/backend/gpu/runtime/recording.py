@@ -16,7 +16,8 @@ Note [Places as numbers]
 
 Note [Unrolled loops]
     A loop of a few steps, of which sizes decide how many, is written down step by step, so that what stands around it and all of
-    its steps are one graph. Its counter is a number then.
+    its steps are one graph. Its counter is a number then. Of other loops some steps are one graph, if they have few kernels, of
+    which none looks at the counter, and nothing is read between them.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ BASES = 1 << 9  # so that a place is no larger than an address
 ALIGNED = 16  # bytes, of which kernels take something for granted
 UNROLLED = 96  # kernels of all steps of a loop that is unrolled
 LAUNCHES = 1 << 11  # of a script
+SEVERAL = 32  # kernels of steps that are launched as one
 PASSED = 1 << 20  # bytes that a step may copy because a state becomes another: a copy of them takes as long as a launch
 OF_SORT = 8  # kernels of a sort, or so
 OF_DATA = "data decide a size"
@@ -359,7 +361,8 @@ class _Recorder(Walk[Held]):
         none = self.apart(lambda: _copies(self, initial, states)) if may_be_none and not op.stacked else ()
         carried = tuple(one.state for one in states if one.state is not None)
         slices = tuple(one.slice for one in states if one.slice is not None)
-        self.writing.append(Repeat(op.counter, trip, number, condition, carried, slices, first, step, none))
+        several = None if condition is not None or slices else _several(op.counter, step, carried)
+        self.writing.append(Repeat(op.counter, trip, number, condition, carried, slices, first, step, none, several))
         if op.stacked:
             return
         for out, one in zip(op.outs, states, strict=True):
@@ -470,6 +473,28 @@ def _together(launches: Sequence[Launch]) -> Together:
     own = (replace(n, slots=tuple(replace(slot, address=number[slot.address]) for slot in n.slots)) for n in launches)
     changing = frozenset(v for launch in launches for _, dim in launch.sized for v in dim.variables)
     return Together(tuple(own), tuple(bases), changing)
+
+
+def _several(counter: Symbol, step: Sequence[Action], states: Sequence[Alternating | Stacked]) -> tuple[Together, int] | None:
+    """Some steps as one, if a step is kernels that follow each other, which are as many as a graph is worth and all alike."""
+    if len(step) != 1 or not isinstance(step[0], Together) or counter in step[0].changing:
+        return None
+    together, turned = step[0], dict[int, int]()
+    for state in states:
+        if isinstance(state, Stacked):
+            return None
+        turned |= {state.source: state.target, state.target: state.source}
+    pairs = SEVERAL // (2 * len(together.launches))
+    if not pairs:
+        return None
+    there = [_turned(launch, dict(enumerate(together.bases))) for launch in together.launches]
+    back = [_turned(launch, turned) for launch in there]
+    return _together((there + back) * pairs), 2 * pairs
+
+
+def _turned(launch: Launch, bases: Mapping[int, int]) -> Launch:
+    """A kernel with other bases in the place of some."""
+    return replace(launch, slots=tuple(replace(slot, address=bases.get(slot.address, slot.address)) for slot in launch.slots))
 
 
 # ── places as numbers ───────────────────────────────────────────────────────────────────────────────────────────────────

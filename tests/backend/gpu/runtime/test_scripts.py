@@ -3,6 +3,7 @@ gives, however states alternate, whatever decides how many steps there are, and 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from random import Random
@@ -20,7 +21,8 @@ from axon.base.element import Element
 from tests.backend.gpu.runtime.fake import DeviceArray, FakeLibrary, aligned
 from tests.backend.gpu.runtime.parted import PlayedDriver, played
 
-PROGRAMS = 60
+SOAK = bool(os.environ.get("AXON_SOAK"))
+PROGRAMS = 1_000 if SOAK else 60
 
 
 @pytest.fixture
@@ -94,7 +96,7 @@ class Loops:
         for name, kind in states:
             scope[kind] += [name, name]
         steps = [self.value(scope, kind, [*counters, counter], depth) for _, kind in states]
-        trips = [str(chance.randint(0, 7)), str(chance.randint(2, 9))]
+        trips = [str(chance.randint(0, 7)), str(chance.randint(2, 9 if depth else 25))]
         trips += [] if unfold else ["k", "(cast i32 (abs c) + k) % 5"]
         trips += [f"{counters[-1]} + 1"] if counters and not unfold else []
         whole = steps[0] if len(steps) == 1 else f"({', '.join(steps)})"
@@ -139,6 +141,7 @@ def test_random_loops(
 ) -> None:
     chance = Random(seed)
     monkeypatch.setattr(recording, "UNROLLED", chance.choice((0, 0, 6, 96)))
+    monkeypatch.setattr(recording, "SEVERAL", chance.choice((0, 2, 4, 32)))
     monkeypatch.setattr(playing, "ONE_BY_ONE", chance.choice((0, 1, 3)))
     monkeypatch.setattr(playing, "FEWEST", chance.choice((1, 3)))
     monkeypatch.setattr(playing, "KINDS", chance.choice((1, 2, 8)))
@@ -199,6 +202,8 @@ fun moves (x : f32[n]) steps =
     let val h = sort (for i => p[i] - 0.1 * q[i])
         val r = sort (for i => q[i] + 0.1 * h[n - 1 - i])
     in (r, for i => h[i] - 0.1 * r[n - 1 - i], e + cast _ t * sum i => h[i]) end
+fun turned (x : f32[n]) steps = loop (s = x, r = x) for t < steps =>
+  (sort (for i => s[n - 1 - i] - 0.5 * r[i]), for i => 0.5 * r[i] - 0.25 * s[i])
 fun trace (x : f32[n]) = unfold (s = x) for t < 40 => let val r = sort (sort s) in for i => 0.5 * r[n - 1 - i] + cast _ t end
 fun pairs (x : f32[n]) most = loop (s = x, c = 0) while (sum i => s[i]) > 1.0 for t < most => (sort (for i => s[i] * 0.5), c + 1)
 fun triangle (x : f32[n]) = loop (s = x) for t < n => for i => s[i] + sum for j < t => x[j]
@@ -238,6 +243,25 @@ def test_steps_are_graphs(m: Any, cuda: PlayedDriver, library: FakeLibrary, foun
     assert cuda.pointed <= 200 * changing
     assert cuda.waited == 0
     near(made, host(m.moves(x, 200, target="interpret")), "")
+
+
+def test_steps_without_a_counter_are_launched_together(
+    m: Any, cuda: PlayedDriver, library: FakeLibrary, found: list[Player | str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but the first and the last few."""
+    x = random(6)
+    for steps in (1, 2, 9, 10, 63, 64, 65, 150):
+        cuda.replayed.clear()
+        near(host(m.turned(on(x), steps)), host(m.turned(x, steps, target="interpret")), "")
+        assert len(cuda.replayed) < 25
+    player = found[-1]
+    assert isinstance(player, Player)
+    (loop,) = loops(player.script.actions)
+    assert loop.several is not None
+    together, count = loop.several
+    (step,) = loop.body
+    assert len(together.launches) == count * len(step.launches) <= recording.SEVERAL
+    assert count % 2 == 0
 
 
 def test_graphs_serve_later_calls(m: Any, cuda: PlayedDriver, library: FakeLibrary) -> None:
