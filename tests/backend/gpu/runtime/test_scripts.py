@@ -18,6 +18,7 @@ from axon.backend.gpu.launching.playing import Player
 from axon.backend.gpu.launching.scripts import Action, Repeat
 from axon.backend.gpu.runtime import recording, replaying
 from axon.base.element import Element
+from tests.backend.gpu.runtime.emulated import emulated
 from tests.backend.gpu.runtime.fake import DeviceArray, FakeLibrary, aligned
 from tests.backend.gpu.runtime.parted import PlayedDriver, played
 
@@ -399,3 +400,43 @@ def test_graphs_go_when_memory_runs_out(m: Any, cuda: PlayedDriver, library: Fak
         kept_graphs._forget_oldest()
     assert cuda.dropped > before
     near(host(m.moves(on(x), 50)), host(m.moves(x, 50, target="interpret")), "")
+
+
+# ── kernels as they are emitted ─────────────────────────────────────────────────────────────────────────────────────────
+
+EMITTED = """\
+fun power (a : bf16[n, n]) (b : bf16[n, n]) steps = loop (p = a) for t < steps => p @ b
+fun layers {k} (x : f32[n, d]) (w : f32[d, d]) =
+  unfold (h = x, c = 0.0) for t < k =>
+    let val y = for i j => (sum l => h[i, l] * w[l, j]) + cast _ t
+        val s = for i => sum j => y[i, j]
+    in (for i j => y[i, j] / (1.0 + abs s[i]), c + sum i => s[i]) end
+fun ordered (x : f32[n]) most = loop (s = x, c = 0) while (sum i => s[i]) > 1.0 for t < most =>
+  (sort (for i => 0.5 * s[n - 1 - i]), c + 1)
+"""
+
+
+def test_emitted_kernels_in_graphs(library: FakeLibrary, found: list[Player | str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of the tensor cores, whose descriptors are told where a state lies."""
+    gpu = emulated(monkeypatch)
+    monkeypatch.setattr(recording, "UNROLLED", 0)
+    monkeypatch.setattr(playing, "ONE_BY_ONE", 0)
+    monkeypatch.setattr(playing, "FEWEST", 1)
+    m = axon.compile(EMITTED)
+    numbers = np.random.default_rng(0)
+    a, b = ((numbers.standard_normal((64, 64)) / 8).astype(Element.BF16.dtype) for _ in range(2))
+    for steps in (1, 2, 5):
+        got, want = (
+            np.asarray(x, np.float32) for x in (m.power(a, b, steps, target="cuda"), m.power(a, b, steps, target="interpret"))
+        )
+        np.testing.assert_allclose(got, want, rtol=0.1, atol=0.02)
+    x, w = numbers.standard_normal((5, 8)).astype(np.float32), numbers.standard_normal((8, 8)).astype(np.float32)
+    for k in (2, 5):
+        near(host(m.layers[k](x, w, target="cuda")), host(m.layers[k](x, w, target="interpret")), "")
+        near(host(m.layers[k](on(x), on(w))), host(m.layers[k](x, w, target="interpret")), "")
+    y = abs(numbers.standard_normal(9)).astype(np.float32)
+    for most in (0, 1, 20):
+        near(host(m.ordered(on(y), most)), host(m.ordered(y, most, target="interpret")), "")
+    assert all(isinstance(one, Player) for one in found)
+    assert gpu.replayed
+    assert gpu.ran.keys() == {"plain", "sort", "roles"}
