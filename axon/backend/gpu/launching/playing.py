@@ -59,6 +59,10 @@ class Player:
             found = self.kept[together] = Kinds(self.driver, together, self.context)
         return found
 
+    @property
+    def has_graphs(self) -> bool:
+        return any(kinds.has_graphs for kinds in self.kept.values())
+
     def forget(self, stream: int) -> None:
         """Drop all graphs, which are of no stream. Later calls make others."""
         self.kept = IdentityMap()
@@ -71,6 +75,7 @@ class Kinds:
         self.driver, self.together, self.context = driver, together, context
         self.replays: OrderedDict[tuple[int, ...], Replay] = OrderedDict()  # what was used longest ago first
         self.again = False  # whether any were used again
+        self.has_graphs = False
 
     def __call__(self, bases: list[int], sizes: dict[Symbol, int], stream: int) -> None:
         together = self.together
@@ -87,6 +92,7 @@ class Kinds:
             replay(addresses, stream, together.changing, sizes)
         else:
             replay(addresses, stream)
+        self.has_graphs = self.has_graphs or replay.graph is not None
 
     def _other(self, addresses: list[int]) -> Replay:
         """What is launched at addresses that were not seen lately."""

@@ -44,8 +44,9 @@ def results(run: GpuRun, makers: Sequence[Make[Held]], rooms: Sequence[DeviceTen
             assert all(serves(a, b.tensor) for a, b in zip(like, made, strict=True)), "an allocator gives what is aligned"
         for base, held in zip(player.script.results, made, strict=True):
             bases[base] = held.tensor.pointer - held.tensor.pointer % ALIGNED
-        keep(player, run.stream)
         run.stopping(lambda: player(run, bases, run.stream))
+        if player.has_graphs:
+            keep(player, run.stream)
         return made
     finally:
         player.lock.release()
