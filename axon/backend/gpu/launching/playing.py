@@ -4,7 +4,7 @@ Note [Graphs of steps]
     Kernels that follow each other are launched one by one at first, and as a CUDA graph when they were launched some times at the
     same addresses. Of a loop's steps there are a few kinds by where their states lie: each has a graph of its own. Where addresses
     are always others, as in the stack of an unfold, the graph that was used longest ago is told of them; see Note [Replays] in
-    `launches`.
+    `launches`. Where there is no memory for a graph, there is none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Protocol, assert_never
 
-from axon.backend.gpu.launching.driver import Driver
+from axon.backend.gpu.launching.driver import Driver, OutOfDeviceMemory
 from axon.backend.gpu.launching.launches import Replay
 from axon.backend.gpu.launching.scripts import Action, Alternating, Move, Place, Repeat, Script, Stacked, Together
 from axon.base.element import Element
@@ -88,10 +88,14 @@ class Kinds:
         else:
             self.again = True
             self.replays.move_to_end(key)
-        if together.changing:
-            replay(addresses, stream, together.changing, sizes)
-        else:
-            replay(addresses, stream)
+        now = sizes if together.changing else None
+        try:
+            replay(addresses, stream, together.changing, now)
+        except OutOfDeviceMemory:
+            if replay.after > 0:  # it was launched without a graph
+                raise
+            replay.after = math.inf
+            replay(addresses, stream, together.changing, now)
         self.has_graphs = self.has_graphs or replay.graph is not None
 
     def _other(self, addresses: list[int]) -> Replay:

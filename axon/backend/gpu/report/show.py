@@ -25,6 +25,7 @@ from axon.backend.gpu.runtime.foreseen import of_extents
 from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.prepare import problem_of
 from axon.backend.gpu.runtime.recording import why_walked
+from axon.backend.gpu.runtime.replaying import WORTH
 from axon.backend.gpu.runtime.steps import Ordered, Stepped
 from axon.backend.gpu.runtime.ways import Planned, only_shows
 from axon.backend.gpu.sorting.steps import kernels as kernels_of
@@ -395,11 +396,15 @@ def _assumed(stepped: Stepped, given: MappingOf[Symbol, int], names: MappingOf[S
 
 
 def _walked(stepped: Stepped, sizes: MappingOf[Symbol, int]) -> list[str]:
-    """One line where the steps of loops are not launched as graphs."""
+    """One line where not all of a call is played."""
     if not any(isinstance(part, HostLoop) for part in stepped.parts.body.parts):
         return []
     reason = why_walked(stepped, sizes)
-    return [] if reason is None else [f"the host goes through all parts in each step, since {reason}"]
+    return (
+        []
+        if reason is None
+        else [f"the host goes through the parts in each call, since {reason}; loops of {WORTH} steps and more inside may be graphs"]
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

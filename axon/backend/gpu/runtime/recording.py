@@ -31,6 +31,7 @@ from axon.backend.gpu.launching.driver import Driver
 from axon.backend.gpu.launching.launches import Launch, Slot
 from axon.backend.gpu.launching.scripts import Action, Alternating, Move, Place, Repeat, Script, Slice, Stacked, Together
 from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
+from axon.backend.gpu.runtime.foreseen import lives_of
 from axon.backend.gpu.runtime.stepping import Held, same_place, writable
 from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.plan.walk import Lives, Make, Walk, steps_of
@@ -66,12 +67,14 @@ def record(
     given: Mapping[Symbol, DeviceTensor],
     rooms: Sequence[DeviceTensor],
     numbers: frozenset[Symbol],
+    body: PartsBody,
 ) -> Script:
-    """The script of calls whose tensors lie like these, with results like `rooms`, and these inputs given as numbers.
+    """The script of a program's body, or of a loop in it, for tensors that lie like these, with results like `rooms`, and these
+    inputs given as numbers.
 
     Raises `Unrecorded`; and whatever a walk raises where the program must stop.
     """
-    call = _Call(stepped, _Bound(stepped, cuda, device), sizes, given, rooms, numbers)
+    call = _Call(stepped, _Bound(stepped, cuda, device), sizes, given, rooms, numbers, body)
     planned = _recorded(call, Arena(None)).arena.plan()
     if planned.size > SPACE // 2:
         raise Unrecorded("it needs too much memory")
@@ -90,7 +93,8 @@ def why_walked(stepped: Stepped, sizes: Mapping[Symbol, int]) -> str | None:
 
     given = {value.symbol: lies(value) for value in values}
     try:
-        _recorded(_Call(stepped, None, sizes, given, [lies(value) for value in results], frozenset()), Arena(None))
+        rooms = [lies(value) for value in results]
+        _recorded(_Call(stepped, None, sizes, given, rooms, frozenset(), stepped.parts.body), Arena(None))
     except Unrecorded as reason:
         return str(reason)
     except (AxonError, ZeroDivisionError):  # so does a call
@@ -127,12 +131,13 @@ class _Call:
     given: Mapping[Symbol, DeviceTensor]
     rooms: Sequence[DeviceTensor]
     numbers: frozenset[Symbol]
+    body: PartsBody
 
 
 def _recorded(call: _Call, arena: Arena) -> _Recorder:
     """A walk with memory that is planned, or is to be."""
     recorder = _Recorder(dict(call.sizes), {}, call, arena)
-    recorder.block(call.stepped.parts.body, [_into(target) for target in recorder.enter()])
+    recorder.block(call.body, [_into(target) for target in recorder.enter()])
     return recorder
 
 
@@ -207,7 +212,7 @@ class _Recorder(Walk[Held]):
     # ── parts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def lives(self, block: PartsBody) -> Lives:
-        return self.call.stepped.lives(block)
+        return lives_of(block) if block is self.call.body else self.call.stepped.lives(block)
 
     def item(self, item: Part, wanted: dict[Symbol, Make[Held]], dying: frozenset[Symbol]) -> None:
         match item:

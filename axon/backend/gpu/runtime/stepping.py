@@ -119,6 +119,7 @@ class GpuRun(Walk[Held]):
     word: Any = field(default_factory=ctypes.c_int64)
     steady: frozenset[Symbol] = frozenset()  # sizes that were known at first, which no step changes
     shapes: dict[Symbol, tuple[int, ...]] = field(default_factory=dict)  # of values that depend on no others
+    replay: Callable[[GpuRun, HostLoop, dict[Symbol, Make[Held]]], bool] | None = None  # runs a loop some other way, if it can
 
     def __call__(self, makers: Sequence[Make[Held]]) -> list[Held]:
         """The results; `makers` make room for each."""
@@ -148,7 +149,8 @@ class GpuRun(Walk[Held]):
             case Straight():
                 self.straight(item, wanted)
             case HostLoop(op=op, body=body):
-                self.loop(op, body, wanted, dying)
+                if self.replay is None or not self.replay(self, item, wanted):
+                    self.loop(op, body, wanted, dying)
             case Sort(values=values, indices=indices, input=input):
                 self.sort(self.held[input], self.room(values, wanted), self.room(indices, wanted))
             case Compress():

@@ -51,7 +51,7 @@ from axon.shapes.contracts.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
 
 KEPT = 256  # bindings of one program
-KEPT_SCRIPTS = 16
+KEPT_SCRIPTS = 64
 
 
 @dataclass(frozen=True, slots=True)
