@@ -79,9 +79,11 @@ class Loops:
         self.chance, self.names = chance, iter(range(10**6))
 
     def text(self) -> str:
-        loops = [self.loop({"vector": ["x", "y"], "number": ["c"]}, [], 0) for _ in range(self.chance.randint(1, 2))]
+        loops = [self.loop({"vector": ["x", "y"], "number": ["c", "d"]}, [], 0) for _ in range(self.chance.randint(1, 2))]
         body = loops[0][0] if len(loops) == 1 else f"({', '.join(text for text, _ in loops)})"
-        return f"fun f (x : f32[n]) (y : f32[n]) (c : f32) (k : i32) = {body}"
+        of_data = "val (ix : i32[m]) = nonzero (for i => y[i] > 0.0) val d = c + 0.5 * sum i => x[ix[i]]"  # so that it is walked
+        given = of_data if self.chance.random() < 0.3 else "val d = c - 0.5"
+        return f"fun f (x : f32[n]) (y : f32[n]) (c : f32) (k : i32) = let {given} in {body} end"
 
     def name(self) -> str:
         return f"v{next(self.names)}"
@@ -143,6 +145,7 @@ def test_random_loops(
 ) -> None:
     chance = Random(seed)
     monkeypatch.setattr(recording, "UNROLLED", chance.choice((0, 0, 6, 96)))
+    monkeypatch.setattr(replaying, "WORTH", chance.choice((0, 16)))
     monkeypatch.setattr(recording, "SEVERAL", chance.choice((0, 2, 4, 32)))
     monkeypatch.setattr(playing, "ONE_BY_ONE", chance.choice((0, 1, 3)))
     monkeypatch.setattr(playing, "FEWEST", chance.choice((1, 3)))
