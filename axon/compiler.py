@@ -492,7 +492,7 @@ def handler(program: core.Program, about: Described, include: str, compiler: Seq
 @cache
 def lent() -> Lending:
     """How calls use buffers that XLA lends them."""
-    from axon.backend.gpu.runtime.driver import OutOfDeviceMemory, driver
+    from axon.backend.gpu.launching.driver import OutOfDeviceMemory, driver
     from axon.backend.lent import Lending
 
     return Lending(lambda: driver(), (OutOfDeviceMemory,))

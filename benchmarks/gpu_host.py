@@ -28,6 +28,17 @@ DEEP = "fun f (x : bf16[b, d]) (w : bf16[d, d]) = let {} in x{} end".format(
     " ".join(f"val x{n} = x{n - 1 or ''} @ w + x{n - 1 or ''}" for n in range(1, LAYERS + 1)), LAYERS
 )
 
+STEPS = 200
+SORTS = """let val a = sort (for i => p[i] - 0.5 * q[i])
+      val b = sort (for i => q[i] + 0.5 * a[n - 1 - i])
+      val c = sort (for i => a[i] - 0.5 * b[n - 1 - i])
+  in (sort (for i => b[i] + 0.5 * c[n - 1 - i]), for i => c[n - 1 - i]) end"""
+LOOPS = f"""
+fun loop_ (x : f32[n]) = loop (q = x, p = x) for t < {STEPS} => {SORTS}
+fun unfold_ (x : f32[n]) = unfold (q = x, p = x) for t < {STEPS} => {SORTS}
+fun while_ (x : f32[n]) = loop (q = x, p = x) while p[0] < 1.0e9 for t < {STEPS} => {SORTS}
+"""
+
 FIRST = """
 import sys, time
 import torch
@@ -114,6 +125,36 @@ def calls() -> dict[str, float]:
     )
 
 
+def loops() -> dict[str, tuple[float, float]]:
+    """µs of a step of a loop, with all that the GPU does: played, and walked as where kernels are recorded one by one."""
+    import torch
+
+    import axon
+    from axon.backend.gpu.runtime import stepped_call
+
+    found: dict[str, tuple[float, float]] = {}
+    module, x = axon.compile(LOOPS), torch.randn(256, device="cuda")
+    played = stepped_call.results_of
+    for name in ("loop_", "unfold_", "while_"):
+        f = getattr(module, name)
+        times = []
+        for how in (played, lambda run, makers, rooms: run(makers)):
+            stepped_call.results_of = how  # type: ignore[assignment]
+            try:
+                made = [f(x) for _ in range(4)]
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+                for _ in range(5):
+                    made.append(f(x))
+                torch.cuda.synchronize()
+                times.append((time.perf_counter() - start) / (5 * STEPS) * 1e6)
+            finally:
+                stepped_call.results_of = played
+            assert all(torch.equal(a, b) for one in made[1:] for a, b in zip(made[0], one, strict=True))
+        found[name.rstrip("_")] = times[0], times[1]
+    return found
+
+
 def first_calls() -> dict[str, float]:
     """Seconds of the first call in a fresh process."""
     out: dict[str, float] = {}
@@ -164,6 +205,10 @@ def main() -> None:
         "| a call | µs on the host |",
         "| --- | --- |",
         *(f"| {name} | {value:.1f} |" for name, value in calls().items()),
+        "",
+        f"| a step of 8 kernels, of {STEPS} | µs, played | µs, walked |",
+        "| --- | --- | --- |",
+        *(f"| {name} | {played:.1f} | {walked:.1f} |" for name, (played, walked) in loops().items()),
         "",
         "| a first call | seconds |",
         "| --- | --- |",

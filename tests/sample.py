@@ -38,6 +38,7 @@ CASES = {
     "tests/backend/gpu/runtime/test_emulated.py": 6,
     "tests/backend/gpu/runtime/test_histories.py": 6,
     "tests/backend/gpu/runtime/test_names_of_users.py": 4,
+    "tests/backend/gpu/runtime/test_scripts.py": 6,
     "tests/backend/gpu/runtime/test_spreading.py": 4,
     "tests/backend/gpu/runtime/test_torch.py": 4,
     "tests/backend/gpu/runtime/test_variants.py": 4,

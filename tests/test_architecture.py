@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # what every phase of the pipeline is, and who puts them together
     "axon.compiler": {"base", "grammar", "checker", "lower", "core", "core.passes", "core.sharding", "interpret", "pass_table"}
     | {"backend", "backend.cpu", "backend.c"}
-    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "runtime", "shipped", "report")},
+    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "launching", "runtime", "shipped", "report")},
     # the list of passes by target
     "axon.pass_table": {"base", "core", "core.passes", "core.sharding", "backend.cpu", "backend.kernel", "backend.plan"}
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "runtime")},
@@ -86,6 +86,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "emit", "intrinsics")},
     "axon.backend.gpu.sorting": {"base", "shapes", "backend.kernel"}
     | {f"backend.gpu.{folder}" for folder in ("layout", "emit", "build")},
+    "axon.backend.gpu.launching": {"base", "shapes", "backend.plan", "backend.gpu.layout"},
     "axon.backend.gpu.runtime": {
         "base",
         "shapes",
@@ -97,11 +98,14 @@ MAY_IMPORT: dict[str, set[str]] = {
         "backend.plan",
         "backend.kernel",
     }
-    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "proof", "emit", "simt", "build", "sorting")},
+    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "proof", "emit", "simt", "build", "sorting", "launching")},
     "axon.backend.gpu.shipped": {"base", "shapes", "core", "backend.plan", "backend.kernel"}
-    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "emit", "simt", "build", "runtime")},
+    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "emit", "simt", "build", "launching", "runtime")},
     "axon.backend.gpu.report": {"base", "shapes", "core", "core.passes", "backend", "backend.plan"}
-    | {f"backend.gpu.{folder}" for folder in ("layout", "tile", "roles", "proof", "simt", "build", "sorting", "runtime")},
+    | {
+        f"backend.gpu.{folder}"
+        for folder in ("layout", "tile", "roles", "proof", "simt", "build", "sorting", "launching", "runtime")
+    },
     # faces
     "axon.host": {"base", "chance", "shapes", "shapes.algebra", "shapes.contracts", "types", "explain", "checker"}
     | {"core", "lower", "backend", "backend.c", "compiler", "host.pytorch", "host.devices"},

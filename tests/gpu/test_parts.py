@@ -100,6 +100,38 @@ def test_products_in_a_loop(m: Any) -> None:
     torch.testing.assert_close(m.power(a, b, steps), want, rtol=3e-2, atol=3e-2)
 
 
+def test_steps_that_are_graphs(m: Any) -> None:
+    """Hundreds of steps, with states that lie elsewhere in each call, a condition, a counter, a loop in each step, and slices: the
+    bits of a walk, which a recorded stream has."""
+    steps = """
+fun plain (x : f32[n]) = loop (s = x, r = x) for t < 300 =>
+  (sort (for i => s[n - 1 - i] - 0.5 * r[i]), sort (for i => 0.5 * r[i] - 0.25 * s[i]))
+fun counted (x : f32[n]) = loop (s = x, r = x) for t < 300 =>
+  (sort (for i => s[n - 1 - i] - 0.5 * r[i]), sort (for i => 0.5 * r[i] - 0.001 * cast _ t))
+fun sliced (x : f32[n]) = unfold (s = x, r = x) for t < 300 =>
+  (sort (for i => s[n - 1 - i] - 0.5 * r[i]), sort (for i => 0.5 * r[i] - 0.25 * s[i]))
+fun inside (x : f32[n]) = loop (s = x) for t < 100 =>
+  loop (r = s) for u < 5 + t % 3 => sort (for i => 0.5 * (sort r)[n - 1 - i] + 0.25 * s[i])"""
+    module = axon.compile(steps)
+    for n in (37, 4096):
+        x = torch.randn(n, device="cuda")
+        for f in (module.plain, module.counted, module.sliced, module.inside):
+            made = [f(x.clone()) for _ in range(3)]
+            graph, recorded = torch.cuda.CUDAGraph(), None
+            with torch.cuda.graph(graph):
+                recorded = f(x)
+            graph.replay()
+            torch.cuda.synchronize()
+            for one in made:
+                pairs = zip(one, recorded, strict=True) if isinstance(one, tuple) else ((one, recorded),)
+                assert all(torch.equal(a, b) for a, b in pairs)
+    ended = axon.compile("""
+fun f (x : f32[n]) = loop (s = x, c = 0) while s[n - 1] > 0.01 for t < 1000 =>
+  (sort (for i => 0.9 * (sort (for j => 0.99 * s[n - 1 - j]))[i]), c + 1)""").f
+    for scale in (0.001, 1.0, 1e6):
+        check(ended, np.sort(abs(random(33))) * np.float32(scale))
+
+
 def test_counters(m: Any) -> None:
     for n in (0, 1, 33):
         check(m.sums, random(n))

@@ -84,7 +84,7 @@ class Target:
     tensor_map_rank: int = 5
     tensor_map_alignment: int = 16  # of addresses and strides
     box_extent: int = 256  # elements along one dimension of a copy
-    swizzle: int = 128  # widest row that a swizzled tile may have, in bytes; `runtime.driver` and `emit.kernel` know no other
+    swizzle: int = 128  # widest row that a swizzled tile may have, in bytes; `launching.driver` and `emit.kernel` know no other
     swizzle_period: int = 1024  # alignment of a swizzled tile
     product_rows: int = 64  # m of one matrix instruction
     product_columns: tuple[int, int, int] = (8, 256, 8)  # smallest n, largest n, granule

@@ -16,12 +16,12 @@ import numpy as np
 
 from axon.backend.gpu.build.cubin import RegistersExhausted
 from axon.backend.gpu.build.recipe import tensors as tensors_of
+from axon.backend.gpu.launching.driver import Driver, driver
+from axon.backend.gpu.launching.launches import Launches
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.runtime import failures
-from axon.backend.gpu.runtime.driver import Driver, driver
 from axon.backend.gpu.runtime.executable import Executable
-from axon.backend.gpu.runtime.launches import Launches
 from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.ways import Planned
 from axon.backend.gpu.tile.contraction import MatrixProduct

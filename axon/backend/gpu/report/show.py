@@ -25,6 +25,8 @@ from axon.backend.gpu.runtime.building import KernelBuilder, Ready
 from axon.backend.gpu.runtime.foreseen import of_extents
 from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.prepare import problem_of, shown
+from axon.backend.gpu.runtime.recording import why_walked
+from axon.backend.gpu.runtime.replaying import WORTH
 from axon.backend.gpu.runtime.steps import Ordered, Stepped
 from axon.backend.gpu.runtime.ways import Planned, only_shows
 from axon.backend.gpu.sorting.steps import kernels as kernels_of
@@ -45,7 +47,7 @@ from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.core.ir import Axis, Compress, Program, Sort, Value
-from axon.core.passes.parts import everything, parts
+from axon.core.passes.parts import HostLoop, everything, parts
 from axon.core.printer import names_in
 from axon.core.scalar_facts import ends_early
 from axon.core.walk import outs_of
@@ -179,7 +181,7 @@ def explain(
         for number in range(len(builder.planned.kernels))
     ]
     names = names_in(program)
-    lines = _assumed(stepped, sizes or {}, names)
+    lines = [*_assumed(stepped, sizes or {}, names), *_walked(stepped, given)]
     for count, (builder, number, plan, own, same) in enumerate(found, 1):
         if len(found) > 1:
             lines.append(f"kernel {count}")
@@ -411,6 +413,18 @@ def _assumed(stepped: Stepped, given: MappingOf[Symbol, int], names: MappingOf[S
     counters = [s for s in everywhere if s not in known and s not in of_data]
     told += [f"{said(counters)}, half-way through a loop"] if counters else []
     return [f"with {'; with '.join(told)}"] if told else []
+
+
+def _walked(stepped: Stepped, sizes: MappingOf[Symbol, int]) -> list[str]:
+    """One line where not all of a call is played."""
+    if not any(isinstance(part, HostLoop) for part in stepped.parts.body.parts):
+        return []
+    reason = why_walked(stepped, sizes)
+    return (
+        []
+        if reason is None
+        else [f"the host goes through the parts in each call, since {reason}; loops of {WORTH} steps and more inside may be graphs"]
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

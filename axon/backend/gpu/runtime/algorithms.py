@@ -10,10 +10,10 @@ from typing import Any
 from axon.backend.gpu.build.cubin import LinkedKernel, build_all
 from axon.backend.gpu.build.recipe import Plain
 from axon.backend.gpu.emit.source import StrideParameter
+from axon.backend.gpu.launching.driver import Driver
+from axon.backend.gpu.launching.launches import Launch, Launches, Slot
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import Target
-from axon.backend.gpu.runtime.driver import Driver
-from axon.backend.gpu.runtime.launches import Launch, Launches, Slot
 from axon.backend.gpu.sorting import compress
 from axon.backend.gpu.sorting.steps import Algorithm, SortLaunch, compressing, sorting
 from axon.backend.kernel.parameters import ExtentParameter, PointerParameter

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from axon.backend import libraries
+from axon.backend.gpu.launching.driver import driver
+from axon.backend.gpu.launching.launches import Replay
 from axon.backend.gpu.layout.memory import contiguous
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.binding import BoundProgram
-from axon.backend.gpu.runtime.driver import driver
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.given import (
     ALIGNMENT,
@@ -44,7 +45,6 @@ from axon.backend.gpu.runtime.given import (
     wrong,
 )
 from axon.backend.gpu.runtime.kept_graphs import allocated, keep
-from axon.backend.gpu.runtime.launches import Replay
 from axon.backend.gpu.runtime.stepped_call import Copier, HostCall, SteppedCall
 from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.libraries import Library, Torch

@@ -10,11 +10,11 @@ from typing import Any
 from axon.backend.gpu.build.cubin import LinkedKernel
 from axon.backend.gpu.build.recipe import tensors as tensors_of
 from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StatusParameter, StrideParameter
+from axon.backend.gpu.launching.driver import Driver
+from axon.backend.gpu.launching.launches import Launch, Launches, Slot
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.views import with_views
 from axon.backend.gpu.runtime.building import Ready
-from axon.backend.gpu.runtime.driver import Driver
-from axon.backend.gpu.runtime.launches import Launch, Launches, Slot
 from axon.backend.gpu.runtime.plain_variants import used_by
 from axon.backend.gpu.runtime.ways import Planned, only_shows
 from axon.backend.gpu.tile.families import Kernel as KernelOf

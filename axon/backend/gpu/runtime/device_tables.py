@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from axon.backend.gpu.launching.driver import Driver
 from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
-from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.plan.scratch import ALIGNMENT
 from axon.base.names import Symbol
 from axon.core.ir import Compute

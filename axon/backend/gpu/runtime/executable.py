@@ -12,6 +12,7 @@ from collections.abc import Mapping as MappingOf
 from threading import RLock
 from typing import TypeVar
 
+from axon.backend.gpu.launching.driver import driver
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
@@ -19,7 +20,6 @@ from axon.backend.gpu.runtime import failures
 from axon.backend.gpu.runtime.binding import Binder, BoundProgram
 from axon.backend.gpu.runtime.building import BuiltKernel, KernelBuilder, Ready, WantedKernel
 from axon.backend.gpu.runtime.device_tables import NONE, DeviceTables
-from axon.backend.gpu.runtime.driver import driver
 from axon.backend.gpu.runtime.ways import AS_IT_IS, NO_MAPPING, Planned, Way, following, plan
 from axon.backend.gpu.tile.families import Kernel
 from axon.backend.gpu.tile.schedule import TileMapping

@@ -19,7 +19,7 @@ from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
-from axon.backend.gpu.runtime.driver import Driver, driver
+from axon.backend.gpu.launching.driver import Driver, driver
 from axon.base.data import dataclass, replace
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.errors import AxonError

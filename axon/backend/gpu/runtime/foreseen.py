@@ -67,6 +67,23 @@ def reads(part: Part) -> frozenset[Symbol]:
             assert_never(part)
 
 
+def mentioned(part: Part, counts: Mapping[Symbol, Program]) -> frozenset[Symbol]:
+    """The dimensions on which anything in a part depends; of some trip counts that are tensors it is known what computes them."""
+    match part:
+        case Straight(program=program):
+            return frozenset(program.explicit)
+        case HostLoop(op=op, trip=trip, body=body):
+            own = trip.variables if isinstance(trip, Dim) else frozenset(counts[trip].explicit if trip in counts else ())
+            shapes = (d.variables for value in (*op.states, *op.outs) for d in value.shape)
+            return own.union(*shapes, *(mentioned(inner, counts) for inner in body.parts))
+        case Sort() | Compress():
+            return frozenset(v for value in outs_of(part) for d in value.shape for v in d.variables)
+        case Check():
+            return part.left.variables | part.right.variables
+        case _:
+            assert_never(part)
+
+
 def lives_of(body: PartsBody) -> Lives:
     """What of a body lives how long."""
     return lives(body.parts, body.results, reads, lambda part: [value.symbol for value in made(part)])

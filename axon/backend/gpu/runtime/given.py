@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from axon.backend import libraries
+from axon.backend.gpu.launching.driver import Driver
 from axon.backend.gpu.layout.memory import DeviceTensor
-from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.libraries import Library
 from axon.base.data import dataclass
 from axon.base.diagnostics import Diagnostic, Suggestion

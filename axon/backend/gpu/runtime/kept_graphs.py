@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 from weakref import ReferenceType, ref
 
-from axon.backend.gpu.runtime.driver import OutOfDeviceMemory
+from axon.backend.gpu.launching.driver import OutOfDeviceMemory
 from axon.backend.libraries import Library
 
 KEPT_GRAPHS = 16

@@ -13,8 +13,8 @@ from weakref import ref
 
 import numpy as np
 
+from axon.backend.gpu.launching.driver import Driver, driver
 from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
-from axon.backend.gpu.runtime.driver import Driver, driver
 from axon.backend.gpu.runtime.failures import Copies
 from axon.backend.gpu.runtime.given import (
     Given,
@@ -30,6 +30,7 @@ from axon.backend.gpu.runtime.given import (
     tensor_of,
 )
 from axon.backend.gpu.runtime.kept_graphs import allocated
+from axon.backend.gpu.runtime.replaying import results as results_of
 from axon.backend.gpu.runtime.stepping import GRANULE, GpuRun, Held, Pool
 from axon.backend.gpu.runtime.steps import Stepped
 from axon.backend.libraries import Library
@@ -140,15 +141,16 @@ class SteppedCall:
             numbers[symbol] = leaves[number]
         results: list[Any] = [None] * len(self.results)
         makers: list[Make[Held]] = [partial(self._result, results, n, stream) for n in range(len(results))]
+        rooms: list[DeviceTensor] | None = None
         if outs is not None:
-            makers = self._given(outs, stream, held)
+            makers, rooms = self._given(outs, stream, held)
             note_written(library, outs)
             results[:] = outs
         program, now = self.stepped, self.copier.now(inputs)
         run = GpuRun(
             dict(self.sizes), held, program, self.driver, self.device, stream, pool, numbers, self.watch, now, self.explicit
         )
-        run(makers)
+        results_of(run, makers, rooms)
         if self.watch is not None:
             self.watch.note(self.copier.weakly(inputs), self.explicit)
         return library.finish(results, [*inputs, *pool.kept], stream, self.device)
@@ -163,7 +165,7 @@ class SteppedCall:
         results[number], address = self._made(shape, element, stream)
         return Held(contiguous(address, shape, element))
 
-    def _given(self, outs: list[Any], stream: int, held: Mapping[Symbol, Held]) -> list[Make[Held]]:
+    def _given(self, outs: list[Any], stream: int, held: Mapping[Symbol, Held]) -> tuple[list[Make[Held]], list[DeviceTensor]]:
         """The room that the caller gave for results, which shares no memory with arguments."""
         assert self.paths is not None
         given = list(zip(self.paths, outs, strict=True))
@@ -174,7 +176,7 @@ class SteppedCall:
             check_room(self.library, given[number], self.results[number], shape)
             return Held(tensors[number])
 
-        return [partial(make, number) for number in range(len(outs))]
+        return [partial(make, number) for number in range(len(outs))], tensors
 
 
 def _at(tensor: DeviceTensor, address: int) -> DeviceTensor:
@@ -238,7 +240,7 @@ class HostCall:
             explicit = [self.sizes[symbol] for symbol in program.explicit]
             run = GpuRun(dict(self.sizes), held, stepped, cuda, 0, 0, Pool(allocate), numbers, watch, copies, explicit)
             makers: list[Make[Held]] = [partial(_room, allocate, value) for value in self.results]
-            made = [self._back(cuda, result.tensor) for result in run(makers)]
+            made = [self._back(cuda, result.tensor) for result in results_of(run, makers, None)]
             if watch is not None:
                 cuda.wait()
                 watch.finished(copies, explicit)

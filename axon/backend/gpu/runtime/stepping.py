@@ -22,13 +22,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
+from axon.backend.gpu.launching.driver import Driver
 from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
-from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.failures import Copies, Watch, interpreted
 from axon.backend.gpu.runtime.steps import Stepped
-from axon.backend.plan.walk import Lives, Make, Walk
+from axon.backend.plan.walk import Lives, Make, Walk, steps_of
 from axon.base.data import dataclass, field
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.element import Element
@@ -36,7 +36,9 @@ from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.core.ir import Check, Compress, Sort, Value
 from axon.core.passes.parts import HostLoop, Part, PartsBody, Straight
+from axon.shapes.dimension import Dim
 
+T = TypeVar("T")
 GRANULE = 512  # bytes
 LARGE = 1 << 24  # bytes, from which to ask an allocator takes no time beside that of the kernels which move as many
 
@@ -117,13 +119,17 @@ class GpuRun(Walk[Held]):
     word: Any = field(default_factory=ctypes.c_int64)
     steady: frozenset[Symbol] = frozenset()  # sizes that were known at first, which no step changes
     shapes: dict[Symbol, tuple[int, ...]] = field(default_factory=dict)  # of values that depend on no others
+    replay: Callable[[GpuRun, HostLoop, dict[Symbol, Make[Held]]], bool] | None = None  # runs a loop some other way, if it can
 
     def __call__(self, makers: Sequence[Make[Held]]) -> list[Held]:
         """The results; `makers` make room for each."""
-        body = self.stepped.parts.body
         self.steady = frozenset(self.sizes)
+        return self.stopping(lambda: self.block(self.stepped.parts.body, list(makers)))
+
+    def stopping(self, work: Callable[[], T]) -> T:
+        """What some work gives; where sizes stop the program, the error that it has."""
         try:
-            return self.block(body, list(makers))
+            return work()
         except (CheckFailed, ZeroDivisionError) as stop:
             self.cuda.check("cuStreamSynchronize", self.cuda.wait_for(self.stream))
             if self.watch is not None:
@@ -143,7 +149,8 @@ class GpuRun(Walk[Held]):
             case Straight():
                 self.straight(item, wanted)
             case HostLoop(op=op, body=body):
-                self.loop(op, body, wanted, dying)
+                if self.replay is None or not self.replay(self, item, wanted):
+                    self.loop(op, body, wanted, dying)
             case Sort(values=values, indices=indices, input=input):
                 self.sort(self.held[input], self.room(values, wanted), self.room(indices, wanted))
             case Compress():
@@ -177,7 +184,7 @@ class GpuRun(Walk[Held]):
         if 0 in source.shape:
             return target
         plain = contiguous(0, source.shape, source.element).strides
-        if _same_place(source, plain) and _same_place(target.tensor, plain):
+        if same_place(source, plain) and same_place(target.tensor, plain):
             size = prod(source.shape) * max(1, source.element.bits // 8)
             self.cuda.move(target.tensor.pointer, source.pointer, size, self.stream)
         else:
@@ -209,17 +216,20 @@ class GpuRun(Walk[Held]):
             bound.launches(addresses)
 
     def slot(self, stack: Held, step: int) -> tuple[Make[Held], bool]:
-        """Items write there if all states in the stack lie alike for kernels: at multiples of 16 bytes, or where none of their
-        accesses is wide."""
         tensor, size = stack.tensor, max(1, stack.tensor.element.bits // 8)
         pointer = tensor.pointer + step * tensor.strides[0] * size
         held = Held(DeviceTensor(pointer, tensor.shape[1:], tensor.strides[1:], tensor.element), stack.keep)
-        return lambda shape: held, len(tensor.shape) == 1 or tensor.strides[0] * size % 16 == 0
+        return lambda shape: held, writable(tensor)
+
+    def steps(self, trip: Dim | Symbol) -> int | None:
+        """A trip count; None if data decide it."""
+        if isinstance(trip, Dim):
+            return steps_of(trip, self.sizes)
+        found = self.numbers[trip] if trip in self.numbers else self.stepped.count(trip, self.sizes)
+        return None if found is None else max(0, int(found))
 
     def number(self, symbol: Symbol) -> int:
-        if symbol in self.numbers:
-            return int(self.numbers[symbol])
-        known = self.stepped.count(symbol, self.sizes)
+        known = self.steps(symbol)
         if known is not None:
             return known
         return self.read(self.held[symbol].tensor.pointer, self.stepped.values[symbol].element)
@@ -271,6 +281,12 @@ class CheckFailed(Exception):
         self.op = op
 
 
-def _same_place(tensor: DeviceTensor, strides: tuple[int, ...]) -> bool:
+def writable(stack: DeviceTensor) -> bool:
+    """Whether items write the states of an unfold where they lie in the stack: if all lie alike for kernels, at multiples of 16
+    bytes, or where none of their accesses is wide."""
+    return len(stack.shape) == 1 or stack.strides[0] * max(1, stack.element.bits // 8) % 16 == 0
+
+
+def same_place(tensor: DeviceTensor, strides: tuple[int, ...]) -> bool:
     """Whether a tensor lies as contiguous ones do; strides of dimensions of one index mean nothing."""
     return all(a == b or n == 1 for a, b, n in zip(tensor.strides, strides, tensor.shape, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from threading import RLock
@@ -11,13 +11,14 @@ from typing import Any
 
 from axon.backend.gpu.build.cubin import LinkedKernel, build_all
 from axon.backend.gpu.build.recipe import Plain
+from axon.backend.gpu.launching.driver import Driver
+from axon.backend.gpu.launching.playing import Player
 from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.runtime.algorithms import Algorithms
 from axon.backend.gpu.runtime.binding import BoundProgram
 from axon.backend.gpu.runtime.building import BuiltKernel, WantedKernel
 from axon.backend.gpu.runtime.device_tables import DeviceTables
-from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.failures import Watch
 from axon.backend.gpu.runtime.foreseen import lives_of, of_extents, typical, values_between
@@ -50,6 +51,7 @@ from axon.shapes.contracts.contract import Contract, ParameterShape
 from axon.shapes.dimension import Dim
 
 KEPT = 256  # bindings of one program
+KEPT_SCRIPTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,7 @@ class Stepped:
         self._counts: dict[tuple[Any, ...], int] = {}
         self._lock = RLock()
         self._bound: OrderedDict[tuple[Any, ...], BoundProgram] = OrderedDict()
+        self._players: OrderedDict[tuple[Any, ...], Player | str] = OrderedDict()
         self._watches: dict[int, Watch] = {}
         self._lives: IdentityMap[PartsBody, Lives] = IdentityMap()
         self._known: IdentityMap[Straight, LaunchNeeds] = IdentityMap()
@@ -311,6 +314,16 @@ class Stepped:
                 found = self._bound[key] = known.executable.bind(given, own, device, (), known.changing)
                 if len(self._bound) > KEPT:
                     self._bound.popitem(last=False)
+            return found
+
+    def player(self, key: tuple[Any, ...], make: Callable[[], Player | str]) -> Player | str:
+        """What plays calls of some kind, or why none does; kept."""
+        with self._lock:
+            found = self._players.get(key)
+            if found is None:
+                found = self._players[key] = make()
+                if len(self._players) > KEPT_SCRIPTS:
+                    self._players.popitem(last=False)
             return found
 
     def copying(self, element: Element, rank: int) -> Straight:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
+from axon.backend.gpu.launching.driver import Driver
 from axon.backend.gpu.layout.memory import Im2col, contiguous
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.runtime.binding import Binder, BoundProgram
-from axon.backend.gpu.runtime.driver import Driver
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.steps import Ordered, Stepped
 from axon.backend.plan.scratch import ALIGNMENT

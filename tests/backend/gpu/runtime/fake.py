@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StrideParameter
+from axon.backend.gpu.launching.driver import DeviceError, LaunchConfig, NodeParameters, OutOfDeviceMemory
 from axon.backend.gpu.proof.simulate import simulate
 from axon.backend.gpu.runtime.binding import Binder
 from axon.backend.gpu.runtime.building import Ready
-from axon.backend.gpu.runtime.driver import DeviceError, LaunchConfig, NodeParameters, OutOfDeviceMemory
 from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.kernel_cache import LinkedKernel
 from axon.backend.libraries import Memory
@@ -28,7 +28,7 @@ from axon.interpret.program import _block as interpret
 
 
 class FakeDriver:
-    """What `axon.backend.gpu.runtime.driver.Driver` has."""
+    """What `axon.backend.gpu.launching.driver.Driver` has."""
 
     def __init__(self) -> None:
         self.plans: dict[int, tuple[Ready, dict[Any, Any], dict[Any, int]]] = {}  # by function: what was bound

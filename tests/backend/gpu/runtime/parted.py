@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Callable
 from types import FunctionType, SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from axon.backend.gpu.launching.driver import NodeParameters
+from axon.backend.gpu.launching.launches import Launch, Launches, Slot
 from axon.backend.gpu.runtime import algorithms, arrays, failures, stepped_call, steps
 from axon.backend.gpu.runtime import executable as runtime
 from axon.backend.gpu.runtime.binding import BoundProgram
@@ -20,6 +23,7 @@ from axon.base.errors import AxonError
 from axon.base.names import Symbol
 from axon.core.ir import Program
 from axon.interpret import run
+from axon.shapes.dimension import Dim
 from tests.backend.gpu.runtime.fake import FakeDriver, view
 
 
@@ -54,18 +58,19 @@ class PlayedExecutable:
         self.log.append("bind")
         lies, known = dict(given), dict(sizes)
         inputs = [v.symbol for v in self.program.inputs]
-        tables = {s: t for s, t in self.tables.on(runtime.driver(), device).items() if s in inputs}
+        cuda = runtime.driver()
+        tables = {s: t for s, t in self.tables.on(cuda, device).items() if s in inputs}
         assert {*given, *tables} == {*inputs, *self.program.block.results}
         assert tables.keys().isdisjoint(given)
+        counters = sorted(changing, key=lambda symbol: symbol.name)
 
-        def launches(addresses: list[int], changed: Any = frozenset(), now: Any = None) -> None:
+        def run_(words: list[int]) -> None:
             self.log.append("launch")
-            assert changed == changing
-            *pointers, room, status, stream = addresses
-            assert (room, stream >= 0) == (0, True)
+            pointers, status, now = words[: len(lies)], words[len(lies)], words[len(lies) + 1 :]
             at = {s: view(p, t.shape, t.strides, t.element) for (s, t), p in zip(lies.items(), pointers, strict=True)}
+            assert all(p % 16 == t.pointer % 16 or not t.shape for t, p in zip(lies.values(), pointers, strict=True) if t.bytes)
             at |= {s: view(t.pointer, t.shape, t.strides, t.element) for s, t in tables.items()}
-            own = {**known, **{s: now[s] for s in changing}}
+            own = {**known, **dict(zip(counters, now, strict=True))}
             arrays = [at[s].copy() for s in inputs]
             self.given[self.program] = (arrays, own)
             try:
@@ -78,7 +83,12 @@ class PlayedExecutable:
                 assert not any(_overlap(at[symbol], at[s]) for s in inputs), "a result lies on an argument"
                 at[symbol][...] = array
 
-        return BoundProgram(tuple(given), (), launches, 0, {}, True)  # type: ignore[arg-type]
+        function = cuda.played(run_, len(lies) + 1 + len(counters))  # type: ignore[attr-defined]
+        slots = [Slot(n, False, n) for n in range(len(lies))] + [Slot(len(lies), False, len(lies) + 1)]
+        sized = [(len(lies) + 1 + n, Dim.of(symbol)) for n, symbol in enumerate(counters)]
+        kernel = Launch(function, 1, 1, 0, (bytes(8),) * (len(slots) + len(sized)), tuple(slots), tuple(sized))
+        launches = Launches(cuda, (kernel,), len(lies) + 3, cuda.context(device))
+        return BoundProgram(tuple(given), (kernel,), launches, 0, {}, True)
 
 
 def _overlap(out: Any, other: Any) -> bool:
@@ -91,18 +101,40 @@ class PlayedDriver(FakeDriver):
     def __init__(self) -> None:
         super().__init__()
         self.functions: dict[int, str] = {}
+        self.straight: dict[int, tuple[Callable[[list[int]], None], int]] = {}
+
+    def played(self, function: Callable[[list[int]], None], count: int) -> int:
+        """A kernel that is Python, and takes so many words of 8 bytes."""
+        self.straight[20000 + len(self.straight)] = function, count
+        return 19999 + len(self.straight)
+
+    def _words(self, function: int, arguments: int) -> list[int]:
+        if function in self.straight:
+            count = self.straight[function][1]
+        else:
+            (names,) = re.findall(r"def kernel\((.*)\):", self.functions[function])
+            count = names.count(",") + 1
+        pointers = (ctypes.c_uint64 * count).from_address(arguments)
+        return [ctypes.c_int64.from_address(p).value for p in pointers]
+
+    def _taken(self, node: NodeParameters) -> Any:
+        if node.function in self.plans:
+            return super()._taken(node)
+        words = self._words(node.function, node.arguments)
+        size = tuple(node.grid), tuple(node.block), node.shared
+        return node.function, size, [word.to_bytes(8, "little", signed=True) for word in words]
 
     def load(self, cubin: bytes, entry: str, shared: int, cluster: int, device: int) -> tuple[int, Any]:
         self.functions[8000 + len(self.functions)] = cubin.decode()
         return 7999 + len(self.functions), cubin
 
     def _run(self, function: int, size: Any, arguments: int) -> None:
+        words = self._words(function, arguments)
+        if function in self.straight:
+            self.straight[function][0](words)
+            return
         (blocks, _, _), (threads, _, _), _ = size
-        text = self.functions[function]
-        (names,) = re.findall(r"def kernel\((.*)\):", text)
-        count = names.count(",") + 1
-        pointers = (ctypes.c_uint64 * count).from_address(arguments)
-        emulate(text, blocks, threads, [ctypes.c_int64.from_address(p).value for p in pointers])
+        emulate(self.functions[function], blocks, threads, words)
 
 
 def built(wanted: Any, target: Any) -> list[LinkedKernel]:

@@ -8,17 +8,20 @@ Note [Replays]
     Several kernels become a CUDA graph at the second call with the same sizes. Where an address has changed since the last
     replay, the nodes that mention it are given their arguments again, which costs less than a launch; the others are not touched.
     A graph has the memory between its kernels for itself, and runs on one stream. While someone records the stream, kernels are
-    launched one by one: then the memory belongs to whoever records.
+    launched one by one: then the memory belongs to whoever records. What may be launched only a few times is launched one by one
+    at first, since to make a graph takes as long as some launches of each of its kernels. A loop's counter among the arguments is
+    like an address: where it has changed, the nodes that take it are told.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any
 
-from axon.backend.gpu.runtime.driver import Driver, LaunchConfig, NodeParameters
+from axon.backend.gpu.launching.driver import Driver, LaunchConfig, NodeParameters
 from axon.base.data import dataclass
 from axon.base.names import Symbol
 from axon.shapes.dimension import Dim
@@ -72,8 +75,8 @@ class Arguments:
         self.at: list[int] = [-1] * count  # no address is this
         self.places: list[list[tuple[int, int]]] = [[] for _ in range(count)]  # a word and an offset, for each address
         self.descriptors: list[list[tuple[int, int]]] = [[] for _ in range(count)]
-        self.sizes: dict[Dim, list[tuple[int, int]]] = {}  # where each dimension stands, and its bytes
-        self.resized: list[tuple[Dim, list[Any]]] | None = None
+        self.sizes: dict[Dim, list[tuple[int, int, int]]] = {}  # where each dimension stands, its bytes, and in which launch
+        self.resized: list[Resized] | None = None
         self.calls: list[tuple[int, int, int]] = []  # config, function, arguments
         self.used: list[set[int]] = [set() for _ in range(count)]  # launches that mention each address
         here = _lines(start)
@@ -88,7 +91,7 @@ class Arguments:
                 values.append(here)
                 here += _lines(len(value))
             for argument, dim in launch.sized:
-                self.sizes.setdefault(dim, []).append((values[argument], len(launch.arguments[argument])))
+                self.sizes.setdefault(dim, []).append((values[argument], len(launch.arguments[argument]), number))
             for slot in launch.slots:
                 kind = self.descriptors if slot.descriptor else self.places
                 place = values[slot.argument] if slot.descriptor else (values[slot.argument] - first) // 8
@@ -117,19 +120,35 @@ class Arguments:
         self.at = addresses
         return changed
 
-    def resize(self, changing: frozenset[Symbol], sizes: Mapping[Symbol, int]) -> None:
-        """Write the dimensions that mention what changes, which is the same at every call."""
+    def resize(self, changing: frozenset[Symbol], sizes: Mapping[Symbol, int]) -> list[frozenset[int]]:
+        """Write the dimensions that mention what changes, which is the same at every call, where they have another value than
+        before; of each such dimension the launches that mention it."""
         if self.resized is None:
             cells = {4: ctypes.c_int32, 8: ctypes.c_int64}
             self.resized = [
-                (dim, [cells[size].from_address(place) for place, size in places])
+                Resized(dim, [cells[size].from_address(place) for place, size, _ in places], frozenset(n for *_, n in places))
                 for dim, places in self.sizes.items()
                 if not changing.isdisjoint(dim.variables)
             ]
-        for dim, places_ in self.resized:
-            value = dim.evaluate(sizes)
-            for cell in places_:
-                cell.value = value
+        touched = []
+        for one in self.resized:
+            value = one.dim.evaluate(sizes)
+            if value != one.value:
+                for cell in one.cells:
+                    cell.value = value
+                one.value = value
+                touched.append(one.launches)
+        return touched
+
+
+class Resized:
+    """A dimension among arguments: where it stands, the launches that mention it, and the value that stands there, once known."""
+
+    __slots__ = ("cells", "dim", "launches", "value")
+
+    def __init__(self, dim: Dim, cells: list[Any], launches: frozenset[int]) -> None:
+        self.dim, self.cells, self.launches = dim, cells, launches
+        self.value: int | None = None
 
 
 class Launches:
@@ -166,42 +185,87 @@ class Launches:
 
 
 class Replay:
-    """The kernels of one call as a CUDA graph. See Note [Replays]. `room` is the memory between its kernels."""
+    """The kernels of one call as a CUDA graph, from a call of them on. See Note [Replays]. `room` is the memory between its
+    kernels; `after` so many calls there is a graph."""
 
-    def __init__(self, driver: Driver, launches: Sequence[Launch], count: int, context: int, room: Any) -> None:
-        self.driver, self.context, self.room = driver, context, room
+    def __init__(
+        self, driver: Driver, launches: Sequence[Launch], count: int, context: int, room: Any, *, after: float = 0
+    ) -> None:
+        self.driver, self.context, self.room, self.after = driver, context, room, after
+        self.launches, self.count = launches, count
         self.arguments = Arguments(driver, launches, count)
-        self.parameters = [
-            NodeParameters(n.function, (n.blocks, 1, 1), (n.threads, 1, 1), n.shared, call[2])
-            for n, call in zip(launches, self.arguments.calls, strict=True)
-        ]
         self.graph: tuple[int, list[int], Any] | None = None
+        self.parameters: list[NodeParameters] = []
         self.lock = Lock()
 
-    def __call__(self, addresses: list[int], stream: int) -> None:
-        """`addresses` as those of `Launches`; the stream among them is not looked at."""
+    def __call__(
+        self,
+        addresses: list[int],
+        stream: int,
+        changing: frozenset[Symbol] = frozenset(),
+        sizes: Mapping[Symbol, int] | None = None,
+    ) -> None:
+        """`addresses` and dimensions as those of `Launches`; with `after`, the last address is the stream, else it is not looked
+        at."""
         with self.lock:
-            if self.graph is None:
-                self.arguments.point(addresses)
-                self.graph = self.driver.graph(self.parameters)
-            elif addresses != self.arguments.at:
-                self._point(self.graph, addresses)
-            status = self.driver.launch_graph(self.graph[0], stream)
-            if status == _INVALID_CONTEXT:
-                self.driver.check("cuCtxSetCurrent", self.driver.set_context(self.context))
-                status = self.driver.launch_graph(self.graph[0], stream)
-            if status:
-                self.driver.check("cuGraphLaunch", status)
+            try:
+                self._launch(addresses, stream, changing, sizes)
+            except BaseException:  # Ctrl-C, too: what is written by now is not what is noted
+                self._forget()
+                raise
 
-    def _point(self, graph: tuple[int, list[int], Any], addresses: list[int]) -> None:
-        touched = {n for changed in self.arguments.point(addresses) for n in self.arguments.used[changed]}
-        for number in touched:
+    def _launch(self, addresses: list[int], stream: int, changing: frozenset[Symbol], sizes: Mapping[Symbol, int] | None) -> None:
+        arguments = self.arguments
+        touched = list[Iterable[int]]()
+        if addresses != arguments.at:
+            touched += [arguments.used[changed] for changed in arguments.point(addresses)]
+        if sizes is not None:
+            touched += arguments.resize(changing, sizes)
+        if self.after > 0:
+            self.after -= 1
+            launch = self.driver.launch
+            for config, function, values in arguments.calls:
+                status = launch(config, function, values, None)
+                if status:
+                    self._again("cuLaunchKernelEx", status, partial(launch, config, function, values, None))
+            return
+        if self.graph is None:
+            self.graph = self._made()
+        elif touched:
+            self._tell(self.graph, touched)
+        status = self.driver.launch_graph(self.graph[0], stream)
+        if status:
+            self._again("cuGraphLaunch", status, partial(self.driver.launch_graph, self.graph[0], stream))
+
+    def _made(self) -> tuple[int, list[int], Any]:
+        self.parameters = [
+            NodeParameters(n.function, (n.blocks, 1, 1), (n.threads, 1, 1), n.shared, call[2])
+            for n, call in zip(self.launches, self.arguments.calls, strict=True)
+        ]
+        return self.driver.graph(self.parameters)
+
+    def _tell(self, graph: tuple[int, list[int], Any], touched: Iterable[Iterable[int]]) -> None:
+        for number in {n for some in touched for n in some}:
             made = ctypes.addressof(self.parameters[number])
             self.driver.check("cuGraphExecKernelNodeSetParams", self.driver.set_node(graph[0], graph[1][number], made))
 
+    def _again(self, what: str, status: int, call: Callable[[], int]) -> None:
+        """What the driver refused, once more from a thread that never used the GPU."""
+        if status == _INVALID_CONTEXT:
+            self.driver.check("cuCtxSetCurrent", self.driver.set_context(self.context))
+            status = call()
+        self.driver.check(what, status)
+
+    def _forget(self) -> None:
+        self.arguments = Arguments(self.driver, self.launches, self.count)
+        graph, self.graph = self.graph, None
+        if graph is not None:
+            self.driver.drop_graph(graph[0], graph[2])
+
     def __del__(self) -> None:
-        if self.graph is not None:
-            try:
-                self.driver.drop_graph(self.graph[0], self.graph[2])
-            except Exception:  # the process ends, and the driver is gone already
-                self.graph = None
+        try:
+            graph, self.graph = self.graph, None
+            if graph is not None:
+                self.driver.drop_graph(graph[0], graph[2])
+        except Exception:  # the process ends, and the driver is gone already
+            return

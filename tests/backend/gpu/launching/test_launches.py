@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from axon.backend.gpu.runtime.driver import DeviceError, LaunchConfig
-from axon.backend.gpu.runtime.launches import Arguments, Launch, Launches, Replay, Slot
+from axon.backend.gpu.launching.driver import DeviceError, LaunchConfig
+from axon.backend.gpu.launching.launches import Arguments, Launch, Launches, Replay, Slot
 
 
 class Driver:
