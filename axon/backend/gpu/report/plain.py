@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 
 from axon.backend.gpu.layout.memory import DeviceTensor
-from axon.backend.gpu.layout.roofline import LAUNCH, KernelWork, access_rate
+from axon.backend.gpu.layout.roofline import LAUNCH, KernelWork
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.runtime.plain_variants import PreparedNest, prepare
 from axon.backend.gpu.runtime.prepare import is_empty
 from axon.backend.gpu.runtime.steps import Ordered
 from axon.backend.gpu.simt.mapping import Mapping
-from axon.backend.gpu.simt.moves import count
 from axon.backend.gpu.simt.register_tiles import predicted, untiled
 from axon.backend.gpu.simt.turns import Turns, turns
 from axon.backend.plan.ir import Nest
@@ -23,9 +22,8 @@ from axon.core.ir import Program, Value
 
 @dataclass(frozen=True, slots=True)
 class PlainTime:
-    """A nest's mapping, what it does, the turns of its steps' loops, and how many seconds that takes: by the roofline (of bytes,
-    arithmetic, and loads and stores that threads make one by one), and as its threads wait. Of register tiles a model of their own
-    says it, and nothing is said of turns."""
+    """A nest's mapping, what it does, the turns of its steps' loops, and how many seconds that takes: by the roofline, and as
+    its threads wait. Of register tiles a model of their own says it, and nothing is said of turns."""
 
     mapping: Mapping
     work: KernelWork
@@ -73,9 +71,7 @@ def _time(ready: PreparedNest, mapping: Mapping, work: KernelWork, nest: Nest, s
     target = ready.target
     if mapping.tiled is not None:
         return PlainTime(mapping, work, (), target, predicted(nest, mapping.tiled, sizes, target))
-    one_by_one = LAUNCH + count(ready.kernel, mapping, sizes) / access_rate(target)
-    waits = turns(mapping, ready.kernel, ready.values, sizes, target)
-    return PlainTime(mapping, work, waits, target, max(work.seconds(target), one_by_one))
+    return PlainTime(mapping, work, turns(mapping, ready.kernel, ready.values, sizes, target), target, work.seconds(target))
 
 
 def times_of(program: Program, sizes: MappingOf[Symbol, int], target: Target = HOPPER) -> Iterator[PlainTime]:
