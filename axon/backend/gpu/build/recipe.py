@@ -115,7 +115,7 @@ def traits(kernel: Tiled) -> Traits:
                 across = (left, right or bool(own)) if kernel.shared == "left" else (left or bool(own), right)
             return Traits(
                 kernel.left.value.element, stored, *across, limbs=limbs, factors=kernel.factors, ragged=step,
-                segments=kernel.segments is not None, epilogue=bool(epilogue_of(kernel)),
+                segments=kernel.segments is not None, epilogue=bool(epilogue_of(kernel)), promotion=kernel.promotion,
             )  # fmt: skip
         case Stream():
             depths = [axis.symbol for axis in kernel.depths]

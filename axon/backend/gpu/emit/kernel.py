@@ -30,6 +30,7 @@ from axon.backend.gpu.emit.segments import SegmentEmitter
 from axon.backend.gpu.emit.source import Emitted, MapParameter, Parameter, SizeParameter, StrideParameter, emitted
 from axon.backend.gpu.emit.stream import StreamEmitter
 from axon.backend.gpu.layout.pixels import pixels_of
+from axon.backend.gpu.layout.products import MULTIPLIED
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Op, Ring, Role
 from axon.backend.gpu.tile import ir as t
@@ -401,7 +402,7 @@ class Emitter:
             case b.Clear(accumulator=acc):
                 self.stream.clear(acc)
                 for name in self.accumulators(acc):
-                    code.assign(name, call(self.made("zeros", "ptx.accumulators", acc.shape[1])))
+                    code.assign(name, call(self.made("zeros", "ptx.accumulators", acc.shape[1], *_kind(acc.element))))
             case b.Evaluate():
                 self.computed.evaluate(op)
             case b.ProductFence():
@@ -657,7 +658,8 @@ class Emitter:
         across = right.tile.axes[-1] != op.over
         later = call("int32", self.name(op.over) > 0)
         keep = {"never": Constant(0), "always": Constant(1), "later": later}[op.keep]
-        element = "tf32" if right.tile.element is Element.F32 else right.tile.element.value
+        pair = [MULTIPLIED[part.tile.element].name for part in (op.left, right) if isinstance(part, b.StageField)]
+        element = ".".join(dict.fromkeys(pair))
         right_steps = self.depth_steps(right.ring.fields[right.field], across, extent)
         from_right = code.local("right")
         if isinstance(op.left, b.StageField):
@@ -741,6 +743,11 @@ def _continues(group: Sequence[Op], op: Op, most: int) -> bool:
     follows = alike and field.offset == start.offset + len(group) * tile.bytes
     one_panel = tile.axes[-1] != op.over or tile.bytes == field.panel  # along what is summed, panels of one lie between
     return follows and one_panel and (len(group) + 1) * op.accumulator.shape[1] <= most
+
+
+def _kind(element: Element) -> tuple[str, ...]:
+    """What is said of accumulators that are no floats."""
+    return ("s32",) if element is Element.I32 else ()
 
 
 def _first_limb(part: b.StageField) -> b.StageField:

@@ -8,8 +8,9 @@ the addresses inside a panel and the arithmetic of single elements.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
+from math import inf, prod
 
+from axon.backend.gpu.layout.products import MULTIPLIED, multiplies
 from axon.backend.gpu.proof.findings import Found, Kind, Violation
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Copy, Op, operations
@@ -219,9 +220,12 @@ def _check_product(program: BarrierProgram, op: b.Product) -> None:
     _require(0 <= op.block < program.blocks, "content", f"a product of block {op.block} of {program.blocks}")
     for part in (op.left, op.right):
         if isinstance(part, b.StageField):
-            along = part.tile.element.bits == 16 or part.tile.axes[-1] == op.over
-            _require(along, "layout", "a factor of 32 bits across what is summed, which matrix instructions cannot transpose")
-            _require(part.tile.element == op.right.tile.element, "content", "a product of factors of two element types")
+            element = part.tile.element
+            along = not MULTIPLIED[element].along or part.tile.axes[-1] == op.over
+            across = f"a factor of {element.bits} bits across what is summed, which matrix instructions cannot transpose"
+            _require(along, "layout", across)
+            _require(multiplies(element, op.right.tile.element), "content", "a product of factors of two element types")
+            _require(op.accumulator.element == MULTIPLIED[element].sum, "content", "products that are summed as something else")
     if program.promoted:
         return  # see `_check_promoted`
     once = any(axis.symbol == op.over for axis in program.whole)
@@ -239,6 +243,8 @@ def _check_promoted(program: BarrierProgram) -> None:
             continue
         wanted: list[tuple[object, ...]] = []
         for promoted in program.promoted:
+            most = min(MULTIPLIED[part.element].promoted or inf for pair in promoted.factors for part in pair)
+            _require(program.steps.step <= most, "content", f"a step of {program.steps.step}, of which {most} are to be promoted")
             limbs = tuple(dict.fromkeys(left for left, _ in reversed(promoted.factors)))  # the greatest first
             wanted += [("narrow", limbs)] if limbs[0].memory == "registers" else []
             wanted.append(("clear", promoted.partial))

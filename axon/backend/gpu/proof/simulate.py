@@ -9,13 +9,15 @@ is the proof, this is the check that the proof is about the right program.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod
 from random import Random
 from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 
-from axon.backend.gpu.proof.accumulate import Accumulate, rounded
+from axon.backend.gpu.layout.products import MULTIPLIED
+from axon.backend.gpu.proof.accumulate import Accumulate, rounded, wrapped
 from axon.backend.gpu.proof.values import Values
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Ring
@@ -379,7 +381,7 @@ class _Cluster:
                     self.barriers[block, ring.symbol, "empty", stage].arrive(0, 1)
             case b.Clear(accumulator=acc):
                 for block in range(agent.blocks):
-                    agent.accumulators[acc.symbol, block] = np.zeros((64, acc.shape[1]), np.float32)
+                    agent.accumulators[acc.symbol, block] = np.zeros((64, acc.shape[1]), acc.element.dtype)
             case b.Evaluate():
                 self.evaluate(agent, op)
             case b.Product():
@@ -440,13 +442,19 @@ class _Cluster:
         overwrite = op.keep == "never" or (op.keep == "later" and agent.pieces[op.over] == 0)
         rows = self.inside(agent, op.block)
         left, right = (self.factor(agent, part, op) for part in (op.left, op.right))
-        depth = self.program.target.product_depth * 8 // op.right.tile.element.bits
+        element = op.right.tile.element
+        depth = self.program.target.product_depth * 8 // element.bits
+        accumulate = partial(self.accumulate, kept=MULTIPLIED[element].kept, own=MULTIPLIED[element].own)
 
         @np.errstate(invalid="ignore", over="ignore")
         def compute() -> None:
             own = left()[rows if isinstance(op.left, b.StageField) else 0 :][:64]
             key = (op.accumulator.symbol, op.block)
-            agent.accumulators[key] = self.accumulate(None if overwrite else agent.accumulators[key], own, right(), depth)
+            total = None if overwrite else agent.accumulators[key]
+            if op.accumulator.element.is_integer:
+                agent.accumulators[key] = wrapped(total, own, right(), depth)
+            else:
+                agent.accumulators[key] = accumulate(total, own, right(), depth)
 
         agent.products.append(compute)
 
@@ -491,8 +499,8 @@ class _Cluster:
         match op:
             case t.Settle(tile=tile):
                 held[tile.symbol, block] = np.where(np.isfinite(held[tile.symbol, block]), held[tile.symbol, block], np.float32(0))
-            case t.Promote(accumulator=acc, partial=partial):
-                held[acc.symbol, block] = held[acc.symbol, block] + held[partial.symbol, block]
+            case t.Promote(accumulator=acc, partial=own):
+                held[acc.symbol, block] = held[acc.symbol, block] + held[own.symbol, block]
             case t.Reset(stream=stream):
                 if stream.peak is not None:
                     agent.rows[stream.peak, block] = np.full(64, -np.inf, np.float32)

@@ -16,6 +16,7 @@ from math import prod
 from typing import Any, Literal, Protocol
 
 from axon.backend.gpu.layout.axes import Merge, merge
+from axon.backend.gpu.layout.products import EIGHT_BITS, MULTIPLIED, multiplies
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views
@@ -61,13 +62,13 @@ class MatrixProduct:
     """A contraction as the matrix instructions compute it: results[axes] = expression(sum over `depth` of left * right).
 
     `rows` is read by `left` alone and `columns` by `right` alone; `outer` axes take one index per tile and may stand in both. The
-    product accumulates in f32. `views` are what it reads at more than bare indices, `derived` indices that follow from a tile's.
+    product accumulates in f32, or, of integers, in i32. `views` are what it reads at more than bare indices, `derived` indices that follow from a tile's.
     A factor may come in limbs, of which it is the sum (see `limbs`): the greatest first, all read at the same axes. `merges` says
     of what rows, columns and depth are merged, and `made` what core calls the product. `ragged` says of rows in groups where tiles
     of them end, `segments` of what it sums where data give its rows a group. A left factor that is `computed` is no operand: the
     left operands are what of it is staged. `siblings` are sums over the same depth whose results are of the same rows and columns;
     they and the first have one factor, the `shared` one, in common (see `siblings`). `alone` says why a product that has such a
-    relative is a kernel of its own.
+    relative is a kernel of its own. What so many of the depth add up to is promoted (see `layout.products`), if it is not 0.
     """
 
     rows: Axis
@@ -89,6 +90,17 @@ class MatrixProduct:
     siblings: tuple[Sibling, ...] = ()
     shared: Literal["left", "right"] = "left"
     alone: str = field(default="", compare=False)
+    promotion: int = 0
+
+    @property
+    def sum(self) -> Element:
+        """What it accumulates in."""
+        return MULTIPLIED[self.right.value.element].sum
+
+    @property
+    def along(self) -> bool:
+        """Whether its factors must lie along what is summed."""
+        return self.computed is None and MULTIPLIED[self.left.value.element].along
 
     @property
     def turned(self) -> bool:
@@ -167,10 +179,19 @@ def terms(lefts: int, rights: int) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(pairs, key=lambda pair: -sum(pair)))
 
 
-def refused(element: Element) -> str:
+def refused(element: Element, taken: Sequence[Element] = LIMB_ELEMENTS) -> str:
     """Why a factor of this element type is none for matrix instructions."""
-    *names, last = (e.value for e in LIMB_ELEMENTS)
+    *names, last = (e.value for e in taken)
     return f"matrix instructions here take {', '.join(names)} and {last}, not {element.value}"
+
+
+def check_factors(left: Element, right: Element, span: Span | None) -> None:
+    """Raises `Unsupported` for factors of element types that are not multiplied with each other, as they are or in limbs."""
+    for element in (left, right):
+        if element not in MULTIPLIED:
+            raise Unsupported(refused(element, tuple(MULTIPLIED)), span)
+    if not multiplies(left, right) and not {left, right} <= set(LIMB_ELEMENTS):
+        raise Unsupported(f"matrix instructions do not multiply {left.value} and {right.value}", span)
 
 
 # ── recognizing a contraction ───────────────────────────────────────────────────────────────────────────────────────────
@@ -254,16 +275,16 @@ def contraction(
             raise Unsupported(why, span)
         two = len({read.tensor for factor in deep for read in reads(factor)}) > 1
         raise Unsupported("the sum is not over products of two tensors read at indices", span, near=two)
-    for read in filter(None, seen):
-        if read.element not in LIMB_ELEMENTS:
-            raise Unsupported(refused(read.element), span)
+    first, second = filter(None, seen)
+    check_factors(first.element, second.element, span)
+    if first.element in EIGHT_BITS and (copied or merging.segments):
+        raise Unsupported("windows, pixels and segments of rows have no factors of 8 bits", span)
     moving = {axis.symbol for axis in (*op.axes, *summed)}
     if any(axis.extent.variables & moving for axis in summed):
         raise Unsupported("the reduced range depends on another index", span)
     sides = sides_of(op, deep)
     if not sides.rows or not sides.columns or sides.columns[-1] != op.axes[-1]:
         raise Unsupported("the result's last index must stand in one factor alone, and another index in the other", op.span)
-    first, second = filter(None, seen)
     if merging.im2col is None:
         depth, merges, (first, second) = _with_one_depth(summed, (first, second), views, span, window, filled=merging.filled)
     elif windowed:
@@ -294,7 +315,7 @@ def contraction(
     product, result = _result(op, shallow, views, of_sides)
     kernel = MatrixProduct(
         rows, columns, depth, outer, (_operand(left, views),), (_operand(right, views),), product, (result,), op.outs[0].symbol,
-        views.all, views.derived, span, merges, divided, parts,
+        views.all, views.derived, span, merges, divided, parts, promotion=MULTIPLIED[left.element].promoted,
     )  # fmt: skip
     if siblings:
         kernel = _with_siblings(kernel, op, siblings, sides, (of_depth, of_sides), views)
@@ -340,8 +361,7 @@ def _with_siblings(
         own = _seen(others[0], views, padded=False)
         if len(factors) != 2 or own is None or sides_of(sibling, pair) != sides:
             raise Unsupported("a sum whose own factor is read at other indices", sibling.span)
-        if own.element not in LIMB_ELEMENTS:
-            raise Unsupported(refused(own.element), sibling.span)
+        check_factors(own.element, kernel.left.value.element if side == "left" else kernel.right.value.element, sibling.span)
         for one in (*of_depth, *(m for m in of_sides if m.axis.symbol == own_axis)):
             own = views.merged(own, one)
         product, result = _result(sibling, shallow, views, of_sides)
@@ -484,13 +504,15 @@ def _where(extent: Dim, given: tuple[Dim, ...]) -> Dim:
 
 
 def _factors(scalar: Scalar) -> Iterator[Scalar]:
-    """The factors of a product, through conversions between floating types that only widen."""
+    """The factors of a product, through conversions between floating types that only widen, and of 8-bit integers to i32."""
     match scalar:
-        case Binary(op="mul", left=left, right=right) if element_of(left).is_float:
+        case Binary(op="mul", left=left, right=right) if element_of(left).is_float or element_of(left) is Element.I32:
             yield from _factors(left)
             yield from _factors(right)
         case Convert(operand=operand, element=element) if _widens(element_of(operand), element):
             yield from _factors(operand)
+        case Convert(operand=Read() as read, element=Element.I32) if read.element in EIGHT_BITS and read.element.is_integer:
+            yield read  # what is multiplied in 8 bits wraps there
         case _:
             yield scalar
 

@@ -238,7 +238,8 @@ def tile(kernel: MatrixProduct | Stream, mapping: TileMapping, tensors: tuple[Va
     outer = tuple(TileAxis(a.symbol, a.extent, 1) for a in kernel.outer)
     products = kernel.products if isinstance(kernel, MatrixProduct) else (kernel.product,)
     shape = ((rows.symbol, columns.symbol), (rows.step, columns.step))
-    sums = tuple((product, Tile(fresh("acc"), Element.F32, *shape, "registers")) for product in products)
+    element = kernel.sum if isinstance(kernel, MatrixProduct) else Element.F32
+    sums = tuple((product, Tile(fresh("acc"), element, *shape, "registers")) for product in products)
     accumulator = sums[0][1]
     stores = tuple(
         Store(r.place.symbol, r.place.element, r.axes, r.expression, sums_of(r.expression, sums)) for r in kernel.results
@@ -283,16 +284,19 @@ def _contracting(kernel: MatrixProduct, depth: TileAxis, rows: TileAxis, columns
         return _computing(kernel, kernel.computed, depth, rows, columns, accumulator)
     lefts = [_operand_tile("left", operand, steps) for operand in kernel.lefts]
     rights = [_operand_tile("right", operand, steps) for operand in kernel.rights]
-    own = "right" if kernel.shared == "left" else "left"
-    more = [_operand_tile(own, sibling.factor, steps) for sibling in kernel.siblings]
+    side = "right" if kernel.shared == "left" else "left"
+    more = [_operand_tile(side, sibling.factor, steps) for sibling in kernel.siblings]
     loads = (_load(tile, operand) for tile, operand in zip((*lefts, *rights, *more), kernel.operands, strict=True))
+    partial = Tile(fresh("partial"), accumulator.element, accumulator.axes, accumulator.shape, "registers")
+    if kernel.promotion:
+        own = (Clear(partial), Multiply(partial, lefts[0], rights[0], depth.symbol), Promote(accumulator, partial))
+        return For(depth, (*loads, *own))
     if len(kernel.terms) == 1:
         multiply = [Multiply(accumulator, lefts[0], rights[0], depth.symbol)]
         for other, tile in zip(others, more, strict=True):
             pair = (lefts[0], tile) if kernel.shared == "left" else (tile, rights[0])
             multiply.append(Multiply(other, *pair, depth.symbol))
         return For(depth, (*loads, *multiply))
-    partial = Tile(fresh("partial"), Element.F32, accumulator.axes, accumulator.shape, "registers")
     return For(depth, (*loads, *_sum_of_limbs(partial, lefts, rights, depth.symbol), Promote(accumulator, partial)))
 
 

@@ -43,6 +43,7 @@ from math import inf, prod
 from typing import TypeAlias
 
 from axon.backend.gpu.layout.copies import CopyLayout, spread
+from axon.backend.gpu.layout.products import multiplies
 from axon.backend.gpu.layout.register_tiles import Pairs, best
 from axon.backend.gpu.layout.roofline import KernelWork, Loads, copying
 from axon.backend.gpu.layout.target import Target
@@ -101,7 +102,7 @@ def counts(kernel: MatrixProduct) -> tuple[int, int]:
     left, right = kernel.left.value.element, kernel.right.value.element
     if kernel.computed is not None:
         return (1, 1)
-    return (1, 1) if left == right != Element.F32 else (COUNT[left], COUNT[right])
+    return (1, 1) if left != Element.F32 and multiplies(left, right) else (COUNT[left], COUNT[right])
 
 
 def workspace(kernel: Tiled, sizes: Mapping[Symbol, int]) -> int:

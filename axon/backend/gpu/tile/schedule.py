@@ -111,11 +111,17 @@ class Traits:
         tuple[int, int], ...
     ] = ()  # of a left factor that is computed: bits of what is staged, and for how many of the depth
     epilogue: bool = False  # of a contraction: whether something is done with its sums beside storing them
+    promotion: int = 0  # after how much of the depth what a step adds up is promoted; 0 if it is not, but for limbs
+
+    @property
+    def in_limbs(self) -> bool:
+        """Whether factors come in limbs."""
+        return self.limbs != (1, 1)
 
     @property
     def promoted(self) -> bool:
         """Whether each step sums on its own."""
-        return self.limbs != (1, 1)
+        return self.in_limbs or bool(self.promotion)
 
     @property
     def sums(self) -> int:
@@ -137,7 +143,7 @@ class ScheduleProblem:
 
     Of rows in `groups` tiles have one group each. Of streams there are the streamed extent, whether a mask leaves parts out, how
     many scores an element has, and how many values are read for each key; of factors in limbs, how many they have, and how many
-    products. An element, or a limb, has so many `bits`.
+    products. An element, or a limb, has so many `bits`. Sums are promoted after so much of the depth, if that is not 0.
     """
 
     rows: int
@@ -158,6 +164,7 @@ class ScheduleProblem:
     staged: int = 0  # bytes of what is staged of a left factor that is computed
     work: float = 0.0  # instructions of each of its elements
     bits: int = 16
+    promotion: int = 0
     epilogue: Epilogue = Epilogue()
 
     @property
@@ -174,16 +181,16 @@ class ScheduleProblem:
 
 
 def register_budget(
-    mapping: TileMapping, *, promoted: bool, scores: int = 1, ragged: bool = False, segments: bool = False
+    mapping: TileMapping, *, limbs: bool, scores: int = 1, ragged: bool = False, segments: bool = False
 ) -> tuple[int, int] | None:
     """Registers per thread of (producer, consumer), if they differ."""
     if not mapping.specialized:
         return None
     special = TABLE_BUDGETS if ragged or segments else {}
-    if promoted:
+    if limbs:
         special = SEGMENT_LIMB_BUDGETS if segments else LIMB_BUDGETS
     if mapping.keys:
-        special = SCORES_BUDGETS if scores > 1 or promoted else STREAM_BUDGETS
+        special = SCORES_BUDGETS if scores > 1 or limbs else STREAM_BUDGETS
     return special.get(mapping.consumers, REGISTER_BUDGETS[mapping.consumers])
 
 
@@ -236,7 +243,7 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
     step = width if traits.right_across or traits.stream else max(granule, 16)
     staged = lcm(*(target.swizzle * 8 // bits * per for bits, per in traits.computed))
     tables = {"ragged": bool(traits.ragged), "segments": traits.segments}
-    budget = register_budget(mapping, promoted=traits.promoted, scores=traits.scores, **tables)
+    budget = register_budget(mapping, limbs=traits.in_limbs, scores=traits.scores, **tables)
     spare = STREAM_SPARE + KEY_SPARE * traits.by_key if traits.stream else SPARE_REGISTERS
     threads = target.warpgroup * (mapping.consumers + mapping.specialized)
     registers = budget[1] if budget else min(target.max_registers, target.registers_per_multiprocessor // threads)
@@ -255,7 +262,10 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
         (not traits.computed or (not mapping.in_flight and mapping.specialized),
          "a factor is computed while no product is in flight, and beside a producer: the mapping must be specialized"),
         (not traits.promoted or not mapping.in_flight,
-         "with factors in limbs no product is in flight when the next step is issued: a step adds up its own"),
+         "with factors in limbs, or sums that are promoted, no product is in flight when the next step is issued: a step adds up its "
+         "own"),
+        (not traits.promotion or mapping.depth <= traits.promotion,
+         f"depth can be at most {traits.promotion}, of which sums are promoted"),
         (0 <= mapping.in_flight < mapping.stages, "fewer products can be in flight than the ring has stages"),
         (mapping.specialized or not traits.stream, "a stream needs a producer of its own: it must be specialized"),
         (mapping.specialized or mapping.in_flight + 2 <= mapping.stages,
@@ -279,7 +289,8 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
         (not mapping.apart or mapping.specialized, "consumers with tiles of their own need a producer: it must be specialized"),
         (not mapping.apart or mapping.persistent, "tiles are done in turn where a block has several: it must be persistent"),
         (not mapping.apart or not (traits.promoted or traits.computed),
-         "a step of factors in limbs, or of one that is computed, multiplies and computes by itself: tiles are not done in turn"),
+         "a step of factors in limbs, of sums that are promoted, or of a factor that is computed, multiplies and computes by itself: "
+         "tiles are not done in turn"),
         (used <= target.shared_per_block, f"it needs {used} bytes of shared memory of {target.shared_per_block}"),
     ]  # fmt: skip
     return tuple(text for holds, text in rules if not holds)
@@ -295,6 +306,10 @@ SIBLING_TILES = (  # of each of the products that share a factor
     (128, 128, 64, 2), (256, 64, 64, 2), (128, 64, 64, 2), (128, 64, 128, 2), (64, 128, 64, 1), (64, 64, 128, 1), (64, 64, 64, 1),
 )  # fmt: skip
 LIMB_TILES = ((128, 128, 64, 2), (128, 64, 64, 2), (64, 128, 64, 1), (64, 64, 64, 1))  # stages hold several of each factor
+# Beside the sum of a step a thread holds that of all: no tile of 256 columns, nor steps deeper than what is promoted.
+PROMOTED_TILES = (
+    (128, 192, 64, 2), (128, 128, 64, 2), (128, 96, 64, 2), (128, 64, 64, 2), (64, 192, 64, 1), (64, 128, 64, 1), (64, 64, 64, 1),
+)  # fmt: skip
 # Of each consumer, in turn: the tiles and clusters that ran on a GPU, with right results. A schedule may ask for others.
 TURN_TILES = ((128, 128, 64, 2), (64, 128, 64, 2), (64, 128, 64, 3))
 TURN_CLUSTERS: tuple[tuple[int, Literal["rows", "columns"]], ...] = ((2, "rows"), (1, "rows"))
@@ -351,7 +366,7 @@ def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Itera
     if traits.stream:
         stages: Iterable[int] = (2, 1) if traits.promoted else (max(2, waiting + 1),)
     else:
-        least = 1 if traits.promoted else 2  # a stage of limbs is several of others
+        least = 1 if traits.in_limbs else 2  # a stage of limbs is several of others
         stages = range(max(MOST_STAGES, waiting + 1), waiting if shallow else max(least, waiting), -1)
     for base in _bases(traits, fixed.get("turns", traits.epilogue or shallow)):
         for sized in _sized(base, fixed, target):
@@ -374,7 +389,8 @@ def _bases(traits: Traits, in_turn: bool) -> Iterator[TileMapping]:
         for (rows, columns, depth, consumers), persistent in product(COMPUTED_TILES, (True, False)):
             yield TileMapping(rows, columns, depth, 2, 0, consumers, 1, persistent=persistent)
     else:
-        shapes = LIMB_TILES if traits.promoted else SIBLING_TILES if traits.sums > 1 else TILES
+        shapes = LIMB_TILES if traits.in_limbs else SIBLING_TILES if traits.sums > 1 else TILES
+        shapes = PROMOTED_TILES if traits.promotion else shapes
         for (rows, columns, wide, consumers), (cluster, over) in product(shapes, CLUSTERS):
             depth = wide * 16 // traits.element.bits
             yield TileMapping(rows, columns, depth, 2, 0 if traits.promoted else 1, consumers, cluster, over)
@@ -461,6 +477,9 @@ SUSTAINED, SUSTAINED_RATE = 120e-6, 5.35e12  # beyond so many seconds power limi
 # is fitted to four products of 4,096 rows on one H200 alone (benchmarks/results/2026-12-01-training.md).
 LOADED, LOAD_COST = 1 / 128, 0.03 * 256
 TURN_SUSTAINED = 0.93
+# By a prototype at 4096³ in 8-bit floats, with its tile: what it takes to add a step's sum to that of all, an element of a tile.
+PROMOTED = 2.6e-12
+STORED_BYTES = 2  # of an element of a result, at least
 OUTSIDE_COST = 3.0  # what lies outside the tensor is filled with 0 more slowly than it would be loaded
 # Fitted to seven convolutions on one H100.
 PIXEL_COPY, EACH_PIXEL = 6e-8, 2.4e-9  # seconds of a copy of pixels, and of each
@@ -534,9 +553,13 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
     bytes_ = problem.bits / 8
     # A product of 32 bits takes as long as two of 16, which also draw as much power: by its data sheet, not measured.
     flops = 2.0 * mapping.rows * mapping.columns * mapping.depth * problem.products * problem.sums * problem.bits / 16
+    if problem.promotion:
+        work_after = PROMOTED * mapping.rows * mapping.columns * mapping.depth / problem.promotion
+    else:
+        work_after = 0.0
     # Tiles that lie beside each other, of one factor's rows or columns, cost what one that is as large does.
     whole_rows, whole_columns = mapping.rows * problem.factors[0], mapping.columns * problem.factors[1]
-    work = flops / RATE * (1 + COLUMNS_COST / whole_columns + ROWS_COST / whole_rows) + STEP
+    work = flops / RATE * (1 + COLUMNS_COST / whole_columns + ROWS_COST / whole_rows) + STEP + work_after
     own_rows = mapping.rows if over_rows else mapping.rows / mapping.cluster
     own_columns = mapping.columns / mapping.cluster if over_rows else mapping.columns
     own_rows *= inside_rows + OUTSIDE_COST * (1 - inside_rows)
@@ -559,7 +582,8 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
     many = problem.outer * problem.depth
     lefts, rights = problem.elements or (many * problem.rows, many * problem.columns)
     results = problem.rows * problem.columns * problem.outer
-    moved = bytes_ * (left * lefts + right * rights + results) + problem.epilogue.moved * results
+    stored = max(bytes_, STORED_BYTES) * results + problem.epilogue.moved * results
+    moved = bytes_ * (left * lefts + right * rights) + stored
     return _slower(busy, LAUNCH + moved / MEMORY_RATE, 6)
 
 
