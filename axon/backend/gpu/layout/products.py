@@ -16,8 +16,18 @@ Note [Eight bits]
 
 from __future__ import annotations
 
+from enum import Flag
+
 from axon.base.data import dataclass
 from axon.base.element import Element
+
+
+class Precision(Flag):
+    """What a schedule lets products lose."""
+
+    WHOLE = 0
+    TF32 = 1  # factors of f32 are rounded (see `tile.tf32`)
+    FAST = 2  # sums of 8-bit floats are not promoted
 
 
 @dataclass(frozen=True, slots=True)

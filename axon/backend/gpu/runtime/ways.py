@@ -31,8 +31,8 @@ Note [Ways]
     All kernels of one way are looked at, then those of the way that follows, until each fits. Whether a mapping fits its registers
     only the compiler knows; what it has refused is part of what is decided by, so it is never tried twice.
 
-    A kernel whose mapping the user gives is not looked at: what is wrong with that is an error. Where the user allows products to
-    round their factors to tf32, that holds in every way.
+    A kernel whose mapping the user gives is not looked at: what is wrong with that is an error. What the user
+    allows products to lose (factors rounded to tf32, sums of 8-bit floats that are not promoted) holds in every way.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from typing import assert_never
 
 from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout.memory import SPACED, DeviceTensor, aligned, contiguous
+from axon.backend.gpu.layout.products import Precision
 from axon.backend.gpu.layout.target import WGMMA, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, with_views
@@ -103,12 +104,12 @@ class Way:
     parts: frozenset[tuple[Symbol, Parting]] = frozenset()
     spaced: Symbols = NONE
     placed: Symbols = NONE
-    tf32: bool = False  # whether products may round factors of f32 (see `tile.tf32`)
+    precision: Precision = Precision.WHOLE  # what products may lose (see `layout.products`)
     why: tuple[tuple[Symbol, str], ...] = field(default=(), compare=False)
 
     def __or__(self, other: Way) -> Way:
         names = ("plain", "apart", "alone", "bare", "packed", "merging", "before", "spread", "divided", "rows", "reached",
-                 "ones", "parts", "spaced", "placed", "tf32")  # fmt: skip
+                 "ones", "parts", "spaced", "placed", "precision")  # fmt: skip
         return Way(**{name: getattr(self, name) | getattr(other, name) for name in names}, why=(*self.why, *other.why))
 
     @property
@@ -218,7 +219,7 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
         dict(way.parts),
     )
     done = with_reaches(with_divisions(made, dict(way.divided), ordered), way.reached, ordered)
-    whole = limbed(tuple(done), ordered, tf32=way.tf32)
+    whole = limbed(tuple(done), ordered, precision=way.precision)
     packed = with_copies(whole.kernels, way.packed, ordered.block.results)
     groups = (kernel.grouping for kernel in packed.kernels if isinstance(kernel, MatrixProduct) and kernel.grouping is not None)
     copies = packed.copies | {copy.symbol: 1 for grouping in groups for copy in grouping.copies}
@@ -279,7 +280,7 @@ def _fitting(
     way = planned.way
     open_ = [kernel for number, kernel in enumerate(planned.kernels) if number not in given]
     taken, has = way.merges.keys() | way.plain, target.has(WGMMA)
-    merging = merged(planned.program, open_, taken, lying, sizes, target, tf32=way.tf32, refused=way.before) if has else None
+    merging = merged(planned.program, open_, taken, lying, sizes, target, precision=way.precision, refused=way.before) if has else None
     if merging:
         return way | Way(merging=merging)
     decided = {out for first, _ in way.divided for out in (first, state_of(first))}

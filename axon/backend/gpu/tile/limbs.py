@@ -43,7 +43,7 @@ from math import inf, prod
 from typing import TypeAlias
 
 from axon.backend.gpu.layout.copies import CopyLayout, spread
-from axon.backend.gpu.layout.products import multiplies
+from axon.backend.gpu.layout.products import MULTIPLIED, Precision, multiplies
 from axon.backend.gpu.layout.register_tiles import Pairs, best
 from axon.backend.gpu.layout.roofline import KernelWork, Loads, copying
 from axon.backend.gpu.layout.target import Target
@@ -83,17 +83,21 @@ class Limbed:
     limbs: Mapping[Symbol, int]  # how many dimensions of each make up a row
 
 
-def verify_limbed(made: Limbed, kernels: Sequence[Kernel], program: Program, *, tf32: bool = False) -> None:
+def verify_limbed(made: Limbed, kernels: Sequence[Kernel], program: Program, *, precision: Precision = Precision.WHOLE) -> None:
     verify_kernels(made.kernels, program)
+    tf32, fast = Precision.TF32 in precision, Precision.FAST in precision
     require(tf32 or not any(map(rounded, made.kernels)), "a product that rounds its factors, which nobody has allowed")
+    short = any(isinstance(k, MatrixProduct) and k.promotion < MULTIPLIED[k.right.value.element].promoted for k in made.kernels)
+    require(fast or not short, "sums of 8-bit floats that are not promoted, which nobody has allowed")
 
 
 @verified("limbs", verify_limbed, takes="kernels", gives="kernels")
-def limbed(kernels: Sequence[Kernel], program: Program, *, tf32: bool = False) -> Limbed:
+def limbed(kernels: Sequence[Kernel], program: Program, *, precision: Precision = Precision.WHOLE) -> Limbed:
     """The kernels of a program with limbs in place of factors that matrix instructions do not take, and in front of them the
-    kernels that make these: each once, for all products that read it. Where `tf32` is allowed, they take two factors of f32."""
+    kernels that make these: each once, for all products that read it. Where `precision` allows it, they take two factors of f32, and
+    sums of 8-bit floats are not promoted."""
     made: Made = {}
-    limbs = tuple(in_limbs(kernels, made, tf32=tf32))
+    limbs = tuple(in_limbs(kernels, made, precision=precision))
     return Limbed(limbs, {v.symbol: key.memory.row for key, values in made.items() for v in values})
 
 
@@ -250,18 +254,21 @@ class _Limbs:
 Made: TypeAlias = "dict[_Limbs, tuple[Value, ...]]"
 
 
-def in_limbs(kernels: Iterable[Kernel], made: Made, *, tf32: bool = False) -> Iterator[Kernel]:
-    """The kernels with limbs, which are `made`, in place of factors that matrix instructions do not take."""
+def in_limbs(kernels: Iterable[Kernel], made: Made, *, precision: Precision = Precision.WHOLE) -> Iterator[Kernel]:
+    """The kernels with limbs, which are `made`, in place of factors that matrix instructions do not take, and as `precision` lets
+    them be."""
     for kernel in kernels:
         views: list[View] = []
         match kernel:
-            case MatrixProduct() if counts(kernel) != (1, 1) and not (tf32 and takes_tf32(kernel)):
+            case MatrixProduct() if counts(kernel) != (1, 1) and not (Precision.TF32 in precision and takes_tf32(kernel)):
                 left, right = kernel.left, kernel.right
                 yield from _splits(kernel, zip((left, right), counts(kernel), strict=True), made)
                 lefts, rights = (
                     _sides(kernel, side, count, made, views) for side, count in zip((left, right), counts(kernel), strict=True)
                 )
                 yield with_factors(replace(kernel, views=(*kernel.views, *views)), lefts, rights)
+            case MatrixProduct() if kernel.promotion and Precision.FAST in precision:
+                yield replace(kernel, promotion=0)
             case Stream() if kernel.query.value.element is Element.F32:
                 factors = (kernel.query, kernel.key, kernel.value)
                 yield from _splits(kernel, ((factor, LIMBS) for factor in factors), made)
