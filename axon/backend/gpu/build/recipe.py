@@ -6,6 +6,7 @@ The barrier program is proved by who runs it: `build` proves it while its source
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import gcd
 from typing import Protocol, assert_never
 
 from axon.backend.gpu.emit import kernel as emission
@@ -116,6 +117,7 @@ def traits(kernel: Tiled) -> Traits:
             return Traits(
                 kernel.left.value.element, stored, *across, limbs=limbs, factors=kernel.factors, ragged=step,
                 segments=kernel.segments is not None, epilogue=bool(epilogue_of(kernel)), promotion=kernel.promotion,
+                unit=gcd(*(scale.per for scale in kernel.scales)), by_column=by_column(kernel),
             )  # fmt: skip
         case Stream():
             depths = [axis.symbol for axis in kernel.depths]
@@ -127,6 +129,11 @@ def traits(kernel: Tiled) -> Traits:
             )  # fmt: skip
         case _:
             assert_never(kernel)
+
+
+def by_column(kernel: MatrixProduct) -> tuple[int, ...]:
+    """For how many neighbouring columns each of its scales is one, of those that depend on columns."""
+    return tuple(unit for scale in kernel.scales if (unit := scale.along(kernel.columns.symbol)))
 
 
 def _across(operands: tuple[EpilogueOperand, ...], depths: list[Symbol]) -> bool:
@@ -152,6 +159,7 @@ def expressions(kernel: Tiled) -> Iterator[Scalar]:
     match kernel:
         case MatrixProduct():
             yield from () if kernel.computed is None else (kernel.computed.expression,)
+            yield from (scale.read for scale in kernel.scales)
         case Stream():
             yield from kernel.expressions
         case _:

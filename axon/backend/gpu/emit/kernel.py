@@ -26,6 +26,7 @@ from axon.backend.gpu.emit.computed import ComputedEmitter
 from axon.backend.gpu.emit.pixels import PixelEmitter
 from axon.backend.gpu.emit.ragged import RaggedEmitter
 from axon.backend.gpu.emit.results import ResultEmitter
+from axon.backend.gpu.emit.scales import ScaleEmitter
 from axon.backend.gpu.emit.segments import SegmentEmitter
 from axon.backend.gpu.emit.source import Emitted, MapParameter, Parameter, SizeParameter, StrideParameter, emitted
 from axon.backend.gpu.emit.stream import StreamEmitter
@@ -123,6 +124,7 @@ class Emitter:
         self.paired = paired
         self.pixels = PixelEmitter(self)
         self.computed = ComputedEmitter(self)
+        self.scales = ScaleEmitter(self)
         self.ragged = None if program.ragged is None else RaggedEmitter(self, program.ragged)
         self.segments = None if program.segments is None else SegmentEmitter(self, program.segments)
 
@@ -446,6 +448,10 @@ class Emitter:
             case t.Settle(tile=tile):
                 for name in self.accumulators(tile):
                     code.assign(name, call(self.made("settle", "ptx_tiles.settle", tile.shape[1]), name))
+            case t.ReadScales():
+                self.scales.read(op)
+            case t.Promote(scales=scales) if scales is not None:
+                self.scales.promote(op)
             case t.Promote(accumulator=acc, partial=partial):
                 for total, name in zip(self.accumulators(acc), self.accumulators(partial), strict=True):
                     code.assign(total, call(self.made("promote", "ptx_tiles.promote", acc.shape[1]), total, name))

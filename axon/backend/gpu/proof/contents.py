@@ -33,6 +33,9 @@ def check_places(program: BarrierProgram) -> None:
                     _check_copy(program, op)
                 case b.Product():
                     _check_product(program, op)
+                case t.ReadScales(scales=scales):
+                    one = all(scale.per % program.steps.step == 0 for scale in scales)
+                    _require(one, "content", f"a step of {program.steps.step}, of which parts have scales of their own")
                 case b.Send():
                     _check_send(program, op)
                 case b.Write(store=store, block=block, column=column, width=width):
@@ -236,7 +239,7 @@ def _check_product(program: BarrierProgram, op: b.Product) -> None:
 def _check_promoted(program: BarrierProgram) -> None:
     """Each step sums its products, all of them, from nothing on, the small ones first; what these make is settled before the last
     one, and the sum is promoted after it, or else used: one sum after the other."""
-    touch = (b.Clear, b.Product, t.Settle, t.Promote, t.Fold, t.Narrow)
+    touch = (b.Clear, b.Product, t.Settle, t.ReadScales, t.Promote, t.Fold, t.Narrow)
     for role in program.roles:
         inside = [op for loop in operations(role.body) if isinstance(loop, b.Steps) for op in loop.body if isinstance(op, touch)]
         if not program.promoted or not inside:
@@ -247,13 +250,14 @@ def _check_promoted(program: BarrierProgram) -> None:
             _require(program.steps.step <= most, "content", f"a step of {program.steps.step}, of which {most} are to be promoted")
             limbs = tuple(dict.fromkeys(left for left, _ in reversed(promoted.factors)))  # the greatest first
             wanted += [("narrow", limbs)] if limbs[0].memory == "registers" else []
+            wanted += [] if promoted.scales is None else [("scales", promoted.scales, program.steps.symbol)]
             wanted.append(("clear", promoted.partial))
             for number, (left, right) in enumerate(promoted.factors):
                 keep = "always" if number else "never"
                 wanted += [("settle", promoted.partial)] if number and number == len(promoted.factors) - 1 else []
                 wanted += [("product", promoted.partial, left, right, block, keep) for block in range(program.blocks)]
             total = promoted.accumulator
-            wanted.append(("fold", promoted.partial) if total is None else ("promote", total, promoted.partial))
+            wanted.append(("fold", promoted.partial) if total is None else ("promote", total, promoted.partial, promoted.scales))
         _require([_in_step(op) for op in inside] == wanted, "content", "a step that does not make the sum that it must")
 
 
@@ -281,8 +285,10 @@ def _in_step(op: Op) -> tuple[object, ...]:
             return "product", acc, left.tile if isinstance(left, b.StageField) else left, op.right.tile, op.block, op.keep
         case t.Settle(tile=tile):
             return "settle", tile
-        case t.Promote(accumulator=acc, partial=partial):
-            return "promote", acc, partial
+        case t.ReadScales(symbol=symbol, over=over):
+            return "scales", symbol, over
+        case t.Promote(accumulator=acc, partial=partial, scales=scales):
+            return "promote", acc, partial, scales
         case t.Fold(scores=scores):
             return "fold", scores
         case t.Narrow(targets=targets):

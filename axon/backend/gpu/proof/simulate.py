@@ -35,6 +35,7 @@ from axon.backend.gpu.roles.flow import (
 )
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.bounds import BLOCK, Bounds
+from axon.backend.gpu.tile.contraction import Scale
 from axon.backend.gpu.tile.ir import Store, Tile
 from axon.backend.gpu.tile.segments import Segments
 from axon.backend.gpu.tile.stream import Stream
@@ -390,7 +391,7 @@ class _Cluster:
                 if only is None or only == agent.instance:
                     key = (agent.block, (agent.instance + 1) % self.program.mapping.consumers)
                     self.turns[key] = self.turns.get(key, 0) + 1
-            case t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows():
+            case t.Settle() | t.ReadScales() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows():
                 for block in range(agent.blocks):
                     self.work(agent, op, block)
             case b.Commit():
@@ -499,8 +500,15 @@ class _Cluster:
         match op:
             case t.Settle(tile=tile):
                 held[tile.symbol, block] = np.where(np.isfinite(held[tile.symbol, block]), held[tile.symbol, block], np.float32(0))
-            case t.Promote(accumulator=acc, partial=own):
+            case t.ReadScales(symbol=symbol, scales=scales, over=over):
+                agent.rows[symbol, block] = self.scales(agent, scales, over, block)
+            case t.Promote(accumulator=acc, partial=own, scales=None):
                 held[acc.symbol, block] = held[acc.symbol, block] + held[own.symbol, block]
+            case t.Promote(accumulator=acc, partial=own, scales=symbol):  # rounded once
+                assert symbol is not None
+                with np.errstate(invalid="ignore", over="ignore"):
+                    scaled = held[own.symbol, block].astype(np.float64) * agent.rows[symbol, block]
+                    held[acc.symbol, block] = (held[acc.symbol, block] + scaled).astype(np.float32)
             case t.Reset(stream=stream):
                 if stream.peak is not None:
                     agent.rows[stream.peak, block] = np.full(64, -np.inf, np.float32)
@@ -531,6 +539,18 @@ class _Cluster:
                 out[at] = agent.rows[final, block][:count].astype(out.dtype)
             case _:
                 assert_never(op)
+
+    def scales(self, agent: _Agent, scales: tuple[Scale, ...], over: Symbol, block: int) -> Array:
+        """The scales of 64 rows at the current step; of what lies beyond the edges those of the last."""
+        order = self.program.order
+        columns = order.columns.step * agent.pieces[order.columns.symbol] + np.arange(order.columns.step)[None, :]
+        axes = self.axes(agent, block) | {order.columns.symbol: columns}
+        axes |= {axis.symbol: np.minimum(axes[axis.symbol], self.size(axis.extent) - 1) for axis in (order.rows, order.columns)}
+        axes[over] = np.int64(self.program.steps.step * agent.pieces[over])
+        made = np.float32(1)
+        for scale in scales:
+            made = made * Values(self.tensors, self.sizes, axes, {}).value(scale.read)
+        return np.broadcast_to(made, (64, order.columns.step))
 
     def row_locals(self, agent: _Agent, stream: Stream, block: int) -> dict[Symbol, Array]:
         """The statistics of 64 rows, as columns."""

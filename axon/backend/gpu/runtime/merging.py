@@ -38,6 +38,7 @@ from axon.backend.gpu.tile.contraction import (
     factors_of,
     group,
     images,
+    scaled,
     sides_of,
     summed_pixels,
     view_of,
@@ -180,6 +181,8 @@ class Pricer:
         if op.reduction is None:
             return None
         deep, _ = factors_of(op)
+        if scaled(deep)[1]:
+            return None
         found = grouped(op, deep)
         if found is not None:
             return self.in_groups(op, found)

@@ -56,7 +56,7 @@ from axon.backend.gpu.runtime.reaching import with_reaches, worth_reaching
 from axon.backend.gpu.runtime.spreading import rows_to_spread
 from axon.backend.gpu.simt.mapping import widest
 from axon.backend.gpu.tile.assembled import Assembly, assemblies, in_place
-from axon.backend.gpu.tile.contraction import MatrixProduct, Merging
+from axon.backend.gpu.tile.contraction import MatrixProduct, Merging, contraction
 from axon.backend.gpu.tile.divided import Division, divided, state_of
 from axon.backend.gpu.tile.epilogue_cost import better_bare
 from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, nests, results_of, views_of
@@ -65,6 +65,7 @@ from axon.backend.gpu.tile.recompute import Recomputed, better_kept, recomputed
 from axon.backend.gpu.tile.regroup import named, regrouped
 from axon.backend.gpu.tile.siblings import better_alone
 from axon.backend.gpu.tile.stream import Stream
+from axon.backend.plan.codes import with_codes
 from axon.backend.plan.ir import Nest, Parting
 from axon.backend.plan.lanes import reduced
 from axon.backend.plan.reshapes import reshapes
@@ -73,7 +74,7 @@ from axon.backend.plan.split import parting
 from axon.backend.plan.spread import Cut
 from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
-from axon.core.ir import Block, Program, Value
+from axon.core.ir import Block, Compute, Program, Value
 from axon.core.known import present
 from axon.core.walk import outs_of
 
@@ -198,7 +199,8 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     merging = way.merges
     without = "" if target.has(WGMMA) else f"{target.name} has no {WGMMA.name}"
     again = Recomputed(present(program)) if without else recomputed(program, way.plain | way.apart)
-    ordered = regrouped(again.program, merging)
+    coded = again.program if without else with_codes(again.program, partial(_is_taken, again.program, way.plain))
+    ordered = regrouped(coded, merging)
     cuts = dict(way.spread)
     said = dict(way.why)
     why = {symbol: reason for symbol, reason in said.items() if symbol in way.plain or symbol not in way.alone}
@@ -226,6 +228,16 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     spaced = {**whole.limbs, **packed.spaced, **dict.fromkeys(way.spaced, 1)}
     placed = in_place(packed.kernels, way.placed, {*copies, *spaced}, ordered)
     return Planned(program, way, placed.kernels, copies, spaced, placed.assemblies)
+
+
+def _is_taken(program: Program, plain: Set[Symbol], op: Compute) -> bool:
+    """Whether the tensor cores take a sum of products, and sizes do not make a plain kernel of it."""
+    values = {v.symbol: v for v in program.inputs} | {out.symbol: out for each in program.block.ops for out in outs_of(each)}
+    try:
+        contraction(op, values)
+    except Unsupported:
+        return False
+    return op.outs[0].symbol not in plain
 
 
 def with_divisions(made: Iterable[Kernel], divisions: Mapping[Symbol, Division], program: Program) -> Iterator[Kernel]:

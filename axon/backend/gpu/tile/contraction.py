@@ -16,7 +16,7 @@ from math import prod
 from typing import Any, Literal, Protocol
 
 from axon.backend.gpu.layout.axes import Merge, merge
-from axon.backend.gpu.layout.products import EIGHT_BITS, MULTIPLIED, multiplies
+from axon.backend.gpu.layout.products import EIGHT_BITS, MULTIPLIED, PROMOTED, multiplies
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views
@@ -24,6 +24,7 @@ from axon.backend.gpu.tile.computed import Computed, computed, joined
 from axon.backend.gpu.tile.epilogue import EpilogueGroup, EpilogueOperand, Result, bare, check_epilogue, result_of
 from axon.backend.gpu.tile.ragged import Ragged, grouped, is_inside, ragged
 from axon.backend.gpu.tile.segments import Segments, grouped_sum, segments
+from axon.backend.plan.codes import is_code
 from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
@@ -31,7 +32,7 @@ from axon.base.source import Span
 from axon.core.ir import Axis, Binary, Compute, Const, Convert, Local, Read, Scalar, Value, element_of
 from axon.core.scalar_facts import present, substitute
 from axon.core.walk import all_axes, converted, mentions, reads
-from axon.shapes.dimension import Dim, minimum
+from axon.shapes.dimension import Dim, Quotient, minimum
 
 PRODUCT_ELEMENTS = (Element.BF16, Element.F16)
 LIMB_ELEMENTS = (*PRODUCT_ELEMENTS, Element.F32)  # those of factors of a product in f32, see `limbs`
@@ -58,6 +59,25 @@ class Sibling:
 
 
 @dataclass(frozen=True, slots=True)
+class Scale:
+    """A factor that is the same for `per` of the depth, one after the other, and multiplies what these add up to: it is read at
+    outer indices, at one of rows or of columns, or of their quotients, and at the depth / per."""
+
+    read: Read
+    per: int
+
+    def along(self, axis: Symbol) -> int:
+        """How many neighbours along an axis have one, 0 if all."""
+        return next((unit for symbol, unit in map(_quotient, self.read.subscripts) if symbol == axis), 0)
+
+    def index(self, subscript: Dim | Scalar) -> Symbol:
+        """The axis of which one of its subscripts is the quotient."""
+        symbol, _ = _quotient(subscript)
+        assert symbol is not None, "a scale that is none"
+        return symbol
+
+
+@dataclass(frozen=True, slots=True)
 class MatrixProduct:
     """A contraction as the matrix instructions compute it: results[axes] = expression(sum over `depth` of left * right).
 
@@ -68,7 +88,8 @@ class MatrixProduct:
     of them end, `segments` of what it sums where data give its rows a group. A left factor that is `computed` is no operand: the
     left operands are what of it is staged. `siblings` are sums over the same depth whose results are of the same rows and columns;
     they and the first have one factor, the `shared` one, in common (see `siblings`). `alone` says why a product that has such a
-    relative is a kernel of its own. What so many of the depth add up to is promoted (see `layout.products`), if it is not 0.
+    relative is a kernel of its own. What so many of the depth add up to is promoted (see `layout.products`), if it is not 0, and
+    multiplied by `scales`.
     """
 
     rows: Axis
@@ -91,6 +112,7 @@ class MatrixProduct:
     shared: Literal["left", "right"] = "left"
     alone: str = field(default="", compare=False)
     promotion: int = 0
+    scales: tuple[Scale, ...] = ()
 
     @property
     def sum(self) -> Element:
@@ -266,6 +288,7 @@ def contraction(
         divided, op = in_groups(op, values, merging)
         values = values if divided.rows is None else {**values, divided.rows.symbol: divided.rows}
     deep, shallow = factors_of(op)
+    deep, scales = scaled(deep)
     views = Views(values, (*op.axes, *summed))
     copied = window is not None or merging.im2col is not None
     seen = [_seen(factor, views, padded=copied) for factor in deep]
@@ -313,9 +336,12 @@ def contraction(
     outer = tuple(a for a in op.axes if a not in inside)
     of_sides = _of_sides(merges, depth)
     product, result = _result(op, shallow, views, of_sides)
+    if scales and (merges or divided is not None or siblings):
+        raise Unsupported("scales that change along what is summed, where indices are merged or rows have groups", span)
     kernel = MatrixProduct(
         rows, columns, depth, outer, (_operand(left, views),), (_operand(right, views),), product, (result,), op.outs[0].symbol,
         views.all, views.derived, span, merges, divided, parts, promotion=MULTIPLIED[left.element].promoted,
+        scales=tuple(_scale(scale, rows, columns, depth, outer) for scale in scales),
     )  # fmt: skip
     if siblings:
         kernel = _with_siblings(kernel, op, siblings, sides, (of_depth, of_sides), views)
@@ -501,6 +527,40 @@ def sides_of(op: Compute, deep: Sequence[Scalar]) -> Sides:
 def _where(extent: Dim, given: tuple[Dim, ...]) -> Dim:
     """An extent that is 0 where one of the extents `given` is."""
     return minimum(extent, prod(given, start=extent)) if given else extent
+
+
+def scaled(deep: Sequence[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
+    """The factors of a sum: codes and their scales, if two are codes of 8-bit floats; else all, and none."""
+    codes = [factor for factor in deep if is_code(factor)]
+    return (codes, [factor for factor in deep if factor not in codes]) if len(codes) == 2 < len(deep) else (list(deep), [])
+
+
+def _scale(factor: Scalar, rows: Axis, columns: Axis, depth: Axis, outer: Sequence[Axis]) -> Scale:
+    """A factor that is a scale. Raises `Unsupported` for one that changes more often than sums are promoted."""
+    if not isinstance(factor, Read) or factor.padding is not None or factor.checked is not None or factor.element is not Element.F32:
+        raise Unsupported("a scale that is not read in f32 at indices")
+    found = list(map(_quotient, factor.subscripts))
+    tiled = {rows.symbol, columns.symbol, depth.symbol}
+    own = [symbol for symbol, _ in found if symbol in tiled]
+    if any(symbol not in tiled | {axis.symbol for axis in outer} for symbol, _ in found) or len(own) > len(set(own)):
+        raise Unsupported("a scale that is read at other indices than a product's, or their quotients")
+    per = dict(found).get(depth.symbol, 1)
+    if per % PROMOTED:
+        raise Unsupported(f"a scale for each {per} of what is summed, of which {PROMOTED} are promoted at a time")
+    if tiled <= {*own, depth.symbol}:
+        raise Unsupported("a scale of both rows and columns")
+    return Scale(factor, per)
+
+
+def _quotient(subscript: Dim | Scalar) -> tuple[Symbol | None, int]:
+    """The index at which a scale is read, and by what it is divided; none of another."""
+    if not isinstance(subscript, Dim):
+        return None, 0
+    if subscript.symbol is not None:
+        return subscript.symbol, 1
+    atom = subscript.atom
+    divisor = atom.divisor.constant if isinstance(atom, Quotient) else None
+    return (atom.dividend.symbol, divisor) if isinstance(atom, Quotient) and divisor is not None else (None, 0)
 
 
 def _factors(scalar: Scalar) -> Iterator[Scalar]:

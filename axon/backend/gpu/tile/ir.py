@@ -19,7 +19,7 @@ from typing import Literal, Protocol, TypeAlias, assert_never
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import BLOCK, Bounds, bounds
 from axon.backend.gpu.tile.computed import Computed
-from axon.backend.gpu.tile.contraction import MatrixProduct, terms
+from axon.backend.gpu.tile.contraction import MatrixProduct, Scale, terms
 from axon.backend.gpu.tile.epilogue import EpilogueOperand, bare, views_of
 from axon.backend.gpu.tile.online_softmax import ONE, local_symbols
 from axon.backend.gpu.tile.ragged import Ragged
@@ -111,11 +111,22 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadScales:
+    """The product of all scales at the current piece of `over`, for each element of a tile of `axes`."""
+
+    symbol: Symbol
+    scales: tuple[Scale, ...]
+    over: Symbol
+
+
+@dataclass(frozen=True, slots=True)
 class Promote:
-    """accumulator += partial, in f32: a matrix instruction cuts off what an addition rounds."""
+    """accumulator += partial, in f32: a matrix instruction cuts off what an addition rounds. The partial sum is multiplied by
+    `scales` that were read, if there are any."""
 
     accumulator: Tile
     partial: Tile
+    scales: Symbol | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +210,7 @@ class For:
     backwards: bool = False
 
 
-Work: TypeAlias = "Settle | Promote | Reset | Fold | Narrow | Rescale | Finish | StoreRows"  # on what registers hold
+Work: TypeAlias = "Settle | ReadScales | Promote | Reset | Fold | Narrow | Rescale | Finish | StoreRows"  # on what registers hold
 Statement: TypeAlias = "Clear | Load | Evaluate | Multiply | Work | Store | For"
 
 
@@ -289,8 +300,10 @@ def _contracting(kernel: MatrixProduct, depth: TileAxis, rows: TileAxis, columns
     loads = (_load(tile, operand) for tile, operand in zip((*lefts, *rights, *more), kernel.operands, strict=True))
     partial = Tile(fresh("partial"), accumulator.element, accumulator.axes, accumulator.shape, "registers")
     if kernel.promotion:
-        own = (Clear(partial), Multiply(partial, lefts[0], rights[0], depth.symbol), Promote(accumulator, partial))
-        return For(depth, (*loads, *own))
+        scales = (ReadScales(fresh("scales"), kernel.scales, depth.symbol),) if kernel.scales else ()
+        promote = Promote(accumulator, partial, scales[0].symbol if scales else None)
+        own = (Clear(partial), Multiply(partial, lefts[0], rights[0], depth.symbol), promote)
+        return For(depth, (*loads, *scales, *own))
     if len(kernel.terms) == 1:
         multiply = [Multiply(accumulator, lefts[0], rights[0], depth.symbol)]
         for other, tile in zip(others, more, strict=True):
@@ -426,7 +439,12 @@ def verify(program: TileProgram) -> None:
                     require((right.memory, acc.memory) == ("shared", "registers"), "a product in other memories")
                 case Settle(tile=tile):
                     require(tile.symbol in defined, "an undefined tile is settled")
-                case Promote(accumulator=acc, partial=partial):
+                case ReadScales(symbol=symbol, scales=scales, over=over):
+                    require(over in inside, "scales are read outside the loop that they change in")
+                    require(all(scale.per % inside[over] == 0 for scale in scales), "a step that has several scales")
+                    defined.add(symbol)
+                case Promote(accumulator=acc, partial=partial, scales=scales_of):
+                    require(scales_of is None or scales_of in defined, "a sum is multiplied by scales that nobody has read")
                     require({acc.symbol, partial.symbol} <= defined, "an undefined tile is promoted")
                     require((acc.axes, acc.shape) == (partial.axes, partial.shape), "a tile promoted to another shape")
                 case Fold(stream=stream, scores=scores, weights=weights, others=others):
@@ -502,8 +520,11 @@ def statement_text(statement: Statement, names: SymbolNames) -> str:
             return f"{names[acc.symbol]} += {names[left.symbol]} · {names[right.symbol]} over {names[over]}"
         case Settle(tile=tile):
             return f"{names[tile.symbol]} = {names[tile.symbol]} where finite, else 0"
-        case Promote(accumulator=acc, partial=partial):
-            return f"{names[acc.symbol]} += {names[partial.symbol]}"
+        case ReadScales(symbol=symbol, scales=scales):
+            return f"{names[symbol]} = {' * '.join(scalar_text(scale.read, names) for scale in scales)}"
+        case Promote(accumulator=acc, partial=partial, scales=scales_of):
+            scaled = "" if scales_of is None else f"{names[scales_of]} * "
+            return f"{names[acc.symbol]} += {scaled}{names[partial.symbol]}"
         case Store(tensor=tensor, axes=axes):
             at = ", ".join(names[a] for a in axes)
             return f"store {names[tensor]}[{at}] : {statement.element.value} = {stored_text(statement, names)}"

@@ -112,6 +112,8 @@ class Traits:
     ] = ()  # of a left factor that is computed: bits of what is staged, and for how many of the depth
     epilogue: bool = False  # of a contraction: whether something is done with its sums beside storing them
     promotion: int = 0  # after how much of the depth what a step adds up is promoted; 0 if it is not, but for limbs
+    unit: int = 0  # of how much of the depth the scales are the same, by which that is multiplied; 0 if there are none
+    by_column: tuple[int, ...] = ()  # of those that depend on columns, of how many of these
 
     @property
     def in_limbs(self) -> bool:
@@ -165,6 +167,7 @@ class ScheduleProblem:
     work: float = 0.0  # instructions of each of its elements
     bits: int = 16
     promotion: int = 0
+    by_column: tuple[int, ...] = ()  # for how many columns each scale is one, of those that depend on columns
     epilogue: Epilogue = Epilogue()
 
     @property
@@ -222,7 +225,8 @@ def accumulators(mapping: TileMapping, traits: Traits) -> int:
         return mapping.rows * (4 * mapping.columns + 3 * mapping.keys) // (2 * mapping.consumers * 128)
     held = mapping.depth if traits.computed else 0  # 16 bits each
     columns = held + 2 * mapping.columns * (traits.sums + traits.promoted) + (1 + 2 * traits.scores + traits.by_key) * mapping.keys
-    return mapping.rows * columns // (2 * mapping.sharing * 128)
+    scales = sum(mapping.columns // 4 for unit in traits.by_column if unit % mapping.columns)
+    return mapping.rows * columns // (2 * mapping.sharing * 128) + scales
 
 
 def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ...]:
@@ -266,6 +270,7 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
          "own"),
         (not traits.promotion or mapping.depth <= traits.promotion,
          f"depth can be at most {traits.promotion}, of which sums are promoted"),
+        (not traits.unit or traits.unit % mapping.depth == 0, f"{traits.unit} of the depth have one scale"),
         (0 <= mapping.in_flight < mapping.stages, "fewer products can be in flight than the ring has stages"),
         (mapping.specialized or not traits.stream, "a stream needs a producer of its own: it must be specialized"),
         (mapping.specialized or mapping.in_flight + 2 <= mapping.stages,
@@ -553,10 +558,10 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
     bytes_ = problem.bits / 8
     # A product of 32 bits takes as long as two of 16, which also draw as much power: by its data sheet, not measured.
     flops = 2.0 * mapping.rows * mapping.columns * mapping.depth * problem.products * problem.sums * problem.bits / 16
-    if problem.promotion:
-        work_after = PROMOTED * mapping.rows * mapping.columns * mapping.depth / problem.promotion
-    else:
-        work_after = 0.0
+    work_after = 0.0
+    if problem.promotion:  # scales of single columns take an instruction for each element, too, and are loaded
+        own = 1 + sum(bool(unit % mapping.columns) for unit in problem.by_column)
+        work_after = PROMOTED * own * mapping.rows * mapping.columns * mapping.depth / problem.promotion
     # Tiles that lie beside each other, of one factor's rows or columns, cost what one that is as large does.
     whole_rows, whole_columns = mapping.rows * problem.factors[0], mapping.columns * problem.factors[1]
     work = flops / RATE * (1 + COLUMNS_COST / whole_columns + ROWS_COST / whole_rows) + STEP + work_after
