@@ -502,13 +502,13 @@ class _Cluster:
                 held[tile.symbol, block] = np.where(np.isfinite(held[tile.symbol, block]), held[tile.symbol, block], np.float32(0))
             case t.ReadScales(symbol=symbol, scales=scales, over=over):
                 agent.rows[symbol, block] = self.scales(agent, scales, over, block)
-            case t.Promote(accumulator=acc, partial=own, scales=None):
-                held[acc.symbol, block] = held[acc.symbol, block] + held[own.symbol, block]
-            case t.Promote(accumulator=acc, partial=own, scales=symbol):  # rounded once
-                assert symbol is not None
+            case t.Promote(accumulator=acc, partial=own, scales=symbol):
                 with np.errstate(invalid="ignore", over="ignore"):
-                    scaled = held[own.symbol, block].astype(np.float64) * agent.rows[symbol, block]
-                    held[acc.symbol, block] = (held[acc.symbol, block] + scaled).astype(np.float32)
+                    if symbol is None:
+                        held[acc.symbol, block] = held[acc.symbol, block] + held[own.symbol, block]
+                    else:  # rounded once
+                        scaled = held[own.symbol, block].astype(np.float64) * agent.rows[symbol, block]
+                        held[acc.symbol, block] = (held[acc.symbol, block] + scaled).astype(np.float32)
             case t.Reset(stream=stream):
                 if stream.peak is not None:
                     agent.rows[stream.peak, block] = np.full(64, -np.inf, np.float32)
