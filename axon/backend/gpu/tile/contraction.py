@@ -60,8 +60,8 @@ class Sibling:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A factor that is the same for `per` of the depth, one after the other, and multiplies what these add up to: it is read at
-    outer indices, at one of rows or of columns, or of their quotients, and at the depth / per."""
+    """A factor that is the same for `per` of the depth, one after the other, or 0 for all, and multiplies what these add up to: it
+    is read at outer indices, at one of rows or of columns, or of their quotients, and at the depth / per."""
 
     read: Read
     per: int
@@ -289,6 +289,9 @@ def contraction(
         values = values if divided.rows is None else {**values, divided.rows.symbol: divided.rows}
     deep, shallow = factors_of(op)
     deep, scales = scaled(deep)
+    if sum(map(is_code, deep)) == 2:  # what an epilogue does not read can be multiplied before, as scales are
+        scales += [factor for factor in shallow if not _is_bare(factor)]
+        shallow = [factor for factor in shallow if _is_bare(factor)]
     views = Views(values, (*op.axes, *summed))
     copied = window is not None or merging.im2col is not None
     seen = [_seen(factor, views, padded=copied) for factor in deep]
@@ -544,12 +547,17 @@ def _scale(factor: Scalar, rows: Axis, columns: Axis, depth: Axis, outer: Sequen
     own = [symbol for symbol, _ in found if symbol in tiled]
     if any(symbol not in tiled | {axis.symbol for axis in outer} for symbol, _ in found) or len(own) > len(set(own)):
         raise Unsupported("a scale that is read at other indices than a product's, or their quotients")
-    per = dict(found).get(depth.symbol, 1)
+    per = dict(found).get(depth.symbol, 0)
     if per % PROMOTED:
         raise Unsupported(f"a scale for each {per} of what is summed, of which {PROMOTED} are promoted at a time")
     if tiled <= {*own, depth.symbol}:
         raise Unsupported("a scale of both rows and columns")
     return Scale(factor, per)
+
+
+def _is_bare(factor: Scalar) -> bool:
+    """Whether a factor is no read at the quotient of an index."""
+    return not isinstance(factor, Read) or all(divisor == 1 for _, divisor in map(_quotient, factor.subscripts))
 
 
 def _quotient(subscript: Dim | Scalar) -> tuple[Symbol | None, int]:

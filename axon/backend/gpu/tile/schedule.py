@@ -367,6 +367,7 @@ def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Itera
     """For each tile and cluster the rings that it may have, the best first; `shallow` ones, and tiles in turn, in any case."""
     fixed: dict[str, Any] = dict(given)
     alone = traits.promoted or bool(traits.computed)  # a step waits for its own products
+    scarce = traits.in_limbs or bool(traits.computed)  # of shared memory
     waiting = fixed.get("in_flight", 0 if alone else 1)
     if traits.stream:
         stages: Iterable[int] = (2, 1) if traits.promoted else (max(2, waiting + 1),)
@@ -377,7 +378,7 @@ def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Itera
         for sized in _sized(base, fixed, target):
             most = max(MOST_TURN_STAGES, waiting + 1) if sized.apart and "stages" not in fixed else MOST_STAGES + waiting
             depths = [n for n in stages if n <= most]
-            rings = (replace(sized, stages=n, slots=slots) for n in depths for slots in ((1,) if alone else (2, 1)))
+            rings = (replace(sized, stages=n, slots=slots) for n in depths for slots in ((1,) if scarce else (2, 1)))
             if traits.computed and not sized.persistent and "stages" not in fixed:  # two blocks beside each other
                 half = target.shared_per_multiprocessor // 2 - target.shared_taken
                 rings = (ring for ring in rings if shared_bytes(ring, traits) <= half)
