@@ -5,9 +5,9 @@
 Each program is a line of Axon: `promoted` as it stands, against `torch._scaled_mm` without fast accumulation; `fast` with
 `precision = "fast"` in its schedule, against it with; `rows` with a scale for each row of both factors, against it with the same
 scales; `blocks` with a scale for each 128 of the depth, of each row and of each 128 × 128 of the other factor, against Axon's own
-product without scales; `i8` in i32, against `torch._int_mm`. Results are bf16, of `i8` i32. They are compared with float64 first: of
-floats by the relative error (in the Euclidean norm), which may be that of PyTorch's, of integers each element. Then both sides run in
-CUDA graphs that rotate inputs over four times the L2 cache; replays alternate, and the ratio is the median of the ratios of
+product without scales; `i8` in i32, against `torch._int_mm`. Results are bf16, of `i8` i32. They are compared with float64 first:
+of floats by the relative error (in the Euclidean norm), which may be that of PyTorch's, of integers each element. Then both sides
+run in CUDA graphs that rotate inputs over four times the L2 cache; replays alternate, and the ratio is the median of the ratios of
 neighbours. A ratio above 1 says Axon is faster. Rows below what they are to reach (1, of `blocks` 0.95), and errors over PyTorch's,
 are named behind the tables, and end the run with an error. What PyTorch refuses (few rows of integers) has no row.
 """
@@ -32,7 +32,8 @@ SOURCES = {
     "fast": f"fun f (a : f8e4m3[m, k]) (b : f8e4m3[n, k]) = {PRODUCT}",
     "rows": """fun f (a : f8e4m3[m, k]) (b : f8e4m3[n, k]) (s : f32[m]) (u : f32[n]) =
   for i j => cast bf16 (s[i] * u[j] * sum c => cast f32 a[i, c] * cast f32 b[j, c])""",
-    "blocks": """fun f (a : f8e4m3[m, k]) (b : f8e4m3[n, k]) (s : f32[m, (k + 127) / 128]) (u : f32[(n + 127) / 128, (k + 127) / 128]) =
+    "blocks": """fun f
+    (a : f8e4m3[m, k]) (b : f8e4m3[n, k]) (s : f32[m, (k + 127) / 128]) (u : f32[(n + 127) / 128, (k + 127) / 128]) =
   for i j => cast bf16 (sum c => (cast f32 a[i, c] * s[i, c / 128]) * (cast f32 b[j, c] * u[j / 128, c / 128]))""",
     "i8": "fun f (a : i8[m, k]) (b : i8[n, k]) = for i j => sum c => cast i32 a[i, c] * cast i32 b[j, c]",
 }

@@ -62,7 +62,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "axon.backend.gpu.layout": {"base", "shapes", "core"},
     "axon.backend.gpu.tile": {"base", "shapes", "core", "core.passes", "backend.plan", "backend.kernel", "backend.gpu.layout"},
     "axon.backend.gpu.roles": {"base", "shapes", "core", "backend.gpu.layout", "backend.gpu.tile"},
-    "axon.backend.gpu.proof": {"base", "shapes", "core", "interpret", "backend.gpu.tile", "backend.gpu.roles"},
+    "axon.backend.gpu.proof": {
+        "base",
+        "shapes",
+        "core",
+        "interpret",
+        "backend.gpu.layout",
+        "backend.gpu.tile",
+        "backend.gpu.roles",
+    },
     "axon.backend.gpu.emit": {
         "base",
         "shapes",

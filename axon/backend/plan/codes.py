@@ -3,10 +3,10 @@
     x[i, k] = cast f32 c[i, k] * s[i, k / 128]
     out[i, j] = sum k => x[i, k] * y[j, k]         becomes    out[i, j] = sum k => cast f32 c[i, k] * s[i, k / 128] * …
 
-Dequantized factors are four times as many bytes as their codes, and matrix instructions multiply codes as they are. A tensor is seen
-through if a pointwise operation makes it, as a product in which a tensor of 8-bit floats is a factor, and all that is multiplied is
-as wide as the sum or less. Scales stay what they are: how they were made of data is not looked at. Nothing else is done to a sum, and
-nothing at all where that does not make one that is `taken`. What nobody reads any longer is gone.
+Dequantized factors are four times as many bytes as their codes, and matrix instructions multiply codes as they are. A tensor is
+seen through if a pointwise operation makes it, as a product in which a tensor of 8-bit floats is a factor, and all that is
+multiplied is as wide as the sum or less. Scales stay what they are: how they were made of data is not looked at. Nothing else is
+done to a sum, and nothing at all where that does not make one that is `taken`. What nobody reads any longer is gone.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ Producers = Mapping[Symbol, Compute]
 @verified("codes", lambda made, given, *_: verify_rewritten(made, given))
 def with_codes(program: Program, taken: Callable[[Compute], bool]) -> Program:
     """The program with the sums of products that are `taken` so over codes and their scales."""
-    producers = {
-        out.symbol: op for op in program.block.ops if isinstance(op, Compute) and op.reduction is None for out in op.outs
-    }
+    producers = {out.symbol: op for op in program.block.ops if isinstance(op, Compute) and op.reduction is None for out in op.outs}
     ops = [_of_codes(op, producers, taken) if isinstance(op, Compute) else op for op in program.block.ops]
     if ops == list(program.block.ops):
         return program

@@ -38,7 +38,12 @@ SMALL = TileMapping(64, 64, 64, stages=4, consumers=1, cluster=1)
 
 
 def made(
-    case: Case | Program, mapping: TileMapping, *, stores: str = "boxes", paired: bool = False, precision: Precision = Precision.WHOLE
+    case: Case | Program,
+    mapping: TileMapping,
+    *,
+    stores: str = "boxes",
+    paired: bool = False,
+    precision: Precision = Precision.WHOLE,
 ) -> Stages:
     program = case.program if isinstance(case, Case) else case
     *_, kernel = limbed(kernels(program), program, precision=precision).kernels
@@ -83,7 +88,9 @@ PROGRAMS = {
 def test_every_stage_reads_as_before(name: str) -> None:
     """Set AXON_UPDATE=1 to write what is printed now."""
     case, mapping = PROGRAMS[name]
-    forms = made(case, mapping, stores="rows" if name == "rows" else "boxes", precision=Precision.TF32 if name == "tf32" else Precision.WHOLE)
+    forms = made(
+        case, mapping, stores="rows" if name == "rows" else "boxes", precision=Precision.TF32 if name == "tf32" else Precision.WHOLE
+    )
     texts = {
         "tile": tile.render(forms.tile),
         "roles": roles.render(forms.roles),

@@ -117,7 +117,7 @@ def traits(kernel: Tiled) -> Traits:
             return Traits(
                 kernel.left.value.element, stored, *across, limbs=limbs, factors=kernel.factors, ragged=step,
                 segments=kernel.segments is not None, epilogue=bool(epilogue_of(kernel)), promotion=kernel.promotion,
-                unit=gcd(*(scale.per for scale in kernel.scales)), by_column=by_column(kernel),
+                unit=gcd(*(scale.per for scale in kernel.scales)), by_column=kernel.by_column,
             )  # fmt: skip
         case Stream():
             depths = [axis.symbol for axis in kernel.depths]
@@ -129,11 +129,6 @@ def traits(kernel: Tiled) -> Traits:
             )  # fmt: skip
         case _:
             assert_never(kernel)
-
-
-def by_column(kernel: MatrixProduct) -> tuple[int, ...]:
-    """For how many neighbouring columns each of its scales is one, of those that depend on columns."""
-    return tuple(unit for scale in kernel.scales if (unit := scale.along(kernel.columns.symbol)))
 
 
 def _across(operands: tuple[EpilogueOperand, ...], depths: list[Symbol]) -> bool:

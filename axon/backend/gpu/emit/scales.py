@@ -1,15 +1,15 @@
 """Scales of what a step adds up: loaded before its products are waited for, multiplied when these are promoted.
 
-A thread has parts of two rows of each 64, and two columns of each 8 (Note [Accumulators] in `emit.kernel`). So a scale of rows is two
-numbers for each 64 rows, one that a whole tile shares one, and one of columns a number for each column of a thread.
+A thread has parts of two rows of each 64, and two columns of each 8 (Note [Accumulators] in `emit.kernel`). So a scale of rows is
+two numbers for each 64 rows, one that a whole tile shares one, and one of columns a number for each column of a thread.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from axon.backend.gpu.layout.scales import Scale
 from axon.backend.gpu.tile import ir as t
-from axon.backend.gpu.tile.contraction import Scale
 from axon.backend.kernel.ir import Expression, Like, Name, call, lift
 from axon.backend.kernel.tensor_core_scalars import address, loaded
 from axon.base.names import Symbol
@@ -43,7 +43,7 @@ class ScaleEmitter:
             unit = scale.along(columns.symbol)
             if unit % columns.step:  # neighbours of a tile have others
                 start = self.at(op, scale, {columns.symbol: 0})
-                # Opaque: or the compiler would keep the addresses of all columns from step to step, for which there are no registers.
+                # Opaque: or the compiler keeps the addresses of all columns from step to step, for which there are no registers.
                 first = call("ptx.opaque", out.name(columns.symbol) * columns.step + out.lane % 4 * 2)
                 step = out.stride(scale.read.tensor, self.dimension(scale, columns.symbol)) * _BYTES
                 last = out.size(columns.extent) - 1

@@ -296,8 +296,9 @@ def multiply(
     """(accumulators, left descriptor, right descriptor, keep): accumulators * keep + left · right, asynchronously, 64 rows.
 
     A product for each 32 bytes of the reduced axis, which are so many steps behind what the descriptors say. Factors of tf32 and of
-    8 bits lie along it; `element` are two, `e4m3.e5m2`, where they differ. Of integers accumulators are. Of right factors that lie behind each other there may be as many as `sums`, each of so many columns and with
-    accumulators of its own: (accumulators…, left descriptor, right descriptor of the first, keep).
+    8 bits lie along it; `element` are two, `e4m3.e5m2`, where they differ. Accumulators of integers are these. Of right factors
+    that lie behind each other there may be as many as `sums`, each of so many columns and with accumulators of its own:
+    (accumulators…, left descriptor, right descriptor of the first, keep).
     """
     n = columns * sums // 2
     depth, signs, transposed = 16, ", 1, 1", f", {int(left_transposed)}, {int(right_transposed)}"
@@ -312,8 +313,8 @@ def multiply(
     held = ", ".join(f"${i}" for i in range(n))
     text = (
         f"{{ .reg .pred keep; setp.ne.b32 keep, ${2 * n + 2}, 0; "
-        f"wgmma.mma_async.sync.aligned.m64n{columns * sums}k{depth}.{'s32' if whole else 'f32'}.{left_name}.{right_name} {{{held}}}, "
-        f"${2 * n}, ${2 * n + 1}, keep{signs}{transposed}; }}"
+        f"wgmma.mma_async.sync.aligned.m64n{columns * sums}k{depth}.{'s32' if whole else 'f32'}.{left_name}.{right_name} "
+        f"{{{held}}}, ${2 * n}, ${2 * n + 1}, keep{signs}{transposed}; }}"
     )
     kind = types.UniTuple(types.int32 if whole else types.float32, columns // 2)
 

@@ -1,10 +1,10 @@
-"""What the matrix instructions of warpgroups multiply: for each element type of a factor how it must lie, and how products are summed.
+"""What matrix instructions of warpgroups multiply: for each element type of a factor how it must lie, and how products are summed.
 
 Note [Eight bits]
     Factors of 8 bits are multiplied at twice the rate of those of 16, and do not transpose: both must lie in shared memory along
-    what is summed. Products of 8-bit floats are exact in f32. Their sums are not: an instruction has 32 of the depth, aligns what it
-    sums, and the sum before, to the greatest of these, and cuts off what lies below the 13th bit behind its first; so are sums in
-    registers (DeepSeek-V3, 2412.19437, 3.3.2 and 3.5.2). So what 128 of the depth add up to is added to a second accumulator in
+    what is summed. Products of 8-bit floats are exact in f32. Their sums are not: an instruction has 32 of the depth, aligns what
+    it sums, and the sum before, to the greatest of these, and cuts off what lies below the 13th bit behind its first; so are sums
+    in registers (DeepSeek-V3, 2412.19437, 3.3.2 and 3.5.2). So what 128 of the depth add up to is added to a second accumulator in
     f32, it is *promoted*. For every element, with A and B the absolute values of the factors,
 
         |error| ≤ (136 · 2⁻¹³ + (depth / 128 + 1) · 2⁻²⁴) · (A · B)
@@ -33,8 +33,8 @@ class Precision(Flag):
 @dataclass(frozen=True, slots=True)
 class Multiplied:
     """How a factor of an element type is multiplied: `name` is PTX's, `sum` what accumulators hold, `beside` the element types of
-    the other factor. `along`: both factors must lie along what is summed. Of what is summed so many bits are `kept` behind the first
-    of the greatest addend, and `own` of a sum; if these are few, it is to be `promoted` after so many of the depth."""
+    the other factor. `along`: both factors must lie along what is summed. Of what is summed so many bits are `kept` behind the
+    first of the greatest addend, and `own` of a sum; if these are few, it is to be `promoted` after so many of the depth."""
 
     name: str
     sum: Element

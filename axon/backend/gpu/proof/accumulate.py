@@ -2,9 +2,9 @@
 
 A matrix instruction sums its products, which are exact, and the accumulator as fixed-point numbers: all are aligned to the greatest
 of them, and of each what lies below the last bit that is kept is cut off, towards zero; so is what the sum has below an f32. Hopper
-keeps two bits more than f32 has, and of 8-bit floats 13 behind the first, also of what it leaves in registers. (Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ Computer
-Science 7, 2021; of Hopper Li et al., "FTTN: feature-targeted testing for numerical properties of NVIDIA & AMD matrix accelerators",
-CCGrid 2024.)
+keeps two bits more than f32 has, and of 8-bit floats 13 behind the first, also of what it leaves in registers. (Fasi, Higham,
+Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7, 2021; of Hopper Li et al., "FTTN:
+feature-targeted testing for numerical properties of NVIDIA & AMD matrix accelerators", CCGrid 2024.)
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ class Accumulate(Protocol):
     """(what was summed, or None; left, of rows × depth; right, of columns × depth; the depth of one instruction): sums in f32, of
     which so many bits are kept while they are made, and so many of their own (see `layout.products`)."""
 
-    def __call__(
-        self, total: Array | None, left: Array, right: Array, depth: int, kept: int = KEPT, own: int = OWN
-    ) -> Array: ...
+    def __call__(self, total: Array | None, left: Array, right: Array, depth: int, kept: int = KEPT, own: int = OWN) -> Array: ...
 
 
 def rounded(total: Array | None, left: Array, right: Array, depth: int, kept: int = KEPT, own: int = OWN) -> Array:

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, assert_never
 import numpy as np
 
 from axon.backend.gpu.layout.products import MULTIPLIED
+from axon.backend.gpu.layout.scales import Scale
 from axon.backend.gpu.proof.accumulate import Accumulate, rounded, wrapped
 from axon.backend.gpu.proof.values import Values
 from axon.backend.gpu.roles import barriers as b
@@ -35,7 +36,6 @@ from axon.backend.gpu.roles.flow import (
 )
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.bounds import BLOCK, Bounds
-from axon.backend.gpu.tile.contraction import Scale
 from axon.backend.gpu.tile.ir import Store, Tile
 from axon.backend.gpu.tile.segments import Segments
 from axon.backend.gpu.tile.stream import Stream
@@ -391,7 +391,17 @@ class _Cluster:
                 if only is None or only == agent.instance:
                     key = (agent.block, (agent.instance + 1) % self.program.mapping.consumers)
                     self.turns[key] = self.turns.get(key, 0) + 1
-            case t.Settle() | t.ReadScales() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows():
+            case (
+                t.Settle()
+                | t.ReadScales()
+                | t.Promote()
+                | t.Reset()
+                | t.Fold()
+                | t.Narrow()
+                | t.Rescale()
+                | t.Finish()
+                | t.StoreRows()
+            ):
                 for block in range(agent.blocks):
                     self.work(agent, op, block)
             case b.Commit():

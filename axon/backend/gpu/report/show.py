@@ -282,7 +282,7 @@ def _tiled_work(
     elif Precision.TF32 in builder.planned.way.precision and problem.products > 1:
         why = "two factors of f32 alone" if parts is None else "no sums of rows in groups, which lie across what is summed"
         lines.append(f"  tf32 takes {why}")
-    if isinstance(plan.kernel, MatrixProduct) and (most := MULTIPLIED[plan.kernel.right.value.element].promoted):
+    if isinstance(plan.kernel, MatrixProduct) and MULTIPLIED[plan.kernel.right.value.element].promoted:
         every = plan.kernel.promotion
         how = f"promoted: added up in f32 after every {every} of the depth" if every else "not promoted, as the schedule allows"
         lines.append(f"  sums of 8-bit floats, of {SHORT + 1} bits, are {how}")

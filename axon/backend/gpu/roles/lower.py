@@ -236,7 +236,17 @@ class _Lowering:
                     advances: list[Op] = [b.Advance(ring) for ring in used]
                     out.append(b.Steps(axis, tuple(self._consumer(inner, axis) + advances), backwards, peeled))
                     after = axis
-                case t.Settle() | t.ReadScales() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows():
+                case (
+                    t.Settle()
+                    | t.ReadScales()
+                    | t.Promote()
+                    | t.Reset()
+                    | t.Fold()
+                    | t.Narrow()
+                    | t.Rescale()
+                    | t.Finish()
+                    | t.StoreRows()
+                ):
                     out.append(statement)
                 case Store():
                     if not at or not isinstance(body[at - 1], Store):
@@ -275,7 +285,9 @@ class _Lowering:
         own = (s.tile if isinstance(s, t.Settle) else s.partial for s in statements if isinstance(s, t.Settle | t.Promote))
         products = [s for s in statements if isinstance(s, Multiply)]
         return tuple(
-            b.Promoted(totals.get(tile), tile, tuple((p.left, p.right) for p in products if p.accumulator == tile), scales.get(tile))
+            b.Promoted(
+                totals.get(tile), tile, tuple((p.left, p.right) for p in products if p.accumulator == tile), scales.get(tile)
+            )
             for tile in dict.fromkeys(own)
         )
 

@@ -496,7 +496,9 @@ class Pricer:
 # ── before a program is cut into parts ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def decided(program: Program, choices: PartChoices, sizes: Mapping[Symbol, int], target: Target, *, precision: Precision = Precision.WHOLE) -> Decided:
+def decided(
+    program: Program, choices: PartChoices, sizes: Mapping[Symbol, int], target: Target, *, precision: Precision = Precision.WHOLE
+) -> Decided:
     """What is best at these sizes, of a program's choices, on a chip."""
     found = choices.at(sizes)
     if not found.segmented or not target.has(WGMMA):

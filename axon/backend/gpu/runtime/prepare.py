@@ -212,7 +212,7 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             problem = ScheduleProblem(
                 rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), factors=kernel.factors,
                 elements=(lefts, rights), bits=kernel.left.value.element.bits, promotion=kernel.promotion,
-                by_column=tuple(unit for s in kernel.scales if (unit := s.along(kernel.columns.symbol))), epilogue=epilogue_of(kernel),
+                by_column=kernel.by_column, epilogue=epilogue_of(kernel),
             )  # fmt: skip
             if kernel.ragged is not None:
                 groups = kernel.ragged.groups.evaluate(sizes)

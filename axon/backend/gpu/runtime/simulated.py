@@ -63,7 +63,9 @@ def run(
     sizes = program.contract.bind(explicit, [a.shape for a in arrays])
     held = {v.symbol: np.asarray(a, order="C") for v, a in zip(program.inputs, arrays, strict=True)}
     # With a schedule of mappings, whose kernels are those of one order, in that order (see `steps.Ordered`).
-    choices = decided(program, choices_of(program), sizes, target, precision=schedule.precision) if not schedule.maps else AS_IT_STANDS
+    choices = (
+        decided(program, choices_of(program), sizes, target, precision=schedule.precision) if not schedule.maps else AS_IT_STANDS
+    )
     split = parts(program, choices)
     body = split.body
     held |= values_of(split.tables)

@@ -292,7 +292,9 @@ def _fitting(
     way = planned.way
     open_ = [kernel for number, kernel in enumerate(planned.kernels) if number not in given]
     taken, has = way.merges.keys() | way.plain, target.has(WGMMA)
-    merging = merged(planned.program, open_, taken, lying, sizes, target, precision=way.precision, refused=way.before) if has else None
+    merging = (
+        merged(planned.program, open_, taken, lying, sizes, target, precision=way.precision, refused=way.before) if has else None
+    )
     if merging:
         return way | Way(merging=merging)
     decided = {out for first, _ in way.divided for out in (first, state_of(first))}

@@ -16,7 +16,8 @@ from math import prod
 from typing import Any, Literal, Protocol
 
 from axon.backend.gpu.layout.axes import Merge, merge
-from axon.backend.gpu.layout.products import EIGHT_BITS, MULTIPLIED, PROMOTED, multiplies
+from axon.backend.gpu.layout.products import EIGHT_BITS, MULTIPLIED, multiplies
+from axon.backend.gpu.layout.scales import Scale, at_indices, scale_of
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views
@@ -32,7 +33,7 @@ from axon.base.source import Span
 from axon.core.ir import Axis, Binary, Compute, Const, Convert, Local, Read, Scalar, Value, element_of
 from axon.core.scalar_facts import present, substitute
 from axon.core.walk import all_axes, converted, mentions, reads
-from axon.shapes.dimension import Dim, Quotient, minimum
+from axon.shapes.dimension import Dim, minimum
 
 PRODUCT_ELEMENTS = (Element.BF16, Element.F16)
 LIMB_ELEMENTS = (*PRODUCT_ELEMENTS, Element.F32)  # those of factors of a product in f32, see `limbs`
@@ -59,37 +60,19 @@ class Sibling:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """A factor that is the same for `per` of the depth, one after the other, or 0 for all, and multiplies what these add up to: it
-    is read at outer indices, at one of rows or of columns, or of their quotients, and at the depth / per."""
-
-    read: Read
-    per: int
-
-    def along(self, axis: Symbol) -> int:
-        """How many neighbours along an axis have one, 0 if all."""
-        return next((unit for symbol, unit in map(_quotient, self.read.subscripts) if symbol == axis), 0)
-
-    def index(self, subscript: Dim | Scalar) -> Symbol:
-        """The axis of which one of its subscripts is the quotient."""
-        symbol, _ = _quotient(subscript)
-        assert symbol is not None, "a scale that is none"
-        return symbol
-
-
-@dataclass(frozen=True, slots=True)
 class MatrixProduct:
     """A contraction as the matrix instructions compute it: results[axes] = expression(sum over `depth` of left * right).
 
     `rows` is read by `left` alone and `columns` by `right` alone; `outer` axes take one index per tile and may stand in both. The
-    product accumulates in f32, or, of integers, in i32. `views` are what it reads at more than bare indices, `derived` indices that follow from a tile's.
-    A factor may come in limbs, of which it is the sum (see `limbs`): the greatest first, all read at the same axes. `merges` says
-    of what rows, columns and depth are merged, and `made` what core calls the product. `ragged` says of rows in groups where tiles
-    of them end, `segments` of what it sums where data give its rows a group. A left factor that is `computed` is no operand: the
-    left operands are what of it is staged. `siblings` are sums over the same depth whose results are of the same rows and columns;
-    they and the first have one factor, the `shared` one, in common (see `siblings`). `alone` says why a product that has such a
-    relative is a kernel of its own. What so many of the depth add up to is promoted (see `layout.products`), if it is not 0, and
-    multiplied by `scales`.
+    product accumulates in f32, or, of integers, in i32. `views` are what it reads at more than bare indices, `derived` indices that
+    follow from a tile's. A factor may come in limbs, of which it is the sum (see `limbs`): the greatest first, all read at the same
+    axes. `limbed` says of each factor how many bytes an element has of which they are made, 0 if they are not. `merges` says of
+    what rows, columns and depth are merged, and `made` what core calls the product. `ragged` says of rows in groups where tiles of
+    them end, `segments` of what it sums where data give its rows a group. A left factor that is `computed` is no operand: the left
+    operands are what of it is staged. `siblings` are sums over the same depth whose results are of the same rows and columns; they
+    and the first have one factor, the `shared` one, in common (see `siblings`). `alone` says why a product that has such a relative
+    is a kernel of its own. What so many of the depth add up to is promoted (see `layout.products`), if it is not 0, and multiplied
+    by `scales`.
     """
 
     rows: Axis
@@ -113,11 +96,17 @@ class MatrixProduct:
     alone: str = field(default="", compare=False)
     promotion: int = 0
     scales: tuple[Scale, ...] = ()
+    limbed: tuple[int, int] = (0, 0)
 
     @property
     def sum(self) -> Element:
         """What it accumulates in."""
         return MULTIPLIED[self.right.value.element].sum
+
+    @property
+    def by_column(self) -> tuple[int, ...]:
+        """For how many neighbouring columns each of its scales is one, of those that depend on columns."""
+        return tuple(unit for scale in self.scales if (unit := scale.along(self.columns.symbol)))
 
     @property
     def along(self) -> bool:
@@ -212,7 +201,8 @@ def check_factors(left: Element, right: Element, span: Span | None) -> None:
     for element in (left, right):
         if element not in MULTIPLIED:
             raise Unsupported(refused(element, tuple(MULTIPLIED)), span)
-    if not multiplies(left, right) and not {left, right} <= set(LIMB_ELEMENTS):
+    whole = any(element.is_integer for element in (left, right))
+    if not multiplies(left, right) and whole:
         raise Unsupported(f"matrix instructions do not multiply {left.value} and {right.value}", span)
 
 
@@ -290,8 +280,8 @@ def contraction(
     deep, shallow = factors_of(op)
     deep, scales = scaled(deep)
     if sum(map(is_code, deep)) == 2:  # what an epilogue does not read can be multiplied before, as scales are
-        scales += [factor for factor in shallow if not _is_bare(factor)]
-        shallow = [factor for factor in shallow if _is_bare(factor)]
+        scales += [factor for factor in shallow if not at_indices(factor)]
+        shallow = [factor for factor in shallow if at_indices(factor)]
     views = Views(values, (*op.axes, *summed))
     copied = window is not None or merging.im2col is not None
     seen = [_seen(factor, views, padded=copied) for factor in deep]
@@ -303,7 +293,8 @@ def contraction(
         raise Unsupported("the sum is not over products of two tensors read at indices", span, near=two)
     first, second = filter(None, seen)
     check_factors(first.element, second.element, span)
-    if first.element in EIGHT_BITS and (copied or merging.segments):
+    eight = first.element in EIGHT_BITS and multiplies(first.element, second.element)
+    if eight and (copied or merging.segments):
         raise Unsupported("windows, pixels and segments of rows have no factors of 8 bits", span)
     moving = {axis.symbol for axis in (*op.axes, *summed)}
     if any(axis.extent.variables & moving for axis in summed):
@@ -343,8 +334,8 @@ def contraction(
         raise Unsupported("scales that change along what is summed, where indices are merged or rows have groups", span)
     kernel = MatrixProduct(
         rows, columns, depth, outer, (_operand(left, views),), (_operand(right, views),), product, (result,), op.outs[0].symbol,
-        views.all, views.derived, span, merges, divided, parts, promotion=MULTIPLIED[left.element].promoted,
-        scales=tuple(_scale(scale, rows, columns, depth, outer) for scale in scales),
+        views.all, views.derived, span, merges, divided, parts, promotion=MULTIPLIED[left.element].promoted if eight else 0,
+        scales=tuple(scale_of(scale, rows, columns, depth, outer) for scale in scales),
     )  # fmt: skip
     if siblings:
         kernel = _with_siblings(kernel, op, siblings, sides, (of_depth, of_sides), views)
@@ -536,39 +527,6 @@ def scaled(deep: Sequence[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
     """The factors of a sum: codes and their scales, if two are codes of 8-bit floats; else all, and none."""
     codes = [factor for factor in deep if is_code(factor)]
     return (codes, [factor for factor in deep if factor not in codes]) if len(codes) == 2 < len(deep) else (list(deep), [])
-
-
-def _scale(factor: Scalar, rows: Axis, columns: Axis, depth: Axis, outer: Sequence[Axis]) -> Scale:
-    """A factor that is a scale. Raises `Unsupported` for one that changes more often than sums are promoted."""
-    if not isinstance(factor, Read) or factor.padding is not None or factor.checked is not None or factor.element is not Element.F32:
-        raise Unsupported("a scale that is not read in f32 at indices")
-    found = list(map(_quotient, factor.subscripts))
-    tiled = {rows.symbol, columns.symbol, depth.symbol}
-    own = [symbol for symbol, _ in found if symbol in tiled]
-    if any(symbol not in tiled | {axis.symbol for axis in outer} for symbol, _ in found) or len(own) > len(set(own)):
-        raise Unsupported("a scale that is read at other indices than a product's, or their quotients")
-    per = dict(found).get(depth.symbol, 0)
-    if per % PROMOTED:
-        raise Unsupported(f"a scale for each {per} of what is summed, of which {PROMOTED} are promoted at a time")
-    if tiled <= {*own, depth.symbol}:
-        raise Unsupported("a scale of both rows and columns")
-    return Scale(factor, per)
-
-
-def _is_bare(factor: Scalar) -> bool:
-    """Whether a factor is no read at the quotient of an index."""
-    return not isinstance(factor, Read) or all(divisor == 1 for _, divisor in map(_quotient, factor.subscripts))
-
-
-def _quotient(subscript: Dim | Scalar) -> tuple[Symbol | None, int]:
-    """The index at which a scale is read, and by what it is divided; none of another."""
-    if not isinstance(subscript, Dim):
-        return None, 0
-    if subscript.symbol is not None:
-        return subscript.symbol, 1
-    atom = subscript.atom
-    divisor = atom.divisor.constant if isinstance(atom, Quotient) else None
-    return (atom.dividend.symbol, divisor) if isinstance(atom, Quotient) and divisor is not None else (None, 0)
 
 
 def _factors(scalar: Scalar) -> Iterator[Scalar]:

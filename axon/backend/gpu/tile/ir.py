@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, Protocol, TypeAlias, assert_never
 
+from axon.backend.gpu.layout.scales import Scale
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import BLOCK, Bounds, bounds
 from axon.backend.gpu.tile.computed import Computed
-from axon.backend.gpu.tile.contraction import MatrixProduct, Scale, terms
+from axon.backend.gpu.tile.contraction import MatrixProduct, terms
 from axon.backend.gpu.tile.epilogue import EpilogueOperand, bare, views_of
 from axon.backend.gpu.tile.online_softmax import ONE, local_symbols
 from axon.backend.gpu.tile.ragged import Ragged

@@ -266,8 +266,8 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
         (not traits.computed or (not mapping.in_flight and mapping.specialized),
          "a factor is computed while no product is in flight, and beside a producer: the mapping must be specialized"),
         (not traits.promoted or not mapping.in_flight,
-         "with factors in limbs, or sums that are promoted, no product is in flight when the next step is issued: a step adds up its "
-         "own"),
+         "with factors in limbs, or sums that are promoted, no product is in flight when the next step is issued: "
+         "a step adds up its own"),
         (not traits.promotion or mapping.depth <= traits.promotion,
          f"depth can be at most {traits.promotion}, of which sums are promoted"),
         (not traits.unit or traits.unit % mapping.depth == 0, f"{traits.unit} of the depth have one scale"),
@@ -294,8 +294,8 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
         (not mapping.apart or mapping.specialized, "consumers with tiles of their own need a producer: it must be specialized"),
         (not mapping.apart or mapping.persistent, "tiles are done in turn where a block has several: it must be persistent"),
         (not mapping.apart or not (traits.promoted or traits.computed),
-         "a step of factors in limbs, of sums that are promoted, or of a factor that is computed, multiplies and computes by itself: "
-         "tiles are not done in turn"),
+         "a step of factors in limbs, of sums that are promoted, or of a factor that is computed, multiplies and computes "
+         "by itself: tiles are not done in turn"),
         (used <= target.shared_per_block, f"it needs {used} bytes of shared memory of {target.shared_per_block}"),
     ]  # fmt: skip
     return tuple(text for holds, text in rules if not holds)

@@ -129,16 +129,40 @@ def test_all_pairs_of_one_kind_are_multiplied(pair: tuple[Element, Element]) -> 
 @pytest.mark.parametrize(
     ("left", "right", "wide", "why"),
     [
-        ("f8e4m3", "bf16", "f32", "do not multiply f8e4m3 and bf16"),
-        ("f8e5m2", "f32", "f32", "do not multiply f8e5m2 and f32"),
+        ("i8", "bf16", "f32", ""),
         ("f8e4m3", "f8e4m3", "f64", "not over products"),
         ("i8", "i8", "i64", "not over products"),
+        ("i8", "i32", "i32", "not i32"),
     ],
 )
 def test_other_pairs_are_none(left: str, right: str, wide: str, why: str) -> None:
-    (kernel,) = planned(NT.format(l=left, r=right, wide=wide, result="")).kernels
-    assert isinstance(kernel, Nest)
-    assert why in str(kernel.reasons) or wide in ("f64", "i64")
+    found = planned(NT.format(l=left, r=right, wide=wide, result="")).kernels
+    assert all(isinstance(kernel, Nest) for kernel in found)
+    assert why in str([kernel.reasons for kernel in found if isinstance(kernel, Nest)]) or wide in ("f64", "i64")
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize(
+    ("left", "right", "limbs"),
+    [("f8e4m3", "bf16", (1, 1)), ("f16", "f8e5m2", (2, 1)), ("f8e5m2", "f32", (1, 3)), ("f32", "f8e4m3", (3, 1))],
+)
+def test_beside_wider_factors_8_bits_are_one_bf16_value(left: str, right: str, limbs: tuple[int, int]) -> None:
+    """Which holds all of them, so that the product is as exact as without them."""
+    source = f"fun f (a : {left}[m, k]) (b : {right}[k, n]) = for i j => sum c => cast f32 a[i, c] * cast f32 b[c, j]"
+    *_, kernel = planned(source).kernels
+    assert isinstance(kernel, MatrixProduct)
+    assert (len(kernel.lefts), len(kernel.rights)) == limbs
+    assert {operand.value.element for operand in kernel.operands} == {Element.BF16}
+    a, c = (codes(Element(e), *shape, seed=n) for n, (e, shape) in enumerate(((left, (66, 100)), (right, (100, 72)))))
+    (got,) = run(program(source), [a, c])
+    np.testing.assert_allclose(got, a.astype(np.float64) @ c.astype(np.float64), atol=1e-5)
+
+
+def test_beside_wider_factors_few_rows_are_left_to_a_plain_kernel() -> None:
+    core = program("fun f (a : f8e4m3[m, k]) (b : f32[k, n]) = for i j => sum c => cast f32 a[i, c] * b[c, j]")
+    for rows, plain in ((2, True), (2048, False)):
+        sizes = core.contract.bind((), [(rows, 4096), (4096, 4096)])
+        assert bool(Executable(core).serving({}, sizes).planned.way.plain) == plain
 
 
 def test_what_wraps_in_8_bits_is_not_multiplied_in_32() -> None:
@@ -162,9 +186,7 @@ def test_a_factor_across_what_is_summed_is_copied_first(copies: int) -> None:
 
 def test_codes_in_integers_go_to_the_tensor_cores_with_their_scales() -> None:
     """`quant.linear_codes` as it is written."""
-    kernel = product_of(
-        "import quant\nfun f (x : i8[m, k]) (s : f32[m]) (w : i8[n, k]) (u : f32[n]) = quant.linear_codes x s w u"
-    )
+    kernel = product_of("import quant\nfun f (x : i8[m, k]) (s : f32[m]) (w : i8[n, k]) (u : f32[n]) = quant.linear_codes x s w u")
     assert kernel.sum is Element.I32
     assert kernel.results[0].value.element is Element.F32
 
@@ -204,7 +226,9 @@ def test_random_layouts_and_sizes() -> None:
 def test_integers_wrap_as_the_language_says() -> None:
     left, right = np.full((3, 2), 127, np.float32), np.full((2, 2), -128, np.float32)
     total = np.full((3, 2), -(2**31) + 5, np.int32)
-    np.testing.assert_array_equal(wrapped(total, left, right, 32), np.full((3, 2), 2**31 + 5 - 2 * 127 * 128, np.int64).astype(np.int32))
+    np.testing.assert_array_equal(
+        wrapped(total, left, right, 32), np.full((3, 2), 2**31 + 5 - 2 * 127 * 128, np.int64).astype(np.int32)
+    )
     left[0, 0] = np.nan
     with pytest.raises(ValueError, match="no copy has brought"):
         wrapped(None, left, right, 32)
@@ -290,7 +314,8 @@ def test_rows_in_groups() -> None:
 
 
 def test_windows_have_no_factors_of_8_bits() -> None:
-    source = "fun f (x : i8[n, h, w, c]) (k : i8[r, s, c, o]) = for b p q o => sum i j c => cast i32 x[b, p + i, q + j, c] * cast i32 k[i, j, c, o]"
+    source = """fun f (x : i8[n, h, w, c]) (k : i8[r, s, c, o]) =
+      for b p q o => sum i j c => cast i32 x[b, p + i, q + j, c] * cast i32 k[i, j, c, o]"""
     x, k = codes(Element.I8, 1, 5, 6, 8), codes(Element.I8, 3, 3, 8, 9, seed=1)
     (got,) = run(program(source), [x, k])
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.int64), (3, 3), (1, 2))
@@ -357,7 +382,8 @@ def test_dequantized_factors_are_seen_through() -> None:
     [
         BLOCKS.replace("127", "31").replace("128", "32"),
         BLOCKS.replace("f32[m, (k", "bf16[m, (k").replace("* s[", "* cast f32 s["),
-        "fun f (a : f8e4m3[m, k]) (b : bf16[n, k]) (s : f32[m, k]) = for i j => sum c => cast f32 a[i, c] * s[i, c] * cast f32 b[j, c]",
+        """fun f (a : f8e4m3[m, k]) (b : bf16[n, k]) (s : f32[m, k]) =
+  for i j => sum c => cast f32 a[i, c] * s[i, c] * cast f32 b[j, c]""",
     ],
     ids=["blocks of 32", "scales in bf16", "one code"],
 )  # fmt: skip
@@ -472,7 +498,9 @@ def test_a_step_of_more_than_is_promoted_is_refused() -> None:
     values = planned(CODES).values
     assert MULTIPLIED[Element.F8E4M3].promoted == PROMOTED
     deep = replace(kernel, promotion=256)
-    forms = stages(deep, TileMapping(128, 64, 256, stages=2, in_flight=0), HOPPER, values, Granted(frozenset((result.place.symbol,))))
+    forms = stages(
+        deep, TileMapping(128, 64, 256, stages=2, in_flight=0), HOPPER, values, Granted(frozenset((result.place.symbol,)))
+    )
     refused(forms.barriers, {"content"}, "256 of the depth promoted at once")
 
 
