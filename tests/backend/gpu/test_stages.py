@@ -57,6 +57,9 @@ IN_TURN = replace(SMALL, stages=3, consumers=2, turns=True)
 GATED = """fun f (x : bf16[n, d]) (a : bf16[d, h]) (b : bf16[d, h]) =
   for i j => max (sum k => x[i, k] * a[k, j]) 0.0 * (sum k => x[i, k] * b[k, j])"""
 
+SCALED = """fun f (a : f8e4m3[m, k]) (s : f32[m, (k + 127) / 128]) (b : f8e5m2[n, k]) (u : f32[(n + 127) / 128, (k + 127) / 128]) =
+  for i j => sum c => (cast f32 a[i, c] * s[i, c / 128]) * (cast f32 b[j, c] * u[j / 128, c / 128])"""
+
 
 def biased() -> Case:
     return contraction("ik,jk->ij", epilogue=lambda p, x, at: gelu(add(p, x[0]), Element.BF16), extra="j")
@@ -73,6 +76,7 @@ PROGRAMS = {
     "limbs": (contraction("ik,kj->ij", Element.F32), TileMapping(128, 128, stages=2, in_flight=0)),
     "tf32": (contraction("ik,jk->ij", Element.F32), TileMapping(128, 128, 32, stages=3, slots=2)),
     "eight_bits": (contraction("ik,jk->ij", Element.F8E4M3, Element.BF16), TileMapping(128, 128, 128, in_flight=0)),
+    "scaled": (compiler.lower(compiler.check_text(SCALED), "f", None), TileMapping(128, 64, 128, stages=3, in_flight=0)),
     "whole": (contraction("ik,jk->ij", Element.I8, Element.I32), TileMapping(128, 64, 128, stages=3)),
     "causal": (streams.program("causal"), TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)),
     "in_f32": (streams.program("causal", Element.F32), TileMapping(128, 64, 64, 1, 0, consumers=2, cluster=1, keys=48)),
