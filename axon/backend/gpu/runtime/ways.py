@@ -199,7 +199,7 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     merging = way.merges
     without = "" if target.has(WGMMA) else f"{target.name} has no {WGMMA.name}"
     again = Recomputed(present(program)) if without else recomputed(program, way.plain | way.apart)
-    coded = again.program if without else with_codes(again.program, partial(_is_taken, again.program, way.plain))
+    coded = again.program if without else with_codes(again.program, partial(_is_taken, again.program))
     ordered = regrouped(coded, merging)
     cuts = dict(way.spread)
     said = dict(way.why)
@@ -230,14 +230,14 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     return Planned(program, way, placed.kernels, copies, spaced, placed.assemblies)
 
 
-def _is_taken(program: Program, plain: Set[Symbol], op: Compute) -> bool:
-    """Whether the tensor cores take a sum of products, and sizes do not make a plain kernel of it."""
+def _is_taken(program: Program, op: Compute) -> bool:
+    """Whether the tensor cores take a sum of products; where sizes then make a plain kernel of it, that reads as few bytes."""
     values = {v.symbol: v for v in program.inputs} | {out.symbol: out for each in program.block.ops for out in outs_of(each)}
     try:
         contraction(op, values)
     except Unsupported:
         return False
-    return op.outs[0].symbol not in plain
+    return True
 
 
 def with_divisions(made: Iterable[Kernel], divisions: Mapping[Symbol, Division], program: Program) -> Iterator[Kernel]:
