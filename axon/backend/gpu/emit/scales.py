@@ -44,11 +44,11 @@ class ScaleEmitter:
             if unit % columns.step:  # neighbours of a tile have others
                 start = self.at(op, scale, {columns.symbol: 0})
                 # Opaque: or the compiler keeps the addresses of all columns from step to step, for which there are no registers.
-                first = call("ptx.opaque", out.name(columns.symbol) * columns.step + out.lane % 4 * 2)
+                own = call("ptx.opaque", out.name(columns.symbol) * columns.step + out.lane % 4 * 2)
                 step = out.stride(scale.read.tensor, self.dimension(scale, columns.symbol)) * _BYTES
                 last = out.size(columns.extent) - 1
                 load = out.made("scales_of_columns", "ptx_tiles.scales_of_columns", columns.step, unit)
-                code.assign(name, call(load, start, first, last, step))
+                code.assign(name, call(load, start, own, last, step))
                 of_columns.append(name)
             else:
                 first = out.name(columns.symbol) * columns.step
@@ -61,12 +61,12 @@ class ScaleEmitter:
             for half in range(2):
                 row = out.results.first_row(block) + out.results.quarter + out.lane % 32 // 4 + 8 * half
                 inside = call("min", row, out.results.rows_end - 1)
-                own = []
+                found: list[Expression] = []
                 for number, scale in enumerate(of_rows):
                     name = out.part(op.symbol, f"rows{number}_{block}{half}")
                     code.assign(name, loaded(scale.read.element, self.at(op, scale, {rows.symbol: inside})))
-                    own.append(name)
-                halves.append(_product([*own, together] if shared else own))
+                    found.append(name)
+                halves.append(_product([*found, together] if shared else found))
             pairs.append((halves[0], halves[1]))
         self.by_row[op.symbol] = pairs
         whole = out.part(op.symbol, "columns") if of_columns else None

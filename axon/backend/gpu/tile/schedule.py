@@ -561,8 +561,8 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
     flops = 2.0 * mapping.rows * mapping.columns * mapping.depth * problem.products * problem.sums * problem.bits / 16
     work_after = 0.0
     if problem.promotion:  # scales of single columns take an instruction for each element, too, and are loaded
-        own = 1 + sum(bool(unit % mapping.columns) for unit in problem.by_column)
-        work_after = PROMOTED * own * mapping.rows * mapping.columns * mapping.depth / problem.promotion
+        instructions = 1 + sum(bool(unit % mapping.columns) for unit in problem.by_column)
+        work_after = PROMOTED * instructions * mapping.rows * mapping.columns * mapping.depth / problem.promotion
     # Tiles that lie beside each other, of one factor's rows or columns, cost what one that is as large does.
     whole_rows, whole_columns = mapping.rows * problem.factors[0], mapping.columns * problem.factors[1]
     work = flops / RATE * (1 + COLUMNS_COST / whole_columns + ROWS_COST / whole_rows) + STEP + work_after
