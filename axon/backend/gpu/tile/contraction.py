@@ -190,17 +190,18 @@ def terms(lefts: int, rights: int) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(pairs, key=lambda pair: -sum(pair)))
 
 
-def refused(element: Element, taken: Sequence[Element] = LIMB_ELEMENTS) -> str:
-    """Why a factor of this element type is none for matrix instructions."""
+def refused(element: Element) -> str:
+    """Why a factor of this element type is none for matrix instructions, or none of a stream."""
+    who, taken = ("streams", LIMB_ELEMENTS) if element in MULTIPLIED else ("matrix instructions here", tuple(MULTIPLIED))
     *names, last = (e.value for e in taken)
-    return f"matrix instructions here take {', '.join(names)} and {last}, not {element.value}"
+    return f"{who} take {', '.join(names)} and {last}, not {element.value}"
 
 
 def check_factors(left: Element, right: Element, span: Span | None) -> None:
     """Raises `Unsupported` for factors of element types that are not multiplied with each other, as they are or in limbs."""
     for element in (left, right):
         if element not in MULTIPLIED:
-            raise Unsupported(refused(element, tuple(MULTIPLIED)), span)
+            raise Unsupported(refused(element), span)
     whole = any(element.is_integer for element in (left, right))
     if not multiplies(left, right) and whole:
         raise Unsupported(f"matrix instructions do not multiply {left.value} and {right.value}", span)

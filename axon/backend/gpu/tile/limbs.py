@@ -104,7 +104,7 @@ def limbed(kernels: Sequence[Kernel], program: Program, *, precision: Precision 
 
 
 def counts(kernel: MatrixProduct) -> tuple[int, int]:
-    """How many limbs are made of each factor of a product: none of one that is taken as it is."""
+    """How many limbs are made of each factor of a product; 0 of one that is taken as it is."""
     left, right = kernel.left.value.element, kernel.right.value.element
     if kernel.computed is not None or (left != Element.F32 and multiplies(left, right)):
         return (0, 0)
