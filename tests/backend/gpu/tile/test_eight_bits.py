@@ -198,7 +198,7 @@ def test_codes_in_integers_go_to_the_tensor_cores_with_their_scales() -> None:
 def test_random_layouts_and_sizes() -> None:
     """A batch or none, factors and results in any order of their indices, of any kind, with any result."""
     chance = Random(0)
-    for seed in range(400 if SOAK else 14):
+    for seed in range(400 if SOAK else 8):
         outer = chance.choice(["", "", "b"])
         left, right, out = ("".join(chance.sample(own, len(own))) for own in (f"{outer}ik", f"{outer}jk", f"{outer}ij"))
         drawn_size = {c: chance.choice([1, 3, 16, 64, 65, 130, 257, chance.randrange(1, 300)]) for c in "ijk"}
@@ -527,6 +527,8 @@ def test_machine_code() -> None:
         (BLOCKS, TileMapping(128, 128, 128, in_flight=0), None, "'e4m3'"),
         (COLUMNS, TileMapping(128, 128, 128, in_flight=0), None, "'e4m3.e5m2'"),
     ):
+        if not drawn(f"{source}{mapping}", 2):
+            continue
         forms = made(source, mapping, way)
         assert kind in forms.source.text
         assert not cubin.build(forms, HOPPER).spilled, (source, mapping)
