@@ -97,6 +97,9 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
             "sums over scores take a form in which streams make these again; before any of them is a product; as a way says",
             "part and way",
         ),
+        _core(
+            "codes", "sums of what codes in 8 bits and scales make are over codes; of what the tensor cores take", "part and way"
+        ),
         _core("regroup", "products whose indices tiles cannot be cut along get another order; as a way says", "part and way"),
         _core("dissolve", f"{DISSOLVE}; of what is not on the tensor cores", "part and way"),
         _core("unmerge", f"{UNMERGE}; of what is not on the tensor cores", "part and way"),

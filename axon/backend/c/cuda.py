@@ -18,6 +18,7 @@ from axon.backend.c.library import Library, cannot, library_of, require
 from axon.backend.c.sizes import quoted, size
 from axon.backend.c.source import Entries, function, more, place, table, text
 from axon.backend.c.types import Interface, Slot, interface, item
+from axon.backend.gpu.layout.products import EIGHT_BITS
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.shipped.open import Between, OpenArgument, OpenProgram
 from axon.backend.gpu.shipped.sized import Address, PixelMap, ShippedCode, ShippedProgram, TiledMap
@@ -28,7 +29,10 @@ from axon.core.ir import Program
 from axon.shapes.dimension import Dim
 
 _INCLUDES = ("dlfcn.h", "pthread.h", "stdarg.h", "stdio.h", "stdlib.h", "string.h")
-_TYPES = {Element.F16: 6, Element.F32: 7, Element.BF16: 9}  # CUtensorMapDataType
+_TYPES = {  # CUtensorMapDataType; bits of 8 and 16 are copied as they are
+    Element.F16: 6, Element.F32: 7, Element.BF16: 9, Element.I32: 3, **dict.fromkeys(EIGHT_BITS, 0),
+    **dict.fromkeys((Element.U16, Element.I16), 1),
+}  # fmt: skip
 _TF32 = 11  # f32 that is rounded on the way
 _ANY_STRIDE = 16  # of a dimension of one index: the driver wants an aligned one
 WORD = 1 << 64  # what is added to an address may be below 0: a view may begin in front of what it shows

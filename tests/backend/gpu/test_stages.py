@@ -12,6 +12,7 @@ from axon import compiler
 from axon.backend.gpu.build import cubin as build
 from axon.backend.gpu.build.recipe import Stages, stages, traits
 from axon.backend.gpu.layout.memory import DeviceTensor, contiguous
+from axon.backend.gpu.layout.products import Precision
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.proof.prove import verify
@@ -36,9 +37,16 @@ GOLDENS = Path(__file__).parent / "goldens"
 SMALL = TileMapping(64, 64, 64, stages=4, consumers=1, cluster=1)
 
 
-def made(case: Case | Program, mapping: TileMapping, *, stores: str = "boxes", paired: bool = False, tf32: bool = False) -> Stages:
+def made(
+    case: Case | Program,
+    mapping: TileMapping,
+    *,
+    stores: str = "boxes",
+    paired: bool = False,
+    precision: Precision = Precision.WHOLE,
+) -> Stages:
     program = case.program if isinstance(case, Case) else case
-    *_, kernel = limbed(kernels(program), program, tf32=tf32).kernels
+    *_, kernel = limbed(kernels(program), program, precision=precision).kernels
     results = frozenset(r.place.symbol for r in kernel.results)
     values = (*program.inputs, *(o.value for o in kernel.operands), *(r.value for r in kernel.results))
     everything = frozenset(v.symbol for v in values)
@@ -48,6 +56,9 @@ def made(case: Case | Program, mapping: TileMapping, *, stores: str = "boxes", p
 IN_TURN = replace(SMALL, stages=3, consumers=2, turns=True)
 GATED = """fun f (x : bf16[n, d]) (a : bf16[d, h]) (b : bf16[d, h]) =
   for i j => max (sum k => x[i, k] * a[k, j]) 0.0 * (sum k => x[i, k] * b[k, j])"""
+
+SCALED = """fun f (a : f8e4m3[m, k]) (s : f32[m, (k + 127) / 128]) (b : f8e5m2[n, k]) (u : f32[(n + 127) / 128, (k + 127) / 128]) =
+  for i j => sum c => (cast f32 a[i, c] * s[i, c / 128]) * (cast f32 b[j, c] * u[j / 128, c / 128])"""
 
 
 def biased() -> Case:
@@ -64,6 +75,9 @@ PROGRAMS = {
     "gated": (compiler.lower(compiler.check_text(GATED), "f", None), TileMapping(128, 128, 64, slots=2)),
     "limbs": (contraction("ik,kj->ij", Element.F32), TileMapping(128, 128, stages=2, in_flight=0)),
     "tf32": (contraction("ik,jk->ij", Element.F32), TileMapping(128, 128, 32, stages=3, slots=2)),
+    "eight_bits": (contraction("ik,jk->ij", Element.F8E4M3, Element.BF16), TileMapping(128, 128, 128, in_flight=0)),
+    "scaled": (compiler.lower(compiler.check_text(SCALED), "f", None), TileMapping(128, 64, 128, stages=3, in_flight=0)),
+    "whole": (contraction("ik,jk->ij", Element.I8, Element.I32), TileMapping(128, 64, 128, stages=3)),
     "causal": (streams.program("causal"), TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)),
     "in_f32": (streams.program("causal", Element.F32), TileMapping(128, 64, 64, 1, 0, consumers=2, cluster=1, keys=48)),
     "heads_merged": (
@@ -78,7 +92,9 @@ PROGRAMS = {
 def test_every_stage_reads_as_before(name: str) -> None:
     """Set AXON_UPDATE=1 to write what is printed now."""
     case, mapping = PROGRAMS[name]
-    forms = made(case, mapping, stores="rows" if name == "rows" else "boxes", tf32=name == "tf32")
+    forms = made(
+        case, mapping, stores="rows" if name == "rows" else "boxes", precision=Precision.TF32 if name == "tf32" else Precision.WHOLE
+    )
     texts = {
         "tile": tile.render(forms.tile),
         "roles": roles.render(forms.roles),

@@ -221,7 +221,7 @@ def test_which_sizes_the_kernels_are_for(page: Page) -> None:
 def test_one_cause_has_one_wording(page: Page) -> None:
     table = page(FIELDS.replace("f32", "f64"), "block").partition("<h2>Kernels")[2]
     causes = re.findall(r"not on the tensor cores: ([^<]*)", table)
-    assert causes == ["matrix instructions here take bf16, f16 and f32, not f64"] * 2
+    assert causes == ["matrix instructions here take bf16, f16, f32, f8e4m3, f8e5m2, i8 and u8, not f64"] * 2
     assert "t joins: it reads product at its own row" in table
 
 

@@ -6,6 +6,7 @@ The barrier program is proved by who runs it: `build` proves it while its source
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import gcd
 from typing import Protocol, assert_never
 
 from axon.backend.gpu.emit import kernel as emission
@@ -115,7 +116,8 @@ def traits(kernel: Tiled) -> Traits:
                 across = (left, right or bool(own)) if kernel.shared == "left" else (left or bool(own), right)
             return Traits(
                 kernel.left.value.element, stored, *across, limbs=limbs, factors=kernel.factors, ragged=step,
-                segments=kernel.segments is not None, epilogue=bool(epilogue_of(kernel)),
+                segments=kernel.segments is not None, epilogue=bool(epilogue_of(kernel)), promotion=kernel.promotion,
+                unit=gcd(*(scale.per for scale in kernel.scales)), by_column=kernel.by_column,
             )  # fmt: skip
         case Stream():
             depths = [axis.symbol for axis in kernel.depths]
@@ -153,6 +155,7 @@ def expressions(kernel: Tiled) -> Iterator[Scalar]:
     match kernel:
         case MatrixProduct():
             yield from () if kernel.computed is None else (kernel.computed.expression,)
+            yield from (scale.read for scale in kernel.scales)
         case Stream():
             yield from kernel.expressions
             yield from kernel.of_pages

@@ -27,11 +27,13 @@ from axon.backend.gpu.emit.pages import PageEmitter
 from axon.backend.gpu.emit.pixels import PixelEmitter
 from axon.backend.gpu.emit.ragged import RaggedEmitter
 from axon.backend.gpu.emit.results import ResultEmitter
+from axon.backend.gpu.emit.scales import ScaleEmitter
 from axon.backend.gpu.emit.segments import SegmentEmitter
 from axon.backend.gpu.emit.source import Emitted, MapParameter, Parameter, SizeParameter, StrideParameter, emitted
 from axon.backend.gpu.emit.stream import StreamEmitter
 from axon.backend.gpu.layout.pages import Pages
 from axon.backend.gpu.layout.pixels import pixels_of
+from axon.backend.gpu.layout.products import MULTIPLIED
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Op, Ring, Role
 from axon.backend.gpu.tile import ir as t
@@ -125,6 +127,7 @@ class Emitter:
         self.pixels = PixelEmitter(self)
         self.pages = PageEmitter(self)
         self.computed = ComputedEmitter(self)
+        self.scales = ScaleEmitter(self)
         self.ragged = None if program.ragged is None else RaggedEmitter(self, program.ragged)
         self.segments = None if program.segments is None else SegmentEmitter(self, program.segments)
 
@@ -409,7 +412,7 @@ class Emitter:
             case b.Clear(accumulator=acc):
                 self.stream.clear(acc)
                 for name in self.accumulators(acc):
-                    code.assign(name, call(self.made("zeros", "ptx.accumulators", acc.shape[1])))
+                    code.assign(name, call(self.made("zeros", "ptx.accumulators", acc.shape[1], *_kind(acc.element))))
             case b.Evaluate():
                 self.computed.evaluate(op)
             case b.ProductFence():
@@ -453,6 +456,10 @@ class Emitter:
             case t.Settle(tile=tile):
                 for name in self.accumulators(tile):
                     code.assign(name, call(self.made("settle", "ptx_tiles.settle", tile.shape[1]), name))
+            case t.ReadScales():
+                self.scales.read(op)
+            case t.Promote(scales=scales) if scales is not None:
+                self.scales.promote(op)
             case t.Promote(accumulator=acc, partial=partial):
                 for total, name in zip(self.accumulators(acc), self.accumulators(partial), strict=True):
                     code.assign(total, call(self.made("promote", "ptx_tiles.promote", acc.shape[1]), total, name))
@@ -669,7 +676,8 @@ class Emitter:
         across = right.tile.axes[-1] != op.over
         later = call("int32", self.name(op.over) > 0)
         keep = {"never": Constant(0), "always": Constant(1), "later": later}[op.keep]
-        element = "tf32" if right.tile.element is Element.F32 else right.tile.element.value
+        pair = [MULTIPLIED[part.tile.element].name for part in (op.left, right) if isinstance(part, b.StageField)]
+        element = ".".join(dict.fromkeys(pair))
         right_steps = self.depth_steps(right.ring.fields[right.field], across, extent)
         from_right = code.local("right")
         if isinstance(op.left, b.StageField):
@@ -761,6 +769,11 @@ def _continues(group: Sequence[Op], op: Op, most: int) -> bool:
 def _pages(op: Op) -> Pages | None:
     """From which pages an operation copies, if it does."""
     return op.ring.fields[op.field].load.pages if isinstance(op, b.Copy) else None
+
+
+def _kind(element: Element) -> tuple[str, ...]:
+    """What is said of accumulators that are no floats."""
+    return ("s32",) if element is Element.I32 else ()
 
 
 def _first_limb(part: b.StageField) -> b.StageField:

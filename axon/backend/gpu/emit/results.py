@@ -71,7 +71,7 @@ class ResultEmitter:
     def write(self, op: b.Write) -> None:
         code, lane, place, base = self.out.code, self.out.lane, self.place, self.out.slot(op.buffer, op.slot)
         self.places(op.store, op.block)
-        if op.store.element == Element.F32:
+        if op.store.element.bits == 32:
             # Each thread has two neighbouring columns of two rows; chunks of 16 bytes are swizzled by the row.
             first = self.quarter + lane % 32 // 4
             # Beside two sums there are no registers to carry along what follows from it.
@@ -93,7 +93,7 @@ class ResultEmitter:
         if out.ragged is not None:  # each of 16 threads knows where a row of its warp stands
             code.assign(self.stands, out.ragged.inside(self.first_row(op.block) + self.quarter + lane % 16))
         code.assign(base, out.slot(replace(buffer, slots=warps, slot=buffer.slots * buffer.slot // warps), lane // 32))
-        if store.element == Element.F32:
+        if store.element.bits == 32:
             rows = [base + (lane % 32 // 4 + 8 * half) * line + lane % 2 * 8 for half in range(2)]
             self.store(op, "write_floats", *rows, lane % 4 // 2, lane % 32 // 4)
         else:

@@ -131,6 +131,7 @@ INSTRUCTIONS: dict[str, Instruction] = {
     "scatter_bf16": _scatter("b16", "cvt.rn.bf16.f32"),
     "scatter_f16": _scatter("b16", "cvt.rn.f16.f32"),
     "scatter_f32": _scatter("b32", "mov.b32"),
+    "scatter_i32": _scatter("b32", "mov.b32"),  # whose bits are given as those of a float
     "load_bf16": Instruction("{ .reg .b16 zero, high; mov.b16 zero, 0; ld.global.nc.b16 high, [$1]; mov.b32 $0, {zero, high}; }",
                              "l", "f", memory=False),
     "load_f16": Instruction("{ .reg .b16 h; ld.global.nc.b16 h, [$1]; cvt.f32.f16 $0, h; }", "l", "f", memory=False),
@@ -294,23 +295,28 @@ def multiply(
 ) -> Any:
     """(accumulators, left descriptor, right descriptor, keep): accumulators * keep + left · right, asynchronously, 64 rows.
 
-    A product for each 32 bytes of the reduced axis, which are so many steps behind what the descriptors say. Factors of tf32 lie
-    along it. Of right factors that lie behind each other there may be as many as `sums`, each of so many columns and with
-    accumulators of its own: (accumulators…, left descriptor, right descriptor of the first, keep).
+    A product for each 32 bytes of the reduced axis, which are so many steps behind what the descriptors say. Factors of tf32 and of
+    8 bits lie along it; `element` are two, `e4m3.e5m2`, where they differ. Accumulators of integers are these. Of right factors
+    that lie behind each other there may be as many as `sums`, each of so many columns and with accumulators of its own:
+    (accumulators…, left descriptor, right descriptor of the first, keep).
     """
     n = columns * sums // 2
-    depth, transposed = 16, f", {int(left_transposed)}, {int(right_transposed)}"
-    if element == "tf32":
+    depth, signs, transposed = 16, ", 1, 1", f", {int(left_transposed)}, {int(right_transposed)}"
+    if element not in ("bf16", "f16"):
         assert not left_transposed
         assert not right_transposed
-        depth, transposed = 8, ""
+        depth, transposed = (8 if element == "tf32" else 32), ""
+    whole = element[0] in "su"
+    if whole:
+        signs = ""
+    left_name, right_name = element.split(".") if "." in element else (element, element)
     held = ", ".join(f"${i}" for i in range(n))
     text = (
         f"{{ .reg .pred keep; setp.ne.b32 keep, ${2 * n + 2}, 0; "
-        f"wgmma.mma_async.sync.aligned.m64n{columns * sums}k{depth}.f32.{element}.{element} {{{held}}}, ${2 * n}, ${2 * n + 1}, "
-        f"keep, 1, 1{transposed}; }}"
+        f"wgmma.mma_async.sync.aligned.m64n{columns * sums}k{depth}.{'s32' if whole else 'f32'}.{left_name}.{right_name} "
+        f"{{{held}}}, ${2 * n}, ${2 * n + 1}, keep{signs}{transposed}; }}"
     )
-    kind = types.UniTuple(types.float32, columns // 2)
+    kind = types.UniTuple(types.int32 if whole else types.float32, columns // 2)
 
     def typing(context: Any, *arguments: Any) -> Any:
         def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -329,10 +335,10 @@ def multiply(
 
 
 def _joined(builder: Any, parts: Sequence[Any], count: int) -> Any:
-    """Accumulators of so many floats each, one behind the other."""
+    """Accumulators of so many numbers each, one behind the other."""
     if len(parts) == 1:
         return parts[0]
-    out = ir.Constant(ir.ArrayType(_F32, count * len(parts)), ir.Undefined)
+    out = ir.Constant(ir.ArrayType(parts[0].type.element, count * len(parts)), ir.Undefined)
     for n, part in enumerate(parts):
         for i in range(count):
             out = builder.insert_value(out, builder.extract_value(part, i), n * count + i)
@@ -341,7 +347,7 @@ def _joined(builder: Any, parts: Sequence[Any], count: int) -> Any:
 
 def _parted(builder: Any, whole: Any, parts: int, count: int) -> Any:
     """The accumulators that were joined."""
-    kind = ir.ArrayType(_F32, count)
+    kind = ir.ArrayType(whole.type.element, count)
     out = ir.Constant(ir.ArrayType(kind, parts), ir.Undefined)
     for n in range(parts):
         part = ir.Constant(kind, ir.Undefined)
@@ -358,35 +364,36 @@ def further(builder: Any, descriptor: Any, steps: int) -> Any:
 def retire(columns: int, pending: int) -> Any:
     """Wait until at most `pending` groups of products run. Ties the accumulators, or reads of them would move above the wait."""
     n = columns // 2
-    kind = types.UniTuple(types.float32, n)
 
     def typing(context: Any, acc: Any) -> Any:
         def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
             return _on_accumulators(builder, n, f"wgmma.wait_group.sync.aligned {pending};", values[0], [], [], memory=True)
 
-        return kind(kind), generate
+        return acc(acc), generate
 
     return intrinsic(typing)
 
 
-def accumulators(columns: int) -> Any:
-    """(): the zero accumulators of 64 rows and so many columns; a tuple of columns / 2 floats per thread."""
+def accumulators(columns: int, element: str = "f32") -> Any:
+    """(): the zero accumulators of 64 rows and so many columns; a tuple of columns / 2 floats per thread, or of `s32`."""
     n = columns // 2
+    number, kind, zero = (types.int32, _I32, 0) if element == "s32" else (types.float32, _F32, 0.0)
 
     def typing(context: Any) -> Any:
         def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-            return ir.Constant(ir.ArrayType(_F32, n), [0.0] * n)
+            return ir.Constant(ir.ArrayType(kind, n), [zero] * n)
 
-        return types.UniTuple(types.float32, n)(), generate
+        return types.UniTuple(number, n)(), generate
 
     return intrinsic(typing)
 
 
 def _on_accumulators(builder: Any, n: int, text: str, acc: Any, more: list[Any], codes: list[str], *, memory: bool) -> Any:
     operands = [builder.extract_value(acc, i) for i in range(n)] + more
-    constraints = ["=f"] * n + [str(i) for i in range(n)] + codes + (["~{memory}"] if memory else [])
-    result = _call(builder, ir.LiteralStructType([_F32] * n), text, constraints, operands)
-    out = ir.Constant(ir.ArrayType(_F32, n), ir.Undefined)
+    kind = acc.type.element
+    constraints = ["=f" if kind == _F32 else "=r"] * n + [str(i) for i in range(n)] + codes + (["~{memory}"] if memory else [])
+    result = _call(builder, ir.LiteralStructType([kind] * n), text, constraints, operands)
+    out = ir.Constant(ir.ArrayType(kind, n), ir.Undefined)
     for i in range(n):
         out = builder.insert_value(out, builder.extract_value(result, i), i)
     return out

@@ -2,7 +2,8 @@
 
 Where the values of a tile are is said in `ptx_tiles`. A *quad* are the four values of a thread in 8 neighbouring columns: of rows
 h = 0 and 1, two neighbours each. A function, if there is one, makes a quad of results from a quad of the tile, or of each of
-several `tiles`, its first column, where it asks for that, and what else it is given. The loops here run while a kernel is compiled,
+several `tiles`, its first column, where it asks for that, and what else it is given. Sums of integers that are stored as they are
+go as floats of the same bits. The loops here run while a kernel is compiled,
 and leave straight code: loads, results and stores of 8 columns, one after the other, so that few results are alive at once.
 """
 
@@ -47,13 +48,14 @@ def _storing(
             def quads() -> Quads:
                 for group in range(width // 8):
                     quad = [builder.extract_value(tile, (first + 8 * group) // 2 + i) for tile in sums for i in range(4)]
+                    of_sums = [kind.dtype for kind in signature.args[len(places) : behind] for _ in range(4)]
                     if function is not None:
                         passed = list(more)
                         if by_column:
                             passed[0] = builder.add(more[0], ir.Constant(more[0].type, first + 8 * group), flags=["nsw"])
-                        taken = [types.float32] * len(quad)
-                        made = target.compile_internal(builder, function, _FOUR(*taken, *kinds), [*quad, *passed])
+                        made = target.compile_internal(builder, function, _FOUR(*of_sums, *kinds), [*quad, *passed])
                         quad = [builder.extract_value(made, i) for i in range(4)]
+                    quad = [builder.bitcast(value, _F32) if value.type == _I32 else value for value in quad]
                     yield group, quad
 
             store(builder, at, quads())

@@ -274,6 +274,63 @@ def promote(columns: int) -> Any:
     return intrinsic(typing)
 
 
+def promote_scaled(columns: int, by_column: bool) -> Any:
+    """(sum, partial, scale of row 0, scale of row 1; if `by_column`, scales of columns, see `by_column`): sum + scales * partial,
+    rounded once if there are none of columns."""
+    kind = _tile(columns)
+
+    def typing(context: Any, total: Any, partial: Any, first: Any, second: Any, *values_of: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            sums, parts = (_values(builder, value, columns) for value in values[:2])
+            scales = [_fit(builder, values[2 + h], signature.args[2 + h], _F32) for h in range(2)]
+            out = []
+            for x, (a, b) in enumerate(zip(sums, parts, strict=True)):
+                if by_column:
+                    b = builder.fmul(b, builder.extract_value(values[4], x // 4 * 2 + x % 2))
+                out.append(_asm(builder, "fma.rn.f32 $0, $1, $2, $3;", "fff", [b, scales[_half(x)], a]))
+            return _packed(builder, out)
+
+        return kind(kind, kind, types.float32, types.float32, *values_of), generate
+
+    return with_arity(typing, ["total", "partial", "first", "second", *["values"] * by_column])
+
+
+def scales_of_columns(columns: int, unit: int) -> Any:
+    """(address of the scale of column 0 in global memory; a thread's first column; the last there is; bytes from one scale to the
+    next): a scale for each column of a thread, of which so many neighbours have one."""
+    kind = types.UniTuple(types.float32, columns // 4)
+
+    def typing(context: Any, address: Any, first: Any, last: Any, step: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            i64, found = ir.IntType(64), list[Any]()
+            start, limit = (_fit(builder, values[n], signature.args[n], _I32) for n in (1, 2))
+            for x in range(columns // 4):
+                place = builder.add(start, ir.Constant(_I32, 8 * (x // 2) + x % 2))
+                place = builder.select(builder.icmp_signed("<", place, limit), place, limit)
+                place = builder.udiv(place, ir.Constant(_I32, unit))
+                far = builder.mul(builder.zext(place, i64), _fit(builder, values[3], signature.args[3], i64))
+                found.append(_load(builder, builder.add(values[0], far)))
+            return _packed(builder, found)
+
+        return kind(address, first, last, step), generate
+
+    return with_arity(typing, ["address", "first", "last", "step"])
+
+
+def multiply_scales(columns: int) -> Any:
+    """(scales of columns, others): their products."""
+    kind = types.UniTuple(types.float32, columns // 4)
+
+    def typing(context: Any, some: Any, others: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            both = ([builder.extract_value(value, x) for x in range(columns // 4)] for value in values)
+            return _packed(builder, [builder.fmul(a, b) for a, b in zip(*both, strict=True)])
+
+        return kind(kind, kind), generate
+
+    return with_arity(typing, ["some", "others"])
+
+
 def narrow(columns: int, element: str, rounding: str = "rn") -> Any:
     """(tile): its values rounded to 16 bits, two to a word: the left factor of a product, see `multiply_held`."""
     kind = types.UniTuple(types.int32, columns // 4)

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from axon.backend.gpu.layout.memory import Im2col
+from axon.backend.gpu.layout.products import EIGHT_BITS
 from axon.backend.gpu.layout.target import HOPPER
 from axon.base.diagnostics import Diagnostic, Suggestion
 from axon.base.element import Element
@@ -254,7 +255,8 @@ class Driver:
             Element.BF16: kinds.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
             Element.F16: kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
             Element.F32: kinds.CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 if rounds else kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-            **dict.fromkeys((Element.U8, Element.I8), kinds.CU_TENSOR_MAP_DATA_TYPE_UINT8),  # bits are copied as they are
+            **dict.fromkeys(EIGHT_BITS, kinds.CU_TENSOR_MAP_DATA_TYPE_UINT8),  # bits are copied as they are
+            Element.I32: kinds.CU_TENSOR_MAP_DATA_TYPE_INT32,
             **dict.fromkeys((Element.U16, Element.I16), kinds.CU_TENSOR_MAP_DATA_TYPE_UINT16),
         }[element]
         # A dimension of one index may have any stride; the driver wants an aligned one.

@@ -8,9 +8,10 @@ the addresses inside a panel and the arithmetic of single elements.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
+from math import inf, prod
 
 from axon.backend.gpu.layout.pages import Pages, is_cut
+from axon.backend.gpu.layout.products import MULTIPLIED, multiplies
 from axon.backend.gpu.proof.findings import Found, Kind, Violation
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Copy, Op, operations
@@ -35,6 +36,9 @@ def check_places(program: BarrierProgram) -> None:
                     _check_copy(program, op)
                 case b.Product():
                     _check_product(program, op)
+                case t.ReadScales(scales=scales):
+                    one = all(scale.per % program.steps.step == 0 for scale in scales)
+                    _require(one, "content", f"a step of {program.steps.step}, of which parts have scales of their own")
                 case b.Send():
                     _check_send(program, op)
                 case b.Write(store=store, block=block, column=column, width=width):
@@ -235,9 +239,12 @@ def _check_product(program: BarrierProgram, op: b.Product) -> None:
     _require(0 <= op.block < program.blocks, "content", f"a product of block {op.block} of {program.blocks}")
     for part in (op.left, op.right):
         if isinstance(part, b.StageField):
-            along = part.tile.element.bits == 16 or part.tile.axes[-1] == op.over
-            _require(along, "layout", "a factor of 32 bits across what is summed, which matrix instructions cannot transpose")
-            _require(part.tile.element == op.right.tile.element, "content", "a product of factors of two element types")
+            element = part.tile.element
+            along = not MULTIPLIED[element].along or part.tile.axes[-1] == op.over
+            across = f"a factor of {element.bits} bits across what is summed, which matrix instructions cannot transpose"
+            _require(along, "layout", across)
+            _require(multiplies(element, op.right.tile.element), "content", "a product of factors of two element types")
+            _require(op.accumulator.element == MULTIPLIED[element].sum, "content", "products that are summed as something else")
     if program.promoted:
         return  # see `_check_promoted`
     once = any(axis.symbol == op.over for axis in program.whole)
@@ -248,22 +255,25 @@ def _check_product(program: BarrierProgram, op: b.Product) -> None:
 def _check_promoted(program: BarrierProgram) -> None:
     """Each step sums its products, all of them, from nothing on, the small ones first; what these make is settled before the last
     one, and the sum is promoted after it, or else used: one sum after the other."""
-    touch = (b.Clear, b.Product, t.Settle, t.Promote, t.Fold, t.Narrow)
+    touch = (b.Clear, b.Product, t.Settle, t.ReadScales, t.Promote, t.Fold, t.Narrow)
     for role in program.roles:
         inside = [op for loop in operations(role.body) if isinstance(loop, b.Steps) for op in loop.body if isinstance(op, touch)]
         if not program.promoted or not inside:
             continue
         wanted: list[tuple[object, ...]] = []
         for promoted in program.promoted:
+            most = min(MULTIPLIED[part.element].promoted or inf for pair in promoted.factors for part in pair)
+            _require(program.steps.step <= most, "content", f"a step of {program.steps.step}, of which {most} are to be promoted")
             limbs = tuple(dict.fromkeys(left for left, _ in reversed(promoted.factors)))  # the greatest first
             wanted += [("narrow", limbs)] if limbs[0].memory == "registers" else []
+            wanted += [] if promoted.scales is None else [("scales", promoted.scales, program.steps.symbol)]
             wanted.append(("clear", promoted.partial))
             for number, (left, right) in enumerate(promoted.factors):
                 keep = "always" if number else "never"
                 wanted += [("settle", promoted.partial)] if number and number == len(promoted.factors) - 1 else []
                 wanted += [("product", promoted.partial, left, right, block, keep) for block in range(program.blocks)]
             total = promoted.accumulator
-            wanted.append(("fold", promoted.partial) if total is None else ("promote", total, promoted.partial))
+            wanted.append(("fold", promoted.partial) if total is None else ("promote", total, promoted.partial, promoted.scales))
         _require([_in_step(op) for op in inside] == wanted, "content", "a step that does not make the sum that it must")
 
 
@@ -291,8 +301,10 @@ def _in_step(op: Op) -> tuple[object, ...]:
             return "product", acc, left.tile if isinstance(left, b.StageField) else left, op.right.tile, op.block, op.keep
         case t.Settle(tile=tile):
             return "settle", tile
-        case t.Promote(accumulator=acc, partial=partial):
-            return "promote", acc, partial
+        case t.ReadScales(symbol=symbol, over=over):
+            return "scales", symbol, over
+        case t.Promote(accumulator=acc, partial=partial, scales=scales):
+            return "promote", acc, partial, scales
         case t.Fold(scores=scores):
             return "fold", scores
         case t.Narrow(targets=targets):

@@ -244,8 +244,14 @@ class Effects:
             case t.Settle(tile=tile):
                 touched, taken, made = {tile.symbol}, set[Symbol](), set[Symbol]()
                 self.need(agent, number, tile.symbol, "what is settled are sums of")
-            case t.Promote(accumulator=acc, partial=partial):
+            case t.ReadScales(symbol=symbol):
+                agent.holds = agent.holds | {symbol}
+                return
+            case t.Promote(accumulator=acc, partial=partial, scales=scales):
                 touched, taken, made = {acc.symbol, partial.symbol}, {partial.symbol}, {acc.symbol}
+                if scales is not None:
+                    taken = {*taken, scales}
+                    self.need(agent, number, scales, "a sum is multiplied by")
                 self.need(agent, number, partial.symbol, "a sum takes")
                 self.corrected(agent, number, acc.symbol)
             case t.Rescale(stream=stream, accumulator=acc):

@@ -394,7 +394,16 @@ class _Explorer(Effects):
                 if only is None or only == who.instance:
                     self.pass_turn(state, number)
             case (
-                b.Clear() | t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows()
+                b.Clear()
+                | t.Settle()
+                | t.ReadScales()
+                | t.Promote()
+                | t.Reset()
+                | t.Fold()
+                | t.Narrow()
+                | t.Rescale()
+                | t.Finish()
+                | t.StoreRows()
             ):
                 self.work(state, number, op)
             case b.Evaluate():

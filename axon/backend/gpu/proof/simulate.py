@@ -9,6 +9,7 @@ is the proof, this is the check that the proof is about the right program.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod
 from random import Random
 from typing import Any, TypeAlias, assert_never
@@ -16,7 +17,9 @@ from typing import Any, TypeAlias, assert_never
 import numpy as np
 
 from axon.backend.gpu.layout.pages import REACH, Pages
-from axon.backend.gpu.proof.accumulate import Accumulate, rounded
+from axon.backend.gpu.layout.products import MULTIPLIED
+from axon.backend.gpu.layout.scales import Scale
+from axon.backend.gpu.proof.accumulate import Accumulate, rounded, wrapped
 from axon.backend.gpu.proof.values import Values
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Ring
@@ -383,7 +386,7 @@ class _Cluster:
                     self.barriers[block, ring.symbol, "empty", stage].arrive(0, 1)
             case b.Clear(accumulator=acc):
                 for block in range(agent.blocks):
-                    agent.accumulators[acc.symbol, block] = np.zeros((64, acc.shape[1]), np.float32)
+                    agent.accumulators[acc.symbol, block] = np.zeros((64, acc.shape[1]), acc.element.dtype)
             case b.Evaluate():
                 self.evaluate(agent, op)
             case b.Product():
@@ -392,7 +395,17 @@ class _Cluster:
                 if only is None or only == agent.instance:
                     key = (agent.block, (agent.instance + 1) % self.program.mapping.consumers)
                     self.turns[key] = self.turns.get(key, 0) + 1
-            case t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows():
+            case (
+                t.Settle()
+                | t.ReadScales()
+                | t.Promote()
+                | t.Reset()
+                | t.Fold()
+                | t.Narrow()
+                | t.Rescale()
+                | t.Finish()
+                | t.StoreRows()
+            ):
                 for block in range(agent.blocks):
                     self.work(agent, op, block)
             case b.Commit():
@@ -470,13 +483,19 @@ class _Cluster:
         overwrite = op.keep == "never" or (op.keep == "later" and agent.pieces[op.over] == 0)
         rows = self.inside(agent, op.block)
         left, right = (self.factor(agent, part, op) for part in (op.left, op.right))
-        depth = self.program.target.product_depth * 8 // op.right.tile.element.bits
+        element = op.right.tile.element
+        depth = self.program.target.product_depth * 8 // element.bits
+        accumulate = partial(self.accumulate, kept=MULTIPLIED[element].kept, own=MULTIPLIED[element].own)
 
         @np.errstate(invalid="ignore", over="ignore")
         def compute() -> None:
             own = left()[rows if isinstance(op.left, b.StageField) else 0 :][:64]
             key = (op.accumulator.symbol, op.block)
-            agent.accumulators[key] = self.accumulate(None if overwrite else agent.accumulators[key], own, right(), depth)
+            total = None if overwrite else agent.accumulators[key]
+            if op.accumulator.element.is_integer:
+                agent.accumulators[key] = wrapped(total, own, right(), depth)
+            else:
+                agent.accumulators[key] = accumulate(total, own, right(), depth)
 
         agent.products.append(compute)
 
@@ -521,8 +540,15 @@ class _Cluster:
         match op:
             case t.Settle(tile=tile):
                 held[tile.symbol, block] = np.where(np.isfinite(held[tile.symbol, block]), held[tile.symbol, block], np.float32(0))
-            case t.Promote(accumulator=acc, partial=partial):
-                held[acc.symbol, block] = held[acc.symbol, block] + held[partial.symbol, block]
+            case t.ReadScales(symbol=symbol, scales=scales, over=over):
+                agent.rows[symbol, block] = self.scales(agent, scales, over, block)
+            case t.Promote(accumulator=acc, partial=own, scales=symbol):
+                with np.errstate(invalid="ignore", over="ignore"):
+                    if symbol is None:
+                        held[acc.symbol, block] = held[acc.symbol, block] + held[own.symbol, block]
+                    else:  # rounded once
+                        scaled = held[own.symbol, block].astype(np.float64) * agent.rows[symbol, block]
+                        held[acc.symbol, block] = (held[acc.symbol, block] + scaled).astype(np.float32)
             case t.Reset(stream=stream):
                 if stream.peak is not None:
                     agent.rows[stream.peak, block] = np.full(64, -np.inf, np.float32)
@@ -553,6 +579,18 @@ class _Cluster:
                 out[at] = agent.rows[final, block][:count].astype(out.dtype)
             case _:
                 assert_never(op)
+
+    def scales(self, agent: _Agent, scales: tuple[Scale, ...], over: Symbol, block: int) -> Array:
+        """The scales of 64 rows at the current step; of what lies beyond the edges those of the last."""
+        order = self.program.order
+        columns = order.columns.step * agent.pieces[order.columns.symbol] + np.arange(order.columns.step)[None, :]
+        axes = self.axes(agent, block) | {order.columns.symbol: columns}
+        axes |= {axis.symbol: np.minimum(axes[axis.symbol], self.size(axis.extent) - 1) for axis in (order.rows, order.columns)}
+        axes[over] = np.int64(self.program.steps.step * agent.pieces[over])
+        made = np.float32(1)
+        for scale in scales:
+            made = made * Values(self.tensors, self.sizes, axes, {}).value(scale.read)
+        return np.broadcast_to(made, (64, order.columns.step))
 
     def row_locals(self, agent: _Agent, stream: Stream, block: int) -> dict[Symbol, Array]:
         """The statistics of 64 rows, as columns."""

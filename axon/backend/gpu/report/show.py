@@ -16,6 +16,8 @@ from typing import Any, assert_never
 from axon.backend.gpu.build.cubin import build, ptx
 from axon.backend.gpu.build.recipe import Plain, tensors, traits
 from axon.backend.gpu.layout.pages import Pages
+from axon.backend.gpu.layout.products import MULTIPLIED, SHORT, Precision
+from axon.backend.gpu.layout.products import error_bound as short_bound
 from axon.backend.gpu.layout.target import HOPPER, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.report.plain import time_of
@@ -292,9 +294,15 @@ def _tiled_work(
     if rounded(plan.kernel):
         lines.append("  factors are rounded to tf32, 11 significant bits, as the schedule allows, and summed in f32")
         lines.append(f"  an element is off by {tf32_bound(problem.depth):.2f} · 2⁻¹⁰ · (|A| · |B|) at most, A and B the factors")
-    elif builder.planned.way.tf32 and problem.products > 1:
+    elif Precision.TF32 in builder.planned.way.precision and problem.products > 1:
         why = "two factors of f32 alone" if parts is None else "no sums of rows in groups, which lie across what is summed"
         lines.append(f"  tf32 takes {why}")
+    if isinstance(plan.kernel, MatrixProduct) and MULTIPLIED[plan.kernel.right.value.element].promoted:
+        every = plan.kernel.promotion
+        how = f"promoted: added up in f32 after every {every} of the depth" if every else "not promoted, as the schedule allows"
+        lines.append(f"  sums of 8-bit floats, of {SHORT + 1} bits, are {how}")
+        bound = short_bound(plan.kernel.depth.extent.evaluate(sizes), every)
+        lines.append(f"  an element is off by {bound:.2g} · (|A| · |B|) at most, A and B the factors")
     read = {view.source for view in views_of(plan.kernel)} | {v.symbol for v in tensors(plan.kernel, builder.planned.values)}
     lines += _tables(tables, [v for v in builder.planned.values if v.symbol in read], names)
     lines += _parts(builder.planned, plan.kernel, names)

@@ -431,11 +431,12 @@ class Order:
 @dataclass(frozen=True, slots=True)
 class Promoted:
     """What each step sums in an accumulator of its own, and adds to another one, if there is one: products of these factors, in
-    this order; those of the last are the greatest limbs."""
+    this order; those of the last are the greatest limbs. It is multiplied by `scales` before, if there are any."""
 
     accumulator: Tile | None
     partial: Tile
     factors: tuple[tuple[Tile, Tile], ...]
+    scales: Symbol | None = None
 
 
 @dataclass(frozen=True, slots=True)

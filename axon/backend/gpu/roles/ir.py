@@ -243,6 +243,7 @@ class _Split:
                 case (
                     Store()
                     | t.Settle()
+                    | t.ReadScales()
                     | t.Promote()
                     | t.Reset()
                     | t.Fold()
@@ -506,6 +507,7 @@ def _lines(
                 | Evaluate()
                 | Store()
                 | t.Settle()
+                | t.ReadScales()
                 | t.Promote()
                 | t.Reset()
                 | t.Fold()

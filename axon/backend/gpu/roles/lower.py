@@ -57,8 +57,9 @@ class _Lowering:
             data += mapping.consumers * slots * BUFFER_BYTES
         folds = [s for s in t.statements(source.body) if isinstance(s, t.Fold)]
         scores = max((1 + len(fold.others) for fold in folds), default=1)
-        promoted, tables = bool(self._promoted), {"ragged": source.ragged is not None, "segments": source.segments is not None}
-        budget = register_budget(mapping, promoted=promoted, scores=scores, **tables)
+        limbs = any(len(promoted.factors) > 1 for promoted in self._promoted)
+        tables = {"ragged": source.ragged is not None, "segments": source.segments is not None}
+        budget = register_budget(mapping, limbs=limbs, scores=scores, **tables)
         drain = (b.Drain(),) if stores and self.boxed else ()
         each_tile = tuple(self._consumer(program.consumer, None))
         tiles = b.Tiles((b.IfOwn(True, each_tile), b.IfOwn(False, self._skipped())) if mapping.apart else each_tile)
@@ -246,7 +247,17 @@ class _Lowering:
                     advances: list[Op] = [b.Advance(ring) for ring in used]
                     out.append(b.Steps(axis, tuple(self._consumer(inner, axis) + advances), backwards, peeled))
                     after = axis
-                case t.Settle() | t.Promote() | t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish() | t.StoreRows():
+                case (
+                    t.Settle()
+                    | t.ReadScales()
+                    | t.Promote()
+                    | t.Reset()
+                    | t.Fold()
+                    | t.Narrow()
+                    | t.Rescale()
+                    | t.Finish()
+                    | t.StoreRows()
+                ):
                     out.append(statement)
                 case Store():
                     if not at or not isinstance(body[at - 1], Store):
@@ -278,14 +289,17 @@ class _Lowering:
 
     @cached_property
     def _promoted(self) -> tuple[b.Promoted, ...]:
-        """What the steps of the tile program sum on their own: what is settled before its last product."""
+        """What the steps of the tile program sum on their own: what is settled before its last product, or promoted after it."""
         statements = list(t.statements(self.program.source.body))
+        scales = {s.partial: s.scales for s in statements if isinstance(s, t.Promote)}
         totals = {s.partial: s.accumulator for s in statements if isinstance(s, t.Promote)}
-        settled = dict.fromkeys(s.tile for s in statements if isinstance(s, t.Settle))
+        own = (s.tile if isinstance(s, t.Settle) else s.partial for s in statements if isinstance(s, t.Settle | t.Promote))
         products = [s for s in statements if isinstance(s, Multiply)]
         return tuple(
-            b.Promoted(totals.get(tile), tile, tuple((p.left, p.right) for p in products if p.accumulator == tile))
-            for tile in settled
+            b.Promoted(
+                totals.get(tile), tile, tuple((p.left, p.right) for p in products if p.accumulator == tile), scales.get(tile)
+            )
+            for tile in dict.fromkeys(own)
         )
 
     def _stored(self, stores: Sequence[Store]) -> list[Op]:

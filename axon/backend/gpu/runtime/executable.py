@@ -53,7 +53,7 @@ class Executable:
         `exact`, every size gets its best mapping, and variants have no limit. `way` is the first to be tried.
         """
         self.program, self.target, self.exact, self.tables = program, target, exact, tables
-        way = replace(way, tf32=way.tf32 or schedule.tf32 is not None)
+        way = replace(way, precision=way.precision | schedule.precision)
         first = plan(program, target, way)
         self.first = KernelBuilder(first, target, mapping, schedule.of(len(first.kernels)), exact=exact)
         self._builders = {way: self.first}

@@ -20,6 +20,7 @@ from typing import TypeAlias
 from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout import roofline
 from axon.backend.gpu.layout.memory import DeviceTensor, aligned, contiguous
+from axon.backend.gpu.layout.products import Precision
 from axon.backend.gpu.layout.roofline import LAUNCH, KernelWork, Loads
 from axon.backend.gpu.layout.target import WGMMA, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
@@ -37,6 +38,7 @@ from axon.backend.gpu.tile.contraction import (
     factors_of,
     group,
     images,
+    scaled,
     sides_of,
     summed_pixels,
     view_of,
@@ -81,7 +83,7 @@ def merged(
     sizes: Mapping[Symbol, int],
     target: Target,
     *,
-    tf32: bool = False,
+    precision: Precision = Precision.WHOLE,
     refused: Set[Symbol] = frozenset(),
 ) -> Merged:
     """How sides are best merged, of the contractions in these kernels that are not `decided`; those that are best as they are are
@@ -95,7 +97,7 @@ def merged(
         if source is not None and (copy := outs_of(each)[0].symbol) not in tensors:
             same[copy] = same.get(source, source)
     seen = [with_tensors(op, same) for op in program.block.ops]
-    pricer = Pricer(values, tensors, sizes, target, frozenset(program.ascending), tf32, pointwise(seen), refused)
+    pricer = Pricer(values, tensors, sizes, target, frozenset(program.ascending), precision, pointwise(seen), refused)
     found: dict[Symbol, Merging | None] = {}
     whole = dict.fromkeys(_contracted(kernels))
     # A sum in parts is what the second of two kernels stores.
@@ -170,7 +172,7 @@ class Pricer:
     sizes: Mapping[Symbol, int]
     target: Target
     ascending: frozenset[Symbol] = frozenset()  # tensors of which it is known
-    tf32: bool = False  # whether products may round their factors
+    precision: Precision = Precision.WHOLE  # what products may lose
     producers: Mapping[Symbol, Compute] = field(default_factory=dict)  # pointwise operations, by what they make
     refused: Set[Symbol] = frozenset()  # no factors of these are computed on the way
 
@@ -179,6 +181,8 @@ class Pricer:
         if op.reduction is None:
             return None
         deep, _ = factors_of(op)
+        if scaled(deep)[1]:
+            return None
         found = grouped(op, deep)
         if found is not None:
             return self.in_groups(op, found)
@@ -337,7 +341,7 @@ class Pricer:
             merging = Merging(ragged=step, ascending=ascending)
             try:
                 bare, _ = contraction(op, self.values, merging)
-                *_, kernel = in_limbs((bare,), {}, tf32=self.tf32)
+                *_, kernel = in_limbs((bare,), {}, precision=self.precision)
                 assert isinstance(kernel, MatrixProduct)
                 assert bare.ragged is not None
                 problem = problem_of(kernel, self.sizes)
@@ -368,7 +372,7 @@ class Pricer:
         """Seconds of a product over the rows of each group, and of all that it asks for; infinite if there is none."""
         try:
             bare, _ = contraction(op, self.values, merging)
-            *_, kernel = in_limbs((bare,), {}, tf32=self.tf32)
+            *_, kernel = in_limbs((bare,), {}, precision=self.precision)
             assert isinstance(kernel, MatrixProduct)
             assert bare.segments is not None
             lying = {copy.symbol: aligned(ALIGNMENT, self.shape(copy), copy.element) for copy in bare.segments.copies}
@@ -429,7 +433,7 @@ class Pricer:
         made = first.outs[0]
         try:
             bare, views = contraction(first, {**self.values, made.symbol: made}, merging)
-            *_, kernel = in_limbs((bare,), {}, tf32=self.tf32)
+            *_, kernel = in_limbs((bare,), {}, precision=self.precision)
             assert isinstance(kernel, MatrixProduct)
             sources = {view.value.symbol: view.source for view in bare.views}
             if not self.tensors.keys() >= {sources.get(o.value.symbol, o.value.symbol) for o in bare.operands}:
@@ -492,7 +496,9 @@ class Pricer:
 # ── before a program is cut into parts ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def decided(program: Program, choices: PartChoices, sizes: Mapping[Symbol, int], target: Target, *, tf32: bool = False) -> Decided:
+def decided(
+    program: Program, choices: PartChoices, sizes: Mapping[Symbol, int], target: Target, *, precision: Precision = Precision.WHOLE
+) -> Decided:
     """What is best at these sizes, of a program's choices, on a chip."""
     found = choices.at(sizes)
     if not found.segmented or not target.has(WGMMA):
@@ -502,7 +508,7 @@ def decided(program: Program, choices: PartChoices, sizes: Mapping[Symbol, int],
     values |= {out.symbol: out for op in ops for out in outs_of(op)}
     values |= {state.symbol: state for op in ops if isinstance(op, Loop) for state in op.states}
     ascending = frozenset(op.values.symbol for op in ops if isinstance(op, Sort) and len(op.values.shape) == 1)
-    pricer = Pricer(values, {}, sizes, target, ascending, tf32)
+    pricer = Pricer(values, {}, sizes, target, ascending, precision)
     products = {one.symbol for one in choices.scatters if one.symbol in found.segmented and is_product(one, values, pricer)}
     return replace(found, segmented=found.segmented - products)
 

@@ -1,6 +1,6 @@
 """Operands that bulk copies cannot read as they lie: a plain kernel copies them first, in rows at multiples of 16 bytes, each along
-an axis that tiles are cut along; of products that round to tf32, along what is summed. What a kernel makes between others is stored
-in such rows in the first place, if nothing else is in the way.
+an axis that tiles are cut along; of products that round to tf32, or have 8 bits, along what is summed. What a kernel makes between
+others is stored in such rows in the first place, if nothing else is in the way.
 
 That moves a factor twice more. Whether the tensor cores make up for it, against a kernel that does without them, is a matter of
 cost; of a stream, whose factors are used again and again, of its extents.

@@ -21,7 +21,6 @@ from axon.backend.gpu.tile.families import Kernel, Tiled, with_operands
 from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping
 from axon.backend.gpu.tile.segments import fronted
 from axon.backend.gpu.tile.stream import Stream
-from axon.backend.gpu.tile.tf32 import rounded
 from axon.backend.plan.ir import Nest, values_of
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
@@ -152,8 +151,9 @@ def as_it_lies(kernel: Tiled, operand: EpilogueOperand, tensor: DeviceTensor) ->
             return arranged
     if why is None and sums_segments(kernel):
         return "its contiguous dimension is that of rows in groups"
-    if why is None and rounded(kernel):
-        return "its contiguous dimension is not summed, and matrix instructions take factors of 32 bits along what is"
+    if why is None and isinstance(kernel, MatrixProduct) and kernel.along:
+        bits = operand.value.element.bits
+        return f"its contiguous dimension is not summed, and matrix instructions take factors of {bits} bits along what is"
     return why or "its contiguous dimension is neither reduced nor one of the result's last two"
 
 
@@ -166,7 +166,8 @@ def side_by_side(kernel: Tiled) -> frozenset[Symbol]:
     """The axes along one of which the elements of an operand must lie side by side."""
     if sums_segments(kernel):
         return frozenset((kernel.rows.symbol, kernel.columns.symbol))
-    return frozenset((kernel.depth.symbol,)) if rounded(kernel) else tiled_axes(kernel)
+    along = isinstance(kernel, MatrixProduct) and kernel.along
+    return frozenset((kernel.depth.symbol,)) if along else tiled_axes(kernel)
 
 
 def sums_segments(kernel: Tiled) -> bool:
@@ -211,7 +212,8 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             lefts, rights = (_elements(kernel, operand, side * depth, sizes, extents) for operand, side in sides)
             problem = ScheduleProblem(
                 rows, columns, depth, outer, limbs=limbs, products=len(kernel.terms), factors=kernel.factors,
-                elements=(lefts, rights), bits=kernel.left.value.element.bits, epilogue=epilogue_of(kernel),
+                elements=(lefts, rights), bits=kernel.left.value.element.bits, promotion=kernel.promotion,
+                by_column=kernel.by_column, epilogue=epilogue_of(kernel),
             )  # fmt: skip
             if kernel.ragged is not None:
                 groups = kernel.ragged.groups.evaluate(sizes)

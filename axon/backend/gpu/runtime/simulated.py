@@ -63,14 +63,15 @@ def run(
     sizes = program.contract.bind(explicit, [a.shape for a in arrays])
     held = {v.symbol: np.asarray(a, order="C") for v, a in zip(program.inputs, arrays, strict=True)}
     # With a schedule of mappings, whose kernels are those of one order, in that order (see `steps.Ordered`).
-    tf32 = schedule.tf32 is not None
-    choices = decided(program, choices_of(program), sizes, target, tf32=tf32) if not schedule.maps else AS_IT_STANDS
+    choices = (
+        decided(program, choices_of(program), sizes, target, precision=schedule.precision) if not schedule.maps else AS_IT_STANDS
+    )
     split = parts(program, choices)
     body = split.body
     held |= values_of(split.tables)
     straight = [part.program for part in straights(body)]
     schedule.allows(straight, target)
-    way = Way(tf32=tf32)
+    way = Way(precision=schedule.precision)
     made = [plan(program, target, way) for program in straight]
     fixed = iter(schedule.of(sum(len(planned.kernels) for planned in made)))
     own = IdentityMap((planned.program, (planned, tuple(islice(fixed, len(planned.kernels))))) for planned in made)

@@ -97,7 +97,7 @@ class Ordered:
         if key not in self._decided:
             if len(self._decided) >= KEPT:
                 self._decided.clear()
-            self._decided[key] = decided(self.program, self._choices, sizes, self.target, tf32=self.schedule.tf32 is not None)
+            self._decided[key] = decided(self.program, self._choices, sizes, self.target, precision=self.schedule.precision)
         return self._decided[key]
 
     @property
@@ -150,7 +150,7 @@ class Stepped:
             self.executables = IdentityMap((part, self.straight) for part in found)
             self._know(self.parts.body, frozenset())
             return
-        way = Way(tf32=schedule.tf32 is not None)
+        way = Way(precision=schedule.precision)
         make = partial(Executable, target=target, mapping=mapping, exact=exact, way=way, tables=self.tables)
         self.executables = IdentityMap((part, make(part.program)) for part in found)
         fixed = iter(schedule.of(len(self.kernels)))

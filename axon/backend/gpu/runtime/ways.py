@@ -32,8 +32,8 @@ Note [Ways]
     All kernels of one way are looked at, then those of the way that follows, until each fits. Whether a mapping fits its registers
     only the compiler knows; what it has refused is part of what is decided by, so it is never tried twice.
 
-    A kernel whose mapping the user gives is not looked at: what is wrong with that is an error. Where the user allows products to
-    round their factors to tf32, that holds in every way.
+    A kernel whose mapping the user gives is not looked at: what is wrong with that is an error. What the user
+    allows products to lose (factors rounded to tf32, sums of 8-bit floats that are not promoted) holds in every way.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from typing import assert_never
 
 from axon.backend.gpu.build.recipe import traits
 from axon.backend.gpu.layout.memory import SPACED, DeviceTensor, aligned, contiguous
+from axon.backend.gpu.layout.products import Precision
 from axon.backend.gpu.layout.target import WGMMA, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, with_views
@@ -65,7 +66,7 @@ from axon.backend.gpu.runtime.reaching import with_reaches, worth_reaching
 from axon.backend.gpu.runtime.spreading import rows_to_spread
 from axon.backend.gpu.simt.mapping import widest
 from axon.backend.gpu.tile.assembled import Assembly, assemblies, in_place
-from axon.backend.gpu.tile.contraction import MatrixProduct, Merging
+from axon.backend.gpu.tile.contraction import MatrixProduct, Merging, contraction
 from axon.backend.gpu.tile.divided import Division, divided, state_of
 from axon.backend.gpu.tile.epilogue_cost import better_bare
 from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, nests, results_of, views_of, with_pages
@@ -74,6 +75,7 @@ from axon.backend.gpu.tile.recompute import Recomputed, better_kept, recomputed
 from axon.backend.gpu.tile.regroup import named, regrouped
 from axon.backend.gpu.tile.siblings import better_alone
 from axon.backend.gpu.tile.stream import Stream
+from axon.backend.plan.codes import with_codes
 from axon.backend.plan.ir import Nest, Parting
 from axon.backend.plan.lanes import reduced
 from axon.backend.plan.reshapes import reshapes
@@ -82,7 +84,7 @@ from axon.backend.plan.split import parting
 from axon.backend.plan.spread import Cut
 from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
-from axon.core.ir import Block, Program, Value
+from axon.core.ir import Block, Compute, Program, Value
 from axon.core.known import present
 from axon.core.walk import outs_of
 
@@ -114,12 +116,12 @@ class Way:
     parts: frozenset[tuple[Symbol, Parting]] = frozenset()
     spaced: Symbols = NONE
     placed: Symbols = NONE
-    tf32: bool = False  # whether products may round factors of f32 (see `tile.tf32`)
+    precision: Precision = Precision.WHOLE  # what products may lose (see `layout.products`)
     why: tuple[tuple[Symbol, str], ...] = field(default=(), compare=False)
 
     def __or__(self, other: Way) -> Way:
         names = ("plain", "apart", "alone", "bare", "packed", "merging", "before", "spread", "divided", "rows", "reached",
-                 "paged", "ones", "parts", "spaced", "placed", "tf32")  # fmt: skip
+                 "paged", "ones", "parts", "spaced", "placed", "precision")  # fmt: skip
         return Way(**{name: getattr(self, name) | getattr(other, name) for name in names}, why=(*self.why, *other.why))
 
     @property
@@ -208,7 +210,8 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
     merging = way.merges
     without = "" if target.has(WGMMA) else f"{target.name} has no {WGMMA.name}"
     again = Recomputed(present(program)) if without else recomputed(program, way.plain | way.apart)
-    ordered = regrouped(again.program, merging)
+    coded = again.program if without else with_codes(again.program, partial(_is_taken, again.program))
+    ordered = regrouped(coded, merging)
     cuts = dict(way.spread)
     said = dict(way.why)
     found = {symbol: each for symbol, each in all_gathered(ordered).items() if symbol in way.paged}
@@ -236,13 +239,23 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
         if not kept:
             break
         found = {symbol: each for symbol, each in found.items() if symbol not in kept}  # something else has to have it in memory
-    whole = limbed(done, ordered, tf32=way.tf32)
+    whole = limbed(done, ordered, precision=way.precision)
     packed = with_copies(whole.kernels, way.packed, ordered.block.results)
     groups = (kernel.grouping for kernel in packed.kernels if isinstance(kernel, MatrixProduct) and kernel.grouping is not None)
     copies = packed.copies | {copy.symbol: 1 for grouping in groups for copy in grouping.copies}
     spaced = {**whole.limbs, **packed.spaced, **dict.fromkeys(way.spaced, 1)}
     placed = in_place(packed.kernels, way.placed, {*copies, *spaced}, ordered)
     return Planned(program, way, placed.kernels, copies, spaced, placed.assemblies)
+
+
+def _is_taken(program: Program, op: Compute) -> bool:
+    """Whether the tensor cores take a sum of products; where sizes then make a plain kernel of it, that reads as few bytes."""
+    values = {v.symbol: v for v in program.inputs} | {out.symbol: out for each in program.block.ops for out in outs_of(each)}
+    try:
+        contraction(op, values)
+    except Unsupported:
+        return False
+    return True
 
 
 def with_divisions(made: Iterable[Kernel], divisions: Mapping[Symbol, Division], program: Program) -> Iterator[Kernel]:
@@ -297,7 +310,9 @@ def _fitting(
     way = planned.way
     open_ = [kernel for number, kernel in enumerate(planned.kernels) if number not in given]
     taken, has = way.merges.keys() | way.plain, target.has(WGMMA)
-    merging = merged(planned.program, open_, taken, lying, sizes, target, tf32=way.tf32, refused=way.before) if has else None
+    merging = (
+        merged(planned.program, open_, taken, lying, sizes, target, precision=way.precision, refused=way.before) if has else None
+    )
     if merging:
         return way | Way(merging=merging)
     decided = {out for first, _ in way.divided for out in (first, state_of(first))}

@@ -16,6 +16,8 @@ from math import prod
 from typing import Any, Literal, Protocol
 
 from axon.backend.gpu.layout.axes import Merge, merge
+from axon.backend.gpu.layout.products import EIGHT_BITS, MULTIPLIED, multiplies
+from axon.backend.gpu.layout.scales import Scale, at_indices, scale_of
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views
@@ -23,6 +25,7 @@ from axon.backend.gpu.tile.computed import Computed, computed, joined
 from axon.backend.gpu.tile.epilogue import EpilogueGroup, EpilogueOperand, Result, bare, check_epilogue, result_of
 from axon.backend.gpu.tile.ragged import Ragged, grouped, is_inside, ragged
 from axon.backend.gpu.tile.segments import Segments, grouped_sum, segments
+from axon.backend.plan.codes import is_code
 from axon.base.data import dataclass, field, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
@@ -61,13 +64,15 @@ class MatrixProduct:
     """A contraction as the matrix instructions compute it: results[axes] = expression(sum over `depth` of left * right).
 
     `rows` is read by `left` alone and `columns` by `right` alone; `outer` axes take one index per tile and may stand in both. The
-    product accumulates in f32. `views` are what it reads at more than bare indices, `derived` indices that follow from a tile's.
-    A factor may come in limbs, of which it is the sum (see `limbs`): the greatest first, all read at the same axes. `merges` says
-    of what rows, columns and depth are merged, and `made` what core calls the product. `ragged` says of rows in groups where tiles
-    of them end, `segments` of what it sums where data give its rows a group. A left factor that is `computed` is no operand: the
-    left operands are what of it is staged. `siblings` are sums over the same depth whose results are of the same rows and columns;
-    they and the first have one factor, the `shared` one, in common (see `siblings`). `alone` says why a product that has such a
-    relative is a kernel of its own.
+    product accumulates in f32, or, of integers, in i32. `views` are what it reads at more than bare indices, `derived` indices that
+    follow from a tile's. A factor may come in limbs, of which it is the sum (see `limbs`): the greatest first, all read at the same
+    axes. `limbed` says of each factor how many bytes an element has of which they are made, 0 if they are not. `merges` says of
+    what rows, columns and depth are merged, and `made` what core calls the product. `ragged` says of rows in groups where tiles of
+    them end, `segments` of what it sums where data give its rows a group. A left factor that is `computed` is no operand: the left
+    operands are what of it is staged. `siblings` are sums over the same depth whose results are of the same rows and columns; they
+    and the first have one factor, the `shared` one, in common (see `siblings`). `alone` says why a product that has such a relative
+    is a kernel of its own. What so many of the depth add up to is promoted (see `layout.products`), if it is not 0, and multiplied
+    by `scales`.
     """
 
     rows: Axis
@@ -89,6 +94,24 @@ class MatrixProduct:
     siblings: tuple[Sibling, ...] = ()
     shared: Literal["left", "right"] = "left"
     alone: str = field(default="", compare=False)
+    promotion: int = 0
+    scales: tuple[Scale, ...] = ()
+    limbed: tuple[int, int] = (0, 0)
+
+    @property
+    def sum(self) -> Element:
+        """What it accumulates in."""
+        return MULTIPLIED[self.right.value.element].sum
+
+    @property
+    def by_column(self) -> tuple[int, ...]:
+        """For how many neighbouring columns each of its scales is one, of those that depend on columns."""
+        return tuple(unit for scale in self.scales if (unit := scale.along(self.columns.symbol)))
+
+    @property
+    def along(self) -> bool:
+        """Whether its factors must lie along what is summed."""
+        return self.computed is None and MULTIPLIED[self.left.value.element].along
 
     @property
     def turned(self) -> bool:
@@ -168,9 +191,20 @@ def terms(lefts: int, rights: int) -> tuple[tuple[int, int], ...]:
 
 
 def refused(element: Element) -> str:
-    """Why a factor of this element type is none for matrix instructions."""
-    *names, last = (e.value for e in LIMB_ELEMENTS)
-    return f"matrix instructions here take {', '.join(names)} and {last}, not {element.value}"
+    """Why a factor of this element type is none for matrix instructions, or none of a stream."""
+    who, taken = ("streams", LIMB_ELEMENTS) if element in MULTIPLIED else ("matrix instructions here", tuple(MULTIPLIED))
+    *names, last = (e.value for e in taken)
+    return f"{who} take {', '.join(names)} and {last}, not {element.value}"
+
+
+def check_factors(left: Element, right: Element, span: Span | None) -> None:
+    """Raises `Unsupported` for factors of element types that are not multiplied with each other, as they are or in limbs."""
+    for element in (left, right):
+        if element not in MULTIPLIED:
+            raise Unsupported(refused(element), span)
+    whole = any(element.is_integer for element in (left, right))
+    if not multiplies(left, right) and whole:
+        raise Unsupported(f"matrix instructions do not multiply {left.value} and {right.value}", span)
 
 
 # ── recognizing a contraction ───────────────────────────────────────────────────────────────────────────────────────────
@@ -245,6 +279,10 @@ def contraction(
         divided, op = in_groups(op, values, merging)
         values = values if divided.rows is None else {**values, divided.rows.symbol: divided.rows}
     deep, shallow = factors_of(op)
+    deep, scales = scaled(deep)
+    if sum(map(is_code, deep)) == 2:  # what an epilogue does not read can be multiplied before, as scales are
+        scales += [factor for factor in shallow if not at_indices(factor)]
+        shallow = [factor for factor in shallow if at_indices(factor)]
     views = Views(values, (*op.axes, *summed))
     copied = window is not None or merging.im2col is not None
     seen = [_seen(factor, views, padded=copied) for factor in deep]
@@ -254,16 +292,17 @@ def contraction(
             raise Unsupported(why, span)
         two = len({read.tensor for factor in deep for read in reads(factor)}) > 1
         raise Unsupported("the sum is not over products of two tensors read at indices", span, near=two)
-    for read in filter(None, seen):
-        if read.element not in LIMB_ELEMENTS:
-            raise Unsupported(refused(read.element), span)
+    first, second = filter(None, seen)
+    check_factors(first.element, second.element, span)
+    eight = first.element in EIGHT_BITS and multiplies(first.element, second.element)
+    if eight and (copied or merging.segments):
+        raise Unsupported("windows, pixels and segments of rows have no factors of 8 bits", span)
     moving = {axis.symbol for axis in (*op.axes, *summed)}
     if any(axis.extent.variables & moving for axis in summed):
         raise Unsupported("the reduced range depends on another index", span)
     sides = sides_of(op, deep)
     if not sides.rows or not sides.columns or sides.columns[-1] != op.axes[-1]:
         raise Unsupported("the result's last index must stand in one factor alone, and another index in the other", op.span)
-    first, second = filter(None, seen)
     if merging.im2col is None:
         depth, merges, (first, second) = _with_one_depth(summed, (first, second), views, span, window, filled=merging.filled)
     elif windowed:
@@ -292,9 +331,12 @@ def contraction(
     outer = tuple(a for a in op.axes if a not in inside)
     of_sides = _of_sides(merges, depth)
     product, result = _result(op, shallow, views, of_sides)
+    if scales and (merges or divided is not None or siblings):
+        raise Unsupported("scales that change along what is summed, where indices are merged or rows have groups", span)
     kernel = MatrixProduct(
         rows, columns, depth, outer, (_operand(left, views),), (_operand(right, views),), product, (result,), op.outs[0].symbol,
-        views.all, views.derived, span, merges, divided, parts,
+        views.all, views.derived, span, merges, divided, parts, promotion=MULTIPLIED[left.element].promoted if eight else 0,
+        scales=tuple(scale_of(scale, rows, columns, depth, outer) for scale in scales),
     )  # fmt: skip
     if siblings:
         kernel = _with_siblings(kernel, op, siblings, sides, (of_depth, of_sides), views)
@@ -340,8 +382,7 @@ def _with_siblings(
         own = _seen(others[0], views, padded=False)
         if len(factors) != 2 or own is None or sides_of(sibling, pair) != sides:
             raise Unsupported("a sum whose own factor is read at other indices", sibling.span)
-        if own.element not in LIMB_ELEMENTS:
-            raise Unsupported(refused(own.element), sibling.span)
+        check_factors(own.element, kernel.left.value.element if side == "left" else kernel.right.value.element, sibling.span)
         for one in (*of_depth, *(m for m in of_sides if m.axis.symbol == own_axis)):
             own = views.merged(own, one)
         product, result = _result(sibling, shallow, views, of_sides)
@@ -483,14 +524,22 @@ def _where(extent: Dim, given: tuple[Dim, ...]) -> Dim:
     return minimum(extent, prod(given, start=extent)) if given else extent
 
 
+def scaled(deep: Sequence[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
+    """The factors of a sum: codes and their scales, if two are codes of 8-bit floats; else all, and none."""
+    codes = [factor for factor in deep if is_code(factor)]
+    return (codes, [factor for factor in deep if factor not in codes]) if len(codes) == 2 < len(deep) else (list(deep), [])
+
+
 def _factors(scalar: Scalar) -> Iterator[Scalar]:
-    """The factors of a product, through conversions between floating types that only widen."""
+    """The factors of a product, through conversions between floating types that only widen, and of 8-bit integers to i32."""
     match scalar:
-        case Binary(op="mul", left=left, right=right) if element_of(left).is_float:
+        case Binary(op="mul", left=left, right=right) if element_of(left).is_float or element_of(left) is Element.I32:
             yield from _factors(left)
             yield from _factors(right)
         case Convert(operand=operand, element=element) if _widens(element_of(operand), element):
             yield from _factors(operand)
+        case Convert(operand=Read() as read, element=Element.I32) if read.element in EIGHT_BITS and read.element.is_integer:
+            yield read  # what is multiplied in 8 bits wraps there
         case _:
             yield scalar
 

@@ -262,7 +262,8 @@ def check_epilogue(kernel: TiledResults, results: Iterable[Result], views: Views
     check_derived(views, {a.symbol for a in kernel.outer}, span)
     axes = {a.symbol for a in (*kernel.outer, kernel.rows, kernel.columns)} | {symbol for symbol, _ in views.derived}
     for result in results:
-        if result.value.element not in STORED:
+        whole = isinstance(result.expression, Local) and result.expression.element is Element.I32  # a sum as it is
+        if result.value.element not in STORED and not whole:
             raise Unsupported(f"an epilogue cannot store {result.value.element.value}", span)
         if result.axes[-1] != kernel.columns.symbol and not kernel.turned:
             raise Unsupported("a result whose last index is not the product's", span)

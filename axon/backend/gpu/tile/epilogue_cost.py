@@ -57,8 +57,11 @@ def seconds_bare(kernel: MatrixProduct, problem: ScheduleProblem, traits: Traits
 
 
 def _alone(factor: Element, products: int) -> float:
-    """Bytes of a sum that is stored with nothing done to it: of factors in limbs, which several products are of, it is f32."""
-    return _size(Element.F32 if products > 1 else factor)
+    """Bytes of a sum that is stored with nothing done to it: of factors in limbs, which several products are of, it is f32, of
+    8-bit integers i32, and of 8-bit floats mostly bf16."""
+    if factor.is_integer:
+        return _size(Element.I32)
+    return max(_size(Element.BF16), _size(Element.F32 if products > 1 else factor))
 
 
 def _size(element: Element) -> float:

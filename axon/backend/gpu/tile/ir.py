@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, Protocol, TypeAlias, assert_never
 
 from axon.backend.gpu.layout.pages import Pages
+from axon.backend.gpu.layout.scales import Scale
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import BLOCK, Bounds, bounds
 from axon.backend.gpu.tile.computed import Computed
@@ -113,11 +114,22 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadScales:
+    """The product of all scales at the current piece of `over`, for each element of a tile of `axes`."""
+
+    symbol: Symbol
+    scales: tuple[Scale, ...]
+    over: Symbol
+
+
+@dataclass(frozen=True, slots=True)
 class Promote:
-    """accumulator += partial, in f32: a matrix instruction cuts off what an addition rounds."""
+    """accumulator += partial, in f32: a matrix instruction cuts off what an addition rounds. The partial sum is multiplied by
+    `scales` that were read, if there are any."""
 
     accumulator: Tile
     partial: Tile
+    scales: Symbol | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +213,7 @@ class For:
     backwards: bool = False
 
 
-Work: TypeAlias = "Settle | Promote | Reset | Fold | Narrow | Rescale | Finish | StoreRows"  # on what registers hold
+Work: TypeAlias = "Settle | ReadScales | Promote | Reset | Fold | Narrow | Rescale | Finish | StoreRows"  # on what registers hold
 Statement: TypeAlias = "Clear | Load | Evaluate | Multiply | Work | Store | For"
 
 
@@ -242,7 +254,8 @@ def tile(kernel: MatrixProduct | Stream, mapping: TileMapping, tensors: tuple[Va
     outer = tuple(TileAxis(a.symbol, a.extent, 1) for a in kernel.outer)
     products = kernel.products if isinstance(kernel, MatrixProduct) else (kernel.product,)
     shape = ((rows.symbol, columns.symbol), (rows.step, columns.step))
-    sums = tuple((product, Tile(fresh("acc"), Element.F32, *shape, "registers")) for product in products)
+    element = kernel.sum if isinstance(kernel, MatrixProduct) else Element.F32
+    sums = tuple((product, Tile(fresh("acc"), element, *shape, "registers")) for product in products)
     accumulator = sums[0][1]
     stores = tuple(
         Store(r.place.symbol, r.place.element, r.axes, r.expression, sums_of(r.expression, sums)) for r in kernel.results
@@ -289,16 +302,21 @@ def _contracting(kernel: MatrixProduct, depth: TileAxis, rows: TileAxis, columns
         return _computing(kernel, kernel.computed, depth, rows, columns, accumulator)
     lefts = [_operand_tile("left", operand, steps) for operand in kernel.lefts]
     rights = [_operand_tile("right", operand, steps) for operand in kernel.rights]
-    own = "right" if kernel.shared == "left" else "left"
-    more = [_operand_tile(own, sibling.factor, steps) for sibling in kernel.siblings]
+    side = "right" if kernel.shared == "left" else "left"
+    more = [_operand_tile(side, sibling.factor, steps) for sibling in kernel.siblings]
     loads = (_load(tile, operand) for tile, operand in zip((*lefts, *rights, *more), kernel.operands, strict=True))
+    partial = Tile(fresh("partial"), accumulator.element, accumulator.axes, accumulator.shape, "registers")
+    if kernel.promotion:
+        scales = (ReadScales(fresh("scales"), kernel.scales, depth.symbol),) if kernel.scales else ()
+        promote = Promote(accumulator, partial, scales[0].symbol if scales else None)
+        own = (Clear(partial), Multiply(partial, lefts[0], rights[0], depth.symbol), promote)
+        return For(depth, (*loads, *scales, *own))
     if len(kernel.terms) == 1:
         multiply = [Multiply(accumulator, lefts[0], rights[0], depth.symbol)]
         for other, tile in zip(others, more, strict=True):
             pair = (lefts[0], tile) if kernel.shared == "left" else (tile, rights[0])
             multiply.append(Multiply(other, *pair, depth.symbol))
         return For(depth, (*loads, *multiply))
-    partial = Tile(fresh("partial"), Element.F32, accumulator.axes, accumulator.shape, "registers")
     return For(depth, (*loads, *_sum_of_limbs(partial, lefts, rights, depth.symbol), Promote(accumulator, partial)))
 
 
@@ -432,7 +450,12 @@ def verify(program: TileProgram) -> None:
                     require((right.memory, acc.memory) == ("shared", "registers"), "a product in other memories")
                 case Settle(tile=tile):
                     require(tile.symbol in defined, "an undefined tile is settled")
-                case Promote(accumulator=acc, partial=partial):
+                case ReadScales(symbol=symbol, scales=scales, over=over):
+                    require(over in inside, "scales are read outside the loop that they change in")
+                    require(all(scale.per % inside[over] == 0 for scale in scales), "a step that has several scales")
+                    defined.add(symbol)
+                case Promote(accumulator=acc, partial=partial, scales=scales_of):
+                    require(scales_of is None or scales_of in defined, "a sum is multiplied by scales that nobody has read")
                     require({acc.symbol, partial.symbol} <= defined, "an undefined tile is promoted")
                     require((acc.axes, acc.shape) == (partial.axes, partial.shape), "a tile promoted to another shape")
                 case Fold(stream=stream, scores=scores, weights=weights, others=others):
@@ -508,8 +531,11 @@ def statement_text(statement: Statement, names: SymbolNames) -> str:
             return f"{names[acc.symbol]} += {names[left.symbol]} · {names[right.symbol]} over {names[over]}"
         case Settle(tile=tile):
             return f"{names[tile.symbol]} = {names[tile.symbol]} where finite, else 0"
-        case Promote(accumulator=acc, partial=partial):
-            return f"{names[acc.symbol]} += {names[partial.symbol]}"
+        case ReadScales(symbol=symbol, scales=scales):
+            return f"{names[symbol]} = {' * '.join(scalar_text(scale.read, names) for scale in scales)}"
+        case Promote(accumulator=acc, partial=partial, scales=scales_of):
+            scaled = "" if scales_of is None else f"{names[scales_of]} * "
+            return f"{names[acc.symbol]} += {scaled}{names[partial.symbol]}"
         case Store(tensor=tensor, axes=axes):
             at = ", ".join(names[a] for a in axes)
             return f"store {names[tensor]}[{at}] : {statement.element.value} = {stored_text(statement, names)}"

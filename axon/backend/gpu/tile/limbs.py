@@ -2,7 +2,7 @@
 
 Note [Limbs]
     A bf16 value has the exponents of f32 and 8 of its 24 bits. The first limb of x is x rounded to bf16, the second the rest
-    rounded, the third the rest of that: three of them are x exactly, two are what f16 holds, and one is bf16 itself. A plain
+    rounded, the third the rest of that: three of them are x exactly, two are what f16 holds, one what 8-bit floats do. A plain
     kernel writes them into memory (6 bytes for each f32 of a factor), and of their nine products the tensor cores sum the six that
     are not below 2⁻²³ of the first.
 
@@ -43,6 +43,7 @@ from math import inf, prod
 from typing import TypeAlias
 
 from axon.backend.gpu.layout.copies import CopyLayout, spread
+from axon.backend.gpu.layout.products import MULTIPLIED, Precision, multiplies
 from axon.backend.gpu.layout.register_tiles import Pairs, best
 from axon.backend.gpu.layout.roofline import KernelWork, Loads, copying
 from axon.backend.gpu.layout.target import Target
@@ -63,7 +64,9 @@ from axon.base.source import Span
 from axon.core.ir import Axis, Binary, Compute, Const, Convert, Program, Read, Scalar, Select, Unary, Value, element_of
 from axon.shapes.dimension import Dim
 
-COUNT = {Element.BF16: 1, Element.F16: 2, Element.F32: LIMBS}  # limbs that hold all of a value
+COUNT = {  # limbs that hold all of a value, and are made of it
+    Element.BF16: 0, Element.F8E4M3: 1, Element.F8E5M2: 1, Element.F16: 2, Element.F32: LIMBS,
+}  # fmt: skip
 LIMB_BYTES = 2
 RESULT_BYTES = 4
 LARGEST = float.fromhex("0x1.fffffep127")  # in f32
@@ -82,26 +85,30 @@ class Limbed:
     limbs: Mapping[Symbol, int]  # how many dimensions of each make up a row
 
 
-def verify_limbed(made: Limbed, kernels: Sequence[Kernel], program: Program, *, tf32: bool = False) -> None:
+def verify_limbed(made: Limbed, kernels: Sequence[Kernel], program: Program, *, precision: Precision = Precision.WHOLE) -> None:
     verify_kernels(made.kernels, program)
+    tf32, fast = Precision.TF32 in precision, Precision.FAST in precision
     require(tf32 or not any(map(rounded, made.kernels)), "a product that rounds its factors, which nobody has allowed")
+    short = any(isinstance(k, MatrixProduct) and k.promotion < MULTIPLIED[k.right.value.element].promoted for k in made.kernels)
+    require(fast or not short, "sums of 8-bit floats that are not promoted, which nobody has allowed")
 
 
 @verified("limbs", verify_limbed, takes="kernels", gives="kernels")
-def limbed(kernels: Sequence[Kernel], program: Program, *, tf32: bool = False) -> Limbed:
+def limbed(kernels: Sequence[Kernel], program: Program, *, precision: Precision = Precision.WHOLE) -> Limbed:
     """The kernels of a program with limbs in place of factors that matrix instructions do not take, and in front of them the
-    kernels that make these: each once, for all products that read it. Where `tf32` is allowed, they take two factors of f32."""
+    kernels that make these: each once, for all products that read it. Where `precision` allows it, they take two factors of f32,
+    and sums of 8-bit floats are not promoted."""
     made: Made = {}
-    limbs = tuple(in_limbs(kernels, made, tf32=tf32))
+    limbs = tuple(in_limbs(kernels, made, precision=precision))
     return Limbed(limbs, {v.symbol: key.memory.row for key, values in made.items() for v in values})
 
 
 def counts(kernel: MatrixProduct) -> tuple[int, int]:
-    """How many limbs the factors of a product are: one if the matrix instructions take both as they are."""
+    """How many limbs are made of each factor of a product; 0 of one that is taken as it is."""
     left, right = kernel.left.value.element, kernel.right.value.element
-    if kernel.computed is not None:
-        return (1, 1)
-    return (1, 1) if left == right != Element.F32 else (COUNT[left], COUNT[right])
+    if kernel.computed is not None or (left != Element.F32 and multiplies(left, right)):
+        return (0, 0)
+    return COUNT[left], COUNT[right]
 
 
 def workspace(kernel: Tiled, sizes: Mapping[Symbol, int]) -> int:
@@ -150,20 +157,23 @@ def _by_limbs(outer: int, rows: int, columns: int, depth: int, target: Target) -
 
 def splitting(kernel: Tiled, sizes: Mapping[Symbol, int], target: Target) -> float:
     """Seconds of the kernels that make limbs for a kernel: each reads a factor once."""
-    split = {side[0].value: side for side in _sides_of(kernel) if len(side) > 1}
-    return sum(_copying(kernel, side, sizes).seconds(target) for side in split.values())
+    split = {side[0].value: (side, bytes_) for side, bytes_ in _split_sides(kernel)}
+    return sum(_copying(kernel, side, bytes_, sizes).seconds(target) for side, bytes_ in split.values())
 
 
-def _sides_of(kernel: Tiled) -> tuple[tuple[EpilogueOperand, ...], ...]:
-    """The limbs of each factor."""
-    return kernel.limbs if isinstance(kernel, Stream) else (kernel.lefts, kernel.rights)
+def _split_sides(kernel: Tiled) -> Iterator[tuple[tuple[EpilogueOperand, ...], int]]:
+    """The limbs of each factor that has some, and how many bytes an element of it has."""
+    if isinstance(kernel, Stream):
+        yield from ((side, Element.F32.bits // 8) for side in kernel.limbs if len(side) > 1)
+    else:
+        yield from ((side, bytes_) for side, bytes_ in zip((kernel.lefts, kernel.rights), kernel.limbed, strict=True) if bytes_)
 
 
-def _copying(kernel: Tiled, side: tuple[EpilogueOperand, ...], sizes: Mapping[Symbol, int]) -> KernelWork:
+def _copying(kernel: Tiled, side: tuple[EpilogueOperand, ...], bytes_: int, sizes: Mapping[Symbol, int]) -> KernelWork:
     """What makes the limbs of a factor does."""
     elements, view = _elements(kernel, side[0], sizes), view_of(kernel, side[0])
     rank, row = (len(side[0].axes), side[0].value.shape[-1]) if view is None else (len(view.start), view.parts[-1][-1].extent)
-    return copying(elements * (_source_bytes(side) + LIMB_BYTES * len(side)), elements, rank, row.evaluate(sizes))
+    return copying(elements * (bytes_ + LIMB_BYTES * len(side)), elements, rank, row.evaluate(sizes))
 
 
 def without_tensor_cores(kernel: MatrixProduct, problem: ScheduleProblem, sizes: Mapping[Symbol, int], target: Target) -> float:
@@ -175,9 +185,12 @@ def without_tensor_cores(kernel: MatrixProduct, problem: ScheduleProblem, sizes:
         return KernelWork(0, (), 2 * problem.outer * problem.rows * problem.columns * kernel.depth.extent.evaluate(sizes)).seconds(
             target
         )
-    left, right = (_elements(kernel, side[0], sizes) * _source_bytes(side) for side in (kernel.lefts, kernel.rights))
+    bytes_ = [
+        made or side[0].value.element.bits // 8 for side, made in zip((kernel.lefts, kernel.rights), kernel.limbed, strict=True)
+    ]
+    left, right = (_elements(kernel, side, sizes) * own for side, own in zip((kernel.left, kernel.right), bytes_, strict=True))
     points = problem.outer * problem.rows * problem.columns
-    column = problem.depth * _source_bytes(kernel.rights)
+    column = problem.depth * bytes_[1]
     again = Loads(points * column, problem.columns * column)
     simple = KernelWork(left + right + RESULT_BYTES * points, (again,), 2 * points * problem.depth).seconds(target)
     tiles = best(_pairs(kernel, problem, sizes), target)
@@ -208,18 +221,9 @@ def _pairs(kernel: MatrixProduct, problem: ScheduleProblem, sizes: Mapping[Symbo
     return Pairs(outer, rows, columns, problem.depth, RESULT_BYTES, RESULT_BYTES, axes=axes)
 
 
-def _source_bytes(side: tuple[EpilogueOperand, ...]) -> int:
-    """Bytes of an element of a factor, by its limbs."""
-    if len(side) == 1:
-        return side[0].value.element.bits // 8
-    return next(element.bits // 8 for element, count in COUNT.items() if count == len(side))
-
-
 def _made(kernel: Tiled) -> frozenset[EpilogueOperand]:
     """The limbs that a kernel reads which are no tensors by themselves."""
-    if isinstance(kernel, MatrixProduct) and kernel.computed is not None:
-        return frozenset()
-    return frozenset(operand for side in _sides_of(kernel) if len(side) > 1 for operand in side)
+    return frozenset(operand for side, _ in _split_sides(kernel) for operand in side)
 
 
 def _elements(kernel: Tiled, operand: EpilogueOperand, sizes: Mapping[Symbol, int]) -> int:
@@ -249,18 +253,22 @@ class _Limbs:
 Made: TypeAlias = "dict[_Limbs, tuple[Value, ...]]"
 
 
-def in_limbs(kernels: Iterable[Kernel], made: Made, *, tf32: bool = False) -> Iterator[Kernel]:
-    """The kernels with limbs, which are `made`, in place of factors that matrix instructions do not take."""
+def in_limbs(kernels: Iterable[Kernel], made: Made, *, precision: Precision = Precision.WHOLE) -> Iterator[Kernel]:
+    """The kernels with limbs, which are `made`, in place of factors that matrix instructions do not take, and as `precision` lets
+    them be."""
     for kernel in kernels:
         views: list[View] = []
         match kernel:
-            case MatrixProduct() if counts(kernel) != (1, 1) and not (tf32 and takes_tf32(kernel)):
+            case MatrixProduct() if counts(kernel) != (0, 0) and not (Precision.TF32 in precision and takes_tf32(kernel)):
                 left, right = kernel.left, kernel.right
                 yield from _splits(kernel, zip((left, right), counts(kernel), strict=True), made)
                 lefts, rights = (
                     _sides(kernel, side, count, made, views) for side, count in zip((left, right), counts(kernel), strict=True)
                 )
-                yield with_factors(replace(kernel, views=(*kernel.views, *views)), lefts, rights)
+                limbed = tuple(o.value.element.bits // 8 if n else 0 for o, n in zip((left, right), counts(kernel), strict=True))
+                yield with_factors(replace(kernel, views=(*kernel.views, *views), limbed=(limbed[0], limbed[1])), lefts, rights)
+            case MatrixProduct() if kernel.promotion and Precision.FAST in precision:
+                yield replace(kernel, promotion=0)
             case Stream() if kernel.query.value.element is Element.F32:
                 factors = (kernel.query, kernel.key, kernel.value)
                 yield from _splits(kernel, ((factor, LIMBS) for factor in factors), made)
@@ -285,14 +293,14 @@ def _split_of(kernel: Tiled, operand: EpilogueOperand, count: int) -> tuple[_Lim
 def _splits(kernel: Tiled, factors: Iterable[tuple[EpilogueOperand, int]], made: Made) -> Iterator[Nest]:
     """The kernels that make limbs of factors, of those that nobody has made."""
     for operand, count in factors:
-        if count > 1 and (key := _split_of(kernel, operand, count)[0]) not in made:
+        if count and (key := _split_of(kernel, operand, count)[0]) not in made:
             made[key] = tuple(_limb(key, n, operand.value.symbol.name, key.memory) for n in range(count))
             yield _split(key.source, operand.value.element, key.memory, made[key], kernel.span)
 
 
 def _sides(kernel: Tiled, operand: EpilogueOperand, count: int, made: Made, views: list[View]) -> tuple[EpilogueOperand, ...]:
     """A factor's limbs, which are `made`, as a kernel reads them: through further `views`, if it reads the factor through one."""
-    if count == 1:
+    if not count:
         return (operand,)
     key, lying = _split_of(kernel, operand, count)
     limbs = made[key]
@@ -345,7 +353,8 @@ def _split(source: Symbol, element: Element, lying: CopyLayout, limbs: Sequence[
     for before, limb in pairwise(limbs):
         rest = Binary("sub", rest, _in_f32(Read(before.symbol, places, Element.BF16)))
         steps.append(Compute((limb,), axes, None, (Convert(Select(finite, rest, _constant(0.0)), Element.BF16),), span))
-    why = Reason(f"{{0}} as the sum of {len(limbs)} bf16 values, which the tensor cores multiply", (source,))
+    how = f"as the sum of {len(limbs)} bf16 values" if len(limbs) > 1 else "in bf16"
+    why = Reason(f"{{0}} {how}, which the tensor cores multiply", (source,))
     return Nest(axes, tuple(steps), tuple(limb.symbol for limb in limbs), (why,))
 
 

@@ -115,11 +115,19 @@ class Traits:
         tuple[int, int], ...
     ] = ()  # of a left factor that is computed: bits of what is staged, and for how many of the depth
     epilogue: bool = False  # of a contraction: whether something is done with its sums beside storing them
+    promotion: int = 0  # after how much of the depth what a step adds up is promoted; 0 if it is not, but for limbs
+    unit: int = 0  # of how much of the depth the scales are the same, by which that is multiplied; 0 if there are none
+    by_column: tuple[int, ...] = ()  # of those that depend on columns, of how many of these
+
+    @property
+    def in_limbs(self) -> bool:
+        """Whether factors come in limbs."""
+        return self.limbs != (1, 1)
 
     @property
     def promoted(self) -> bool:
         """Whether each step sums on its own."""
-        return self.limbs != (1, 1)
+        return self.in_limbs or bool(self.promotion)
 
     @property
     def sums(self) -> int:
@@ -141,7 +149,8 @@ class ScheduleProblem:
 
     Of rows in `groups` tiles have one group each. Of streams there are the streamed extent, whether a mask leaves parts out, how
     many scores an element has, how many values are read for each key, and of how many keys a `page` is, if they lie in pages; of
-    factors in limbs, how many they have, and how many products. An element, or a limb, has so many `bits`.
+    factors in limbs, how many they have, and how many products. An element, or a limb, has so many `bits`. Sums are promoted after
+    so much of the depth, if that is not 0.
     """
 
     rows: int
@@ -163,6 +172,8 @@ class ScheduleProblem:
     staged: int = 0  # bytes of what is staged of a left factor that is computed
     work: float = 0.0  # instructions of each of its elements
     bits: int = 16
+    promotion: int = 0
+    by_column: tuple[int, ...] = ()  # for how many columns each scale is one, of those that depend on columns
     epilogue: Epilogue = Epilogue()
 
     @property
@@ -179,16 +190,16 @@ class ScheduleProblem:
 
 
 def register_budget(
-    mapping: TileMapping, *, promoted: bool, scores: int = 1, ragged: bool = False, segments: bool = False
+    mapping: TileMapping, *, limbs: bool, scores: int = 1, ragged: bool = False, segments: bool = False
 ) -> tuple[int, int] | None:
     """Registers per thread of (producer, consumer), if they differ."""
     if not mapping.specialized:
         return None
     special = TABLE_BUDGETS if ragged or segments else {}
-    if promoted:
+    if limbs:
         special = SEGMENT_LIMB_BUDGETS if segments else LIMB_BUDGETS
     if mapping.keys:
-        special = PAGE_BUDGETS if mapping.box else SCORES_BUDGETS if scores > 1 or promoted else STREAM_BUDGETS
+        special = PAGE_BUDGETS if mapping.box else SCORES_BUDGETS if scores > 1 or limbs else STREAM_BUDGETS
     return special.get(mapping.consumers, REGISTER_BUDGETS[mapping.consumers])
 
 
@@ -220,7 +231,8 @@ def accumulators(mapping: TileMapping, traits: Traits) -> int:
         return mapping.rows * (4 * mapping.columns + 3 * mapping.keys) // (2 * mapping.consumers * 128)
     held = mapping.depth if traits.computed else 0  # 16 bits each
     columns = held + 2 * mapping.columns * (traits.sums + traits.promoted) + (1 + 2 * traits.scores + traits.by_key) * mapping.keys
-    return mapping.rows * columns // (2 * mapping.sharing * 128)
+    scales = sum(mapping.columns // 4 for unit in traits.by_column if unit % mapping.columns)
+    return mapping.rows * columns // (2 * mapping.sharing * 128) + scales
 
 
 def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ...]:
@@ -241,7 +253,7 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
     step = width if traits.right_across or traits.stream else max(granule, 16)
     staged = lcm(*(target.swizzle * 8 // bits * per for bits, per in traits.computed))
     tables = {"ragged": bool(traits.ragged), "segments": traits.segments}
-    budget = register_budget(mapping, promoted=traits.promoted, scores=traits.scores, **tables)
+    budget = register_budget(mapping, limbs=traits.in_limbs, scores=traits.scores, **tables)
     spare = STREAM_SPARE + KEY_SPARE * traits.by_key if traits.stream else SPARE_REGISTERS
     threads = target.warpgroup * (mapping.consumers + mapping.specialized)
     registers = budget[1] if budget else min(target.max_registers, target.registers_per_multiprocessor // threads)
@@ -260,7 +272,11 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
         (not traits.computed or (not mapping.in_flight and mapping.specialized),
          "a factor is computed while no product is in flight, and beside a producer: the mapping must be specialized"),
         (not traits.promoted or not mapping.in_flight,
-         "with factors in limbs no product is in flight when the next step is issued: a step adds up its own"),
+         "with factors in limbs, or sums that are promoted, no product is in flight when the next step is issued: "
+         "a step adds up its own"),
+        (not traits.promotion or mapping.depth <= traits.promotion,
+         f"depth can be at most {traits.promotion}, of which sums are promoted"),
+        (not traits.unit or traits.unit % mapping.depth == 0, f"{traits.unit} of the depth have one scale"),
         (0 <= mapping.in_flight < mapping.stages, "fewer products can be in flight than the ring has stages"),
         (mapping.specialized or not traits.stream, "a stream needs a producer of its own: it must be specialized"),
         (mapping.specialized or mapping.in_flight + 2 <= mapping.stages,
@@ -288,7 +304,8 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
         (not mapping.apart or mapping.specialized, "consumers with tiles of their own need a producer: it must be specialized"),
         (not mapping.apart or mapping.persistent, "tiles are done in turn where a block has several: it must be persistent"),
         (not mapping.apart or not (traits.promoted or traits.computed),
-         "a step of factors in limbs, or of one that is computed, multiplies and computes by itself: tiles are not done in turn"),
+         "a step of factors in limbs, of sums that are promoted, or of a factor that is computed, multiplies and computes "
+         "by itself: tiles are not done in turn"),
         (used <= target.shared_per_block, f"it needs {used} bytes of shared memory of {target.shared_per_block}"),
     ]  # fmt: skip
     return tuple(text for holds, text in rules if not holds)
@@ -304,6 +321,10 @@ SIBLING_TILES = (  # of each of the products that share a factor
     (128, 128, 64, 2), (256, 64, 64, 2), (128, 64, 64, 2), (128, 64, 128, 2), (64, 128, 64, 1), (64, 64, 128, 1), (64, 64, 64, 1),
 )  # fmt: skip
 LIMB_TILES = ((128, 128, 64, 2), (128, 64, 64, 2), (64, 128, 64, 1), (64, 64, 64, 1))  # stages hold several of each factor
+# Beside the sum of a step a thread holds that of all: no tile of 256 columns, nor steps deeper than what is promoted.
+PROMOTED_TILES = (
+    (128, 192, 64, 2), (128, 128, 64, 2), (128, 96, 64, 2), (128, 64, 64, 2), (64, 192, 64, 1), (64, 128, 64, 1), (64, 64, 64, 1),
+)  # fmt: skip
 # Of each consumer, in turn: the tiles and clusters that ran on a GPU, with right results. A schedule may ask for others.
 TURN_TILES = ((128, 128, 64, 2), (64, 128, 64, 2), (64, 128, 64, 3))
 TURN_CLUSTERS: tuple[tuple[int, Literal["rows", "columns"]], ...] = ((2, "rows"), (1, "rows"))
@@ -358,17 +379,18 @@ def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Itera
     """For each tile and cluster the rings that it may have, the best first; `shallow` ones, and tiles in turn, in any case."""
     fixed: dict[str, Any] = dict(given)
     alone = traits.promoted or bool(traits.computed)  # a step waits for its own products
+    scarce = traits.in_limbs or bool(traits.computed)  # of shared memory
     waiting = fixed.get("in_flight", 0 if alone else 1)
     if traits.stream:
         stages: Iterable[int] = (2, 1) if traits.promoted else (max(2, waiting + 1),)
     else:
-        least = 1 if traits.promoted else 2  # a stage of limbs is several of others
+        least = 1 if traits.in_limbs else 2  # a stage of limbs is several of others
         stages = range(max(MOST_STAGES, waiting + 1), waiting if shallow else max(least, waiting), -1)
     for base in _bases(traits, fixed.get("turns", traits.epilogue or shallow)):
         for sized in _sized(base, fixed, target):
             most = max(MOST_TURN_STAGES, waiting + 1) if sized.apart and "stages" not in fixed else MOST_STAGES + waiting
             depths = [n for n in stages if n <= most]
-            rings = (replace(sized, stages=n, slots=slots) for n in depths for slots in ((1,) if alone else (2, 1)))
+            rings = (replace(sized, stages=n, slots=slots) for n in depths for slots in ((1,) if scarce else (2, 1)))
             if traits.computed and not sized.persistent and "stages" not in fixed:  # two blocks beside each other
                 half = target.shared_per_multiprocessor // 2 - target.shared_taken
                 rings = (ring for ring in rings if shared_bytes(ring, traits) <= half)
@@ -386,7 +408,8 @@ def _bases(traits: Traits, in_turn: bool) -> Iterator[TileMapping]:
         for (rows, columns, depth, consumers), persistent in product(COMPUTED_TILES, (True, False)):
             yield TileMapping(rows, columns, depth, 2, 0, consumers, 1, persistent=persistent)
     else:
-        shapes = LIMB_TILES if traits.promoted else SIBLING_TILES if traits.sums > 1 else TILES
+        shapes = LIMB_TILES if traits.in_limbs else SIBLING_TILES if traits.sums > 1 else TILES
+        shapes = PROMOTED_TILES if traits.promotion else shapes
         for (rows, columns, wide, consumers), (cluster, over) in product(shapes, CLUSTERS):
             depth = wide * 16 // traits.element.bits
             yield TileMapping(rows, columns, depth, 2, 0 if traits.promoted else 1, consumers, cluster, over)
@@ -485,6 +508,9 @@ SUSTAINED, SUSTAINED_RATE = 120e-6, 5.35e12  # beyond so many seconds power limi
 # is fitted to four products of 4,096 rows on one H200 alone (benchmarks/results/2026-12-01-training.md).
 LOADED, LOAD_COST = 1 / 128, 0.03 * 256
 TURN_SUSTAINED = 0.93
+# By a prototype at 4096³ in 8-bit floats, with its tile: what it takes to add a step's sum to that of all, an element of a tile.
+PROMOTED = 2.6e-12
+STORED_BYTES = 2  # of an element of a result, at least
 OUTSIDE_COST = 3.0  # what lies outside the tensor is filled with 0 more slowly than it would be loaded
 # Fitted to seven convolutions on one H100.
 PIXEL_COPY, EACH_PIXEL = 6e-8, 2.4e-9  # seconds of a copy of pixels, and of each
@@ -558,9 +584,13 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
     bytes_ = problem.bits / 8
     # A product of 32 bits takes as long as two of 16, which also draw as much power: by its data sheet, not measured.
     flops = 2.0 * mapping.rows * mapping.columns * mapping.depth * problem.products * problem.sums * problem.bits / 16
+    work_after = 0.0
+    if problem.promotion:  # scales of single columns take an instruction for each element, too, and are loaded
+        instructions = 1 + sum(bool(unit % mapping.columns) for unit in problem.by_column)
+        work_after = PROMOTED * instructions * mapping.rows * mapping.columns * mapping.depth / problem.promotion
     # Tiles that lie beside each other, of one factor's rows or columns, cost what one that is as large does.
     whole_rows, whole_columns = mapping.rows * problem.factors[0], mapping.columns * problem.factors[1]
-    work = flops / RATE * (1 + COLUMNS_COST / whole_columns + ROWS_COST / whole_rows) + STEP
+    work = flops / RATE * (1 + COLUMNS_COST / whole_columns + ROWS_COST / whole_rows) + STEP + work_after
     own_rows = mapping.rows if over_rows else mapping.rows / mapping.cluster
     own_columns = mapping.columns / mapping.cluster if over_rows else mapping.columns
     own_rows *= inside_rows + OUTSIDE_COST * (1 - inside_rows)
@@ -583,7 +613,8 @@ def predict(mapping: TileMapping, problem: ScheduleProblem, target: Target) -> f
     many = problem.outer * problem.depth
     lefts, rights = problem.elements or (many * problem.rows, many * problem.columns)
     results = problem.rows * problem.columns * problem.outer
-    moved = bytes_ * (left * lefts + right * rights + results) + problem.epilogue.moved * results
+    stored = max(bytes_, STORED_BYTES) * results + problem.epilogue.moved * results
+    moved = bytes_ * (left * lefts + right * rights) + stored
     return _slower(busy, LAUNCH + moved / MEMORY_RATE, 6)
 
 

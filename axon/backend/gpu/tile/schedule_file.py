@@ -8,7 +8,7 @@
     columns = 128
 
     [mlp]
-    precision = "tf32"   # of all of its products, see `tf32`
+    precision = "tf32"   # of all of its products, see `Precision`
 
 The words are the fields of `Mapping`. What a file does not fix, the cost model chooses: the best mapping with those values. That
 changes speed, never results; `precision` alone changes these. What is wrong with a file is AX0605, at its place in it.
@@ -24,9 +24,10 @@ from functools import cache
 from itertools import product
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from axon.backend.gpu.layout.products import PROMOTED, Precision
 from axon.backend.gpu.layout.target import HOPPER, WGMMA, Target
 from axon.backend.gpu.tile.schedule import Given, ScheduleProblem, TileMapping, Traits, attempts, candidates, check, holds, ranked
-from axon.backend.gpu.tile.tf32 import multiplies
+from axon.backend.gpu.tile.tf32 import sums_products
 from axon.base.data import dataclass, fields, replace
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import Element
@@ -36,7 +37,7 @@ from axon.base.source import SourceFile, Span
 from axon.core.ir import Program
 
 PRECISION = "precision"  # of a function's products
-PRECISIONS = ("f32", "tf32")
+PRECISIONS = {"f32": Precision.WHOLE, "tf32": Precision.TF32, "fast": Precision.FAST}
 MOST = 1 << 20  # of any number in a mapping
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
@@ -72,9 +73,9 @@ class Fixed:
         """For values with which every mapping proved too much for the registers, which only the compiler can tell."""
         return self._wrong(self.values, ("it does not fit its registers",))
 
-    def possible(self, target: Target, *, tf32: bool) -> None:
+    def possible(self, target: Target, precision: Precision) -> None:
         """Raises AX0605 for values that no mapping of any kernel has."""
-        kernels = (*_ALL_TRAITS, _ROUNDED) if tf32 else _ALL_TRAITS
+        kernels = (*_ALL_TRAITS, *_ALLOWED.get(precision, ()))
         if not self.values:
             return
         guilty = self._fewest(lambda given: any(candidates(target, traits, given) for traits in kernels))
@@ -108,18 +109,24 @@ _ALL_TRAITS = tuple(
     for left, right, stream, value in product((False, True), repeat=4)
     if stream or not value
 )
-_ROUNDED = Traits(Element.F32, (Element.F32,))  # a product that rounds to tf32
+_ALL_TRAITS += (Traits(Element.F8E4M3, (Element.F32,), promotion=PROMOTED), Traits(Element.I8, (Element.I32,)))
+_ALLOWED = {Precision.TF32: (Traits(Element.F32, (Element.F32,)),), Precision.FAST: (Traits(Element.F8E4M3, (Element.F32,)),)}
+_SAID = {  # which products lose something, and what they do
+    Precision.TF32: (Element.F32, "round products to tf32", "product that could be rounded to tf32"),
+    Precision.FAST: (Element.F8E4M3, "sum products of 8-bit floats", "product of 8-bit floats"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What a file fixes for one function: for all of its kernels, and by number, from 1, for one of them; and where it says that
-    products may be rounded to tf32, if it does."""
+    """What a file fixes for one function: for all of its kernels, and by number, from 1, for one of them; and what it says that
+    products may lose, and where, if it does."""
 
     everywhere: Fixed = Fixed()
     kernels: tuple[tuple[int, Span, Fixed], ...] = ()
     name: str = ""  # the function's
-    tf32: Span | None = None
+    precision: Precision = Precision.WHOLE
+    place: Span | None = None
 
     @property
     def maps(self) -> bool:
@@ -127,13 +134,15 @@ class Schedule:
         return bool(self.everywhere.values or self.kernels)
 
     def allows(self, programs: Iterable[Program], target: Target) -> None:
-        """Raises AX0605 where products are to be rounded, and there are none, or the chip has no instructions for that."""
-        if self.tf32 is None:
+        """Raises AX0605 where products are to lose something, and there are none, or the chip has no instructions for that."""
+        if self.place is None:
             return
+        element, does, has = _SAID[self.precision]
         if not target.has(WGMMA):
-            raise AxonError((_error(f"{target.name} cannot round products to tf32", Label(self.tf32, f"it has no {WGMMA.name}")),))
-        if not any(multiplies(op) for program in programs for op in program.block.ops):
-            raise AxonError((_error(f"`{self.name}` has no product that could be rounded to tf32", Label(self.tf32)),))
+            raise AxonError((_error(f"{target.name} cannot {does}", Label(self.place, f"it has no {WGMMA.name}")),))
+        ops = (op for program in programs for op in program.block.ops)
+        if not any(sums_products(op, narrow=element is not Element.F32) for op in ops):
+            raise AxonError((_error(f"`{self.name}` has no {has}", Label(self.place)),))
 
     def of(self, count: int) -> tuple[Fixed, ...]:
         """What is fixed for each of a program's kernels. Raises AX0605 for the number of a kernel that does not exist."""
@@ -175,7 +184,7 @@ def _check_possible(schedule: Schedule, target: Target) -> list[Diagnostic]:
     wrong: dict[Diagnostic, None] = {}
     for fixed in alone:
         try:
-            fixed.possible(target, tf32=schedule.tf32 is not None)
+            fixed.possible(target, schedule.precision)
         except AxonError as error:
             wrong |= dict.fromkeys(error.diagnostics)
     return list(wrong)
@@ -253,18 +262,19 @@ class _Reader:
                     continue
                 kernels.append((int(inner[:9]), self._place(path).key, self._fixed(path, values)))
         own = {k: v for k, v in entry.items() if k != PRECISION and (not isinstance(v, dict) or k in kinds())}
-        return Schedule(self._fixed((name,), own), tuple(kernels), name, self._tf32(name, entry))
+        return Schedule(self._fixed((name,), own), tuple(kernels), name, *self._precision(name, entry))
 
-    def _tf32(self, name: str, entry: MappingOf[str, Any]) -> Span | None:
-        """Where products may be rounded to tf32, if they may."""
+    def _precision(self, name: str, entry: MappingOf[str, Any]) -> tuple[Precision, Span | None]:
+        """What products may lose, and where that is said."""
         value = entry.get(PRECISION)
         if value is None:
-            return None
+            return Precision.WHOLE, None
         place = self._place((name, PRECISION))
         if not isinstance(value, str) or value not in PRECISIONS:
-            self.wrong.append(self._no_word(PRECISION, PRECISIONS, value, place))
-            return None
-        return place.both if value == "tf32" else None
+            self.wrong.append(self._no_word(PRECISION, tuple(PRECISIONS), value, place))
+            return Precision.WHOLE, None
+        found = PRECISIONS[value]
+        return found, place.both if found else None
 
     def _unknown_function(self, name: str, entry: Any, place: Span) -> None:
         if name in (*kinds(), PRECISION) and not isinstance(entry, dict):

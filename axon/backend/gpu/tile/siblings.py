@@ -23,6 +23,7 @@ from axon.backend.gpu.tile.epilogue_cost import APART, seconds_bare
 from axon.backend.gpu.tile.online_softmax import local_symbols
 from axon.backend.gpu.tile.schedule import Epilogue, ScheduleProblem, Traits, fastest
 from axon.base.data import dataclass, replace
+from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Compute, Op, Value
 from axon.core.walk import rename, tensors_of
@@ -126,6 +127,10 @@ def _together(
 def _refused(kernel: MatrixProduct) -> str:
     """Why sums that could be siblings are none: what no kernel of several accumulators takes."""
     elements = list(dict.fromkeys(operand.value.element for operand in kernel.operands))
+    if kernel.promotion:
+        return "what a step adds up of 8-bit floats is promoted, for which a step has a sum of its own"
+    if kernel.sum is Element.I32:
+        return ""
     if len(elements) > 1:
         return "factors of two element types come in limbs, and a step of these has a sum of its own"
     if elements[0] not in PRODUCT_ELEMENTS:

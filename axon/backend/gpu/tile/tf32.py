@@ -37,9 +37,9 @@ def error_bound(depth: int) -> float:
     return 1 + (depth + INSTRUCTION_DEPTH) / 2**14
 
 
-def multiplies(op: Op) -> bool:
-    """Whether an operation sums products of floats: those of f32 may be rounded."""
+def sums_products(op: Op, *, narrow: bool) -> bool:
+    """Whether an operation sums products of floats, of which those of f32 may be rounded; or, `narrow`, of 8-bit ones."""
     if not isinstance(op, Compute) or op.reduction is None or op.reduction.monoid.kind != "sum" or len(op.body) != 1:
         return False
-    deep, _ = factors_of(op)
-    return sum(element_of(factor).is_float for factor in deep) > 1
+    elements = [element_of(factor) for factor in factors_of(op)[0]]
+    return sum(element.is_float and (not narrow or element.bits == 8) for element in elements) > 1

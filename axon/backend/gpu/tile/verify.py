@@ -98,6 +98,8 @@ class KernelScope(PlanScope):
                 self.require(self.scalar(scalar) in NUMBERS, "pages are no whole numbers")
         for operand in kernel.operands:
             self.operand(operand)
+        for scale in kernel.scales if isinstance(kernel, MatrixProduct) else ():
+            self.require(self.scalar(scale.read) is Element.F32, f"the scale {scale.read.tensor!r} is not in f32")
         if isinstance(kernel, MatrixProduct) and kernel.computed is not None:
             self.computes(kernel, kernel.computed)
         for product in kernel.products if isinstance(kernel, MatrixProduct) else (kernel.product,):

@@ -81,7 +81,10 @@ def test_plain_kernels_have_one_role_and_are_explained_by_what_memory_moves() ->
 
 def test_a_product_that_is_none_for_the_tensor_cores_says_why() -> None:
     core = program("fun f (a : f64[m, k]) (b : f64[k, n]) = a @ b")
-    assert "  not on the tensor cores: matrix instructions here take bf16, f16 and f32, not f64" in explain(core).splitlines()
+    assert (
+        "  not on the tensor cores: matrix instructions here take bf16, f16, f32, f8e4m3, f8e5m2, i8 and u8, not f64"
+        in explain(core).splitlines()
+    )
 
 
 def test_a_loop_shows_the_kernels_of_its_step() -> None:

@@ -110,7 +110,7 @@ def test_refusals_say_why() -> None:
     right = Read(d.symbol, (Dim.of(k), Dim.of(j)), Element.F64)
     whole = (Axis(i, size), Axis(j, size))
     product = Reduction((Axis(k, size),), Monoid("sum"))
-    assert "bf16, f16 and f32, not f64" in refused(Compute((square,), whole, product, (mul(left, right),)), d)
+    assert "f8e4m3, f8e5m2, i8 and u8, not f64" in refused(Compute((square,), whole, product, (mul(left, right),)), d)
     shifted = Read(a.symbol, (Dim.of(i), Dim.of(k) * Dim.of(k)), Element.BF16)
     plain = Read(a.symbol, (Dim.of(k), Dim.of(j)), Element.BF16)
     narrow = Value(fresh("narrow"), Element.BF16, (size, size))

@@ -125,7 +125,7 @@ def test_as_the_interpreter(name: str, chosen: Merging, monkeypatch: pytest.Monk
     op = program.block.ops[0]
     assert isinstance(op, Compute)
     choice = frozenset({(op.outs[0].symbol, chosen)})
-    monkeypatch.setattr(ways, "merged", lambda _, __, decided, *___, tf32, refused: frozenset() if decided else choice)
+    monkeypatch.setattr(ways, "merged", lambda _, __, decided, *___, precision, refused: frozenset() if decided else choice)
     kinds = [value.element.dtype for value in program.inputs]
     given = [x.astype(kind) for x, kind in zip(_given(SMALL[name], np.float32), kinds, strict=True)]
     want, got = (np.asarray(MODULE[name](*given, target=target), np.float64) for target in ("interpret", "simulate"))

@@ -17,6 +17,7 @@ from axon.backend.chips import named
 from axon.backend.gpu.build import cubin
 from axon.backend.gpu.build.recipe import stages, traits
 from axon.backend.gpu.layout.assumptions import Granted
+from axon.backend.gpu.layout.products import Precision
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.proof.findings import Proof
 from axon.backend.gpu.proof.prove import verify
@@ -88,12 +89,12 @@ def assert_rounded(axes: str, got: Any, a: Any, b: Any, depth: int) -> None:
 def test_only_what_is_allowed_is_rounded() -> None:
     core = program(NT)
     assert not any(map(rounded, plan(core, HOPPER).kernels))
-    (kernel,) = plan(core, HOPPER, Way(tf32=True)).kernels
+    (kernel,) = plan(core, HOPPER, Way(precision=Precision.TF32)).kernels
     assert rounded(kernel)
-    assert allowing('precision = "f32"').tf32 is None
-    assert not any(map(rounded, plan(program(MIXED), HOPPER, Way(tf32=True)).kernels))
+    assert allowing('precision = "f32"').place is None
+    assert not any(map(rounded, plan(program(MIXED), HOPPER, Way(precision=Precision.TF32)).kernels))
     halves = program(NT.replace("f32", "bf16"))
-    assert plan(halves, HOPPER, Way(tf32=True)).kernels[0].operands[0].value.element is Element.BF16
+    assert plan(halves, HOPPER, Way(precision=Precision.TF32)).kernels[0].operands[0].value.element is Element.BF16
 
 
 @pytest.mark.parametrize(("source", "copies"), [(NT, 0), (NN, 1), ("fun f (a : f32[n, n]) = a @ a", 1)])
@@ -130,8 +131,8 @@ def test_a_precision_that_cannot_be_is_refused() -> None:
     with pytest.raises(AxonError, match="`f` has no product that could be rounded to tf32"):
         run(program("fun f (a : f32[m]) = for i => a[i] + 1.0"), [normal(8)], schedule=allowing())
     for text, words in (
-        ('precision = "tf23"', '`precision` is "f32" or "tf32", not "tf23"'),
-        ("precision = 32", '`precision` is "f32" or "tf32", not 32'),
+        ('precision = "tf23"', '`precision` is "f32" or "tf32" or "fast", not "tf23"'),
+        ("precision = 32", '`precision` is "f32" or "tf32" or "fast", not 32'),
         ('1.precision = "tf32"', "`precision` is of all products of a function"),
     ):
         with pytest.raises(AxonError, match=words):
