@@ -16,13 +16,14 @@ Note [Matrix descriptors]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from functools import reduce
 from operator import mul
 from typing import assert_never
 
 from axon.backend.gpu.emit.computed import ComputedEmitter
+from axon.backend.gpu.emit.issued import issued, pages_of
 from axon.backend.gpu.emit.pages import PageEmitter
 from axon.backend.gpu.emit.pixels import PixelEmitter
 from axon.backend.gpu.emit.ragged import RaggedEmitter
@@ -31,7 +32,6 @@ from axon.backend.gpu.emit.scales import ScaleEmitter
 from axon.backend.gpu.emit.segments import SegmentEmitter
 from axon.backend.gpu.emit.source import Emitted, MapParameter, Parameter, SizeParameter, StrideParameter, emitted
 from axon.backend.gpu.emit.stream import StreamEmitter
-from axon.backend.gpu.layout.pages import Pages
 from axon.backend.gpu.layout.pixels import pixels_of
 from axon.backend.gpu.layout.products import MULTIPLIED
 from axon.backend.gpu.roles import barriers as b
@@ -380,8 +380,8 @@ class Emitter:
 
     def block(self, body: tuple[Op, ...]) -> None:
         _, most, _ = self.program.target.product_columns
-        for op, *beside in _issued(body, most):
-            pages = _pages(op)
+        for op, *beside in issued(body, most):
+            pages = pages_of(op)
             if isinstance(op, b.Copy) and pages is not None:
                 self.pages.copies([op, *(each for each in beside if isinstance(each, b.Copy))], pages)
             elif isinstance(op, b.Product):
@@ -734,41 +734,6 @@ class Emitter:
             copy = self.made(f"copy_out_{rank}d", "ptx.copy_out", rank)
             code.call(copy, source, self.parameters[MapParameter(op.descriptor)], *at)
             code.call("ptx.store_commit")
-
-
-def _issued(body: tuple[Op, ...], most: int) -> Iterator[list[Op]]:
-    """The operations one by one, but products together of which one instruction, of so many columns at most, makes all, and the
-    copies from pages into a tile."""
-    group: list[Op] = []
-    for op in body:
-        if group and not _continues(group, op, most):
-            yield group
-            group = []
-        group.append(op)
-    if group:
-        yield group
-
-
-def _continues(group: Sequence[Op], op: Op, most: int) -> bool:
-    """Whether a product is of the same left factor as those before it, and its right factor lies behind theirs in the same way: so
-    that their columns are those of one factor. See Note [Matrix descriptors]."""
-    first = group[0]
-    if isinstance(op, b.Copy) and isinstance(first, b.Copy):
-        return _pages(op) is not None and (op.ring, op.field) == (first.ring, first.field)
-    if not isinstance(first, b.Product) or not isinstance(op, b.Product) or not isinstance(op.left, b.StageField):
-        return False
-    if replace(op, accumulator=first.accumulator, right=first.right) != first or op.right.ring != first.right.ring:
-        return False
-    tile, field, start = op.right.tile, op.right.ring.fields[op.right.field], first.right.ring.fields[first.right.field]
-    alike = (tile.axes, tile.shape, tile.element) == (start.tile.axes, start.tile.shape, start.tile.element)
-    follows = alike and field.offset == start.offset + len(group) * tile.bytes
-    one_panel = tile.axes[-1] != op.over or tile.bytes == field.panel  # along what is summed, panels of one lie between
-    return follows and one_panel and (len(group) + 1) * op.accumulator.shape[1] <= most
-
-
-def _pages(op: Op) -> Pages | None:
-    """From which pages an operation copies, if it does."""
-    return op.ring.fields[op.field].load.pages if isinstance(op, b.Copy) else None
 
 
 def _kind(element: Element) -> tuple[str, ...]:
