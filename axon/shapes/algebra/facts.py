@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from heapq import merge
 from itertools import islice
 from operator import attrgetter, itemgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from axon.base.names import Symbol
 from axon.shapes.algebra.budget import Budget
@@ -138,7 +138,9 @@ _NOWHERE = Symbol("false", 0)  # under it stand the claims that are false whatev
 class Facts:
     """An immutable set of relations. Every variable is at least 0."""
 
-    __slots__ = ("_hidden", "_parts", "answers", "budget", "equations", "simplifying")
+    __slots__ = ("_found", "_hidden", "_parts", "answers", "budget", "equations", "simplifying")
+
+    _found: dict[Hashable, Any]  # made when it is first asked for
 
     def __init__(self, budget: Budget | None = None) -> None:
         """No facts. What is asked about them and about those that are added is charged to the budget."""
@@ -187,6 +189,19 @@ class Facts:
     def index(self, symbol: Symbol, extent: Dim) -> Facts:
         """These facts and 0 <= symbol < extent."""
         return self.assume(Relation(Dim.of(symbol), "<", extent))
+
+    @property
+    def found(self) -> dict[Hashable, Any]:
+        """What was found under these facts, by what was asked (see `forms`)."""
+        try:
+            return self._found
+        except AttributeError:
+            self._found = {}
+            return self._found
+
+    def mentions(self, variable: Symbol) -> bool:
+        """Whether a claim speaks of a variable."""
+        return any(part.log.by_variable.get(variable) for part in self._parts) and self._count(variable) > 0
 
     @property
     def hides(self) -> bool:
