@@ -221,15 +221,19 @@ class Reverse(Maker):
 
     def form_of(self, op: Op) -> Form | None:
         """An operation with all that what it passes on depends on, but for what is known; None where that is more than is looked at."""
-        wholes = [self.parts.get(out.symbol, []) for out in outs_of(op)]
-        if any(len(parts) > 1 for parts in wholes) or not isinstance(op, Compute | Scan | Loop):
-            return None
-        if isinstance(op, Loop) and (op.conditional or self.rules):
-            return None
+        match op:
+            case Compute(reduction=Reduction(monoid=Monoid(kind=kind))) if kind != "sum":
+                if any(len(self.parts.get(out.symbol, ())) > 1 for out in op.outs):
+                    return None  # others come before their sum
+            case Loop() if op.conditional or self.rules:
+                return None
+            case Sort() | Compress() | Check():
+                return None
         form = Form()
-        if not form.op(op) or not self.stopped.isdisjoint(form.numbers):
+        own = frozenset(defined((op,)))
+        if not self.stopped.isdisjoint(own) or not form.op(op):
             return None
-        own, met = frozenset(defined((op,))), list(form.numbers)
+        met = list(form.numbers)
         for symbol in met:
             if symbol in own:
                 continue
@@ -240,8 +244,9 @@ class Reverse(Maker):
             if shape is None:
                 return None
             form.found.append((value is None, self.fills.get(symbol), self.scalars.get(symbol), *map(form.dim, shape)))
-        for parts in wholes:
-            form.found.append(tuple((form.value(part), self.fills.get(part.symbol)) for part in parts))
+        for out in outs_of(op):
+            part = self._whole(out)
+            form.found.append(None if part is None else (form.value(part), self.fills.get(part.symbol)))
         form.found += ((form.numbers[size], size) for size in sorted(form.sizes - own, key=lambda s: s.id))
         return form
 
