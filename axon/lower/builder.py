@@ -405,6 +405,8 @@ class CoreBuilder:
         One axis whose range depends on axes that nothing mentions stands without them, over all indices that it has for any of
         theirs: what is right at an index is so for each, unless it is risky.
         """
+        if not context.axes:
+            return [], []
         used = self._uses(mention)
         own = {a.symbol for a in context.axes}
         dependent = [a for a in reversed(context.axes) if a.symbol in used and a.extent.variables & own]

@@ -135,7 +135,8 @@ class Derivatives(Loops):
                 names[outs[0].symbol] = source
             else:
                 ops.append(op)
-                shapes |= {out.symbol: out.shape for out in outs}
+                for out in outs:
+                    shapes[out.symbol] = out.shape
         self.b.ops[begin:] = ops
         return names
 

@@ -75,18 +75,18 @@ class _Walk:
     def _scalars(self, scalars: Iterable[Scalar], span: Span | None) -> None:
         for scalar in scalars:
             for node in nodes(scalar):
-                match node:
-                    case Index(dim=dim, element=element):
-                        if element is Element.I64:
-                            self._wide(dim, span)
-                        self._parts(dim, span)
-                    case Read(subscripts=subscripts):
-                        compared = node.padding is not None or node.checked is not None
-                        for subscript in subscripts:
-                            if isinstance(subscript, Dim):
-                                if compared:
-                                    self._wide(subscript, span)
+                if isinstance(node, Read):
+                    compared = node.padding is not None or node.checked is not None
+                    for subscript in node.subscripts:
+                        if isinstance(subscript, Dim):
+                            if compared:
+                                self._wide(subscript, span)
+                            if subscript.compound:
                                 self._parts(subscript, span)
+                elif isinstance(node, Index):
+                    if node.element is Element.I64:
+                        self._wide(node.dim, span)
+                    self._parts(node.dim, span)
 
     def _parts(self, dim: Dim, span: Span | None) -> None:
         if not dim.compound:

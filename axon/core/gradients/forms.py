@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
-from axon.base.names import Symbol, fresh
+from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.core.ir import (
     Axis,
@@ -141,12 +141,25 @@ def defined(ops: Iterable[Op]) -> Iterator[Symbol]:
                 yield op.size
 
 
+def counted(ops: Iterable[Op]) -> Iterator[Symbol]:
+    """What operations define that may stand in Dims, also inside: indices and counters."""
+    for op in ops:
+        if isinstance(op, Compute | Scan):
+            yield from (axis.symbol for axis in all_axes(op))
+        elif isinstance(op, Loop):
+            yield op.counter
+            yield from counted(op.body.ops)
+
+
 class Renaming:
     """Operations under other names, which are in the same order of age; and at other places of a text."""
 
-    def __init__(self, names: Mapping[Symbol, Symbol], spans: Mapping[Span | None, Span | None]) -> None:
+    def __init__(
+        self, names: Mapping[Symbol, Symbol], variables: Iterable[Symbol], spans: Mapping[Span | None, Span | None]
+    ) -> None:
+        """`variables` are those that stand in Dims."""
         self.names, self.spans = names, spans
-        self.dims = {old: Dim.of(new) for old, new in names.items()}
+        self.dims = {old: Dim.of(names[old]) for old in variables}
 
     def symbols(self, symbols: Iterable[Symbol]) -> tuple[Symbol, ...]:
         names = self.names
@@ -221,6 +234,6 @@ class Renaming:
                 raise AssertionError("has no form")
 
 
-def renewed(symbols: Iterable[Symbol]) -> dict[Symbol, Symbol]:
-    """New symbols for others, called the same and in the same order of age."""
-    return {symbol: fresh(symbol.name) for symbol in sorted(symbols, key=_AGE)}
+def by_age(symbols: Iterable[Symbol]) -> tuple[Symbol, ...]:
+    """Symbols, the older ones first."""
+    return tuple(sorted(symbols, key=_AGE))

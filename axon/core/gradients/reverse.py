@@ -22,7 +22,7 @@ from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core.gradients.demand import Demand, demands, disjunction, is_bounded
-from axon.core.gradients.forms import Form, Renaming, defined, renewed
+from axon.core.gradients.forms import Form, Renaming, by_age, counted, defined
 from axon.core.gradients.keeping import worth_keeping
 from axon.core.gradients.making import Maker, layered
 from axon.core.gradients.operations import (
@@ -83,6 +83,8 @@ class _Passed:
 
     form: Form
     ops: tuple[Op, ...]
+    defined: tuple[Symbol, ...]  # by the operations, the older first
+    variables: tuple[Symbol, ...]  # of these, and of what the form names, those that may stand in Dims
     given: tuple[tuple[Symbol, Value], ...]
     fills: dict[Symbol, Const]
 
@@ -91,8 +93,8 @@ class _Passed:
         spans = dict(zip(self.form.spans, form.spans, strict=True))
         if any(spans[old] != new for old, new in zip(self.form.spans, form.spans, strict=True)):
             return False
-        names = dict(zip(self.form.numbers, form.numbers, strict=True)) | renewed(defined(self.ops))
-        renaming = Renaming(names, spans)
+        names = dict(zip(self.form.numbers, form.numbers, strict=True)) | {old: fresh(old.name) for old in self.defined}
+        renaming = Renaming(names, self.variables, spans)
         to.ops += map(renaming.op, self.ops)
         for symbol, part in self.given:
             to.parts.setdefault(names[symbol], []).append(renaming.value(part))
@@ -217,7 +219,8 @@ class Reverse(Maker):
             given = [(symbol, part) for symbol, n in before.items() for part in self.parts.get(symbol, [])[n:]]
             ops = tuple(self.ops[begin:])
             fills = {out.symbol: self.fills[out.symbol] for each in ops for out in outs_of(each) if out.symbol in self.fills}
-            self.known.found[form.key] = _Passed(form, ops, tuple(given), fills)
+            variables = (*form.sizes, *counted(ops))
+            self.known.found[form.key] = _Passed(form, ops, by_age(defined(ops)), variables, tuple(given), fills)
 
     def form_of(self, op: Op) -> Form | None:
         """An operation with all that what it passes on depends on, but for what is known; None where that is more than is looked at."""
