@@ -187,15 +187,18 @@ class CoreBuilder:
     def _always(self, relation: Relation, subscripts: Subscripts, context: Context) -> bool:
         """Whether a relation is proved of the axes that subscripts mention, whatever guards stand around them; asked once of all that
         have one form."""
-        axes = _mentioned(context, subscripts)
-        dims = [relation.left, relation.right, *(axis.extent for axis in axes)]
-        asked = form([axis.symbol for axis in axes], dims, self.known)
-        key = CoreBuilder._always, relation.op, asked
-        if asked is None or key not in self.known.found:
-            plain = self.facts(context, guards=False, about=subscripts)
-            self.known.found[key] = self._holds(relation, plain, context.axes)
-        found: bool = self.known.found[key]
-        return found
+        always = self.known.found("inside")
+        asked = None
+        if not always.idle:
+            axes = _mentioned(context, subscripts)
+            dims = [relation.left, relation.right, *(axis.extent for axis in axes)]
+            asked = form([axis.symbol for axis in axes], dims, self.known)
+        known: bool | None = None if asked is None else always.get((relation.op, asked))
+        if known is None:
+            known = self._holds(relation, self.facts(context, guards=False, about=subscripts), context.axes)
+            if asked is not None:
+                always.keep((relation.op, asked), known)
+        return known
 
     def _holds(self, relation: Relation, known: Facts, axes: Sequence[Axis], guards: Sequence[Scalar] = ()) -> bool:
         """Whether a relation is proved, as it stands or at the end of the axes that is worst for it."""

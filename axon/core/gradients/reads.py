@@ -133,16 +133,19 @@ def _solved(
     read: Read, shape: Sequence[Dim], places: Sequence[Axis], axes: Sequence[Axis], last: Sequence[Axis], known: Facts
 ) -> _Solved:
     """As it was solved before, if what was read then had the same form, or solved."""
+    solved = known.found("solved")
+    if solved.idle:
+        return _solve(read, places, axes, last, known)
     subscripts = [s for s in read.subscripts if isinstance(s, Dim)]
     asked = form([axis.symbol for axis in axes], [*(axis.extent for axis in axes), *shape, *subscripts], known)
     if asked is None:
         return _solve(read, places, axes, last, known)
-    which = tuple(isinstance(s, Dim) for s in read.subscripts), tuple(axis in last for axis in axes)
-    key = _solved, which, asked
-    found: _Solved | None = known.found.get(key)
+    key = asked, tuple(isinstance(s, Dim) for s in read.subscripts), tuple(axis in last for axis in axes)
+    found: _Solved | None = solved.get(key)
     if found is not None:
         return found.over(axes, places)
-    found = known.found[key] = _solve(read, places, axes, last, known)
+    found = _solve(read, places, axes, last, known)
+    solved.keep(key, found)
     return found
 
 

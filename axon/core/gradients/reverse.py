@@ -205,11 +205,13 @@ class Reverse(Maker):
             self.by_rule(rule)
             return
         self.here = self.demanded(op) if isinstance(op, Compute | Scan) else []
-        form = None if self.here else self.form_of(op)
+        passed = self.known.found("passed")
+        form = None if self.here or (passed.idle and not isinstance(op, Loop)) else self.form_of(op)
         if form is None:
             self.back_alone(op)
             return
-        found: _Passed | None = self.known.found.get(form.key)
+        key = form.key
+        found: _Passed | None = passed.get(key)
         if found is not None and found.again(form, self):
             return
         begin, marks = len(self.ops), (len(self.stopped), len(self.rules))
@@ -220,7 +222,7 @@ class Reverse(Maker):
             ops = tuple(self.ops[begin:])
             fills = {out.symbol: self.fills[out.symbol] for each in ops for out in outs_of(each) if out.symbol in self.fills}
             variables = (*form.sizes, *counted(ops))
-            self.known.found[form.key] = _Passed(form, ops, by_age(defined(ops)), variables, tuple(given), fills)
+            passed.keep(key, _Passed(form, ops, by_age(defined(ops)), variables, tuple(given), fills))
 
     def form_of(self, op: Op) -> Form | None:
         """An operation with all that what it passes on depends on, but for what is known; None where that is more than is looked at."""

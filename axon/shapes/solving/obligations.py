@@ -141,9 +141,10 @@ class _Judge:
         if relation.trivial is True:
             return
         context = obligation.context
-        key = None if context.guards or obligation.sized else self._form(relation, context, base)
-        if key is not None and key in base.found:
-            return  # as it was proved of other indices
+        proved = base.found("proved")
+        key = None if context.guards or obligation.sized or proved.idle else self._form(relation, context, base)
+        if key is not None and proved.get(key):
+            return  # as it was of other indices
         facts = base
         if context.indices or context.guards:
             guards = [self.s.relation(g) for g in context.guards]
@@ -157,7 +158,7 @@ class _Judge:
         divided = sorted((d for d in divisors(relation) if not d.variables & self.p.data), key=lambda d: d.sort_key)
         if proves(facts.assume(*(Relation(d, ">=", _ONE) for d in divided)), relation):  # which is asked wherever something divides
             if key is not None:
-                base.found[key] = True
+                proved.keep(key, True)
             return
         reach = self.s.reach(context)
         ranges = reach.ranges
