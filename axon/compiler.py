@@ -568,8 +568,8 @@ def _no_collection() -> Iterator[None]:
     quarter of it.
 
     What a phase leaves is its result, in which there is hardly any garbage. So it is old at once, and not gone through as what is
-    young would be, which takes as long as a tenth of the phase. For garbage that there is after all, everything is gone through when
-    phases have left as much as there was before: processes that check for hours, such as editors, do not grow.
+    young would be, which takes up to a tenth of the phase. For garbage that there is after all, everything is gone through when
+    phases have left as much as there was before: a process that checks for hours does not grow.
     """
     import gc
 

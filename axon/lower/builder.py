@@ -59,8 +59,8 @@ from axon.core.walk import nodes
 from axon.lower.extents import Extents, divides
 from axon.lower.scalars import facts, mentioned, simplified, sizes_alone, substitute, zero
 from axon.lower.value import Subscripts, TensorValue
-from axon.shapes.algebra.forms import form
 from axon.shapes.algebra.prove import Answer, Facts, proves
+from axon.shapes.algebra.questions import form
 from axon.shapes.algebra.upper_bound import upper_bound
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
@@ -185,8 +185,8 @@ class CoreBuilder:
         return answer
 
     def _always(self, relation: Relation, subscripts: Subscripts, context: Context) -> bool:
-        """Whether a relation is proved of the axes that subscripts mention, whatever guards stand around them; asked once of all that
-        have one form."""
+        """Whether a relation is proved of the axes that subscripts mention, whatever guards stand around them; asked once of all
+        that have one form."""
         always = self.known.found("inside")
         asked = None
         if not always.idle:

@@ -39,7 +39,6 @@ from axon.core.scalar_facts import freshened, mapped, relabelled, substitute
 from axon.core.walk import all_axes, needs_of, outs_of, rewrite, tensors_of
 from axon.shapes.dimension import Dim
 
-
 _NONE: Mapping[Symbol, Any] = MappingProxyType({})
 
 

@@ -26,8 +26,8 @@ from axon.core.gradients.scalars import Contribution, tidied
 from axon.core.ir import Axis, Binary, Compute, Const, Convert, Index, Monoid, Read, Reduction, Scalar, Select, Value, element_of
 from axon.core.scalar_facts import bare, comparison, conjunction, operands, substitute, with_dims
 from axon.core.walk import converted, mentions
-from axon.shapes.algebra.forms import form
 from axon.shapes.algebra.prove import Facts, proves
+from axon.shapes.algebra.questions import form
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, dim_sum, maximum, rebuilt, replaced
 from axon.shapes.relation import Relation
 

@@ -225,7 +225,7 @@ class Reverse(Maker):
             passed.keep(key, _Passed(form, ops, by_age(defined(ops)), variables, tuple(given), fills))
 
     def form_of(self, op: Op) -> Form | None:
-        """An operation with all that what it passes on depends on, but for what is known; None where that is more than is looked at."""
+        """An operation with all that decides what it passes on, but for what is known; None where that is more than is looked at."""
         match op:
             case Compute(reduction=Reduction(monoid=Monoid(kind=kind))) if kind != "sum":
                 if any(len(self.parts.get(out.symbol, ())) > 1 for out in op.outs):

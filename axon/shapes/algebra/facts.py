@@ -221,7 +221,7 @@ class Facts:
         return self.assume(Relation(Dim.of(symbol), "<", extent))
 
     def found(self, kind: str) -> Found:
-        """What was found under these facts of questions of a kind, by what was asked (see `forms`)."""
+        """What was found under these facts of questions of a kind, by what was asked (see `questions`)."""
         try:
             all_ = self._found
         except AttributeError:

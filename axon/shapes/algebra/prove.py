@@ -482,8 +482,8 @@ def _at_corners(claims: list[Claim], goal: Claim, variables: list[Symbol]) -> tu
                 if can_hold if holds else can_fail:
                     continue
                 if admitted is None:
-                    admitted = all([claim_holds(claim, values) for claim in of_sizes])
-                if not admitted or not all([claim_holds(claim, values) for claim in of_indices]):
+                    admitted = all(claim_holds(claim, values) for claim in of_sizes)
+                if not admitted or not all(claim_holds(claim, values) for claim in of_indices):
                     continue
             except ZeroDivisionError:
                 continue

@@ -17,8 +17,8 @@ from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
 from axon.shapes.algebra.divisibility import inequalities
 from axon.shapes.algebra.form import divisors
-from axon.shapes.algebra.forms import form
 from axon.shapes.algebra.prove import Answer, Facts, prove, proves
+from axon.shapes.algebra.questions import form
 from axon.shapes.constraint import NOWHERE, Context, Obligation, Reason, Use
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, variables_of
 from axon.shapes.relation import Relation
