@@ -86,7 +86,7 @@ def tensors_of(op: Op) -> frozenset[Symbol]:
 def _tensors_of(op: Op) -> frozenset[Symbol]:
     match op:
         case Compute() | Scan():
-            return frozenset([node.tensor for node in _reads_and_indices(op) if isinstance(node, Read)])
+            return frozenset([node.tensor for node in names_of(op) if isinstance(node, Read)])
         case Loop(initial=initial, trip=trip, body=body):
             count = (n.tensor for n in nodes(trip) if isinstance(n, Read))
             return frozenset((*initial, *count, *body.results)).union(*map(tensors_of, body.ops))
@@ -139,7 +139,7 @@ def _needs_of(op: Op) -> frozenset[Symbol]:
             for axis in all_axes(op):
                 found |= axis.extent.variables
             named: set[Symbol] = set()
-            for node in _reads_and_indices(op):
+            for node in names_of(op):
                 if isinstance(node, Index):
                     found |= node.dim.variables
                     continue
@@ -156,7 +156,7 @@ def _needs_of(op: Op) -> frozenset[Symbol]:
             return tensors_of(op) | dimensions_of(op)
 
 
-def _reads_and_indices(op: Compute | Scan) -> list[Read | Index]:
+def names_of(op: Compute | Scan) -> list[Read | Index]:
     """The parts of an operation's expressions that name tensors or dimensions, in no particular order."""
     found: list[Read | Index] = []
     pending = [*scalars(op)]

@@ -49,6 +49,7 @@ class Form:
         self.found: list[Hashable] = []
         self.spans: list[Span | None] = []  # where operations stand, which is no part of the form
         self.sizes: set[Symbol] = set()  # variables of Dims
+        self.own: set[Symbol] = set()  # what the operations define
 
     @property
     def key(self) -> Hashable:
@@ -88,6 +89,7 @@ class Form:
             return "local", self.symbol(scalar.symbol), scalar.element._value_
         parts = [self.scalar(child) for child in children(scalar)]
         if isinstance(scalar, Bind):
+            self.own.update([symbol for symbol, _ in scalar.bindings])
             return "let", *[self.symbol(symbol) for symbol, _ in scalar.bindings], *parts
         return scalar.__class__.__name__, getattr(scalar, "op", None), getattr(scalar, "element", None), *parts
 
@@ -97,9 +99,12 @@ class Form:
         self.spans.append(op.span)
         match op:
             case Compute() | Scan():
-                found += [(self.symbol(axis.symbol), self.dim(axis.extent)) for axis in all_axes(op)]
+                axes = all_axes(op)
+                self.own.update([axis.symbol for axis in axes])
+                found += [(self.symbol(axis.symbol), self.dim(axis.extent)) for axis in axes]
                 monoid = op.monoid if isinstance(op, Scan) else None if op.reduction is None else op.reduction.monoid
                 if monoid is not None:
+                    self.own.update((*monoid.left, *monoid.right))
                     found += [monoid.kind, *map(self.symbol, (*monoid.left, *monoid.right))]
                 if isinstance(op, Compute) and op.reduction is not None:
                     found += [len(op.axes), op.reduction.where is None, op.reduction.asked is None]
@@ -108,6 +113,7 @@ class Form:
                 found += (op.stacked, op.conditional, self.scalar(op.trip), self.symbol(op.counter))
                 found += map(self.symbol, op.initial)
                 found += map(self.value, op.states)
+                self.own.update((op.counter, *[state.symbol for state in op.states]))
                 self.found.append(tuple(found))
                 if not all(map(self.op, op.body.ops)):
                     return False
@@ -116,7 +122,9 @@ class Form:
                 found.append(self.symbol(op.input))
             case Compress() | Check():
                 return False
-        found += map(self.value, outs_of(op))
+        outs = outs_of(op)
+        self.own.update([out.symbol for out in outs])
+        found += map(self.value, outs)
         self.found.append(tuple(found))
         return True
 

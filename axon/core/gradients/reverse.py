@@ -225,7 +225,7 @@ class Reverse(Maker):
             passed.keep(key, _Passed(form, ops, by_age(defined(ops)), variables, tuple(given), fills))
 
     def form_of(self, op: Op) -> Form | None:
-        """An operation with all that decides what it passes on, but for what is known; None where that is more than is looked at."""
+        """An operation with all that decides what it passes on, but for what is known; None of one that has no form."""
         match op:
             case Compute(reduction=Reduction(monoid=Monoid(kind=kind))) if kind != "sum":
                 if any(len(self.parts.get(out.symbol, ())) > 1 for out in op.outs):
@@ -235,11 +235,9 @@ class Reverse(Maker):
             case Sort() | Compress() | Check():
                 return None
         form = Form()
-        own = frozenset(defined((op,)))
-        if not self.stopped.isdisjoint(own) or not form.op(op):
+        if not form.op(op) or not self.stopped.isdisjoint(own := form.own):
             return None
-        met = list(form.numbers)
-        for symbol in met:
+        for symbol in list(form.numbers):
             if symbol in own:
                 continue
             if symbol in form.sizes:

@@ -106,7 +106,7 @@ def test_a_form_is_that_of_all_copies(seed: int) -> None:
         if not isinstance(op, Compute | Scan | Loop | Sort) or not form.op(op):
             continue
         met, called = by_age(form.numbers), [fresh(symbol.name) for symbol in by_age(form.numbers)]
-        assert {*met} >= {*defined([op])}
+        assert {*met} >= form.own == {*defined([op])}
         assert form.sizes <= {*met}
         again, turned = Form(), Form()
         assert again.op(Renaming(dict(zip(met, called, strict=True)), form.sizes, {}).op(op))
