@@ -123,7 +123,7 @@ def _is_curved(node: Read | Index) -> bool:
         return node.element is Element.I64 or bool(node.dim.compound)
     if node.padding is not None or node.checked is not None:
         return True
-    return any([bool(s.compound) for s in node.subscripts if isinstance(s, Dim)])
+    return any(bool(s.compound) for s in node.subscripts if isinstance(s, Dim))
 
 
 def _total(dim: Dim) -> Dim:
