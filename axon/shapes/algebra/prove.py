@@ -461,8 +461,9 @@ def _at_corners(claims: list[Claim], goal: Claim, variables: list[Symbol]) -> tu
     if len(indices) > _MAX_CORNERS:
         return False, False
     others = [v for v in variables if v not in indices]
-    of_sizes = [claim for claim in claims if claim[1].variables.isdisjoint(indices)]
-    of_indices = [claim for claim in claims if not claim[1].variables.isdisjoint(indices)]
+    of_sizes, of_indices = list[Claim](), list[Claim]()
+    for claim in claims:
+        (of_sizes if claim[1].variables.isdisjoint(indices) else of_indices).append(claim)
     far_apart = {v: max(_LARGEST >> _APART * i, 1) for i, v in enumerate(others)}
     can_hold = can_fail = False
     for small in (False, True) if others else (False,):
