@@ -91,7 +91,7 @@ _NOTHING: frozenset[Any] = frozenset()
 class Dim:
     """An immutable dimension in normal form. Make one with `Dim.of` and arithmetic."""
 
-    __slots__ = ("_compound", "_depth", "_hash", "_key", "_pattern", "_symbol", "_terms", "_variables", "_weight")
+    __slots__ = ("_compound", "_depth", "_hash", "_key", "_pattern", "_terms", "_variables", "_weight")
 
     _terms: dict[Monomial, int]  # no zero coefficients; never changed after construction
 
@@ -100,7 +100,6 @@ class Dim:
     _depth: int
     _key: tuple[object, ...]
     _pattern: tuple[Hashable, tuple[Symbol, ...]]
-    _symbol: Symbol | None
     _weight: int
 
     # Of many, someone asks for these, and an attribute that is missing takes longer than one that is None:
@@ -128,7 +127,7 @@ class Dim:
                 if len(_of_symbols) >= _MOST_KEPT:
                     _of_symbols.clear()
                 made = _of_symbols[value.id] = value, Dim({(value,): 1})
-                made[1]._symbol, made[1]._variables, made[1]._compound = value, frozenset((value,)), _NOTHING
+                made[1]._variables, made[1]._compound = frozenset((value,)), _NOTHING
             return made[1]
         number = int(value)
         if not -_SMALL <= number <= _SMALL:
@@ -150,12 +149,11 @@ class Dim:
     @property
     def symbol(self) -> Symbol | None:
         """The variable that it is, when it is exactly one."""
-        try:
-            return self._symbol
-        except AttributeError:
-            found = self.atom
-            self._symbol = found if isinstance(found, Symbol) else None
-            return self._symbol
+        if len(self._terms) == 1:
+            for monomial, coefficient in self._terms.items():
+                if coefficient == 1 and len(monomial) == 1 and isinstance(atom := monomial[0], Symbol):
+                    return atom
+        return None
 
     @property
     def atom(self) -> Atom | None:
