@@ -565,16 +565,34 @@ def internal_error(error: BaseException, phase: str) -> Diagnostic:
 @contextmanager
 def _no_collection() -> Iterator[None]:
     """Hold the cyclic garbage collector: a check, or lowering, makes many small objects and drops few, and collecting costs up to a
-    quarter of it."""
+    quarter of it.
+
+    What a phase leaves is its result, in which there is hardly any garbage. So it is old at once, and not gone through as what is
+    young would be, which takes up to a tenth of the phase. For garbage that there is after all, everything is gone through when
+    phases have left as much as there was before: a process that checks for hours does not grow.
+    """
     import gc
 
+    global _left, _before
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            _left += gc.get_count()[0]
+            if _left > max(_before, _MUCH):
+                gc.collect()
+                _left, _before = 0, len(gc.get_objects())
+            elif not gc.get_freeze_count():  # else they are someone else's who are frozen
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
+
+
+_MUCH = 3_000_000  # objects
+_left = 0  # objects that phases have left since all were gone through
+_before = 0  # objects that there were then
 
 
 _depth_lock = Lock()

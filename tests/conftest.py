@@ -15,6 +15,7 @@ from tests import sample
 
 os.environ["NO_COLOR"] = "1"
 os.environ.pop("AXON_DEBUG", None)
+os.environ["AXON_FROZEN"] = "1"  # read when the first module of Axon is imported
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

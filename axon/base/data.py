@@ -5,10 +5,15 @@ of anyone's program.
 `replace` and `match` treat the classes alike. The standard library compiles six functions for each class, and imports half of what
 inspects Python. Here `__init__` is compiled when a class has its first instance, which most never have in a process; the others
 are shared by all classes, and which fields they compare is known to a getter in C.
+
+What is frozen is so to type checkers, which see every assignment in Axon. That a process refuses one too, as the standard library
+has it, costs each instance two thirds of the time that making it takes, a tenth of compiling a program: it does where AXON_FROZEN
+is set, as all tests have it.
 """
 
 from __future__ import annotations
 
+import os
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
@@ -16,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["dataclass", "field", "fields", "is_dataclass", "replace"]
 
 MISSING: Any = object()  # no default
+GUARDED = "AXON_FROZEN" in os.environ  # whether assignments to what is frozen are refused
 
 if TYPE_CHECKING:
     from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
@@ -66,10 +72,12 @@ def _made(cls: Any, frozen: bool, slots: bool, eq: bool, kw_only: bool) -> Any:
     found = _fields(cls, kw_only)
     methods: dict[str, Any] = {
         "__dataclass_fields__": found, "__match_args__": tuple(f.name for f in found.values() if f.init and not f.kw_only),
-        "__init__": _initial(frozen), "__repr__": _repr, "__signature__": _signature,
+        "__init__": _initial(frozen and GUARDED), "__repr__": _repr, "__signature__": _signature,
     }  # fmt: skip
     if frozen:
-        methods |= {"__setattr__": _frozen, "__delattr__": _frozen, "__getstate__": _getstate, "__setstate__": _setstate}
+        methods |= {"__getstate__": _getstate, "__setstate__": _setstate}
+    if frozen and GUARDED:
+        methods |= {"__setattr__": _frozen, "__delattr__": _frozen}
     if eq:
         compared = tuple(f.name for f in found.values() if f.compare)
         methods |= {"__eq__": _eq(compared), "__hash__": _hash(compared) if frozen else None}
@@ -104,12 +112,12 @@ def _fields(cls: Any, kw_only: bool) -> dict[str, Field[Any]]:
     return found
 
 
-def _initial(frozen: bool) -> Any:
+def _initial(guarded: bool) -> Any:
     """What stands for the `__init__` of a class until it is first called."""
 
     def __init__(self: Any, *values: Any, **named: Any) -> None:
         cls = next(c for c in type(self).__mro__ if c.__dict__.get("__init__") is __init__)
-        made = _init(cls, cls.__dict__["__dataclass_fields__"], frozen)
+        made = _init(cls, cls.__dict__["__dataclass_fields__"], guarded)
         type.__setattr__(cls, "__init__", made)
         made(self, *values, **named)
 
@@ -122,14 +130,14 @@ class _Signature:
     def __get__(self, _: object, cls: Any) -> Signature:
         from inspect import signature
 
-        init = signature(_init(cls, cls.__dataclass_fields__, frozen=False))
+        init = signature(_init(cls, cls.__dataclass_fields__, guarded=False))
         return init.replace(parameters=list(init.parameters.values())[1:])
 
 
 _signature = _Signature()
 
 
-def _init(cls: Any, found: dict[str, Field[Any]], frozen: bool) -> Any:
+def _init(cls: Any, found: dict[str, Field[Any]], guarded: bool) -> Any:
     """`__init__`, from text: of what is in it, names of fields alone are not written here."""
     space: dict[str, Any] = {"_set": object.__setattr__, "_missing": MISSING}
     lines = []
@@ -150,11 +158,11 @@ def _init(cls: Any, found: dict[str, Field[Any]], frozen: bool) -> Any:
             default = f" = _default{n}" if f.default is not MISSING else " = _missing" if f.default_factory is not MISSING else ""
             (keywords if f.kw_only else positional).append(f.name + default)
         slot = getattr(getattr(cls, f.name, None), "__set__", None)
-        if frozen and slot is not None:
+        if guarded and slot is not None:
             space[f"_slot{n}"] = slot
             lines.append(f" _slot{n}(self, {value})")
         else:
-            lines.append(f" _set(self, {f.name!r}, {value})" if frozen else f" self.{f.name} = {value}")
+            lines.append(f" _set(self, {f.name!r}, {value})" if guarded else f" self.{f.name} = {value}")
     if hasattr(cls, "__post_init__"):
         lines.append(" self.__post_init__()")
     parameters = ", ".join([*positional, *(["*", *keywords] if keywords else [])])

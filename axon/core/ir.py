@@ -220,8 +220,17 @@ def identity(kind: str, element: Element) -> float | int | bool:
     return -greatest if least else greatest
 
 
+class _Known:
+    """What `walk` has found of an operation, which every pass asks again: kept beside it, and no part of what it is."""
+
+    __slots__ = ("needs_", "tensors_")
+
+    needs_: frozenset[Symbol]
+    tensors_: frozenset[Symbol]
+
+
 @dataclass(frozen=True, slots=True)
-class Compute:
+class Compute(_Known):
     """out[axes] = body, or, with a reduction, the reduction of body over its axes. Out shapes are the axes' extents."""
 
     outs: tuple[Value, ...]
@@ -232,7 +241,7 @@ class Compute:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(_Known):
     """out[axes] = the inclusive running combination of body along the last axis."""
 
     outs: tuple[Value, ...]
@@ -243,7 +252,7 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(_Known):
     """Repeat a block that maps state to state. `counter` (an i32 scalar value; also a Dim variable inside) runs from 0 to trip - 1.
 
     With `stacked` (unfold) the results are every state after its step, stacked along a new first dimension of extent `trip`,
@@ -265,7 +274,7 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Sort:
+class Sort(_Known):
     """Stable ascending sort along the last dimension (NaN last): the sorted values and, i32, where each one was."""
 
     values: Value
@@ -275,7 +284,7 @@ class Sort:
 
 
 @dataclass(frozen=True, slots=True)
-class Compress:
+class Compress(_Known):
     """The indices (i32[size], ascending) at which a bool vector is true; defines the dimension `size`."""
 
     out: Value
@@ -285,7 +294,7 @@ class Compress:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(_Known):
     """Stops the program with a contract error unless a relation between dimensions holds (a coercion `as`).
 
     `given` says where it is asked for: in a branch that is not taken it may be false. Each is asked only if those before it hold.

@@ -9,7 +9,7 @@ from typing import overload
 from axon.base.data import replace
 from axon.base.element import Element
 from axon.base.names import Symbol
-from axon.core.ir import Binary, Block, Check, Compress, Compute, Convert, Loop, Op, Read, Scalar, Scan, Sort
+from axon.core.ir import Binary, Block, Check, Compress, Compute, Convert, Index, Loop, Op, Read, Scalar, Scan, Sort
 from axon.core.scalar_facts import mapped
 from axon.core.walk import children, converted, rewrite, tensors_of, widened, with_children
 from axon.shapes.dimension import Dim
@@ -21,7 +21,7 @@ def with_tensors(op: Compute | Scan, names: Mapping[Symbol, Symbol]) -> Compute 
 def with_tensors(op: Op, names: Mapping[Symbol, Symbol]) -> Op: ...
 def with_tensors(op: Op, names: Mapping[Symbol, Symbol]) -> Op:
     """The operation with tensors replaced by others."""
-    if not names:
+    if not names or names.keys().isdisjoint(tensors_of(op)):
         return op
     match op:
         case Compute() | Scan():
@@ -56,6 +56,21 @@ def _reading(scalar: Scalar, names: Mapping[Symbol, Symbol]) -> Scalar:
         return scalar
     parts = [_reading(child, names) for child in old]
     return scalar if all(map(is_, parts, old)) else with_children(scalar, parts)
+
+
+def recast(scalar: Scalar, names: Mapping[Symbol, Symbol], dims: Mapping[Symbol, Dim]) -> Scalar:
+    """An expression that reads other tensors, with variables of its Dims replaced."""
+    if isinstance(scalar, Read):
+        tensor, padding = scalar.tensor, scalar.padding
+        subscripts = tuple([s.substitute(dims) if isinstance(s, Dim) else recast(s, names, dims) for s in scalar.subscripts])
+        inside = None if padding is None else recast(padding, names, dims)
+        return Read(names.get(tensor, tensor), subscripts, scalar.element, inside, scalar.checked)
+    if isinstance(scalar, Binary):
+        return Binary(scalar.op, recast(scalar.left, names, dims), recast(scalar.right, names, dims))
+    if isinstance(scalar, Index):
+        return Index(scalar.dim.substitute(dims), scalar.element)
+    old = children(scalar)
+    return with_children(scalar, [recast(child, names, dims) for child in old]) if old else scalar
 
 
 def in_f32(op: Op, wide: Set[Symbol]) -> Op:

@@ -75,9 +75,18 @@ def all_axes(op: Compute | Scan) -> tuple[Axis, ...]:
 
 def tensors_of(op: Op) -> frozenset[Symbol]:
     """The tensors that an operation names; of a loop with its own states, and what its body makes."""
+    try:
+        return op.tensors_
+    except AttributeError:
+        found = _tensors_of(op)
+        object.__setattr__(op, "tensors_", found)
+        return found
+
+
+def _tensors_of(op: Op) -> frozenset[Symbol]:
     match op:
         case Compute() | Scan():
-            return frozenset(n.tensor for s in scalars(op) for n in nodes(s) if isinstance(n, Read))
+            return frozenset([node.tensor for node in names_of(op) if isinstance(node, Read)])
         case Loop(initial=initial, trip=trip, body=body):
             count = (n.tensor for n in nodes(trip) if isinstance(n, Read))
             return frozenset((*initial, *count, *body.results)).union(*map(tensors_of, body.ops))
@@ -114,26 +123,72 @@ def dimensions_of(op: Op) -> frozenset[Symbol]:
 
 
 def needs_of(op: Op) -> frozenset[Symbol]:
-    """The tensors and dimensions that an operation names."""
+    """The tensors and dimensions that an operation names; of a loop with its own states, and what its body makes."""
+    try:
+        return op.needs_
+    except AttributeError:
+        found = _needs_of(op)
+        object.__setattr__(op, "needs_", found)
+        return found
+
+
+def _needs_of(op: Op) -> frozenset[Symbol]:
     match op:
         case Compute() | Scan():  # as both say, in one walk
             found = {v for out in op.outs for d in out.shape for v in d.variables}
             for axis in all_axes(op):
                 found |= axis.extent.variables
             named: set[Symbol] = set()
-            for scalar in scalars(op):
-                for node in nodes(scalar):
-                    if isinstance(node, Read):
-                        named.add(node.tensor)
-                        for s in node.subscripts:
-                            if isinstance(s, Dim):
-                                found |= s.variables
-                    elif isinstance(node, Index):
-                        found |= node.dim.variables
+            for node in names_of(op):
+                if isinstance(node, Index):
+                    found |= node.dim.variables
+                    continue
+                named.add(node.tensor)
+                for s in node.subscripts:
+                    if isinstance(s, Dim):
+                        found |= s.variables
             found.difference_update([axis.symbol for axis in all_axes(op)])
             return frozenset(found | named)
+        case Loop(body=body, counter=counter):
+            mine = around_of(op).union(*map(needs_of, body.ops))
+            return mine if counter in tensors_of(op) else mine - {counter}
         case _:
             return tensors_of(op) | dimensions_of(op)
+
+
+def names_of(op: Compute | Scan) -> list[Read | Index]:
+    """The parts of an operation's expressions that name tensors or dimensions, in no particular order."""
+    found: list[Read | Index] = []
+    pending = [*scalars(op)]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Read):
+            found.append(node)
+            if node.padding is not None:
+                pending.append(node.padding)
+            for s in node.subscripts:
+                if not isinstance(s, Dim):
+                    pending.append(s)
+        elif isinstance(node, Binary):
+            pending += (node.left, node.right)
+        elif isinstance(node, Index):
+            found.append(node)
+        elif node.__class__ not in _LEAVES:
+            pending += children(node)
+    return found
+
+
+def around_of(op: Loop) -> frozenset[Symbol]:
+    """The tensors and dimensions that a loop names, but for those that operations of its body do."""
+    found = {*op.initial, *op.body.results}
+    for value in (*op.outs, *op.states):
+        for d in value.shape:
+            found |= d.variables
+    for node in nodes(op.trip):
+        found |= _dims(node)
+        if isinstance(node, Read):
+            found.add(node.tensor)
+    return frozenset(found)
 
 
 def _dims(node: Scalar) -> frozenset[Symbol]:
@@ -172,19 +227,28 @@ _CHILDREN: dict[type, Callable[[Any], tuple[Scalar, ...]]] = {  # asked for more
 }
 
 
+_LEAVES: frozenset[type] = frozenset((Const, Index, Local))
+
+
 def nodes(scalar: Scalar) -> Iterator[Scalar]:
     """Every part of an expression, the outer ones first, from left to right; in linear time however deep it is."""
     pending = [scalar]
     while pending:
         node = pending.pop()
         yield node
-        if isinstance(node, Binary):  # of most expressions most nodes
-            pending += (node.right, node.left)
-        elif isinstance(node, Read):
+        kind = node.__class__  # asked for more often than `isinstance` would be worth
+        if kind is Read:
+            assert isinstance(node, Read)
             if node.padding is not None:
                 pending.append(node.padding)
-            pending += [s for s in reversed(node.subscripts) if not isinstance(s, Dim)]
-        elif not isinstance(node, (Const, Index, Local)):
+            for s in node.subscripts:
+                if s.__class__ is not Dim:
+                    pending += [s for s in reversed(node.subscripts) if not isinstance(s, Dim)]
+                    break
+        elif kind is Binary:
+            assert isinstance(node, Binary)
+            pending += (node.right, node.left)
+        elif kind not in _LEAVES:
             pending.extend(reversed(children(node)))
 
 

@@ -60,6 +60,7 @@ from axon.lower.extents import Extents, divides
 from axon.lower.scalars import facts, mentioned, simplified, sizes_alone, substitute, zero
 from axon.lower.value import Subscripts, TensorValue
 from axon.shapes.algebra.prove import Answer, Facts, proves
+from axon.shapes.algebra.questions import form
 from axon.shapes.algebra.upper_bound import upper_bound
 from axon.shapes.dimension import Dim, DimensionTooLarge, maximum, minimum
 from axon.shapes.relation import Relation
@@ -164,7 +165,7 @@ class CoreBuilder:
         if not all(isinstance(s, Dim) for s in subscripts):
             return Answer.UNKNOWN
         answer = Answer.PROVED
-        plain = guarded = None
+        guarded = None
         extents = {axis.symbol: axis.extent for axis in context.axes}
         for subscript, size in zip(subscripts, base.shape, strict=True):
             assert isinstance(subscript, Dim)
@@ -173,8 +174,7 @@ class CoreBuilder:
             for relation in (Relation(subscript, ">=", Dim.of(0)), Relation(subscript, "<", size)):
                 if relation.trivial is True:
                     continue
-                plain = self.facts(context, guards=False, about=subscripts) if plain is None else plain
-                if self._holds(relation, plain, context.axes):
+                if self._always(relation, subscripts, context):
                     continue
                 if not context.guards and len(_mentioned(context, subscripts)) == len(context.axes):
                     return Answer.UNKNOWN  # nothing more is known
@@ -183,6 +183,22 @@ class CoreBuilder:
                     return Answer.UNKNOWN
                 answer = Answer.REFUTED
         return answer
+
+    def _always(self, relation: Relation, subscripts: Subscripts, context: Context) -> bool:
+        """Whether a relation is proved of the axes that subscripts mention, whatever guards stand around them; asked once of all
+        that have one form."""
+        always = self.known.found("inside")
+        asked = None
+        if not always.idle:
+            axes = _mentioned(context, subscripts)
+            dims = [relation.left, relation.right, *(axis.extent for axis in axes)]
+            asked = form([axis.symbol for axis in axes], dims, self.known)
+        known: bool | None = None if asked is None else always.get((relation.op, asked))
+        if known is None:
+            known = self._holds(relation, self.facts(context, guards=False, about=subscripts), context.axes)
+            if asked is not None:
+                always.keep((relation.op, asked), known)
+        return known
 
     def _holds(self, relation: Relation, known: Facts, axes: Sequence[Axis], guards: Sequence[Scalar] = ()) -> bool:
         """Whether a relation is proved, as it stands or at the end of the axes that is worst for it."""
@@ -392,6 +408,8 @@ class CoreBuilder:
         One axis whose range depends on axes that nothing mentions stands without them, over all indices that it has for any of
         theirs: what is right at an index is so for each, unless it is risky.
         """
+        if not context.axes:
+            return [], []
         used = self._uses(mention)
         own = {a.symbol for a in context.axes}
         dependent = [a for a in reversed(context.axes) if a.symbol in used and a.extent.variables & own]

@@ -130,12 +130,14 @@ class Derivatives(Loops):
         shapes, names, ops = dict(self.b.shapes), dict[Symbol, Symbol](), []
         for op in self.b.ops[begin:]:
             op = with_tensors(op, names)
-            source, outs = copied(op), outs_of(op)
-            if source is not None and may(outs[0].symbol) and shapes.get(source) == outs[0].shape:
+            outs = outs_of(op)
+            source = copied(op) if outs and may(outs[0].symbol) else None
+            if source is not None and shapes.get(source) == outs[0].shape:
                 names[outs[0].symbol] = source
             else:
                 ops.append(op)
-                shapes |= {out.symbol: out.shape for out in outs}
+                for out in outs:
+                    shapes[out.symbol] = out.shape
         self.b.ops[begin:] = ops
         return names
 

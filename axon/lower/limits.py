@@ -11,7 +11,7 @@ from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.core.ir import Axis, Block, Check, Compress, Compute, Index, Loop, Read, Scalar, Scan, Sort, Value
-from axon.core.walk import all_axes, nodes, outs_of, scalars
+from axon.core.walk import all_axes, names_of, nodes, outs_of, scalars
 from axon.shapes.contracts.contract import ContractFact
 from axon.shapes.dimension import Atom, Dim, Quotient, maximum, rebuilt
 from axon.shapes.relation import Relation
@@ -43,7 +43,8 @@ class _Walk:
             match op:
                 case Compute() | Scan():
                     self._axes(all_axes(op), op.span)
-                    self._scalars(scalars(op), op.span)
+                    if any(map(_is_curved, names_of(op))):
+                        self._scalars(scalars(op), op.span)
                 case Loop(trip=trip, counter=counter):
                     if isinstance(trip, Index):
                         self._axes((Axis(counter, trip.dim),), op.span)
@@ -75,18 +76,18 @@ class _Walk:
     def _scalars(self, scalars: Iterable[Scalar], span: Span | None) -> None:
         for scalar in scalars:
             for node in nodes(scalar):
-                match node:
-                    case Index(dim=dim, element=element):
-                        if element is Element.I64:
-                            self._wide(dim, span)
-                        self._parts(dim, span)
-                    case Read(subscripts=subscripts):
-                        compared = node.padding is not None or node.checked is not None
-                        for subscript in subscripts:
-                            if isinstance(subscript, Dim):
-                                if compared:
-                                    self._wide(subscript, span)
+                if isinstance(node, Read):
+                    compared = node.padding is not None or node.checked is not None
+                    for subscript in node.subscripts:
+                        if isinstance(subscript, Dim):
+                            if compared:
+                                self._wide(subscript, span)
+                            if subscript.compound:
                                 self._parts(subscript, span)
+                elif isinstance(node, Index):
+                    if node.element is Element.I64:
+                        self._wide(node.dim, span)
+                    self._parts(node.dim, span)
 
     def _parts(self, dim: Dim, span: Span | None) -> None:
         if not dim.compound:
@@ -114,6 +115,15 @@ class _Walk:
         """What an index does not exceed: the end of its range as it is, if the call determines that, for nothing grows faster."""
         end = self.above.get(symbol, Dim.of(MOST))
         return _total(end) if end.variables <= self.known else majorant(end)
+
+
+def _is_curved(node: Read | Index) -> bool:
+    """Whether there may be a limit to what a read or an index computes."""
+    if isinstance(node, Index):
+        return node.element is Element.I64 or bool(node.dim.compound)
+    if node.padding is not None or node.checked is not None:
+        return True
+    return any(bool(s.compound) for s in node.subscripts if isinstance(s, Dim))
 
 
 def _total(dim: Dim) -> Dim:

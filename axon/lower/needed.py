@@ -8,11 +8,12 @@ where one is needed.
 from __future__ import annotations
 
 from collections.abc import Set
+from operator import is_
 
 from axon.base.data import replace
 from axon.base.names import Symbol
 from axon.core.ir import Block, Check, Compress, Loop, Op
-from axon.core.walk import needs_of, outs_of
+from axon.core.walk import around_of, needs_of, outs_of
 
 
 def needed(block: Block, sizes: Set[Symbol] = frozenset()) -> Block:
@@ -31,8 +32,9 @@ def _needed(block: Block, sizes: Set[Symbol]) -> tuple[Block, frozenset[Symbol]]
             continue
         if isinstance(op, Loop):
             body, inside = _needed(op.body, _sizes(op))
-            op = replace(op, body=body)
-            mine = needs_of(replace(op, body=Block((), body.results))) | (inside - {op.counter})
+            if len(body.ops) < len(op.body.ops) or not all(map(is_, body.ops, op.body.ops)):
+                op = replace(op, body=body)
+            mine = (around_of(op) | inside) - {op.counter}
         else:
             mine = needs_of(op)
         wanted |= mine

@@ -275,8 +275,14 @@ class Dim:
             return self._pattern
         except AttributeError:
             variables = tuple(sorted(self.variables, key=_AGE))
-            self._pattern = _numbered(self, {v: n for n, v in enumerate(variables)}), variables
+            self._pattern = self.numbered({v: n for n, v in enumerate(variables)}), variables
             return self._pattern
+
+    def numbered(self, numbers: Mapping[Symbol, int]) -> Hashable:
+        """What it is with numbers in place of variables."""
+        if (variable := self.symbol) is not None:
+            return numbers[variable]
+        return frozenset([(c, *[_numbered_atom(atom, numbers) for atom in m]) for m, c in self._terms.items()])
 
     # ── arithmetic ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -426,7 +432,21 @@ class Dim:
             else:
                 if len(terms) <= _LONG:
                     return Dim(terms)
+        elif (names := self._names(values)) is not None:
+            return _named(self, names)
         return self.rewrite(lambda atom: _substitute_atom(atom, values))
+
+    def _names(self, values: Mapping[Symbol, Dim]) -> dict[Symbol, Symbol] | None:
+        """What its variables are called, if names are all that is other, in the same order: then its normal form is the same."""
+        names, before = dict[Symbol, Symbol](), -1
+        for variable in self.pattern[1]:
+            image = values.get(variable)
+            name = variable if image is None else image.symbol
+            if name is None or name.id <= before:
+                return None
+            names[variable] = name
+            before = name.id
+        return names
 
     def rewrite(self, image: Callable[[Atom], Dim]) -> Dim:
         """Each atom replaced by its image."""
@@ -482,19 +502,25 @@ def _add(terms: dict[Monomial, int], monomial: Monomial, coefficient: int) -> No
         terms.pop(monomial, None)
 
 
-def _numbered(dim: Dim, numbers: Mapping[Symbol, int]) -> Hashable:
-    """A Dim with numbers in place of variables."""
-    if not dim.compound:
-        return frozenset([(c, *[numbers[atom] for atom in m]) for m, c in dim._terms.items()])  # type: ignore[index]
-    return frozenset([(c, *[_numbered_atom(atom, numbers) for atom in m]) for m, c in dim._terms.items()])
+def _named(dim: Dim, names: Mapping[Symbol, Symbol]) -> Dim:
+    """A Dim with other variables, which are in the same order."""
+    return Dim({tuple([_named_atom(atom, names) for atom in m]): c for m, c in dim._terms.items()})
+
+
+def _named_atom(atom: Atom, names: Mapping[Symbol, Symbol]) -> Atom:
+    if isinstance(atom, Symbol):
+        return names[atom]
+    if isinstance(atom, Quotient):
+        return Quotient(_named(atom.dividend, names), _named(atom.divisor, names))
+    return Minimum(tuple([_named(item, names) for item in atom.items]))
 
 
 def _numbered_atom(atom: Atom, numbers: Mapping[Symbol, int]) -> Hashable:
     if isinstance(atom, Symbol):
         return numbers[atom]
     if isinstance(atom, Quotient):
-        return "/", _numbered(atom.dividend, numbers), _numbered(atom.divisor, numbers)
-    return "min", *[_numbered(item, numbers) for item in atom.items]
+        return "/", atom.dividend.numbered(numbers), atom.divisor.numbered(numbers)
+    return "min", *[item.numbered(numbers) for item in atom.items]
 
 
 def minimum(a: DimLike, b: DimLike) -> Dim:

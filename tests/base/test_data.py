@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
+import os
 import pickle
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import cached_property, partial
@@ -168,6 +170,19 @@ def test_pickled_copied_matched() -> None:
     loop: list[Any] = []
     loop.append(Kept(1, loop))  # type: ignore[arg-type]
     assert repr(loop[0]) == "Kept(x=1, inner=[...])" or "..." in repr(loop[0])
+
+
+def test_who_has_not_asked_pays_for_no_guard() -> None:
+    """Nothing refuses an assignment then; all else is the same, and what is not frozen has no hash."""
+    program = """if True:
+        from axon.base import data
+        made = data.dataclass(frozen=True, slots=True)(type("Made", (), {"__annotations__": {"x": int}}))
+        value = made(x=1)
+        value.x = 2
+        assert (hash(value), value, repr(value)) == (hash((2,)), made(2), "Made(x=2)")
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "AXON_FROZEN"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
 
 
 def test_one_function_is_compiled_for_a_class_at_its_first_instance() -> None:

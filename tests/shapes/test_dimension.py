@@ -9,7 +9,18 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from axon.base.names import Symbol, fresh
-from axon.shapes.dimension import Dim, DimensionTooLarge, atom_key, dim_sum, maximum, minimum, occurs, replaced
+from axon.shapes.dimension import (
+    Atom,
+    Dim,
+    DimensionTooLarge,
+    atom_key,
+    dim_sum,
+    maximum,
+    minimum,
+    occurs,
+    rebuilt,
+    replaced,
+)
 from axon.shapes.pretty import render
 from tests.clock import within
 from tests.shapes.generate import Tree, assignments, parse, sets
@@ -40,6 +51,27 @@ def test_evaluates_as_the_tree_it_came_from(tree: Tree) -> None:
         except ZeroDivisionError:
             continue
         assert dim.evaluate(values) == expected
+
+
+@given(TREES, st.permutations(range(3)))
+@settings(max_examples=sets(200), deadline=None)
+def test_under_other_names_it_is_what_is_made_under_them(tree: Tree, order: list[int]) -> None:
+    """In the order of the old ones or in another, and where two are one; a size that stays may be older or younger."""
+    new = [fresh(name) for name in "xyz"]
+    for called in ([new[i] for i in order], [new[0], *new[:2]], [SYMBOLS[0], *new[:2]], [new[0], *SYMBOLS[1:]]):
+        names = {old: Dim.of(symbol) for old, symbol in zip(SYMBOLS, called, strict=True)}
+        made = tree.dim(SYMBOLS).substitute(names)
+        again = _made_again(tree.dim(SYMBOLS), names)
+        assert (made, made.sort_key) == (again, again.sort_key)
+
+
+def _made_again(dim: Dim, names: dict[Symbol, Dim]) -> Dim:
+    """With every atom brought to normal form anew."""
+
+    def image(atom: Atom) -> Dim:
+        return names[atom] if isinstance(atom, Symbol) else rebuilt(atom, lambda part: _made_again(part, names))
+
+    return dim.rewrite(image)
 
 
 @given(TREES)

@@ -102,6 +102,9 @@ class _Readers:
         if isinstance(op, Compute) and op.reduction is not None:
             axes = (*axes, *op.reduction.axes)
             path += [c for c in (op.reduction.asked, op.reduction.where) if c is not None]
+        if not path and not any(isinstance(node, Select) for body in op.body for node in nodes(body)):
+            self.ways |= dict.fromkeys([s for s in tensors_of(op) if s in self.ways])  # read without a condition
+            return
         extents = {axis.symbol: axis.extent for axis in axes}
         for body in op.body:
             self.walk(body, tuple(path), (), extents)

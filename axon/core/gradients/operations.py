@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping, Sequence
 from types import MappingProxyType
-from typing import assert_never, cast
+from typing import Any, assert_never, cast
 
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
@@ -34,10 +34,12 @@ from axon.core.ir import (
     Value,
     identity,
 )
-from axon.core.operands import with_tensors
-from axon.core.scalar_facts import freshened, mapped, relabelled, renamed, substitute
-from axon.core.walk import outs_of, rewrite, tensors_of
+from axon.core.operands import recast, with_tensors
+from axon.core.scalar_facts import freshened, mapped, relabelled, substitute
+from axon.core.walk import all_axes, needs_of, outs_of, rewrite, tensors_of
 from axon.shapes.dimension import Dim
+
+_NONE: Mapping[Symbol, Any] = MappingProxyType({})
 
 
 class NoDerivative(Exception):
@@ -68,6 +70,8 @@ def axes_of(value: Value) -> tuple[Axis, ...]:
 
 def active_outs(op: Op, active: Mapping[Symbol, Value], stopped: frozenset[Symbol]) -> tuple[Value, ...]:
     """The results of an operation that have a derivative by what is active."""
+    if not any(symbol in active for symbol in tensors_of(op)):
+        return ()
     match op:
         case Compute(outs=outs, reduction=reduction, body=body) if reduction is None or reduction.monoid.kind in ("sum", "prod"):
             given = _given(active)
@@ -179,14 +183,24 @@ def scan_apart(op: Scan) -> Scan:
     return made
 
 
-def _apart(op: Compute | Scan, sizes: Mapping[Symbol, Dim] = MappingProxyType({})) -> Compute | Scan:
-    inner = op.reduction.axes if isinstance(op, Compute) and op.reduction is not None else ()
-    op = renamed(op, {a.symbol: fresh(a.symbol.name) for a in (*op.axes, *inner)}, sizes)
+def _apart(op: Compute | Scan, tensors: Mapping[Symbol, Symbol] = _NONE, dims: dict[Symbol, Dim] | None = None) -> Compute | Scan:
+    """The operation over axes of its own, and over other tensors and sizes; the axes join the sizes."""
+    reduction = op.reduction if isinstance(op, Compute) else None
+    names = {a.symbol: fresh(a.symbol.name) for a in all_axes(op)}
+    dims = {} if dims is None else dims
+    dims |= {old: Dim.of(new) for old, new in names.items()}
+
+    def own(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple([Axis(names[a.symbol], a.extent.substitute(dims)) for a in axes])
+
+    op = mapped(op, lambda scalar: recast(scalar, tensors, dims))
     if isinstance(op, Scan):
-        op = replace(op, monoid=_own_parameters(op.monoid))
-    elif op.reduction is not None and (monoid := _own_parameters(op.reduction.monoid)) is not op.reduction.monoid:
-        op = replace(op, reduction=replace(op.reduction, monoid=monoid))
-    return mapped(op, freshened)
+        return mapped(replace(op, axes=own(op.axes), monoid=_own_parameters(op.monoid)), freshened)
+    if reduction is not None:
+        assert op.reduction is not None
+        monoid = _own_parameters(op.reduction.monoid)
+        reduction = Reduction(own(reduction.axes), monoid, op.reduction.where, op.reduction.asked)
+    return mapped(Compute(op.outs, own(op.axes), reduction, op.body, op.span), freshened)
 
 
 def _own_parameters(monoid: Monoid) -> Monoid:
@@ -209,20 +223,22 @@ def duplicate(ops: Sequence[Op], names: Mapping[Symbol, Symbol]) -> tuple[tuple[
     return tuple(made), known
 
 
-def _duplicate(op: Op, known: Mapping[Symbol, Symbol], sizes: Mapping[Symbol, Dim]) -> tuple[Op, dict[Symbol, Symbol]]:
+def _duplicate(op: Op, known: Mapping[Symbol, Symbol], sizes: dict[Symbol, Dim]) -> tuple[Op, dict[Symbol, Symbol]]:
     """The operation under names of its own, and these; `sizes` are the known names as sizes."""
-    op = with_tensors(op, known)
     own: dict[Symbol, Symbol] = {}
     if isinstance(op, Compute | Scan):
-        op = _apart(op, sizes)
+        op = _apart(op, known, sizes)
     elif isinstance(op, Loop):
+        initial, trip = tuple([known.get(s, s) for s in op.initial]), recast(op.trip, known, _NONE)
         states = tuple(_renamed(state, sizes) for state in op.states)
         inner = {**known, **{old.symbol: new.symbol for old, new in zip(op.states, states, strict=True)}}
         inner[op.counter] = fresh(op.counter.name)
         body, inner = duplicate(op.body.ops, inner)
         own |= inner
         results = tuple(inner.get(s, s) for s in op.body.results)
-        op = replace(op, states=states, counter=inner[op.counter], body=Block(body, results))
+        op = replace(op, initial=initial, states=states, counter=inner[op.counter], trip=trip, body=Block(body, results))
+    else:
+        op = with_tensors(op, known)
     outs = tuple(_renamed(out, sizes) for out in outs_of(op))
     own |= {old.symbol: new.symbol for old, new in zip(outs_of(op), outs, strict=True)}
     match op:
@@ -259,7 +275,7 @@ def _sized(op: Compute | Scan, sizes: Mapping[Symbol, Dim]) -> Compute | Scan:
 
 def with_counter(ops: Sequence[Op], counter: Symbol, step: Dim) -> tuple[Op, ...]:
     """Operations of a loop's body, copied before, at another step than its counter."""
-    return tuple([_with_counter(op, counter, step) for op in ops])
+    return tuple([_with_counter(op, counter, step) if counter in needs_of(op) else op for op in ops])
 
 
 def _with_counter(op: Op, counter: Symbol, step: Dim) -> Op:

@@ -27,6 +27,7 @@ from axon.core.ir import Axis, Binary, Compute, Const, Convert, Index, Monoid, R
 from axon.core.scalar_facts import bare, comparison, conjunction, operands, substitute, with_dims
 from axon.core.walk import converted, mentions
 from axon.shapes.algebra.prove import Facts, proves
+from axon.shapes.algebra.questions import form
 from axon.shapes.dimension import Atom, Dim, Minimum, Quotient, dim_sum, maximum, rebuilt, replaced
 from axon.shapes.relation import Relation
 
@@ -58,27 +59,9 @@ def gathered(
         image = {s: Dim.of(new) for s, new in own.items()} | {s: Dim.of(places[n].symbol) for s, n in whole.items()}
         summed = tuple(Axis(own[axis.symbol], axis.extent) for axis in free)
     else:
-        solver = _Solver([(s, u) for s, u in pairs if isinstance(s, Dim)], axes, last, known)
-        solver.run()
-        own = {axis.symbol: fresh(axis.symbol.name) for axis in solver.left}
-        image = {s: Dim.of(new) for s, new in own.items()}
-        image |= {s: d.substitute(image) for s, d in solver.solved.items()}
-        summed = _in_order(tuple(Axis(own[a.symbol], a.extent.substitute(image)) for a in solver.left))
-        facts = known
-        for axis in (*places, *summed):
-            facts = facts.index(axis.symbol, axis.extent)
-        divisors = dict.fromkeys(solver.divisors)
-        conditions += [comparison("gt", d, ZERO) for d in divisors if not proves(facts, Relation(d, ">", ZERO))]
-        for axis in solver.axes:
-            if axis.symbol in solver.solved:
-                conditions += within(image[axis.symbol], axis.extent.substitute(image), facts)
-        others = {axis.symbol for axis in (*places, *summed)}
-        for subscript, u in pairs:
-            if isinstance(subscript, Dim) and (found := subscript.substitute(image)) != u and not _equal(found, u, facts):
-                if summed and found.variables.isdisjoint(others):
-                    fixed |= dict.fromkeys(u.variables, found)
-                else:
-                    conditions.append(comparison("eq", found, u))
+        solved = _solved(read, value.shape, places, axes, last, known)
+        image, summed, fixed = solved.image, solved.summed, dict(solved.fixed)
+        conditions += solved.conditions
     inner = substitute(adjoint, image)
     while isinstance(inner, Select) and isinstance(inner.otherwise, Const) and inner.otherwise.value == 0:
         conditions += operands("and", inner.condition)
@@ -98,9 +81,11 @@ def gathered(
         body = inner if where is None else Select(where, inner, number(0, inner))
         return (Compute((out,), rest, None, (tidied(body),)),)
     inner = _unrounded(inner)
-    if whole is None and solver.rests:
-        asking = [] if where is None else [where]
-        summed, (inner, *asking) = _windows(summed, {own[s] for s in solver.rests if s in own}, [inner, *asking], facts)
+    if whole is None and solved.rests:
+        asking, facts = [] if where is None else [where], known
+        for axis in (*places, *summed):
+            facts = facts.index(axis.symbol, axis.extent)
+        summed, (inner, *asking) = _windows(summed, solved.rests, [inner, *asking], facts)
         where = asking[0] if asking else None
     where = None if where is None else tidied(where)
     total = out if element_of(inner) == out.element else Value(fresh(derivative(value)), element_of(inner), out.shape)
@@ -109,6 +94,96 @@ def gathered(
         own_places = tuple(Axis(fresh("u"), axis.extent) for axis in rest)
         sums.append(Compute((out,), own_places, None, (Convert(at(total, own_places), out.element),)))
     return (*sums, _placed(value, out, [fixed.get(axis.symbol) for axis in places])) if fixed else tuple(sums)
+
+
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    """The indices of an operation by those of a tensor that it reads, `places`, and those that are `summed`, whose names are `own`;
+    `rests` of these are remainders. Where the `conditions` do not hold there is nothing; places that are `fixed` are known before
+    any other."""
+
+    axes: tuple[Symbol, ...]
+    places: tuple[Symbol, ...]
+    own: dict[Symbol, int | None]  # which of the axes each of them was, if it was one
+    image: dict[Symbol, Dim]
+    summed: tuple[Axis, ...]
+    conditions: tuple[Scalar, ...]
+    fixed: dict[Symbol, Dim]
+    rests: frozenset[Symbol]
+
+    def over(self, axes: Sequence[Axis], places: Sequence[Axis]) -> _Solved:
+        """The same of other axes and places, with summed indices of its own."""
+        names = dict(zip(self.axes, (axis.symbol for axis in axes), strict=True))
+        names |= zip(self.places, (place.symbol for place in places), strict=True)
+        names |= {symbol: fresh(symbol.name if n is None else axes[n].symbol.name) for symbol, n in self.own.items()}
+        dims = {old: Dim.of(new) for old, new in names.items()}
+        return _Solved(
+            axes=tuple(names[s] for s in self.axes),
+            places=tuple(names[s] for s in self.places),
+            own={names[s]: n for s, n in self.own.items()},
+            image={names.get(s, s): dim.substitute(dims) for s, dim in self.image.items()},
+            summed=tuple(Axis(names[axis.symbol], axis.extent.substitute(dims)) for axis in self.summed),
+            conditions=tuple(substitute(condition, dims) for condition in self.conditions),
+            fixed={names[s]: dim.substitute(dims) for s, dim in self.fixed.items()},
+            rests=frozenset(names[s] for s in self.rests),
+        )
+
+
+def _solved(
+    read: Read, shape: Sequence[Dim], places: Sequence[Axis], axes: Sequence[Axis], last: Sequence[Axis], known: Facts
+) -> _Solved:
+    """As it was solved before, if what was read then had the same form, or solved."""
+    solved = known.found("solved")
+    if solved.idle:
+        return _solve(read, places, axes, last, known)
+    subscripts = [s for s in read.subscripts if isinstance(s, Dim)]
+    asked = form([axis.symbol for axis in axes], [*(axis.extent for axis in axes), *shape, *subscripts], known)
+    if asked is None:
+        return _solve(read, places, axes, last, known)
+    key = asked, tuple(isinstance(s, Dim) for s in read.subscripts), tuple(axis in last for axis in axes)
+    found: _Solved | None = solved.get(key)
+    if found is not None:
+        return found.over(axes, places)
+    found = _solve(read, places, axes, last, known)
+    solved.keep(key, found)
+    return found
+
+
+def _solve(read: Read, places: Sequence[Axis], axes: Sequence[Axis], last: Sequence[Axis], known: Facts) -> _Solved:
+    pairs = [(s, Dim.of(p.symbol)) for s, p in zip(read.subscripts, places, strict=True) if isinstance(s, Dim)]
+    solver = _Solver(pairs, axes, last, known)
+    solver.run()
+    own = {axis.symbol: fresh(axis.symbol.name) for axis in solver.left}
+    image = {s: Dim.of(new) for s, new in own.items()}
+    image |= {s: d.substitute(image) for s, d in solver.solved.items()}
+    summed = _in_order(tuple(Axis(own[a.symbol], a.extent.substitute(image)) for a in solver.left))
+    facts = known
+    for axis in (*places, *summed):
+        facts = facts.index(axis.symbol, axis.extent)
+    fixed: dict[Symbol, Dim] = {}
+    divisors = dict.fromkeys(solver.divisors)
+    conditions = [comparison("gt", d, ZERO) for d in divisors if not proves(facts, Relation(d, ">", ZERO))]
+    for axis in solver.axes:
+        if axis.symbol in solver.solved:
+            conditions += within(image[axis.symbol], axis.extent.substitute(image), facts)
+    others = {axis.symbol for axis in (*places, *summed)}
+    for subscript, u in pairs:
+        if (found := subscript.substitute(image)) != u and not _equal(found, u, facts):
+            if summed and found.variables.isdisjoint(others):
+                fixed |= dict.fromkeys(u.variables, found)
+            else:
+                conditions.append(comparison("eq", found, u))
+    indices = {axis.symbol: n for n, axis in enumerate(axes)}
+    return _Solved(
+        axes=tuple(indices),
+        places=tuple(place.symbol for place in places),
+        own={new: indices.get(s) for s, new in own.items()},
+        image=image,
+        summed=summed,
+        conditions=tuple(conditions),
+        fixed=fixed,
+        rests=frozenset(own[s] for s in solver.rests if s in own),
+    )
 
 
 def _read_whole(value: Value, axes: Sequence[Axis], read: Read) -> dict[Symbol, int] | None:

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from axon.base.data import replace
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core.gradients.demand import Demand, demands, disjunction, is_bounded
+from axon.core.gradients.forms import Form, Renaming, by_age, counted, defined
 from axon.core.gradients.keeping import worth_keeping
 from axon.core.gradients.making import Maker, layered
 from axon.core.gradients.operations import (
@@ -74,6 +75,31 @@ from axon.core.scalar_facts import above_0, comparison, substitute, varies
 from axon.core.walk import converted, outs_of, reads, tensors_of
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Passed:
+    """What was made for an operation of a form, `given` of it to what it reads; and which tensors of these are all one number."""
+
+    form: Form
+    ops: tuple[Op, ...]
+    defined: tuple[Symbol, ...]  # by the operations, the older first
+    variables: tuple[Symbol, ...]  # of these, and of what the form names, those that may stand in Dims
+    given: tuple[tuple[Symbol, Value], ...]
+    fills: dict[Symbol, Const]
+
+    def again(self, form: Form, to: Reverse) -> bool:
+        """The same for another operation of this form. False where operations of one place stand at several now."""
+        spans = dict(zip(self.form.spans, form.spans, strict=True))
+        if any(spans[old] != new for old, new in zip(self.form.spans, form.spans, strict=True)):
+            return False
+        names = dict(zip(self.form.numbers, form.numbers, strict=True)) | {old: fresh(old.name) for old in self.defined}
+        renaming = Renaming(names, self.variables, spans)
+        to.ops += map(renaming.op, self.ops)
+        for symbol, part in self.given:
+            to.parts.setdefault(names[symbol], []).append(renaming.value(part))
+        to.fills |= {names[symbol]: number for symbol, number in self.fills.items()}
+        return True
 
 
 class Reverse(Maker):
@@ -179,6 +205,55 @@ class Reverse(Maker):
             self.by_rule(rule)
             return
         self.here = self.demanded(op) if isinstance(op, Compute | Scan) else []
+        passed = self.known.found("passed")
+        form = None if self.here or (passed.idle and not isinstance(op, Loop)) else self.form_of(op)
+        if form is None:
+            self.back_alone(op)
+            return
+        key = form.key
+        found: _Passed | None = passed.get(key)
+        if found is not None and found.again(form, self):
+            return
+        begin, marks = len(self.ops), (len(self.stopped), len(self.rules))
+        before = {symbol: len(self.parts.get(symbol, ())) for symbol in form.numbers}
+        self.back_alone(op)
+        if marks == (len(self.stopped), len(self.rules)):
+            given = [(symbol, part) for symbol, n in before.items() for part in self.parts.get(symbol, [])[n:]]
+            ops = tuple(self.ops[begin:])
+            fills = {out.symbol: self.fills[out.symbol] for each in ops for out in outs_of(each) if out.symbol in self.fills}
+            variables = (*form.sizes, *counted(ops))
+            passed.keep(key, _Passed(form, ops, by_age(defined(ops)), variables, tuple(given), fills))
+
+    def form_of(self, op: Op) -> Form | None:
+        """An operation with all that decides what it passes on, but for what is known; None of one that has no form."""
+        match op:
+            case Compute(reduction=Reduction(monoid=Monoid(kind=kind))) if kind != "sum":
+                if any(len(self.parts.get(out.symbol, ())) > 1 for out in op.outs):
+                    return None  # others come before their sum
+            case Loop() if op.conditional or self.rules:
+                return None
+            case Sort() | Compress() | Check():
+                return None
+        form = Form()
+        if not form.op(op) or not self.stopped.isdisjoint(own := form.own):
+            return None
+        for symbol in list(form.numbers):
+            if symbol in own:
+                continue
+            if symbol in form.sizes:
+                form.found.append((form.numbers[symbol], symbol))
+                continue
+            shape = self.shapes.get(symbol) if (value := self.active.get(symbol)) is None else value.shape
+            if shape is None:
+                return None
+            form.found.append((value is None, self.fills.get(symbol), self.scalars.get(symbol), *map(form.dim, shape)))
+        for out in outs_of(op):
+            part = self._whole(out)
+            form.found.append(None if part is None else (form.value(part), self.fills.get(part.symbol)))
+        form.found += ((form.numbers[size], size) for size in sorted(form.sizes - own, key=lambda s: s.id))
+        return form
+
+    def back_alone(self, op: Op) -> None:
         match op:
             case Compute(reduction=None):
                 op = apart(op)

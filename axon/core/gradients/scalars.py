@@ -67,7 +67,7 @@ def tangent(body: Scalar, tangents: Mapping[Symbol, Scalar], active: Active) -> 
 
 def moves(scalar: Scalar, active: Active) -> bool:
     """Whether an expression has a derivative by what is active."""
-    return _Tape(active).moves(scalar)
+    return _Moving(active).moves(scalar)
 
 
 class _Scope:
@@ -114,32 +114,13 @@ class _Step:
     branches: tuple[tuple[Scalar, _Scope], ...] = ()
 
 
-class _Tape:
-    def __init__(self, active: Active, tangents: Mapping[Symbol, Scalar] = MappingProxyType({})) -> None:
-        self.active, self.tangents = active, tangents
+class _Moving:
+    """Which parts of an expression have a derivative; `home` are the names that have one, with the scopes in which they are."""
+
+    def __init__(self, active: Active) -> None:
+        self.active = active
         self.moving: IdentityMap[Scalar, bool] = IdentityMap()
-        self.mentioned: IdentityMap[Scalar, frozenset[Symbol]] = IdentityMap()
         self.home: dict[Symbol, _Scope | None] = dict.fromkeys(active.locals)
-        self.steps: list[_Step] = []
-        self.found: list[Contribution] = []
-        self.whole: dict[Read, list[Scalar]] = {}  # what reads get outside of branches, without names around it
-        self.parts: dict[Symbol, list[Scalar]] = {}
-
-    def run(self, bodies: Sequence[tuple[Scalar, Scalar]]) -> Adjoints:
-        root = _Scope()
-        results = [(self.atom(body, root), adjoint) for body, adjoint in bodies]
-        for result, adjoint in results:
-            self.give(result, adjoint, root)
-        for step in reversed(self.steps):
-            parts = self.parts.pop(step.symbol, [])
-            if parts:
-                self.back(step, self.named(_total(parts), step.scope))
-        definitions = _Definitions(root.bindings, self.mentioned)
-        self.found += [Contribution(read, definitions.around(_total(parts))) for read, parts in self.whole.items()]
-        own = {s: tidied(_total(self.parts[s])) for s in self.active.locals if s in self.parts}
-        return Adjoints(tuple(_together(replace(c, adjoint=tidied(c.adjoint)) for c in self.found)), own)
-
-    # ── forwards: names for the parts ──────────────────────────────────────────────────────────────────────────────────
 
     def moves(self, scalar: Scalar) -> bool:
         """Whether an expression has a derivative by what is active."""
@@ -167,6 +148,33 @@ class _Tape:
                 return False
             case _:
                 return any(self.moves(child) for child in children(scalar))
+
+
+class _Tape(_Moving):
+    def __init__(self, active: Active, tangents: Mapping[Symbol, Scalar] = MappingProxyType({})) -> None:
+        super().__init__(active)
+        self.tangents = tangents
+        self.mentioned: IdentityMap[Scalar, frozenset[Symbol]] = IdentityMap()
+        self.steps: list[_Step] = []
+        self.found: list[Contribution] = []
+        self.whole: dict[Read, list[Scalar]] = {}  # what reads get outside of branches, without names around it
+        self.parts: dict[Symbol, list[Scalar]] = {}
+
+    def run(self, bodies: Sequence[tuple[Scalar, Scalar]]) -> Adjoints:
+        root = _Scope()
+        results = [(self.atom(body, root), adjoint) for body, adjoint in bodies]
+        for result, adjoint in results:
+            self.give(result, adjoint, root)
+        for step in reversed(self.steps):
+            parts = self.parts.pop(step.symbol, [])
+            if parts:
+                self.back(step, self.named(_total(parts), step.scope))
+        definitions = _Definitions(root.bindings, self.mentioned)
+        self.found += [Contribution(read, definitions.around(_total(parts))) for read, parts in self.whole.items()]
+        own = {s: tidied(_total(self.parts[s])) for s in self.active.locals if s in self.parts}
+        return Adjoints(tuple(_together(replace(c, adjoint=tidied(c.adjoint)) for c in self.found)), own)
+
+    # ── forwards: names for the parts ──────────────────────────────────────────────────────────────────────────────────
 
     def atom(self, scalar: Scalar, scope: _Scope) -> Scalar:
         """The expression by names: a name, a literal, or a read."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter, itemgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from axon.base.names import Symbol
 from axon.shapes.algebra.budget import Budget
@@ -130,6 +130,36 @@ def _joined(stretches: tuple[_Stretch, ...]) -> tuple[_Stretch, ...]:
     return tuple(found)
 
 
+class Found:
+    """Answers by questions. Where hardly any question is asked again, only one of eight is looked for: to say what it is costs a
+    tenth of the answer."""
+
+    __slots__ = ("_answers", "_passed", "_worth")
+
+    def __init__(self) -> None:
+        self._answers: dict[Hashable, Any] = {}
+        self._worth = _PATIENCE  # the more, the more often an answer was known
+        self._passed = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether the next question is better not looked for."""
+        if self._worth > 0:
+            return False
+        self._passed += 1
+        return self._passed % 8 != 0
+
+    def get(self, asked: Hashable) -> Any:
+        """The answer; None if it is not known."""
+        answer = self._answers.get(asked)
+        self._worth = self._worth - 1 if answer is None else min(self._worth + 4, 2 * _PATIENCE)
+        return answer
+
+    def keep(self, asked: Hashable, answer: Any) -> None:
+        self._answers[asked] = answer
+
+
+_PATIENCE = 50  # questions
 _AGE = attrgetter("id")  # of a variable
 _NUMBER = itemgetter(0)  # of a numbered claim
 _NOWHERE = Symbol("false", 0)  # under it stand the claims that are false whatever the variables are
@@ -138,7 +168,9 @@ _NOWHERE = Symbol("false", 0)  # under it stand the claims that are false whatev
 class Facts:
     """An immutable set of relations. Every variable is at least 0."""
 
-    __slots__ = ("_hidden", "_parts", "answers", "budget", "equations", "simplifying")
+    __slots__ = ("_found", "_hidden", "_parts", "answers", "budget", "equations", "simplifying")
+
+    _found: dict[str, Found]  # by the kind of question; made when it is first asked for
 
     def __init__(self, budget: Budget | None = None) -> None:
         """No facts. What is asked about them and about those that are added is charged to the budget."""
@@ -188,6 +220,21 @@ class Facts:
         """These facts and 0 <= symbol < extent."""
         return self.assume(Relation(Dim.of(symbol), "<", extent))
 
+    def found(self, kind: str) -> Found:
+        """What was found under these facts of questions of a kind, by what was asked (see `questions`)."""
+        try:
+            all_ = self._found
+        except AttributeError:
+            all_ = self._found = {}
+        found = all_.get(kind)
+        if found is None:
+            found = all_[kind] = Found()
+        return found
+
+    def mentions(self, variable: Symbol) -> bool:
+        """Whether a claim speaks of a variable."""
+        return any(part.log.by_variable.get(variable) for part in self._parts) and self.count(variable) > 0
+
     @property
     def hides(self) -> bool:
         """Whether these are others' facts except some."""
@@ -223,7 +270,7 @@ class Facts:
                 if not self._hidden or log.owners[at] not in self._hidden:
                     yield i, log.claims[at]
 
-    def _count(self, variable: Symbol) -> int:
+    def count(self, variable: Symbol) -> int:
         """How many claims mention a variable, the hidden ones too."""
         count = 0
         for part in self._parts:
@@ -258,15 +305,15 @@ class Facts:
         seen: set[int] = set()
         reached = set(variables)
         edge = sorted(reached, key=_AGE)
-        if len(found) + sum(map(self._count, edge)) > limit:
-            rare = [v for v in edge if self._count(v) <= limit // 4]
+        if len(found) + sum(map(self.count, edge)) > limit:
+            rare = [v for v in edge if self.count(v) <= limit // 4]
             for i, claim in merge(*map(self._mentioning, rare), key=_NUMBER):
                 if i not in seen:
                     seen.add(i)
                     found.append(claim)
         while edge and len(found) < limit:
             layer: list[Claim] = []
-            for i, claim in self._in_order(edge, limit):
+            for i, claim in self._in_order(edge, limit, len(seen)):
                 if i not in seen:
                     seen.add(i)
                     layer.append(claim)
@@ -277,13 +324,15 @@ class Facts:
             reached.update(edge)
         return found[:limit]
 
-    def _in_order(self, variables: Sequence[Symbol], few: int) -> Iterable[tuple[int, Claim]]:
-        """The claims that mention one of some variables, by their numbers, which ascend; one by one if they are more than a few."""
+    def _in_order(self, variables: Sequence[Symbol], few: int, known: int) -> Iterable[tuple[int, Claim]]:
+        """The claims that mention one of some variables, by their numbers, which ascend; if there are many, at least so few more
+        than are known."""
         if len(variables) == 1:
             return self._mentioning(variables[0])
-        if sum(map(self._count, variables)) > 2 * few:
-            return merge(*map(self._mentioning, variables), key=_NUMBER)
-        return sorted([found for variable in variables for found in self._mentioning(variable)], key=_NUMBER)
+        every: Iterable[Iterable[tuple[int, Claim]]] = map(self._mentioning, variables)
+        if sum(map(self.count, variables)) > 2 * few:  # the first of all are among the first of each
+            every = [islice(each, few + known) for each in every]
+        return sorted(chain.from_iterable(every), key=_NUMBER)
 
     @property
     def variables(self) -> frozenset[Symbol]:

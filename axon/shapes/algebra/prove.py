@@ -355,10 +355,16 @@ class _Prover:
 
     def _follows_from_one(self, slack: Dim) -> bool:
         """Whether one fact p >= 0, with slack - p plainly nonnegative, suffices."""
-        for i, (kind, p) in enumerate(self.facts.about(sorted(slack.variables, key=_AGE))):
+        # It takes away what is negative: so it speaks of each variable of that, of which the rarest may be in few facts.
+        near = sorted(slack.variables, key=_AGE)
+        taken = [m[0] for m, c in slack.mapping.items() if c < 0 and len(m) == 1 and isinstance(m[0], Symbol)]
+        if taken and len(near) > 1:
+            near = [min(taken, key=lambda v: (self.facts.count(v), v.id))]
+        most = len(slack.mapping) + 2
+        for i, (kind, p) in enumerate(self.facts.about(near)):
             if i == _MAX_ALONE:
                 return self.facts.says_at_least_zero(slack)
-            if len(p.mapping) > len(slack.mapping) + 2:
+            if len(p.mapping) > most:
                 continue
             if kind != "<>" and _covers(slack, p, 1) and self._plainly_nonnegative(slack - p):
                 return True
@@ -446,18 +452,22 @@ def _at_corners(claims: list[Claim], goal: Claim, variables: list[Symbol]) -> tu
     least = [p for kind, p in claims if kind == ">="]
     last: dict[Symbol, list[Dim]] = {}  # of an index, how far it may be from each of its ends
     for p in least:
-        youngest = max(p.variables, key=_AGE, default=None)
-        if youngest is not None and p.mapping.get((youngest,)) == -1:
-            last.setdefault(youngest, []).append(p)
+        own = p.pattern[1]
+        if own and p.mapping.get(own[-1:]) == -1:
+            last.setdefault(own[-1], []).append(p)
     sizes = {v for own, ends in last.items() for p in ends for v in p.variables if v != own}
     sizes |= {m[0] for p in least for m, c in p.mapping.items() if c < -1 and len(m) == 1 and isinstance(m[0], Symbol)}
     indices = [v for v in variables if v in last and v not in sizes]
     if len(indices) > _MAX_CORNERS:
         return False, False
     others = [v for v in variables if v not in indices]
+    of_sizes, of_indices = list[Claim](), list[Claim]()
+    for claim in claims:
+        (of_sizes if claim[1].variables.isdisjoint(indices) else of_indices).append(claim)
     far_apart = {v: max(_LARGEST >> _APART * i, 1) for i, v in enumerate(others)}
     can_hold = can_fail = False
     for small in (False, True) if others else (False,):
+        admitted: bool | None = None  # whether the sizes are those of facts
         for corner in product((False, True), repeat=len(indices)):
             values = {**far_apart, **dict.fromkeys(indices, 0)}
             try:
@@ -470,7 +480,11 @@ def _at_corners(claims: list[Claim], goal: Claim, variables: list[Symbol]) -> tu
                     if at_end:
                         values[v] = max(min(p.evaluate(values) for p in last[v]), 0)
                 holds = claim_holds(goal, values)
-                if (can_hold if holds else can_fail) or not all(claim_holds(claim, values) for claim in claims):
+                if can_hold if holds else can_fail:
+                    continue
+                if admitted is None:
+                    admitted = all(claim_holds(claim, values) for claim in of_sizes)
+                if not admitted or not all(claim_holds(claim, values) for claim in of_indices):
                     continue
             except ZeroDivisionError:
                 continue

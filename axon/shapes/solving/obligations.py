@@ -11,14 +11,15 @@ Note [Worst case]
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol
 from axon.shapes.algebra.divisibility import inequalities
 from axon.shapes.algebra.form import divisors
 from axon.shapes.algebra.prove import Answer, Facts, prove, proves
-from axon.shapes.constraint import NOWHERE, Obligation, Reason, Use
+from axon.shapes.algebra.questions import form
+from axon.shapes.constraint import NOWHERE, Context, Obligation, Reason, Use
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, variables_of
 from axon.shapes.relation import Relation
 from axon.shapes.solving.reach import Reach, only_where
@@ -140,6 +141,10 @@ class _Judge:
         if relation.trivial is True:
             return
         context = obligation.context
+        proved = base.found("proved")
+        key = None if context.guards or obligation.sized or proved.idle else self._form(relation, context, base)
+        if key is not None and proved.get(key):
+            return  # as it was of other indices
         facts = base
         if context.indices or context.guards:
             guards = [self.s.relation(g) for g in context.guards]
@@ -152,6 +157,8 @@ class _Judge:
             facts = facts.assume(*guards)
         divided = sorted((d for d in divisors(relation) if not d.variables & self.p.data), key=lambda d: d.sort_key)
         if proves(facts.assume(*(Relation(d, ">=", _ONE) for d in divided)), relation):  # which is asked wherever something divides
+            if key is not None:
+                proved.keep(key, True)
             return
         reach = self.s.reach(context)
         ranges = reach.ranges
@@ -194,6 +201,12 @@ class _Judge:
             self.out.owed += [Obligation(part, NOWHERE, why) for part, why in asked]
         else:
             self.out.asked += [part for part in asked if obligation.sized or not proves(facts, part[0])]
+
+    def _form(self, relation: Relation, context: Context, base: Facts) -> Hashable | None:
+        """What is asked of a relation between indices, up to the names of these."""
+        extents = [self.s.now(extent) for _, extent in context.indices]
+        asked = form([symbol for symbol, _ in context.indices], [relation.left, relation.right, *extents], base)
+        return None if asked is None else (relation.op, asked)
 
     def _only_where(self, around: Sequence[Relation] | None, relation: Relation, base: Facts, sized: bool) -> Relation | None:
         """What is asked of sizes alone, if that can be said; see `only_where`."""

@@ -148,8 +148,8 @@ class _Ranges:
             return True
         extent, use = least
         if r.extent.symbol in self.s.order:  # a computed range has no name to give to other sizes
-            self.s.order.remove(r.extent.symbol)
-            self.s.order.append(r.extent.symbol)
+            del self.s.order[r.extent.symbol]
+            self.s.order[r.extent.symbol] = None
         text = f"the largest range of `{r.symbol.name}` that stays inside `{use.base}`"
         if extent.constant is not None and extent.constant < 0:  # then the first index leaves the tensor, and is refused for that
             self._decide(r, _ONE, Reason(use.span, text))

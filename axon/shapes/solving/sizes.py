@@ -28,7 +28,7 @@ class SettledSizes:
         self.uses = [Use(resolve(u.index), resolve(u.target), u.context, u.span, u.base, u.axis, u.padded) for u in problem.uses]
         assumed, _ = given((r for r, _ in problem.assumed), problem.data, resolve, frozenset(problem.flexible))
         self.facts = Facts().assume(*in_order(assumed), *(equation for equation, _ in made_equal(assumed)))
-        self.order = list(problem.flexible)  # what is solved for: the last first
+        self.order = dict.fromkeys(problem.flexible)  # what is solved for: the last first
         self.solution = Solution({}, (), (), ())
         self._solved = 0  # how many equations the solution is of
 
@@ -38,7 +38,7 @@ class SettledSizes:
         self._solved = len(self.equals)
         system = [Equation(e.left, e.right, e, self._guards(e.context)) for e in self.equals]
         p = self.problem
-        self.solution = solve(system, self.order, self.facts, p.kept, p.blame, p.loose, p.quotients)
+        self.solution = solve(system, tuple(self.order), self.facts, p.kept, p.blame, p.loose, p.quotients)
 
     def _guards(self, context: Context) -> tuple[Relation, ...]:
         """What the conditions around something say, and of the indices that they mention, how far those run."""
