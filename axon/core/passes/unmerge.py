@@ -21,7 +21,7 @@ from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol, fresh
 from axon.base.passes import verified
 from axon.core.ir import Axis, Block, Compute, Loop, Op, Program, Read, Scalar
-from axon.core.scalar_facts import bare, with_dims
+from axon.core.scalar_facts import bare, mapped, with_dims
 from axon.core.verify import unchanged, verify_rewritten
 from axon.core.walk import all_axes, children, nodes, reads, scalars, tensors_of, with_children
 from axon.shapes.dimension import Atom, Dim, Quotient
@@ -218,8 +218,7 @@ def _split(op: Compute, found: _Found) -> Compute:
     def change(dim: Dim) -> Dim:
         return dim if dim.variables.isdisjoint(pairs) else dim.rewrite(atom).substitute(whole)
 
-    reduction = op.reduction if op.reduction is None else replace(op.reduction, axes=split(op.reduction.axes))
-    extents = {axis.symbol: axis.extent for axis in (*split(op.axes), *(reduction.axes if reduction else ()))}
+    extents = {axis.symbol: axis.extent for axis in split(all_axes(op))}
 
     def reading(scalar: Scalar) -> Scalar:
         if children(scalar):
@@ -232,13 +231,10 @@ def _split(op: Compute, found: _Found) -> Compute:
             subscripts += both or (subscript,)
         return replace(scalar, subscripts=tuple(subscripts))
 
-    def changed(scalar: Scalar) -> Scalar:
-        return reading(with_dims(scalar, change))
-
-    if reduction is not None:
-        monoid = reduction.monoid  # of operations in any order: it reads nothing
-        where = None if reduction.where is None else changed(reduction.where)
-        asked = None if reduction.asked is None else changed(reduction.asked)
-        reduction = replace(reduction, monoid=monoid, where=where, asked=asked)
-    outs = tuple(replace(out, shape=tuple(axis.extent for axis in split(op.axes))) for out in op.outs)
-    return replace(op, outs=outs, axes=split(op.axes), reduction=reduction, body=tuple(map(changed, op.body)))
+    made = mapped(op, lambda scalar: reading(with_dims(scalar, change)))
+    assert isinstance(made, Compute)
+    axes = split(op.axes)
+    outs = tuple(replace(out, shape=tuple(axis.extent for axis in axes)) for out in op.outs)
+    if made.reduction is not None:
+        made = replace(made, reduction=replace(made.reduction, axes=split(made.reduction.axes)))
+    return replace(made, outs=outs, axes=axes)

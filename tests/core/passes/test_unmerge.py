@@ -24,8 +24,7 @@ FORMS = {  # whether something is split, and how
         True,
     ),
     "through a pointwise one": (
-        f"let {MOST} val e = for r => exp m[r] + m[r] "
-        "in (for i j c => y[i, j, c] * e[i * n + j], sum r => e[r]) end",
+        f"let {MOST} val e = for r => exp m[r] + m[r] in (for i j c => y[i, j, c] * e[i * n + j], sum r => e[r]) end",
         True,
     ),
     "what a result keeps": (f"let {MOST} in (m, for i < b, j < n => m[i * n + j]) end", False),
@@ -47,6 +46,11 @@ FORMS = {  # whether something is split, and how
     ),
     "a total over both": (f"let {ROWS} val s = sum r c => x[r, c] in for i j c => y[i, j, c] - s end", False),
     "the best of an order": (f"let {ROWS} val m = for r => argmax c => x[r, c] in for i < b, j < n => m[i * n + j] end", True),
+    "a reduction of one's own that reads": (
+        f"let {MOST} val s = for r => (reduce (fn p => fn q => p + q + 0.0 * m[r], 0.0) for c => x[r, c]) "
+        "in for i j c => y[i, j, c] - s[i * n + j] end",
+        True,
+    ),
     "two tensors of one index": (
         f"let {MOST} val s = for r => sum c => exp (x[r, c] - m[r]) "
         "in for i j c => exp (y[i, j, c] - m[i * n + j]) / s[i * n + j] end",
