@@ -125,10 +125,11 @@ def split_rest(nest: Nest, done: int, partings: Mapping[Symbol, Parting]) -> Ite
         yield nest
         return
     # The first steps, and what follows from them pointwise, as a kernel of its own that stores what the rest reads.
-    head = [*nest.steps[:done]]
-    tail = [step for step in later if inner(step, len(nest.rows)) or reduced(step)]
-    head += [step for step in later if step not in tail and tensors_of(step).isdisjoint(o.symbol for t in tail for o in t.outs)]
-    tail = [step for step in later if step not in head]
+    head, tail = [*nest.steps[:done]], list[Compute | Scan]()
+    for step in later:
+        behind = {out.symbol for other in tail for out in other.outs}
+        long = inner(step, len(nest.rows)) or reduced(step) or not behind.isdisjoint(tensors_of(step))
+        (tail if long else head).append(step)
     wanted = frozenset().union(*map(tensors_of, tail)) | set(nest.stored)
     stored = tuple(out.symbol for step in head for out in step.outs if out.symbol in wanted)
     yield Nest(nest.rows, tuple(head), stored, nest.reasons)

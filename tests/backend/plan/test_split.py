@@ -21,6 +21,8 @@ from axon.backend.plan.split import BLOCKS, PARTS, UNCUT, parts_of
 from axon.backend.plan.split import parting as decided
 from axon.base.names import fresh
 from axon.core.ir import Axis, Compute
+from axon.core.passes.parts import parts
+from axon.core.walk import outs_of
 from axon.shapes.dimension import Dim
 from tests.backend.gpu.simt.plain_cases import case, choices, compare, expected, side_by_side
 from tests.backend.gpu.simt.test_emit import executable
@@ -169,3 +171,25 @@ def test_a_tensor_of_which_one_axis_alone_is_long_is_one_loop() -> None:
         *others, _ = reduced(step)
         assert all(axis.extent.evaluate(sizes) == 1 for axis in others)
         assert ready.wanted.vector == 4
+
+
+def test_what_follows_from_a_later_reduction_stays_behind_it() -> None:
+    """Of two reductions of the same rows the first is split, with what follows from it alone: `e` needs the second, by `m`."""
+    text = """fun f (x : f32[b, s, t]) (v : f32[s * t]) (q : f32[c]) =
+      let val z = for i, k < s * t => x[i, k / t, k % t] + v[k]
+          val a = for i => sum for k < s * t where k % 2 = 0 => z[i, k]
+          val p = for i => sum j => q[j] * a[i]
+          val m = for i => min 3.0 p[i]
+          val e = for i => cos m[i]
+          val g = for i => sum for j < s => if 3.0 <= p[i] then 0.0 else e[i]
+      in (sum for i < b, j < s => sin m[i], for j => sum i => g[i] * a[i] + q[j]) end"""
+    core = compiler.lower(checked(text), "f", None)
+    straight = parts(core).straight
+    assert straight is not None
+    chance = np.random.default_rng(0)
+    for shape in ((3, 2, 4), (1, 1, 2)):
+        arrays = [chance.standard_normal(one).astype(np.float32) for one in (shape, (shape[1] * shape[2],), (3,))]
+        sizes = core.contract.bind((), [x.shape for x in arrays])
+        made = Executable(straight, way=Way(plain=frozenset(out.symbol for op in straight.block.ops for out in outs_of(op))))
+        given = side_by_side(made, arrays, sizes)
+        compare(given, choices(given)[0], expected(given), seed=0)
