@@ -100,7 +100,7 @@ class _Finder:
             for read in reads_:
                 for at, subscript in _places(read):
                     n = found.places.get(at)
-                    if n is not None and _along(found, subscript) != n and _both(subscript, n, extents) is None:
+                    if n is not None and not self.fits(subscript, n, found, extents):
                         del found.places[at]
             for axis in all_axes(op):
                 n = found.axes.get(axis.symbol)
@@ -116,6 +116,11 @@ class _Finder:
                         found.places.pop(at, None)
         return len(found.axes) + len(found.places) < before
 
+    def fits(self, subscript: Dim | Scalar, n: Dim, found: _Found, extents: Mapping[Symbol, Dim]) -> bool:
+        """Whether a subscript is an axis that is two, or two indices, neither of which is two itself."""
+        whole = isinstance(subscript, Dim) and subscript.variables.isdisjoint(found.axes)
+        return _along(found, subscript) == n or (whole and _both(subscript, n, extents) is not None)
+
     def wanted(self, found: _Found) -> set[Symbol | Place]:
         """Of axes and dimensions, those that hang together with one that is read at two indices."""
         near: dict[Symbol | Place, set[Symbol | Place]] = {}
@@ -126,8 +131,7 @@ class _Finder:
             for read in reads_:
                 for at, subscript in _places(read):
                     own = bare(subscript)
-                    if at in found.places and own in found.axes:
-                        assert own is not None
+                    if at in found.places and own is not None and own in found.axes:
                         pairs.append((own, at))
                     elif at in found.places:
                         begin.append(at)

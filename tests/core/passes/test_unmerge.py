@@ -51,6 +51,12 @@ FORMS = {  # whether something is split, and how
         "in for i j c => y[i, j, c] - s[i * n + j] end",
         True,
     ),
+    "a second index that is two itself": (
+        "let val m = for r < b * (s * t) => sum c => exp y[r / (s * t), r % (s * t), c] "
+        "val h = for k < b, p < s * t => sum c => y[k, p, c] * m[k * (s * t) + p] * w[k, p / t, p % t] "
+        "in for k < b, i < s, j < t => h[k, i * t + j] * w[k, i, j] end",
+        True,
+    ),
     "two tensors of one index": (
         f"let {MOST} val s = for r => sum c => exp (x[r, c] - m[r]) "
         "in for i j c => exp (y[i, j, c] - m[i * n + j]) / s[i * n + j] end",
@@ -60,11 +66,13 @@ FORMS = {  # whether something is split, and how
 
 
 def program(body: str) -> Program:
-    return dissolve(compiler.lower(compiler.check_text(f"fun f (y : f32[b, n, d]) = {body}"), "f", None))
+    head = "(y : f32[b, s * t, d]) (w : f32[b, s, t])" if "w[" in body else "(y : f32[b, n, d])"
+    return dissolve(compiler.lower(compiler.check_text(f"fun f {head} = {body}"), "f", None))
 
 
 def outcome(program: Program, y: Any) -> list[Any]:
-    return [np.asarray(x) for x in run(program, [y])]
+    weights = np.arange(y.shape[0] * y.shape[1], dtype=np.float32).reshape(*y.shape[:2], 1)
+    return [np.asarray(x) for x in run(program, [y, weights][: len(program.inputs)])]
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -75,7 +83,7 @@ def test_forms(name: str) -> None:
     verify(made)
     assert (made is not given) == expected
     for shape in ((2, 3, 4), (1, 5, 2), (4, 1, 3), (0, 3, 2), (3, 0, 2)):
-        if 0 in shape and "arg" in body:
+        if 0 in shape and ("arg" in body or "w[" in body):
             continue
         y = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
         for one, other in zip(outcome(made, y), outcome(given, y), strict=True):

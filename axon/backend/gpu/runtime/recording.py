@@ -510,8 +510,9 @@ def _begin(base: int) -> int:
 
 
 def _placed(pointer: int) -> Place:
-    base, offset = divmod(pointer, SPACE)
-    return Place(base - 1, offset)
+    """Whose base is nearest: a view may begin before its tensor (`layout.pages`)."""
+    base, offset = divmod(pointer + SPACE // 2, SPACE)
+    return Place(base - 1, offset - SPACE // 2)
 
 
 def _place(tensor: DeviceTensor) -> Place:

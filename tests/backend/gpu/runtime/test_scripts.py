@@ -16,7 +16,7 @@ import axon
 from axon.backend.gpu.launching import playing
 from axon.backend.gpu.launching.driver import OutOfDeviceMemory
 from axon.backend.gpu.launching.playing import Player
-from axon.backend.gpu.launching.scripts import Action, Repeat
+from axon.backend.gpu.launching.scripts import Action, Place, Repeat
 from axon.backend.gpu.runtime import recording, replaying
 from axon.base.element import Element
 from tests.backend.gpu.runtime.emulated import emulated
@@ -486,3 +486,10 @@ def test_emitted_kernels_in_graphs(library: FakeLibrary, found: list[Player | st
     assert all(isinstance(one, Player) for one in found)
     assert gpu.replayed
     assert gpu.ran.keys() == {"plain", "sort", "roles"}
+
+
+@pytest.mark.parametrize("offset", [0, 4096, -65536, 1 << 36, -(1 << 20)])
+def test_an_address_is_of_the_nearest_base(offset: int) -> None:
+    """Pages under a guard are seen through a view that begins before their tensor."""
+    for base in (-1, 0, 7):
+        assert recording._placed(recording._begin(base) + offset) == Place(base, offset)
