@@ -4,6 +4,7 @@
 
 A loss over tokens goes through batch and position as one index, `max[r] = max c => x[r / n, r % n, c]`; its gradient stands on
 both, and reads `max[i * n + j]`. Both have the same rows, and neither shows it: they would be two kernels, each of which reads `x`.
+Taking such an index apart is known as delinearization.
 
 Note [What is two]
     An axis `r` is `i * n + j` if its extent is a multiple of `n` and its operation reads something at `r / n`, or reads along
@@ -15,7 +16,7 @@ Note [What is two]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from axon.base.data import dataclass, field, replace
 from axon.base.names import Symbol, fresh
@@ -23,7 +24,7 @@ from axon.base.passes import verified
 from axon.core.ir import Axis, Block, Compute, Loop, Op, Program, Read, Scalar
 from axon.core.scalar_facts import bare, mapped, with_dims
 from axon.core.verify import unchanged, verify_rewritten
-from axon.core.walk import all_axes, children, nodes, reads, scalars, tensors_of, with_children
+from axon.core.walk import all_axes, children, reads, scalars, tensors_of, with_children
 from axon.shapes.dimension import Atom, Dim, Quotient
 
 Place = tuple[Symbol, int]  # a tensor, and the position of one of its dimensions
@@ -66,8 +67,11 @@ class _Finder:
         self.kept = results.union(*(tensors_of(op) for op in ops if not isinstance(op, Compute)))
         self.reads = [[read for scalar in scalars(op) for read in reads(scalar)] for op in self.ops]
         self.extents = [{axis.symbol: axis.extent for axis in all_axes(op)} for op in self.ops]
+        self.divisors = [_divisors(reads_) for reads_ in self.reads]  # of each operation's axes
 
     def found(self) -> _Found:
+        if not any(self.divisors):
+            return _Found()
         found = self.assumed()
         while self.taken_back(found):
             pass
@@ -79,9 +83,9 @@ class _Finder:
     def assumed(self) -> _Found:
         """All that may be two."""
         found = _Found()
-        for op, reads_, extents in zip(self.ops, self.reads, self.extents, strict=True):
+        for op, reads_, extents, divisors in zip(self.ops, self.reads, self.extents, self.divisors, strict=True):
             for axis in _splittable(op):
-                seen = {n for dim in _dims(op) for n in _divisors(dim, axis.symbol)}
+                seen = set(divisors.get(axis.symbol, ()))
                 for read in reads_:
                     seen |= {found.places[at] for at, s in _places(read) if bare(s) == axis.symbol and at in found.places}
                 fitting = [n for n in seen if _times(axis.extent, n) is not None and n.variables.isdisjoint(extents)]
@@ -96,7 +100,7 @@ class _Finder:
     def taken_back(self, found: _Found) -> bool:
         """Whether something did not hold."""
         before = len(found.axes) + len(found.places)
-        for op, reads_, extents in zip(self.ops, self.reads, self.extents, strict=True):
+        for op, reads_, extents, divisors in zip(self.ops, self.reads, self.extents, self.divisors, strict=True):
             for read in reads_:
                 for at, subscript in _places(read):
                     n = found.places.get(at)
@@ -107,7 +111,7 @@ class _Finder:
                 if n is None:
                     continue
                 made = [(out.symbol, p) for p, own in enumerate(op.axes) if own is axis for out in op.outs]
-                gains = any(n in _divisors(dim, axis.symbol) for dim in _dims(op)) or any(
+                gains = n in divisors.get(axis.symbol, ()) or any(
                     found.places.get(at) == n and bare(s) == axis.symbol for read in reads_ for at, s in _places(read)
                 )
                 if not gains or any(at not in found.places for at in made):
@@ -164,16 +168,14 @@ def _places(read: Read) -> Iterator[tuple[Place, Dim | Scalar]]:
     return (((read.tensor, position), subscript) for position, subscript in enumerate(read.subscripts))
 
 
-def _dims(op: Compute) -> Iterator[Dim]:
-    for scalar in scalars(op):
-        for node in nodes(scalar):
-            if isinstance(node, Read):
-                yield from (s for s in node.subscripts if isinstance(s, Dim))
-
-
-def _divisors(dim: Dim, axis: Symbol) -> Iterator[Dim]:
-    """By what an axis is divided."""
-    return (quotient.divisor for quotient in dim.quotients if quotient.dividend == Dim.of(axis))
+def _divisors(found: Iterable[Read]) -> dict[Symbol, set[Dim]]:
+    """By what an index is divided where something is read."""
+    divisors: dict[Symbol, set[Dim]] = {}
+    for read in found:
+        for quotient in (q for s in read.subscripts if isinstance(s, Dim) for q in s.quotients):
+            if (axis := quotient.dividend.symbol) is not None:
+                divisors.setdefault(axis, set()).add(quotient.divisor)
+    return divisors
 
 
 def _times(extent: Dim, n: Dim) -> Dim | None:

@@ -11,8 +11,8 @@ Note [What is not recorded]
     large states on as they are, from one to another, which the walk does by name and a script by copies.
 
 Note [Places as numbers]
-    A place is a number while a script is recorded: bases lie so far apart that no offset reaches from one to the next. Modulo 16 it
-    is what the address will be, of which kernels take something for granted.
+    A place is a number while a script is recorded: bases lie so far apart that no offset, which may be below 0, reaches half
+    the way to another. Modulo 16 it is what the address will be, of which kernels take something for granted.
 
 Note [Unrolled loops]
     A loop of a few steps, of which sizes decide how many, is written down step by step, so that what stands around it and all of

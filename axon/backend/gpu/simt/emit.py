@@ -120,7 +120,7 @@ class PlainEmitter:
         found = list(accesses(nest, mapping.by in ("lanes", "tiles")))
         self.together = {(a.tensor, a.subscripts, a.lane.symbol) for n, a in enumerate(found) if n in mapping.beside}
         self.elsewhere = {(a.tensor, a.subscripts, a.lane.symbol) for n, a in enumerate(found) if n in mapping.elsewhere}
-        self.edged = [a for n, a in enumerate(found) if n in mapping.beside - mapping.elsewhere] if mapping.head else []
+        self.whole = next((a for n, a in enumerate(found) if n in mapping.beside - mapping.elsewhere), None)
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -588,7 +588,8 @@ class PlainEmitter:
     def before(self) -> Expression:
         """How many elements lie between the beginning of a vector of memory and that of the row; one vector for all that moves
         together."""
-        writer, access = self.writer, self.edged[0]
+        writer, access = self.writer, self.whole
+        assert access is not None
         loops = {axis.symbol for step in self.nest.steps for axis in all_axes(step)[len(self.nest.rows) :]}
         # Where it is the loop of another step, an index makes no difference to where vectors begin.
         start = {symbol: Dim.of(0) for symbol in loops if symbol == access.lane.symbol or symbol not in writer.extents}

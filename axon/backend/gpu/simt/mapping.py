@@ -65,7 +65,8 @@ from axon.core.scalar_facts import ends_early
 from axon.core.walk import nodes, scalars
 from axon.shapes.dimension import Dim, Quotient
 
-LONG = 64  # turns of a loop that is worth a team, or vectors of a row that begins anywhere
+LONG = 64  # turns of a loop that is worth a team
+MISALIGNED = 64  # vectors of a row that begins anywhere, of which the first and the last are moved one by one
 By = Literal["lanes", "tiles", "warp", "block", "cluster"]
 WARP = 32
 THREADS = 256  # of a block whose teams are parts of warps, or single threads
@@ -223,7 +224,7 @@ def _width_by_rows(
     width = width_of(nest, values, tensors, sizes, False, tails=True)
     if width == ALONE:
         width = width_anywhere(nest, values, tensors, sizes)
-    return width if not width.head or widest(nest, sizes) >= LONG * width.vector else ALONE
+    return width if not width.head or widest(nest, sizes) >= MISALIGNED * width.vector else ALONE
 
 
 def _groups(nest: Nest, vectors: int, sizes: MappingOf[Symbol, int], target: Target) -> tuple[int, int]:

@@ -294,7 +294,8 @@ class LaneWriter(Writer):
 
     def load(self, read: Read, held: Held) -> Expression:
         given = not self.own(read.tensor)
-        name = f"{'fetch' if given else 'load'}_{held.value.element.value}"
+        verb, element = "fetch" if given else "load", held.value.element.value
+        name = f"{verb}_{element}"
         lane = self.lane
         wide = lane is not None and lane.vector > 1 and self.moves_together(read, lane)
         among = self._among(read.subscripts) if wide else None
@@ -313,8 +314,8 @@ class LaneWriter(Writer):
         if lane is not None and anyhow:
             offset = self.first_offset(read.tensor, read.subscripts)
             inside = self.mask(steady_only=True, given=given)
-            stem = name.replace("_", "_anywhere_" if elsewhere else f"{self.some}_", 1)
-            made = call(f"{stem}_{lane.vector}", held.pointer, offset, inside)
+            how = "_anywhere" if elsewhere else self.some
+            made = call(f"{verb}{how}_{element}_{lane.vector}", held.pointer, offset, inside)
         else:
             one = not any(map(self.along, read.subscripts))  # element for all neighbours, and so one value
             varies = any(mask.varies and not (one and mask.tail) for mask in self.masks)
@@ -398,14 +399,12 @@ class LaneWriter(Writer):
 
     def put(self, tensor: Symbol, subscripts: tuple[Dim, ...], value: Expression, held: Held, together: bool) -> None:
         """Store a value, or one for each neighbour."""
-        name = f"store_{held.value.element.value}"
-        lane = self.lane
+        element, lane = held.value.element.value, self.lane
         if lane is not None and lane.vector > 1 and together:
             at = self.first_offset(tensor, subscripts)
-            name = name.replace("_", f"{self.some}_", 1)
-            self.code.call(f"{name}_{lane.vector}", held.pointer, at, value, self.mask(steady_only=True))
+            self.code.call(f"store{self.some}_{element}_{lane.vector}", held.pointer, at, value, self.mask(steady_only=True))
         else:
-            self.code.call(name, held.pointer, self.place(tensor, subscripts), value, self.mask())
+            self.code.call(f"store_{element}", held.pointer, self.place(tensor, subscripts), value, self.mask())
 
 
 def _is_defined(atom: Atom) -> bool:
