@@ -667,6 +667,15 @@ def _(d: Drawn) -> Comparison:
     return of(wanted=np.array(published_slopes(h) if h else []), sizes=(h,), single=True)
 
 
+@case("nn.from_pages")
+def _(d: Drawn) -> Comparison:
+    pages, rows, heads, width = d.size(1), d.size(), d.size(), d.size()
+    cache, page = d.real(pages, rows, heads, width), d.integers(d.size(), d.size(), high=pages)
+    wanted = [[row for number in numbers for row in cache[number]] for numbers in page]
+    length = page.shape[1] * rows
+    return of(cache, page, wanted=np.reshape(wanted, (page.shape[0], length, heads, width)).swapaxes(1, 2), slack=0)
+
+
 @case("nn.split_heads")
 def _(d: Drawn) -> Comparison:
     h, c = d.size(1, 3), d.size()
