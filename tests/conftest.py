@@ -20,9 +20,9 @@ os.environ["AXON_FROZEN"] = "1"  # read when the first module of Axon is importe
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Some cases of tests that have many, unless all are wanted, or one is asked for by its name."""
-    if sample.ALL or any("[" in argument for argument in config.args):
+    if sample.EVERY or any("[" in argument for argument in config.args):
         return
-    kept = sample.of_each_kind(items, sample.CASES)
+    kept = sample.of_each_kind(items, {file: sample.share(one_in) for file, one_in in sample.CASES.items()})
     looked_at = set(kept)
     config.hook.pytest_deselected(items=[item for item in items if item not in looked_at])
     items[:] = kept
