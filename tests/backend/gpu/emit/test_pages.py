@@ -9,20 +9,16 @@ from __future__ import annotations
 
 from itertools import product
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from axon.backend.gpu.build.recipe import stages
-from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StrideParameter
-from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.runtime.prepare import prepare, with_views_of
 from axon.backend.gpu.tile.schedule import TileMapping
-from axon.backend.kernel.parameters import PointerParameter
-from tests.backend.gpu.emit.test_pixels import _Nothing
+from tests.backend.gpu.emit import as_python
 from tests.backend.gpu.tile.pages import Paged
 from tests.backend.gpu.tile.test_pages import in_pages, streams
 
@@ -40,39 +36,9 @@ def asked(text: str, arguments: list[Any], tables: list[Any]) -> list[Copy]:
         assert 0 <= offset < table.nbytes, "a table is read outside"
         return int(table.reshape(-1)[offset // table.itemsize])
 
-    ptx = _Nothing()
-    for name, value in {
-        "copy_in": lambda rank: lambda to, map_, barrier, *at: found.append((to, map_, tuple(map(int, at)))),
-        "divide": lambda a, b: a // b,
-        "uniform": lambda x: x,
-        "opaque": lambda x: x,
-        "shared_memory": lambda: lambda: 0,
-        "load_i32": load,
-        "load_i64": load,
-    }.items():
-        setattr(ptx, name, value)
-    one = SimpleNamespace(x=0)
-    cuda = SimpleNamespace(threadIdx=one, blockIdx=one, gridDim=SimpleNamespace(x=1))
-    body = "\n".join(line for line in text.splitlines() if not line.startswith(("from ", "import ")))
-    modules = dict.fromkeys(("ptx_results", "ptx_rows", "ptx_scalar", "ptx_tiles", "libdevice"), _Nothing())
-    space: dict[str, Any] = {"cuda": cuda, "ptx": ptx, "int32": int, "int64": int, "float32": float, **modules}
-    exec(compile(body, "kernel", "exec"), space)
-    space["kernel"](*arguments)
+    copy_in = lambda rank: lambda to, map_, barrier, *at: found.append((to, map_, tuple(map(int, at))))
+    as_python.run(text, arguments, {"copy_in": copy_in, "load_i32": load, "load_i64": load})
     return found
-
-
-def brought(memory: Any, tensor: DeviceTensor, first: int, box: tuple[int, ...], at: tuple[int, ...]) -> Any:
-    """PTX ISA, tensors in tiled mode: an element of the box is that at its coordinates, and 0 where one of these is outside. The
-    tensor begins `first` elements behind the memory's."""
-    assert all(-(2**31) <= place < 2**31 for place in at)
-    made = np.zeros(box, memory.dtype)
-    for inside in product(*map(range, box)):
-        where = [start + offset for start, offset in zip(at[::-1], inside, strict=True)]
-        if all(0 <= place < extent for place, extent in zip(where, tensor.shape, strict=True)):
-            element = first + sum(place * step for place, step in zip(where, tensor.strides, strict=True))
-            assert 0 <= element < len(memory), "an element outside of the tensor is read"
-            made[inside] = memory[element]
-    return made
 
 
 @pytest.mark.parametrize(
@@ -105,19 +71,7 @@ def test_what_copies_of_boxes_bring(form: Paged, box: int) -> None:
     tensors = with_views_of(ready.kernel, lying, sizes)
     assert not isinstance(tensors, str)
     tables = {"page": page, "lengths": lengths}
-    arguments: list[Any] = []
-    for parameter in source.parameters:
-        match parameter:
-            case MapParameter(descriptor=descriptor):
-                arguments.append(descriptor)
-            case SizeParameter(size=size):
-                arguments.append(size.evaluate(sizes))
-            case StrideParameter(tensor=tensor, dimension=dimension):
-                arguments.append(tensors[tensor].strides[dimension])
-            case PointerParameter(tensor=tensor) if tensor.name in tables:
-                arguments.append(SPACE * (1 + [*tables].index(tensor.name)))
-            case _:
-                arguments.append(0)
+    arguments = as_python.given(source, tensors, sizes, {name: SPACE * n for n, name in enumerate(tables, 1)})
     copies = asked(source.text, arguments, [*tables.values()])
     extent = form.rows * m - form.behind
     views = {view.value.symbol: view.source for view in ready.kernel.views}
@@ -136,7 +90,8 @@ def test_what_copies_of_boxes_bring(form: Paged, box: int) -> None:
                 mine, own = own[: mapping.keys // box], own[mapping.keys // box :]
                 places = [to for to, _, _ in mine]
                 assert [to - places[0] for to in places] == [128 * box * k for k in range(len(mine))]
-                boxes = [brought(memory, tensors[symbol].arranged(d.order), first, d.box, at).reshape(box, 64) for _, d, at in mine]
+                lie = tensors[symbol]
+                boxes = [as_python.brought(memory, lie.arranged(d.order), d.box, at, first).reshape(box, 64) for _, d, at in mine]
                 want = np.zeros((mapping.keys, 64), np.int64)
                 for row in range(mapping.keys):
                     j, kv = piece * mapping.keys + row, head // form.group if heads > n else head

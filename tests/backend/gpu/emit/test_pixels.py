@@ -9,14 +9,12 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from axon import compiler
 from axon.backend.gpu.build.recipe import stages, traits
-from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StrideParameter
 from axon.backend.gpu.layout.memory import Im2col
 from axon.backend.gpu.layout.pixels import pixels_of
 from axon.backend.gpu.layout.target import HOPPER
@@ -25,18 +23,12 @@ from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.prepare import prepare, with_views_of
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.schedule import ranked
+from tests.backend.gpu.emit import as_python
 from tests.backend.gpu.tile.test_windows import drawn, pixels
 from tests.sample import SOAK
 
 __all__ = ["pixels"]  # a fixture
 PROGRAMS = 2000 if SOAK else 60
-
-
-class _Nothing:
-    """What does nothing here: barriers, registers, fences."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_, **__: lambda *_, **__: 0
 
 
 def asked(text: str, arguments: list[Any]) -> list[tuple[Any, tuple[int, ...], tuple[int, ...]]]:
@@ -49,23 +41,7 @@ def asked(text: str, arguments: list[Any]) -> list[tuple[Any, tuple[int, ...], t
 
         return copy
 
-    ptx = _Nothing()
-    for name, value in {
-        "copy_pixels": copy_pixels,
-        "copy_in": lambda rank: lambda *_: None,
-        "divide": lambda a, b: a // b,
-        "uniform": lambda x: x,
-        "shared_memory": lambda: lambda: 0,
-        "advance": lambda depth: lambda stage, phase: ((stage + 1) % depth, phase),
-    }.items():
-        setattr(ptx, name, value)
-    one = SimpleNamespace(x=0)
-    cuda = SimpleNamespace(threadIdx=one, blockIdx=one, gridDim=SimpleNamespace(x=1))
-    body = "\n".join(line for line in text.splitlines() if not line.startswith(("from ", "import ")))
-    modules = dict.fromkeys(("ptx_results", "ptx_rows", "ptx_scalar", "ptx_tiles", "libdevice"), _Nothing())
-    space: dict[str, Any] = {"cuda": cuda, "ptx": ptx, "int32": int, "int64": int, "float32": float, **modules}
-    exec(compile(body, "kernel", "exec"), space)
-    space["kernel"](*arguments)
+    as_python.run(text, arguments, {"copy_pixels": copy_pixels})
     return found
 
 
@@ -160,17 +136,7 @@ def test_what_copies_of_pixels_bring(pixels: list[Random]) -> None:
             source = stages(ready.kernel, mapping, HOPPER, planned.values, ready.granted).source
             tensors = with_views_of(kernel, lying, sizes)
             assert not isinstance(tensors, str)
-            arguments: list[Any] = []
-            for parameter in source.parameters:
-                match parameter:
-                    case MapParameter(descriptor=descriptor):
-                        arguments.append(descriptor)
-                    case SizeParameter(size=size):
-                        arguments.append(size.evaluate(sizes))
-                    case StrideParameter(tensor=tensor, dimension=dimension):
-                        arguments.append(tensors[tensor].strides[dimension])
-                    case _:
-                        arguments.append(0)
+            arguments = as_python.given(source, tensors, sizes)
             copies = asked(source.text, arguments)
             assert copies
             for view in views:

@@ -7,20 +7,16 @@ The simulator takes a step's rows from a view of its own, so it cannot tell whet
 from __future__ import annotations
 
 from itertools import pairwise, product
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from axon.backend.gpu.build.recipe import stages
-from axon.backend.gpu.emit.source import MapParameter, SizeParameter, StrideParameter
-from axon.backend.gpu.layout.memory import DeviceTensor
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.runtime.prepare import prepare, with_views_of
 from axon.backend.gpu.tile.schedule import TileMapping
-from axon.backend.kernel.parameters import PointerParameter
-from tests.backend.gpu.emit.test_pixels import _Nothing
+from tests.backend.gpu.emit import as_python
 from tests.backend.gpu.tile.test_segments import always, kernels
 
 __all__ = ["always"]  # a fixture
@@ -31,36 +27,9 @@ Copy = tuple[Any, tuple[int, ...]]  # the descriptor, and coordinates, innermost
 def asked(text: str, arguments: list[Any], start: list[int]) -> list[Copy]:
     """Every copy that is asked for in the only block, in order."""
     found: list[Copy] = []
-    ptx = _Nothing()
-    for name, value in {
-        "copy_in": lambda rank: lambda to, map_, barrier, *at: found.append((map_, tuple(map(int, at)))),
-        "divide": lambda a, b: a // b,
-        "uniform": lambda x: x,
-        "shared_memory": lambda: lambda: 0,
-        "advance": lambda depth: lambda stage, phase: ((stage + 1) % depth, phase),
-        "load_i32": lambda address: start[address // 4],
-    }.items():
-        setattr(ptx, name, value)
-    one = SimpleNamespace(x=0)
-    cuda = SimpleNamespace(threadIdx=one, blockIdx=one, gridDim=SimpleNamespace(x=1))
-    body = "\n".join(line for line in text.splitlines() if not line.startswith(("from ", "import ")))
-    modules = dict.fromkeys(("ptx_results", "ptx_rows", "ptx_scalar", "ptx_tiles", "libdevice"), _Nothing())
-    space: dict[str, Any] = {"cuda": cuda, "ptx": ptx, "int32": int, "int64": int, "float32": float, **modules}
-    exec(compile(body, "kernel", "exec"), space)
-    space["kernel"](*arguments)
+    copy_in = lambda rank: lambda to, map_, barrier, *at: found.append((map_, tuple(map(int, at))))
+    as_python.run(text, arguments, {"copy_in": copy_in, "load_i32": lambda address: start[address // 4]})
     return found
-
-
-def brought(memory: Any, tensor: DeviceTensor, box: tuple[int, ...], at: tuple[int, ...]) -> Any:
-    """PTX ISA, tensors in tiled mode: an element of the box is that at its coordinates, and 0 where one of these is outside."""
-    made = np.zeros(box, memory.dtype)
-    for inside in product(*map(range, box)):
-        where = [first + offset for first, offset in zip(at[::-1], inside, strict=True)]
-        if all(0 <= place < extent for place, extent in zip(where, tensor.shape, strict=True)):
-            element = sum(place * step for place, step in zip(where, tensor.strides, strict=True))
-            assert element < len(memory), "an element behind the tensor is read"
-            made[inside] = memory[element]
-    return made
 
 
 @pytest.mark.parametrize("specialized", [True, False])
@@ -76,17 +45,7 @@ def test_what_copies_of_segments_bring(name: str, specialized: bool) -> None:
     source = stages(ready.kernel, mapping, HOPPER, planned.values, ready.granted).source
     tensors = with_views_of(ready.kernel, lying, sizes)
     assert not isinstance(tensors, str)
-    arguments: list[Any] = []
-    for parameter in source.parameters:
-        match parameter:
-            case MapParameter(descriptor=descriptor):
-                arguments.append(descriptor)
-            case SizeParameter(size=size):
-                arguments.append(size.evaluate(sizes))
-            case StrideParameter(tensor=tensor, dimension=dimension):
-                arguments.append(tensors[tensor].strides[dimension])
-            case PointerParameter() | _:
-                arguments.append(0)
+    arguments = as_python.given(source, tensors, sizes)
     copies = asked(source.text, arguments, start)
     heads = 2 if name == "d_heads" else 1
     steps = [max(1, -(-(last - first) // 64)) for first, last in pairwise(start)][:g]
@@ -102,7 +61,7 @@ def test_what_copies_of_segments_bring(name: str, specialized: bool) -> None:
             mine, own = own[:count], own[count:]
             descriptor = next(d for d, _ in copies if d.tensor == operand.value.symbol)
             lies = tensors[operand.value.symbol].arranged(descriptor.order)
-            made = np.concatenate([brought(memory, lies, descriptor.box, at).reshape(64, 64) for at in mine])
+            made = np.concatenate([as_python.brought(memory, lies, descriptor.box, at).reshape(64, 64) for at in mine])
             first, last = start[group], start[group + 1]
             want = rows[first:last] if heads == 1 else rows[head, first:last]
             assert not made[: len(made) - (last - first)].any()

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from llvmlite import binding, ir
 from numba.cuda import types
 
-from axon.backend.gpu.emit.source import Emitted, MapParameter, SizeParameter
+from axon.backend.gpu.emit.source import Emitted, SizeParameter
 from axon.backend.gpu.intrinsics import ptx
 from axon.backend.gpu.tile.schedule import TileMapping
-from tests.backend.gpu.emit.test_pixels import _Nothing
+from tests.backend.gpu.emit import as_python
 from tests.backend.gpu.programs import contraction
 from tests.backend.gpu.test_stages import IN_TURN, made
 
@@ -33,13 +32,9 @@ def events(source: Emitted, sizes: dict[str, int], group: int, block: int, grid:
         return lambda *what: found.append((kind, *map(int, what)))
 
     def moved(kind: str, before: int) -> Any:
-        return lambda rank: lambda *what: found.append((kind, what[before - 1], *map(int, what[-rank:])))
+        return lambda rank: lambda *what: found.append((kind, what[before - 1].tensor.name, *map(int, what[-rank:])))
 
-    def advance_by(depth: int) -> Any:
-        return lambda stage, phase, steps: ((stage + steps) % depth, phase ^ ((stage + steps) // depth & 1))
-
-    stub = _Nothing()
-    for name, value in {
+    heard = {
         "copy_in": moved("copy", 2),
         "copy_out": moved("store", 2),
         "barrier_wait": noted("wait"),
@@ -47,31 +42,10 @@ def events(source: Emitted, sizes: dict[str, int], group: int, block: int, grid:
         "barrier_arrive": noted("release"),
         "named_sync": noted("sync"),
         "named_arrive": noted("pass"),
-        "divide": lambda a, b: a // b,
-        "uniform": lambda x: x,
-        "shared_memory": lambda: lambda: 0,
-        "advance": lambda depth: lambda stage, phase: ((stage + 1) % depth, phase ^ (stage + 1 == depth)),
-        "advance_by": advance_by,
-    }.items():
-        setattr(stub, name, value)
-    cuda = SimpleNamespace(
-        threadIdx=SimpleNamespace(x=128 * group), blockIdx=SimpleNamespace(x=block), gridDim=SimpleNamespace(x=grid)
-    )
-    body = "\n".join(line for line in source.text.splitlines() if not line.startswith(("from ", "import ")))
-    modules = dict.fromkeys(("ptx_results", "ptx_rows", "ptx_scalar", "ptx_tiles", "libdevice"), _Nothing())
-    space: dict[str, Any] = {"cuda": cuda, "ptx": stub, "int32": int, "int64": int, "float32": float, **modules}
-    exec(compile(body, "kernel", "exec"), space)
-    arguments: list[Any] = []
-    for parameter in source.parameters:
-        match parameter:
-            case MapParameter(descriptor=descriptor):
-                arguments.append(descriptor.tensor.name)
-            case SizeParameter(size=size):
-                assert size.symbol is not None
-                arguments.append(sizes[size.symbol.name])
-            case _:
-                raise AssertionError(parameter)
-    space["kernel"](*arguments)
+    }
+    asked = [parameter.size.symbol for parameter in source.parameters if isinstance(parameter, SizeParameter)]
+    known = {symbol: sizes[symbol.name] for symbol in asked if symbol is not None}
+    as_python.run(source.text, as_python.given(source, {}, known), heard, 128 * group, block, grid)
     return found
 
 
