@@ -150,13 +150,15 @@ def defined(ops: Iterable[Op]) -> Iterator[Symbol]:
 
 
 def counted(ops: Iterable[Op]) -> Iterator[Symbol]:
-    """What operations define that may stand in Dims, also inside: indices and counters."""
+    """What operations define that may stand in Dims, also inside: indices, counters, sizes."""
     for op in ops:
         if isinstance(op, Compute | Scan):
             yield from (axis.symbol for axis in all_axes(op))
         elif isinstance(op, Loop):
             yield op.counter
             yield from counted(op.body.ops)
+        elif isinstance(op, Compress):
+            yield op.size
 
 
 class Renaming:
@@ -238,7 +240,10 @@ class Renaming:
                 )
             case Sort():
                 return Sort(self.value(op.values), self.value(op.indices), self.names.get(op.input, op.input), span)
-            case Compress() | Check():
+            case Compress():
+                size, mask = self.symbols((op.size, op.mask))
+                return Compress(self.value(op.out), size, mask, span)
+            case Check():
                 raise AssertionError("has no form")
 
 

@@ -46,7 +46,10 @@ LINES = [  # from a vector of d to one of d
     "(loop (y = {a}, z = {b}) for k < 3 => ((for i => y[i] * 0.5 + z[i] * cast f64 k), for i => sin y[i])).1",
     "loop (y = {a}) for _ < 2 => loop (z = y) for _ < {c} => for i => sin z[i] + {b}[i]",
     "(loop (y = {a}) while (sum i => y[i]) < 2.0 for _ < 4 => for i => y[i] * 1.1 + 0.1)",
+    "(loop (y = {a}) while (max i => y[i]) < 2.0 for _ < d - {c} => for i => y[i] * 1.1 + {b}[i])",
+    "(loop (y = {a}, z = {b}) while y[0] < 1.0 for k < {c} => ((for i => z[i] + cast f64 k), for i => sin y[i])).2",
     "for i => (nn.softmax {a})[i] * {b}[i]",
+    "for i => sum c => (nn.softmax {a})[i] * w[i, c] * {b}[c]",
     "nn.layer_norm {{ scale = {b}, shift = {a} }} {a}",
 ]
 
