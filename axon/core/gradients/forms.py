@@ -55,9 +55,13 @@ class Form:
     def key(self) -> Hashable:
         """Equal for two forms only if they are of the same, up to symbols that correspond and are called the same, and of which the
         same are older. Sizes that stand in both for themselves are added by who knows which these are."""
+        return tuple(self.found), self.ages, tuple([symbol.name for symbol in self.numbers])
+
+    @property
+    def ages(self) -> tuple[int, ...]:
+        """The numbers of symbols, those of the older first."""
         symbols = list(self.numbers)
-        ages = sorted(range(len(symbols)), key=lambda n: symbols[n].id)
-        return tuple(self.found), tuple(ages), tuple([symbol.name for symbol in symbols])
+        return tuple(sorted(range(len(symbols)), key=lambda n: symbols[n].id))
 
     def symbol(self, symbol: Symbol) -> int:
         return self.numbers.setdefault(symbol, len(self.numbers))

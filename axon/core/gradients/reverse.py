@@ -217,7 +217,7 @@ class Reverse(Maker):
         if form is None:
             self.back_alone(op)
             return
-        # Of a size that is at most a number nothing is learned but by who speaks of it; one that is at most `d` says something of d.
+        # That a size is at most a number tells nothing to who does not speak of it; that it is at most `d` may tell something of d.
         key = form.key, tuple([bound for _, bound in self.counts if bound.constant is None])
         found: _Passed | None = self.passed.get(key)
         if found is not None and found.again(form, self):
