@@ -24,7 +24,6 @@ from axon.lower.tensors import leaves, rebuild
 from axon.lower.value import Closure, Env, RecordValue, TensorValue, TupleValue, Value
 from axon.shapes.dimension import Dim
 
-
 _MOST_KEPT = 100  # operations of a call: in a longer one are others, which are kept, and to look through it for each takes long
 
 

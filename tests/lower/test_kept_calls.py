@@ -1,5 +1,5 @@
-"""What one call of a function has put into a block is put there for others of its form: programs are what they would be if each call
-were made by itself."""
+"""What one call of a function has put into a block is put there for others of its form: programs are what they would be if each
+call were made by itself."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ fun layers (p : layer[d, d]) (x : f64[d]) = let val y = wave (dense p x) val z =
 """
 
 LINES = [  # from a vector of d to one of d
-    "dense {{ w = w, b = {b} }} {a}", "scaled {a} {c}.5", "scaled {a} (total {b})", "(both {a} {b}).1", "(both {a} {a}).2", "itself {a}",
-    "for i => {a}[i] * total {b}", "twice wave {a}", "twice (fn x => scaled x {c}.5) {a}", "steps {a} {c}", "until {a}", "slope {a}",
-    "picked {a} at", "positive {a}", "square {a}", "ranked {a}", "ruled {a}", "layers {{ w = w, b = {b} }} {a}",
-    "nn.softmax {a}", "nn.layer_norm {{ scale = {b}, shift = {a} }} {a}", "nn.gelu {a}", "nn.log_softmax (wave {a})",
-    "loop (y = {a}) for _ < 2 => layers {{ w = w, b = y }} y", "for i => (nn.softmax {a})[i] * {b}[i]",
+    "dense {{ w = w, b = {b} }} {a}", "scaled {a} {c}.5", "scaled {a} (total {b})", "(both {a} {b}).1", "(both {a} {a}).2",
+    "itself {a}", "for i => {a}[i] * total {b}", "twice wave {a}", "twice (fn x => scaled x {c}.5) {a}", "steps {a} {c}",
+    "until {a}", "slope {a}", "picked {a} at", "positive {a}", "square {a}", "ranked {a}", "ruled {a}",
+    "layers {{ w = w, b = {b} }} {a}", "nn.softmax {a}", "nn.layer_norm {{ scale = {b}, shift = {a} }} {a}", "nn.gelu {a}",
+    "nn.log_softmax (wave {a})", "loop (y = {a}) for _ < 2 => layers {{ w = w, b = y }} y",
+    "for i => (nn.softmax {a})[i] * {b}[i]",
 ]  # fmt: skip
 
 
@@ -103,4 +104,5 @@ def test_calls_of_one_form_are_made_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(kept_calls._Call, "again", counted)
     text = FUNCTIONS + "fun f (a : f64[d]) = wave (wave (wave (nn.softmax (nn.softmax (nn.softmax a)))))\n"
     compiler.lower(checked(text), "f", None)
-    assert len(found) == 4 and None not in found
+    assert len(found) == 4
+    assert None not in found

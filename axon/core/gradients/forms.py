@@ -35,7 +35,7 @@ from axon.core.ir import (
     Sort,
     Value,
 )
-from axon.core.walk import all_axes, children, needs_of, nodes, outs_of, scalars, tensors_of, with_children
+from axon.core.walk import all_axes, children, is_curved, needs_of, nodes, outs_of, scalars, tensors_of, with_children
 from axon.shapes.dimension import Dim
 
 _AGE = attrgetter("id")
@@ -216,6 +216,8 @@ class Renaming:
         made = self._op(op)
         object.__setattr__(made, "tensors_", frozenset(self.symbols(tensors_of(op))))
         object.__setattr__(made, "needs_", frozenset(self.symbols(needs_of(op))))
+        if isinstance(op, Compute | Scan):
+            object.__setattr__(made, "curved_", is_curved(op))
         return made
 
     def _op(self, op: Op) -> Op:

@@ -14,7 +14,7 @@ from axon.core.gradients import reads, reverse
 from axon.core.gradients.forms import Form, Renaming, by_age, defined
 from axon.core.ir import Compute, Loop, Op, Scan, Sort
 from axon.core.printer import print_program
-from axon.core.walk import needs_of, tensors_of
+from axon.core.walk import is_curved, needs_of, tensors_of
 from axon.interpret import run
 from axon.lower import builder
 from tests.checked import checked
@@ -98,12 +98,14 @@ def test_what_an_operation_names_is_what_it_was_said_to_name(seed: int) -> None:
     """Kept beside operations, and renamed with them."""
     made = compiler.lower(checked(program(seed, 6)), "f", None)
     for op in all_of(made.block.ops):
-        known = tensors_of(op), needs_of(op)
-        for kept in ("tensors_", "needs_"):
+        curved = not isinstance(op, Compute | Scan) or is_curved(op)
+        known = tensors_of(op), needs_of(op), curved
+        for kept in ("tensors_", "needs_", "curved_"):
             for each in (op, *(all_of(op.body.ops) if isinstance(op, Loop) else ())):
                 if hasattr(each, kept):
                     object.__delattr__(each, kept)
-        assert (tensors_of(op), needs_of(op)) == known
+        curved = not isinstance(op, Compute | Scan) or is_curved(op)
+        assert (tensors_of(op), needs_of(op), curved) == known
 
 
 @pytest.mark.parametrize("seed", range(100 if SOAK else 10))
