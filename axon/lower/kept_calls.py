@@ -9,7 +9,7 @@ which are called after what they are taken by.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import islice
 
 from axon.base.data import dataclass, replace
@@ -33,7 +33,6 @@ class _Call:
     it read what only guards make right."""
 
     form: Form
-    of: tuple[object, ...]  # bodies of functions and what is known of their types, which the key knows by their places in memory
     ops: tuple[Op, ...]
     defined: tuple[Symbol, ...]  # by the operations, the older first
     variables: tuple[Symbol, ...]  # of these, those that stand in Dims
@@ -55,14 +54,14 @@ class _Call:
         b.shapes |= {names.get(symbol, symbol): tuple(map(renaming.dim, shape)) for symbol, shape in self.shapes}
         b.stopped.update([names[symbol] for symbol in self.stopped])
         b.calls, b.risk, b.here = b.calls + self.calls, b.risk + self.risk, self.here
-        return rebuild(self.result, [_renamed(leaf, names, b) for leaf in leaves(self.result)])
+        return rebuild(self.result, [_renamed(leaf, names, spans, b) for leaf in leaves(self.result)])
 
 
 class Call:
     """A call that is about to be made."""
 
-    def __init__(self, b: CoreBuilder, key: Hashable, form: Form, of: list[object]) -> None:
-        self.b, self.key, self.form, self.of = b, key, form, tuple(of)
+    def __init__(self, b: CoreBuilder, key: Hashable, form: Form) -> None:
+        self.b, self.key, self.form = b, key, form
         self.kept = b.known.found("calls")
 
     def again(self) -> Value | None:
@@ -91,42 +90,39 @@ class Call:
         shapes = tuple(islice(reversed(b.shapes.items()), len(b.shapes) - self.shapes))[::-1]
         variables = tuple(made.sizes & made.own)
         more = b.calls - self.calls, b.risk - self.risk
-        self.kept.keep(
-            self.key, _Call(self.form, self.of, ops, by_age(defined(ops)), variables, shapes, stopped, result, *more, b.here)
-        )
+        self.kept.keep(self.key, _Call(self.form, ops, by_age(defined(ops)), variables, shapes, stopped, result, *more, b.here))
 
 
 def about(b: CoreBuilder, f: Closure, values: Sequence[Value], c: Context, risky: bool) -> Call | None:
     """A function is about to be applied to these; `risky` as `apply` has it. None of what depends on more than its form."""
     if c.axes or c.guards or not _stands_alone(f.env) or b.known.found("calls").idle:
         return None
-    form, of = Form(), list[object]()
-    parts = [_function(f, of), *[_argument(value, b, form, of) for value in values]]
+    form = Form()
+    parts = [_function(f, b), *[_argument(value, b, form) for value in values]]
     if None in parts:
         return None
-    return Call(b, (tuple(parts), risky, b.here, b.extents.changes, form.ages), form, of)
+    return Call(b, (b, tuple(parts), risky, b.here, b.extents.changes, form.ages), form)
 
 
-def _state(b: CoreBuilder) -> Hashable:
+def _state(b: CoreBuilder) -> tuple[object, ...]:
     """What no call changes whose operations are kept."""
-    return id(b.known), b.extents.changes, len(b.rules), b.derivatives
+    return b.known, b.extents.changes, len(b.rules), b.derivatives
 
 
 def _stands_alone(env: Env) -> bool:
     return not (env.values or env.dims or env.runs)
 
 
-def _function(f: Closure, of: list[object]) -> Hashable | None:
-    """A function declared at the top of a module; None of others."""
+def _function(f: Closure, b: CoreBuilder) -> Hashable | None:
+    """A function declared at the top of a module, by the numbers that the builder has for what it is; None of others."""
     if f.given or not _stands_alone(f.env):
         return None
     frame = f.env.frame
-    of += (f.body, frame.state)
-    types = tuple(frame.elements.items()), tuple(frame.rows.items()), tuple(frame.dims.items())
-    return id(f.body), id(frame.state), *types
+    numbers = [b.functions.setdefault(part, len(b.functions)) for part in (f.body, frame.state)]
+    return *numbers, tuple(frame.elements.items()), tuple(frame.rows.items()), tuple(frame.dims.items())
 
 
-def _argument(value: Value, b: CoreBuilder, form: Form, of: list[object]) -> Hashable | None:
+def _argument(value: Value, b: CoreBuilder, form: Form) -> Hashable | None:
     """What a function is given, with numbers for tensors; None of what computes something, and of what only guards make right."""
     match value:
         case TensorValue(lazy=False, guarded=False):
@@ -137,13 +133,13 @@ def _argument(value: Value, b: CoreBuilder, form: Form, of: list[object]) -> Has
                 return scalar
             return None
         case TupleValue(items):
-            parts = tuple([_argument(item, b, form, of) for item in items])
+            parts = tuple([_argument(item, b, form) for item in items])
             return None if None in parts else parts
         case RecordValue(fields):
-            parts = tuple([_argument(field, b, form, of) for field in fields.values()])
+            parts = tuple([_argument(field, b, form) for field in fields.values()])
             return None if None in parts else (tuple(fields), parts)
         case Closure():
-            return _function(value, of)
+            return _function(value, b)
         case _:
             return None
 
@@ -160,8 +156,10 @@ def _is_stored(value: Value) -> bool:
             return False
 
 
-def _renamed(leaf: TensorValue, names: dict[Symbol, Symbol], b: CoreBuilder) -> TensorValue:
+def _renamed(
+    leaf: TensorValue, names: Mapping[Symbol, Symbol], spans: Mapping[Span | None, Span | None], b: CoreBuilder
+) -> TensorValue:
     assert leaf.symbol is not None
     symbol = names.get(leaf.symbol, leaf.symbol)
     view = b.view(CoreValue(symbol, leaf.element, b.shapes[symbol]))
-    return replace(view, shape=leaf.shape, span=leaf.span)
+    return replace(view, shape=leaf.shape, span=spans.get(leaf.span, leaf.span))
