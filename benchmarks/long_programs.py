@@ -152,10 +152,32 @@ def attention(n: int) -> str:
     return "import nn\n" + _lets("f32[s, d]) (w : f32[d, d])", lambda i: line.format(i - 1), n)
 
 
+def softmax_lines(n: int) -> str:
+    line = "sum j => (nn.softmax a{0})[i] * w[i, j] * a{0}[j]"
+    return "import nn\n" + _lets("f32[d]) (w : f32[d, d])", lambda i: f"for i => {line.format(i - 1)}", n)
+
+
+def while_loops(n: int) -> str:
+    line = "loop (y = a{0}) while (sum i => y[i]) < 2.0 for _ < 4 => for i => y[i] * 1.1 + 0.1"
+    return _lets("f32[d])", lambda i: f"({line.format(i - 1)})", n)
+
+
+def layer_norms(n: int) -> str:
+    line = "nn.layer_norm {{ scale = s, shift = t }} a{0}"
+    return "import nn\n" + _lets("f32[b, d]) (s : f32[d]) (t : f32[d])", lambda i: line.format(i - 1), n)
+
+
+def two_states(n: int) -> str:
+    step = "((for i => y[i] * 0.5 + z[i] * cast f32 k), for i => sin y[i])"
+    line = "(loop (y = a{0}, z = a{1}) for k < 3 => {2}).1"
+    return _lets("f32[d])", lambda i: line.format(i - 1, max(i - 2, 0), step), n)
+
+
 KINDS: tuple[Callable[[int], str], ...] = (
     products, products_without_types, sums_of_products, one_matrix, pointwise, comprehensions, broadcasts, broadcasts_without_types,
     reductions, partial_sums, windows, padded_windows, differences, strides, conditions, loops, records, library_functions,
     functions, functions_of_functions, local_functions, small_functions, many_fields, nested_loops, attention,
+    softmax_lines, while_loops, layer_norms, two_states,
 )  # fmt: skip
 
 

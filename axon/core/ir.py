@@ -223,8 +223,9 @@ def identity(kind: str, element: Element) -> float | int | bool:
 class _Known:
     """What `walk` has found of an operation, which every pass asks again: kept beside it, and no part of what it is."""
 
-    __slots__ = ("needs_", "tensors_")
+    __slots__ = ("curved_", "needs_", "tensors_")
 
+    curved_: bool
     needs_: frozenset[Symbol]
     tensors_: frozenset[Symbol]
 

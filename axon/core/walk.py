@@ -178,6 +178,24 @@ def names_of(op: Compute | Scan) -> list[Read | Index]:
     return found
 
 
+def is_curved(op: Compute | Scan) -> bool:
+    """Whether an index that an operation computes, or reads at, may need more than 32 bits, or is compared with a size."""
+    try:
+        return op.curved_
+    except AttributeError:
+        found = any(map(_is_curved, names_of(op)))
+        object.__setattr__(op, "curved_", found)
+        return found
+
+
+def _is_curved(node: Read | Index) -> bool:
+    if isinstance(node, Index):
+        return node.element is Element.I64 or bool(node.dim.compound)
+    if node.padding is not None or node.checked is not None:
+        return True
+    return any(bool(s.compound) for s in node.subscripts if isinstance(s, Dim))
+
+
 def around_of(op: Loop) -> frozenset[Symbol]:
     """The tensors and dimensions that a loop names, but for those that operations of its body do."""
     found = {*op.initial, *op.body.results}

@@ -107,6 +107,8 @@ class CoreBuilder:
     extents: Extents = field(default_factory=Extents)
     stopped: set[Symbol] = field(default_factory=set)  # through which no derivative goes
     rules: list[UserRule] = field(default_factory=list)  # of functions whose derivatives the program says
+    functions: IdentityMap[object, int] = field(default_factory=IdentityMap)  # numbers of what functions are, see `kept_calls`
+    derivatives: int = 0  # so many were taken, and rules declared
     here: Span | None = None  # the last arithmetic that can fail, for an operation that has no place of its own
 
     # ── facts ──────────────────────────────────────────────────────────────────────────────────────────────────────────

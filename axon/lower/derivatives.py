@@ -45,6 +45,7 @@ class Derivatives(Loops):
     def derive(self, name: str, values: Sequence[Value], c: Context, span: Span) -> Value:
         """One of `ARITY`, applied to all its arguments. Raises AxonError where there is no derivative."""
         before = self.b.risk
+        self.b.derivatives += name != "stop_gradient"
         try:
             found = self._derive(name, values, c, span)
         except NoDerivative as e:

@@ -16,6 +16,7 @@ from axon.base.source import Span
 from axon.core.ir import Axis, Const, Convert, Index, Monoid, Scalar, Select, Unary, element_of
 from axon.core.ir import Binary as CoreBinary
 from axon.core.scalar_facts import conjunction
+from axon.lower import kept_calls
 from axon.lower.builder import Context
 from axon.lower.call_count import MAX_CALLS, too_many_calls
 from axon.lower.derivatives import ARITY, Derivatives
@@ -290,10 +291,16 @@ class Evaluator(Derivatives):
                     self._count_call(span)
                     values = [*given, *rest[:needed]]
                     rest = rest[needed:]
-                    bound: dict[Symbol, Value] = {}
-                    for pattern, value in zip(params, values, strict=True):
-                        bound |= self.bind(env, pattern, self._keep(value, c, name_of(pattern), risky))
-                    f = self.eval(env.with_values(bound), body, c)
+                    call = kept_calls.about(self.b, f, values, c, risky)
+                    found = None if call is None else call.again()
+                    if found is None:
+                        bound: dict[Symbol, Value] = {}
+                        for pattern, value in zip(params, values, strict=True):
+                            bound |= self.bind(env, pattern, self._keep(value, c, name_of(pattern), risky))
+                        found = self.eval(env.with_values(bound), body, c)
+                        if call is not None:
+                            call.keep(found)
+                    f = found
                 case Primitive(name, arity, given):
                     if len(given) + len(rest) < arity:
                         return Primitive(name, arity, (*given, *rest))

@@ -31,6 +31,7 @@ class Extents:
     _bare: set[Dim] = field(default_factory=set)  # divisors over decided sizes that none does: division by 0 stops the program
     _over_axes: bool = False  # a guarded divisor mentions an axis, which operations rename
     _large: dict[Dim, Dim | None] = field(default_factory=dict)  # extents beyond 2^31: 1 where the guards hold and else 0
+    changes: int = 0  # how often something was noted that was not known
 
     def note(
         self, extent: Dim, axes: Set[Symbol], guards: tuple[Relation, ...], inside: bool, known: Facts, facts: Callable[[], Facts]
@@ -43,17 +44,22 @@ class Extents:
             if _positive(known, divisor):
                 continue
             if divisor.variables & self.decided and not (inside and _positive(facts(), divisor)):
+                self.changes += divisor not in self._bare
                 self._bare.add(divisor)
             elif inside:
+                over_axes = not divisor.variables.isdisjoint(axes)
+                self.changes += divisor not in self._guarded or over_axes > self._over_axes
                 self._guarded.add(divisor)
-                self._over_axes |= not divisor.variables.isdisjoint(axes)
+                self._over_axes |= over_axes
         if not exact(extent, 32) and extent.variables.isdisjoint(axes):
             holds = [_indicator(r) for r in guards if r.left.variables.isdisjoint(axes) and r.right.variables.isdisjoint(axes)]
             whole: Dim | None = None
             for factor in holds:
                 if factor is not None:
                     whole = factor if whole is None else minimum(whole, factor)
-            self._large[extent] = _either(whole, self._large.get(extent, whole))
+            before, new = len(self._large), _either(whole, old := self._large.get(extent, whole))
+            self._large[extent] = new
+            self.changes += len(self._large) > before or new != old
 
     def total(self, dim: Dim, known: Facts) -> Dim:
         """The Dim with a value also where the guards that it stood under are false."""

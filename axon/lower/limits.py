@@ -11,7 +11,7 @@ from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.base.source import Span
 from axon.core.ir import Axis, Block, Check, Compress, Compute, Index, Loop, Read, Scalar, Scan, Sort, Value
-from axon.core.walk import all_axes, names_of, nodes, outs_of, scalars
+from axon.core.walk import all_axes, is_curved, nodes, outs_of, scalars
 from axon.shapes.contracts.contract import ContractFact
 from axon.shapes.dimension import Atom, Dim, Quotient, maximum, rebuilt
 from axon.shapes.relation import Relation
@@ -43,7 +43,7 @@ class _Walk:
             match op:
                 case Compute() | Scan():
                     self._axes(all_axes(op), op.span)
-                    if any(map(_is_curved, names_of(op))):
+                    if is_curved(op):
                         self._scalars(scalars(op), op.span)
                 case Loop(trip=trip, counter=counter):
                     if isinstance(trip, Index):
@@ -115,15 +115,6 @@ class _Walk:
         """What an index does not exceed: the end of its range as it is, if the call determines that, for nothing grows faster."""
         end = self.above.get(symbol, Dim.of(MOST))
         return _total(end) if end.variables <= self.known else majorant(end)
-
-
-def _is_curved(node: Read | Index) -> bool:
-    """Whether there may be a limit to what a read or an index computes."""
-    if isinstance(node, Index):
-        return node.element is Element.I64 or bool(node.dim.compound)
-    if node.padding is not None or node.checked is not None:
-        return True
-    return any(bool(s.compound) for s in node.subscripts if isinstance(s, Dim))
 
 
 def _total(dim: Dim) -> Dim:

@@ -35,7 +35,7 @@ from axon.core.ir import (
     Sort,
     Value,
 )
-from axon.core.walk import all_axes, children, needs_of, nodes, outs_of, scalars, tensors_of, with_children
+from axon.core.walk import all_axes, children, is_curved, needs_of, nodes, outs_of, scalars, tensors_of, with_children
 from axon.shapes.dimension import Dim
 
 _AGE = attrgetter("id")
@@ -55,9 +55,13 @@ class Form:
     def key(self) -> Hashable:
         """Equal for two forms only if they are of the same, up to symbols that correspond and are called the same, and of which the
         same are older. Sizes that stand in both for themselves are added by who knows which these are."""
+        return tuple(self.found), self.ages, tuple([symbol.name for symbol in self.numbers])
+
+    @property
+    def ages(self) -> tuple[int, ...]:
+        """The numbers of symbols, those of the older first."""
         symbols = list(self.numbers)
-        ages = sorted(range(len(symbols)), key=lambda n: symbols[n].id)
-        return tuple(self.found), tuple(ages), tuple([symbol.name for symbol in symbols])
+        return tuple(sorted(range(len(symbols)), key=lambda n: symbols[n].id))
 
     def symbol(self, symbol: Symbol) -> int:
         return self.numbers.setdefault(symbol, len(self.numbers))
@@ -150,13 +154,15 @@ def defined(ops: Iterable[Op]) -> Iterator[Symbol]:
 
 
 def counted(ops: Iterable[Op]) -> Iterator[Symbol]:
-    """What operations define that may stand in Dims, also inside: indices and counters."""
+    """What operations define that may stand in Dims, also inside: indices, counters, sizes."""
     for op in ops:
         if isinstance(op, Compute | Scan):
             yield from (axis.symbol for axis in all_axes(op))
         elif isinstance(op, Loop):
             yield op.counter
             yield from counted(op.body.ops)
+        elif isinstance(op, Compress):
+            yield op.size
 
 
 class Renaming:
@@ -210,6 +216,8 @@ class Renaming:
         made = self._op(op)
         object.__setattr__(made, "tensors_", frozenset(self.symbols(tensors_of(op))))
         object.__setattr__(made, "needs_", frozenset(self.symbols(needs_of(op))))
+        if isinstance(op, Compute | Scan):
+            object.__setattr__(made, "curved_", is_curved(op))
         return made
 
     def _op(self, op: Op) -> Op:
@@ -238,7 +246,10 @@ class Renaming:
                 )
             case Sort():
                 return Sort(self.value(op.values), self.value(op.indices), self.names.get(op.input, op.input), span)
-            case Compress() | Check():
+            case Compress():
+                size, mask = self.symbols((op.size, op.mask))
+                return Compress(self.value(op.out), size, mask, span)
+            case Check():
                 raise AssertionError("has no form")
 
 

@@ -73,6 +73,7 @@ from axon.core.passes.live import live
 from axon.core.passes.parts import as_size
 from axon.core.scalar_facts import above_0, comparison, substitute, varies
 from axon.core.walk import converted, outs_of, reads, tensors_of
+from axon.shapes.algebra.facts import Found
 from axon.shapes.dimension import Dim
 from axon.shapes.relation import Relation
 
@@ -87,6 +88,7 @@ class _Passed:
     variables: tuple[Symbol, ...]  # of these, and of what the form names, those that may stand in Dims
     given: tuple[tuple[Symbol, Value], ...]
     fills: dict[Symbol, Const]
+    counts: tuple[tuple[Symbol, Dim], ...]  # sizes that the data decide, and what they are at most
 
     def again(self, form: Form, to: Reverse) -> bool:
         """The same for another operation of this form. False where operations of one place stand at several now."""
@@ -99,6 +101,8 @@ class _Passed:
         for symbol, part in self.given:
             to.parts.setdefault(names[symbol], []).append(renaming.value(part))
         to.fills |= {names[symbol]: number for symbol, number in self.fills.items()}
+        for size, bound in self.counts:
+            to.assume_at_most(names[size], renaming.dim(bound))
         return True
 
 
@@ -106,7 +110,8 @@ class Reverse(Maker):
     """`parts` are what readers gave each tensor so far; `done` the functions with a rule whose results passed theirs on.
 
     `here` are the demands of the operation that is passed through, where what it gives may else be NaN; `tainted` are tensors whose
-    adjoints may be NaN where there is no demand for them.
+    adjoints may be NaN where there is no demand for them. `passed` is what was made of operations by their forms, `counts` are the
+    sizes that the data decide, which are made on the way, and what they are at most.
     """
 
     parts: dict[Symbol, list[Value]]
@@ -114,10 +119,13 @@ class Reverse(Maker):
     demands: dict[Symbol, Demand]
     here: list[Demand]
     tainted: set[Symbol]
+    passed: Found
+    counts: list[tuple[Symbol, Dim]]
 
     def run(self, seeds: Sequence[tuple[Symbol, Value]]) -> None:
         """Adjoints of results in, those of everything that is active out; ask `adjoint` for them."""
         self.parts, self.done, self.here, self.tainted = {}, [], [], set()
+        self.passed, self.counts = self.known.found("passed"), []
         of_rules = (value.symbol for rule in self.rules for value in (*rule.by, *rule.results))
         self.demands = demands(self.source, self.active, {*of_rules, *(symbol for symbol, _ in seeds)})
         for symbol, seed in seeds:
@@ -205,16 +213,16 @@ class Reverse(Maker):
             self.by_rule(rule)
             return
         self.here = self.demanded(op) if isinstance(op, Compute | Scan) else []
-        passed = self.known.found("passed")
-        form = None if self.here or (passed.idle and not isinstance(op, Loop)) else self.form_of(op)
+        form = None if self.here or (self.passed.idle and not isinstance(op, Loop)) else self.form_of(op)
         if form is None:
             self.back_alone(op)
             return
-        key = form.key
-        found: _Passed | None = passed.get(key)
+        # That a size is at most a number tells nothing to who does not speak of it; that it is at most `d` may tell something of d.
+        key = form.key, tuple([bound for _, bound in self.counts if bound.constant is None])
+        found: _Passed | None = self.passed.get(key)
         if found is not None and found.again(form, self):
             return
-        begin, marks = len(self.ops), (len(self.stopped), len(self.rules))
+        begin, marks, counts = len(self.ops), (len(self.stopped), len(self.rules)), len(self.counts)
         before = {symbol: len(self.parts.get(symbol, ())) for symbol in form.numbers}
         self.back_alone(op)
         if marks == (len(self.stopped), len(self.rules)):
@@ -222,16 +230,19 @@ class Reverse(Maker):
             ops = tuple(self.ops[begin:])
             fills = {out.symbol: self.fills[out.symbol] for each in ops for out in outs_of(each) if out.symbol in self.fills}
             variables = (*form.sizes, *counted(ops))
-            passed.keep(key, _Passed(form, ops, by_age(defined(ops)), variables, tuple(given), fills))
+            made = _Passed(form, ops, by_age(defined(ops)), variables, tuple(given), fills, tuple(self.counts[counts:]))
+            self.passed.keep(key, made)
 
     def form_of(self, op: Op) -> Form | None:
         """An operation with all that decides what it passes on, but for what is known; None of one that has no form."""
+        late = False  # whether others come before the sum of the results' adjoints
         match op:
-            case Compute(reduction=Reduction(monoid=Monoid(kind=kind))) if kind != "sum":
-                if any(len(self.parts.get(out.symbol, ())) > 1 for out in op.outs):
-                    return None  # others come before their sum
-            case Loop() if op.conditional or self.rules:
-                return None
+            case Compute(reduction=Reduction(monoid=Monoid(kind=kind))):
+                late = kind != "sum"
+            case Loop():
+                late = op.conditional
+                if self.rules:
+                    return None
             case Sort() | Compress() | Check():
                 return None
         form = Form()
@@ -246,10 +257,13 @@ class Reverse(Maker):
             shape = self.shapes.get(symbol) if (value := self.active.get(symbol)) is None else value.shape
             if shape is None:
                 return None
-            form.found.append((value is None, self.fills.get(symbol), self.scalars.get(symbol), *map(form.dim, shape)))
+            scalar = self.scalars.get(symbol) if isinstance(op, Loop) else None  # its trip count may be one
+            size = None if scalar is None else as_size(scalar, self.scalars)
+            form.found.append((value is None, self.fills.get(symbol), size, *map(form.dim, shape)))
         for out in outs_of(op):
-            part = self._whole(out)
-            form.found.append(None if part is None else (form.value(part), self.fills.get(part.symbol)))
+            if not late:
+                self._whole(out)
+            form.found.append(tuple([(form.value(part), self.fills.get(part.symbol)) for part in self.parts.get(out.symbol, ())]))
         form.found += ((form.numbers[size], size) for size in sorted(form.sizes - own, key=lambda s: s.id))
         return form
 
@@ -534,10 +548,14 @@ class Reverse(Maker):
         self.ops.append(made)
         mask = self.compute("made", (axis,), Binary("lt", Index(Dim.of(axis.symbol)), at(steps, ())))
         self.ops.append(Compress(Value(fresh("step"), Element.I32, (Dim.of(size),)), size, mask.symbol, op.span))
-        self.known = self.known.assume(Relation(Dim.of(size), "<=", bound))
+        self.assume_at_most(size, bound)
         inner = Block(op.body.ops, op.body.results[:-1])
         straight = replace(op, trip=Index(Dim.of(size)), body=inner, conditional=False)
         return replace(straight, outs=op.outs[:-1], initial=op.initial[:-1], states=op.states[:-1]), Dim.of(size)
+
+    def assume_at_most(self, size: Symbol, bound: Dim) -> None:
+        self.counts.append((size, bound))
+        self.known = self.known.assume(Relation(Dim.of(size), "<=", bound))
 
     def _stacks(self, values: Sequence[Value], trip: Dim) -> tuple[Value, ...]:
         """What each step makes, of all steps."""

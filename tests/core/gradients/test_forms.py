@@ -14,7 +14,7 @@ from axon.core.gradients import reads, reverse
 from axon.core.gradients.forms import Form, Renaming, by_age, defined
 from axon.core.ir import Compute, Loop, Op, Scan, Sort
 from axon.core.printer import print_program
-from axon.core.walk import needs_of, tensors_of
+from axon.core.walk import is_curved, needs_of, tensors_of
 from axon.interpret import run
 from axon.lower import builder
 from tests.checked import checked
@@ -46,7 +46,10 @@ LINES = [  # from a vector of d to one of d
     "(loop (y = {a}, z = {b}) for k < 3 => ((for i => y[i] * 0.5 + z[i] * cast f64 k), for i => sin y[i])).1",
     "loop (y = {a}) for _ < 2 => loop (z = y) for _ < {c} => for i => sin z[i] + {b}[i]",
     "(loop (y = {a}) while (sum i => y[i]) < 2.0 for _ < 4 => for i => y[i] * 1.1 + 0.1)",
+    "(loop (y = {a}) while (max i => y[i]) < 2.0 for _ < d - {c} => for i => y[i] * 1.1 + {b}[i])",
+    "(loop (y = {a}, z = {b}) while y[0] < 1.0 for k < {c} => ((for i => z[i] + cast f64 k), for i => sin y[i])).2",
     "for i => (nn.softmax {a})[i] * {b}[i]",
+    "for i => sum c => (nn.softmax {a})[i] * w[i, c] * {b}[c]",
     "nn.layer_norm {{ scale = {b}, shift = {a} }} {a}",
 ]
 
@@ -95,12 +98,14 @@ def test_what_an_operation_names_is_what_it_was_said_to_name(seed: int) -> None:
     """Kept beside operations, and renamed with them."""
     made = compiler.lower(checked(program(seed, 6)), "f", None)
     for op in all_of(made.block.ops):
-        known = tensors_of(op), needs_of(op)
-        for kept in ("tensors_", "needs_"):
+        curved = not isinstance(op, Compute | Scan) or is_curved(op)
+        known = tensors_of(op), needs_of(op), curved
+        for kept in ("tensors_", "needs_", "curved_"):
             for each in (op, *(all_of(op.body.ops) if isinstance(op, Loop) else ())):
                 if hasattr(each, kept):
                     object.__delattr__(each, kept)
-        assert (tensors_of(op), needs_of(op)) == known
+        curved = not isinstance(op, Compute | Scan) or is_curved(op)
+        assert (tensors_of(op), needs_of(op), curved) == known
 
 
 @pytest.mark.parametrize("seed", range(100 if SOAK else 10))
