@@ -676,7 +676,8 @@ class Emitter:
         across = right.tile.axes[-1] != op.over
         later = call("int32", self.name(op.over) > 0)
         keep = {"never": Constant(0), "always": Constant(1), "later": later}[op.keep]
-        pair = [MULTIPLIED[part.tile.element].name for part in (op.left, right) if isinstance(part, b.StageField)]
+        factors = (op.left.tile if isinstance(op.left, b.StageField) else op.left, right.tile)
+        pair = [MULTIPLIED[factor.element].name for factor in factors]
         element = ".".join(dict.fromkeys(pair))
         right_steps = self.depth_steps(right.ring.fields[right.field], across, extent)
         from_right = code.local("right")

@@ -12,6 +12,7 @@ from functools import partial
 from math import e, inf, log2
 from typing import TYPE_CHECKING, assert_never
 
+from axon.backend.gpu.layout.products import WEIGHT
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.bounds import BLOCK, Bounds, Lookup
@@ -178,8 +179,13 @@ class StreamEmitter:
             for number, target in enumerate(targets):
                 to, element = out.accumulators(target)[block], target.element.value
                 last = number == len(targets) - 1
-                how = out.made("narrow", "ptx_tiles.narrow", columns, element) if last else None
-                code.assign(to, call(how or out.made("cut", "ptx_tiles.narrow", columns, element, "rz"), rest))
+                if target.element is WEIGHT:
+                    how = out.made("narrow", "ptx_tiles.narrow_short", columns)
+                elif last:
+                    how = out.made("narrow", "ptx_tiles.narrow", columns, element)
+                else:
+                    how = out.made("cut", "ptx_tiles.narrow", columns, element, "rz")
+                code.assign(to, call(how, rest))
                 if not last:
                     left = out.part(source.symbol, f"rest{number}_{block}")
                     code.assign(left, call(out.made("rest", "ptx_tiles.rest", columns), rest, to))

@@ -245,6 +245,12 @@ def _check_product(program: BarrierProgram, op: b.Product) -> None:
             _require(along, "layout", across)
             _require(multiplies(element, op.right.tile.element), "content", "a product of factors of two element types")
             _require(op.accumulator.element == MULTIPLIED[element].sum, "content", "products that are summed as something else")
+    held = isinstance(op.left, t.Tile)
+    if isinstance(op.left, t.Tile):
+        _require(multiplies(op.left.element, op.right.tile.element), "content", "a product of factors of two element types")
+    short = held and op.right.tile.element.bits == 8
+    field = op.right.ring.fields[op.right.field]
+    _require(field.load.interleaved == short, "layout", "a factor whose elements are in another order than the other's")
     if program.promoted:
         return  # see `_check_promoted`
     once = any(axis.symbol == op.over for axis in program.whole)

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, assert_never
 import numpy as np
 
 from axon.backend.gpu.layout.pages import REACH, Pages
-from axon.backend.gpu.layout.products import MULTIPLIED
+from axon.backend.gpu.layout.products import MULTIPLIED, key_of
 from axon.backend.gpu.layout.scales import Scale
 from axon.backend.gpu.proof.accumulate import Accumulate, rounded, wrapped
 from axon.backend.gpu.proof.values import Values
@@ -502,7 +502,8 @@ class _Cluster:
     def factor(self, agent: _Agent, part: b.StageField | Tile, op: b.Product) -> Callable[[], Array]:
         """A factor as it will be when the product runs."""
         if not isinstance(part, b.StageField):
-            return lambda: agent.accumulators[part.symbol, op.block]
+            held = agent.accumulators
+            return lambda: held[part.symbol, op.block][:, _places(part)]
         memory, stage = self.stages[agent.block, part.ring.symbol], agent.cursors[part.ring.symbol][0]
         return lambda: self.operand(part.ring, part.field, memory[stage], op.over)
 
@@ -710,6 +711,13 @@ class _Cluster:
         known |= {s: agent.accumulators[acc.symbol, block][:, column : column + width] for s, acc in store.sums}
         value = Values(self.tensors, self.sizes, axes, known).value(store.expression)
         return np.broadcast_to(value, (64, width))
+
+
+def _places(tile: Tile) -> Array:
+    """In which order matrix instructions take the columns of a factor that registers hold as they were made. See Note [Interleaved
+    keys] in `layout.products`."""
+    count = tile.shape[1]
+    return np.array([key_of(n) for n in range(count)] if tile.element.bits == 8 else range(count))
 
 
 def _towards_zero(values: Array) -> Array:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, Protocol, TypeAlias, assert_never
 
 from axon.backend.gpu.layout.pages import Pages
+from axon.backend.gpu.layout.products import INTERLEAVED, WEIGHT
 from axon.backend.gpu.layout.scales import Scale
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import BLOCK, Bounds, bounds
@@ -29,7 +30,7 @@ from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.segments import REACH, Segments
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.gpu.tile.text import SymbolNames, Texts, dim_text, scalar_text
-from axon.base.data import dataclass
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import require, verified
@@ -75,7 +76,8 @@ class Clear:
 class Load:
     """Fill a tile from a tensor at the current pieces of `axes`, which are its dimensions `order`. Outside the tensor it is 0.
 
-    So many neighbours along the last axis, `per`, have one element. In `pages`, a box is read from the page that a table names.
+    So many neighbours along the last axis, `per`, have one element. In `pages`, a box is read from the page that a table names. An
+    `interleaved` tensor has its last axis in the order in which registers hold factors of 8 bits (see `layout.products`).
     """
 
     tile: Tile
@@ -84,6 +86,7 @@ class Load:
     order: tuple[int, ...]
     per: int = 1
     pages: Pages | None = None
+    interleaved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,11 +355,11 @@ def _streaming(
         scored += [_load(key, right, kernel.pages_of(right)), Clear(scores[-1]), Multiply(scores[-1], query, key, depth.symbol)]
     value = _operand_tile("value", kernel.value, steps)
     weights = Tile(fresh("weights"), Element.F32, *shape, "registers")
-    narrow = Tile(fresh("rounded"), kernel.value.value.element, *shape, "registers")
+    narrow = Tile(fresh("rounded"), WEIGHT if kernel.interleaved else kernel.value.value.element, *shape, "registers")
     body: tuple[Statement, ...] = (
         *scored,
         Fold(kernel, scores[0], weights, tuple(scores[1:])),
-        _load(value, kernel.value, kernel.pages_of(kernel.value)),
+        replace(_load(value, kernel.value, kernel.pages_of(kernel.value)), interleaved=kernel.interleaved),
         Rescale(kernel, accumulator),
         Narrow(weights, narrow),
         Multiply(accumulator, narrow, value, keys.symbol),
@@ -412,6 +415,7 @@ def verify(program: TileProgram) -> None:
     steps = {a.symbol: a.step for a in (*program.axes, *program.whole)} | {symbol: 1 for symbol, _ in program.derived}
     steps |= {symbol: 1 for pages in program.pages for symbol in pages.own}
     defined: set[Symbol] = set()
+    interleaved: set[Symbol] = set()
 
     parts = program.segments
     if parts is not None:
@@ -429,14 +433,16 @@ def verify(program: TileProgram) -> None:
             match statement:
                 case Clear(tile=tile):
                     defined.add(tile.symbol)
-                case Load(tile=tile, axes=axes, per=per, pages=pages):
+                case Load(tile=tile, axes=axes, per=per, pages=pages, interleaved=interleaved_):
                     named = {symbol for of in program.pages for symbol in of.own} & set(axes)
                     require(named == set(pages.own if pages is not None else ()), "a load at pages that are not its own")
                     require(pages is None or pages in program.pages, "a load from pages of which the program does not know")
                     require(set(tile.axes) <= set(axes) <= set(inside), "a load outside the loops of its axes")
                     *outer, last = (inside[a] for a in tile.axes)
                     require((*tile.shape[:-1], tile.shape[-1] * per) == (*outer, last), "a tile that is not its axes' pieces")
+                    require(not interleaved_ or tile.shape[-1] % INTERLEAVED == 0, "a tile that ends inside of interleaved elements")
                     defined.add(tile.symbol)
+                    interleaved.update({tile.symbol} if interleaved_ else ())
                 case Evaluate(computed=computed, tile=tile, staged=staged, over=over):
                     require({s.symbol for s in staged} <= defined, "a factor is computed of undefined tiles")
                     require(tile.axes[-1] == over and all(s.axes == tile.axes for s in staged), "a factor along other axes")
@@ -448,6 +454,8 @@ def verify(program: TileProgram) -> None:
                     both = set(left.axes) & set(right.axes)
                     require(over in both - set(acc.axes), "a product over no shared axis")
                     require((right.memory, acc.memory) == ("shared", "registers"), "a product in other memories")
+                    held = left.memory == "registers" and left.element.bits == 8
+                    require((right.symbol in interleaved) == held, "a factor whose order is not that of the other")
                 case Settle(tile=tile):
                     require(tile.symbol in defined, "an undefined tile is settled")
                 case ReadScales(symbol=symbol, scales=scales, over=over):
@@ -521,8 +529,9 @@ def statement_text(statement: Statement, names: SymbolNames) -> str:
     match statement:
         case Clear(tile=tile):
             return f"{tile_text(tile, names)} = 0"
-        case Load(tile=tile, tensor=tensor, axes=axes, per=per):
-            return f"{tile_text(tile, names)} = load {names[tensor]}[{places_text(axes, per, names)}]"
+        case Load(tile=tile, tensor=tensor, axes=axes, per=per, interleaved=interleaved):
+            order = ", interleaved" if interleaved else ""
+            return f"{tile_text(tile, names)} = load {names[tensor]}[{places_text(axes, per, names)}]{order}"
         case Evaluate(computed=computed, tile=tile, staged=staged):
             for one, source in zip(computed.staged, staged, strict=True):
                 names.same(one.local, source.symbol)
