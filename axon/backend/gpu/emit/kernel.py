@@ -460,10 +460,12 @@ class Emitter:
                 self.scales.read(op)
             case t.Promote(scales=scales) if scales is not None:
                 self.scales.promote(op)
+            case t.Promote(correction=correction) if correction is not None:
+                self.stream.promote(op)
             case t.Promote(accumulator=acc, partial=partial):
                 for total, name in zip(self.accumulators(acc), self.accumulators(partial), strict=True):
                     code.assign(total, call(self.made("promote", "ptx_tiles.promote", acc.shape[1]), total, name))
-            case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+            case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Hold() | t.Finish():
                 self.stream.op(op)
             case t.StoreRows():
                 self.results.row_values(op)

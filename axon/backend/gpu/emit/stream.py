@@ -148,7 +148,7 @@ class StreamEmitter:
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def op(self, op: t.Reset | t.Fold | t.Narrow | t.Rescale | t.Finish) -> None:
+    def op(self, op: t.Reset | t.Fold | t.Narrow | t.Rescale | t.Hold | t.Finish) -> None:
         out, code = self.out, self.out.code
         match op:
             case t.Reset(stream=stream):
@@ -166,10 +166,24 @@ class StreamEmitter:
                 for block, name in enumerate(out.accumulators(acc)):
                     repairs = (self.repair(self.plan(stream), stream.weight, block, half) for half in range(2))
                     code.assign(name, call(scale, name, *repairs))
+            case t.Hold(stream=stream, symbol=symbol):
+                plan = self.plan(stream)
+                for block in self.blocks:
+                    repairs = [self.repair(plan, stream.weight, block, half) for half in range(2)]
+                    self.both(self.rows(symbol, block), repairs)
             case t.Finish(stream=stream):
                 self.finish(self.plan(stream))
             case _:
                 assert_never(op)
+
+    def promote(self, op: t.Promote) -> None:
+        """A sum of rows, corrected, and what a step adds to it."""
+        assert op.correction is not None
+        out, columns = self.out, op.accumulator.shape[1]
+        add = out.made("corrected", "ptx_tiles.promote_corrected", columns)
+        both = zip(out.accumulators(op.accumulator), out.accumulators(op.partial), strict=True)
+        for block, (total, partial) in enumerate(both):
+            out.code.assign(total, call(add, total, partial, *self.rows(op.correction, block)))
 
     def narrow(self, source: t.Tile, targets: tuple[t.Tile, ...]) -> None:
         """Rounded, or as limbs: all but the last are cut off, so that none is greater than what it is of."""

@@ -274,6 +274,21 @@ def promote(columns: int) -> Any:
     return intrinsic(typing)
 
 
+def promote_corrected(columns: int) -> Any:
+    """(sum, partial, correction of row 0, correction of row 1): correction * sum + partial, rounded once."""
+    kind = _tile(columns)
+
+    def typing(context: Any, total: Any, partial: Any, first: Any, second: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            pairs = zip(*(_values(builder, value, columns) for value in values[:2]), strict=True)
+            asm = "fma.rn.f32 $0, $1, $2, $3;"
+            return _packed(builder, [_asm(builder, asm, "fff", [a, values[2 + _half(x)], b]) for x, (a, b) in enumerate(pairs)])
+
+        return kind(kind, kind, types.float32, types.float32), generate
+
+    return intrinsic(typing)
+
+
 def promote_scaled(columns: int, by_column: bool) -> Any:
     """(sum, partial, scale of row 0, scale of row 1; if `by_column`, scales of columns, see `by_column`): sum + scales * partial,
     rounded once if there are none of columns."""

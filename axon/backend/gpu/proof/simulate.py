@@ -403,6 +403,7 @@ class _Cluster:
                 | t.Fold()
                 | t.Narrow()
                 | t.Rescale()
+                | t.Hold()
                 | t.Finish()
                 | t.StoreRows()
             ):
@@ -543,6 +544,11 @@ class _Cluster:
                 held[tile.symbol, block] = np.where(np.isfinite(held[tile.symbol, block]), held[tile.symbol, block], np.float32(0))
             case t.ReadScales(symbol=symbol, scales=scales, over=over):
                 agent.rows[symbol, block] = self.scales(agent, scales, over, block)
+            case t.Hold(stream=stream, symbol=symbol):
+                agent.rows[symbol, block] = agent.rows[stream.product, block]
+            case t.Promote(accumulator=acc, partial=own, correction=correction) if correction is not None:
+                before = held[acc.symbol, block].astype(np.float64) * agent.rows[correction, block][:, None]
+                held[acc.symbol, block] = (before + held[own.symbol, block]).astype(np.float32)
             case t.Promote(accumulator=acc, partial=own, scales=symbol):
                 with np.errstate(invalid="ignore", over="ignore"):
                     if symbol is None:

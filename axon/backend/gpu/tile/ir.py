@@ -128,11 +128,12 @@ class ReadScales:
 @dataclass(frozen=True, slots=True)
 class Promote:
     """accumulator += partial, in f32: a matrix instruction cuts off what an addition rounds. The partial sum is multiplied by
-    `scales` that were read, if there are any."""
+    `scales` that were read, if there are any, and what was summed before by a `correction` that was held, if there is one."""
 
     accumulator: Tile
     partial: Tile
     scales: Symbol | None = None
+    correction: Symbol | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +180,14 @@ class Rescale:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """The correction of its rows that the last `Fold` found, for a sum that is promoted when the next one may have found another."""
+
+    stream: Stream
+    symbol: Symbol
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The values of the finished rows."""
 
@@ -216,7 +225,7 @@ class For:
     backwards: bool = False
 
 
-Work: TypeAlias = "Settle | ReadScales | Promote | Reset | Fold | Narrow | Rescale | Finish | StoreRows"  # on what registers hold
+Work: TypeAlias = "Settle | ReadScales | Promote | Reset | Fold | Narrow | Rescale | Hold | Finish | StoreRows"  # on what registers hold
 Statement: TypeAlias = "Clear | Load | Evaluate | Multiply | Work | Store | For"
 
 
@@ -356,15 +365,22 @@ def _streaming(
     value = _operand_tile("value", kernel.value, steps)
     weights = Tile(fresh("weights"), Element.F32, *shape, "registers")
     narrow = Tile(fresh("rounded"), WEIGHT if kernel.interleaved else kernel.value.value.element, *shape, "registers")
-    body: tuple[Statement, ...] = (
-        *scored,
-        Fold(kernel, scores[0], weights, tuple(scores[1:])),
-        replace(_load(value, kernel.value, kernel.pages_of(kernel.value)), interleaved=kernel.interleaved),
-        Rescale(kernel, accumulator),
-        Narrow(weights, narrow),
-        Multiply(accumulator, narrow, value, keys.symbol),
-    )
+    load = replace(_load(value, kernel.value, kernel.pages_of(kernel.value)), interleaved=kernel.interleaved)
+    scored.append(Fold(kernel, scores[0], weights, tuple(scores[1:])))
+    body: tuple[Statement, ...]
+    if kernel.promotion:
+        held, partial = Hold(kernel, fresh("held")), Tile(fresh("partial"), Element.F32, *_covered(accumulator), "registers")
+        sums = (Clear(partial), Multiply(partial, narrow, value, keys.symbol))
+        body = (*scored, load, held, Narrow(weights, narrow), *sums, Promote(accumulator, partial, correction=held.symbol))
+    else:
+        summed = Multiply(accumulator, narrow, value, keys.symbol)
+        body = (*scored, load, Rescale(kernel, accumulator), Narrow(weights, narrow), summed)
     return (*first, Clear(accumulator), Reset(kernel), For(keys, body, backwards=True))
+
+
+def _covered(tile: Tile) -> tuple[tuple[Symbol, ...], tuple[int, ...]]:
+    """The axes of a tile, and how much of each."""
+    return tile.axes, tile.shape
 
 
 def _streaming_limbs(
@@ -462,8 +478,9 @@ def verify(program: TileProgram) -> None:
                     require(over in inside, "scales are read outside the loop that they change in")
                     require(all(scale.per % inside[over] == 0 for scale in scales), "a step that has several scales")
                     defined.add(symbol)
-                case Promote(accumulator=acc, partial=partial, scales=scales_of):
+                case Promote(accumulator=acc, partial=partial, scales=scales_of, correction=correction):
                     require(scales_of is None or scales_of in defined, "a sum is multiplied by scales that nobody has read")
+                    require(correction is None or correction in defined, "a sum is corrected by what nobody has held")
                     require({acc.symbol, partial.symbol} <= defined, "an undefined tile is promoted")
                     require((acc.axes, acc.shape) == (partial.axes, partial.shape), "a tile promoted to another shape")
                 case Fold(stream=stream, scores=scores, weights=weights, others=others):
@@ -477,6 +494,8 @@ def verify(program: TileProgram) -> None:
                     defined.update(target.symbol for target in targets)
                 case Rescale(accumulator=acc):
                     require(acc.symbol in defined, "an undefined tile is rescaled")
+                case Hold(symbol=symbol):
+                    defined.add(symbol)
                 case Reset() | Finish():
                     pass
                 case StoreRows(stream=stream, axes=axes, final=final):
@@ -542,9 +561,12 @@ def statement_text(statement: Statement, names: SymbolNames) -> str:
             return f"{names[tile.symbol]} = {names[tile.symbol]} where finite, else 0"
         case ReadScales(symbol=symbol, scales=scales):
             return f"{names[symbol]} = {' * '.join(scalar_text(scale.read, names) for scale in scales)}"
-        case Promote(accumulator=acc, partial=partial, scales=scales_of):
+        case Promote(accumulator=acc, partial=partial, scales=scales_of, correction=correction):
             scaled = "" if scales_of is None else f"{names[scales_of]} * "
-            return f"{names[acc.symbol]} += {scaled}{names[partial.symbol]}"
+            before = f"+= {scaled}" if correction is None else f"= {names[acc.symbol]} * {names[correction]} + {scaled}"
+            return f"{names[acc.symbol]} {before}{names[partial.symbol]}"
+        case Hold(symbol=symbol):
+            return f"{names[symbol]} = correction"
         case Store(tensor=tensor, axes=axes):
             at = ", ".join(names[a] for a in axes)
             return f"store {names[tensor]}[{at}] : {statement.element.value} = {stored_text(statement, names)}"
