@@ -38,8 +38,7 @@ from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import require, verified
-from axon.base.source import Span
-from axon.core.ir import Axis, Binary, Compute, Const, Convert, Index, Local, Program, Scalar, Select, Value
+from axon.core.ir import Axis, Binary, Compute, Const, Convert, Index, Local, Program, Read, Scalar, Select, Value
 from axon.shapes.dimension import Dim
 
 _SHIFT = Const(log(2.0**WEIGHT_BITS), Element.F32)
@@ -156,49 +155,70 @@ class _Copying:
     def copied(self, operand: EpilogueOperand, element: Element, *, interleaved: bool) -> EpilogueOperand:
         kernel = self.kernel
         tiled = {axis.symbol for axis in (kernel.rows, kernel.columns, *kernel.reduced)}
-        last = {kernel.keys.symbol} if interleaved else tiled
-        lying, view = _lying(kernel, operand, last), view_of(kernel, operand)
-        source = operand.value.symbol if view is None else view.source
-        key = _Copy(source, lying.memory, element, interleaved)
-        keys = lying.dimensions[-1].extent
-        if interleaved:
-            whole = replace(lying.dimensions[-1], extent=(keys + (INTERLEAVED - 1)) // INTERLEAVED * INTERLEAVED)
-            (part,) = lying.parts[-1]
-            parts = (*lying.parts[:-1], (replace(part, extent=whole.extent),))
-            lying = replace(lying, dimensions=(*lying.dimensions[:-1], whole), parts=parts)
-        if key not in self.made:
-            self.made[key] = Value(_symbol(key, operand.value.symbol.name), element, lying.shape)
-            self.nests.append(_nest(key, self.made[key], operand.value.element, lying, keys, kernel.span))
-        copy = self.made[key]
-        self.copies.append(copy)
-        axes = operand.arranged(_order(operand, last)).axes
+        order = _order(operand, {kernel.keys.symbol} if interleaved else tiled)
+        view = view_of(kernel, operand)
+        lying, source = spread(operand.value, view, order), operand.value.symbol if view is None else view.source
+        if not interleaved:
+            copy = self.plain(operand, source, lying, element)
+        else:
+            turned = order != tuple(range(len(order)))
+            source = self.plain(operand, source, lying, element).symbol if turned else source
+            lying, copy = self.interleaved(operand, source, lying, turned=turned)
+        axes = operand.arranged(order).axes
         seen = lying.seen(copy, axes)
         self.views += [] if seen is None else [seen]
         return EpilogueOperand(copy if seen is None else seen.value, axes, tuple(range(len(axes))))
+
+    def plain(self, operand: EpilogueOperand, source: Symbol, lying: CopyLayout, element: Element) -> Value:
+        """What an operand shows in another element type, or in other rows."""
+        key = _Copy(source, lying.memory, element, interleaved=False)
+        own = operand.value.element
+        if key not in self.made:
+            copy = self.made[key] = Value(_symbol(key, operand.value.symbol.name), element, lying.shape)
+            axes, places = _axes(lying.shape)
+            read = lying.read(source, own, places)
+            how = "in rows of its keys" if element is own else f"in {element.value}"
+            self.store(copy, axes, read if element is own else Convert(read, element), how, source)
+        self.copies.append(self.made[key])
+        return self.made[key]
+
+    def interleaved(self, operand: EpilogueOperand, source: Symbol, lying: CopyLayout, *, turned: bool) -> tuple[CopyLayout, Value]:
+        """The same with its keys in the order of weights (see Note [Interleaved keys] in `layout.products`), 0 behind the last. What
+        is `turned`, a copy of it, has them in rows already: kernels that turn rows move whole lines, if they do nothing else."""
+        own, keys = operand.value.element, lying.dimensions[-1].extent
+        last = replace(lying.dimensions[-1], extent=(keys + (INTERLEAVED - 1)) // INTERLEAVED * INTERLEAVED)
+        (part,) = lying.parts[-1]
+        parts = (*lying.parts[:-1], (replace(part, extent=last.extent),))
+        whole = replace(lying, dimensions=(*lying.dimensions[:-1], last), parts=parts)
+        key = _Copy(source, whole.memory, own, interleaved=True)
+        if key not in self.made:
+            copy = self.made[key] = Value(_symbol(key, operand.value.symbol.name), own, whole.shape)
+            axes, places = _axes(whole.shape)
+            inside = places[-1] % INTERLEAVED
+            places[-1] = places[-1] - inside + inside // 2 % 2 * 8 + inside // 4 * 2 + inside % 2
+            read = Read(source, tuple(places), own) if turned else lying.read(source, own, places)
+            there = Binary("lt", Index(places[-1]), Index(keys))
+            how = "with its keys in the order of weights of 8 bits"
+            self.store(copy, axes, Select(there, read, Const(0.0, own)), how, source)
+        self.copies.append(self.made[key])
+        return whole, self.made[key]
+
+    def store(self, copy: Value, axes: tuple[Axis, ...], element: Scalar, how: str, source: Symbol) -> None:
+        """A kernel that makes a copy."""
+        step = Compute((copy,), axes, None, (element,), self.kernel.span)
+        why = Reason(f"{{0}} {how}, for the tensor cores", (source,))
+        self.nests.append(Nest(axes, (step,), (copy.symbol,), (why,)))
+
+
+def _axes(shape: tuple[Dim, ...]) -> tuple[tuple[Axis, ...], list[Dim]]:
+    axes = tuple(Axis(fresh("ijklmnop"[d % 8]), extent) for d, extent in enumerate(shape))
+    return axes, [Dim.of(axis.symbol) for axis in axes]
 
 
 @lru_cache(maxsize=4096)
 def _symbol(key: _Copy, name: str) -> Symbol:
     """Of a copy: the same in everything that is made of one program."""
-    return fresh(f"{name}_{'interleaved' if key.interleaved else key.element.value}")
-
-
-def _nest(key: _Copy, copy: Value, element: Element, lying: CopyLayout, keys: Dim, span: Span | None) -> Nest:
-    """The kernel that makes a copy. See Note [Interleaved keys] in `layout.products`."""
-    axes = tuple(Axis(fresh("ijklmnop"[d % 8]), extent) for d, extent in enumerate(lying.shape))
-    places = [Dim.of(axis.symbol) for axis in axes]
-    if key.interleaved:
-        place = places[-1]
-        inside = place % INTERLEAVED
-        places[-1] = place // INTERLEAVED * INTERLEAVED + inside // 2 % 2 * 8 + inside // 4 * 2 + inside % 2
-        read: Scalar = lying.read(key.source, element, places)
-        read = Select(Binary("lt", Index(places[-1]), Index(keys)), read, Const(0.0, element))
-        how = "with its keys in the order of weights of 8 bits, along which the tensor cores take them"
-    else:
-        read = Convert(lying.read(key.source, element, places), key.element)
-        how = f"in {key.element.value}, which the tensor cores multiply"
-    step = Compute((copy,), axes, None, (read,), span)
-    return Nest(axes, (step,), (copy.symbol,), (Reason(f"{{0}} {how}", (key.source,)),))
+    return fresh(f"{name}_{'keys' if key.interleaved else 'copy'}")
 
 
 def _shifted(kernel: Stream) -> Stream:
