@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from attention_sources import SOURCES
+from axon.backend.gpu.tile.tf32 import error_bound
 from gpu_product_f32 import SOURCES as PRODUCTS
 from racing import mean, report, rotated
 
 import axon
-from axon.backend.gpu.tile.tf32 import error_bound
 
 HEADS = [(work, 8192 // s, 2048 // d, s, d) for d in (64, 128) for work in ("full", "causal") for s in (1024, 2048, 4096, 8192)]
 SHAPES = [

@@ -169,8 +169,8 @@ class StreamEmitter:
             case t.Hold(stream=stream, symbol=symbol):
                 plan = self.plan(stream)
                 for block in self.blocks:
-                    repairs = [self.repair(plan, stream.weight, block, half) for half in range(2)]
-                    self.both(self.rows(symbol, block), repairs)
+                    found = [self.repair(plan, stream.weight, block, half) for half in range(2)]
+                    self.both(self.rows(symbol, block), found)
             case t.Finish(stream=stream):
                 self.finish(self.plan(stream))
             case _:
@@ -182,8 +182,8 @@ class StreamEmitter:
         out, columns = self.out, op.accumulator.shape[1]
         add = out.made("corrected", "ptx_tiles.promote_corrected", columns)
         both = zip(out.accumulators(op.accumulator), out.accumulators(op.partial), strict=True)
-        for block, (total, partial) in enumerate(both):
-            out.code.assign(total, call(add, total, partial, *self.rows(op.correction, block)))
+        for block, (total, own) in enumerate(both):
+            out.code.assign(total, call(add, total, own, *self.rows(op.correction, block)))
 
     def narrow(self, source: t.Tile, targets: tuple[t.Tile, ...]) -> None:
         """Rounded, or as limbs: all but the last are cut off, so that none is greater than what it is of."""

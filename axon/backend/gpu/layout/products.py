@@ -36,7 +36,7 @@ class Precision(Flag):
     """What a schedule lets products lose."""
 
     WHOLE = 0
-    TF32 = 1  # factors of f32 are rounded (see `tile.tf32`)
+    TF32 = 1  # factors of f32 are rounded (see `tile.limbs`)
     FAST = 2  # sums of 8-bit floats are not promoted
 
 
@@ -62,7 +62,7 @@ PROMOTED = 128
 MULTIPLIED = {
     Element.BF16: Multiplied("bf16", Element.F32, (Element.BF16,)),
     Element.F16: Multiplied("f16", Element.F32, (Element.F16,)),
-    Element.F32: Multiplied("tf32", Element.F32, (Element.F32,), along=True),  # see `tile.tf32`
+    Element.F32: Multiplied("tf32", Element.F32, (Element.F32,), along=True),  # see `tile.limbs`
     Element.F8E4M3: Multiplied("e4m3", Element.F32, _F8, along=True, kept=SHORT, own=SHORT, promoted=PROMOTED),
     Element.F8E5M2: Multiplied("e5m2", Element.F32, _F8, along=True, kept=SHORT, own=SHORT, promoted=PROMOTED),
     Element.I8: Multiplied("s8", Element.I32, _I8, along=True),

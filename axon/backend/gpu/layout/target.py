@@ -46,7 +46,8 @@ BULK_COPIES = Feature("bulk copies and tensor maps (TMA)", (9, 0))
 MATRIX_STORES = Feature("stores of matrices (stmatrix)", (9, 0))
 WGMMA = Feature("products of a warpgroup on tensor cores (wgmma)", (9, 0), own=True)
 FEATURES = (
-    NAN_EXTREMES, BF16, FLOATS_OF_8_BITS, ASYNC_COPIES, BARRIERS, PRODUCTS, CLUSTERS, F64_PRODUCTS, BULK_COPIES, MATRIX_STORES, WGMMA,
+    NAN_EXTREMES, BF16, FLOATS_OF_8_BITS, ASYNC_COPIES, BARRIERS, PRODUCTS, CLUSTERS, F64_PRODUCTS, BULK_COPIES, MATRIX_STORES,
+    WGMMA,
 )  # fmt: skip
 
 

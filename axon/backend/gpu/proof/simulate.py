@@ -733,7 +733,7 @@ def _towards_zero(values: Array) -> Array:
 
 
 def to_tf32(values: Array) -> Array:
-    """f32 values rounded to tf32, to nearest, ties to even; infinities and NaN as they are. See Note [tf32], in `tile.tf32`."""
+    """f32 values rounded to tf32, to nearest, ties to even; infinities and NaN as they are. See Note [tf32], in `tile.limbs`."""
     words = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = (words + np.uint32(0xFFF) + (words >> np.uint32(13) & np.uint32(1))) & np.uint32(0xFFFFE000)
     return np.where(np.isfinite(values), rounded.view(np.float32), values)

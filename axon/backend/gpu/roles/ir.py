@@ -361,8 +361,9 @@ class _Split:
 
     def overlapped(self, axis: t.TileAxis, body: tuple[Statement, ...], late: Multiply, held: list[Aref]) -> list[RoleStatement]:
         """The loop turned by half a step: the late product of one piece runs beside the early product of the next, and beside the
-        work on its result. The early half of the first piece is peeled off in front, the late half of the last behind. What the late
-        product adds up to by itself is promoted when it is retired, after the next piece's weights are made: so its correction is held."""
+        work on its result. The early half of the first piece is peeled off in front, the late half of the last behind. What a
+        late product adds up to by itself is promoted when it is retired, after the next piece's weights are made, so a correction
+        is held for it."""
         early = tuple(s for s in body if isinstance(s, Multiply) and s != late)
         work = [s for s in body if isinstance(s, t.Fold | t.Rescale | t.Hold | t.Narrow)]
         promoted = [s for s in body if isinstance(s, t.Promote)]  # what the late product adds up to

@@ -12,7 +12,7 @@ Note [Ways]
       divided  parts of the keys of a stream with few rows are streams of their own, rows that share keys are one tile's
                (see `dividing`, `tile.divided`)
       reached  a stream whose condition compares data leaves out the keys that no row of a tile sees (see `reaching`, `tile.reach`)
-      widened  the 8-bit factors of a stream are 16-bit ones: no tile holds them as they are, or it is faster (see `eight_bits`)
+      widened  the 8-bit factors of a stream are 16-bit ones: no tile holds them as they are, or it is faster (see `dividing`)
       packed   an operand that bulk copies cannot read as it lies is copied first, in rows that they can read (see `packed`)
       apart    a stream's operations run one by one; also those of one that makes scores again, which others make too, where it is
                better to keep them (see `tile.recompute`), and of one in f32 of which limbs make more work than they save
@@ -50,8 +50,7 @@ from axon.backend.gpu.layout.products import Precision
 from axon.backend.gpu.layout.target import WGMMA, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, with_views
-from axon.backend.gpu.runtime.dividing import better_rows, division
-from axon.backend.gpu.runtime.eight_bits import better_one_by_one, better_widened
+from axon.backend.gpu.runtime.dividing import better_one_by_one, better_rows, better_widened, division
 from axon.backend.gpu.runtime.merging import Merged, merged
 from axon.backend.gpu.runtime.packed import (
     Packing,

@@ -4,18 +4,18 @@
 
 Note [Short weights]
     Queries and keys of 8 bits are multiplied as they are, each score a sum over one head (see Note [Eight bits] in
-    `layout.products`), and what scales them is a factor of the score. Weights are not of 8 bits by themselves: core has them in f32,
-    and a stream rounds them to what the second product takes, before they are divided by their sum. Of bf16 they keep 8 bits of 24,
-    of e4m3 4, so that is done where the program rounds its weights to 8 bits, or a schedule says `precision = "fast"`. Else values
-    are widened to bf16 first.
+    `layout.products`), and what scales them is a factor of the score. Weights are of more bits: core has them in f32, and a stream
+    rounds them, before they are divided by their sum, to what the second product takes. In bf16 they keep 8 bits of 24, in e4m3 4.
+    So they are rounded to that only where the program rounds its weights to 8 bits, or a schedule says `precision = "fast"`; else
+    values are widened to bf16 first.
 
     Weights that are at most 1 are multiplied by 2⁸ before they are rounded, in the exponent, so that e4m3 holds those down to 2⁻¹⁴
-    of the greatest in 4 bits; their sum is multiplied too, and both are divided by it, exactly, when a row is finished. So a weight
-    is off by 2⁻⁴ of itself at most, or, below 2⁻¹⁴ of the greatest of its row, by 2⁻¹⁸ of that. That is no more than what the
-    program's own rounding of weights, to either type of 8 bits, may be off by. The sum that divides them is that of the weights before they are rounded.
+    of the greatest in 4 bits. Their sum is multiplied too, and both are divided by it, exactly, when a row is finished. So a weight
+    is off by 2⁻⁴ of itself at most, or, below 2⁻¹⁴ of the greatest of its row, by 2⁻¹⁸ of that: no more than by rounding weights
+    themselves, which are at most 1, to either type of 8 bits. They are divided by the sum of weights that are not rounded.
 
     Matrix instructions take values of 8 bits only along the keys, and registers hold weights in another order than these take
-    them (Note [Interleaved keys]): a kernel copies the values so.
+    them (Note [Interleaved keys]): kernels copy the values so.
 """
 
 from __future__ import annotations
@@ -91,9 +91,7 @@ def in_eight_bits(
     return EightBits(found, {value.symbol: 1 for value in made.values()})
 
 
-def _each(
-    kernels: Sequence[Kernel], made: dict[_Copy, Value], precision: Precision, widened: Set[Symbol]
-) -> Iterator[Kernel]:
+def _each(kernels: Sequence[Kernel], made: dict[_Copy, Value], precision: Precision, widened: Set[Symbol]) -> Iterator[Kernel]:
     for kernel in kernels:
         if not isinstance(kernel, Stream) or not any(o.value.element in EIGHT_BIT_FLOATS for o in kernel.operands):
             yield kernel
@@ -183,8 +181,8 @@ class _Copying:
         return self.made[key]
 
     def interleaved(self, operand: EpilogueOperand, source: Symbol, lying: CopyLayout, *, turned: bool) -> tuple[CopyLayout, Value]:
-        """The same with its keys in the order of weights (see Note [Interleaved keys] in `layout.products`), 0 behind the last. What
-        is `turned`, a copy of it, has them in rows already: kernels that turn rows move whole lines, if they do nothing else."""
+        """The same with its keys in the order of weights (see Note [Interleaved keys] in `layout.products`), 0 behind the last. If
+        it is `turned`, the source is a copy that has them in rows already: a kernel that does nothing else moves whole lines."""
         own, keys = operand.value.element, lying.dimensions[-1].extent
         last = replace(lying.dimensions[-1], extent=(keys + (INTERLEAVED - 1)) // INTERLEAVED * INTERLEAVED)
         (part,) = lying.parts[-1]

@@ -181,7 +181,7 @@ class Rescale:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The correction of its rows that the last `Fold` found, for a sum that is promoted when the next one may have found another."""
+    """The correction of rows that the last `Fold` found, for a sum that is promoted when the next one may have found another."""
 
     stream: Stream
     symbol: Symbol
@@ -225,7 +225,8 @@ class For:
     backwards: bool = False
 
 
-Work: TypeAlias = "Settle | ReadScales | Promote | Reset | Fold | Narrow | Rescale | Hold | Finish | StoreRows"  # on what registers hold
+# On what registers hold.
+Work: TypeAlias = "Settle | ReadScales | Promote | Reset | Fold | Narrow | Rescale | Hold | Finish | StoreRows"
 Statement: TypeAlias = "Clear | Load | Evaluate | Multiply | Work | Store | For"
 
 
@@ -456,7 +457,8 @@ def verify(program: TileProgram) -> None:
                     require(set(tile.axes) <= set(axes) <= set(inside), "a load outside the loops of its axes")
                     *outer, last = (inside[a] for a in tile.axes)
                     require((*tile.shape[:-1], tile.shape[-1] * per) == (*outer, last), "a tile that is not its axes' pieces")
-                    require(not interleaved_ or tile.shape[-1] % INTERLEAVED == 0, "a tile that ends inside of interleaved elements")
+                    whole = not interleaved_ or tile.shape[-1] % INTERLEAVED == 0
+                    require(whole, "a tile that ends inside of interleaved elements")
                     defined.add(tile.symbol)
                     interleaved.update({tile.symbol} if interleaved_ else ())
                 case Evaluate(computed=computed, tile=tile, staged=staged, over=over):

@@ -20,6 +20,7 @@ from axon.backend.gpu.layout.pages import Pages, axes_in
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views
 from axon.backend.gpu.tile.bounds import Reach
+from axon.backend.gpu.tile.contraction import element_types
 from axon.backend.gpu.tile.epilogue import EpilogueOperand, Result, bare, check_derived
 from axon.backend.gpu.tile.online_softmax import (
     ONE,
@@ -36,10 +37,10 @@ from axon.backend.gpu.tile.online_softmax import (
     plus,
     positive,
     product,
+    rounds_to_8_bits,
     substituted,
     times,
 )
-from axon.backend.gpu.tile.stream_factors import element_types, rounds_to_8_bits
 from axon.backend.kernel.tensor_core_scalars import obstacle
 from axon.base.data import dataclass, replace
 from axon.base.element import Element
