@@ -363,6 +363,12 @@ def narrow(columns: int, element: str, rounding: str = "rn") -> Any:
     return intrinsic(typing)
 
 
+def short_words(columns: int) -> list[list[int]]:
+    """Which of a thread's values each word of four has, the lowest byte first: of 16 columns two words, one for each row."""
+    words = ((first, half) for first in range(0, columns // 2, 8) for half in range(2))
+    return [[first + 4 * group + 2 * half + e for group in range(2) for e in range(2)] for first, half in words]
+
+
 def narrow_short(columns: int) -> Any:
     """(tile): its values rounded to e4m3, four to a word: the left factor of a product, see `multiply_held`. A word has two of 8
     columns and two of the next 8, of one row: see Note [Interleaved keys] in `layout.products`."""
@@ -374,11 +380,8 @@ def narrow_short(columns: int) -> Any:
 
     def typing(context: Any, tile: Any) -> Any:
         def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-            elements, words = _values(builder, values[0], columns), list[Any]()
-            for first in range(0, columns // 2, 8):  # 16 columns, of which a thread has four in each of two rows
-                for half in range(2):
-                    four = [elements[first + 4 * group + 2 * half + e] for group in range(2) for e in range(2)]
-                    words.append(_asm(builder, text, "ffff", four, _I32))
+            elements = _values(builder, values[0], columns)
+            words = [_asm(builder, text, "ffff", [elements[n] for n in word], _I32) for word in short_words(columns)]
             return _packed(builder, words, _I32)
 
         return kind(_tile(columns)), generate
