@@ -108,7 +108,8 @@ def program(name: str, element: Element = Element.BF16) -> Program:
 
 def in_8_bits() -> Program:
     """Causal attention of 8-bit floats, which rounds its weights to these."""
-    short = SOURCE.replace("bf16[", "f8e4m3[").replace("sum j => p[b, h, i, j] *", "sum j => cast f32 (cast f8e4m3 p[b, h, i, j]) *")
+    weight = "p[b, h, i, j]"
+    short = SOURCE.replace("bf16[", "f8e4m3[").replace(f"{weight} *", f"cast f32 (cast f8e4m3 {weight}) *")
     own = [part for part in short.split("\nfun ") if part.split()[0] in ("softmax", "scores", "apply", "causal")]
     return compiler.lower(checked("\nfun ".join(["", *own])), "causal", None)
 

@@ -158,9 +158,12 @@ def test_values_that_two_streams_read_are_copied_once() -> None:
 
 
 def test_streams_of_gradients_have_no_factors_of_8_bits() -> None:
-    source = PLAIN.replace("fun f", "fun g") + """
+    source = (
+        PLAIN.replace("fun f", "fun g")
+        + """
 fun f (q : f8e4m3[b, h, s, d]) (k : f8e4m3[b, h, t, d]) (v : f8e4m3[b, h, t, e]) (dy : f32[b, h, s, e]) =
   grad (fn v => sum for b h i c => (g q k v)[b, h, i, c] * dy[b, h, i, c]) v"""
+    )
     for kernel in planned(source).kernels:
         assert not isinstance(kernel, Stream) or all(operand.value.element.bits > 8 for operand in kernel.operands)
 
@@ -297,7 +300,9 @@ def test_random_sizes_and_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
         for tensor, own, kind in zip("qkv", ("bhsd", "bhtd", "bhte"), elements, strict=True):
             axes = chance.sample(own, 4)
             source = source.replace(f"({tensor} : {kind}[{', '.join(own)}])", f"({tensor} : {kind}[{', '.join(axes)}])", 1)
-            source = source.replace(f"{tensor}[{', '.join(names[a] for a in own)}]", f"{tensor}[{', '.join(names[a] for a in axes)}]")
+            source = source.replace(
+                f"{tensor}[{', '.join(names[a] for a in own)}]", f"{tensor}[{', '.join(names[a] for a in axes)}]"
+            )
             (array,) = drawn(tuple(size[a] for a in axes), seed=seed + len(arrays), element=Element(kind))
             arrays.append(array)
             order.append(array.transpose([axes.index(a) for a in own]))
