@@ -128,7 +128,7 @@ def products(over: list[str]) -> list[str]:
             exact, mass = peer(*wide), peer(*(x.abs() for x in wide))
             off = float(((f(*given).double() - exact).abs() / mass).max()) * 2**10
             if not off <= tf32_error_bound(k):
-                over.append(f"product, {m}×{n}×{k} {layout}: off by {off:.3g} · 2⁻¹⁰, of {error_bound(k):.3g} allowed")
+                over.append(f"product, {m}×{n}×{k} {layout}: off by {off:.3g} · 2⁻¹⁰, of {tf32_error_bound(k):.3g} allowed")
             flops = 2 * m * n * k
             run = rotated([f, peer], fresh, 4 * (m * k + n * k + m * n), flops / 3e14)
             own, theirs = run.seconds
