@@ -28,7 +28,7 @@ from gpu_product_f32 import SOURCES as PRODUCTS
 from racing import mean, report, rotated
 
 import axon
-from axon.backend.gpu.tile.tf32 import error_bound
+from axon.backend.gpu.tile.limbs import tf32_error_bound
 
 HEADS = [(work, 8192 // s, 2048 // d, s, d) for d in (64, 128) for work in ("full", "causal") for s in (1024, 2048, 4096, 8192)]
 SHAPES = [
@@ -127,14 +127,14 @@ def products(over: list[str]) -> list[str]:
             wide = [x.double() for x in given]
             exact, mass = peer(*wide), peer(*(x.abs() for x in wide))
             off = float(((f(*given).double() - exact).abs() / mass).max()) * 2**10
-            if not off <= error_bound(k):
-                over.append(f"product, {m}×{n}×{k} {layout}: off by {off:.3g} · 2⁻¹⁰, of {error_bound(k):.3g} allowed")
+            if not off <= tf32_error_bound(k):
+                over.append(f"product, {m}×{n}×{k} {layout}: off by {off:.3g} · 2⁻¹⁰, of {tf32_error_bound(k):.3g} allowed")
             flops = 2 * m * n * k
             run = rotated([f, peer], fresh, 4 * (m * k + n * k + m * n), flops / 3e14)
             own, theirs = run.seconds
             ratios.append(run.ratio(1, 0))
             times = f"{theirs * 1e6:.1f} | {own * 1e6:.1f} | {flops / own / 1e12:.0f}"
-            lines.append(f"| {m}×{n}×{k} {layout} | {times} | {ratios[-1]:.3f} | {off / error_bound(k):.2f} |")
+            lines.append(f"| {m}×{n}×{k} {layout} | {times} | {ratios[-1]:.3f} | {off / tf32_error_bound(k):.2f} |")
             print(lines[-1], flush=True)
             torch.cuda.empty_cache()
     return [*lines, "", f"geometric mean {mean(ratios):.3f}, least {min(ratios):.3f}, of {len(ratios)}"]

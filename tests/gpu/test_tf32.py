@@ -10,7 +10,7 @@ import pytest
 
 import axon
 from axon.backend.gpu.proof.simulate import to_tf32
-from axon.backend.gpu.tile.tf32 import error_bound
+from axon.backend.gpu.tile.limbs import tf32_error_bound as error_bound
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):

@@ -106,6 +106,14 @@ def program(name: str, element: Element = Element.BF16) -> Program:
     return compiler.lower(checked(SOURCE.replace("bf16", element.value)), name, None)
 
 
+def in_8_bits() -> Program:
+    """Causal attention of 8-bit floats, which rounds its weights to these."""
+    weight = "p[b, h, i, j]"
+    short = SOURCE.replace("bf16[", "f8e4m3[").replace(f"{weight} *", f"cast f32 (cast f8e4m3 {weight}) *")
+    own = [part for part in short.split("\nfun ") if part.split()[0] in ("softmax", "scores", "apply", "causal")]
+    return compiler.lower(checked("\nfun ".join(["", *own])), "causal", None)
+
+
 @dataclass(frozen=True)
 class Inputs:
     """Arguments for a program at some sizes, random normal; `whole` is what integer scalars are."""

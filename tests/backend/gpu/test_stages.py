@@ -21,6 +21,7 @@ from axon.backend.gpu.roles import render as render_barriers
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.contraction import MatrixProduct
+from axon.backend.gpu.tile.eight_bits import in_eight_bits
 from axon.backend.gpu.tile.families import kernels
 from axon.backend.gpu.tile.limbs import limbed
 from axon.backend.gpu.tile.schedule import Epilogue, ScheduleProblem, TileMapping, Traits, candidates, check, choose, predict
@@ -46,7 +47,8 @@ def made(
     precision: Precision = Precision.WHOLE,
 ) -> Stages:
     program = case.program if isinstance(case, Case) else case
-    *_, kernel = limbed(kernels(program), program, precision=precision).kernels
+    short = in_eight_bits(kernels(program), program, precision=precision).kernels
+    *_, kernel = limbed(short, program, precision=precision).kernels
     results = frozenset(r.place.symbol for r in kernel.results)
     values = (*program.inputs, *(o.value for o in kernel.operands), *(r.value for r in kernel.results))
     everything = frozenset(v.symbol for v in values)
@@ -80,6 +82,7 @@ PROGRAMS = {
     "whole": (contraction("ik,jk->ij", Element.I8, Element.I32), TileMapping(128, 64, 128, stages=3)),
     "causal": (streams.program("causal"), TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)),
     "in_f32": (streams.program("causal", Element.F32), TileMapping(128, 64, 64, 1, 0, consumers=2, cluster=1, keys=48)),
+    "short_weights": (streams.in_8_bits(), TileMapping(128, 64, 128, 2, consumers=2, cluster=1, keys=128, turns=True)),
     "heads_merged": (
         compiler.lower(checked(STREAMS), "attention", None),
         TileMapping(64, 64, 64, 2, consumers=1, cluster=1, keys=64),

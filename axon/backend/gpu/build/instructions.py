@@ -19,6 +19,7 @@ from axon.backend.gpu.layout.target import (
     BULK_COPIES,
     CLUSTERS,
     F64_PRODUCTS,
+    FLOATS_OF_8_BITS,
     MATRIX_STORES,
     NAN_EXTREMES,
     PRODUCTS,
@@ -45,6 +46,7 @@ _NEEDS: tuple[tuple[re.Pattern[str], Feature], ...] = tuple(
         (r"barrier\.cluster\.|mapa\b|st\.async\.|.*\.multicast::cluster\b|(ld|st)\.shared::cluster\b|.*%n?cluster", CLUSTERS),
         (r"mbarrier\.|cp\.async\.bulk\.|fence\.proxy\.async\b|fence\.mbarrier_init\b", BULK_COPIES),
         (r"cp\.async\.", ASYNC_COPIES),
+        (r"cvt\..*\be4m3x2\.", FLOATS_OF_8_BITS),
         (r"cvt\..*\bb?f16x2\.|cvt\..*\bbf16\b", BF16),
         (r"(max|min)\.NaN\b", NAN_EXTREMES),
     )

@@ -28,6 +28,7 @@ from axon.backend.gpu.tile.schedule import TileMapping, Traits, check, panel
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.kernel.places import placed
 from axon.base.data import dataclass, replace
+from axon.base.element import Element
 from axon.base.names import Symbol
 from axon.core.ir import Scalar, Value
 from axon.core.walk import reads
@@ -126,10 +127,15 @@ def traits(kernel: Tiled) -> Traits:
             return Traits(
                 kernel.query.value.element, stored, *across, stream=True, value_across=value_across,
                 scores=len(depths), by_key=len(kernel.by_key), limbs=(len(kernel.limbs[0]), len(kernel.limbs[1])),
-                pages=bool(kernel.pages),
+                pages=bool(kernel.pages), value=_other(kernel.value.value.element, kernel.query.value.element),
+                promotion=kernel.promotion,
             )  # fmt: skip
         case _:
             assert_never(kernel)
+
+
+def _other(element: Element, than: Element) -> Element | None:
+    return None if element.bits == than.bits else element
 
 
 def _across(operands: tuple[EpilogueOperand, ...], depths: list[Symbol]) -> bool:

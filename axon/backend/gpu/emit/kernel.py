@@ -460,10 +460,12 @@ class Emitter:
                 self.scales.read(op)
             case t.Promote(scales=scales) if scales is not None:
                 self.scales.promote(op)
+            case t.Promote(correction=correction) if correction is not None:
+                self.stream.promote(op)
             case t.Promote(accumulator=acc, partial=partial):
                 for total, name in zip(self.accumulators(acc), self.accumulators(partial), strict=True):
                     code.assign(total, call(self.made("promote", "ptx_tiles.promote", acc.shape[1]), total, name))
-            case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Finish():
+            case t.Reset() | t.Fold() | t.Narrow() | t.Rescale() | t.Hold() | t.Finish():
                 self.stream.op(op)
             case t.StoreRows():
                 self.results.row_values(op)
@@ -676,7 +678,8 @@ class Emitter:
         across = right.tile.axes[-1] != op.over
         later = call("int32", self.name(op.over) > 0)
         keep = {"never": Constant(0), "always": Constant(1), "later": later}[op.keep]
-        pair = [MULTIPLIED[part.tile.element].name for part in (op.left, right) if isinstance(part, b.StageField)]
+        factors = (op.left.tile if isinstance(op.left, b.StageField) else op.left, right.tile)
+        pair = [MULTIPLIED[factor.element].name for factor in factors]
         element = ".".join(dict.fromkeys(pair))
         right_steps = self.depth_steps(right.ring.fields[right.field], across, extent)
         from_right = code.local("right")

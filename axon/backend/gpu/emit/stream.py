@@ -12,6 +12,7 @@ from functools import partial
 from math import e, inf, log2
 from typing import TYPE_CHECKING, assert_never
 
+from axon.backend.gpu.layout.products import WEIGHT
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.tile import ir as t
 from axon.backend.gpu.tile.bounds import BLOCK, Bounds, Lookup
@@ -147,7 +148,7 @@ class StreamEmitter:
 
     # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def op(self, op: t.Reset | t.Fold | t.Narrow | t.Rescale | t.Finish) -> None:
+    def op(self, op: t.Reset | t.Fold | t.Narrow | t.Rescale | t.Hold | t.Finish) -> None:
         out, code = self.out, self.out.code
         match op:
             case t.Reset(stream=stream):
@@ -165,10 +166,24 @@ class StreamEmitter:
                 for block, name in enumerate(out.accumulators(acc)):
                     repairs = (self.repair(self.plan(stream), stream.weight, block, half) for half in range(2))
                     code.assign(name, call(scale, name, *repairs))
+            case t.Hold(stream=stream, symbol=symbol):
+                plan = self.plan(stream)
+                for block in self.blocks:
+                    found = [self.repair(plan, stream.weight, block, half) for half in range(2)]
+                    self.both(self.rows(symbol, block), found)
             case t.Finish(stream=stream):
                 self.finish(self.plan(stream))
             case _:
                 assert_never(op)
+
+    def promote(self, op: t.Promote) -> None:
+        """A sum of rows, corrected, and what a step adds to it."""
+        assert op.correction is not None
+        out, columns = self.out, op.accumulator.shape[1]
+        add = out.made("corrected", "ptx_tiles.promote_corrected", columns)
+        both = zip(out.accumulators(op.accumulator), out.accumulators(op.partial), strict=True)
+        for block, (total, own) in enumerate(both):
+            out.code.assign(total, call(add, total, own, *self.rows(op.correction, block)))
 
     def narrow(self, source: t.Tile, targets: tuple[t.Tile, ...]) -> None:
         """Rounded, or as limbs: all but the last are cut off, so that none is greater than what it is of."""
@@ -178,8 +193,13 @@ class StreamEmitter:
             for number, target in enumerate(targets):
                 to, element = out.accumulators(target)[block], target.element.value
                 last = number == len(targets) - 1
-                how = out.made("narrow", "ptx_tiles.narrow", columns, element) if last else None
-                code.assign(to, call(how or out.made("cut", "ptx_tiles.narrow", columns, element, "rz"), rest))
+                if target.element is WEIGHT:
+                    how = out.made("narrow", "ptx_tiles.narrow_short", columns)
+                elif last:
+                    how = out.made("narrow", "ptx_tiles.narrow", columns, element)
+                else:
+                    how = out.made("cut", "ptx_tiles.narrow", columns, element, "rz")
+                code.assign(to, call(how, rest))
                 if not last:
                     left = out.part(source.symbol, f"rest{number}_{block}")
                     code.assign(left, call(out.made("rest", "ptx_tiles.rest", columns), rest, to))

@@ -274,6 +274,21 @@ def promote(columns: int) -> Any:
     return intrinsic(typing)
 
 
+def promote_corrected(columns: int) -> Any:
+    """(sum, partial, correction of row 0, correction of row 1): correction * sum + partial, rounded once."""
+    kind = _tile(columns)
+
+    def typing(context: Any, total: Any, partial: Any, first: Any, second: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            pairs = zip(*(_values(builder, value, columns) for value in values[:2]), strict=True)
+            asm = "fma.rn.f32 $0, $1, $2, $3;"
+            return _packed(builder, [_asm(builder, asm, "fff", [a, values[2 + _half(x)], b]) for x, (a, b) in enumerate(pairs)])
+
+        return kind(kind, kind, types.float32, types.float32), generate
+
+    return intrinsic(typing)
+
+
 def promote_scaled(columns: int, by_column: bool) -> Any:
     """(sum, partial, scale of row 0, scale of row 1; if `by_column`, scales of columns, see `by_column`): sum + scales * partial,
     rounded once if there are none of columns."""
@@ -348,6 +363,32 @@ def narrow(columns: int, element: str, rounding: str = "rn") -> Any:
     return intrinsic(typing)
 
 
+def short_words(columns: int) -> list[list[int]]:
+    """Which of a thread's values each word of four has, the lowest byte first: of 16 columns two words, one for each row."""
+    words = ((first, half) for first in range(0, columns // 2, 8) for half in range(2))
+    return [[first + 4 * group + 2 * half + e for group in range(2) for e in range(2)] for first, half in words]
+
+
+def narrow_short(columns: int) -> Any:
+    """(tile): its values rounded to e4m3, four to a word: the left factor of a product, see `multiply_held`. A word has two of 8
+    columns and two of the next 8, of one row: see Note [Interleaved keys] in `layout.products`."""
+    kind = types.UniTuple(types.int32, columns // 8)
+    text = (
+        "{ .reg .b16 low, high; cvt.rn.satfinite.e4m3x2.f32 low, $2, $1; cvt.rn.satfinite.e4m3x2.f32 high, $4, $3; "
+        "mov.b32 $0, {low, high}; }"
+    )
+
+    def typing(context: Any, tile: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+            elements = _values(builder, values[0], columns)
+            words = [_asm(builder, text, "ffff", [elements[n] for n in word], _I32) for word in short_words(columns)]
+            return _packed(builder, words, _I32)
+
+        return kind(_tile(columns)), generate
+
+    return intrinsic(typing)
+
+
 def rest(columns: int) -> Any:
     """(tile, words): what is left of its values without these bf16 values."""
     kind = _tile(columns)
@@ -370,18 +411,23 @@ def rest(columns: int) -> Any:
 def multiply_held(columns: int, element: str, right_transposed: bool, right_steps: Sequence[int]) -> Any:
     """(accumulators, words, right descriptor, keep): accumulators * keep + left · right, asynchronously, 64 rows.
 
-    The left factor are 16 columns for each step that registers hold, see `ptx.multiply`.
+    The left factor are 16 columns for each step that registers hold, or 32 of 8 bits, see `ptx.multiply`; `element` are two,
+    `e4m3.e5m2`, where they differ.
     """
-    n, reduced = columns // 2, 16 * len(right_steps)
+    short = element not in ("bf16", "f16")
+    n, depth = columns // 2, 32 if short else 16
+    names = element if "." in element else f"{element}.{element}"
+    transposed = "" if short else f", {int(right_transposed)}"
+    assert not (short and right_transposed)
     held = ", ".join(f"${i}" for i in range(n))
     words = ", ".join(f"${2 * n + i}" for i in range(4))
     text = (
         f"{{ .reg .pred keep; setp.ne.b32 keep, ${2 * n + 5}, 0; "
-        f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{element}.{element} {{{held}}}, {{{words}}}, ${2 * n + 4}, keep, 1, 1, "
-        f"{int(right_transposed)}; }}"
+        f"wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.f32.{names} {{{held}}}, {{{words}}}, ${2 * n + 4}, keep, 1, 1"
+        f"{transposed}; }}"
     )
     kind = _tile(columns)
-    left = types.UniTuple(types.int32, reduced // 4)
+    left = types.UniTuple(types.int32, 4 * len(right_steps))
     constraints = ["=f"] * n + [str(i) for i in range(n)] + ["r"] * 4 + ["l", "r"]
 
     def typing(context: Any, acc: Any, words: Any, right: Any, keep: Any) -> Any:

@@ -12,6 +12,16 @@ Note [Eight bits]
     by the worst case: of each of four instructions, 33 addends and the sum itself lose as much as the last bit of the greatest is
     worth. Without promotion it is 34 · ⌈depth / 32⌉ in place of 136. Sums of 8-bit integers are exact, and wrap in i32 as the
     language's do.
+
+Note [Interleaved keys]
+    The weights of a stream are made where a product has left its sums, and are the left factor of the next. A thread of a quad, the
+    t-th, has of each 8 neighbours the two at 2 t. As factors of 16 bits it is to have just these; as factors of 8 bits four in a
+    row, at 4 t of each 16. So the weights of 16 keys are taken for those at other places, where registers hold them,
+
+        place 4 t + 2 g + e  for key  8 g + 2 t + e           t < 4, g < 2, e < 2
+
+    and the right factor has its keys in that order too: a sum does not ask which of its terms is first. A copy writes it so, since
+    it has to lie along the keys in any case (`tile.eight_bits`).
 """
 
 from __future__ import annotations
@@ -26,7 +36,7 @@ class Precision(Flag):
     """What a schedule lets products lose."""
 
     WHOLE = 0
-    TF32 = 1  # factors of f32 are rounded (see `tile.tf32`)
+    TF32 = 1  # factors of f32 are rounded (see `tile.limbs`)
     FAST = 2  # sums of 8-bit floats are not promoted
 
 
@@ -52,19 +62,29 @@ PROMOTED = 128
 MULTIPLIED = {
     Element.BF16: Multiplied("bf16", Element.F32, (Element.BF16,)),
     Element.F16: Multiplied("f16", Element.F32, (Element.F16,)),
-    Element.F32: Multiplied("tf32", Element.F32, (Element.F32,), along=True),  # see `tile.tf32`
+    Element.F32: Multiplied("tf32", Element.F32, (Element.F32,), along=True),  # see `tile.limbs`
     Element.F8E4M3: Multiplied("e4m3", Element.F32, _F8, along=True, kept=SHORT, own=SHORT, promoted=PROMOTED),
     Element.F8E5M2: Multiplied("e5m2", Element.F32, _F8, along=True, kept=SHORT, own=SHORT, promoted=PROMOTED),
     Element.I8: Multiplied("s8", Element.I32, _I8, along=True),
     Element.U8: Multiplied("u8", Element.I32, _I8, along=True),
 }
 EIGHT_BITS = (*_F8, *_I8)
+EIGHT_BIT_FLOATS = _F8
 INSTRUCTION_BYTES = 32  # of the depth of one instruction
+INTERLEAVED = 16  # keys, in whose order those of 8-bit factors that registers hold repeat themselves; see Note [Interleaved keys]
+WEIGHT = Element.F8E4M3  # of weights in 8 bits, of which
+WEIGHT_BITS = 8  # so many times two is 1: of the greatest that there are, 2⁸ of 448
 
 
 def multiplies(left: Element, right: Element) -> bool:
     """Whether matrix instructions multiply factors of these element types, as they are or, of f32, rounded."""
     return left in MULTIPLIED and right in MULTIPLIED[left].beside
+
+
+def key_of(place: int) -> int:
+    """Which of interleaved keys is at a place; see Note [Interleaved keys]."""
+    block, inside = divmod(place, INTERLEAVED)
+    return block * INTERLEAVED + inside % 4 // 2 * 8 + inside // 4 * 2 + inside % 2
 
 
 def error_bound(depth: int, promoted: int) -> float:

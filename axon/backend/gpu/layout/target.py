@@ -36,6 +36,7 @@ class Feature:
 
 NAN_EXTREMES = Feature("`max` and `min` in which a NaN wins", (8, 0))
 BF16 = Feature("conversions to bf16, and of two floats to 16 bits at once", (8, 0))
+FLOATS_OF_8_BITS = Feature("conversions of two floats to 8 bits at once", (8, 9))
 ASYNC_COPIES = Feature("asynchronous copies into shared memory (cp.async)", (8, 0))
 BARRIERS = Feature("barriers in shared memory (mbarrier)", (8, 0))
 CLUSTERS = Feature("clusters of blocks, which see each other's shared memory", (9, 0))
@@ -44,7 +45,10 @@ F64_PRODUCTS = Feature("products of 16 × 8 elements of f64 on tensor cores (mma
 BULK_COPIES = Feature("bulk copies and tensor maps (TMA)", (9, 0))
 MATRIX_STORES = Feature("stores of matrices (stmatrix)", (9, 0))
 WGMMA = Feature("products of a warpgroup on tensor cores (wgmma)", (9, 0), own=True)
-FEATURES = (NAN_EXTREMES, BF16, ASYNC_COPIES, BARRIERS, PRODUCTS, CLUSTERS, F64_PRODUCTS, BULK_COPIES, MATRIX_STORES, WGMMA)
+FEATURES = (
+    NAN_EXTREMES, BF16, FLOATS_OF_8_BITS, ASYNC_COPIES, BARRIERS, PRODUCTS, CLUSTERS, F64_PRODUCTS, BULK_COPIES, MATRIX_STORES,
+    WGMMA,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

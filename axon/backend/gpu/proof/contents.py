@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from math import inf, prod
 
 from axon.backend.gpu.layout.pages import Pages, is_cut
-from axon.backend.gpu.layout.products import MULTIPLIED, multiplies
+from axon.backend.gpu.layout.products import MULTIPLIED, PROMOTED, multiplies
 from axon.backend.gpu.proof.findings import Found, Kind, Violation
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Coordinate, Copy, Op, operations
@@ -245,17 +245,80 @@ def _check_product(program: BarrierProgram, op: b.Product) -> None:
             _require(along, "layout", across)
             _require(multiplies(element, op.right.tile.element), "content", "a product of factors of two element types")
             _require(op.accumulator.element == MULTIPLIED[element].sum, "content", "products that are summed as something else")
-    if program.promoted:
+    held = isinstance(op.left, t.Tile)
+    if isinstance(op.left, t.Tile):
+        _require(multiplies(op.left.element, op.right.tile.element), "content", "a product of factors of two element types")
+    short = held and op.right.tile.element.bits == 8
+    field = op.right.ring.fields[op.right.field]
+    _require(field.load.interleaved == short, "layout", "a factor whose elements are in another order than the other's")
+    if program.promoted and not _late(program):
         return  # see `_check_promoted`
-    once = any(axis.symbol == op.over for axis in program.whole)
+    partials = {promoted.partial for promoted in program.promoted}
+    once = any(axis.symbol == op.over for axis in program.whole) or op.accumulator in partials
     keep = "never" if once else "later" if program.bounds is None else "always"
     _require(op.keep == keep, "content", f"a product that keeps what was summed {op.keep}, not {keep}")
+
+
+def _late(program: BarrierProgram) -> bool:
+    """Whether what is promoted are the products of a stream's weights, as they are, with its values."""
+    return any(
+        len(promoted.factors) == 1 and promoted.factors[0][0].memory == "registers" and not promoted.scales
+        for promoted in program.promoted
+    )
+
+
+def _check_late(program: BarrierProgram) -> None:
+    """A stream's sums that are promoted, of which a correction is held: each step makes scores from nothing on, and weights of
+    these, and sums what weights make from nothing on: of this piece, or, in a loop that is turned, of the one before. What is
+    peeled off in front, and behind, are the halves of a step."""
+    touch = (b.Clear, b.Product, t.Promote, t.Fold, t.Rescale, t.Hold, t.Narrow)
+    (promoted,) = program.promoted
+    ((weights, values),) = promoted.factors
+    for role in program.roles:
+        folds = [op for op in operations(role.body) if isinstance(op, t.Fold)]
+        tiles = [op for op in role.body if isinstance(op, b.Tiles)]
+        if not folds:
+            continue
+        holds = {op.symbol for op in operations(role.body) if isinstance(op, t.Hold)}
+        _require(len(tiles) == 1 and len(holds) == 1, "content", "a stream that holds no correction, or several")
+        (held,) = holds
+        fold = folds[0]
+        queries, keys = (_operand_of(program, axis) for axis in (program.order.rows.symbol, program.steps.symbol))
+        first: list[tuple[object, ...]] = [("clear", fold.scores)]
+        made = [("product", fold.scores, queries, keys, block, "never") for block in range(program.blocks)]
+        change: list[tuple[object, ...]] = [("fold", fold.scores), ("hold", held), ("narrow", (weights,))]
+        summed = [("product", promoted.partial, weights, values, block, "never") for block in range(program.blocks)]
+        after = ("promote", promoted.accumulator, promoted.partial, None, held)
+        anew = ("clear", promoted.partial)
+        body = _of_tile(tiles[0])
+        at = next(n for n, op in enumerate(body) if isinstance(op, b.Steps))
+        loop = body[at]
+        assert isinstance(loop, b.Steps)
+        parts = [[_in_step(op) for op in part if isinstance(op, touch)] for part in (body[:at], loop.body, body[at + 1 :])]
+        whole = ("clear", promoted.accumulator)
+        if loop.peeled:
+            turned = [*first, anew, *made, *summed, change[0], after, *change[1:]]
+            wanted = [[whole, *first, *made, *change], turned, [anew, *summed, after]]
+        else:
+            wanted = [[whole], [*first, *made, *change, anew, *summed, after], []]
+        _require(parts == wanted, "content", "a step of a stream that does not make the sum that it must")
+
+
+def _operand_of(program: BarrierProgram, axis: Symbol) -> t.Tile:
+    """The tile of queries, or of keys: of these, and of the depth."""
+    depths = {whole.symbol for whole in program.whole}
+    tiles = (field.tile for ring in program.rings for field in ring.fields)
+    return next(tile for tile in tiles if axis in tile.axes and not depths.isdisjoint(tile.axes))
 
 
 def _check_promoted(program: BarrierProgram) -> None:
     """Each step sums its products, all of them, from nothing on, the small ones first; what these make is settled before the last
     one, and the sum is promoted after it, or else used: one sum after the other."""
     touch = (b.Clear, b.Product, t.Settle, t.ReadScales, t.Promote, t.Fold, t.Narrow)
+    if _late(program):
+        _require(program.steps.step <= PROMOTED, "content", f"a step of {program.steps.step}, of which {PROMOTED} are promoted")
+        _check_late(program)
+        return
     for role in program.roles:
         inside = [op for loop in operations(role.body) if isinstance(loop, b.Steps) for op in loop.body if isinstance(op, touch)]
         if not program.promoted or not inside:
@@ -303,8 +366,12 @@ def _in_step(op: Op) -> tuple[object, ...]:
             return "settle", tile
         case t.ReadScales(symbol=symbol, over=over):
             return "scales", symbol, over
-        case t.Promote(accumulator=acc, partial=partial, scales=scales):
+        case t.Promote(accumulator=acc, partial=partial, scales=scales, correction=None):
             return "promote", acc, partial, scales
+        case t.Promote(accumulator=acc, partial=partial, scales=scales, correction=correction):
+            return "promote", acc, partial, scales, correction
+        case t.Hold(symbol=symbol):
+            return "hold", symbol
         case t.Fold(scores=scores):
             return "fold", scores
         case t.Narrow(targets=targets):
@@ -315,7 +382,7 @@ def _in_step(op: Op) -> tuple[object, ...]:
 
 def _check_groups(program: BarrierProgram, body: tuple[Op, ...]) -> None:
     """The products of a group take each 64 rows of the consumer once; those of limbs are another matter, see `_check_promoted`."""
-    if program.promoted:
+    if program.promoted and not _late(program):
         return
     group: list[tuple[Symbol, int]] = []
     for op in body:

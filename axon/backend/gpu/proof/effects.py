@@ -26,6 +26,7 @@ class Effects:
         self.corrections = {op.stream.product for op in operations if isinstance(op, t.Fold)}
         self.partials = {op.partial.symbol for op in operations if isinstance(op, t.Promote)}
         self.begun = {op.stream.score for op in operations if isinstance(op, t.Fold)}
+        self.held = {op.symbol for op in operations if isinstance(op, t.Hold)}
         self.computed = {op.tile.symbol for op in operations if isinstance(op, b.Evaluate)}
         self.waiters: dict[tuple[int, Symbol, b.Side], list[int]] = {}
         for number, who in enumerate(self.who):
@@ -247,6 +248,16 @@ class Effects:
             case t.ReadScales(symbol=symbol):
                 agent.holds = agent.holds | {symbol}
                 return
+            case t.Hold(stream=stream, symbol=symbol):
+                self.need(agent, number, stream.product, "held is")
+                if symbol in agent.holds:
+                    raise self.found("content", "a correction is replaced before a sum has taken it", number)
+                agent.holds = agent.holds - {stream.product} | {symbol}
+                return
+            case t.Promote(accumulator=acc, partial=partial, correction=correction) if correction is not None:
+                touched, taken, made = {acc.symbol, partial.symbol}, {partial.symbol, correction}, {acc.symbol}
+                for own in (partial.symbol, correction):
+                    self.need(agent, number, own, "a sum takes")
             case t.Promote(accumulator=acc, partial=partial, scales=scales):
                 touched, taken, made = {acc.symbol, partial.symbol}, {partial.symbol}, {acc.symbol}
                 if scales is not None:
@@ -260,8 +271,8 @@ class Effects:
             case t.Fold(stream=stream, scores=scores, weights=weights, others=others):
                 taken, made = {scores.symbol, *(other.symbol for other in others)}, {weights.symbol, stream.product}
                 touched = {*taken, weights.symbol}
-                if weights.symbol in agent.holds:
-                    raise self.found("content", "weights are replaced before they are used", number)
+                if weights.symbol in agent.holds or (self.held and stream.product in agent.holds):
+                    raise self.found("content", "weights, or a correction, are replaced before they are used", number)
                 for tile in (scores, *others):
                     self.need(agent, number, tile.symbol, "a fold takes")
                 if stream.score not in agent.holds:
@@ -312,6 +323,8 @@ class Effects:
             raise self.found("read", "accumulators are read while products still write them", number)
         for _, accumulator in store.sums:
             self.need(agent, number, accumulator.symbol, "a store takes")
+        if agent.holds & self.held:
+            raise self.found("content", "a result is computed before its last sum is promoted", number)
         if agent.holds & self.begun:
             raise self.found("content", "a result is computed before the statistics of its rows are finished", number)
 

@@ -402,6 +402,7 @@ class _Explorer(Effects):
                 | t.Fold()
                 | t.Narrow()
                 | t.Rescale()
+                | t.Hold()
                 | t.Finish()
                 | t.StoreRows()
             ):

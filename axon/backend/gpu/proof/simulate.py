@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, assert_never
 import numpy as np
 
 from axon.backend.gpu.layout.pages import REACH, Pages
-from axon.backend.gpu.layout.products import MULTIPLIED
+from axon.backend.gpu.layout.products import MULTIPLIED, key_of
 from axon.backend.gpu.layout.scales import Scale
 from axon.backend.gpu.proof.accumulate import Accumulate, rounded, wrapped
 from axon.backend.gpu.proof.values import Values
@@ -403,6 +403,7 @@ class _Cluster:
                 | t.Fold()
                 | t.Narrow()
                 | t.Rescale()
+                | t.Hold()
                 | t.Finish()
                 | t.StoreRows()
             ):
@@ -502,7 +503,8 @@ class _Cluster:
     def factor(self, agent: _Agent, part: b.StageField | Tile, op: b.Product) -> Callable[[], Array]:
         """A factor as it will be when the product runs."""
         if not isinstance(part, b.StageField):
-            return lambda: agent.accumulators[part.symbol, op.block]
+            held = agent.accumulators
+            return lambda: held[part.symbol, op.block][:, _places(part)]
         memory, stage = self.stages[agent.block, part.ring.symbol], agent.cursors[part.ring.symbol][0]
         return lambda: self.operand(part.ring, part.field, memory[stage], op.over)
 
@@ -542,6 +544,11 @@ class _Cluster:
                 held[tile.symbol, block] = np.where(np.isfinite(held[tile.symbol, block]), held[tile.symbol, block], np.float32(0))
             case t.ReadScales(symbol=symbol, scales=scales, over=over):
                 agent.rows[symbol, block] = self.scales(agent, scales, over, block)
+            case t.Hold(stream=stream, symbol=symbol):
+                agent.rows[symbol, block] = agent.rows[stream.product, block]
+            case t.Promote(accumulator=acc, partial=own, correction=correction) if correction is not None:
+                before = held[acc.symbol, block].astype(np.float64) * agent.rows[correction, block][:, None]
+                held[acc.symbol, block] = (before + held[own.symbol, block]).astype(np.float32)
             case t.Promote(accumulator=acc, partial=own, scales=symbol):
                 with np.errstate(invalid="ignore", over="ignore"):
                     if symbol is None:
@@ -712,6 +719,13 @@ class _Cluster:
         return np.broadcast_to(value, (64, width))
 
 
+def _places(tile: Tile) -> Array:
+    """In which order matrix instructions take the columns of a factor that registers hold as they were made. See Note [Interleaved
+    keys] in `layout.products`."""
+    count = tile.shape[1]
+    return np.array([key_of(n) for n in range(count)] if tile.element.bits == 8 else range(count))
+
+
 def _towards_zero(values: Array) -> Array:
     """f32 values cut off to bf16; NaN as it is."""
     cut = (np.ascontiguousarray(values).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
@@ -719,7 +733,7 @@ def _towards_zero(values: Array) -> Array:
 
 
 def to_tf32(values: Array) -> Array:
-    """f32 values rounded to tf32, to nearest, ties to even; infinities and NaN as they are. See Note [tf32], in `tile.tf32`."""
+    """f32 values rounded to tf32, to nearest, ties to even; infinities and NaN as they are. See Note [tf32], in `tile.limbs`."""
     words = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = (words + np.uint32(0xFFF) + (words >> np.uint32(13) & np.uint32(1))) & np.uint32(0xFFFFE000)
     return np.where(np.isfinite(values), rounded.view(np.float32), values)

@@ -36,12 +36,10 @@ from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.bounds import BLOCK
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import Kernel, Tiled, family_of, results_of, views_of
-from axon.backend.gpu.tile.limbs import error_bound, workspace
+from axon.backend.gpu.tile.limbs import error_bound, rounded, tf32_error_bound, workspace
 from axon.backend.gpu.tile.schedule import ScheduleProblem, TileMapping, predict, ranked
 from axon.backend.gpu.tile.schedule_file import NOTHING, Schedule
 from axon.backend.gpu.tile.stream import Stream
-from axon.backend.gpu.tile.tf32 import error_bound as tf32_bound
-from axon.backend.gpu.tile.tf32 import rounded
 from axon.backend.needs import Missing, disassembler, gpu
 from axon.backend.plan.ended import DATA_END
 from axon.backend.plan.ir import Nest, size_in_bytes
@@ -293,7 +291,8 @@ def _tiled_work(
         )
     if rounded(plan.kernel):
         lines.append("  factors are rounded to tf32, 11 significant bits, as the schedule allows, and summed in f32")
-        lines.append(f"  an element is off by {tf32_bound(problem.depth):.2f} · 2⁻¹⁰ · (|A| · |B|) at most, A and B the factors")
+        bound = tf32_error_bound(problem.depth)
+        lines.append(f"  an element is off by {bound:.2f} · 2⁻¹⁰ · (|A| · |B|) at most, A and B the factors")
     elif Precision.TF32 in builder.planned.way.precision and problem.products > 1:
         why = "two factors of f32 alone" if parts is None else "no sums of rows in groups, which lie across what is summed"
         lines.append(f"  tf32 takes {why}")
@@ -303,6 +302,8 @@ def _tiled_work(
         lines.append(f"  sums of 8-bit floats, of {SHORT + 1} bits, are {how}")
         bound = short_bound(plan.kernel.depth.extent.evaluate(sizes), every)
         lines.append(f"  an element is off by {bound:.2g} · (|A| · |B|) at most, A and B the factors")
+    if isinstance(plan.kernel, Stream):
+        lines += _short_products(plan.kernel, sizes)
     read = {view.source for view in views_of(plan.kernel)} | {v.symbol for v in tensors(plan.kernel, builder.planned.values)}
     lines += _tables(tables, [v for v in builder.planned.values if v.symbol in read], names)
     lines += _parts(builder.planned, plan.kernel, names)
@@ -310,6 +311,20 @@ def _tiled_work(
         lines.append(f"  {builder.fixed[number]}")
     candidates = [plan.mapping, *_alternatives(plan, problem, builder.target)]
     return _Told(lines, [(c, predict(c, problem, builder.target)) for c in candidates], amount, FLOPS)
+
+
+def _short_products(kernel: Stream, sizes: MappingOf[Symbol, int]) -> Iterator[str]:
+    """Which products of a stream are of 8-bit floats, and how far off they are."""
+    if kernel.query.value.element.bits == 8:
+        bound = short_bound(kernel.depth.extent.evaluate(sizes), 0)
+        how = f"off by {bound:.2g} · (|A| · |B|) at most, A and B the factors"
+        yield f"  scores are products of 8-bit floats, of {SHORT + 1} bits: {how}"
+    if kernel.interleaved:
+        whose = "as the program rounds them" if kernel.rounds else "as the schedule allows"
+        yield f"  weights are rounded to e4m3, {whose}: off by 2⁻⁴ of themselves at most, or 2⁻¹⁸ of the greatest of their row"
+        every = kernel.promotion
+        how = f"promoted: added up in f32 after every {every} keys" if every else "not promoted, as the schedule allows"
+        yield f"  their products with values of 8 bits, of {SHORT + 1} bits, are {how}"
 
 
 def _sources(kernel: Tiled, pages: Pages) -> list[Symbol]:

@@ -283,7 +283,7 @@ class _Timed(_Cluster):
                 return 64 * width / RESULT_RATE, "compute", "computes results"
             case t.Fold(scores=scores, others=others):
                 return 64 * scores.shape[1] * (1 + len(others)) / WEIGHT_RATE, "compute", "scores to weights"
-            case t.Rescale(accumulator=accumulator):
+            case t.Rescale(accumulator=accumulator) | t.Promote(accumulator=accumulator):
                 return 64 * accumulator.shape[1] / RESULT_RATE / 8, "compute", "corrects its sums"
             case _:
                 return 0.0, "", ""

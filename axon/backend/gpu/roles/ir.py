@@ -249,6 +249,7 @@ class _Split:
                     | t.Fold()
                     | t.Narrow()
                     | t.Rescale()
+                    | t.Hold()
                     | t.Finish()
                     | t.StoreRows()
                 ):
@@ -360,14 +361,18 @@ class _Split:
 
     def overlapped(self, axis: t.TileAxis, body: tuple[Statement, ...], late: Multiply, held: list[Aref]) -> list[RoleStatement]:
         """The loop turned by half a step: the late product of one piece runs beside the early product of the next, and beside the
-        work on its result. The early half of the first piece is peeled off in front, the late half of the last behind."""
+        work on its result. The early half of the first piece is peeled off in front, the late half of the last behind. What a
+        late product adds up to by itself is promoted when it is retired, after the next piece's weights are made, so a correction
+        is held for it."""
         early = tuple(s for s in body if isinstance(s, Multiply) and s != late)
-        work = [s for s in body if isinstance(s, t.Fold | t.Rescale | t.Narrow)]
+        work = [s for s in body if isinstance(s, t.Fold | t.Rescale | t.Hold | t.Narrow)]
+        promoted = [s for s in body if isinstance(s, t.Promote)]  # what the late product adds up to
         on_result = [s for s in work if isinstance(s, t.Fold)]
         on_late = [s for s in work if not isinstance(s, t.Fold)]
         keys = list(dict.fromkeys(a for s in early for a in self.used(s) if self.loops[a.symbol]))
         values = self.used(late)
         clear = [Clear(s.accumulator) for s in early]
+        anew = [Clear(s.partial) for s in promoted]
         first: list[RoleStatement] = [
             Last(axis), *map(Get, keys), *clear, *self.start(early), *(Retire(s.accumulator, 0) for s in early),
             *(Consumed(a, 0) for a in keys), *on_result,
@@ -377,11 +382,11 @@ class _Split:
         at = next(i for i, s in enumerate(issued) if isinstance(s, Start) and late in s.products)
         issued[at:at] = map(Get, values)
         step: list[RoleStatement] = [
-            *map(Get, keys), *clear, *issued, *(Retire(s.accumulator, 1) for s in early), *(Consumed(a, 0) for a in keys),
-            *on_result, Retire(late.accumulator, 0), *(Consumed(a, 0) for a in values), *on_late,
+            *map(Get, keys), *clear, *anew, *issued, *(Retire(s.accumulator, 1) for s in early), *(Consumed(a, 0) for a in keys),
+            *on_result, Retire(late.accumulator, 0), *(Consumed(a, 0) for a in values), *promoted, *on_late,
         ]  # fmt: skip
         last: list[RoleStatement] = [
-            *map(Get, values), Start((late,)), Retire(late.accumulator, 0), *(Consumed(a, 0) for a in values),
+            *map(Get, values), *anew, Start((late,)), Retire(late.accumulator, 0), *(Consumed(a, 0) for a in values), *promoted,
         ]  # fmt: skip
         return [*first, RoleFor(axis, tuple(step), backwards=True, peeled=True), *(Consumed(a, 0) for a in held), *last]
 
@@ -513,6 +518,7 @@ def _lines(
                 | t.Fold()
                 | t.Narrow()
                 | t.Rescale()
+                | t.Hold()
                 | t.Finish()
                 | t.StoreRows()
             ):

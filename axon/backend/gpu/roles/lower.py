@@ -255,6 +255,7 @@ class _Lowering:
                     | t.Fold()
                     | t.Narrow()
                     | t.Rescale()
+                    | t.Hold()
                     | t.Finish()
                     | t.StoreRows()
                 ):

@@ -93,7 +93,7 @@ def _text(op: Op, names: SymbolNames, apart: bool) -> str:
             made = ", ".join(names[target.symbol] for target in targets)
             how = f"cast {targets[0].element.value}" if len(targets) == 1 else f"{len(targets)} {targets[0].element.value} of"
             return f"{made} = {how} {names[source.symbol]}"
-        case t.Settle() | t.ReadScales() | t.Promote() | t.Reset() | t.Rescale() | t.Finish() | t.StoreRows():
+        case t.Settle() | t.ReadScales() | t.Promote() | t.Reset() | t.Rescale() | t.Hold() | t.Finish() | t.StoreRows():
             return t.statement_text(op, names)
         case b.Turn(first=first, threads=threads):
             return f"turn: {threads} threads at {first} + consumer"

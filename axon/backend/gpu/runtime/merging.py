@@ -45,13 +45,12 @@ from axon.backend.gpu.tile.contraction import (
     windows,
 )
 from axon.backend.gpu.tile.families import Kernel, views_of
-from axon.backend.gpu.tile.limbs import in_limbs, splitting, without_tensor_cores
+from axon.backend.gpu.tile.limbs import in_limbs, rounded, splitting, without_tensor_cores
 from axon.backend.gpu.tile.ragged import STEPS, Grouped, grouped
 from axon.backend.gpu.tile.regroup import in_order, pointwise
 from axon.backend.gpu.tile.schedule import ScheduleProblem, Traits, fastest
 from axon.backend.gpu.tile.segments import GroupedSum, grouped_sum
 from axon.backend.gpu.tile.stacked import stackable, stacked
-from axon.backend.gpu.tile.tf32 import rounded
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.residues import by_residues
 from axon.backend.plan.scratch import ALIGNMENT

@@ -342,7 +342,7 @@ def _lasting(kernel: Tiled, operand: EpilogueOperand) -> frozenset[Symbol]:
     """The axes of which one may be the last of a copy."""
     if isinstance(kernel, MatrixProduct) and is_staged(kernel, operand):
         return frozenset({kernel.depth.symbol})
-    return side_by_side(kernel)
+    return side_by_side(kernel, operand)
 
 
 def _order(operand: EpilogueOperand, axes: Set[Symbol]) -> tuple[int, ...]:

@@ -147,11 +147,11 @@ def as_it_lies(kernel: Tiled, operand: EpilogueOperand, tensor: DeviceTensor) ->
             return f"it has {HOPPER.tensor_map_rank} dimensions, and copies of segments of rows have one more"
         if why is None and is_staged(kernel, operand) and arranged.axes[-1] != kernel.depth.symbol:
             return "of what is computed with it memory has no rows along what is summed"
-        if why is None and arranged.axes[-1] in side_by_side(kernel):
+        if why is None and arranged.axes[-1] in side_by_side(kernel, operand):
             return arranged
     if why is None and sums_segments(kernel):
         return "its contiguous dimension is that of rows in groups"
-    if why is None and isinstance(kernel, MatrixProduct) and kernel.along:
+    if why is None and (kernel.along if isinstance(kernel, MatrixProduct) else operand.value.element.bits == 8):
         bits = operand.value.element.bits
         return f"its contiguous dimension is not summed, and matrix instructions take factors of {bits} bits along what is"
     return why or "its contiguous dimension is neither reduced nor one of the result's last two"
@@ -162,10 +162,13 @@ def is_staged(kernel: Tiled, operand: EpilogueOperand) -> bool:
     return isinstance(kernel, MatrixProduct) and kernel.computed is not None and operand in kernel.lefts
 
 
-def side_by_side(kernel: Tiled) -> frozenset[Symbol]:
+def side_by_side(kernel: Tiled, operand: EpilogueOperand) -> frozenset[Symbol]:
     """The axes along one of which the elements of an operand must lie side by side."""
     if sums_segments(kernel):
         return frozenset((kernel.rows.symbol, kernel.columns.symbol))
+    if isinstance(kernel, Stream) and operand.value.element.bits == 8:
+        summed = {axis.symbol for axis in kernel.depths} & {*operand.axes}
+        return frozenset(summed or (kernel.keys.symbol,))
     along = isinstance(kernel, MatrixProduct) and kernel.along
     return frozenset((kernel.depth.symbol,)) if along else tiled_axes(kernel)
 
@@ -231,14 +234,21 @@ def problem_of(kernel: Tiled, sizes: MappingOf[Symbol, int]) -> ScheduleProblem:
             keys, depth = kernel.keys.extent.evaluate(sizes), max(axis.extent.evaluate(sizes) for axis in kernel.depths)
             problem = ScheduleProblem(
                 rows, columns, depth, outer, keys, kernel.condition is not None, scores=len(kernel.depths),
-                by_key=len(kernel.by_key), page=_page(kernel, sizes),
-                elements=(shown(kernel, kernel.queries, sizes), shown(kernel, (*kernel.key_operands, kernel.value), sizes)),
+                by_key=len(kernel.by_key), page=_page(kernel, sizes), elements=_in_16_bits(kernel, sizes),
+                bits=kernel.query.value.element.bits, value_bits=kernel.value.value.element.bits, promotion=kernel.promotion,
                 limbs=(len(kernel.limbs[0]), len(kernel.limbs[1])), products=len(terms(len(kernel.limbs[0]), len(kernel.limbs[1]))),
             )  # fmt: skip
             part = None if kernel.part is None else kernel.part.evaluate(sizes)
             return problem if part is None else replace(problem, keys=part, masked=False)
         case _:
             assert_never(kernel)
+
+
+def _in_16_bits(kernel: Stream, sizes: MappingOf[Symbol, int]) -> tuple[int, int]:
+    """How many elements of 16 bits are as much as queries, and as keys and values."""
+    sides = (kernel.queries, (*kernel.key_operands, kernel.value))
+    queries, others = (sum(shown(kernel, [o], sizes) * o.value.element.bits // 16 for o in side) for side in sides)
+    return queries, others
 
 
 def _page(kernel: Stream, sizes: MappingOf[Symbol, int]) -> int:

@@ -293,6 +293,7 @@ def _instead(planned: Planned, program: Program) -> str:
         own = dict.fromkeys(sources.get(o.value.symbol, o.value.symbol) for o in stream.operands if stream.pages_of(o) is not None)
         said += [f"{_named(s, program)} is read in its pages" for s in own]
     said += [f"{_named(s, program)} leaves out keys by tables" for s in sorted(way.reached, key=lambda s: s.id)]
+    said += [f"{_named(s, program)} widens factors of 8 bits" for s in sorted(way.widened, key=lambda s: s.id)]
     said += [f"rows of {_named(s, program)} begin at multiples of 16 bytes" for s in sorted(way.spaced, key=lambda s: s.id)]
     said += [f"{_named(s, program)} is put together in place" for s in sorted(way.placed, key=lambda s: s.id)]
     said += [f"`{size.name}` is 1" for size in sorted(way.ones, key=lambda s: s.id)]

@@ -12,6 +12,7 @@ Note [Ways]
       divided  parts of the keys of a stream with few rows are streams of their own, rows that share keys are one tile's
                (see `dividing`, `tile.divided`)
       reached  a stream whose condition compares data leaves out the keys that no row of a tile sees (see `reaching`, `tile.reach`)
+      widened  the 8-bit factors of a stream are 16-bit ones: no tile holds them as they are, or it is faster (see `dividing`)
       packed   an operand that bulk copies cannot read as it lies is copied first, in rows that they can read (see `packed`)
       apart    a stream's operations run one by one; also those of one that makes scores again, which others make too, where it is
                better to keep them (see `tile.recompute`), and of one in f32 of which limbs make more work than they save
@@ -49,7 +50,7 @@ from axon.backend.gpu.layout.products import Precision
 from axon.backend.gpu.layout.target import WGMMA, Target
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, with_views
-from axon.backend.gpu.runtime.dividing import better_rows, division
+from axon.backend.gpu.runtime.dividing import better_one_by_one, better_rows, better_widened, division
 from axon.backend.gpu.runtime.merging import Merged, merged
 from axon.backend.gpu.runtime.packed import (
     Packing,
@@ -68,6 +69,7 @@ from axon.backend.gpu.simt.mapping import widest
 from axon.backend.gpu.tile.assembled import Assembly, assemblies, in_place
 from axon.backend.gpu.tile.contraction import MatrixProduct, Merging, contraction
 from axon.backend.gpu.tile.divided import Division, divided, state_of
+from axon.backend.gpu.tile.eight_bits import in_eight_bits
 from axon.backend.gpu.tile.epilogue_cost import better_bare
 from axon.backend.gpu.tile.families import Kernel, Tiled, kernels, nests, results_of, views_of, with_pages
 from axon.backend.gpu.tile.limbs import better_apart, dearer, limbed
@@ -111,6 +113,7 @@ class Way:
     divided: frozenset[tuple[Symbol, Division]] = frozenset()
     rows: frozenset[tuple[Symbol, int]] = frozenset()
     reached: Symbols = NONE
+    widened: Symbols = NONE
     paged: Symbols = NONE
     ones: Symbols = NONE  # sizes
     parts: frozenset[tuple[Symbol, Parting]] = frozenset()
@@ -121,7 +124,7 @@ class Way:
 
     def __or__(self, other: Way) -> Way:
         names = ("plain", "apart", "alone", "bare", "packed", "merging", "before", "spread", "divided", "rows", "reached",
-                 "paged", "ones", "parts", "spaced", "placed", "precision")  # fmt: skip
+                 "widened", "paged", "ones", "parts", "spaced", "placed", "precision")  # fmt: skip
         return Way(**{name: getattr(self, name) | getattr(other, name) for name in names}, why=(*self.why, *other.why))
 
     @property
@@ -239,11 +242,12 @@ def plan(program: Program, target: Target, way: Way = AS_IT_IS) -> Planned:
         if not kept:
             break
         found = {symbol: each for symbol, each in found.items() if symbol not in kept}  # something else has to have it in memory
-    whole = limbed(done, ordered, precision=way.precision)
+    short = in_eight_bits(done, ordered, precision=way.precision, widened=way.widened)
+    whole = limbed(short.kernels, ordered, precision=way.precision)
     packed = with_copies(whole.kernels, way.packed, ordered.block.results)
     groups = (kernel.grouping for kernel in packed.kernels if isinstance(kernel, MatrixProduct) and kernel.grouping is not None)
     copies = packed.copies | {copy.symbol: 1 for grouping in groups for copy in grouping.copies}
-    spaced = {**whole.limbs, **packed.spaced, **dict.fromkeys(way.spaced, 1)}
+    spaced = {**short.copies, **whole.limbs, **packed.spaced, **dict.fromkeys(way.spaced, 1)}
     placed = in_place(packed.kernels, way.placed, {*copies, *spaced}, ordered)
     return Planned(program, way, placed.kernels, copies, spaced, placed.assemblies)
 
@@ -407,12 +411,18 @@ def _needed(
                 return Way(bare=stored, why=tuple((symbol, later) for symbol in stored))
         elif kernel.further:
             reason = better_apart(kernel, ready.problem, facts, sizes, target)
+        elif kernel.results[0].value.symbol not in way.widened and better_widened(kernel, sizes, target):
+            return Way(widened=frozenset((kernel.results[0].value.symbol,)))
+        elif kernel.copies:
+            reason = better_one_by_one(kernel, sizes, target)
         elif kernel.again:
             reason = better_kept(ready.problem, facts, target)
     if reason is None:
         return AS_IT_IS
     if isinstance(kernel, MatrixProduct) and kernel.siblings:
         return Way(alone=frozenset(kernel.every_made), why=tuple((made, reason) for made in kernel.every_made))
+    if isinstance(kernel, Stream) and any(operand.value.element.bits == 8 for operand in kernel.operands):
+        return Way(widened=frozenset((kernel.results[0].value.symbol,)))
     unfit = frozenset(result.value.symbol for result in kernel.results)
     why = tuple((result.value.symbol, reason) for result in kernel.results)
     match kernel:

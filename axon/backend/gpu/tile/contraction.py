@@ -16,7 +16,7 @@ from math import prod
 from typing import Any, Literal, Protocol
 
 from axon.backend.gpu.layout.axes import Merge, merge
-from axon.backend.gpu.layout.products import EIGHT_BITS, MULTIPLIED, multiplies
+from axon.backend.gpu.layout.products import EIGHT_BIT_FLOATS, EIGHT_BITS, MULTIPLIED, multiplies
 from axon.backend.gpu.layout.scales import Scale, at_indices, scale_of
 from axon.backend.gpu.layout.target import HOPPER
 from axon.backend.gpu.layout.unsupported import Unsupported
@@ -195,6 +195,18 @@ def refused(element: Element) -> str:
     who, taken = ("streams", LIMB_ELEMENTS) if element in MULTIPLIED else ("matrix instructions here", tuple(MULTIPLIED))
     *names, last = (e.value for e in taken)
     return f"{who} take {', '.join(names)} and {last}, not {element.value}"
+
+
+def element_types(elements: Sequence[Element], span: Span | None) -> tuple[Element, bool]:
+    """Of a stream's factors the element type of those that have more than 8 bits, bf16 if none has; and whether some have 8. Raises
+    `Unsupported` for others than matrix instructions take: as they are, in limbs, or widened."""
+    for element in elements:
+        if element not in LIMB_ELEMENTS and element not in EIGHT_BIT_FLOATS:
+            raise Unsupported(refused(element), span)
+    wide = {element for element in elements if element not in EIGHT_BIT_FLOATS}
+    if len(wide) > 1 or (Element.F32 in wide and len(set(elements)) > 1):
+        raise Unsupported("the factors of the two products have different element types", span)
+    return wide.pop() if wide else Element.BF16, any(element in EIGHT_BIT_FLOATS for element in elements)
 
 
 def check_factors(left: Element, right: Element, span: Span | None) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, Protocol, TypeAlias, assert_never
 
 from axon.backend.gpu.layout.pages import Pages
+from axon.backend.gpu.layout.products import INTERLEAVED, WEIGHT
 from axon.backend.gpu.layout.scales import Scale
 from axon.backend.gpu.layout.views import View
 from axon.backend.gpu.tile.bounds import BLOCK, Bounds, bounds
@@ -29,7 +30,7 @@ from axon.backend.gpu.tile.schedule import TileMapping
 from axon.backend.gpu.tile.segments import REACH, Segments
 from axon.backend.gpu.tile.stream import Stream
 from axon.backend.gpu.tile.text import SymbolNames, Texts, dim_text, scalar_text
-from axon.base.data import dataclass
+from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import require, verified
@@ -75,7 +76,8 @@ class Clear:
 class Load:
     """Fill a tile from a tensor at the current pieces of `axes`, which are its dimensions `order`. Outside the tensor it is 0.
 
-    So many neighbours along the last axis, `per`, have one element. In `pages`, a box is read from the page that a table names.
+    So many neighbours along the last axis, `per`, have one element. In `pages`, a box is read from the page that a table names. An
+    `interleaved` tensor has its last axis in the order in which registers hold factors of 8 bits (see `layout.products`).
     """
 
     tile: Tile
@@ -84,6 +86,7 @@ class Load:
     order: tuple[int, ...]
     per: int = 1
     pages: Pages | None = None
+    interleaved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +128,12 @@ class ReadScales:
 @dataclass(frozen=True, slots=True)
 class Promote:
     """accumulator += partial, in f32: a matrix instruction cuts off what an addition rounds. The partial sum is multiplied by
-    `scales` that were read, if there are any."""
+    `scales` that were read, if there are any, and what was summed before by a `correction` that was held, if there is one."""
 
     accumulator: Tile
     partial: Tile
     scales: Symbol | None = None
+    correction: Symbol | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +180,14 @@ class Rescale:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """The correction of rows that the last `Fold` found, for a sum that is promoted when the next one may have found another."""
+
+    stream: Stream
+    symbol: Symbol
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The values of the finished rows."""
 
@@ -213,7 +225,8 @@ class For:
     backwards: bool = False
 
 
-Work: TypeAlias = "Settle | ReadScales | Promote | Reset | Fold | Narrow | Rescale | Finish | StoreRows"  # on what registers hold
+# On what registers hold.
+Work: TypeAlias = "Settle | ReadScales | Promote | Reset | Fold | Narrow | Rescale | Hold | Finish | StoreRows"
 Statement: TypeAlias = "Clear | Load | Evaluate | Multiply | Work | Store | For"
 
 
@@ -352,16 +365,23 @@ def _streaming(
         scored += [_load(key, right, kernel.pages_of(right)), Clear(scores[-1]), Multiply(scores[-1], query, key, depth.symbol)]
     value = _operand_tile("value", kernel.value, steps)
     weights = Tile(fresh("weights"), Element.F32, *shape, "registers")
-    narrow = Tile(fresh("rounded"), kernel.value.value.element, *shape, "registers")
-    body: tuple[Statement, ...] = (
-        *scored,
-        Fold(kernel, scores[0], weights, tuple(scores[1:])),
-        _load(value, kernel.value, kernel.pages_of(kernel.value)),
-        Rescale(kernel, accumulator),
-        Narrow(weights, narrow),
-        Multiply(accumulator, narrow, value, keys.symbol),
-    )
+    narrow = Tile(fresh("rounded"), WEIGHT if kernel.interleaved else kernel.value.value.element, *shape, "registers")
+    load = replace(_load(value, kernel.value, kernel.pages_of(kernel.value)), interleaved=kernel.interleaved)
+    scored.append(Fold(kernel, scores[0], weights, tuple(scores[1:])))
+    body: tuple[Statement, ...]
+    if kernel.promotion:
+        held, partial = Hold(kernel, fresh("held")), Tile(fresh("partial"), Element.F32, *_covered(accumulator), "registers")
+        sums = (Clear(partial), Multiply(partial, narrow, value, keys.symbol))
+        body = (*scored, load, held, Narrow(weights, narrow), *sums, Promote(accumulator, partial, correction=held.symbol))
+    else:
+        summed = Multiply(accumulator, narrow, value, keys.symbol)
+        body = (*scored, load, Rescale(kernel, accumulator), Narrow(weights, narrow), summed)
     return (*first, Clear(accumulator), Reset(kernel), For(keys, body, backwards=True))
+
+
+def _covered(tile: Tile) -> tuple[tuple[Symbol, ...], tuple[int, ...]]:
+    """The axes of a tile, and how much of each."""
+    return tile.axes, tile.shape
 
 
 def _streaming_limbs(
@@ -412,6 +432,7 @@ def verify(program: TileProgram) -> None:
     steps = {a.symbol: a.step for a in (*program.axes, *program.whole)} | {symbol: 1 for symbol, _ in program.derived}
     steps |= {symbol: 1 for pages in program.pages for symbol in pages.own}
     defined: set[Symbol] = set()
+    interleaved: set[Symbol] = set()
 
     parts = program.segments
     if parts is not None:
@@ -429,14 +450,17 @@ def verify(program: TileProgram) -> None:
             match statement:
                 case Clear(tile=tile):
                     defined.add(tile.symbol)
-                case Load(tile=tile, axes=axes, per=per, pages=pages):
+                case Load(tile=tile, axes=axes, per=per, pages=pages, interleaved=interleaved_):
                     named = {symbol for of in program.pages for symbol in of.own} & set(axes)
                     require(named == set(pages.own if pages is not None else ()), "a load at pages that are not its own")
                     require(pages is None or pages in program.pages, "a load from pages of which the program does not know")
                     require(set(tile.axes) <= set(axes) <= set(inside), "a load outside the loops of its axes")
                     *outer, last = (inside[a] for a in tile.axes)
                     require((*tile.shape[:-1], tile.shape[-1] * per) == (*outer, last), "a tile that is not its axes' pieces")
+                    whole = not interleaved_ or tile.shape[-1] % INTERLEAVED == 0
+                    require(whole, "a tile that ends inside of interleaved elements")
                     defined.add(tile.symbol)
+                    interleaved.update({tile.symbol} if interleaved_ else ())
                 case Evaluate(computed=computed, tile=tile, staged=staged, over=over):
                     require({s.symbol for s in staged} <= defined, "a factor is computed of undefined tiles")
                     require(tile.axes[-1] == over and all(s.axes == tile.axes for s in staged), "a factor along other axes")
@@ -448,14 +472,17 @@ def verify(program: TileProgram) -> None:
                     both = set(left.axes) & set(right.axes)
                     require(over in both - set(acc.axes), "a product over no shared axis")
                     require((right.memory, acc.memory) == ("shared", "registers"), "a product in other memories")
+                    held = left.memory == "registers" and left.element.bits == 8
+                    require((right.symbol in interleaved) == held, "a factor whose order is not that of the other")
                 case Settle(tile=tile):
                     require(tile.symbol in defined, "an undefined tile is settled")
                 case ReadScales(symbol=symbol, scales=scales, over=over):
                     require(over in inside, "scales are read outside the loop that they change in")
                     require(all(scale.per % inside[over] == 0 for scale in scales), "a step that has several scales")
                     defined.add(symbol)
-                case Promote(accumulator=acc, partial=partial, scales=scales_of):
+                case Promote(accumulator=acc, partial=partial, scales=scales_of, correction=correction):
                     require(scales_of is None or scales_of in defined, "a sum is multiplied by scales that nobody has read")
+                    require(correction is None or correction in defined, "a sum is corrected by what nobody has held")
                     require({acc.symbol, partial.symbol} <= defined, "an undefined tile is promoted")
                     require((acc.axes, acc.shape) == (partial.axes, partial.shape), "a tile promoted to another shape")
                 case Fold(stream=stream, scores=scores, weights=weights, others=others):
@@ -469,6 +496,8 @@ def verify(program: TileProgram) -> None:
                     defined.update(target.symbol for target in targets)
                 case Rescale(accumulator=acc):
                     require(acc.symbol in defined, "an undefined tile is rescaled")
+                case Hold(symbol=symbol):
+                    defined.add(symbol)
                 case Reset() | Finish():
                     pass
                 case StoreRows(stream=stream, axes=axes, final=final):
@@ -521,8 +550,9 @@ def statement_text(statement: Statement, names: SymbolNames) -> str:
     match statement:
         case Clear(tile=tile):
             return f"{tile_text(tile, names)} = 0"
-        case Load(tile=tile, tensor=tensor, axes=axes, per=per):
-            return f"{tile_text(tile, names)} = load {names[tensor]}[{places_text(axes, per, names)}]"
+        case Load(tile=tile, tensor=tensor, axes=axes, per=per, interleaved=interleaved):
+            order = ", interleaved" if interleaved else ""
+            return f"{tile_text(tile, names)} = load {names[tensor]}[{places_text(axes, per, names)}]{order}"
         case Evaluate(computed=computed, tile=tile, staged=staged):
             for one, source in zip(computed.staged, staged, strict=True):
                 names.same(one.local, source.symbol)
@@ -533,9 +563,12 @@ def statement_text(statement: Statement, names: SymbolNames) -> str:
             return f"{names[tile.symbol]} = {names[tile.symbol]} where finite, else 0"
         case ReadScales(symbol=symbol, scales=scales):
             return f"{names[symbol]} = {' * '.join(scalar_text(scale.read, names) for scale in scales)}"
-        case Promote(accumulator=acc, partial=partial, scales=scales_of):
+        case Promote(accumulator=acc, partial=partial, scales=scales_of, correction=correction):
             scaled = "" if scales_of is None else f"{names[scales_of]} * "
-            return f"{names[acc.symbol]} += {scaled}{names[partial.symbol]}"
+            before = f"+= {scaled}" if correction is None else f"= {names[acc.symbol]} * {names[correction]} + {scaled}"
+            return f"{names[acc.symbol]} {before}{names[partial.symbol]}"
+        case Hold(symbol=symbol):
+            return f"{names[symbol]} = correction"
         case Store(tensor=tensor, axes=axes):
             at = ", ".join(names[a] for a in axes)
             return f"store {names[tensor]}[{at}] : {statement.element.value} = {stored_text(statement, names)}"

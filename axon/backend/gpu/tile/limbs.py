@@ -31,6 +31,23 @@ Note [Limbs]
     is 128 at most; what a step adds to a row's products is promoted. So no error grows with the keys but those of the additions, as
     long as what repairs a row's sums is 1 where its peak stays (see `ptx.exp2_between`). One weight that is not finite makes its
     whole row so, as in a sum in f32.
+
+Note [tf32]
+    A tf32 value is an f32 one with 11 of its 24 significant bits. With `precision = "tf32"` for a function, what multiplies two
+    factors of f32 may round both to that: to nearest, ties to even, while they are copied into shared memory (the tensor map says
+    so), infinities and NaN as they are. Products of tf32 values are exact; sums are the tensor core's, in f32, cut off where f32
+    would round. So for every element, with A and B the absolute values of the factors,
+
+        |error| ≤ (1 + (depth + 8) / 2¹⁴) · 2⁻¹⁰ · (A · B)
+
+    by the worst case: 2⁻¹⁰ + 2⁻²² by rounding both factors, and of each matrix instruction, which has 8 of the depth, what aligning
+    9 addends to the greatest cuts off, with two bits more than f32 has. A factor within 2⁻¹² of the largest f32 becomes an
+    infinity, and one below 2⁻¹²⁶ a multiple of 2⁻¹³⁶.
+
+    Matrix instructions for 32 bits do not transpose: both factors must lie in shared memory along what is summed, and bulk copies
+    bring them as they lie. What lies otherwise is copied first, or the product is a plain kernel in f32, by cost (`packed`).
+    Nothing else is rounded: a product of f32 by a narrower factor has its parts as ever (see `limbs`), and what sizes make better
+    without tensor cores keeps all bits.
 """
 
 from __future__ import annotations
@@ -48,12 +65,11 @@ from axon.backend.gpu.layout.register_tiles import Pairs, best
 from axon.backend.gpu.layout.roofline import KernelWork, Loads, copying
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.layout.views import View
-from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct, terms, view_of, with_factors
+from axon.backend.gpu.tile.contraction import LIMBS, MatrixProduct, factors_of, terms, view_of, with_factors
 from axon.backend.gpu.tile.epilogue import EpilogueOperand
 from axon.backend.gpu.tile.families import Kernel, Tiled
 from axon.backend.gpu.tile.schedule import ScheduleProblem, Traits, fastest
 from axon.backend.gpu.tile.stream import Stream
-from axon.backend.gpu.tile.tf32 import rounded
 from axon.backend.gpu.tile.verify import verify_kernels
 from axon.backend.plan.ir import Nest, Reason
 from axon.base.data import dataclass, replace
@@ -61,7 +77,7 @@ from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.base.passes import require, verified
 from axon.base.source import Span
-from axon.core.ir import Axis, Binary, Compute, Const, Convert, Program, Read, Scalar, Select, Unary, Value, element_of
+from axon.core.ir import Axis, Binary, Compute, Const, Convert, Op, Program, Read, Scalar, Select, Unary, Value, element_of
 from axon.shapes.dimension import Dim
 
 COUNT = {  # limbs that hold all of a value, and are made of it
@@ -75,6 +91,7 @@ LEAST_LIMB = 2.0**-133
 MOST_BYTES = 20 << 30  # of limbs for one product
 STEP_ERROR = 24.0  # in units of 2⁻²³ of A · B; see Note [Limbs]
 DEPTH_ERROR = 1 / 128
+TF32_DEPTH = 8  # of one matrix instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +255,24 @@ def _elements(kernel: Tiled, operand: EpilogueOperand, sizes: Mapping[Symbol, in
 def error_bound(depth: int) -> float:
     """c of |error| ≤ c · 2⁻²³ · (A · B), for a product over so many; see Note [Limbs]."""
     return STEP_ERROR + depth * DEPTH_ERROR
+
+
+def rounded(kernel: object) -> bool:
+    """Whether a kernel is a product that rounds its factors. Matrix instructions take f32 in no other way."""
+    return isinstance(kernel, MatrixProduct) and kernel.computed is None and kernel.left.value.element is Element.F32
+
+
+def tf32_error_bound(depth: int) -> float:
+    """c of |error| ≤ c · 2⁻¹⁰ · (A · B), for a product over so many; see Note [tf32]."""
+    return 1 + (depth + TF32_DEPTH) / 2**14
+
+
+def sums_products(op: Op, *, narrow: bool) -> bool:
+    """Whether an operation sums products of floats, of which those of f32 may be rounded; or, `narrow`, of 8-bit ones."""
+    if not isinstance(op, Compute) or op.reduction is None or op.reduction.monoid.kind != "sum" or len(op.body) != 1:
+        return False
+    elements = [element_of(factor) for factor in factors_of(op)[0]]
+    return sum(element.is_float and (not narrow or element.bits == 8) for element in elements) > 1
 
 
 @dataclass(frozen=True, slots=True)

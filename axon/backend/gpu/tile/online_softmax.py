@@ -11,7 +11,7 @@ The rewriting is Milakov and Gimelshein's (Online normalizer calculation for sof
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from math import inf, sqrt
 
 from axon.base.data import dataclass
@@ -259,6 +259,26 @@ def loosened(scalar: Scalar) -> Scalar:
                 return None
 
     return rewrite(scalar, visit)
+
+
+def rounds_to_8_bits(weight: Scalar, inside: Set[Symbol]) -> bool:
+    """Whether a factor of a product is rounded to an 8-bit float as it stands, or in the tensor that it is, if that is made
+    `inside` of a stream."""
+    match weight:
+        case Binary(op="mul", left=left, right=right):
+            return rounds_to_8_bits(left, inside) or rounds_to_8_bits(right, inside)
+        case Convert(operand=operand, element=element) if _is_short(element) and element_of(operand) is not element:
+            return element_of(operand).is_float
+        case Convert(operand=operand, element=element) if element.is_float:
+            return rounds_to_8_bits(operand, inside)
+        case Read(tensor=tensor, element=element):
+            return _is_short(element) and tensor in inside
+        case _:
+            return False
+
+
+def _is_short(element: Element) -> bool:
+    return element.is_float and element.bits == 8
 
 
 def mentions_any(scalar: Scalar, symbols: frozenset[Symbol]) -> bool:

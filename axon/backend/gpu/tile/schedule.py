@@ -13,6 +13,7 @@ from itertools import product
 from math import inf, lcm, prod
 from typing import Any, Literal
 
+from axon.backend.gpu.layout.products import PROMOTED as PROMOTED_DEPTH
 from axon.backend.gpu.layout.target import Target
 from axon.backend.gpu.tile.computed import MOST_DEPTH
 from axon.base.data import dataclass, replace
@@ -104,6 +105,7 @@ class Traits:
     right_across: bool = False
     stream: bool = False
     value_across: bool = False
+    value: Element | None = None  # of a stream: of the factors of its second product, if they are others than those of the scores
     limbs: tuple[int, int] = (1, 1)  # of the left factor, of the right one
     factors: tuple[int, int] = (1, 1)  # how many left ones a stage holds, and right ones, of products that share the other
     scores: int = 1  # of a stream: how many for each element
@@ -130,6 +132,16 @@ class Traits:
         return self.in_limbs or bool(self.promotion)
 
     @property
+    def waits(self) -> bool:
+        """Whether each step waits for its own products: a stream that is promoted adds up those of the step before."""
+        return self.in_limbs or (bool(self.promotion) and not self.stream)
+
+    @property
+    def second(self) -> Element:
+        """The element type of the factors of a stream's second product."""
+        return self.value or self.element
+
+    @property
     def sums(self) -> int:
         """How many accumulators a tile has."""
         return prod(self.factors)
@@ -149,8 +161,8 @@ class ScheduleProblem:
 
     Of rows in `groups` tiles have one group each. Of streams there are the streamed extent, whether a mask leaves parts out, how
     many scores an element has, how many values are read for each key, and of how many keys a `page` is, if they lie in pages; of
-    factors in limbs, how many they have, and how many products. An element, or a limb, has so many `bits`. Sums are promoted after
-    so much of the depth, if that is not 0.
+    factors in limbs, how many they have, and how many products. An element, or a limb, has so many `bits`; `elements` of a stream
+    count as many of 16. Sums are promoted after so much of the depth, or of the keys, if that is not 0.
     """
 
     rows: int
@@ -172,6 +184,7 @@ class ScheduleProblem:
     staged: int = 0  # bytes of what is staged of a left factor that is computed
     work: float = 0.0  # instructions of each of its elements
     bits: int = 16
+    value_bits: int = 16  # of a stream: of an element of its second product's factors
     promotion: int = 0
     by_column: tuple[int, ...] = ()  # for how many columns each scale is one, of those that depend on columns
     epilogue: Epilogue = Epilogue()
@@ -211,8 +224,9 @@ def panel(element: Element, target: Target) -> int:
 def shared_bytes(mapping: TileMapping, traits: Traits) -> int:
     """The dynamic shared memory of a block, if every result is stored by bulk copies: barriers, ring, and buffers."""
     if traits.stream:
-        deep = mapping.depth * traits.scores
-        ring = traits.limbs[0] * (mapping.rows * deep + mapping.stages * mapping.keys * (deep + mapping.columns))
+        deep, wide = mapping.depth * traits.scores * traits.element.bits // 8, mapping.columns * traits.second.bits // 8
+        ring = traits.limbs[0] * (mapping.rows * deep + mapping.stages * mapping.keys * (deep + wide))
+        return BARRIER_BYTES + ring + mapping.consumers * mapping.slots * BUFFER_BYTES
     else:
         left, right = (limbs * several for limbs, several in zip(traits.limbs, traits.factors, strict=True))
         if traits.computed:
@@ -225,12 +239,13 @@ def shared_bytes(mapping: TileMapping, traits: Traits) -> int:
 
 
 def accumulators(mapping: TileMapping, traits: Traits) -> int:
-    """Registers of one consumer thread that hold tiles: a product, the sum of a step, and of a stream scores and, in 16 bits,
+    """Registers of one consumer thread that hold tiles: a product, the sum of a step, and of a stream scores and, in 16 bits or 8,
     weights, and what it reads for its keys. Of weights in limbs scores are none any more."""
-    if traits.stream and traits.promoted:
+    if traits.stream and traits.in_limbs:
         return mapping.rows * (4 * mapping.columns + 3 * mapping.keys) // (2 * mapping.consumers * 128)
     held = mapping.depth if traits.computed else 0  # 16 bits each
-    columns = held + 2 * mapping.columns * (traits.sums + traits.promoted) + (1 + 2 * traits.scores + traits.by_key) * mapping.keys
+    columns = held + 2 * mapping.columns * (traits.sums + traits.promoted)
+    columns += (2 * traits.scores + traits.by_key) * mapping.keys + mapping.keys * traits.second.bits // 16
     scales = sum(mapping.columns // 4 for unit in traits.by_column if unit % mapping.columns)
     return mapping.rows * columns // (2 * mapping.sharing * 128) + scales
 
@@ -250,7 +265,8 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
     shared, across = (mapping.columns, traits.right_across) if over_rows else (mapping.rows, traits.left_across)
     unit = width if across else 8  # what a block may load of a shared tile: whole panels, or whole swizzle periods of rows
     what = "columns" if over_rows else "rows"
-    step = width if traits.right_across or traits.stream else max(granule, 16)
+    along = width if traits.right_across else panel(traits.second, target)  # what of a stream lies along the keys
+    step = panel(Element.BF16, target) if traits.stream else width if traits.right_across else max(granule, 16)
     staged = lcm(*(target.swizzle * 8 // bits * per for bits, per in traits.computed))
     tables = {"ragged": bool(traits.ragged), "segments": traits.segments}
     budget = register_budget(mapping, limbs=traits.in_limbs, scores=traits.scores, **tables)
@@ -271,11 +287,15 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
          f"a factor that is computed has {target.product_rows} rows for each consumer, and no cluster shares it"),
         (not traits.computed or (not mapping.in_flight and mapping.specialized),
          "a factor is computed while no product is in flight, and beside a producer: the mapping must be specialized"),
-        (not traits.promoted or not mapping.in_flight,
+        (not traits.waits or not mapping.in_flight,
          "with factors in limbs, or sums that are promoted, no product is in flight when the next step is issued: "
          "a step adds up its own"),
         (not traits.promotion or mapping.depth <= traits.promotion,
          f"depth can be at most {traits.promotion}, of which sums are promoted"),
+        (not traits.promotion or mapping.keys <= traits.promotion,
+         f"keys can be at most {traits.promotion}, of which sums are promoted"),
+        (not (traits.stream and traits.element.bits == 8) or mapping.depth <= PROMOTED_DEPTH,
+         f"scores of 8-bit floats are not promoted, and have a depth of at most {PROMOTED_DEPTH}"),
         (not traits.unit or traits.unit % mapping.depth == 0, f"{traits.unit} of the depth have one scale"),
         (0 <= mapping.in_flight < mapping.stages, "fewer products can be in flight than the ring has stages"),
         (mapping.specialized or not traits.stream, "a stream needs a producer of its own: it must be specialized"),
@@ -291,8 +311,8 @@ def check(mapping: TileMapping, target: Target, traits: Traits) -> tuple[str, ..
         (not traits.stream or mapping.rows == target.product_rows * mapping.consumers,
          f"a stream has {target.product_rows} rows for each consumer"),
         (mapping.keys <= target.box_extent, f"keys can be at most {target.box_extent}"),
-        (mapping.keys % (width if traits.keys_contiguous else 16) == 0,
-         f"keys must be a multiple of {width if traits.keys_contiguous else 16}"),
+        (mapping.keys % (along if traits.keys_contiguous else 16) == 0,
+         f"keys must be a multiple of {along if traits.keys_contiguous else 16}"),
         (traits.pages == bool(mapping.box), "boxes are for keys in pages, which need them"),
         (not mapping.box or (mapping.box % PERIOD == 0 and mapping.keys % mapping.box == 0),
          f"a box has a multiple of {PERIOD} keys, of which a tile has several times as many"),
@@ -378,11 +398,11 @@ def attempts(target: Target, traits: Traits, given: Given) -> Iterator[TileMappi
 def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Iterator[list[TileMapping]]:
     """For each tile and cluster the rings that it may have, the best first; `shallow` ones, and tiles in turn, in any case."""
     fixed: dict[str, Any] = dict(given)
-    alone = traits.promoted or bool(traits.computed)  # a step waits for its own products
+    alone = traits.waits or bool(traits.computed)
     scarce = traits.in_limbs or bool(traits.computed)  # of shared memory
     waiting = fixed.get("in_flight", 0 if alone else 1)
     if traits.stream:
-        stages: Iterable[int] = (2, 1) if traits.promoted else (max(2, waiting + 1),)
+        stages: Iterable[int] = (2, 1) if traits.waits else (max(2, waiting + 1),)
     else:
         least = 1 if traits.in_limbs else 2  # a stage of limbs is several of others
         stages = range(max(MOST_STAGES, waiting + 1), waiting if shallow else max(least, waiting), -1)
@@ -400,9 +420,9 @@ def _rings(target: Target, traits: Traits, given: Given, shallow: bool) -> Itera
 def _bases(traits: Traits, in_turn: bool) -> Iterator[TileMapping]:
     """Tiles and clusters. Those of contractions `in_turn` are worth pricing where there is something to hide."""
     if traits.stream:
-        tiles = LIMB_STREAM_TILES if traits.promoted else STREAM_TILES
+        tiles = LIMB_STREAM_TILES if traits.waits else STREAM_TILES
         for columns, depth, (rows, keys, consumers), turns in product(WIDTHS, WIDTHS, tiles, (False, True)):
-            base = TileMapping(rows, columns, depth, 2, 0 if traits.promoted else 1, consumers, 1, keys=keys, turns=turns)
+            base = TileMapping(rows, columns, depth, 2, 0 if traits.waits else 1, consumers, 1, keys=keys, turns=turns)
             yield from (replace(base, box=box) for box in _boxes(keys)) if traits.pages else (base,)
     elif traits.computed:
         for (rows, columns, depth, consumers), persistent in product(COMPUTED_TILES, (True, False)):
@@ -478,7 +498,10 @@ def _predict_stream(mapping: TileMapping, problem: ScheduleProblem, target: Targ
     if problem.masked:
         before = max(0, problem.keys - problem.rows)  # the last row is taken to have all keys
         steps = sum(min(pieces, -(-(before + (n + 1) * mapping.rows) // mapping.keys)) for n in range(tiles)) / max(tiles, 1)
-    score = STREAM_ELEMENT + STREAM_PRODUCT * (mapping.depth * problem.scores + mapping.columns)
+    deep, wide = mapping.depth * problem.scores * problem.bits / 16, mapping.columns * problem.value_bits / 16
+    score = STREAM_ELEMENT + STREAM_PRODUCT * (deep + wide)
+    if problem.promotion:
+        score += PROMOTED * mapping.columns / problem.promotion
     score += STREAM_KEY * problem.by_key * (ALONE_KEY if mapping.consumers == 1 else 1.0)
     if problem.products > 1:
         score = LIMB_ELEMENT + LIMB_PRODUCT * problem.products * (mapping.depth + mapping.columns)
@@ -664,7 +687,9 @@ def fastest(problem: ScheduleProblem, traits: Traits, target: Target) -> float:
 @lru_cache(maxsize=256)
 def _narrowest(target: Target, traits: Traits, columns: int, depth: int) -> tuple[TileMapping, ...]:
     """Of a stream's candidates those that are no wider than its products ask for: what is wider takes longer."""
-    least = [next((width for width in WIDTHS if width >= extent), 0) for extent in (columns, depth)]
+    units = (panel(Element.BF16, target), panel(traits.element, target))
+    both = zip((columns, depth), units, strict=True)
+    least = [next((width for width in WIDTHS if width >= extent and width % unit == 0), 0) for extent, unit in both]
     return tuple(m for m in candidates(target, traits) if [m.columns, m.depth] == least)
 
 

@@ -26,8 +26,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from axon.backend.gpu.layout.products import PROMOTED, Precision
 from axon.backend.gpu.layout.target import HOPPER, WGMMA, Target
+from axon.backend.gpu.tile.limbs import sums_products
 from axon.backend.gpu.tile.schedule import Given, ScheduleProblem, TileMapping, Traits, attempts, candidates, check, holds, ranked
-from axon.backend.gpu.tile.tf32 import sums_products
 from axon.base.data import dataclass, fields, replace
 from axon.base.diagnostics import Diagnostic, Edit, Label, Suggestion
 from axon.base.element import Element
@@ -110,7 +110,11 @@ _ALL_TRAITS = tuple(
     if stream or not value
 )
 _ALL_TRAITS += (Traits(Element.F8E4M3, (Element.F32,), promotion=PROMOTED), Traits(Element.I8, (Element.I32,)))
-_ALLOWED = {Precision.TF32: (Traits(Element.F32, (Element.F32,)),), Precision.FAST: (Traits(Element.F8E4M3, (Element.F32,)),)}
+_SHORT = Traits(Element.F8E4M3, (Element.BF16,), stream=True)
+_ALL_TRAITS += (replace(_SHORT, value=Element.BF16, value_across=True), replace(_SHORT, promotion=PROMOTED))
+_ALLOWED = {
+    Precision.TF32: (Traits(Element.F32, (Element.F32,)),), Precision.FAST: (Traits(Element.F8E4M3, (Element.F32,)), _SHORT),
+}  # fmt: skip
 _SAID = {  # which products lose something, and what they do
     Precision.TF32: (Element.F32, "round products to tf32", "product that could be rounded to tf32"),
     Precision.FAST: (Element.F8E4M3, "sum products of 8-bit floats", "product of 8-bit floats"),

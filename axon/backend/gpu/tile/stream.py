@@ -20,7 +20,7 @@ from axon.backend.gpu.layout.pages import Pages, axes_in
 from axon.backend.gpu.layout.unsupported import Unsupported
 from axon.backend.gpu.layout.views import View, Views
 from axon.backend.gpu.tile.bounds import Reach
-from axon.backend.gpu.tile.contraction import LIMB_ELEMENTS, refused
+from axon.backend.gpu.tile.contraction import element_types
 from axon.backend.gpu.tile.epilogue import EpilogueOperand, Result, bare, check_derived
 from axon.backend.gpu.tile.online_softmax import (
     ONE,
@@ -37,6 +37,7 @@ from axon.backend.gpu.tile.online_softmax import (
     plus,
     positive,
     product,
+    rounds_to_8_bits,
     substituted,
     times,
 )
@@ -103,6 +104,10 @@ class Stream:
     the first outer index counts parts of the keys, each has `part` of them. Query, key and value may come in limbs, of which these
     are the first (see `limbs`): then `further` are the others of each. `reaches` are tables that say of comparisons of the
     condition where they may hold (see `reach`), `pages` where keys and values lie that are read at one of their indices.
+
+    Of weights it is known whether they are `at_most_1`, and whether the program `rounds` them to 8 bits. If they are, the keys of
+    values are `interleaved`, and what so many of them add up to is promoted, if `promotion` is not 0. `copies` are made of factors
+    of 8 bits for it (see `eight_bits`).
     """
 
     rows: Axis
@@ -134,6 +139,11 @@ class Stream:
     reaches: tuple[Reach, ...] = ()
     pages: tuple[Pages, ...] = ()
     made: tuple[Symbol, tuple[Symbol, ...]] | None = None  # what its last sum makes, over which axes
+    at_most_1: bool = False
+    rounds: bool = False
+    interleaved: bool = False
+    promotion: int = 0
+    copies: tuple[Value, ...] = ()
 
     @property
     def turned(self) -> bool:
@@ -296,19 +306,15 @@ def stream(
     row = able[0] if rows is None else op.axes[rows]
     outer = tuple(a for a in op.axes if a not in (row, columns))
     check_derived(views, {a.symbol for a in outer}, span)
-    for operand in (*(x for s, _ in found for x in (s.query, s.key)), value):
-        if operand.value.element not in LIMB_ELEMENTS:
-            raise Unsupported(refused(operand.value.element), span)
-        if operand.value.element != query.value.element:
-            raise Unsupported("the factors of the two products have different element types", span)
+    wide, short = element_types((*(x.value.element for s, _ in found for x in (s.query, s.key)), value.value.element), span)
     weight = product(rest)
     if op.reduction.where is not None:
         weight = Select(inliner.inline(op.reduction.where), weight, ZERO)
     sizes = _positive((*op.axes, keys, *(s.depth for s, _ in found)))
     made = _Pass(inliner, sizes, (row, keys), {s.symbol: scale for s, scale in found}, span).run(weight)
-    if value.value.element is Element.F32 and (others or (made.peak is None and not made.totals)):
+    if (short or wide is Element.F32) and (others or (made.peak is None and not made.totals)):
         raise Unsupported("scores that are made again are products of 16 bits", span)
-    if value.value.element is Element.F16 and element_of(op.body[0]) is not Element.F16 and not made.at_most_1:
+    if wide is Element.F16 and element_of(op.body[0]) is not Element.F16 and not made.at_most_1:
         raise Unsupported("its weights have 32 bits, and those of 16 that the second product takes may not hold them", span)
     total = fresh("product")
     result = Result(
@@ -322,6 +328,7 @@ def stream(
         totals=tuple((symbol, _seen(term, views)) for symbol, term, _ in made.totals), weight=_seen(made.weight, views),
         finals=finals, product=total, results=(result,), condition=condition, vanishing=made.vanishing, span=span,
         others=others, made=(op.outs[0].symbol, tuple(a.symbol for a in op.axes)),
+        at_most_1=made.at_most_1, rounds=rounds_to_8_bits(op.body[0], inliner.used),
     )  # fmt: skip
     kernel = replace(kernel, views=views.all, derived=views.derived)
     _check(kernel)

@@ -16,6 +16,7 @@ from axon.backend.gpu.proof.prove import verify
 from axon.backend.gpu.roles import barriers as b
 from axon.backend.gpu.roles.barriers import BarrierProgram, Op
 from axon.backend.gpu.tile import ir as t
+from axon.backend.gpu.tile.eight_bits import in_eight_bits
 from axon.backend.gpu.tile.families import kernels
 from axon.backend.gpu.tile.limbs import limbed
 from axon.backend.gpu.tile.schedule import TileMapping
@@ -36,7 +37,7 @@ from tests.backend.gpu.proof.mutants import (
     with_field,
     with_ring,
 )
-from tests.backend.gpu.streams import program
+from tests.backend.gpu.streams import in_8_bits, program
 
 TWO = TileMapping(128, 64, 64, 2, consumers=2, cluster=1, keys=48, turns=True)
 MAPPINGS = {
@@ -46,19 +47,22 @@ MAPPINGS = {
     "one": TileMapping(64, 64, 64, 2, consumers=1, cluster=1, keys=64),
     "nothing in flight": replace(TWO, in_flight=0, turns=False),
     "nothing in flight, in turn": replace(TWO, in_flight=0),
+    "8 bits": replace(TWO, depth=128, keys=128),
+    "8 bits, nothing in flight": replace(TWO, depth=128, keys=128, in_flight=0, turns=False),
     "limbs": replace(TWO, stages=1, in_flight=0, turns=False),
     "limbs, in turn": replace(TWO, stages=1, in_flight=0, keys=32),
     "limbs, two stages": replace(TWO, stages=2, in_flight=0, turns=False, keys=32),
 }
 LIMBS = [name for name in MAPPINGS if name.startswith("limbs")]
+IN_8_BITS = [name for name in MAPPINGS if name.startswith("8 bits")]
 IN_TURN = [name for name, mapping in MAPPINGS.items() if mapping.turns]
-SHORT = ["two in turn", "nothing in flight", "limbs"]  # where three consumers or one would say nothing new
+SHORT = ["two in turn", "8 bits", "nothing in flight", "limbs"]  # where three consumers or one would say nothing new
 
 
 @cache
 def lowered(name: str) -> BarrierProgram:
-    made = program("causal", Element.F32 if name in LIMBS else Element.BF16)
-    *_, kernel = limbed(kernels(made), made).kernels
+    made = in_8_bits() if name in IN_8_BITS else program("causal", Element.F32 if name in LIMBS else Element.BF16)
+    *_, kernel = limbed(in_eight_bits(kernels(made), made).kernels, made).kernels
     assert isinstance(kernel, Stream)
     results = tuple(r.value for r in kernel.results)
     values = (*made.inputs, *(operand.value for operand in kernel.operands), *results)
@@ -122,7 +126,7 @@ MUTANTS: list[tuple[str, type, Change, set[str]]] = [
 @pytest.mark.parametrize(("name", "kind", "change", "kinds"), MUTANTS, ids=[m[0] for m in MUTANTS])
 def test_a_changed_operation_is_refused(name: str, kind: type, change: Change, kinds: set[str], mapping: str) -> None:
     made = lowered(mapping)
-    places = list(sites(made, kind))
+    places = list(sites(made, t.Hold if kind is t.Rescale and mapping in IN_8_BITS else kind))
     assert places
     for number, op in places:
         if isinstance(op, b.Release) and op.ring.depth == 1 and name == "a release of the stage before":
@@ -243,6 +247,8 @@ def test_exchanged_operations_are_refused(name: str, moved: type, over: type, ki
     overlaps = MAPPINGS[mapping].in_flight > 0
     if moved is b.Write and not overlaps:
         return  # every retirement is inside the loop
+    if moved is t.Rescale and mapping in IN_8_BITS:
+        moved = t.Promote
     broken = list(moves(lowered(mapping), moved, over))
     if moved is b.Copy and overlaps:
         # Consumers give back the query's stage after all stages of keys: who has waited for the one needs no wait for the others.
@@ -268,7 +274,7 @@ def test_a_product_of_another_ring_is_refused(mapping: str) -> None:
             for ring in made.rings:
                 if getattr(op, side) != b.StageField(ring, 0):
                     tried += 1
-                    refused(mutate(made, number, to(side, ring)), {"content"}, f"{op}: {side}")
+                    refused(mutate(made, number, to(side, ring)), {"content", "layout"}, f"{op}: {side}")
     assert tried
 
 

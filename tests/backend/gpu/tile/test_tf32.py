@@ -32,9 +32,10 @@ from axon.backend.gpu.runtime.ways import Way, plan
 from axon.backend.gpu.tile import limbs
 from axon.backend.gpu.tile.contraction import MatrixProduct
 from axon.backend.gpu.tile.families import kernels
+from axon.backend.gpu.tile.limbs import rounded
+from axon.backend.gpu.tile.limbs import tf32_error_bound as error_bound
 from axon.backend.gpu.tile.schedule import TileMapping, candidates
 from axon.backend.gpu.tile.schedule_file import Schedule, parse
-from axon.backend.gpu.tile.tf32 import error_bound, rounded
 from axon.backend.plan.ir import Nest
 from axon.base.element import Element
 from axon.base.errors import AxonError
