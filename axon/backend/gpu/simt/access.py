@@ -58,7 +58,7 @@ def accesses(nest: Nest, lanes: bool) -> Iterator[Access]:
         if lane in step.axes:
             for out in step.outs:
                 if out.symbol in nest.stored:
-                    yield Access(out.symbol, tuple(Dim.of(a.symbol) for a in step.axes), lane, True)
+                    yield Access(out.symbol, nest.place(step), lane, True)
 
 
 def is_steady(subscripts: tuple[Dim | Scalar, ...], lane: Symbol) -> bool:

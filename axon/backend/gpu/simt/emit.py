@@ -655,7 +655,7 @@ class PlainEmitter:
     def define(self, step: Compute | Scan, found: Sequence[Expression]) -> None:
         """A step's values at this place: stored, and kept for the steps after it."""
         writer, rows = self.writer, len(self.nest.rows)
-        at = tuple(Dim.of(a.symbol) for a in step.axes)
+        at = self.nest.place(step)
         for out, value in zip(step.outs, found, strict=True):
             scalar = len(step.axes) == rows
             lane = writer.lane
