@@ -14,7 +14,7 @@ and, of scans, which are made in slices,
 
 becomes, with m elements in a slice (see Note [Slices] of `plan.ir`),
 
-    p[n, c] = sum i' => x[n, c m + i'];   b[n, c] = scan c => p[n, c];   y[n, c m + i'] = b[n, c - 1] + scan i' => x[n, c m + i'];   z …
+    p[n, c] = sum i' => x[n, c m + i'];   b[n, c] = scan c => p[n, c];   y[n, c m + i'] = b[n, c - 1] + scan i' => x[n, c m + i']; …
 
 A team of one block would go through a row alone while the rest of the chip waits. What one step makes at an element for another is
 made again where it is read. Parts of a 16- or 8-bit sum are kept as f32. The order in which elements are combined stays: a slice's
@@ -179,9 +179,7 @@ def _slices(
     begun = {scan.outs[0].symbol: _of_part(found.reads, part) for scan, found in scans}
     reason = Reason("{0}: slices of each row, since there are few", (scans[0][0].outs[0].symbol,))
     stored = tuple(out.symbol for step in steps for out in step.outs)
-    return Nest(
-        (*nest.rows, part), tuple(steps), stored, (reason,), slices=Slices(part.symbol, (*rows, at), tuple(begun.items()))
-    )
+    return Nest((*nest.rows, part), tuple(steps), stored, (reason,), slices=Slices(part.symbol, (*rows, at), tuple(begun.items())))
 
 
 def _of_part(reads: tuple[Read, ...], part: Axis) -> tuple[Read, ...]:
@@ -206,7 +204,12 @@ def _inlined(nest: Nest) -> Iterator[Compute | Scan]:
         own = {out.symbol for out in step.outs}
         if not isinstance(changed, Compute):
             yield changed
-        elif changed.reduction is None and inner(step, len(nest.rows)) and own.isdisjoint(nest.stored) and _read_at_indices(nest, own):
+        elif (
+            changed.reduction is None
+            and inner(step, len(nest.rows))
+            and own.isdisjoint(nest.stored)
+            and _read_at_indices(nest, own)
+        ):
             known |= {out.symbol: (changed, body) for out, body in zip(changed.outs, changed.body, strict=True)}
         else:
             yield changed

@@ -15,7 +15,7 @@ from operator import or_
 from axon.backend.gpu.emit.source import Emitted, Parameter, StatusParameter, StrideParameter, emitted
 from axon.backend.gpu.layout.register_tiles import NARROW as NARROW_FACTOR
 from axon.backend.gpu.layout.target import Target
-from axon.backend.gpu.simt.access import accesses, swept
+from axon.backend.gpu.simt.access import accesses, following, swept
 from axon.backend.gpu.simt.fragments import FragmentReduction
 from axon.backend.gpu.simt.general import alone, conditions
 from axon.backend.gpu.simt.halves import halves
@@ -94,6 +94,10 @@ class PlainEmitter:
         self.names: dict[Symbol, Name] = {}
         self.parameters: dict[Parameter, Name] = {}
         self.read = frozenset().union(*map(tensors_of, nest.steps))
+        self.following = following(nest) if mapping.by != "lanes" else {}
+        passed = {out.symbol for steps in self.following.values() for step in steps for out in step.outs}.union(self.following)
+        elsewhere = frozenset().union(*(tensors_of(s) for s in nest.steps if not passed.issuperset(o.symbol for o in s.outs)))
+        self.passed = passed - elsewhere - set(nest.stored)  # what is in registers wherever it is read
         self.made = {out.symbol for step in nest.steps for out in step.outs}
         self.registers: dict[tuple[Symbol, Name], Expression] = {}  # a value of the row at the place of a lane
         self.variables: dict[Symbol, Expression] = {}  # scalars of the row
@@ -406,7 +410,7 @@ class PlainEmitter:
             total = below.get(step.outs[0].symbol)
             if isinstance(step, Compute) and total is not None:
                 self.reductions.below(step, total)
-            elif step not in below.values():
+            elif step not in below.values() and not any(step in steps for steps in self.following.values()):
                 self.step(step)
             waiting |= {out.symbol for out in step.outs if out.symbol not in self.variables}
 
@@ -661,9 +665,10 @@ class PlainEmitter:
             lane = writer.lane
             if scalar:
                 self.variables[out.symbol] = value
-            elif self.mapping.chunks and lane is not None:
+            elif (self.mapping.chunks or self.following) and lane is not None:
                 self.registers[out.symbol, lane.start] = value
-            if out.symbol in self.nest.stored or (not scalar and not self.mapping.chunks):
+            kept = not (self.mapping.chunks or out.symbol in self.passed)
+            if out.symbol in self.nest.stored or (not scalar and kept):
                 together = lane is not None and (out.symbol, at, lane.axis) in self.together
                 symbol, place = self.halves.place(out.symbol, at) if self.halves else (out.symbol, at)
                 held = Held(out, self.pointer(symbol))

@@ -479,9 +479,11 @@ class Reductions:
                 writer.lane = Lane(axis.symbol, name, mapping.vector)
                 there = writer.there((name, limit))
                 with writer.masked(there, False), self.emitter.edges(there, name, limit):  # what is not there may have no value
-                    stored = self.emitter.read.isdisjoint(out.symbol for out in running.outs)
+                    stored = self.emitter.read.isdisjoint(out.symbol for out in running.outs)  # alone, by no step after this
                     finished = [reduce.finish(writer, self.merged(reduce, before, one), None, stored=stored) for one in parts]
                     self.emitter.define(running, [self.together(column) for column in zip(*finished, strict=True)])
+                    for step in self.emitter.following.get(running.outs[0].symbol, ()):
+                        self.emitter.define(step, self.emitter.bodies(step))
                 writer.lane = None
                 del self.emitter.places[axis.symbol]
             self.assign(carry, tuple(code.let(value) for value in self.merged(reduce, earlier, whole)))
