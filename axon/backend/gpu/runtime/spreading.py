@@ -17,8 +17,7 @@ from axon.backend.gpu.simt.mapping import choose, over_fewer_axes
 from axon.backend.gpu.simt.turns import turns
 from axon.backend.plan.ir import Nest, reads_of
 from axon.backend.plan.lanes import by_lanes, inner, reduced
-from axon.backend.plan.parted import in_any_parts
-from axon.backend.plan.spread import Cut, can_spread
+from axon.backend.plan.spread import Cut, can_spread, in_any_parts
 from axon.base.names import Symbol
 from axon.core.ir import Scan, Value
 from axon.core.walk import tensors_of

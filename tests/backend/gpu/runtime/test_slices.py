@@ -1,4 +1,4 @@
-"""Scans of few long rows in slices, and what only `plan.parted` makes in parts: what is computed, by NumPy in 64 bits."""
+"""Scans of few long rows in slices, and what `plan.spread` alone makes in parts: what is computed, by NumPy in 64 bits."""
 
 from __future__ import annotations
 
