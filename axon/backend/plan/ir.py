@@ -16,7 +16,7 @@ Note [Nests]
     of one step, since it is best done in one pass for all rows.
 
 Note [Slices]
-    A scan of a long row may be made in slices, each a row of its own (see `sliced`): all steps of such a nest have one axis more
+    A scan of a long row may be made in slices, each a row of its own (see `spread`): all steps of such a nest have one axis more
     than the rows, and go through a slice along that. What they make has the shape of whole rows: it lies at the `place` of the
     element in its whole row, and is read there. A scan begins with what stands `before` its slice, by its first result: a read
     of each state, of the slices before this one together. Before the first slice, by the row axis `part`, there is nothing.

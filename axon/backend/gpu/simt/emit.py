@@ -95,10 +95,11 @@ class PlainEmitter:
         self.parameters: dict[Parameter, Name] = {}
         self.read = frozenset().union(*map(tensors_of, nest.steps))
         self.following = following(nest) if mapping.by != "lanes" else {}
-        passed = {out.symbol for steps in self.following.values() for step in steps for out in step.outs}.union(self.following)
-        elsewhere = frozenset().union(*(tensors_of(s) for s in nest.steps if not passed.issuperset(o.symbol for o in s.outs)))
-        self.passed = passed - elsewhere - set(nest.stored)  # what is in registers wherever it is read
         self.made = {out.symbol for step in nest.steps for out in step.outs}
+        met = [step for steps in self.following.values() for step in steps]
+        elsewhere = frozenset().union(*(tensors_of(step) for step in nest.steps if step not in met))
+        # What of slices nobody reads but from registers, or nobody at all.
+        self.passed = self.made - elsewhere - set(nest.stored) if nest.slices is not None else set[Symbol]()
         self.registers: dict[tuple[Symbol, Name], Expression] = {}  # a value of the row at the place of a lane
         self.variables: dict[Symbol, Expression] = {}  # scalars of the row
         self.places: dict[Symbol, Expression] = {}  # variables of axes that have several
@@ -159,7 +160,8 @@ class PlainEmitter:
     def held(self, symbol: Symbol) -> Held:
         value = self.values[symbol]
         variable = self.variables.get(symbol)
-        in_registers = symbol in self.made and self.mapping.chunks and len(value.shape) > len(self.nest.rows)
+        chunks = symbol in self.made and self.mapping.chunks and len(value.shape) > len(self.nest.rows)
+        in_registers = chunks or symbol in self.passed
         return Held(value, 0 if variable or in_registers else self.pointer(symbol), variable)
 
     def register(self, read: Read) -> Expression | None:
@@ -406,11 +408,13 @@ class PlainEmitter:
             if self.kept is not None and self.kept[0] & set(tensors_of(step)):
                 self.code.write(Do(self.kept[1]))
                 self.kept = None
-            self.code.comment(placed((out.symbol.name for out in step.outs), step.span))
+            met = any(step in steps for steps in self.following.values())
+            if not met:
+                self.code.comment(placed((out.symbol.name for out in step.outs), step.span))
             total = below.get(step.outs[0].symbol)
             if isinstance(step, Compute) and total is not None:
                 self.reductions.below(step, total)
-            elif step not in below.values() and not any(step in steps for steps in self.following.values()):
+            elif step not in below.values() and not met:
                 self.step(step)
             waiting |= {out.symbol for out in step.outs if out.symbol not in self.variables}
 

@@ -13,9 +13,11 @@ import pytest
 import axon
 from axon import compiler
 from axon.backend import libraries
-from axon.backend.gpu.runtime import kept_graphs, spreading
+from axon.backend.gpu.runtime import kept_graphs, plain_variants, spreading
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.ways import Way
+from axon.backend.gpu.simt.emit import emit
+from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.spread import Cut
 from tests.backend.gpu.runtime.emulated import EmulatedDriver, emulated
@@ -415,3 +417,20 @@ def test_arrays_of_a_library_that_lie_anyhow(gpu: EmulatedDriver, monkeypatch: p
         close(twice.array, sums(x) * 2, "f4")
         close(more.array, sums(x) + x, "f4")
     assert gpu.replayed
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "tensors"),
+    [
+        (f"{AROUND}\nfun f (x : f32[r, n]) = after x", [(2, 1 << 22)], 3),  # x, what stands before, the result: no running sums
+        (f"{STATES}\nfun f a b = recurrence a b", [(1 << 22,), (1 << 22,)], 5),  # a, b, what stands before of both states, h
+    ],
+)
+def test_what_stays_in_registers(text: str, shapes: list[tuple[int, ...]], tensors: int) -> None:
+    core = compiler.lower(compiler.check_text(text), "f", None)
+    sizes = core.contract.bind((), shapes)
+    planned = (made := Executable(core).serving({}, sizes)).planned
+    (nest,) = (kernel for kernel in planned.kernels if isinstance(kernel, Nest) and kernel.slices is not None)
+    ready = plain_variants.prepare(nest, planned.known, planned.lying(sizes), sizes, made.target)
+    source = emit(ready.kernel, ready.values, ready.wanted, dict(ready.units), made.target)
+    assert sum(isinstance(parameter, PointerParameter) for parameter in source.parameters) == tensors
