@@ -172,7 +172,7 @@ FORMS = Forms(
         Quotient, Minimum, Relation, Contract, ContractFact, ParameterShape,
         C.Const, C.Index, C.Local, C.Read, C.Unary, C.Binary, C.Select, C.Convert, C.Bind, C.Value, C.Axis, C.Monoid, C.Reduction,
         C.Compute, C.Scan, C.Loop, C.Sort, C.Compress, C.Check, C.Block, C.Leaf, C.TupleOf, C.RecordOf, C.Param, C.Known, C.Program,
-        P.Reason, P.Divided, P.Nest, P.Factor, P.Contraction, P.Repeat, P.Whole, P.Kernels, P.Plan,
+        P.Reason, P.Divided, P.Slices, P.Nest, P.Factor, P.Contraction, P.Repeat, P.Whole, P.Kernels, P.Plan,
         PointerParameter, F.BufferParameter, ExtentParameter, F.LanesParameter, F.WorkAmount, F.Function, F.LoopFunction,
         Shape, OrderChoice, WrittenProgram, Kept,
     ),

@@ -15,6 +15,14 @@ Note [Nests]
     *scatter* is a reduction that asks of everything whether it belongs to the row (`sum for i where ids[i] = b => x[i]`): a nest
     of one step, since it is best done in one pass for all rows.
 
+Note [Slices]
+    A scan of a long row may be made in slices, each a row of its own (see `spread`): all steps of such a nest have one axis more
+    than the rows, and go through a slice along that. What they make has the shape of whole rows: it lies at the `place` of the
+    element in its whole row, and is read there. A scan begins with what stands `before` its slice, by its first result: a read
+    of each state, of the slices before this one together. Before the first slice, by the row axis `part`, there is nothing.
+
+      y[i] = scan i => x[i] = nest over c:   y at c m + i' = scan i' < min m (n - c m) => x[c m + i'], begun with b[c - 1]
+
 Rules (held by `verify.verify_plan`):
 * what a kernel reads is an input, stands around the block, or is stored by a kernel before it;
 * every step of a nest begins with the nest's rows, the same Symbols, and reads what a step before it made at its own row;
@@ -67,19 +75,33 @@ class Divided:
     parting: Parting
 
 
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """What makes a nest's rows slices of longer ones. See Note [Slices]."""
+
+    part: Symbol
+    place: tuple[Dim, ...]
+    before: tuple[tuple[Symbol, tuple[Read, ...]], ...]
+
+
 NestFamily = Literal["map", "gather", "reduce", "scan", "scatter"]
 
 
 @dataclass(frozen=True, slots=True)
 class Nest:
     """Steps over common rows. See Note [Nests]. `reasons` say why the steps stand together and why no more do; `divided` is there
-    of one that makes parts of a reduction."""
+    of one that makes parts of a reduction, `slices` of one whose rows are slices of longer ones."""
 
     rows: tuple[Axis, ...]
     steps: tuple[Compute | Scan, ...]
     stored: tuple[Symbol, ...]
     reasons: tuple[Reason, ...] = ()
     divided: Divided | None = None
+    slices: Slices | None = None
+
+    def place(self, step: Compute | Scan) -> tuple[Dim, ...]:
+        """Where in its results an element lies that a step makes."""
+        return self.slices.place if self.slices is not None else tuple([Dim.of(axis.symbol) for axis in step.axes])
 
     @property
     def family(self) -> NestFamily:
@@ -169,7 +191,8 @@ def reads_of(kernel: Kernel) -> frozenset[Symbol]:
     match kernel:
         case Nest(steps=steps):
             made = {out.symbol for step in steps for out in step.outs}
-            return frozenset().union(*map(tensors_of, steps)) - made
+            before = () if kernel.slices is None else (read.tensor for _, reads in kernel.slices.before for read in reads)
+            return frozenset().union(before, *map(tensors_of, steps)) - made
         case Contraction(op=op, epilogue=epilogue):
             made = {out.symbol for step in (op, *epilogue) for out in step.outs}
             return frozenset().union(*map(tensors_of, (op, *epilogue))) - made

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from typing import assert_never
 
-from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Plan, Repeat, Whole, reads_of, writes_of
+from axon.backend.plan.ir import Contraction, Kernel, Kernels, Nest, Plan, Repeat, Slices, Whole, reads_of, writes_of
 from axon.base.data import replace
 from axon.base.names import Symbol
 from axon.base.passes import FormInvalid
@@ -117,6 +117,7 @@ class PlanScope(Scope):
     def nest(self, nest: Nest) -> None:
         rows = tuple([axis.symbol for axis in nest.rows])
         made: set[Symbol] = set()
+        slices = nest.slices
         later = {out.symbol for step in nest.steps for out in step.outs}
         for step in nest.steps:
             self.op = step
@@ -125,13 +126,36 @@ class PlanScope(Scope):
             for scalar in scalars(step):
                 for read in nodes(scalar):
                     if isinstance(read, Read) and read.tensor in later:
-                        self.row(read, rows, made)
-            self.block(Block((step,), ()))
+                        self.row(read, rows, made, slices)
+            self.block(Block((step if slices is None else self.of_slices(step, nest, slices),), ()))
+            self.tensors.update([(out.symbol, out) for out in step.outs])
             made.update([out.symbol for out in step.outs])
 
-    def row(self, read: Read, rows: tuple[Symbol, ...], made: set[Symbol]) -> None:
+    def of_slices(self, step: Compute | Scan, nest: Nest, slices: Slices) -> Compute | Scan:
+        """A step of slices as one whose results are these. See Note [Slices]."""
+        self.require(len(step.axes) == len(nest.rows) + 1, "a step does not go through a slice")
+        self.require(not isinstance(step, Compute) or step.reduction is None, "a step reduces a slice")
+        axes = (*nest.rows, replace(step.axes[-1], extent=Dim.of(1)))
+        self.dims.update([axis.symbol for axis in step.axes])
+        for dim in (step.axes[-1].extent, *slices.place):
+            self.dim(dim)
+        before = dict(slices.before).get(step.outs[0].symbol, ())
+        for read in before:
+            self.read(read)
+        self.leave(step.axes)
+        if isinstance(step, Scan):
+            self.require(slices.part in {axis.symbol for axis in nest.rows}, "no axis numbers the slices")
+            self.require(len(before) == len(step.outs), "what stands before a slice has other states than the scan")
+        self.require(all(len(out.shape) == len(slices.place) for out in step.outs), "a place in a row has other dimensions")
+        outs = tuple([replace(out, shape=tuple([axis.extent for axis in axes])) for out in step.outs])
+        return replace(step, axes=axes, outs=outs)
+
+    def row(self, read: Read, rows: tuple[Symbol, ...], made: set[Symbol], slices: Slices | None) -> None:
         if read.tensor not in made:
             self.fail(f"{read.tensor!r} is read before it is made")
+        if slices is not None:
+            self.require(read.subscripts == slices.place, f"{read.tensor!r} is read at another place of a slice")
+            return
         if tuple([s.symbol if isinstance(s, Dim) else None for s in read.subscripts[: len(rows)]]) != rows:
             self.fail(f"{read.tensor!r} is read at another row")
 

@@ -492,3 +492,44 @@ def draw(seed: int, number: int, small: int = 0) -> Form:
 
 def forms(seed: int, count: int, small: int = 0) -> Iterator[Form]:
     return (draw(seed, number, small) for number in range(count))
+
+
+# ── few long rows ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+RECURRENCE = "(fn (a, b) (c, d) => (a * c, b * c + d), (1.0, 0.0))"
+# Of a row x[r, i], or of a vector x[i]: what is made of it, of which element types, whether it is as long as the row, and how many
+# times as many bytes it stores.
+OF_ROWS: dict[str, tuple[str, tuple[str, ...], float]] = {
+    "running sum": ("{rows}scan (op +, {zero}) i => {x}", ("f32", "bf16", "f64", "i32"), 1.0),
+    "running maximum": ("{rows}scan (fn a b => max a b, {zero}) i => {x}", ("f32", "i32"), 1.0),
+    "recurrence": (f"let val (p, h) = {{rows}}scan {RECURRENCE} i => (0.5, {{x}}) in h end", ("f32", "f64"), 1.0),
+    "last that is not 0": ("{rows}scan (fn a b => if b = 0 then a else b, 0) i => {x}", ("i32",), 1.0),
+    "backwards": ("{rows}scan (op +, {zero}) for i < n => {back}", ("f32", "i32"), 1.0),
+    "sum": ("{rows}sum i => {x}", ("f32", "bf16", "i32"), 0.0),
+    "greatest": ("{rows}max i => {x}", ("f32", "i32"), 0.0),
+    "greatest under a condition": ("{rows}max for i where i % 3 = 1 => {x}", ("i32", "f32"), 0.0),
+    "place of the greatest": ("{rows}argmax i => {x}", ("f32", "i32", "bf16"), 0.0),
+    "place of the least under a condition": ("{rows}argmin for i where i % 3 = 1 => {x}", ("f32", "i32"), 0.0),
+    "product of maps": (f"let val (p, h) = {{rows}}reduce {RECURRENCE} i => (0.5, {{x}}) in h end", ("f32", "f64"), 0.0),
+}  # fmt: skip
+
+
+def of_few_rows(seed: int, number: int) -> Form:
+    """A vector, or few rows, of 2^15 elements and more, whatever their number: scans and reductions. There are no peers."""
+    chance = Random(f"few {seed} {number}")
+    kind = list(OF_ROWS)[number % len(OF_ROWS)]
+    body, elements, result = OF_ROWS[kind]
+    element = chance.choice(elements)
+    rows = chance.choice([0, 0, 1, 1, 2, 3, 4, 7, 8, 16, 33, 64, 100])
+    most = min(26.0, log((MOST << 3) / BITS[element] / max(1, rows), 2))
+    n = round(2 ** chance.uniform(15, most))
+    n = chance.choice([n, n | 1, n // 64 * 64, 1 << round(log(n, 2)), n // 8 * 8 + 4])
+    named = {
+        "rows": "for r => " if rows else "",
+        "x": "x[r, i]" if rows else "x[i]",
+        "back": "x[r, n - 1 - i]" if rows else "x[n - 1 - i]",
+        "zero": "0" if element == "i32" else "0.0",
+    }
+    given = Given(element, (rows, n) if rows else (n,))
+    text = f"fun f (x : {element}[{'r, n' if rows else 'n'}]) = {body.format(**named)}"
+    return Form(kind, text, (given,), round(given.bytes * (1 + result)), ())

@@ -23,7 +23,8 @@ Note [Ways]
       ones     a nest of reductions whose last row axis has one index goes along the one before (a matrix times one column)
       parts    a reduction that is split is cut along the axes of which its sizes make several parts, and along none if that is
                none (see `plan.split`)
-      spread   a nest of few long rows, of which a cluster cannot hold one: what they reduce is reduced in parts (see `plan.spread`)
+      spread   a nest of few long rows, of which a cluster cannot hold one: what they reduce is reduced in parts, what they scan is
+               scanned in slices (see `plan.spread`)
       spaced   what lies between kernels begins its rows at multiples of 16 bytes: decided last (see `packed`)
       plain    a product that is left runs without the tensor cores; also one in f32 of which limbs would make more work than
                they save, or would take too much memory

@@ -15,7 +15,7 @@ from axon.base.data import dataclass, replace
 from axon.base.names import Symbol
 from axon.core.ir import Axis, Binary, Compute, Index, Local, Read, Scalar, Scan, Value
 from axon.core.scalar_facts import ends_early, index_of
-from axon.core.walk import all_axes, nodes, scalars
+from axon.core.walk import all_axes, nodes, scalars, tensors_of
 from axon.shapes.dimension import Dim, DimensionTooLarge, Minimum, Quotient
 
 ACCESS = 16  # bytes, at most, of one access
@@ -58,7 +58,7 @@ def accesses(nest: Nest, lanes: bool) -> Iterator[Access]:
         if lane in step.axes:
             for out in step.outs:
                 if out.symbol in nest.stored:
-                    yield Access(out.symbol, tuple(Dim.of(a.symbol) for a in step.axes), lane, True)
+                    yield Access(out.symbol, nest.place(step), lane, True)
 
 
 def is_steady(subscripts: tuple[Dim | Scalar, ...], lane: Symbol) -> bool:
@@ -348,6 +348,26 @@ def lies_flat(nest: Nest, tensors: MappingOf[Symbol, DeviceTensor]) -> bool:
         if lying.shape != tensors[nest.stored[0]].shape or any(outer != stride * n for outer, stride, n in inner):
             return False
     return True
+
+
+def following(nest: Nest) -> dict[Symbol, tuple[Compute, ...]]:
+    """Of slices the steps that are made of elements of one scan, by its first result: of each element when it is in registers."""
+    found: dict[Symbol, tuple[Compute, ...]] = {}
+    if nest.slices is None:
+        return found
+    made = {out.symbol for step in nest.steps for out in step.outs}
+    by: dict[Symbol, Symbol] = {}
+    for step in nest.steps:
+        first = step.outs[0].symbol
+        if isinstance(step, Compute):
+            sources = {by.get(symbol) for symbol in tensors_of(step) & made}
+            source = sources.pop() if len(sources) == 1 else None
+            if source is None:
+                continue
+            found[source] = (*found.get(source, ()), step)
+            first = source
+        by |= dict.fromkeys((out.symbol for out in step.outs), first)
+    return found
 
 
 def is_ordered(step: Compute) -> bool:

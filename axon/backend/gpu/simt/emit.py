@@ -15,7 +15,7 @@ from operator import or_
 from axon.backend.gpu.emit.source import Emitted, Parameter, StatusParameter, StrideParameter, emitted
 from axon.backend.gpu.layout.register_tiles import NARROW as NARROW_FACTOR
 from axon.backend.gpu.layout.target import Target
-from axon.backend.gpu.simt.access import accesses, swept
+from axon.backend.gpu.simt.access import accesses, following, swept
 from axon.backend.gpu.simt.fragments import FragmentReduction
 from axon.backend.gpu.simt.general import alone, conditions
 from axon.backend.gpu.simt.halves import halves
@@ -94,7 +94,12 @@ class PlainEmitter:
         self.names: dict[Symbol, Name] = {}
         self.parameters: dict[Parameter, Name] = {}
         self.read = frozenset().union(*map(tensors_of, nest.steps))
+        self.following = following(nest) if mapping.by != "lanes" else {}
         self.made = {out.symbol for step in nest.steps for out in step.outs}
+        met = [step for steps in self.following.values() for step in steps]
+        elsewhere = frozenset().union(*(tensors_of(step) for step in nest.steps if step not in met))
+        # What of slices nobody reads but from registers, or nobody at all.
+        self.passed = self.made - elsewhere - set(nest.stored) if nest.slices is not None else set[Symbol]()
         self.registers: dict[tuple[Symbol, Name], Expression] = {}  # a value of the row at the place of a lane
         self.variables: dict[Symbol, Expression] = {}  # scalars of the row
         self.places: dict[Symbol, Expression] = {}  # variables of axes that have several
@@ -155,7 +160,8 @@ class PlainEmitter:
     def held(self, symbol: Symbol) -> Held:
         value = self.values[symbol]
         variable = self.variables.get(symbol)
-        in_registers = symbol in self.made and self.mapping.chunks and len(value.shape) > len(self.nest.rows)
+        chunks = symbol in self.made and self.mapping.chunks and len(value.shape) > len(self.nest.rows)
+        in_registers = chunks or symbol in self.passed
         return Held(value, 0 if variable or in_registers else self.pointer(symbol), variable)
 
     def register(self, read: Read) -> Expression | None:
@@ -402,11 +408,13 @@ class PlainEmitter:
             if self.kept is not None and self.kept[0] & set(tensors_of(step)):
                 self.code.write(Do(self.kept[1]))
                 self.kept = None
-            self.code.comment(placed((out.symbol.name for out in step.outs), step.span))
+            met = any(step in steps for steps in self.following.values())
+            if not met:
+                self.code.comment(placed((out.symbol.name for out in step.outs), step.span))
             total = below.get(step.outs[0].symbol)
             if isinstance(step, Compute) and total is not None:
                 self.reductions.below(step, total)
-            elif step not in below.values():
+            elif step not in below.values() and not met:
                 self.step(step)
             waiting |= {out.symbol for out in step.outs if out.symbol not in self.variables}
 
@@ -655,15 +663,16 @@ class PlainEmitter:
     def define(self, step: Compute | Scan, found: Sequence[Expression]) -> None:
         """A step's values at this place: stored, and kept for the steps after it."""
         writer, rows = self.writer, len(self.nest.rows)
-        at = tuple(Dim.of(a.symbol) for a in step.axes)
+        at = self.nest.place(step)
         for out, value in zip(step.outs, found, strict=True):
             scalar = len(step.axes) == rows
             lane = writer.lane
             if scalar:
                 self.variables[out.symbol] = value
-            elif self.mapping.chunks and lane is not None:
+            elif (self.mapping.chunks or self.following) and lane is not None:
                 self.registers[out.symbol, lane.start] = value
-            if out.symbol in self.nest.stored or (not scalar and not self.mapping.chunks):
+            kept = not (self.mapping.chunks or out.symbol in self.passed)
+            if out.symbol in self.nest.stored or (not scalar and kept):
                 together = lane is not None and (out.symbol, at, lane.axis) in self.together
                 symbol, place = self.halves.place(out.symbol, at) if self.halves else (out.symbol, at)
                 held = Held(out, self.pointer(symbol))

@@ -27,7 +27,7 @@ from axon.backend.kernel.reducers import Best, Combiner, Reducer, State, reducer
 from axon.backend.kernel.writer import literal
 from axon.backend.plan.lanes import inner, reduced
 from axon.base.element import Element
-from axon.core.ir import Axis, Compute, Read, Scalar, Scan
+from axon.core.ir import Axis, Binary, Compute, Index, Read, Scalar, Scan
 from axon.core.scalar_facts import ends_of, varies
 from axon.core.walk import nodes, rename
 from axon.shapes.dimension import Dim
@@ -413,15 +413,26 @@ class Reductions:
             return
         with self.emitter.loops(axes[:-1]):
             state = self.accumulators(reduce)
+            if self.emitter.nest.slices is not None:
+                self.assign(state, tuple(map(self.emitter.spread, self.before(reduce, step))))
             with self.emitter.loops(axes[-1:]):
                 self.take(reduce, state, None)
                 found = reduce.finish(self.writer, tuple(self.code.let(name) for name in state), None)
                 self.emitter.define(step, found)
 
+    def before(self, reduce: Reducer, step: Compute | Scan) -> State:
+        """What a scan begins with: nothing, or of a slice the slices before it."""
+        slices, writer, nothing = self.emitter.nest.slices, self.writer, reduce.nothing(self.writer)
+        if slices is None or not isinstance(step, Scan):
+            return nothing
+        (reads,) = (reads for first, reads in slices.before if first == step.outs[0].symbol)
+        later = writer.value(Binary("gt", Index(Dim.of(slices.part)), Index(Dim.of(0))))
+        return self.choice(later, tuple(map(writer.value, reads)), nothing)
+
     def in_order(self, step: Compute | Scan, reduce: Reducer, axes: Sequence[Axis], running: Scan | None) -> State:
         """The combination of everything in order; of a scan, every running one is defined on the way. See Note [Order]."""
         code, writer, mapping = self.code, self.writer, self.mapping
-        carry = self.named(reduce.nothing(writer))
+        carry = self.named(self.before(reduce, step))
         where = step.reduction.where if isinstance(step, Compute) and step.reduction else None
         each = mapping.team * mapping.vector
         firsts = [each * turn for turn in range(mapping.turns)]
@@ -468,9 +479,11 @@ class Reductions:
                 writer.lane = Lane(axis.symbol, name, mapping.vector)
                 there = writer.there((name, limit))
                 with writer.masked(there, False), self.emitter.edges(there, name, limit):  # what is not there may have no value
-                    stored = self.emitter.read.isdisjoint(out.symbol for out in running.outs)
+                    stored = self.emitter.read.isdisjoint(out.symbol for out in running.outs)  # alone, by no step after this
                     finished = [reduce.finish(writer, self.merged(reduce, before, one), None, stored=stored) for one in parts]
                     self.emitter.define(running, [self.together(column) for column in zip(*finished, strict=True)])
+                    for step in self.emitter.following.get(running.outs[0].symbol, ()):
+                        self.emitter.define(step, self.emitter.bodies(step))
                 writer.lane = None
                 del self.emitter.places[axis.symbol]
             self.assign(carry, tuple(code.let(value) for value in self.merged(reduce, earlier, whole)))

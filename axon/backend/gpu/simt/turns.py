@@ -15,7 +15,7 @@ from math import prod
 
 from axon.backend.gpu.layout.roofline import waiting
 from axon.backend.gpu.layout.target import Target
-from axon.backend.gpu.simt.access import is_ordered
+from axon.backend.gpu.simt.access import following, is_ordered
 from axon.backend.gpu.simt.mapping import Mapping, full, grid
 from axon.backend.gpu.simt.running_maximum import peaks
 from axon.backend.plan.ended import ended
@@ -60,7 +60,9 @@ def turns(
             times = -(-rows * mapping.pieces.blocks // max(1, launched.blocks))
         return (Turns(times, launched.blocks * launched.threads),)
     below = peaks(nest).values() if mapping.below else ()
-    steps = (step for step in ended(nest, values).steps if step not in below)  # a sum below its maximum is met with that
+    met = () if mapping.by == "lanes" else [step for steps in following(nest).values() for step in steps]
+    # A sum below its maximum is met with that, and so is what is made of an element of a slice with the element.
+    steps = (step for step in ended(nest, values).steps if step not in below and step not in met)
     return tuple(_of_steps(mapping, steps, nest, values, sizes, target))
 
 

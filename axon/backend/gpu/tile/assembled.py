@@ -106,7 +106,7 @@ def assemblies(kernels: Sequence[Kernel], kept: Set[Symbol], inputs: Sequence[Va
     there = made | {value.symbol: value for value in inputs}
     taken = {*kept, *(table.symbol for kernel in kernels for table in _tables(kernel))}
     for kernel in kernels:
-        if not isinstance(kernel, Nest):
+        if not isinstance(kernel, Nest) or kernel.slices is not None:
             continue
         alone = len(kernel.steps) == 1  # else the copy of a part would be one kernel more
         for step in kernel.steps:

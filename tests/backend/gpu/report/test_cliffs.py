@@ -1,14 +1,15 @@
 """No form of plain kernel is predicted to take many times as long as what it moves: random forms, by what `axon explain` says.
 
 Forms that wait for few threads, read with gaps or go through memory again and again are found here without a GPU, as far as the
-prediction knows of them; `benchmarks/gpu_plain.py` measures the same forms. AXON_SOAK=1 draws thousands.
+prediction knows of them; `benchmarks/gpu_plain.py` measures the same forms. AXON_SOAK=1 draws thousands. Few long rows, of which
+each would have one block, have forms of their own: reductions and scans of any monoid, and what stands around them.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from tests.backend.gpu.plain_forms import Form, draw, forms, least, predicted
+from tests.backend.gpu.plain_forms import Form, draw, forms, least, of_few_rows, predicted
 from tests.sample import SOAK
 
 TIMES = 3.0
@@ -16,8 +17,6 @@ DRAWN = 6_000 if SOAK else 104
 BATCHES = 60 if SOAK else 8
 # Kinds that may take longer, how many times as long, and why.
 SLOWER = {
-    "scan of few rows": (1000.0, "a row has one block, which goes through it in stretches"),
-    "argmax of few rows": (1000.0, "a row has one block: only sums and maxima of rows are spread over several"),
     "argmax": (6.0, "the greatest and its place: each is found by itself, of 16 bits one element at a time where sizes are odd"),
     "log-sum-exp": (6.0, "the maximum, then the sum: two kernels read the tensor where results are few"),
     "softmax": (4.0, "the maxima, the sums and the map: three kernels read the tensor where rows are few"),
@@ -49,7 +48,24 @@ def test_no_form_is_slow(batch: int) -> None:
 
 
 # Of each such kind the seed and the number of a form that does.
-EXAMPLES = [(1, 811), (1, 852), (1, 863), (1, 929), (1, 1133), (1, 1876), (1, 1079), (3, 340)]
+EXAMPLES = [(1, 811), (1, 863), (1, 929), (1, 1876), (1, 1079), (3, 340)]
+
+
+FEW_TIMES = 4.0
+OF_FEW = 2_000 if SOAK else 64
+
+
+@pytest.mark.parametrize("batch", range(8))
+def test_no_form_of_few_long_rows_is_slow(batch: int) -> None:
+    bad = []
+    for number in range(batch, OF_FEW, 8):
+        form = of_few_rows(1, number)
+        found = predicted(form)
+        seconds, bound = sum(time.seconds for time in found), least(form, found)
+        if seconds > FEW_TIMES * bound:
+            each = "".join(f"\n    {time.seconds * 1e6:.1f} µs: {time.mapping}, {time.turns}" for time in found)
+            bad.append(f"{number}: {seconds / bound:.1f} times {bound * 1e6:.1f} µs: {form}{each}")
+    assert not bad, "\n".join(bad)
 
 
 def test_every_exception_is_needed() -> None:
