@@ -16,7 +16,6 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from itertools import chain
 from typing import Any, assert_never
 
@@ -176,6 +175,12 @@ class _Words(np.ndarray[Any, Any]):
     kept: tuple[object, ...] = ()
 
 
-@cache
 def _method(name: str) -> _Method:
-    return _Method(name.split()[0].encode(), threads.address(name), _FASTCALL, None)
+    """Of functions of one machine code, which speak of it by its address: threads that ask at once get one, and it stays."""
+    found = _methods.get(name)
+    if found is None:
+        found = _methods.setdefault(name, _Method(name.split()[0].encode(), threads.address(name), _FASTCALL, None))
+    return found
+
+
+_methods: dict[str, _Method] = {}

@@ -4,7 +4,7 @@ import _thread
 import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from threading import Timer
+from threading import Barrier, Timer
 from time import monotonic
 
 import ml_dtypes
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import axon
-from axon.backend.cpu import build, executable, host, run
+from axon.backend.cpu import build, executable, host, launch, run
 from axon.base.errors import AxonError
 from axon.interpret import run as interpret
 from tests.corpus.test_values import CASES, module, same
@@ -425,3 +425,13 @@ def test_a_number_of_threads_that_is_none(monkeypatch, value):
 def test_results_that_no_memory_holds():
     with pytest.raises(AxonError, match=r"AX0002(.|\n)*1000000, 1000000"):
         axon.compile("fun f {n} = for i < n, j < n => 0.0").f[10**6](target="cpu")
+
+
+def test_threads_that_ask_at_once_for_what_calls_a_kernel_get_what_stays(monkeypatch):
+    """A function of Python's in C speaks of its method by its address: one that a second thread made must not be forgotten."""
+    both = Barrier(2, timeout=60)
+    monkeypatch.setattr(launch, "_methods", {}, raising=False)
+    monkeypatch.setattr(launch.threads, "address", lambda name: both.wait() and 0)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: launch._method("alone 3 16"), range(2))
+    assert first is second is launch._method("alone 3 16")
