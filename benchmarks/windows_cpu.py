@@ -3,7 +3,7 @@
 python benchmarks/windows_cpu.py                 every case
 python benchmarks/windows_cpu.py conv stencil    those whose class or name contains one of the words
 python benchmarks/windows_cpu.py --draw 40 7     so many convolutions of random sizes, from this seed
-python benchmarks/windows_cpu.py --alone …       each side on one thread, the quickest fifth of rounds: where others compute, too
+python benchmarks/windows_cpu.py --alone …       each side on one thread, in turn, the least of all rounds: where others compute, too
 
 Each case has a peer in NumPy or SciPy, in PyTorch, or both, written as a user would; the ratio is the best peer's time over Axon's:
 above 1, Axon is faster. A figure is the median of as many rounds as fit into a quarter of a second for each side, 5 at least, one
@@ -448,7 +448,7 @@ def functions(m: axon.Module) -> list[Case]:
 
 
 def measure(case: Case, alone: bool) -> dict[str, float]:
-    """Median milliseconds of each side; `alone` those that a fifth of the rounds take at most."""
+    """Median milliseconds of each side, one after the other; `alone` the least, each side in turn, since others compute meanwhile."""
     sides: dict[str, Callable[[], Any]] = {"axon": lambda: case.call(*case.arrays)}
     if case.numpy is not None:
         by_numpy = case.numpy
@@ -463,23 +463,29 @@ def measure(case: Case, alone: bool) -> dict[str, float]:
             np.testing.assert_allclose(results["axon"], result, err_msg=f"{case.name} {name}", **tolerance)
         else:
             np.testing.assert_array_equal(results["axon"], result)
-    found = {}
-    for name, side in sides.items():
+    often = {}
+    found: dict[str, list[float]] = {name: [] for name in sides}
+
+    def once(name: str, count: int) -> float:
+        side = sides[name]
+        before = time.perf_counter()
+        for _ in range(count):
+            side()
+        return (time.perf_counter() - before) / count
+
+    for name in sides:
         if not alone:
             time.sleep(PAUSE)  # threads of another side still wait for work, and spin
-        side()
-        before = time.perf_counter()
-        side()
-        often = max(1, int(2e-3 / (time.perf_counter() - before)))
-        times: list[float] = []
+        once(name, 1)
+        often[name] = max(1, int((1e-3 if alone else 2e-3) / min(once(name, 1) for _ in range(3))))
         start = time.perf_counter()
-        while (len(times) < 5 or time.perf_counter() - start < SECONDS) and len(times) < 40:
-            before = time.perf_counter()
-            for _ in range(often):
-                side()
-            times.append((time.perf_counter() - before) / often)
-        found[name] = 1e3 * (sorted(times)[len(times) // 5] if alone else statistics.median(times))
-    return found
+        while not alone and (len(found[name]) < 5 or time.perf_counter() - start < SECONDS) and len(found[name]) < 40:
+            found[name].append(once(name, often[name]))
+    start = time.perf_counter()
+    while alone and (len(found["axon"]) < 20 or time.perf_counter() - start < 3 * SECONDS) and len(found["axon"]) < 100:
+        for name in sides:
+            found[name].append(once(name, often[name]))
+    return {name: 1e3 * (min(times) if alone else statistics.median(times)) for name, times in found.items()}
 
 
 def main() -> int:
