@@ -39,6 +39,7 @@ def _root(of: Callable[[Any], Any]) -> Callable[[Any], Any]:
         (single.SERIES, 0, TURNED, _root(lambda s: (mpmath.atanh(s) / s - 1 - s**2 / 3) / s**4), 4e-6),
         (single.ATAN, 0, 1, _root(lambda z: (mpmath.atan(z) / z - 1) / z**2), 2e-6),
         (single.ASIN, 0, 0.25, _root(lambda s: (mpmath.asin(s) / s - 1) / s**2), 6e-6),
+        (single.INVERSE_CBRT, -0.1028, 0.1028, lambda e: ((1 - e) ** (-mpmath.mpf(1) / 3) - 1) / e, 2e-4),
         (elementary.SERIES, 0, TURNED, _root(lambda s: (2 * mpmath.atanh(s) / s - 2 - s**2 * 2 / 3) / s**4), 3e-16),
     ],
 )  # fmt: skip
