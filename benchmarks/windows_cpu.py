@@ -3,7 +3,7 @@
 python benchmarks/windows_cpu.py                 every case
 python benchmarks/windows_cpu.py conv stencil    those whose class or name contains one of the words
 python benchmarks/windows_cpu.py --draw 40 7     so many convolutions of random sizes, from this seed
-python benchmarks/windows_cpu.py --alone …       each side on one thread, in turn, the least of all rounds: where others compute, too
+python benchmarks/windows_cpu.py --alone …       each side on one thread, in turn, the least processor time of all rounds: where others compute, too
 
 Each case has a peer in NumPy or SciPy, in PyTorch, or both, written as a user would; the ratio is the best peer's time over Axon's:
 above 1, Axon is faster. A figure is the median of as many rounds as fit into a quarter of a second for each side, 5 at least, one
@@ -448,7 +448,7 @@ def functions(m: axon.Module) -> list[Case]:
 
 
 def measure(case: Case, alone: bool) -> dict[str, float]:
-    """Median milliseconds of each side, one after the other; `alone` the least, each side in turn, since others compute meanwhile."""
+    """Median milliseconds of each side, one after the other; `alone` the least processor time, each side in turn."""
     sides: dict[str, Callable[[], Any]] = {"axon": lambda: case.call(*case.arrays)}
     if case.numpy is not None:
         by_numpy = case.numpy
@@ -466,12 +466,14 @@ def measure(case: Case, alone: bool) -> dict[str, float]:
     often = {}
     found: dict[str, list[float]] = {name: [] for name in sides}
 
+    clock = time.thread_time if alone else time.perf_counter  # of one thread: not what others take of the processor meanwhile
+
     def once(name: str, count: int) -> float:
         side = sides[name]
-        before = time.perf_counter()
+        before = clock()
         for _ in range(count):
             side()
-        return (time.perf_counter() - before) / count
+        return (clock() - before) / count
 
     for name in sides:
         if not alone:
