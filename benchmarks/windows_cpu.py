@@ -3,7 +3,7 @@
 python benchmarks/windows_cpu.py                 every case
 python benchmarks/windows_cpu.py conv stencil    those whose class or name contains one of the words
 python benchmarks/windows_cpu.py --draw 40 7     so many convolutions of random sizes, from this seed
-python benchmarks/windows_cpu.py --alone …       each side on one thread, in turn, the least processor time of all rounds: where others compute, too
+python benchmarks/windows_cpu.py --alone …       the least processor time of one thread, sides in turn: where others compute, too
 
 Each case has a peer in NumPy or SciPy, in PyTorch, or both, written as a user would; the ratio is the best peer's time over Axon's:
 above 1, Axon is faster. A figure is the median of as many rounds as fit into a quarter of a second for each side, 5 at least, one

@@ -3,10 +3,10 @@
     pooled      a nest that may be so computed -> how it is, at the sizes of a call: a `Pooling`
 
 As in `windows` there is no matrix of windows: vectors run along the innermost axis of the result, and every place of the window is
-an offset from there, in a table. Where windows move by many elements, or reach over the border, the tensor is copied once, with
-what is read beyond the border around it, and each remainder by the stride side by side. The machine code has no division and
-no condition, and is the same for all sizes but how many places are read at first; and, where windows move by more than one element,
-how many neighbours they read: of these together a processor makes vectors by shuffles of what it reads once.
+an offset from there, in a table. Where windows reach over the border, the tensor is copied once, with what is read beyond the
+border around it; where they move by many elements, each remainder by the stride lies side by side there. The machine code has no
+division and no condition, and is the same for all sizes but how many places are read at first; and, where windows move by more
+than one element, how many neighbours they read: of these a processor makes vectors by shuffles of what it reads once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Array = Any
 Sizes = Mapping[Symbol, int]
 TURN = 8  # places of a window that are taken at once
 SUMMED = 128  # places that are added in f32
-NEAR = 4  # elements by which windows move, at most, where they are read as they lie: vectors are made by shuffles
+NEAR = 8  # elements by which windows move, at most, where they are read as they lie: vectors are made by shuffles
 LEAST = 8  # elements of the result side by side: fewer are no vector
 READ = 4  # places that are read in the time of an addition elsewhere
 _KINDS = {"max": ("max_float", "-inf"), "min": ("min_float", "inf"), "sum": ("sum_float", "0.0")}
@@ -80,10 +80,11 @@ class Pooling:
         sizes = self._sizes
         found = laid_near(self._factor, tensor, sizes, self._own, NEAR)
         if found is None:
-            operand, step = laid_along(self._factor, tensor, {}, sizes, (), self._own), 1
+            operand = laid_along(self._factor, tensor, {}, sizes, (), self._own, NEAR)
+            assert operand is not None
+            step = operand.places.step(self._own[-1])
         else:
             operand, step = found
-        assert operand is not None
         strides = {s: prod(sizes[t] for t in self._own[n + 1 :]) for n, s in enumerate(self._own)}
         outer = self._own[:-1]
         lines = np.stack([operand.places.of(outer, sizes), Places(strides).of(outer, sizes)], axis=-1)
@@ -179,6 +180,7 @@ def text(element: str, kind: str, begun: int, step: int, near: int) -> str:
     of which so many are neighbours."""
     combine, nothing = _KINDS[kind]
     turn = TURN // near * near
+    last = "a" if not begun else f"ap{begun - 1}"
     start = f"{element}({nothing})" if element == "f32" else nothing
     return f"""\
 def pool(x, out, lines, window, width, deep, first, last):
@@ -187,7 +189,7 @@ def pool(x, out, lines, window, width, deep, first, last):
         to = load_i64(lines, 2 * line + 1)
 {_places("p", range(0, begun, near), "0", 8)}        for k in range(width):
             a = {start}
-{_taken("p", begun, element, combine, step, near, 12)}            store_{element}(out, to + k, {"a" if not begun else f"ap{begun - 1}"})
+{_taken("p", begun, element, combine, step, near, 12)}            store_{element}(out, to + k, {last})
         for d in range({begun}, deep, {turn}):
 {_places("q", range(0, turn, near), "d", 12)}            for m in range(width):
                 b = load_{element}(out, to + m)
