@@ -314,6 +314,9 @@ def windows(m: axon.Module) -> list[Case]:
         Case("pool", "mean 3 s1 p1", on("pool_mean_with", 3, 1, 1), (act,), None, lambda x: F.avg_pool2d(x, 3, 1, 1)),
         Case("pool", "max 5 s1 p2", on("pool_max_with", 5, 1, 2), (act,), None, lambda x: F.max_pool2d(x, 5, 1, 2)),
         Case("pool", "max 1d 4", on("pool1", 4, 4, 0), (normal(16, 64, 4000),), None, lambda x: F.max_pool1d(x, 4)),
+        Case("pool", "max 1d 3 s2 p1", on("pool1", 3, 2, 1), (normal(16, 64, 4000),), None, lambda x: F.max_pool1d(x, 3, 2, 1)),
+        Case("pool", "max 1d 8 f64", on("pool1", 8, 8, 0), (normal(16, 64, 2000, dtype=np.float64),), None,
+             lambda x: F.max_pool1d(x, 8)),
         Case("pool", "max 3d 2", on("pool3", 2, 2, 0), (normal(2, 16, 16, 56, 56),), None, lambda x: F.max_pool3d(x, 2)),
         Case("pool", "max 2x2 last", on("pool_last"), (normal(8, 56, 56, 64),),
              lambda x: x.reshape(8, 28, 2, 28, 2, 64).max((2, 4)), None),
@@ -346,6 +349,7 @@ def reductions(m: axon.Module) -> list[Case]:
             Case("argmax", f"rows {name}", on("row_best"), (x,), lambda x: x.argmax(1), lambda x: x.argmax(1)),
             Case("argmax", f"columns {name}", on("column_best"), (x,), lambda x: x.argmax(0), lambda x: x.argmax(0)),
             Case("extreme", f"max of rows {name}", on("row_max"), (x,), lambda x: x.max(1), lambda x: x.amax(1)),
+            Case("extreme", f"max of columns {name}", on("column_max"), (x,), lambda x: x.max(0), lambda x: x.amax(0)),
         ]
     return [
         *cases,
