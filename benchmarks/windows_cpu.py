@@ -3,7 +3,7 @@
 python benchmarks/windows_cpu.py                 every case
 python benchmarks/windows_cpu.py conv stencil    those whose class or name contains one of the words
 python benchmarks/windows_cpu.py --draw 40 7     so many convolutions of random sizes, from this seed
-python benchmarks/windows_cpu.py --alone …       each side on one thread, the quickest fifth of rounds: where others compute, too
+python benchmarks/windows_cpu.py --alone …       the least processor time of one thread, sides in turn: where others compute, too
 
 Each case has a peer in NumPy or SciPy, in PyTorch, or both, written as a user would; the ratio is the best peer's time over Axon's:
 above 1, Axon is faster. A figure is the median of as many rounds as fit into a quarter of a second for each side, 5 at least, one
@@ -314,6 +314,9 @@ def windows(m: axon.Module) -> list[Case]:
         Case("pool", "mean 3 s1 p1", on("pool_mean_with", 3, 1, 1), (act,), None, lambda x: F.avg_pool2d(x, 3, 1, 1)),
         Case("pool", "max 5 s1 p2", on("pool_max_with", 5, 1, 2), (act,), None, lambda x: F.max_pool2d(x, 5, 1, 2)),
         Case("pool", "max 1d 4", on("pool1", 4, 4, 0), (normal(16, 64, 4000),), None, lambda x: F.max_pool1d(x, 4)),
+        Case("pool", "max 1d 3 s2 p1", on("pool1", 3, 2, 1), (normal(16, 64, 4000),), None, lambda x: F.max_pool1d(x, 3, 2, 1)),
+        Case("pool", "max 1d 8 f64", on("pool1", 8, 8, 0), (normal(16, 64, 2000, dtype=np.float64),), None,
+             lambda x: F.max_pool1d(x, 8)),
         Case("pool", "max 3d 2", on("pool3", 2, 2, 0), (normal(2, 16, 16, 56, 56),), None, lambda x: F.max_pool3d(x, 2)),
         Case("pool", "max 2x2 last", on("pool_last"), (normal(8, 56, 56, 64),),
              lambda x: x.reshape(8, 28, 2, 28, 2, 64).max((2, 4)), None),
@@ -346,6 +349,7 @@ def reductions(m: axon.Module) -> list[Case]:
             Case("argmax", f"rows {name}", on("row_best"), (x,), lambda x: x.argmax(1), lambda x: x.argmax(1)),
             Case("argmax", f"columns {name}", on("column_best"), (x,), lambda x: x.argmax(0), lambda x: x.argmax(0)),
             Case("extreme", f"max of rows {name}", on("row_max"), (x,), lambda x: x.max(1), lambda x: x.amax(1)),
+            Case("extreme", f"max of columns {name}", on("column_max"), (x,), lambda x: x.max(0), lambda x: x.amax(0)),
         ]
     return [
         *cases,
@@ -448,7 +452,7 @@ def functions(m: axon.Module) -> list[Case]:
 
 
 def measure(case: Case, alone: bool) -> dict[str, float]:
-    """Median milliseconds of each side; `alone` those that a fifth of the rounds take at most."""
+    """Median milliseconds of each side, one after the other; `alone` the least processor time, each side in turn."""
     sides: dict[str, Callable[[], Any]] = {"axon": lambda: case.call(*case.arrays)}
     if case.numpy is not None:
         by_numpy = case.numpy
@@ -463,23 +467,31 @@ def measure(case: Case, alone: bool) -> dict[str, float]:
             np.testing.assert_allclose(results["axon"], result, err_msg=f"{case.name} {name}", **tolerance)
         else:
             np.testing.assert_array_equal(results["axon"], result)
-    found = {}
-    for name, side in sides.items():
+    often = {}
+    found: dict[str, list[float]] = {name: [] for name in sides}
+
+    clock = time.thread_time if alone else time.perf_counter  # of one thread: not what others take of the processor meanwhile
+
+    def once(name: str, count: int) -> float:
+        side = sides[name]
+        before = clock()
+        for _ in range(count):
+            side()
+        return (clock() - before) / count
+
+    for name in sides:
         if not alone:
             time.sleep(PAUSE)  # threads of another side still wait for work, and spin
-        side()
-        before = time.perf_counter()
-        side()
-        often = max(1, int(2e-3 / (time.perf_counter() - before)))
-        times: list[float] = []
+        once(name, 1)
+        often[name] = max(1, int((1e-3 if alone else 2e-3) / min(once(name, 1) for _ in range(3))))
         start = time.perf_counter()
-        while (len(times) < 5 or time.perf_counter() - start < SECONDS) and len(times) < 40:
-            before = time.perf_counter()
-            for _ in range(often):
-                side()
-            times.append((time.perf_counter() - before) / often)
-        found[name] = 1e3 * (sorted(times)[len(times) // 5] if alone else statistics.median(times))
-    return found
+        while not alone and (len(found[name]) < 5 or time.perf_counter() - start < SECONDS) and len(found[name]) < 40:
+            found[name].append(once(name, often[name]))
+    start = time.perf_counter()
+    while alone and (len(found["axon"]) < 20 or time.perf_counter() - start < 3 * SECONDS) and len(found["axon"]) < 100:
+        for name in sides:
+            found[name].append(once(name, often[name]))
+    return {name: 1e3 * (min(times) if alone else statistics.median(times)) for name, times in found.items()}
 
 
 def main() -> int:

@@ -30,7 +30,7 @@ from axon.base.identity import place_of
 from axon.base.names import Symbol
 
 HEAD = object.__basicsize__
-BRIEF = 2 * threads.WORTH_SHARING  # additions by vectors of a kernel that is called with Python's lock held
+BRIEF = 20 * threads.WORTH_SHARING  # additions by vectors, of a kernel that is called with Python's lock held: 0.2 ms
 Array = Any
 _FASTCALL = 0x80  # METH_FASTCALL
 
@@ -137,10 +137,16 @@ def alone(kernel: int, arguments: Sequence[tuple[int, int]], scratch: int, items
 
 def caller(kernel: build.Native, arrays: int, numbers: Sequence[int], items: int, cost: int) -> Callable[..., object]:
     """What calls a kernel of so many arrays, and these numbers after them, on as many threads as it is worth: of the arrays."""
-    if FIELDS and not threads.is_shared(items, cost) and cost < BRIEF:
-        return alone(kernel.address, [*((OF_ARRAY, n) for n in range(arrays)), *((NUMBER, n) for n in numbers)], 0, items)
+    quick: Callable[..., object] | None = None
+    if FIELDS and cost < BRIEF:
+        quick = alone(kernel.address, [*((OF_ARRAY, n) for n in range(arrays)), *((NUMBER, n) for n in numbers)], 0, items)
+        if not threads.is_shared(items, cost):
+            return quick
 
     def call(*memory: Array) -> None:
+        if quick is not None and threads.available() == 1:
+            quick(*memory)
+            return
         arguments = [*map(address, memory), *numbers]
         threads.share_kernel(kernel, lambda thread: arguments, items, cost)
 

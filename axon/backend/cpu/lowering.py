@@ -23,6 +23,7 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
+from axon.backend.kernel import lanes
 from axon.backend.kernel.llvm import F32, F64, I1, I8, I64, Builder, Emit, Value, resized, resized_unsigned, whole
 from axon.base.data import dataclass
 from axon.base.element import Element
@@ -263,10 +264,13 @@ class _Function:
         self.b.cbranch(self.b.icmp_signed("<", at, stop), turn, end)
         self.b.position_at_end(turn)
         self.assign(name, Typed(Element.I64, at))
+        first = self.function.blocks.index(turn)
         self.body(body)
         if not self.b.block.is_terminated:
             at.add_incoming(self.b.add(at, step, flags=("nsw",)), self.b.block)
-            self.b.branch(test)
+            back = self.b.branch(test)
+            if lanes.are_called(self.function.blocks[first:]):
+                lanes.one_by_one(back)
         self.b.position_at_end(end)
 
     def repeat(self, test: ast.expr, body: Sequence[ast.stmt]) -> None:

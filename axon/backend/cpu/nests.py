@@ -534,10 +534,18 @@ class NestWriter(Runs):
             return self.over_lanes(vector, [step], inside, partial(self._accumulated_once, slots, vector, scope))
         with self.lane_loop(vector):
             writer, place = self.writer(inside), self.place_of(vector)
-            state = slots.get(writer, place)
+            state, alone = slots.get(writer, place), []
             for index in indices:
                 self.names[axes[-1].symbol] = index
-                state = reduce.combine(writer, state, reduce.values(writer), None)
+                values = reduce.values(writer)
+                if len(values) == 1:
+                    alone.append(reduce.alone(writer, values, None))
+                else:
+                    state = reduce.combine(writer, state, values, None)
+            while len(alone) > 1:  # by pairs: what waits for the places of few lanes is one step
+                alone = [reduce.combine(writer, one, other, None) for one, other in zip(alone[::2], alone[1::2], strict=True)]
+            for one in alone:
+                state = reduce.combine(writer, state, one, None)
             slots.set(writer, place, state)
         return writer.fails
 

@@ -3,9 +3,10 @@
     pooled      a nest that may be so computed -> how it is, at the sizes of a call: a `Pooling`
 
 As in `windows` there is no matrix of windows: vectors run along the innermost axis of the result, and every place of the window is
-an offset from there, in a table. Where windows move by many elements, or reach over the border, the tensor is copied once, with
-what is read beyond the border around it, and each remainder by the stride side by side. The machine code has no division and
-no condition, and is the same for all sizes but how many places are read at first.
+an offset from there, in a table. Where windows reach over the border, the tensor is copied once, with what is read beyond the
+border around it; where they move by many elements, each remainder by the stride lies side by side there. The machine code has no
+division and no condition, and is the same for all sizes but how many places are read at first; and, where windows move by more
+than one element, how many neighbours they read: of these a processor makes vectors by shuffles of what it reads once.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Array = Any
 Sizes = Mapping[Symbol, int]
 TURN = 8  # places of a window that are taken at once
 SUMMED = 128  # places that are added in f32
-NEAR = 4  # elements by which windows move, at most, where they are read as they lie: vectors are made by shuffles
+NEAR = 8  # elements by which windows move, at most, where they are read as they lie: vectors are made by shuffles
 LEAST = 8  # elements of the result side by side: fewer are no vector
 READ = 4  # places that are read in the time of an addition elsewhere
 _KINDS = {"max": ("max_float", "-inf"), "min": ("min_float", "inf"), "sum": ("sum_float", "0.0")}
@@ -79,16 +80,19 @@ class Pooling:
         sizes = self._sizes
         found = laid_near(self._factor, tensor, sizes, self._own, NEAR)
         if found is None:
-            operand, step = laid_along(self._factor, tensor, {}, sizes, (), self._own), 1
+            operand = laid_along(self._factor, tensor, {}, sizes, (), self._own, NEAR)
+            assert operand is not None
+            step = operand.places.step(self._own[-1])
         else:
             operand, step = found
-        assert operand is not None
         strides = {s: prod(sizes[t] for t in self._own[n + 1 :]) for n, s in enumerate(self._own)}
         outer = self._own[:-1]
         lines = np.stack([operand.places.of(outer, sizes), Places(strides).of(outer, sizes)], axis=-1)
         window = operand.places.of(self._window, sizes, started=True)
         tables = (np.ascontiguousarray(lines), window)
-        native = _native(self._factor.element, self._kind, self.deep % TURN or TURN, step)
+        near = 1 if step == 1 else _neighbours(window, sizes[self._window[-1]])
+        turn = TURN // near * near
+        native = _native(self._factor.element, self._kind, self.deep % turn or turn, step, near)
         cost = len(lines) * self.width * self.deep // READ + len(lines) * self.width
         call = caller(native, 2, [*map(address, tables), self.width, self.deep], len(lines), cost)
         return _Laid(operand, tables, call)
@@ -158,31 +162,38 @@ def _is_linear(subscript: object, axes: frozenset[Symbol]) -> bool:
     return all(not monomial or (len(monomial) == 1 and monomial[0] in axes) for monomial in subscript.mapping)
 
 
+def _neighbours(window: Array, width: int) -> int:
+    """In runs of how many a window's places lie side by side, at most TURN: `width` of them are along its innermost axis."""
+    near = max(n for n in range(1, TURN + 1) if width % n == 0)
+    runs = window.reshape(-1, near)
+    return near if np.array_equal(runs, runs[:, :1] + np.arange(near)) else 1
+
+
 @cache
-def _native(element: Element, kind: str, begun: int, step: int) -> build.Native:
-    return build.build(
-        build.ModuleSource(
-            "pool", text(element.value, kind, begun, step), (element, element, Element.I64, Element.I64, *[None] * 4)
-        )
-    )
+def _native(element: Element, kind: str, begun: int, step: int, near: int) -> build.Native:
+    types = (element, element, Element.I64, Element.I64, *[None] * 4)
+    return build.build(build.ModuleSource("pool", text(element.value, kind, begun, step, near), types))
 
 
-def text(element: str, kind: str, begun: int, step: int) -> str:
-    """The function that reduces the windows of some lines, in the words of kernels: first so many places, then TURN at once."""
+def text(element: str, kind: str, begun: int, step: int, near: int) -> str:
+    """The function that reduces the windows of some lines, in the words of kernels: first so many places, then about TURN at once,
+    of which so many are neighbours."""
     combine, nothing = _KINDS[kind]
+    turn = TURN // near * near
+    last = "a" if not begun else f"ap{begun - 1}"
     start = f"{element}({nothing})" if element == "f32" else nothing
     return f"""\
 def pool(x, out, lines, window, width, deep, first, last):
     for line in range(first, last):
         begin = load_i64(lines, 2 * line)
         to = load_i64(lines, 2 * line + 1)
-{_places("p", range(begun), "0", 8)}        for k in range(width):
+{_places("p", range(0, begun, near), "0", 8)}        for k in range(width):
             a = {start}
-{_taken("p", begun, element, combine, step, 12)}            store_{element}(out, to + k, {"a" if not begun else f"ap{begun - 1}"})
-        for d in range({begun}, deep, {TURN}):
-{_places("q", range(TURN), "d", 12)}            for m in range(width):
+{_taken("p", begun, element, combine, step, near, 12)}            store_{element}(out, to + k, {last})
+        for d in range({begun}, deep, {turn}):
+{_places("q", range(0, turn, near), "d", 12)}            for m in range(width):
                 b = load_{element}(out, to + m)
-{_taken("q", TURN, element, combine, step, 16)}                store_{element}(out, to + m, aq{TURN - 1})
+{_taken("q", turn, element, combine, step, near, 16)}                store_{element}(out, to + m, aq{turn - 1})
     return 0
 """
 
@@ -191,10 +202,11 @@ def _places(name: str, numbers: Sequence[int], start: str, indent: int) -> str:
     return "".join(f"{' ' * indent}{name}{n} = begin + load_i64(window, {start} + {n})\n" for n in numbers)
 
 
-def _taken(name: str, count: int, element: str, combine: str, step: int, indent: int) -> str:
+def _taken(name: str, count: int, element: str, combine: str, step: int, near: int, indent: int) -> str:
     index, before, found = ("k", "a", "") if name == "p" else ("m", "b", "")
     index = index if step == 1 else f"{index} * {step}"
     for n in range(count):
-        found += f"{' ' * indent}a{name}{n} = {combine}({before}, load_{element}(x, {name}{n} + {index}))\n"
+        place = f"{name}{n // near * near} + {index}" + (f" + {n % near}" if n % near else "")
+        found += f"{' ' * indent}a{name}{n} = {combine}({before}, load_{element}(x, {place}))\n"
         before = f"a{name}{n}"
     return found

@@ -333,12 +333,13 @@ class _Replayed:
             return []
         shared = steps is None and one.cost >= 2 * threads.WORTH_SHARING
         pointers = [(position, self.places[symbol]) for position, symbol in one.pointers]
-        if steps is not None or not threads.is_shared(one.items, one.cost):
-            quick = self.alone(compiled, one, steps)
-            if quick is not None:
-                return [quick]
+        quick = self.alone(compiled, one, steps)
+        if quick is not None and (steps is not None or not threads.is_shared(one.items, one.cost)):
+            return [quick]
 
         def step(held: list[Any]) -> bool:
+            if quick is not None and threads.available() == 1:
+                return quick(held) is True
             found = compiled.at(sizes, threads.available() if compiled.function.lane is not None else 1) if shared else one
             arguments = list(found.arguments)
             for position, place in pointers:

@@ -223,8 +223,9 @@ def _is_outside(shown: Sequence[Shown], tensor: Array) -> bool:
     return any(one.low < 0 or one.last >= size for one, size in zip(shown, tensor.shape, strict=True))
 
 
-def laid_along(factor: Factor, tensor: Array, dims: Dims, sizes: Sizes, batch: Axes, runs: Axes) -> Operand | None:
-    """The operand whose vectors are read: with neighbours along the innermost of its own axes side by side; None if it has none."""
+def laid_along(factor: Factor, tensor: Array, dims: Dims, sizes: Sizes, batch: Axes, runs: Axes, most: int = 1) -> Operand | None:
+    """The operand whose vectors are read: with neighbours along the innermost of its own axes side by side, or in a copy `most`
+    elements apart; None if it has none."""
     shown = [Shown.of(offset, terms, sizes) for offset, terms in affine_of(factor, dims)]
     at = innermost(shown, batch, runs)
     if at is None:
@@ -236,7 +237,7 @@ def laid_along(factor: Factor, tensor: Array, dims: Dims, sizes: Sizes, batch: A
         return _view(factor, tensor, dims, sizes)
     above = [n for n, one in enumerate(shown) if n != at and runs[-2:-1] and runs[-2] in one.terms]
     order = (*(n for n in range(len(shown)) if n != at and n not in above), *above, at)
-    return _copy(factor, shown, tensor, step, order)
+    return _copy(factor, shown, tensor, 1 if step <= most else step, order)
 
 
 def laid_near(factor: Factor, tensor: Array, sizes: Sizes, runs: Axes, most: int) -> tuple[Operand, int] | None:

@@ -22,6 +22,7 @@ Formula: TypeAlias = Callable[..., "tuple[Value, Value | None]"]
 # The same of several functions, such as a sine and a cosine, which have most of what they do in common.
 Formulas: TypeAlias = Callable[..., "tuple[tuple[Value, ...], Value | None]"]
 _USED = "llvm.compiler.used"
+_VARIANTS = '"vector-function-abi-variant"='
 
 
 def by_lanes(name: str, formula: Formula, library: Emit, bits: Callable[[], int]) -> Emit:
@@ -56,6 +57,22 @@ def within(emit: Callable[..., Any], most: float) -> Callable[..., Any]:
     return lambda b, x: (emit(b, x), b.fcmp_ordered("<", magnitude(b, x), real(most, x)))
 
 
+def are_called(blocks: Sequence[Any]) -> bool:
+    """Whether some of these blocks call such a function."""
+    called = (step.callee for block in blocks for step in block.instructions if isinstance(step, ir.CallInstr))
+    return any(text.startswith(_VARIANTS) for function in called for text in getattr(function, "attributes", ()))
+
+
+def one_by_one(back: Any) -> None:
+    """Of the branch back to a loop's start: the loop, vectorized, does one vector at a time. Of several, which LLVM would take, all
+    but one wait in memory while a function has the registers; and a processor begins the next call before one ends anyway."""
+    module = back.parent.function.module
+    once = module.add_metadata(["llvm.loop.interleave.count", ir.Constant(ir.IntType(32), 1)])
+    loop = ir.values.MDValue(module, [], name=str(len(module.metadata)))
+    loop.operands = (loop, once)  # a loop's name is itself
+    back.set_metadata("llvm.loop", loop)
+
+
 def wide(function: Any, bits: int) -> None:
     """What calls these is vectorized for the widest vectors of the processor, where LLVM would take half of that."""
     if bits == 512:
@@ -73,7 +90,7 @@ def _functions(module: Any, own: str, type: Any, arity: int, formulas: Formulas,
     function = _function(module, own, type, arity, formulas, libraries, bits)
     parameters = "v" * arity
     names = ",".join(f"_ZGV_LLVM_N{n}{parameters}_{own}({own}.v{n})" for n in counts)
-    _attribute(function, f'"vector-function-abi-variant"="{names}"')
+    _attribute(function, f'{_VARIANTS}"{names}"')
     _keep(module, made)
     return function
 

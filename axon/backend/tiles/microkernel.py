@@ -125,7 +125,7 @@ class _Tile:
         b.position_at_end(partly)
         b.cbranch(self.so_many(b, vectors, 5), read, part)
         b.position_at_end(read)
-        if packs() and not self.apart:
+        if overwrites() and not self.apart:
             for v in range(self.vectors):
                 last = b.add(self.entry(b, vectors, VECTOR * v + 6), whole(I64, v))
                 enough = b.and_(enough, b.icmp_signed("<", last, left))
@@ -135,7 +135,7 @@ class _Tile:
             b.position_at_end(over)
             b.unreachable()
         for block in (whole_tile, over, some, part):
-            if block is over and not (packs() and not self.apart):
+            if block is over and not (overwrites() and not self.apart):
                 continue
             b.position_at_end(block)
             loaded, kept = [], []
@@ -231,8 +231,8 @@ class _Tile:
         self.ask(b, "compressstore", ir.VoidType(), total, place, kept)
 
     def put_packed(self, b: Builder, place: Value, total: Value, order: Value, count: Value, *, add: bool, over: bool) -> None:
-        """The same without instructions for it: the lanes are put side by side, of which so many are stored; or all, `over` what
-        is still to be written. What is added to is left as it is there: it is not new."""
+        """The same where lanes are put side by side first, of which so many are stored; or all, `over` what is still to be written.
+        What is added to is left as it is there: it is not new."""
         there = self.lanes_of(b, b.sub(b.shl(whole(I64, 1), count), whole(I64, 1)))
         place, total = self.place(b, place), self.packed(b, total, order)
         if over and add:
@@ -286,15 +286,19 @@ class _Tile:
             b.position_at_end(after)
 
     def order(self, b: Builder, bits: Value) -> tuple[Value, Value]:
-        """Which lanes stand side by side of those that are kept (without instructions for it), and how many are."""
+        """What puts lanes side by side that are kept (an order of them, or the mask itself), and how many are."""
         count = call(b, "llvm.ctpop.i64", bits)
         if not packs():
             return bits, count
+        if not overwrites():
+            return self.lanes_of(b, bits), count
         table = _orders(b.module, self.lanes)
         line = b.load(b.gep(table, [whole(I64, 0), bits]), align=8)
         return b.zext(line, ir.VectorType(I32, 8)), count
 
     def packed(self, b: Builder, total: Value, order: Value) -> Value:
+        if not overwrites():
+            return self.declared(b, f"llvm.x86.avx512.mask.compress.{self.suffix}", self.vector, total, total, order)
         words = ir.VectorType(F32, 8)
         moved = self.declared(b, "llvm.x86.avx2.permps", words, b.bitcast(total, words), order)
         return b.bitcast(moved, self.vector)
@@ -332,7 +336,14 @@ class _Tile:
 
 
 def packs() -> bool:
-    """Whether lanes are put side by side by an order of theirs: AVX2 has no instruction that stores those of a mask so."""
+    """Whether lanes are put side by side in a register before they are stored. AVX2 has no instruction that stores those of a mask
+    so; that of AVX-512 takes a hundred cycles on some processors (Zen 4)."""
+    return vector_bits() >= 256
+
+
+def overwrites() -> bool:
+    """Whether a vector's lanes are put side by side by an order of theirs, and stored as a whole where that may be: AVX2, whose
+    stores of some lanes are slow."""
     return vector_bits() == 256
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import axon
-from axon.backend.cpu import build, threads
+from axon.backend.cpu import build, launch, threads
 from axon.backend.kernel.taking import AWAY, LISTENING, Offer, Taking
 from axon.base.element import Element
 
@@ -83,6 +83,28 @@ def test_columns_are_cut_in_strips_for_all_threads(monkeypatch, shape, least):
     got = axon.compile("fun f (x : f32[n, m]) = for j => sum i => x[i, j]").f(x, target="cpu")
     np.testing.assert_array_equal(got, x.sum(0))
     assert seen == [least]
+
+
+@pytest.mark.skipif(not launch.FIELDS, reason="machine code does not read these arrays")
+@pytest.mark.parametrize("size", [30_000, 3_000_000])
+def test_what_would_be_shared_is_called_at_once_where_there_is_one_thread(monkeypatch, size):
+    """As it is by each call, since how many there are may change between two; but what takes long leaves Python's lock."""
+    seen, share = [], threads.share_kernel
+    monkeypatch.setattr(threads, "share_kernel", lambda *given: seen.append(given[2]) or share(*given))
+    f = axon.compile("fun f (x : f32[n]) = for i => tanh x[i] * 3.0").f
+    x = np.linspace(-9, 9, size, dtype=np.float32)
+    for _ in range(3):  # from the third call on, what is done is kept for the sizes
+        f(x, target="cpu")
+    found, shared = [], []
+    for count in ("2", "1", "1", "2"):
+        monkeypatch.setenv("AXON_THREADS", count)
+        seen.clear()
+        found.append(f(x, target="cpu"))
+        shared.append(bool(seen))
+    assert shared == ([True, False, False, True] if size == 30_000 else [True] * 4)
+    for one in found:
+        np.testing.assert_allclose(one, 3 * np.tanh(x.astype(np.float64)), rtol=3e-7)
+        np.testing.assert_array_equal(one, found[0])
 
 
 def test_what_stops_stops_all(counts, monkeypatch):

@@ -39,6 +39,7 @@ def _root(of: Callable[[Any], Any]) -> Callable[[Any], Any]:
         (single.SERIES, 0, TURNED, _root(lambda s: (mpmath.atanh(s) / s - 1 - s**2 / 3) / s**4), 4e-6),
         (single.ATAN, 0, 1, _root(lambda z: (mpmath.atan(z) / z - 1) / z**2), 2e-6),
         (single.ASIN, 0, 0.25, _root(lambda s: (mpmath.asin(s) / s - 1) / s**2), 6e-6),
+        (single.INVERSE_CBRT, -0.1028, 0.1028, lambda e: ((1 - e) ** (-mpmath.mpf(1) / 3) - 1) / e, 2e-4),
         (elementary.SERIES, 0, TURNED, _root(lambda s: (2 * mpmath.atanh(s) / s - 2 - s**2 * 2 / 3) / s**4), 3e-16),
     ],
 )  # fmt: skip
@@ -96,13 +97,36 @@ def test_functions_of_f32_over_a_sample_of_all_floats(name: str) -> None:
     assert error[worst] <= units, [x[~unlike][worst] for x in given]
 
 
-@pytest.mark.parametrize("element", [Element.F32, Element.F64])
-def test_a_sine_and_a_cosine_of_one_angle_are_one_call(element: Element, monkeypatch: pytest.MonkeyPatch) -> None:
+def _sources(monkeypatch: pytest.MonkeyPatch) -> list[build.ModuleSource]:
+    """What is compiled from now on."""
     sources: list[build.ModuleSource] = []
     compile_source = build.compile_source
     monkeypatch.setattr(build, "_loaded", {})
     monkeypatch.setattr(build, "kept", lambda key, make: make())
     monkeypatch.setattr(build, "compile_source", lambda source: (sources.append(source), compile_source(source))[1])
+    return sources
+
+
+def test_a_loop_calls_a_function_of_vectors_once_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several vectors in a turn, all but one would wait in memory for the function to come back."""
+    sources = _sources(monkeypatch)
+    written = Build("roots")
+    x = written.input("x", Element.F32, Dim.of(ix("n", 1).symbol))
+    i = ix("i", x.shape[0])
+    body = op("mul", Unary("cbrt", at(x, i)), at(x, i))
+    numbers = np.linspace(-9, 9, 1001).astype(np.float32)
+    (found,) = call(CpuExecutable(written.program(written.compute([i], body))), [numbers])
+    np.testing.assert_allclose(found, np.cbrt(numbers.astype(np.float64)) * numbers, rtol=3e-7)
+    (source,) = sources
+    entry, module = build.optimized(source, build.this_machine())
+    blocks = str(module.get_function(entry)).split("\n\n")
+    often = [block.count("@axon.cbrt.f32.v") for block in blocks]
+    assert max(often) == 1, often
+
+
+@pytest.mark.parametrize("element", [Element.F32, Element.F64])
+def test_a_sine_and_a_cosine_of_one_angle_are_one_call(element: Element, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = _sources(monkeypatch)
     written = Build("tangent")
     x = written.input("x", element, Dim.of(ix("n", 1).symbol))
     i = ix("i", x.shape[0])
