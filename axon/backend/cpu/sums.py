@@ -24,7 +24,7 @@ from axon.backend.plan import lanes
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.settled import decided
 from axon.backend.plan.whole_sums import factors_of, is_sum
-from axon.backend.tiles import gemm, sums
+from axon.backend.tiles import gemm, sum_loops, sums
 from axon.base.data import dataclass
 from axon.base.element import Element
 from axon.base.names import Symbol
@@ -66,7 +66,7 @@ class Loops:
                 if copy is None:
                     return None
             copies.append(copy)
-        text, numbers = sums.text(found, element.value)
+        text, numbers = sum_loops.text(found, element.value)
         types = (*[element] * (len(copies) + 2), Element.F64, element, element, Element.I64, None, None)
         native = build.build(build.ModuleSource("sums", text, types))
         cost = given.points * (1 + len(copies))
@@ -91,8 +91,8 @@ class Loops:
             acc = _scratch.array(f"accumulators {thread}", (found.accumulators,), dtype)
             wide = _scratch.array(f"sums {thread}", (found.accumulators,), np.dtype(np.float64))
             count = len(found.turned)
-            near = _scratch.array(f"turned {thread}", (count * sums.TILE,), dtype)
-            turning = _scratch.array(f"turning {thread}", (sums.TILE if count else 0,), dtype)
+            near = _scratch.array(f"turned {thread}", (count * sum_loops.TILE,), dtype)
+            turning = _scratch.array(f"turning {thread}", (sum_loops.TILE if count else 0,), dtype)
             return [*places, address(made), address(acc), address(wide), address(near), address(turning), table]
 
         threads.share_kernel(self.native, given, found.items, self.cost)

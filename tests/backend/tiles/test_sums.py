@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from axon.backend.cpu.sums import Loops
-from axon.backend.tiles.sums import FEW, LARGE, Arranged, Sum, arranged, simplified
+from axon.backend.tiles.sum_loops import FEW
+from axon.backend.tiles.sums import LARGE, Arranged, Sum, arranged, simplified
 from axon.base.element import Element
 
 SIZES = (1, 2, 3, 4, 5, 8, 9, 16, 17, 30, 32, 65, 100)
