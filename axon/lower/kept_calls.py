@@ -15,7 +15,7 @@ from itertools import islice
 from axon.base.data import dataclass, replace
 from axon.base.names import Symbol, fresh
 from axon.base.source import Span
-from axon.core.gradients.forms import Form, Renaming, by_age, defined
+from axon.core.gradients.forms import Form, Renaming, by_age, defined, places
 from axon.core.ir import Const, Index, Op
 from axon.core.ir import Value as CoreValue
 from axon.lower.builder import Context, CoreBuilder
@@ -45,8 +45,8 @@ class _Call:
 
     def again(self, form: Form, b: CoreBuilder) -> Value | None:
         """The same for another call of this form; None where numbers of one place stand at several now, or there are too many."""
-        spans = dict(zip(self.form.spans, form.spans, strict=True))
-        if any(spans[old] != new for old, new in zip(self.form.spans, form.spans, strict=True)) or b.calls + self.calls > MAX_CALLS:
+        spans = places(self.form, form)
+        if spans is None or b.calls + self.calls > MAX_CALLS:
             return None
         names = dict(zip(self.form.numbers, form.numbers, strict=True)) | {old: fresh(old.name) for old in self.defined}
         renaming = Renaming(names, self.variables, spans)

@@ -133,6 +133,14 @@ class Form:
         return True
 
 
+def places(old: Form, new: Form) -> dict[Span | None, Span | None] | None:
+    """Where what stands at the places of one form stands in another of the same; None where one place is several there. What
+    stands nowhere does so in both."""
+    pairs = [(None, None), *zip(old.spans, new.spans, strict=True)]
+    found = dict[Span | None, Span | None](pairs)
+    return None if any(found[before] != now for before, now in pairs) else found
+
+
 def defined(ops: Iterable[Op]) -> Iterator[Symbol]:
     """What operations define, also inside: tensors, indices, names, sizes."""
     for op in ops:

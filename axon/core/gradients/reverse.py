@@ -22,7 +22,7 @@ from axon.base.data import dataclass, replace
 from axon.base.element import Element
 from axon.base.names import Symbol, fresh
 from axon.core.gradients.demand import Demand, demands, disjunction, is_bounded
-from axon.core.gradients.forms import Form, Renaming, by_age, counted, defined
+from axon.core.gradients.forms import Form, Renaming, by_age, counted, defined, places
 from axon.core.gradients.keeping import worth_keeping
 from axon.core.gradients.making import Maker, layered
 from axon.core.gradients.operations import (
@@ -92,8 +92,8 @@ class _Passed:
 
     def again(self, form: Form, to: Reverse) -> bool:
         """The same for another operation of this form. False where operations of one place stand at several now."""
-        spans = dict(zip(self.form.spans, form.spans, strict=True))
-        if any(spans[old] != new for old, new in zip(self.form.spans, form.spans, strict=True)):
+        spans = places(self.form, form)
+        if spans is None:
             return False
         names = dict(zip(self.form.numbers, form.numbers, strict=True)) | {old: fresh(old.name) for old in self.defined}
         renaming = Renaming(names, self.variables, spans)

@@ -10,8 +10,9 @@ import pytest
 
 from axon import compiler
 from axon.base.names import fresh
+from axon.base.source import SourceFile, Span
 from axon.core.gradients import reads, reverse
-from axon.core.gradients.forms import Form, Renaming, by_age, defined
+from axon.core.gradients.forms import Form, Renaming, by_age, defined, places
 from axon.core.ir import Compute, Loop, Op, Scan, Sort
 from axon.core.printer import print_program
 from axon.core.walk import is_curved, needs_of, tensors_of
@@ -125,3 +126,18 @@ def test_a_form_is_that_of_all_copies(seed: int) -> None:
         if len(met) > 1:
             assert turned.op(Renaming(dict(zip(met, reversed(called), strict=True)), form.sizes, {}).op(op))
             assert turned.key != form.key
+
+
+def test_one_place_is_one_place() -> None:
+    """And what stands nowhere stands nowhere: an error would name a line that does not have it."""
+    source = SourceFile("f.axon", "fun f x = x + x")
+    a, b, c = (Span(source, n, n + 1) for n in range(3))
+
+    def form(*spans: Span | None) -> Form:
+        made = Form()
+        made.spans += spans
+        return made
+
+    assert places(form(a, b, a, None), form(b, c, b, None)) == {a: b, b: c, None: None}
+    assert places(form(a, a), form(b, c)) is None
+    assert places(form(a, None), form(b, c)) is None
