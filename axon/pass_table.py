@@ -16,6 +16,7 @@ from axon.backend.gpu.roles import ir as roles
 from axon.backend.gpu.runtime.ways import plan
 from axon.backend.gpu.tile import ir as tile
 from axon.backend.gpu.tile.assembled import InPlace, verify_in_place
+from axon.backend.gpu.tile.eight_bits import verify_eight_bits
 from axon.backend.gpu.tile.limbs import verify_limbed
 from axon.backend.gpu.tile.recompute import Recomputed
 from axon.backend.gpu.tile.verify import verify_kernels
@@ -105,6 +106,7 @@ PIPELINES: dict[str, tuple[Stage, ...]] = {
         _core("unmerge", f"{UNMERGE}; of what is not on the tensor cores", "part and way"),
         Stage("fuse", "core", "plan", verify_fused, f"{FUSE}; of what is not on the tensor cores", "part and way"),
         Stage("kernels", "core", "kernels", verify_kernels, "streams first, then products, then plain kernels", "part and way"),
+        Stage("eight_bits", "kernels", "kernels", verify_eight_bits, "factors of 8 bits as streams take them", "part and way"),
         Stage("limbs", "kernels", "kernels", verify_limbed, "factors in f32 become sums of bf16 values", "part and way"),
         Stage("in_place", "kernels", "kernels", verify_in_place, "what others are put together of lies in them", "part and way"),
         Stage("tile", "kernels", "tiles", tile.verify, "cut as the mapping says", CUT),

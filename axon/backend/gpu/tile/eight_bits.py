@@ -80,7 +80,7 @@ def verify_eight_bits(
         require(not short or kernel.promotion >= promoted, "sums of 8-bit floats that are not promoted, which nobody has allowed")
 
 
-@verified("eight bits", verify_eight_bits, takes="kernels", gives="kernels")
+@verified("eight_bits", verify_eight_bits, takes="kernels", gives="kernels")
 def in_eight_bits(
     kernels: Sequence[Kernel], program: Program, *, precision: Precision = Precision.WHOLE, widened: Set[Symbol] = frozenset()
 ) -> EightBits:
