@@ -13,32 +13,24 @@ import pytest
 import axon
 from axon import compiler
 from axon.backend import libraries
-from axon.backend.gpu.runtime import kept_graphs, plain_variants, spreading
+from axon.backend.gpu.runtime import kept_graphs, plain_variants
 from axon.backend.gpu.runtime.executable import Executable
 from axon.backend.gpu.runtime.ways import Way
 from axon.backend.gpu.simt.emit import emit
 from axon.backend.kernel.parameters import PointerParameter
 from axon.backend.plan.ir import Nest
 from axon.backend.plan.spread import Cut
-from tests.backend.gpu.runtime.emulated import EmulatedDriver, emulated
+from tests.backend.gpu.runtime.emulated import EmulatedDriver
 from tests.backend.gpu.runtime.fake import DeviceArray, FakeLibrary
+from tests.backend.gpu.runtime.test_spreading import gpu
 from tests.backend.gpu.simt.plain_cases import choices, compare, expected, side_by_side
 from tests.sample import SOAK
 
+__all__ = ["gpu"]  # a fixture
 WITHIN = {"f8": 1e-12, "f4": 2e-6, "f2": 2e-3, "bf16": 1.6e-2, "i4": 0.0, "i1": 0.0, "?": 0.0}  # of the greatest result
 TYPES = {"f8": "f64", "f4": "f32", "f2": "f16", "bf16": "bf16", "i4": "i32", "i1": "i8", "?": "bool"}
 LENGTHS = [0, 1, 2, 3, 63, 64, 65, 127, 128, 131, 191, 192, 193, 250, 257, 320]
 Array = np.ndarray[Any, Any]
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> EmulatedDriver:
-    """Where every row is long that has a few elements, and worth its slices."""
-    for name, value in (("LONG", 16), ("PART", 4)):
-        monkeypatch.setattr(spreading, name, value)
-    monkeypatch.setattr(spreading, "_held", lambda *_: False)
-    monkeypatch.setattr(spreading, "_worth", lambda *_: True)
-    return emulated(monkeypatch)
 
 
 def drawn(dtype: str, shape: tuple[int, ...], chance: np.random.Generator) -> Array:
